@@ -1,0 +1,122 @@
+use serde::{Deserialize, Serialize};
+
+/// What kind of device ran the work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// An NVIDIA GPU.
+    Cuda,
+    /// The processor.
+    Cpu,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// A device and its limits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeviceInfo {
+    /// GPU or processor.
+    pub kind: DeviceKind,
+    /// Its number among its kind.
+    pub index: u32,
+    /// As its driver calls it, as in "NVIDIA H200".
+    pub name: String,
+    /// Device memory, or main memory, in bytes.
+    pub memory_bytes: u64,
+    /// Streaming multiprocessors, or hardware threads.
+    pub multiprocessors: u32,
+    /// Compute capability (major, minor) of a GPU.
+    #[serde(default)]
+    pub compute_capability: Option<(u32, u32)>,
+    /// Level-2 cache of a GPU in bytes.
+    #[serde(default)]
+    pub l2_bytes: Option<u64>,
+    /// Shared memory of one multiprocessor in bytes.
+    #[serde(default)]
+    pub shared_bytes_per_multiprocessor: Option<u64>,
+    /// The most shared memory that one block may ask for, in bytes.
+    #[serde(default)]
+    pub shared_bytes_per_block: Option<u64>,
+    /// 32-bit registers of one multiprocessor.
+    #[serde(default)]
+    pub registers_per_multiprocessor: Option<u64>,
+    /// The fastest multiprocessor clock in MHz.
+    #[serde(default)]
+    pub max_sm_mhz: Option<u32>,
+    /// The fastest memory clock in MHz.
+    #[serde(default)]
+    pub max_memory_mhz: Option<u32>,
+}
+
+impl DeviceInfo {
+    /// "sm_90" for compute capability 9.0; `None` of a processor.
+    #[must_use]
+    pub fn architecture(&self) -> Option<String> {
+        self.compute_capability.map(|(major, minor)| format!("sm_{major}{minor}"))
+    }
+}
+
+/// What the clocks did while the run went on.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClockReport {
+    /// Who said so, as in "NVML".
+    pub source: String,
+    /// How often it was asked.
+    pub readings: u32,
+    /// Lowest and highest multiprocessor clock seen, in MHz.
+    #[serde(default)]
+    pub sm_mhz: Option<(u32, u32)>,
+    /// Lowest and highest memory clock seen, in MHz.
+    #[serde(default)]
+    pub memory_mhz: Option<(u32, u32)>,
+    /// Highest power draw seen, in watts.
+    #[serde(default)]
+    pub max_power_watts: Option<u32>,
+    /// Highest temperature seen, in degrees Celsius.
+    #[serde(default)]
+    pub max_temperature_celsius: Option<u32>,
+    /// Why the clocks were held down, where they were, as in "power cap".
+    #[serde(default)]
+    pub throttling: Vec<String>,
+}
+
+/// Where and with what a run was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Environment {
+    /// The device of the run.
+    pub device: DeviceInfo,
+    /// Version of the kernel-mode driver, as in "580.65.06".
+    #[serde(default)]
+    pub driver: Option<String>,
+    /// The newest CUDA that the driver supports, as in "13.0".
+    #[serde(default)]
+    pub cuda: Option<String>,
+    /// The NVRTC that compiled the kernels, as in "13.0".
+    #[serde(default)]
+    pub nvrtc: Option<String>,
+    /// Clocks, power and throttling, where NVML could be asked.
+    #[serde(default)]
+    pub clocks: Option<ClockReport>,
+    /// Model name of the processor.
+    pub cpu: String,
+    /// Hardware threads that the process may use.
+    pub cpu_threads: u32,
+    /// Operating system, as in "linux x86_64".
+    pub os: String,
+    /// Version of Warpbook.
+    pub warpbook: String,
+    /// Its commit, where the build knew it.
+    #[serde(default)]
+    pub commit: Option<String>,
+    /// Whether debug assertions were on, as they are in a notebook; CPU figures are then lower than a release build's.
+    pub debug_assertions: bool,
+    /// Versions of other frameworks in the record, as ("PyTorch", "2.11.0").
+    #[serde(default)]
+    pub libraries: Vec<(String, String)>,
+}

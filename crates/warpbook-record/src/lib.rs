@@ -1,0 +1,41 @@
+//! What was run and what came out of it.
+//!
+//! A [`Run`] is one record: the machine ([`Environment`]), how it was timed ([`Policy`]), the ceilings that were
+//! measured on it ([`Peaks`]), the ways of doing the work ([`Rung`]) and what each gave ([`Measurement`]).
+//! Raw samples are stored; medians, bandwidths and speed-ups are methods.
+//!
+//! This crate does no I/O, knows no clock and builds for wasm32.
+#![forbid(unsafe_code)]
+
+mod check;
+mod environment;
+mod measurement;
+mod problem;
+mod read;
+pub mod real;
+pub mod regression;
+mod roofline;
+mod run;
+mod rung;
+pub mod stats;
+
+pub use check::{Check, Tolerance};
+pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
+pub use measurement::{
+    KernelStats, L2State, LossPoint, Measurement, Outcome, Policy, Span, SpanGroup, TimedBy, TrainLog,
+};
+pub use problem::{Dtype, Problem};
+pub use read::{MAX_BYTES, ReadError};
+pub use roofline::{BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline};
+pub use run::{LadderRow, Run, SCHEMA};
+pub use rung::{Define, Grid, KernelSpec, Launch, Requires, Rung, Runner, Schedule, Source, Tile, nearest};
+
+/// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
+#[cfg(feature = "schema")]
+#[must_use]
+pub fn json_schema() -> String {
+    let schema = schemars::schema_for!(Run);
+    let mut text = serde_json::to_string_pretty(&schema).unwrap_or_default();
+    text.push('\n');
+    text
+}

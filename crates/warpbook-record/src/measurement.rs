@@ -1,0 +1,320 @@
+use crate::{BandwidthPeak, Check, Problem, stats};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The most samples that a measurement keeps; `samples_total` says how many there were.
+pub const MAX_SAMPLES: usize = 1000;
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Outcome {
+    /// It ran, was checked and was timed.
+    Measured,
+    /// It was not run, and why.
+    Skipped {
+        /// Why, in a sentence.
+        why: String,
+    },
+    /// It ran into an error, or its check failed.
+    Failed {
+        /// The error, in a sentence.
+        error: String,
+    },
+}
+
+/// What took the times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum TimedBy {
+    /// CUDA events around the region.
+    CudaEvents,
+    /// The processor's clock around the region.
+    WallClock,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// The state of the level-2 cache at the start of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum L2State {
+    /// As the previous sample left it.
+    Warm,
+    /// Overwritten before each sample.
+    Cold,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// How the samples of a run were taken.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Policy {
+    /// The clock of the GPU rungs; CPU rungs are always timed by the processor's.
+    pub timed_by: TimedBy,
+    /// The cache at the start of a sample.
+    pub l2: L2State,
+    /// Untimed repetitions before the first sample.
+    pub warmup: u32,
+    /// Samples wanted of each measurement.
+    pub samples: u32,
+    /// A measurement stops early when its samples have taken this long together, in seconds.
+    pub budget_s: f64,
+    /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
+    pub batch_below_us: f64,
+    /// What the inputs are drawn from.
+    pub inputs: String,
+}
+
+impl Policy {
+    /// Whether figures taken under the two may stand in one chart.
+    #[must_use]
+    pub fn comparable(&self, other: &Self) -> bool {
+        self.timed_by == other.timed_by && self.l2 == other.l2 && self.inputs == other.inputs
+    }
+}
+
+/// What the compiler and the device say of one kernel of a rung.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelStats {
+    /// Path of its source below `kernels/`.
+    pub file: String,
+    /// Name of its entry.
+    pub entry: String,
+    /// The architecture it was compiled for, as in "sm_90".
+    pub architecture: String,
+    /// Registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block in bytes.
+    pub static_shared_bytes: u32,
+    /// Dynamic shared memory of a block in bytes.
+    #[serde(default)]
+    pub dynamic_shared_bytes: u32,
+    /// Bytes of registers spilled to local memory by stores, a thread.
+    pub spill_store_bytes: u32,
+    /// The same by loads.
+    pub spill_load_bytes: u32,
+    /// Grid of the launch, where there was one.
+    #[serde(default)]
+    pub grid: Option<[u32; 3]>,
+    /// Block of the launch, where there was one.
+    #[serde(default)]
+    pub block: Option<[u32; 3]>,
+    /// Blocks that fit onto one multiprocessor at once, where a device could be asked.
+    #[serde(default)]
+    pub blocks_per_multiprocessor: Option<u32>,
+    /// Resident warps over the most that a multiprocessor holds, where a device could be asked.
+    #[serde(default)]
+    pub occupancy: Option<f64>,
+}
+
+/// One rung at one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Measurement {
+    /// The id of its [`Rung`](crate::Rung).
+    pub rung: String,
+    /// The work.
+    pub problem: Problem,
+    /// The id of the tile it ran with, where the rung has tiles.
+    #[serde(default)]
+    pub tile: Option<String>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Times of the timed region in microseconds, in the order they were taken.
+    #[serde(default, with = "crate::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    pub samples_us: Vec<f64>,
+    /// How many samples were taken; more than are kept where there were over a thousand.
+    #[serde(default)]
+    pub samples_total: u64,
+    /// Times of the same regions by the processor's clock, launch and final synchronisation included, in microseconds.
+    #[serde(default, with = "crate::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    pub wall_us: Vec<f64>,
+    /// Its result against the reference.
+    #[serde(default)]
+    pub check: Option<Check>,
+    /// Its kernels.
+    #[serde(default)]
+    pub kernels: Vec<KernelStats>,
+}
+
+impl Measurement {
+    /// One without samples.
+    #[must_use]
+    pub fn without_samples(rung: impl Into<String>, problem: Problem, outcome: Outcome) -> Self {
+        Self {
+            rung: rung.into(),
+            problem,
+            tile: None,
+            outcome,
+            samples_us: Vec::new(),
+            samples_total: 0,
+            wall_us: Vec::new(),
+            check: None,
+            kernels: Vec::new(),
+        }
+    }
+
+    /// Stores samples and their wall times, the first thousand of each.
+    pub fn set_samples(&mut self, samples_us: Vec<f64>, wall_us: Vec<f64>) {
+        self.samples_total = samples_us.len() as u64;
+        self.samples_us = samples_us;
+        self.wall_us = wall_us;
+        self.samples_us.truncate(MAX_SAMPLES);
+        self.wall_us.truncate(MAX_SAMPLES);
+    }
+
+    /// Whether it may be drawn: measured, with samples, and its check passed.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.outcome == Outcome::Measured
+            && self.check.as_ref().is_some_and(|c| c.passed)
+            && self.median_us().is_some_and(f64::is_finite)
+    }
+
+    /// Median of the samples in microseconds.
+    #[must_use]
+    pub fn median_us(&self) -> Option<f64> {
+        stats::median(&self.samples_us)
+    }
+
+    /// Median absolute deviation of the samples in microseconds.
+    #[must_use]
+    pub fn mad_us(&self) -> Option<f64> {
+        stats::mad(&self.samples_us)
+    }
+
+    /// Median of the wall times in microseconds.
+    #[must_use]
+    pub fn median_wall_us(&self) -> Option<f64> {
+        stats::median(&self.wall_us)
+    }
+
+    /// Microseconds an epoch, for work that has epochs.
+    #[must_use]
+    pub fn epoch_us(&self) -> Option<f64> {
+        match self.problem {
+            Problem::Regression { epochs, .. } if epochs > 0 => Some(self.median_us()? / epochs as f64),
+            _ => None,
+        }
+    }
+
+    /// Bytes a second that reading every input once a pass amounts to. A rung that also writes and re-reads
+    /// intermediates moves more than this, and a rung that keeps its data on the chip less.
+    #[must_use]
+    pub fn effective_bytes_per_s(&self) -> Option<f64> {
+        Some(self.problem.bytes() as f64 / (self.median_us()? * 1e-6))
+    }
+
+    /// Operations a second.
+    #[must_use]
+    pub fn flops_per_s(&self) -> Option<f64> {
+        Some(self.problem.flops() as f64 / (self.median_us()? * 1e-6))
+    }
+
+    /// The effective bandwidth over a ceiling's.
+    #[must_use]
+    pub fn fraction_of(&self, peak: &BandwidthPeak) -> Option<f64> {
+        let ceiling = peak.bytes_per_s();
+        (ceiling > 0.0).then_some(self.effective_bytes_per_s()? / ceiling)
+    }
+}
+
+/// A loss at an epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LossPoint {
+    /// Epochs done when the loss was taken, counted from 1; the loss is that of the weights the epoch began with.
+    pub epoch: u64,
+    /// The loss.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub loss: f64,
+}
+
+/// What a training gave.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TrainLog {
+    /// The id of its rung.
+    pub rung: String,
+    /// The work.
+    pub problem: Problem,
+    /// The logged losses.
+    #[serde(default)]
+    pub losses: Vec<LossPoint>,
+    /// Final parameters by name, as "w" and "b".
+    #[serde(default, with = "crate::real::map")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, crate::real::Real>"))]
+    pub parameters: BTreeMap<String, f64>,
+    /// Loss of the final parameters on the training points.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub train_loss: f64,
+    /// Loss of the final parameters on the test points; NaN where there are none.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub test_loss: f64,
+}
+
+impl TrainLog {
+    /// Whether a loss or a parameter is no longer a finite number.
+    #[must_use]
+    pub fn diverged(&self) -> bool {
+        !self.train_loss.is_finite()
+            || self.losses.iter().any(|p| !p.loss.is_finite())
+            || self.parameters.values().any(|p| !p.is_finite())
+    }
+}
+
+/// What a group of spans takes apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SpanGroup {
+    /// The kernels of one pass, each timed alone; together they are the pass.
+    Operation,
+    /// The fused pass with one of its parts left out; the difference to the whole is what the part costs.
+    Ablation,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+/// The time of a part of a rung.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Span {
+    /// The id of its rung.
+    pub rung: String,
+    /// The work that it is a part of; the times are of one pass (one epoch) of it.
+    pub problem: Problem,
+    /// What it belongs to.
+    pub group: SpanGroup,
+    /// Its name, as "forward" or "without loss".
+    pub name: String,
+    /// Times in microseconds.
+    #[serde(with = "crate::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    pub samples_us: Vec<f64>,
+}
+
+impl Span {
+    /// Median of the samples in microseconds.
+    #[must_use]
+    pub fn median_us(&self) -> Option<f64> {
+        stats::median(&self.samples_us)
+    }
+}

@@ -1,0 +1,183 @@
+use serde::{Deserialize, Serialize};
+
+/// The element type that the work is done in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Dtype {
+    /// IEEE binary64.
+    F64,
+    /// IEEE binary32.
+    F32,
+    /// NVIDIA's 19-bit tensor-core format, stored as `f32`.
+    Tf32,
+    /// IEEE binary16.
+    F16,
+    /// The upper half of a binary32.
+    Bf16,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl Dtype {
+    /// The bytes that one element takes in memory.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::F64 => 8,
+            Self::F32 | Self::Tf32 | Self::Other => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// The distance from 1 to the next number (2^-23 for `f32`).
+    #[must_use]
+    pub fn epsilon(self) -> f64 {
+        match self {
+            Self::F64 => f64::EPSILON,
+            Self::F32 | Self::Other => f64::from(f32::EPSILON),
+            Self::Tf32 | Self::F16 => 2f64.powi(-10),
+            Self::Bf16 => 2f64.powi(-7),
+        }
+    }
+}
+
+/// The sizes of a piece of work. The only place with formulas for operations and bytes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// y = w x + b by batch gradient descent on the mean squared error.
+    Regression {
+        /// All points, test points included.
+        points: u64,
+        /// The points that are trained on.
+        train_points: u64,
+        /// Passes over the training points.
+        epochs: u64,
+        /// Step width of the descent.
+        #[serde(with = "crate::real::one")]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+        learning_rate: f64,
+        /// Standard deviation of the Gaussian noise on y.
+        #[serde(with = "crate::real::one")]
+        #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+        noise: f64,
+        /// Key of the Philox generator.
+        seed: u64,
+        /// Type of x, y, w and b.
+        dtype: Dtype,
+    },
+    /// A kind that this version does not know; it can be listed, not charted.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Problem {
+    /// Floating-point operations of the whole work: for regression eight a point and epoch
+    /// (w x, + b, - y, err^2 and its sum, err x and its sum, the sum of err).
+    #[must_use]
+    pub fn flops(&self) -> u64 {
+        match self {
+            Self::Regression { train_points, epochs, .. } => 8 * train_points * epochs,
+            Self::Unknown => 0,
+        }
+    }
+
+    /// The bytes that have to come from memory if every pass reads its inputs once and keeps nothing:
+    /// for regression x and y, once an epoch.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Regression { epochs, .. } => self.working_set_bytes() * epochs,
+            Self::Unknown => 0,
+        }
+    }
+
+    /// The bytes of the inputs themselves, which is the least that any method reads.
+    #[must_use]
+    pub fn working_set_bytes(&self) -> u64 {
+        match self {
+            Self::Regression { train_points, dtype, .. } => 2 * dtype.bytes() * train_points,
+            Self::Unknown => 0,
+        }
+    }
+
+    /// The size that a sweep runs over: the points of a regression.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        match self {
+            Self::Regression { points, .. } => *points,
+            Self::Unknown => 0,
+        }
+    }
+
+    /// A few words, as in "5 M points, 200 epochs".
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Self::Regression { points, epochs, .. } => format!("{} points, {epochs} epochs", short_count(*points)),
+            Self::Unknown => "unknown work".into(),
+        }
+    }
+
+    /// Its size in a few characters, as in "5 M".
+    #[must_use]
+    pub fn short_label(&self) -> String {
+        short_count(self.size())
+    }
+}
+
+/// 5_000_000 as "5 M", 1_500 as "1.5 k".
+fn short_count(n: u64) -> String {
+    let (unit, name) = match n {
+        0..1_000 => return n.to_string(),
+        1_000..1_000_000 => (1e3, "k"),
+        1_000_000..1_000_000_000 => (1e6, "M"),
+        _ => (1e9, "G"),
+    };
+    let v = n as f64 / unit;
+    let digits = usize::from(v.fract() != 0.0) * if v < 10.0 { 2 } else { 1 };
+    let text = format!("{v:.digits$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(n: u64, expect: &str) {
+        assert_eq!(short_count(n), expect);
+    }
+
+    #[test]
+    fn counts_are_short() {
+        check(7, "7");
+        check(1_500, "1.5 k");
+        check(100_000, "100 k");
+        check(5_000_000, "5 M");
+        check(1_250_000, "1.25 M");
+        check(200_000_000, "200 M");
+        check(3_000_000_000, "3 G");
+    }
+
+    #[test]
+    fn regression_reads_x_and_y_once_an_epoch() {
+        let p = Problem::Regression {
+            points: 5_000_000,
+            train_points: 4_000_000,
+            epochs: 200,
+            learning_rate: 0.01,
+            noise: 0.1,
+            seed: 1,
+            dtype: Dtype::F32,
+        };
+        assert_eq!(p.working_set_bytes(), 32_000_000);
+        assert_eq!(p.bytes(), 6_400_000_000);
+        assert_eq!(p.flops(), 6_400_000_000);
+    }
+}

@@ -1,0 +1,80 @@
+use crate::{Run, SCHEMA};
+use std::fmt;
+
+/// The largest record that is read, in bytes.
+pub const MAX_BYTES: usize = 64 << 20;
+
+/// Why a file is no record that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// More than [`MAX_BYTES`].
+    TooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+    /// Not UTF-8 text.
+    NotUtf8 {
+        /// The offset of the first byte that is not.
+        at: usize,
+    },
+    /// Not JSON, or cut off, or nested too deeply.
+    NotJson(String),
+    /// JSON, but not of a record.
+    NotARecord(String),
+    /// A record of a format that this version does not read.
+    Schema {
+        /// The version it says.
+        found: u64,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { bytes } => {
+                write!(f, "The file has {} MiB; a record has at most {} MiB.", bytes.div_ceil(1 << 20), MAX_BYTES >> 20)
+            }
+            Self::NotUtf8 { at } => write!(f, "The file is not UTF-8 text (byte {at}); a record is a JSON text file."),
+            Self::NotJson(why) => write!(f, "The file is not valid JSON: {why}. It may have been cut off."),
+            Self::NotARecord(why) => write!(f, "The file is JSON, but no Warpbook record: {why}."),
+            Self::Schema { found } if *found > u64::from(SCHEMA) => write!(
+                f,
+                "The record has format {found}; this version of Warpbook reads formats up to {SCHEMA}. Update Warpbook to open it."
+            ),
+            Self::Schema { found } => {
+                write!(f, "The record has format {found}, which never existed; formats are counted from 1.")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Run {
+    /// Reads a record of this format or an older one. Fields it does not know are ignored.
+    ///
+    /// # Errors
+    /// A [`ReadError`] that says in a sentence what is wrong with the file. Any bytes may be given.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
+        if bytes.len() > MAX_BYTES {
+            return Err(ReadError::TooLarge { bytes: bytes.len() });
+        }
+        let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotUtf8 { at: e.valid_up_to() })?;
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        // The version is looked at first: a later format may differ in anything else.
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| ReadError::NotJson(e.to_string()))?;
+        let Some(object) = value.as_object() else {
+            return Err(ReadError::NotARecord("its outermost value is not an object".into()));
+        };
+        let found = object
+            .get("schema")
+            .and_then(serde_json::Value::as_u64)
+            .ok_or_else(|| ReadError::NotARecord("it has no number \"schema\"".into()))?;
+        if found != u64::from(SCHEMA) {
+            return Err(ReadError::Schema { found });
+        }
+        // From the text and not from the value: errors then name their line.
+        serde_json::from_str(text).map_err(|e| ReadError::NotARecord(e.to_string()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Floating-point numbers that survive JSON.
+//!
+//! JSON has no NaN and no infinity, and a diverged run has both. They are written as the strings
+//! `"NaN"`, `"Infinity"` and `"-Infinity"`; every finite number is a plain JSON number.
+
+use serde::de::{Error, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// An `f64` whose JSON form keeps NaN and infinity.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
+pub struct Real(pub f64);
+
+impl Serialize for Real {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            v if v.is_nan() => serializer.serialize_str("NaN"),
+            f64::INFINITY => serializer.serialize_str("Infinity"),
+            f64::NEG_INFINITY => serializer.serialize_str("-Infinity"),
+            v => serializer.serialize_f64(v),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Real {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Real;
+            fn expecting(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+                f.write_str("a number, \"NaN\", \"Infinity\" or \"-Infinity\"")
+            }
+            fn visit_f64<E: Error>(self, v: f64) -> Result<Real, E> {
+                Ok(Real(v))
+            }
+            fn visit_i64<E: Error>(self, v: i64) -> Result<Real, E> {
+                Ok(Real(v as f64))
+            }
+            fn visit_u64<E: Error>(self, v: u64) -> Result<Real, E> {
+                Ok(Real(v as f64))
+            }
+            fn visit_str<E: Error>(self, v: &str) -> Result<Real, E> {
+                match v {
+                    "NaN" => Ok(Real(f64::NAN)),
+                    "Infinity" => Ok(Real(f64::INFINITY)),
+                    "-Infinity" => Ok(Real(f64::NEG_INFINITY)),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Number)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Real {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Real".into()
+    }
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "description": "A number; NaN and the infinities are strings, since JSON has none.",
+            "anyOf": [{ "type": "number" }, { "enum": ["NaN", "Infinity", "-Infinity"] }]
+        })
+    }
+}
+
+/// `#[serde(with = "real::one")]` for an `f64` field.
+pub mod one {
+    use super::Real;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Writes one number.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(v: &f64, s: S) -> Result<S::Ok, S::Error> {
+        Real(*v).serialize(s)
+    }
+    /// Reads one number.
+    ///
+    /// # Errors
+    /// Those of the deserializer, and anything that is no number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+        Ok(Real::deserialize(d)?.0)
+    }
+}
+
+/// `#[serde(with = "real::many")]` for a `Vec<f64>` field.
+pub mod many {
+    use super::Real;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes a list of numbers.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(v: &[f64], s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(v.iter().map(|x| Real(*x)))
+    }
+    /// Reads a list of numbers.
+    ///
+    /// # Errors
+    /// Those of the deserializer, and anything that is no number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<Real>::deserialize(d)?.into_iter().map(|r| r.0).collect())
+    }
+}
+
+/// `#[serde(with = "real::map")]` for a map from names to numbers.
+pub mod map {
+    use super::Real;
+    use serde::{Deserialize, Deserializer, Serializer};
+    use std::collections::BTreeMap;
+
+    /// Writes a map of numbers.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(v: &BTreeMap<String, f64>, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_map(v.iter().map(|(k, x)| (k, Real(*x))))
+    }
+    /// Reads a map of numbers.
+    ///
+    /// # Errors
+    /// Those of the deserializer, and anything that is no number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<BTreeMap<String, f64>, D::Error> {
+        Ok(BTreeMap::<String, Real>::deserialize(d)?.into_iter().map(|(k, r)| (k, r.0)).collect())
+    }
+}
