@@ -1,0 +1,104 @@
+// Idea: a point's prediction, error, loss and gradients never leave its thread's registers; only three sums a block do.
+// Formula: err = w x + b - y; partial[:, block] = sums of (err^2, err x, err); then (w, b) -= lr 2/n (sum err x, sum err); f32[n].
+// Since the last rung: four kernels over the points became one pass, and the intermediates pred and err are gone.
+// Needs: x and y 16-byte aligned (a slice starts at a multiple of four points); any n.
+// Expect: x and y cross the memory once an epoch; the pass runs at the speed of a plain read of both.
+#include "regression/descent.cuh"
+
+// For the ablation: each leaves out one part, so that the difference shows what the part costs.
+#ifndef WITHOUT_LOSS
+#define WITHOUT_LOSS 0
+#endif
+#ifndef WITHOUT_GRADIENTS
+#define WITHOUT_GRADIENTS 0
+#endif
+#ifndef WITHOUT_REDUCTION
+#define WITHOUT_REDUCTION 0
+#endif
+#ifndef WITHOUT_Y
+#define WITHOUT_Y 0
+#endif
+
+static_assert(ITEMS % 4 == 0, "points are read four at a time");
+constexpr int GROUPS = ITEMS / 4;
+
+struct Accumulator {
+    // Four lanes a sum: the additions of one lane need not wait for those of another.
+    float lanes[SUMS][4] = {};
+
+    __device__ __forceinline__ void add(int lane, float w, float b, float x, float y) {
+        const float err = fmaf(w, x, b) - y;
+        if (!WITHOUT_LOSS) lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
+        if (!WITHOUT_GRADIENTS) {
+            lanes[GRAD_W][lane] = fmaf(err, x, lanes[GRAD_W][lane]);
+            lanes[GRAD_B][lane] += err;
+        }
+        // With nothing left to compute, a plain sum keeps the reads from being optimised away.
+        if (WITHOUT_LOSS && WITHOUT_GRADIENTS) lanes[LOSS][lane] += x + y;
+    }
+
+    __device__ __forceinline__ void add(float w, float b, float4 x, float4 y) {
+        add(0, w, b, x.x, y.x), add(1, w, b, x.y, y.y), add(2, w, b, x.z, y.z), add(3, w, b, x.w, y.w);
+    }
+};
+
+// One pass over n points: partial[k][first_block + block], in rows of `columns`.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, const float* weights /* [2] */,
+     float* __restrict__ partial /* [3][columns] */, unsigned long long n, unsigned columns, unsigned first_block) {
+    const unsigned long long first = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    const unsigned long long stride = gridDim.x * (unsigned long long)THREADS, groups = n / 4;
+    const float4* x4 = reinterpret_cast<const float4*>(x);
+    const float4* y4 = reinterpret_cast<const float4*>(y);
+    let_successor_start();
+
+    float4 xs[GROUPS], ys[GROUPS];
+    const auto load = [&](unsigned long long from) {
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+            const unsigned long long i = from + g * stride;
+            if (i < groups) {
+                xs[g] = x4[i];
+                if (!WITHOUT_Y) ys[g] = y4[i];
+            }
+        }
+    };
+    // The first points are on their way before the weights are waited for.
+    load(first);
+    wait_for_predecessor();
+    const float w = weights[0], b = weights[1];
+
+    Accumulator sum;
+    for (unsigned long long from = first; from < groups; from += GROUPS * stride) {
+        if (from != first) load(from);
+#pragma unroll
+        for (int g = 0; g < GROUPS; ++g) {
+            if (from + g * stride < groups) sum.add(w, b, xs[g], WITHOUT_Y ? xs[g] : ys[g]);
+        }
+    }
+    if (first < n % 4) sum.add(0, w, b, x[groups * 4 + first], WITHOUT_Y ? 0.0f : y[groups * 4 + first]);
+
+    float sums[SUMS];
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) {
+        sums[k] = (sum.lanes[k][0] + sum.lanes[k][1]) + (sum.lanes[k][2] + sum.lanes[k][3]);
+    }
+    if (WITHOUT_REDUCTION) {
+        // Never true of sums of squares, which the compiler cannot know: nothing is written, nothing is left out before it.
+        if (sums[LOSS] + sums[GRAD_W] + sums[GRAD_B] == -1.2345678e30f) partial[first] = sums[LOSS];
+        return;
+    }
+    block_sum<THREADS>(sums);
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
+    }
+}
+
+// Adds up the blocks' sums and takes the step.
+extern "C" __global__ void __launch_bounds__(THREADS)
+update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
+       float* weights /* [2] */, float* loss /* [1], or null */) {
+    let_successor_start();
+    end_epoch<THREADS>(partial, blocks, inverse_n, learning_rate, weights, loss);
+}

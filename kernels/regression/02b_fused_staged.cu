@@ -1,0 +1,66 @@
+// Idea: many a tutorial copies its inputs to shared memory first; here is what that does to a pass that uses each value once.
+// Formula: err = w x + b - y; partial[:, block] = sums of (err^2, err x, err); then (w, b) -= lr 2/n (sum err x, sum err); f32[n].
+// Since the last rung: x and y go from memory to shared memory, wait at a barrier, and come to registers from there.
+// Needs: x and y 16-byte aligned; any n; up to 33 KiB of shared memory a block.
+// Expect: no gain, since no value is used twice; the barriers and the second trip cost what they cost.
+#include "regression/descent.cuh"
+
+static_assert(ITEMS % 4 == 0, "points are read four at a time");
+constexpr int GROUPS = ITEMS / 4;
+// At most 1024 groups of x and of y at a time, 32 KiB: static shared memory ends at 48 KiB a block.
+constexpr int STAGED = GROUPS * THREADS <= 1024 ? GROUPS : 1024 / THREADS;
+static_assert(GROUPS % STAGED == 0, "a thread's points are staged in equal parts");
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, const float* weights /* [2] */,
+     float* __restrict__ partial /* [3][columns] */, unsigned long long n, unsigned columns, unsigned first_block) {
+    __shared__ float4 tile_x[STAGED][THREADS], tile_y[STAGED][THREADS];
+    const unsigned long long groups = n / 4, stride = gridDim.x * (unsigned long long)THREADS;
+    const unsigned long long block_first = blockIdx.x * (unsigned long long)THREADS;
+    const float4* x4 = reinterpret_cast<const float4*>(x);
+    const float4* y4 = reinterpret_cast<const float4*>(y);
+    const float w = weights[0], b = weights[1];
+
+    float lanes[SUMS][4] = {};
+    const auto add = [&](int lane, float xi, float yi) {
+        const float err = fmaf(w, xi, b) - yi;
+        lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
+        lanes[GRAD_W][lane] = fmaf(err, xi, lanes[GRAD_W][lane]);
+        lanes[GRAD_B][lane] += err;
+    };
+    // The bound is the block's, not the thread's: all its threads meet at the barriers.
+    for (unsigned long long from = block_first; from < groups; from += STAGED * stride) {
+#pragma unroll
+        for (int g = 0; g < STAGED; ++g) {
+            const unsigned long long i = from + g * stride + threadIdx.x;
+            if (i < groups) tile_x[g][threadIdx.x] = x4[i], tile_y[g][threadIdx.x] = y4[i];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int g = 0; g < STAGED; ++g) {
+            if (from + g * stride + threadIdx.x < groups) {
+                const float4 xi = tile_x[g][threadIdx.x], yi = tile_y[g][threadIdx.x];
+                add(0, xi.x, yi.x), add(1, xi.y, yi.y), add(2, xi.z, yi.z), add(3, xi.w, yi.w);
+            }
+        }
+        __syncthreads();
+    }
+    const unsigned long long first = block_first + threadIdx.x;
+    if (first < n % 4) add(0, x[groups * 4 + first], y[groups * 4 + first]);
+
+    float sums[SUMS];
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) sums[k] = (lanes[k][0] + lanes[k][1]) + (lanes[k][2] + lanes[k][3]);
+    block_sum<THREADS>(sums);
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
+    }
+}
+
+// Adds up the blocks' sums and takes the step.
+extern "C" __global__ void __launch_bounds__(THREADS)
+update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
+       float* weights /* [2] */, float* loss /* [1], or null */) {
+    end_epoch<THREADS>(partial, blocks, inverse_n, learning_rate, weights, loss);
+}

@@ -1,0 +1,42 @@
+// What every regression kernel shares: how points are read, and how an epoch ends.
+//
+// Sums are kept as partial[3][blocks]: row LOSS holds the sum of err^2, row GRAD_W of err x, row GRAD_B of err, a block a column.
+#pragma once
+#include "reduce.cuh"
+
+constexpr int SUMS = 3, LOSS = 0, GRAD_W = 1, GRAD_B = 2;
+
+// Since Hopper a kernel may be launched before its predecessor has ended. wait_for_predecessor() is where results of the
+// predecessor are first needed; let_successor_start() lets the next kernel take up what room there is. Launched the ordinary
+// way, both do nothing.
+__device__ __forceinline__ void wait_for_predecessor() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_successor_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
+// Ends an epoch in one block: adds the blocks' sums, logs the mean squared error where asked to, takes the step.
+//   w -= lr * 2/n * sum(err x), b -= lr * 2/n * sum(err)
+template <int BLOCK>
+__device__ __forceinline__ void end_epoch(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks,
+                                          float inverse_n, float learning_rate, float* weights /* [2]: w, b */,
+                                          float* loss /* [1], or null */) {
+    float sums[SUMS] = {};
+    wait_for_predecessor();
+    for (unsigned block = threadIdx.x; block < blocks; block += BLOCK) {
+#pragma unroll
+        for (int k = 0; k < SUMS; ++k) sums[k] += partial[k * (size_t)blocks + block];
+    }
+    block_sum<BLOCK>(sums);
+    if (threadIdx.x == 0) {
+        const float rate = learning_rate * 2.0f * inverse_n;
+        weights[0] -= rate * sums[GRAD_W];
+        weights[1] -= rate * sums[GRAD_B];
+        if (loss != nullptr) *loss = sums[LOSS] * inverse_n;
+    }
+}

@@ -1,1 +1,37 @@
-//! TBD
+//! Devices, kernels, buffers, streams, graphs and timing.
+//!
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC and NVML are loaded when they are asked for,
+//! and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
+#![warn(clippy::undocumented_unsafe_blocks)]
+
+mod bench;
+mod buffer;
+mod cache;
+mod cancel;
+mod compile;
+mod cpu;
+mod cuda;
+mod device;
+mod error;
+mod graph;
+mod kernel;
+mod nvml;
+mod nvrtc;
+mod peaks;
+mod stream;
+#[doc(hidden)]
+pub mod testing;
+
+pub use bench::{Bench, Samples};
+pub use buffer::{Buffer, DevicePtr, Element};
+pub use cancel::Cancel;
+pub use compile::{Compiled, Compiler};
+pub use cuda::CudaDevice;
+pub use device::{Choice, Device, Inventory};
+pub use error::{CompileError, Error, Result};
+pub use graph::Graph;
+pub use kernel::{Kernel, KernelArg, LaunchOptions};
+pub use nvml::ClockWatch;
+pub use nvrtc::Nvrtc;
+pub use peaks::{cpu_peaks, cuda_peaks};
+pub use stream::{Event, Stream};

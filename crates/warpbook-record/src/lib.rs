@@ -9,6 +9,7 @@
 
 mod check;
 mod environment;
+pub mod kernels;
 mod measurement;
 mod problem;
 mod read;

@@ -67,8 +67,12 @@ pub struct Policy {
     /// Samples wanted of each measurement.
     pub samples: u32,
     /// A measurement stops early when its samples have taken this long together, in seconds.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub budget_s: f64,
     /// Regions shorter than this are repeated between two events until they are longer, and divided; in microseconds.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub batch_below_us: f64,
     /// What the inputs are drawn from.
     pub inputs: String,

@@ -82,7 +82,7 @@ impl Problem {
     #[must_use]
     pub fn flops(&self) -> u64 {
         match self {
-            Self::Regression { train_points, epochs, .. } => 8 * train_points * epochs,
+            Self::Regression { train_points, epochs, .. } => train_points.saturating_mul(*epochs).saturating_mul(8),
             Self::Unknown => 0,
         }
     }
@@ -92,7 +92,7 @@ impl Problem {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Regression { epochs, .. } => self.working_set_bytes() * epochs,
+            Self::Regression { epochs, .. } => self.working_set_bytes().saturating_mul(*epochs),
             Self::Unknown => 0,
         }
     }
@@ -101,7 +101,7 @@ impl Problem {
     #[must_use]
     pub fn working_set_bytes(&self) -> u64 {
         match self {
-            Self::Regression { train_points, dtype, .. } => 2 * dtype.bytes() * train_points,
+            Self::Regression { train_points, dtype, .. } => train_points.saturating_mul(2 * dtype.bytes()),
             Self::Unknown => 0,
         }
     }

@@ -1,12 +1,7 @@
 //! The rungs of the fused linear regression, and the kernels beside them.
 
+use crate::kernels::source;
 use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile};
-
-macro_rules! source {
-    ($path:literal) => {
-        Source { path: $path, text: include_str!(concat!("../../../kernels/", $path)) }
-    };
-}
 
 /// The points of a run when none are asked for.
 pub const STANDARD_POINTS: u64 = 5_000_000;
@@ -21,22 +16,22 @@ pub const LOG_EVERY: u64 = 10;
 /// Streams of the rung that splits its pass.
 pub const STREAMS: u32 = 4;
 
-/// The building blocks that kernels include.
-pub const HEADERS: &[Source] = &[source!("reduce.cuh"), source!("nn/philox.cuh"), source!("regression/descent.cuh")];
-
 const UNFUSED: Source = source!("regression/01_unfused.cu");
 const FUSED: Source = source!("regression/02_fused.cu");
 const STAGED: Source = source!("regression/02b_fused_staged.cu");
 const DATA: Source = source!("regression/data.cu");
-const READ: Source = source!("peaks/read.cu");
-const FMA: Source = source!("peaks/fma.cu");
 
 /// A grid that stays resident and strides over the points.
 fn strided() -> Vec<Tile> {
+    let tile = |id, threads, items, blocks| {
+        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
+    };
     vec![
-        Tile::new("t512x8", &[("THREADS", 512), ("ITEMS", 8), ("BLOCKS_PER_SM", 4)]),
-        Tile::new("t1024x8", &[("THREADS", 1024), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]),
-        Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]),
+        tile("t512x16b2", 512, 16, 2),
+        tile("t1024x8b1", 1024, 8, 1),
+        tile("t1024x16b1", 1024, 16, 1),
+        tile("t256x16b4", 256, 16, 4),
+        tile("t256x8b6", 256, 8, 6),
     ]
 }
 
@@ -47,7 +42,12 @@ fn pass(source: Source, entry: &'static str) -> KernelSpec {
 
 /// One block that finishes the sums and takes the step.
 fn update(source: Source) -> KernelSpec {
-    KernelSpec::new(source, "update", &[Tile::new("t1024", &[("THREADS", 1024)])], Grid::One)
+    KernelSpec::new(
+        source,
+        "update",
+        &[Tile::new("t512", &[("THREADS", 512), ("ITEMS", 4), ("BLOCKS_PER_SM", 1)])],
+        Grid::One,
+    )
 }
 
 fn rung(id: &'static str, title: &'static str, idea: &'static str, runner: Runner) -> Rung {
@@ -112,6 +112,15 @@ pub fn rungs() -> Vec<Rung> {
             "All epochs of the fused kernels are captured once as a CUDA graph and replayed with a single launch.",
             kernels(fused(), Schedule::Graph),
         ),
+        Rung {
+            requires: Requires::AtLeast(9, 0),
+            ..rung(
+                "04b_fused_graph_overlapped",
+                "Graph, launches overlapped",
+                "In the same graph, each kernel starts while the last one ends and has its first points on the way before it waits for the weights.",
+                kernels(fused(), Schedule::OverlappedGraph),
+            )
+        },
     ]
 }
 
@@ -133,32 +142,4 @@ pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
 #[must_use]
 pub fn data_kernel() -> KernelSpec {
     KernelSpec::new(DATA, "points", &[Tile::new("t256", &[("THREADS", 256)])], Grid::Cover)
-}
-
-/// Reads an array and adds it up: the ceiling of a bandwidth.
-#[must_use]
-pub fn read_kernel() -> KernelSpec {
-    let tile = Tile::new("t512x16", &[("THREADS", 512), ("ITEMS", 16), ("BLOCKS_PER_SM", 4)]);
-    KernelSpec::new(READ, "read_sum", &[tile], Grid::Resident)
-}
-
-/// Chains of fused multiply-adds: the ceiling of fp32 arithmetic.
-#[must_use]
-pub fn fma_kernel() -> KernelSpec {
-    let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]);
-    KernelSpec::new(FMA, "fma_chains", &[tile], Grid::Resident)
-}
-
-/// Every kernel that this crate names, each once: what tests compile.
-#[must_use]
-pub fn all_kernels() -> Vec<KernelSpec> {
-    let mut all = vec![data_kernel(), read_kernel(), fma_kernel()];
-    let candidates =
-        rungs().into_iter().flat_map(|r| r.kernels().to_vec()).chain(ablations().into_iter().map(|(_, k)| k));
-    for k in candidates {
-        if !all.contains(&k) {
-            all.push(k);
-        }
-    }
-    all
 }

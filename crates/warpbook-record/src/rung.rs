@@ -42,6 +42,33 @@ impl Requires {
         }
     }
 
+    /// The architectures that its kernels are compiled for in tests.
+    #[must_use]
+    pub fn architectures(&self) -> Vec<Cow<'static, str>> {
+        const ALL: [(&str, (u32, u32)); 7] = [
+            ("sm_75", (7, 5)),
+            ("sm_80", (8, 0)),
+            ("sm_86", (8, 6)),
+            ("sm_89", (8, 9)),
+            ("sm_90", (9, 0)),
+            ("sm_100", (10, 0)),
+            ("sm_120", (12, 0)),
+        ];
+        match self {
+            Requires::Nothing => Vec::new(),
+            Requires::Exactly(arch) => vec![arch.clone()],
+            Requires::AtLeast(major, minor) => {
+                let mut all: Vec<Cow<'static, str>> =
+                    ALL.iter().filter(|(_, cc)| *cc >= (*major, *minor)).map(|(name, _)| (*name).into()).collect();
+                // The architecture-specific form of Hopper is compiled too: it is what later rungs add to.
+                if (*major, *minor) <= (9, 0) {
+                    all.push("sm_90a".into());
+                }
+                all
+            }
+        }
+    }
+
     /// As in "a GPU of compute capability 7.5 or later".
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -85,6 +112,9 @@ pub enum Schedule {
     Streams(u32),
     /// Captured once as a graph and replayed.
     Graph,
+    /// The same with programmatic dependent launch: a kernel begins while its predecessor ends, and waits for its results
+    /// where it first needs them.
+    OverlappedGraph,
     /// One cooperative launch of a grid that is resident all at once.
     Cooperative,
     /// Launched in clusters of this many thread blocks.
@@ -268,33 +298,6 @@ impl Rung {
     #[must_use]
     pub fn launch(&self, entry: &str, tile: &Tile, items: u64, multiprocessors: u32) -> Option<Launch> {
         Some(self.kernel(entry)?.launch(tile, items, multiprocessors))
-    }
-
-    /// The architectures that its kernels are compiled for in tests.
-    #[must_use]
-    pub fn architectures(&self) -> Vec<Cow<'static, str>> {
-        const ALL: [(&str, (u32, u32)); 7] = [
-            ("sm_75", (7, 5)),
-            ("sm_80", (8, 0)),
-            ("sm_86", (8, 6)),
-            ("sm_89", (8, 9)),
-            ("sm_90", (9, 0)),
-            ("sm_100", (10, 0)),
-            ("sm_120", (12, 0)),
-        ];
-        match &self.requires {
-            Requires::Nothing => Vec::new(),
-            Requires::Exactly(arch) => vec![arch.clone()],
-            Requires::AtLeast(major, minor) => {
-                let mut all: Vec<Cow<'static, str>> =
-                    ALL.iter().filter(|(_, cc)| *cc >= (*major, *minor)).map(|(name, _)| (*name).into()).collect();
-                // The architecture-specific form of Hopper is compiled too: it is what later rungs add to.
-                if (*major, *minor) <= (9, 0) {
-                    all.push("sm_90a".into());
-                }
-                all
-            }
-        }
     }
 }
 

@@ -1,0 +1,326 @@
+//! The driver, probed before cudarc is let near it, and a device's context.
+
+use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
+use cudarc::driver::CudaContext;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Tile};
+
+/// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
+const MINIMUM: (u32, u32) = (12, 0);
+
+/// Whether CUDA can be used, and the newest CUDA version that the driver supports.
+///
+/// cudarc panics on a library or a symbol that is missing, so nothing else here is called before this has said yes.
+pub(crate) fn driver() -> Result<(u32, u32)> {
+    static FOUND: OnceLock<Result<(u32, u32)>> = OnceLock::new();
+    FOUND.get_or_init(probe).clone()
+}
+
+fn probe() -> Result<(u32, u32)> {
+    // SAFETY: this only tries to load the library, whose initialisers have no preconditions.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::NoDriver);
+    }
+    let mut version = 0;
+    // SAFETY: the library is there, the function is in every driver, the pointer is to a live integer.
+    let status = unsafe { sys::cuDriverGetVersion(&raw mut version) };
+    if status != Code::CUDA_SUCCESS {
+        return Err(Error::DriverFailed(format!("{status:?}")));
+    }
+    let version = version.unsigned_abs();
+    let found = (version / 1000, version % 1000 / 10);
+    if found < MINIMUM {
+        let text = |(major, minor)| format!("{major}.{minor}");
+        return Err(Error::DriverTooOld { found: text(found), needed: text(MINIMUM) });
+    }
+    result::init().map_err(|e| Error::DriverFailed(describe(e)))?;
+    Ok(found)
+}
+
+/// The number of CUDA devices.
+pub(crate) fn count() -> Result<u32> {
+    driver()?;
+    let count = result::device::get_count().map_err(|e| Error::DriverFailed(describe(e)))?;
+    Ok(count.unsigned_abs())
+}
+
+/// A CUDA error by name and in words.
+pub(crate) fn describe(e: DriverError) -> String {
+    let name = e.error_name().map(|s| s.to_string_lossy().into_owned());
+    let text = e.error_string().map(|s| s.to_string_lossy().into_owned());
+    match (name, text) {
+        (Ok(name), Ok(text)) => format!("{name}, {text}"),
+        _ => format!("{:?}", e.0),
+    }
+}
+
+/// Whether the context is of no use after this error.
+pub(crate) fn is_sticky(e: DriverError) -> bool {
+    matches!(
+        e.0,
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Code::CUDA_ERROR_LAUNCH_FAILED
+            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Code::CUDA_ERROR_INVALID_PC
+            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Code::CUDA_ERROR_ASSERT
+            | Code::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Code::CUDA_ERROR_CONTEXT_IS_DESTROYED
+    )
+}
+
+/// What every buffer, stream and kernel of a device shares.
+pub(crate) struct Inner {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) info: DeviceInfo,
+    driver_cuda: (u32, u32),
+    uuid: Option<String>,
+    compiler: OnceLock<Result<Compiler>>,
+    /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
+    pub(crate) transfers: sys::CUstream,
+    /// The error that ended the context.
+    lost: Mutex<Option<String>>,
+}
+
+// SAFETY: the stream's handle may be used from any thread whose current context is its own; `bind` sees to that.
+unsafe impl Send for Inner {}
+// SAFETY: the driver serialises calls on one stream.
+unsafe impl Sync for Inner {}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: the handle was created by `open` and is not used again.
+            let _ = unsafe { result::stream::destroy(self.transfers) };
+        }
+    }
+}
+
+impl Inner {
+    /// Waits for the copies of this device.
+    pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
+        // SAFETY: the handle lives as long as `self`.
+        unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
+    }
+
+    /// Makes the context current on this thread; every driver call comes after this.
+    pub(crate) fn bind(&self) -> Result<()> {
+        if let Some(why) = &*self.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+            return Err(Error::ContextLost(why.clone()));
+        }
+        self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
+    }
+
+    /// An error of the driver, remembered where nothing can follow it.
+    pub(crate) fn error(&self, what: impl Into<String>, e: DriverError) -> Error {
+        Error::Cuda { what: what.into(), why: describe(e), sticky: self.note(e) }
+    }
+
+    /// Remembers an error that ends the context; says whether it was one.
+    pub(crate) fn note(&self, e: DriverError) -> bool {
+        let sticky = is_sticky(e);
+        if sticky {
+            self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| describe(e));
+        }
+        sticky
+    }
+}
+
+/// A CUDA device with its context; clones share it.
+#[derive(Clone)]
+pub struct CudaDevice(pub(crate) Arc<Inner>);
+
+impl std::fmt::Debug for CudaDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CudaDevice(cuda:{}, {})", self.0.info.index, self.0.info.name)
+    }
+}
+
+impl CudaDevice {
+    /// Opens device `index`.
+    ///
+    /// # Errors
+    /// No driver, one too old, or no such device.
+    pub fn open(index: u32) -> Result<Self> {
+        let driver_cuda = driver()?;
+        let count = count()?;
+        if index >= count {
+            return Err(Error::NoSuchDevice { index, count });
+        }
+        let context = CudaContext::new(index as usize).map_err(|e| Error::DriverFailed(describe(e)))?;
+        let info = info(index)?;
+        let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(i8::cast_unsigned)));
+        let transfers = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| Error::DriverFailed(describe(e)))?;
+        Ok(Self(Arc::new(Inner {
+            transfers,
+            context,
+            info,
+            driver_cuda,
+            uuid,
+            compiler: OnceLock::new(),
+            lost: Mutex::new(None),
+        })))
+    }
+
+    /// Its name and limits.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// The newest CUDA that the driver supports.
+    #[must_use]
+    pub fn driver_cuda(&self) -> (u32, u32) {
+        self.0.driver_cuda
+    }
+
+    /// As NVML knows it, "GPU-...".
+    #[must_use]
+    pub fn uuid(&self) -> Option<&str> {
+        self.0.uuid.as_deref()
+    }
+
+    /// Whether a kernel may be launched before its predecessor has ended: since compute capability 9.0, and in graphs
+    /// since CUDA 12.3.
+    #[must_use]
+    pub fn has_programmatic_launch(&self) -> bool {
+        self.0.info.compute_capability >= Some((9, 0)) && self.0.driver_cuda >= (12, 3)
+    }
+
+    /// What compiles for it.
+    ///
+    /// # Errors
+    /// NVRTC is missing.
+    pub fn compiler(&self) -> Result<&Compiler> {
+        self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
+    }
+
+    /// Compiles and loads a kernel with one of its tiles.
+    ///
+    /// # Errors
+    /// It does not compile, or the device refuses it.
+    pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
+        let architecture = self.0.info.architecture().unwrap_or_default();
+        let compiled = self.compiler()?.compile(spec, tile, &architecture)?;
+        Kernel::load(self, spec, tile, &compiled)
+    }
+
+    /// A stream of its own, not ordered with any other.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn stream(&self) -> Result<Stream> {
+        Stream::new(self)
+    }
+
+    /// An event that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn event(&self) -> Result<Event> {
+        Event::new(self)
+    }
+
+    /// An array of zeros.
+    ///
+    /// # Errors
+    /// It does not fit; this is said before anything is allocated.
+    pub fn zeros<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        Buffer::zeros(self, len)
+    }
+
+    /// An array with these values.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn buffer_from<T: Element>(&self, values: &[T]) -> Result<Buffer<T>> {
+        let buffer = self.zeros(values.len())?;
+        buffer.write(values)?;
+        Ok(buffer)
+    }
+
+    /// Free and total device memory in bytes.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn memory(&self) -> Result<(u64, u64)> {
+        self.0.bind()?;
+        let (free, total) = result::mem_get_info().map_err(|e| self.0.error("Asking for the free memory", e))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// An error unless so many bytes are free, a little being left to the driver.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`], with what is free.
+    pub fn ensure_free(&self, what: impl Into<String>, needed: u64) -> Result<()> {
+        const RESERVE: u64 = 64 << 20;
+        let (free, total) = self.memory()?;
+        if needed > free.saturating_sub(RESERVE) {
+            return Err(Error::OutOfMemory { what: what.into(), needed, free, total });
+        }
+        Ok(())
+    }
+
+    /// The shape of a launch of a kernel over so many items here.
+    #[must_use]
+    pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
+        spec.launch(tile, items, self.0.info.multiprocessors)
+    }
+}
+
+/// The name and the limits of a device, without opening it.
+pub(crate) fn info(index: u32) -> Result<DeviceInfo> {
+    driver()?;
+    let fail = |e: DriverError| Error::DriverFailed(describe(e));
+    let device = result::device::get(i32::try_from(index).unwrap_or(i32::MAX)).map_err(fail)?;
+    let attribute = |a: Attribute| -> Result<u64> {
+        // SAFETY: the device comes from the driver.
+        let value = unsafe { result::device::get_attribute(device, a) }.map_err(fail)?;
+        Ok(u64::from(value.unsigned_abs()))
+    };
+    let small = |a| attribute(a).map(|v| u32::try_from(v).unwrap_or(u32::MAX));
+    // SAFETY: as above.
+    let memory = unsafe { result::device::total_mem(device) }.map_err(fail)?;
+    Ok(DeviceInfo {
+        kind: DeviceKind::Cuda,
+        index,
+        name: result::device::get_name(device).map_err(fail)?,
+        memory_bytes: memory as u64,
+        multiprocessors: small(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+        compute_capability: Some((
+            small(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            small(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        )),
+        l2_bytes: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?),
+        shared_bytes_per_multiprocessor: Some(attribute(
+            Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR,
+        )?),
+        shared_bytes_per_block: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?),
+        registers_per_multiprocessor: Some(attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)?),
+        max_sm_mhz: Some(small(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE)? / 1000),
+        max_memory_mhz: Some(small(Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE)? / 1000),
+    })
+}
+
+fn format_uuid(b: &[u8; 16]) -> String {
+    let hex = |r: std::ops::Range<usize>| b[r].iter().map(|x| format!("{x:02x}")).collect::<String>();
+    format!("GPU-{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_reads_as_nvml_writes_it() {
+        let bytes: [u8; 16] = std::array::from_fn(|i| i as u8 * 17);
+        assert_eq!(format_uuid(&bytes), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+    }
+}

@@ -1,0 +1,180 @@
+use crate::cuda::{self, CudaDevice};
+use crate::{Error, Nvrtc, Result, cpu, nvml};
+use std::fmt;
+use std::str::FromStr;
+use warpbook_record::{DeviceInfo, DeviceKind};
+
+/// Which device is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// The CUDA device with most multiprocessors, or the processor where there is no CUDA.
+    #[default]
+    Best,
+    /// The processor.
+    Cpu,
+    /// A CUDA device by number.
+    Cuda(u32),
+}
+
+impl Choice {
+    /// What `WARPBOOK_DEVICE` says; the best device where it says nothing.
+    ///
+    /// # Errors
+    /// [`Error::BadChoice`].
+    pub fn from_env() -> Result<Self> {
+        match std::env::var("WARPBOOK_DEVICE") {
+            Ok(text) if !text.trim().is_empty() => text.parse(),
+            _ => Ok(Self::Best),
+        }
+    }
+}
+
+impl FromStr for Choice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::BadChoice(text.into());
+        match text.trim().to_ascii_lowercase().as_str() {
+            "best" => Ok(Self::Best),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" | "gpu" => Ok(Self::Cuda(0)),
+            other => other.strip_prefix("cuda:").ok_or_else(bad)?.parse().map(Self::Cuda).map_err(|_| bad()),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Best => f.write_str("best"),
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(i) => write!(f, "cuda:{i}"),
+        }
+    }
+}
+
+/// A device that work runs on.
+#[derive(Debug, Clone)]
+pub enum Device {
+    /// An NVIDIA GPU.
+    Cuda(CudaDevice),
+    /// The processor.
+    Cpu(DeviceInfo),
+}
+
+impl Device {
+    /// Opens the device of a choice. [`Choice::Best`] never fails for want of CUDA: it falls back on the processor.
+    ///
+    /// # Errors
+    /// The device was named and is not there.
+    pub fn open(choice: Choice) -> Result<Self> {
+        match choice {
+            Choice::Cpu => Ok(Self::Cpu(cpu::info())),
+            Choice::Cuda(index) => CudaDevice::open(index).map(Self::Cuda),
+            Choice::Best => {
+                let infos = Inventory::cuda_devices().unwrap_or_default();
+                // The first of equals: CUDA puts the fastest first.
+                let best = infos.iter().rev().max_by_key(|i| i.multiprocessors);
+                match best.map(|i| CudaDevice::open(i.index)) {
+                    Some(Ok(device)) => Ok(Self::Cuda(device)),
+                    _ => Ok(Self::Cpu(cpu::info())),
+                }
+            }
+        }
+    }
+
+    /// Its name and limits.
+    #[must_use]
+    pub fn info(&self) -> &DeviceInfo {
+        match self {
+            Self::Cuda(device) => device.info(),
+            Self::Cpu(info) => info,
+        }
+    }
+
+    /// The CUDA device, if it is one.
+    #[must_use]
+    pub fn cuda(&self) -> Option<&CudaDevice> {
+        match self {
+            Self::Cuda(device) => Some(device),
+            Self::Cpu(_) => None,
+        }
+    }
+}
+
+/// All devices of the machine, and what would be needed for those that are missing.
+#[derive(Debug, Clone)]
+pub struct Inventory {
+    /// CUDA devices in their order, then the processor.
+    pub devices: Vec<DeviceInfo>,
+    /// The newest CUDA that the driver supports, or why there is no CUDA.
+    pub cuda: Result<(u32, u32)>,
+    /// Version of the kernel-mode driver, from NVML.
+    pub driver: Option<String>,
+    /// The NVRTC that would be used, or why there is none.
+    pub nvrtc: Result<Nvrtc>,
+    /// Clocks of each CUDA device now, where NVML can be asked.
+    pub clocks: Vec<Option<warpbook_record::ClockReport>>,
+}
+
+impl Inventory {
+    /// Looks at the machine; opens nothing.
+    #[must_use]
+    pub fn take() -> Self {
+        let cuda = cuda::driver();
+        let mut devices = Self::cuda_devices().unwrap_or_default();
+        let clocks = devices.iter().map(|d| nvml::snapshot_of_index(d.index)).collect();
+        devices.push(cpu::info());
+        let nvrtc = Nvrtc::load(cuda.as_ref().ok().copied());
+        Self { devices, driver: nvml::driver_version(), nvrtc, cuda, clocks }
+    }
+
+    /// Version of the kernel-mode driver, from NVML.
+    #[must_use]
+    pub fn driver_version() -> Option<String> {
+        nvml::driver_version()
+    }
+
+    fn cuda_devices() -> Result<Vec<DeviceInfo>> {
+        (0..cuda::count()?).map(cuda::info).collect()
+    }
+
+    /// The GPUs.
+    pub fn gpus(&self) -> impl Iterator<Item = &DeviceInfo> {
+        self.devices.iter().filter(|d| d.kind == DeviceKind::Cuda)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read() {
+        let check = |text: &str, expect: Option<Choice>| assert_eq!(text.parse::<Choice>().ok(), expect, "{text}");
+        check("best", Some(Choice::Best));
+        check(" CPU ", Some(Choice::Cpu));
+        check("cuda:3", Some(Choice::Cuda(3)));
+        check("cuda", Some(Choice::Cuda(0)));
+        check("cuda:-1", None);
+        check("cuda:", None);
+        check("tpu", None);
+        for choice in [Choice::Best, Choice::Cpu, Choice::Cuda(7)] {
+            assert_eq!(choice.to_string().parse::<Choice>().unwrap(), choice);
+        }
+    }
+
+    #[test]
+    fn the_processor_is_always_there() {
+        let inventory = Inventory::take();
+        assert_eq!(inventory.devices.last().map(|d| d.kind), Some(DeviceKind::Cpu));
+        assert_eq!(inventory.gpus().count() + 1, inventory.devices.len());
+        assert!(Device::open(Choice::Best).is_ok());
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        let message = Device::open(Choice::Cuda(4096)).unwrap_err().to_string();
+        assert!(message.contains("cuda:4096") || message.contains("--device cpu"), "{message}");
+    }
+}

@@ -1,0 +1,261 @@
+use crate::cuda::Inner;
+use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Stream};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
+use std::ffi::{CString, c_void};
+use std::sync::Arc;
+use warpbook_record::{KernelSpec, KernelStats, Launch, Tile};
+
+/// Something that a kernel takes as an argument, by the address of its bytes.
+///
+/// # Safety
+/// `as_arg` points to a value of the type that the kernel declares, which lives as long as `self`.
+pub unsafe trait KernelArg {
+    /// The address of the value.
+    fn as_arg(&self) -> *mut c_void;
+}
+
+macro_rules! scalar_args {
+    ($($t:ty),*) => {
+        $(
+            // SAFETY: the bytes of a number are what the kernel reads.
+            unsafe impl KernelArg for $t {
+                fn as_arg(&self) -> *mut c_void {
+                    std::ptr::from_ref(self).cast_mut().cast()
+                }
+            }
+        )*
+    };
+}
+scalar_args!(f32, f64, u32, u64, i32, i64, DevicePtr);
+
+// SAFETY: the kernel reads the address of the array.
+unsafe impl<T> KernelArg for Buffer<T> {
+    fn as_arg(&self) -> *mut c_void {
+        (&raw const self.address).cast_mut().cast()
+    }
+}
+
+/// What a launch may ask for beside its shape.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LaunchOptions {
+    /// The kernel may begin before its predecessor on the stream has ended, and waits for it by itself.
+    pub programmatic: bool,
+    /// All blocks are resident at once.
+    pub cooperative: bool,
+    /// Blocks of a cluster in x.
+    pub cluster: Option<u32>,
+}
+
+/// A module, unloaded with its last kernel.
+struct Module {
+    device: Arc<Inner>,
+    raw: sys::CUmodule,
+}
+
+// SAFETY: a module's handle may be used from any thread whose current context is its own.
+unsafe impl Send for Module {}
+// SAFETY: it is only read.
+unsafe impl Sync for Module {}
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        if self.device.context.bind_to_thread().is_ok() {
+            // SAFETY: the handle was created by `load` and is not used again.
+            let _ = unsafe { result::module::unload(self.raw) };
+        }
+    }
+}
+
+/// A compiled kernel on a device.
+#[derive(Clone)]
+pub struct Kernel {
+    module: Arc<Module>,
+    function: sys::CUfunction,
+    name: Arc<str>,
+    stats: KernelStats,
+    spec: KernelSpec,
+    tile: Tile,
+    max_threads: u32,
+}
+
+// SAFETY: as of `Module`, which it keeps alive.
+unsafe impl Send for Kernel {}
+// SAFETY: it is only read.
+unsafe impl Sync for Kernel {}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({} of {}, {})", self.name, self.spec.file, self.tile.id)
+    }
+}
+
+impl Kernel {
+    pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile, compiled: &Compiled) -> Result<Self> {
+        let inner = &device.0;
+        inner.bind()?;
+        // SAFETY: the image is a cubin that lives past the call.
+        let raw = unsafe { result::module::load_data(compiled.cubin.as_ptr().cast()) }
+            .map_err(|e| inner.error(format!("Loading kernels/{}", spec.file), e))?;
+        let module = Arc::new(Module { device: inner.clone(), raw });
+        let entry = CString::new(&*spec.entry).unwrap_or_default();
+        // SAFETY: the module is live.
+        let function = unsafe { result::module::get_function(raw, entry) }
+            .map_err(|e| inner.error(format!("Finding {} in kernels/{}", spec.entry, spec.file), e))?;
+        let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
+        // What the driver says of the loaded code goes before what the log said of it.
+        let attribute = |a| {
+            // SAFETY: the function is the live module's.
+            let value = unsafe { result::function::get_function_attribute(function, a) };
+            value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
+        };
+        stats.registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
+        stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
+        let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
+        let threads = shape.block.iter().product::<u32>();
+        if shape.dynamic_shared_bytes > 48 << 10 {
+            // SAFETY: as above.
+            unsafe {
+                result::function::set_function_attribute(
+                    function,
+                    Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                    i32::try_from(shape.dynamic_shared_bytes).unwrap_or(i32::MAX),
+                )
+            }
+            .map_err(|e| inner.error(format!("Asking for {} bytes of shared memory", shape.dynamic_shared_bytes), e))?;
+        }
+        // SAFETY: as above.
+        let blocks = unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(
+                function,
+                threads.cast_signed(),
+                shape.dynamic_shared_bytes as usize,
+            )
+        }
+        .map_err(|e| inner.error("Asking for the kernel's occupancy", e))?
+        .unsigned_abs();
+        let max_resident = inner
+            .context
+            .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
+            .map_err(|e| inner.error("Asking for the device's limits", e))?;
+        stats.block = Some(shape.block);
+        stats.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+        stats.blocks_per_multiprocessor = Some(blocks);
+        stats.occupancy = Some(f64::from(blocks * threads) / f64::from(max_resident.max(1)));
+        let name = Arc::from(format!("{} in kernels/{}", spec.entry, spec.file));
+        Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads })
+    }
+
+    /// What the compiler and the device say of it.
+    #[must_use]
+    pub fn stats(&self) -> &KernelStats {
+        &self.stats
+    }
+
+    /// The same with the grid of a launch over so many items.
+    #[must_use]
+    pub fn stats_for(&self, items: u64) -> KernelStats {
+        KernelStats { grid: Some(self.shape(items).grid), ..self.stats.clone() }
+    }
+
+    /// The tile it was compiled with.
+    #[must_use]
+    pub fn tile(&self) -> &Tile {
+        &self.tile
+    }
+
+    /// The shape of a launch over so many items.
+    #[must_use]
+    pub fn shape(&self, items: u64) -> Launch {
+        self.spec.launch(&self.tile, items, self.module.device.info.multiprocessors)
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Errors
+    /// The launch is refused. A failure of the kernel itself shows when the stream is waited for.
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel declares, in order, and their arrays live, and are as large as it
+    /// assumes, until the launch has ended.
+    pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.launch_with(stream, shape, LaunchOptions::default(), args) }
+    }
+
+    /// Queues a launch with options.
+    ///
+    /// # Errors
+    /// As of [`Kernel::launch`].
+    ///
+    /// # Safety
+    /// As of [`Kernel::launch`].
+    pub unsafe fn launch_with(
+        &self,
+        stream: &Stream,
+        shape: Launch,
+        options: LaunchOptions,
+        args: &[&dyn KernelArg],
+    ) -> Result<()> {
+        let refused = |why: String, sticky| Error::Launch {
+            kernel: self.name.to_string(),
+            grid: shape.grid,
+            block: shape.block,
+            shared: shape.dynamic_shared_bytes,
+            why,
+            sticky,
+        };
+        let device = &self.module.device;
+        device.bind()?;
+        let threads = shape.block.iter().product::<u32>();
+        if threads > self.max_threads {
+            return Err(refused(format!("it was compiled for at most {} threads a block", self.max_threads), false));
+        }
+        let mut pointers: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
+        let mut attributes = attributes(options);
+        let config = sys::CUlaunchConfig {
+            gridDimX: shape.grid[0],
+            gridDimY: shape.grid[1],
+            gridDimZ: shape.grid[2],
+            blockDimX: shape.block[0],
+            blockDimY: shape.block[1],
+            blockDimZ: shape.block[2],
+            sharedMemBytes: shape.dynamic_shared_bytes,
+            hStream: stream.raw,
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
+        let status = unsafe {
+            sys::cuLaunchKernelEx(&raw const config, self.function, pointers.as_mut_ptr(), std::ptr::null_mut())
+        };
+        status.result().map_err(|e| refused(crate::cuda::describe(e), device.note(e)))?;
+        stream.launched(&self.name, shape);
+        Ok(())
+    }
+}
+
+fn attributes(options: LaunchOptions) -> Vec<sys::CUlaunchAttribute> {
+    use sys::{CUlaunchAttributeID_enum as Id, CUlaunchAttributeValue as Value};
+    let attribute = |id, set: &dyn Fn(&mut Value)| {
+        let mut value = Value { pad: [0; 64] };
+        set(&mut value);
+        sys::CUlaunchAttribute { id, pad: [0; 4], value }
+    };
+    let mut all = Vec::new();
+    if options.programmatic {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, &|v| {
+            v.programmaticStreamSerializationAllowed = 1;
+        }));
+    }
+    if options.cooperative {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &|v| v.cooperative = 1));
+    }
+    if let Some(blocks) = options.cluster {
+        all.push(attribute(Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &|v| {
+            v.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: blocks, y: 1, z: 1 };
+        }));
+    }
+    all
+}

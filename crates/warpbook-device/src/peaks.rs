@@ -1,0 +1,156 @@
+//! The ceilings of a device, measured.
+
+use crate::{Bench, CudaDevice, Result};
+use std::hint::black_box;
+use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, MemoryLevel, Peaks, kernels};
+
+/// Rounds over an array that fits into the second-level cache: the first one fetches it, the rest are read from there.
+const CACHE_ROUNDS: u32 = 64;
+
+/// Read bandwidth of memory and of the second-level cache, and the rate of fp32 fused multiply-adds.
+///
+/// # Errors
+/// The device's; nothing is allocated beyond a quarter of the free memory.
+pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
+    let stream = device.stream()?;
+    let spec = kernels::read_sum();
+    let read = device.kernel(&spec, &spec.tiles[0])?;
+    let info = device.info();
+    let l2 = info.l2_bytes.unwrap_or(4 << 20);
+    let (free, _) = device.memory()?;
+    let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
+    // Half of the cache: of more, parts are evicted before they are read again.
+    let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
+    let data = device.zeros::<f32>((large / 4) as usize)?;
+    fill(device, &data)?;
+    let shape = read.shape(u64::MAX >> 16);
+    let out = device.zeros::<f32>(shape.grid[0] as usize)?;
+    let measure = |bytes: u64, rounds: u32| -> Result<Vec<f64>> {
+        let samples = bench.cuda(device, &stream, None, None, || {
+            // SAFETY: read_sum(data, out, n, rounds); `data` has at least `bytes`, `out` an element a block.
+            unsafe { read.launch(&stream, shape, &[&data, &out, &(bytes / 4), &rounds]) }
+        })?;
+        Ok(samples.us)
+    };
+    let peak = |level, method: &str, bytes, samples_us, datasheet| BandwidthPeak {
+        level,
+        method: method.into(),
+        bytes,
+        samples_us,
+        datasheet_bytes_per_s: datasheet,
+    };
+    let mut peaks = Peaks::default();
+    peaks.bandwidth.push(peak(
+        MemoryLevel::Dram,
+        "sum of an array several times the cache",
+        large,
+        measure(large, 1)?,
+        datasheet(&info.name).map(|d| d.bytes_per_s),
+    ));
+    if small < large {
+        peaks.bandwidth.push(peak(
+            MemoryLevel::L2,
+            "sum of an array of half the cache, 64 times over, past the first-level cache",
+            small * u64::from(CACHE_ROUNDS),
+            measure(small, CACHE_ROUNDS)?,
+            None,
+        ));
+    }
+
+    let spec = kernels::fma_chains();
+    let fma = device.kernel(&spec, &spec.tiles[0])?;
+    let shape = fma.shape(u64::MAX >> 16);
+    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+    let out = device.zeros::<f32>(threads as usize)?;
+    let rounds = 256u32;
+    let samples = bench.cuda(device, &stream, None, None, || {
+        // SAFETY: fma_chains(out, a, c, rounds); `out` has an element a thread.
+        unsafe { fma.launch(&stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
+    })?;
+    let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
+    peaks.compute.push(ComputePeak {
+        dtype: Dtype::F32,
+        method: "independent chains of fused multiply-adds in registers".into(),
+        flops: threads * chains * 64 * 2 * u64::from(rounds),
+        samples_us: samples.us,
+        datasheet_flops_per_s: datasheet(&info.name).map(|d| d.fp32_flops_per_s),
+    });
+    Ok(peaks)
+}
+
+/// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
+fn fill(device: &CudaDevice, data: &crate::Buffer<f32>) -> Result<()> {
+    let spec = kernels::gaussians();
+    let kernel = device.kernel(&spec, &spec.tiles[0])?;
+    let stream = device.stream()?;
+    let n = data.len() as u64;
+    // SAFETY: gaussians(out, n, seed, stream); `data` has n elements.
+    unsafe { kernel.launch(&stream, kernel.shape(n), &[data, &n, &1u64, &0u32]) }?;
+    stream.synchronize()
+}
+
+/// Figures from NVIDIA's datasheets, for the GPUs whose figure is unambiguous from the name.
+struct Datasheet {
+    bytes_per_s: f64,
+    fp32_flops_per_s: f64,
+}
+
+fn datasheet(name: &str) -> Option<Datasheet> {
+    let (bytes_per_s, fp32_flops_per_s) = match name {
+        "NVIDIA H200" => (4.8e12, 67e12),
+        "NVIDIA H100 80GB HBM3" => (3.35e12, 67e12),
+        "NVIDIA A100-SXM4-40GB" => (1.555e12, 19.5e12),
+        "NVIDIA A100-SXM4-80GB" => (2.039e12, 19.5e12),
+        "Tesla T4" => (0.32e12, 8.1e12),
+        "NVIDIA L4" => (0.3e12, 30.3e12),
+        _ => return None,
+    };
+    Some(Datasheet { bytes_per_s, fp32_flops_per_s })
+}
+
+/// Read bandwidth of main memory and of the last cache, by all threads.
+///
+/// # Errors
+/// Only a request to stop.
+pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
+    let large = (512u64 << 20).min(memory_bytes / 8).max(16 << 20);
+    let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 64 << 20);
+    let mut peaks = Peaks::default();
+    let rounds = (large / small).clamp(1, 64);
+    for (level, bytes, rounds, method) in [
+        (MemoryLevel::Dram, large, 1, "sum of an array several times the last cache, all threads"),
+        (MemoryLevel::L2, small, rounds, "sum of an array of half the last cache, many times over, all threads"),
+    ] {
+        let data: Vec<f32> = (0..bytes / 4).map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
+        let samples = bench.cpu(|| {
+            for _ in 0..rounds {
+                black_box(sum(black_box(&data)));
+            }
+            Ok(())
+        })?;
+        peaks.bandwidth.push(BandwidthPeak {
+            level,
+            method: method.into(),
+            bytes: data.len() as u64 * 4 * rounds,
+            samples_us: samples.us,
+            datasheet_bytes_per_s: None,
+        });
+    }
+    Ok(peaks)
+}
+
+/// A sum by all threads in lanes that the compiler turns into vector registers.
+fn sum(data: &[f32]) -> f32 {
+    use rayon::prelude::*;
+    data.par_chunks(1 << 16)
+        .map(|chunk| {
+            let mut lanes = [0.0f32; 32];
+            for row in chunk.chunks_exact(32) {
+                for (lane, v) in lanes.iter_mut().zip(row) {
+                    *lane += v;
+                }
+            }
+            lanes.iter().sum::<f32>()
+        })
+        .sum()
+}

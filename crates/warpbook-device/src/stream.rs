@@ -1,0 +1,127 @@
+use crate::cuda::Inner;
+use crate::{CudaDevice, Error, Result};
+use cudarc::driver::result;
+use cudarc::driver::sys;
+use std::sync::{Arc, Mutex, PoisonError};
+use warpbook_record::Launch;
+
+/// A queue of work on a device.
+pub struct Stream {
+    pub(crate) device: Arc<Inner>,
+    pub(crate) raw: sys::CUstream,
+    /// What was launched last: an error that shows later is told with its name.
+    last: Mutex<Option<(Arc<str>, Launch)>>,
+}
+
+// SAFETY: a stream's handle may be used from any thread whose current context is its own, and every call binds it first.
+unsafe impl Send for Stream {}
+// SAFETY: the driver serialises calls on one stream.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
+        device.0.bind()?;
+        let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|e| device.0.error("Creating a stream", e))?;
+        Ok(Self { device: device.0.clone(), raw, last: Mutex::new(None) })
+    }
+
+    /// Waits for all that was queued.
+    ///
+    /// # Errors
+    /// That of a kernel that failed, with the name of the last one launched.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: the handle is live as long as `self`.
+        unsafe { result::stream::synchronize(self.raw) }.map_err(|e| {
+            let sticky = self.device.note(e);
+            match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
+                Some((kernel, shape)) => Error::Launch {
+                    kernel: kernel.to_string(),
+                    grid: shape.grid,
+                    block: shape.block,
+                    shared: shape.dynamic_shared_bytes,
+                    why: crate::cuda::describe(e),
+                    sticky,
+                },
+                None => self.device.error("Waiting for the stream", e),
+            }
+        })
+    }
+
+    /// Lets what is queued from now on wait for an event.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn wait(&self, event: &Event) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: both handles are live.
+        unsafe { result::stream::wait_event(self.raw, event.raw, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+            .map_err(|e| self.device.error("Waiting for an event", e))
+    }
+
+    /// Records what was launched; a clone of a pointer.
+    pub(crate) fn launched(&self, kernel: &Arc<str>, shape: Launch) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((kernel.clone(), shape));
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.device.context.bind_to_thread().is_ok() {
+            // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
+            let _ = unsafe { result::stream::destroy(self.raw) };
+        }
+    }
+}
+
+/// A point in a stream, with a time.
+pub struct Event {
+    device: Arc<Inner>,
+    pub(crate) raw: sys::CUevent,
+}
+
+// SAFETY: as of `Stream`.
+unsafe impl Send for Event {}
+// SAFETY: as of `Stream`.
+unsafe impl Sync for Event {}
+
+impl Event {
+    pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
+        device.0.bind()?;
+        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
+            .map_err(|e| device.0.error("Creating an event", e))?;
+        Ok(Self { device: device.0.clone(), raw })
+    }
+
+    /// Marks the point that a stream has got to.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn record(&self, stream: &Stream) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: both handles are live.
+        unsafe { result::event::record(self.raw, stream.raw) }.map_err(|e| self.device.error("Recording an event", e))
+    }
+
+    /// Microseconds from this event to a later one; both must have happened.
+    ///
+    /// # Errors
+    /// One of them was not recorded or has not happened yet.
+    pub fn elapsed_us(&self, end: &Self) -> Result<f64> {
+        self.device.bind()?;
+        // SAFETY: both handles are live.
+        let ms = unsafe { result::event::elapsed(self.raw, end.raw) }
+            .map_err(|e| self.device.error("Reading the time between events", e))?;
+        Ok(f64::from(ms) * 1e3)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.device.context.bind_to_thread().is_ok() {
+            // SAFETY: the handle was created by `new` and is not used again.
+            let _ = unsafe { result::event::destroy(self.raw) };
+        }
+    }
+}

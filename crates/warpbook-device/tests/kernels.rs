@@ -1,0 +1,97 @@
+//! Every kernel against its row: the files are there, open as they should, and compile for every architecture they claim.
+//! Needs NVRTC and no GPU.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use warpbook_device::Compiler;
+use warpbook_record::{KernelStats, kernels};
+
+fn folder() -> PathBuf {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    Path::new(&here).join("../../kernels")
+}
+
+/// Paths below `kernels/`, with forward slashes.
+fn files_below(folder: &Path, prefix: &str, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).expect("the kernels' folder").flatten() {
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            files_below(&entry.path(), &format!("{name}/"), found);
+        } else {
+            found.insert(name);
+        }
+    }
+}
+
+#[test]
+fn every_file_has_a_row_and_every_row_a_file() {
+    let mut files = BTreeSet::new();
+    files_below(&folder(), "", &mut files);
+    let rows = kernels::all().into_iter().map(|(k, _)| k.file.to_string());
+    let rows: BTreeSet<String> = rows.chain(kernels::HEADERS.iter().map(|h| h.path.to_owned())).collect();
+    assert_eq!(files, rows);
+}
+
+#[test]
+fn every_kernel_opens_with_its_five_lines() {
+    for (kernel, _) in kernels::all() {
+        let lines: Vec<&str> = kernel.source.lines().take(5).collect();
+        for (line, begins) in
+            lines.iter().zip(["// Idea: ", "// Formula: ", "// Since the last rung: ", "// Needs: ", "// Expect: "])
+        {
+            assert!(line.starts_with(begins), "{}: `{line}` should begin with `{begins}`", kernel.file);
+        }
+        let launches = kernel.source.matches("__global__").count();
+        assert_eq!(kernel.source.matches("__launch_bounds__").count(), launches, "{}: a bound a kernel", kernel.file);
+    }
+}
+
+#[test]
+fn no_kernel_includes_another() {
+    for (kernel, _) in kernels::all() {
+        for line in kernel.source.lines().filter(|l| l.trim_start().starts_with("#include")) {
+            assert!(line.contains(".cuh\""), "{}: `{line}`", kernel.file);
+        }
+    }
+}
+
+#[test]
+fn every_kernel_compiles_for_every_architecture_without_spills() {
+    // Without NVRTC this test fails: it needs no GPU, so there is nothing to excuse it.
+    let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+    let mut report = format!(
+        "{:<34} {:<12} {:<12} {:<8} {:>9} {:>12} {:>7}\n",
+        "file", "kernel", "tile", "for", "registers", "shared bytes", "spilled"
+    );
+    let mut spilled = Vec::new();
+    for (kernel, requires) in kernels::all() {
+        for tile in &kernel.tiles {
+            for architecture in requires.architectures() {
+                let compiled = compiler.compile(&kernel, tile, &architecture).unwrap_or_else(|e| panic!("{e}"));
+                let stats: &KernelStats = compiled
+                    .stats_of(&kernel.entry)
+                    .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
+                assert!(stats.registers > 0, "{}: no registers were reported", kernel.file);
+                assert!(!compiled.cubin.is_empty());
+                let spill = stats.spill_store_bytes + stats.spill_load_bytes;
+                let defines: Vec<&str> = kernel.defines.iter().map(|d| &*d.name).collect();
+                let name = [&[&*kernel.entry], &*defines].concat().join(" ");
+                let _ = writeln!(
+                    report,
+                    "{:<34} {name:<12} {:<12} {architecture:<8} {:>9} {:>12} {spill:>7}",
+                    kernel.file, tile.id, stats.registers, stats.static_shared_bytes
+                );
+                if spill > 0 {
+                    spilled
+                        .push(format!("{name} of {} with {} for {architecture}: {spill} bytes", kernel.file, tile.id));
+                }
+            }
+        }
+    }
+    println!("{report}");
+    if let Some(path) = std::env::var_os("WARPBOOK_KERNEL_REPORT") {
+        std::fs::write(path, &report).expect("the report of kernels can be written");
+    }
+    assert!(spilled.is_empty(), "spills nobody allowed:\n{}", spilled.join("\n"));
+}

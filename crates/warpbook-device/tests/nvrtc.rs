@@ -1,0 +1,49 @@
+//! What the compiler says of kernels that are wrong. Needs NVRTC and no GPU.
+
+use warpbook_device::{Compiler, Error};
+use warpbook_record::{Grid, KernelSpec, Source, Tile};
+
+fn compile(text: &'static str) -> Result<u32, Error> {
+    let spec = KernelSpec::new(
+        Source { path: "live/mine.cu", text },
+        "mine",
+        &[Tile::new("t", &[("THREADS", 32)])],
+        Grid::One,
+    );
+    let compiled = Compiler::new(None)?.compile(&spec, &spec.tiles[0], "sm_90")?;
+    Ok(compiled.stats_of("mine").map_or(0, |s| s.registers))
+}
+
+#[test]
+fn a_kernel_compiles_with_its_tile() {
+    let text =
+        "extern \"C\" __global__ void __launch_bounds__(THREADS) mine(float* out) { out[threadIdx.x] = THREADS; }";
+    assert!(compile(text).unwrap() > 0);
+}
+
+#[test]
+fn an_error_shows_path_line_text_and_log() {
+    let text = "extern \"C\" __global__ void mine(float* out)\n{\n    out[0] = undefined_name;\n}\n";
+    let error = compile(text).unwrap_err();
+    let Error::Compile(details) = &error else { panic!("{error}") };
+    let (file, line, message) = details.first.clone().unwrap();
+    assert_eq!((file.as_str(), line), ("kernels/live/mine.cu", 3));
+    assert!(message.contains("undefined_name"), "{message}");
+    assert_eq!(details.line_text.as_deref(), Some("    out[0] = undefined_name;"));
+    assert!(details.log.contains("1 error detected"), "{}", details.log);
+    assert!(error.to_string().contains("kernels/live/mine.cu, line 3"), "{error}");
+}
+
+#[test]
+fn an_error_in_a_building_block_points_into_it() {
+    let text =
+        "#include \"reduce.cuh\"\nextern \"C\" __global__ void mine(float* out) { float v[1]; block_sum<48>(v); }";
+    let error = compile(text).unwrap_err().to_string();
+    assert!(error.contains("reduce.cuh"), "{error}");
+    assert!(error.contains("the second stage is one warp"), "{error}");
+}
+
+#[test]
+fn source_that_is_no_text_is_refused() {
+    assert!(matches!(compile("extern \"C\" \0"), Err(Error::Compile(_))));
+}

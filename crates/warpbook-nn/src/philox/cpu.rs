@@ -1,0 +1,161 @@
+/// The block of four random words at `counter` of the sequence `stream` under `seed`.
+#[must_use]
+pub fn philox4x32(seed: u64, counter: u64, stream: u32) -> [u32; 4] {
+    block(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
+}
+
+fn block(seed: u64, mut c: [u32; 4]) -> [u32; 4] {
+    let (mut k0, mut k1) = (seed as u32, (seed >> 32) as u32);
+    let wide = |a: u32, b: u32| {
+        let product = u64::from(a) * u64::from(b);
+        ((product >> 32) as u32, product as u32)
+    };
+    for _ in 0..10 {
+        let (hi0, lo0) = wide(0xD251_1F53, c[0]);
+        let (hi1, lo1) = wide(0xCD9E_8D57, c[2]);
+        c = [hi1 ^ c[1] ^ k0, lo1, hi0 ^ c[3] ^ k1, lo0];
+        k0 = k0.wrapping_add(0x9E37_79B9);
+        k1 = k1.wrapping_add(0xBB67_AE85);
+    }
+    c
+}
+
+/// A word as an odd multiple of 2^-24 in (0, 1): exact, and never 0.
+fn unit_interval(word: u32) -> f32 {
+    (2 * (word >> 9) + 1) as f32 * 5.960_464_5e-8
+}
+
+/// ln(u) for a normal u > 0, to about 2 ulp. Not the library's: its last bit differs between processors and GPUs.
+fn natural_log(u: f32) -> f32 {
+    let bits = u.to_bits().cast_signed();
+    // Subtracting the bits of sqrt(1/2) splits u = m 2^e with m in [sqrt(1/2), sqrt(2)).
+    let e = (bits - 0x3f35_04f3) >> 23;
+    let m = f32::from_bits((bits - (e << 23)).cast_unsigned());
+    let f = m - 1.0;
+    let s = f / (f + 2.0);
+    let z = s * s;
+    let mut p = 0.111_111_11_f32;
+    for c in [0.142_857_15, 0.2, 0.333_333_34, 1.0] {
+        p = p * z + c;
+    }
+    e as f32 * std::f32::consts::LN_2 + 2.0 * s * p
+}
+
+/// cos(2 pi v) for v in [0, 1), to about 2^-23.
+fn cos_turn(v: f32) -> f32 {
+    let quarters = v * 4.0;
+    let q = quarters as i32;
+    let t = (quarters - q as f32) * std::f32::consts::FRAC_PI_2;
+    let z = t * t;
+    let mut c = 2.087_675_7e-9_f32;
+    for k in [-2.755_732e-7, 2.480_158_8e-5, -0.001_388_888_9, 0.041_666_668, -0.5, 1.0] {
+        c = c * z + k;
+    }
+    let mut s = -2.505_210_8e-8_f32;
+    for k in [2.755_731_9e-6, -0.000_198_412_7, 0.008_333_334, -0.166_666_67, 1.0] {
+        s = s * z + k;
+    }
+    s *= t;
+    let value = if q & 1 == 1 { s } else { c };
+    if q == 1 || q == 2 { -value } else { value }
+}
+
+/// Number `index` of a sequence of standard Gaussian numbers; `kernels/nn/philox.cuh` draws the same bits.
+#[must_use]
+pub fn gaussian(seed: u64, index: u64, stream: u32) -> f32 {
+    let r = philox4x32(seed, index, stream);
+    let radius = (-2.0 * natural_log(unit_interval(r[0]))).sqrt();
+    radius * cos_turn(unit_interval(r[1]))
+}
+
+/// The place of index `i` in a permutation of `0..n`; `n` at least 1 and at most 2^62.
+///
+/// # Panics
+/// If `i` is not below `n`.
+#[must_use]
+pub fn permute(seed: u64, i: u64, n: u64) -> u64 {
+    const STREAM: u32 = 0x7065_726d;
+    const ROUNDS: u32 = 12;
+    assert!(i < n && n <= 1 << 62, "index {i} of {n}");
+    let width = (u64::BITS - (n - 1).leading_zeros()).max(2);
+    let low = width / 2;
+    let (mask_a, mask_b) = (((1u64 << low) - 1) as u32, ((1u64 << (width - low)) - 1) as u32);
+    let mut i = i;
+    loop {
+        let (mut a, mut b) = (i as u32 & mask_a, (i >> low) as u32 & mask_b);
+        for round in (0..ROUNDS).step_by(2) {
+            a ^= philox4x32(seed, u64::from(b), STREAM + round)[0] & mask_a;
+            b ^= philox4x32(seed, u64::from(a), STREAM + round + 1)[0] & mask_b;
+        }
+        i = (u64::from(b) << low) | u64::from(a);
+        if i < n {
+            return i;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn philox_gives_the_authors_numbers() {
+        // The known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
+        let check = |seed: u64, counter: [u32; 4], expect: [u32; 4]| assert_eq!(block(seed, counter), expect);
+        check(0, [0; 4], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        check(u64::MAX, [u32::MAX; 4], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+        check(
+            0x299f_31d0_a409_3822,
+            [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344],
+            [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1],
+        );
+    }
+
+    #[test]
+    fn log_and_cosine_are_near_the_library_s() {
+        for k in 0..100_000u32 {
+            let u = unit_interval(k.wrapping_mul(42_949));
+            let (log, cos) = (f64::from(u).ln(), (f64::from(u) * std::f64::consts::TAU).cos());
+            assert!((f64::from(natural_log(u)) - log).abs() <= 3e-7 * log.abs().max(1e-3), "ln {u}");
+            assert!((f64::from(cos_turn(u)) - cos).abs() <= 3e-7, "cos {u}");
+        }
+    }
+
+    #[test]
+    fn gaussian_numbers_have_their_moments() {
+        let n = 200_000u64;
+        let z: Vec<f64> = (0..n).map(|i| f64::from(gaussian(7, i, 0))).collect();
+        let mean = z.iter().sum::<f64>() / n as f64;
+        let power = |k| z.iter().map(|v| (v - mean).powi(k)).sum::<f64>() / n as f64;
+        // Five standard errors of each moment of a standard Gaussian.
+        let within = |got: f64, want: f64, variance: f64| (got - want).abs() < 5.0 * (variance / n as f64).sqrt();
+        assert!(within(mean, 0.0, 1.0), "mean {mean}");
+        assert!(within(power(2), 1.0, 2.0), "variance {}", power(2));
+        assert!(within(power(3), 0.0, 15.0), "third moment {}", power(3));
+        assert!(within(power(4), 3.0, 96.0), "fourth moment {}", power(4));
+        assert!(z.iter().all(|v| v.is_finite()));
+    }
+
+    #[test]
+    fn a_permutation_meets_every_index_once() {
+        for n in [1u64, 2, 3, 5, 64, 1000, 4097, 100_003] {
+            let mut seen = vec![false; n as usize];
+            for i in 0..n {
+                let p = permute(3, i, n) as usize;
+                assert!(!std::mem::replace(&mut seen[p], true), "{p} twice of {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_permutation_mixes_and_follows_its_seed() {
+        let n = 100_000;
+        let first: f64 = (0..n * 4 / 5).map(|i| permute(1, i, n) as f64).sum::<f64>() / (n as f64 * 0.8);
+        // The standard error of the mean of 80,000 of 0..100,000 drawn without replacement is about 46.
+        assert!((first - (n as f64 - 1.0) / 2.0).abs() < 230.0, "{first}");
+        let same = (0..n).filter(|&i| permute(1, i, n) == permute(2, i, n)).count();
+        assert!(same < 20, "{same} fixed between two seeds");
+        let neighbours = (1..n).filter(|&i| permute(1, i, n).abs_diff(permute(1, i - 1, n)) == 1).count();
+        assert!(neighbours < 20, "{neighbours} neighbours stayed together");
+    }
+}

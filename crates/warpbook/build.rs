@@ -1,0 +1,21 @@
+//! Hands the commit to the crate, where the source lies in a git checkout.
+
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=WARPBOOK_COMMIT");
+    let git = |args: &[&str]| {
+        let output = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;
+        Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+    };
+    if let Some(folder) = git(&["rev-parse", "--absolute-git-dir"]) {
+        println!("cargo::rerun-if-changed={folder}/HEAD");
+        println!("cargo::rerun-if-changed={folder}/logs/HEAD");
+    }
+    // A build from a source that git does not know can still be told.
+    let commit = std::env::var("WARPBOOK_COMMIT").ok().or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
+    if let Some(commit) = commit {
+        println!("cargo::rustc-env=WARPBOOK_COMMIT={commit}");
+    }
+}

@@ -1,0 +1,113 @@
+use super::Show;
+use super::html::{escape, printable};
+use std::error::Error as StdError;
+use warpbook_device::CompileError;
+
+/// The error as a box: its sentence, and for a kernel that does not compile also the line and the compiler's words.
+pub(super) fn html_of(error: &(dyn StdError + 'static)) -> String {
+    compile_error(error).map_or_else(|| boxed(&escape(&error.to_string())), compile_html)
+}
+
+fn boxed(inner: &str) -> String {
+    format!("<div class=\"wb-error\" role=\"alert\">{inner}</div>")
+}
+
+fn compile_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a CompileError> {
+    let of_device = |e: &'a warpbook_device::Error| match e {
+        warpbook_device::Error::Compile(compile) => Some(&**compile),
+        _ => None,
+    };
+    match error.downcast_ref::<crate::Error>() {
+        Some(crate::Error::Device(e)) => of_device(e),
+        Some(_) => None,
+        None => error.downcast_ref::<warpbook_device::Error>().and_then(of_device),
+    }
+}
+
+fn compile_html(e: &CompileError) -> String {
+    let place = match &e.first {
+        Some((file, line, message)) => format!("<code>{}</code>, line {line}: {}", escape(file), escape(message)),
+        None => format!("<code>{}</code> does not compile for {}", escape(&e.path), escape(&e.architecture)),
+    };
+    let line = e.line_text.as_ref().map_or_else(String::new, |l| format!("<pre>{}</pre>", escape(l.trim_end())));
+    let log = format!(
+        "<details><summary>What the compiler says, for {}</summary><pre>{}</pre></details>",
+        escape(&e.architecture),
+        escape(e.log.trim_end())
+    );
+    boxed(&format!("<p><b>{place}</b></p>{line}{log}"))
+}
+
+impl Show for CompileError {
+    fn html(&self) -> String {
+        compile_html(self)
+    }
+
+    fn text(&self) -> String {
+        printable(&self.to_string())
+    }
+}
+
+/// The value, or why there is none.
+impl<T: Show, E: StdError + 'static> Show for Result<T, E> {
+    fn html(&self) -> String {
+        match self {
+            Ok(value) => value.html(),
+            Err(error) => html_of(error),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Ok(value) => value.text(),
+            Err(error) => printable(&error.to_string()),
+        }
+    }
+}
+
+macro_rules! errors {
+    ($($name:ty),*) => {$(
+        impl Show for $name {
+            fn html(&self) -> String {
+                html_of(self)
+            }
+
+            fn text(&self) -> String {
+                printable(&self.to_string())
+            }
+        }
+    )*};
+}
+errors!(crate::Error, warpbook_device::Error, warpbook_charts::ChartError, warpbook_record::ReadError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_a_box_with_its_sentence() {
+        let error: crate::Result<String> = Err(crate::Error::Setting("<b>no</b>".into()));
+        assert_eq!(error.html(), "<div class=\"wb-error\" role=\"alert\">&lt;b&gt;no&lt;/b&gt;</div>");
+        assert_eq!(error.text(), "<b>no</b>");
+        let fine: crate::Result<String> = Ok("yes".into());
+        assert_eq!(fine.html(), "<p>yes</p>");
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_compile_shows_its_line_and_log() {
+        let compile = CompileError {
+            path: "kernels/x.cu".into(),
+            architecture: "sm_90".into(),
+            first: Some(("kernels/x.cu".into(), 2, "identifier \"q\" is undefined".into())),
+            line_text: Some("a<b> = q;".into()),
+            log: "kernels/x.cu(2): error\n<1 error>".into(),
+        };
+        let device = warpbook_device::Error::Compile(Box::new(compile.clone()));
+        let nested: crate::Result<String> = Err(crate::Error::Device(device.clone()));
+        for html in [compile.html(), device.html(), nested.html()] {
+            assert!(html.contains("<code>kernels/x.cu</code>, line 2: identifier &quot;q&quot;"), "{html}");
+            assert!(html.contains("<pre>a&lt;b&gt; = q;</pre>") && html.contains("&lt;1 error&gt;"), "{html}");
+        }
+        assert!(nested.text().starts_with("kernels/x.cu, line 2:"));
+    }
+}

@@ -1,0 +1,154 @@
+//! The little HTML that all of them are made of.
+
+use warpbook_charts::Table;
+
+/// Colours are JupyterLab's, so that both of its themes look right; elsewhere they follow the text's.
+pub(super) const STYLE: &str = "<style>\
+.wb{font-family:var(--jp-content-font-family,system-ui,sans-serif);color:var(--jp-content-font-color1,inherit);line-height:1.45}\
+.wb h4{margin:.6em 0 .3em;font-size:1.05em}\
+.wb p{margin:.3em 0}\
+.wb code,.wb pre{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em}\
+.wb .wb-faint{opacity:.75}\
+.wb .wb-scroll{overflow-x:auto;margin:.4em 0}\
+.wb table.wb-table{border-collapse:collapse;font-size:.92em;margin:0;color:inherit;background:transparent}\
+.wb table.wb-table th,.wb table.wb-table td{padding:.2em .7em;text-align:left;white-space:nowrap;background:transparent;\
+border:0;border-bottom:1px solid var(--jp-border-color2,rgba(128,128,128,.35))}\
+.wb table.wb-table th{font-weight:600}\
+.wb table.wb-table .wb-num{text-align:right;font-variant-numeric:tabular-nums}\
+.wb table.wb-table tr.wb-best td{font-weight:600}\
+.wb table.wb-table tr.wb-out td{opacity:.75}\
+.wb table.wb-table td.wb-why{white-space:normal;min-width:14em}\
+.wb .wb-note,.wb .wb-error{border-left:4px solid var(--jp-warn-color1,#e0a000);padding:.35em .8em;margin:.5em 0;\
+background:rgba(128,128,128,.1)}\
+.wb .wb-error{border:1px solid var(--jp-error-color1,#d32f2f);border-left-width:4px}\
+.wb .wb-error pre{margin:.4em 0;white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit}\
+.wb .wb-panel{display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start}\
+.wb .wb-panel>div{flex:1 1 22em;min-width:0}\
+.wb .wb-panel.wb-column{flex-direction:column;align-items:stretch}\
+.wb .wb-panel.wb-column>div{flex:0 0 auto}\
+.wb figure{margin:.3em 0}\
+.wb summary{cursor:pointer}\
+.wb pre.wb-code{margin:.3em 0;padding:.5em 0;overflow-x:auto;line-height:1.4;tab-size:4;white-space:pre;color:inherit;\
+background:var(--jp-cell-editor-background,rgba(128,128,128,.08));border:1px solid var(--jp-border-color2,rgba(128,128,128,.35))}\
+.wb .wb-n::before{content:attr(data-n);display:inline-block;width:3.2em;margin-right:1em;text-align:right;opacity:.5;\
+user-select:none}\
+.wb .wb-c{color:var(--jp-mirror-editor-comment-color,#5f8f8f);font-style:italic}\
+.wb .wb-s{color:var(--jp-mirror-editor-string-color,#c0504d)}\
+.wb .wb-p{color:var(--jp-mirror-editor-meta-color,#9a6cc8)}\
+.wb .wb-k{color:var(--jp-mirror-editor-keyword-color,#2e9b4f);font-weight:600}\
+.wb .wb-t{color:var(--jp-mirror-editor-variable-3-color,#2e9b8f)}\
+.wb .wb-b{color:var(--jp-mirror-editor-builtin-color,#4c8fd6)}\
+.wb .wb-d{color:var(--jp-mirror-editor-number-color,#b8862b)}\
+</style>";
+
+/// For text and for quoted attributes. Control characters but line breaks and tabs become U+FFFD.
+pub(super) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if is_unprintable(c) => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A record's text for a terminal: what would move the cursor or turn the text around is gone.
+pub(super) fn printable(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) { '\u{fffd}' } else { c }).collect()
+}
+
+fn is_unprintable(c: char) -> bool {
+    let bidi = matches!(c, '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    bidi || (c.is_control() && c != '\n' && c != '\t')
+}
+
+/// A table of these rows.
+pub(super) fn table<const N: usize>(headers: [&str; N], rows: Vec<[String; N]>) -> Table {
+    Table { headers: headers.map(str::to_owned).to_vec(), rows: rows.into_iter().map(|r| r.to_vec()).collect() }
+}
+
+/// A table in a box that scrolls by itself where the cell is narrow.
+pub(super) fn scroll(table: &Table) -> String {
+    format!("<div class=\"wb-scroll\">{}</div>", table.html())
+}
+
+/// Names with values, as a table without headings.
+pub(super) struct Facts(Vec<(&'static str, String)>);
+
+impl Facts {
+    pub(super) fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn add(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.0.push((name, value.into()));
+        self
+    }
+
+    pub(super) fn maybe(self, name: &'static str, value: Option<impl Into<String>>) -> Self {
+        match value {
+            Some(value) => self.add(name, value),
+            None => self,
+        }
+    }
+
+    pub(super) fn html(&self) -> String {
+        let row = |(name, value): &(&str, String)| {
+            format!("<tr><th scope=\"row\">{}</th><td class=\"wb-why\">{}</td></tr>", escape(name), escape(value))
+        };
+        let rows: String = self.0.iter().map(row).collect();
+        format!("<div class=\"wb-scroll\"><table class=\"wb-table\"><tbody>{rows}</tbody></table></div>")
+    }
+
+    pub(super) fn text(&self) -> String {
+        let width = self.0.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        let line = |(name, value): &(&str, String)| format!("{name:width$}  {}", printable(value));
+        self.0.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+pub(super) fn heading(text: &str) -> String {
+    format!("<h4>{}</h4>", escape(text))
+}
+
+pub(super) fn note(text: &str) -> String {
+    format!("<div class=\"wb-note\">{}</div>", escape(text))
+}
+
+pub(super) fn details(summary: &str, inner: &str) -> String {
+    format!("<details><summary>{}</summary>{inner}</details>", escape(summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_text_is_escaped_everywhere() {
+        let bad = "\"><img src=x onerror='a'>\u{1b}[2J\u{202e}";
+        for html in [
+            heading(bad),
+            note(bad),
+            details(bad, ""),
+            Facts::new().add("n", bad).html(),
+            scroll(&table([bad], vec![[bad.to_owned()]])),
+        ] {
+            assert!(!html.contains("<img") && !html.contains('\u{1b}') && !html.contains('\u{202e}'), "{html}");
+        }
+        assert!(!Facts::new().add("n", bad).text().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_style_has_no_fixed_background() {
+        for value in STYLE.split("background:").skip(1) {
+            let value = value.split([';', '}']).next().unwrap();
+            assert!(value == "transparent" || value.starts_with("rgba(") || value.starts_with("var(--jp-"), "{value}");
+        }
+    }
+}

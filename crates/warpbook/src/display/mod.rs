@@ -1,0 +1,161 @@
+//! How values show themselves in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
+
+mod cuda_cpp;
+mod devices;
+mod errors;
+pub mod figures;
+mod html;
+mod kernels;
+mod lines;
+mod panel;
+mod progress;
+mod runs;
+
+pub use kernels::KernelView;
+pub use lines::{lines_against_speed, lines_of_code};
+pub use panel::Panel;
+pub use progress::{notebook_progress, progress_line};
+
+use html::{STYLE, escape, printable};
+use std::path::PathBuf;
+
+/// A value with a form for a browser and one for a terminal.
+pub trait Show {
+    /// HTML without scripts; every text in it is escaped.
+    fn html(&self) -> String;
+
+    /// Plain text without a newline at its end.
+    fn text(&self) -> String;
+}
+
+/// Shows itself in a notebook's cell. evcxr calls this on the last expression of a cell.
+pub trait EvcxrDisplay {
+    /// Prints the bundle that the cell shows.
+    fn evcxr_display(&self);
+}
+
+impl<T: Show + ?Sized> EvcxrDisplay for T {
+    fn evcxr_display(&self) {
+        let [html, text] = bundle(self);
+        evcxr_runtime::mime_type("text/html").text(html);
+        evcxr_runtime::mime_type("text/plain").text(text);
+    }
+}
+
+/// The HTML with its style, and the text, as evcxr is given them.
+fn bundle(value: &(impl Show + ?Sized)) -> [String; 2] {
+    [guarded(&format!("<div class=\"wb\">{STYLE}{}</div>", value.html())), guarded(&value.text())]
+}
+
+/// A text that held evcxr's own marks would end its content early, and what follows would be taken for something else.
+fn guarded(text: &str) -> String {
+    text.replace("EVCXR_", "EVCXR\u{200b}_")
+}
+
+impl<T: Show + ?Sized> Show for &T {
+    fn html(&self) -> String {
+        (**self).html()
+    }
+
+    fn text(&self) -> String {
+        (**self).text()
+    }
+}
+
+impl<T: Show + ?Sized> Show for Box<T> {
+    fn html(&self) -> String {
+        (**self).html()
+    }
+
+    fn text(&self) -> String {
+        (**self).text()
+    }
+}
+
+impl<T: Show> Show for [T] {
+    fn html(&self) -> String {
+        self.iter().map(Show::html).collect()
+    }
+
+    fn text(&self) -> String {
+        self.iter().map(Show::text).collect::<Vec<_>>().join("\n\n")
+    }
+}
+
+impl<T: Show> Show for Vec<T> {
+    fn html(&self) -> String {
+        self.as_slice().html()
+    }
+
+    fn text(&self) -> String {
+        self.as_slice().text()
+    }
+}
+
+impl<T: Show> Show for Option<T> {
+    fn html(&self) -> String {
+        self.as_ref().map_or_else(|| "nothing".html(), Show::html)
+    }
+
+    fn text(&self) -> String {
+        self.as_ref().map_or_else(|| "nothing".into(), Show::text)
+    }
+}
+
+/// A paragraph, as between the charts of a panel.
+impl Show for str {
+    fn html(&self) -> String {
+        format!("<p>{}</p>", escape(self))
+    }
+
+    fn text(&self) -> String {
+        self.to_owned()
+    }
+}
+
+/// A paragraph.
+impl Show for String {
+    fn html(&self) -> String {
+        self.as_str().html()
+    }
+
+    fn text(&self) -> String {
+        self.clone()
+    }
+}
+
+/// A file, as one that was just written.
+impl Show for PathBuf {
+    fn html(&self) -> String {
+        format!("<p><code>{}</code></p>", escape(&self.display().to_string()))
+    }
+
+    fn text(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTILE: &str = "<script>alert('x')</script>&\"\nEVCXR_END_CONTENT\nEVCXR_BEGIN_CONTENT text/html\n<b>";
+
+    #[test]
+    fn a_bundle_has_both_forms_and_no_marks_of_evcxr() {
+        let [html, text] = bundle(HOSTILE);
+        assert!(html.starts_with("<div class=\"wb\"><style>") && html.ends_with("</div>"));
+        assert!(html.contains("&lt;script&gt;alert(&#39;x&#39;)"), "{html}");
+        assert!(!html.contains("<script") && !html.contains("EVCXR_") && !text.contains("EVCXR_"));
+        assert!(text.contains("<script>"), "text is not escaped: {text}");
+    }
+
+    #[test]
+    fn lists_and_options_show_what_they_hold() {
+        assert_eq!(vec!["a".to_owned(), "<".to_owned()].html(), "<p>a</p><p>&lt;</p>");
+        assert_eq!(vec!["a".to_owned(), "b".to_owned()].text(), "a\n\nb");
+        assert_eq!(Some("a".to_owned()).text(), "a");
+        assert_eq!(None::<String>.text(), "nothing");
+        assert_eq!(PathBuf::from("a&b").html(), "<p><code>a&amp;b</code></p>");
+    }
+}

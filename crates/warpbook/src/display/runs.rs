@@ -1,0 +1,408 @@
+use super::html::{Facts, details, escape, heading, note, printable, scroll, table};
+use super::{Show, figures};
+use warpbook_charts::{Chart, Table};
+use warpbook_record::{DeviceKind, Measurement, Outcome, Problem, Run, Runner, TrainLog};
+
+/// How a measurement came out, in words.
+fn outcome(m: &Measurement) -> String {
+    match &m.outcome {
+        Outcome::Measured => "measured".into(),
+        Outcome::Skipped { why } => format!("skipped: {why}"),
+        Outcome::Failed { error } => format!("failed: {error}"),
+    }
+}
+
+fn check(m: &Measurement) -> String {
+    match &m.check {
+        None => String::new(),
+        Some(c) if c.passed => "passed".into(),
+        Some(_) => "FAILED".into(),
+    }
+}
+
+/// One size of a record as a table: the ladder.
+fn ladder_table(run: &Run, problem: &Problem) -> Table {
+    let rows = run.ladder(problem).into_iter().map(|row| {
+        let m = row.measurement;
+        let valid = m.is_valid();
+        let only = |v: Option<f64>, form: fn(f64) -> String| v.filter(|_| valid).map(form).unwrap_or_default();
+        [
+            m.rung.clone(),
+            only(m.median_us(), figures::time),
+            only(m.mad_us(), |t| format!("± {}", figures::time(t))),
+            only(m.epoch_us(), figures::time),
+            only(row.speed_up, figures::times),
+            only(m.effective_bytes_per_s(), figures::bandwidth),
+            only(row.fraction_of_ceiling, figures::percent),
+            check(m),
+            outcome(m),
+        ]
+    });
+    let headers = ["rung", "median", "MAD", "an epoch", "speed-up", "bandwidth", "of ceiling", "check", "outcome"];
+    table(headers, rows.collect())
+}
+
+/// The same as HTML: the best row stands out, and so do those that have no time.
+fn ladder_html(run: &Run, problem: &Problem) -> String {
+    let table = ladder_table(run, problem);
+    let best = run.best(problem).map(|m| m.rung.as_str());
+    let last = table.headers.len() - 1;
+    // Figures to the right, though their units make them text.
+    let class = |i: usize| match i {
+        1..=6 => " class=\"wb-num\"",
+        i if i == last => " class=\"wb-why\"",
+        _ => "",
+    };
+    let head: String = table
+        .headers
+        .iter()
+        .enumerate()
+        .map(|(i, h)| format!("<th scope=\"col\"{}>{}</th>", class(i), escape(h)))
+        .collect();
+    let row = |cells: &Vec<String>| {
+        let of_row = match () {
+            () if best == Some(cells[0].as_str()) => " class=\"wb-best\"",
+            () if cells[1].is_empty() => " class=\"wb-out\"",
+            () => "",
+        };
+        let cells: String =
+            cells.iter().enumerate().map(|(i, c)| format!("<td{}>{}</td>", class(i), escape(c))).collect();
+        format!("<tr{of_row}>{cells}</tr>")
+    };
+    let body: String = table.rows.iter().map(row).collect();
+    format!(
+        "<div class=\"wb-scroll\"><table class=\"wb-table\"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+}
+
+fn title(run: &Run) -> String {
+    let title = if run.title.is_empty() { &run.experiment } else { &run.title };
+    format!("{title} on {}", run.environment.device.name)
+}
+
+/// What a reader of the figures has to know.
+fn notices(run: &Run) -> Vec<String> {
+    let mut notices = Vec::new();
+    let ran = |m: &&Measurement| m.outcome == Outcome::Measured;
+    let by_cpu = |m: &Measurement| matches!(run.rung(&m.rung).map(|r| &r.runner), Some(Runner::Cpu(_)));
+    if run.environment.device.kind == DeviceKind::Cpu {
+        notices.push("This record was made on the processor; the GPU's rungs are listed as skipped.".to_owned());
+    }
+    if run.environment.debug_assertions && run.measurements.iter().filter(ran).any(by_cpu) {
+        notices.push(
+            "CPU figures were taken with debug assertions on, as in a notebook; a release build is faster.".into(),
+        );
+    }
+    if let Some(clocks) = run.environment.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
+        notices.push(format!("The GPU's clocks were held down during the run: {}.", clocks.throttling.join(", ")));
+    }
+    notices.extend(run.notes.iter().cloned());
+    notices
+}
+
+/// The sizes, that of the ladder first.
+fn problems(run: &Run) -> Vec<&Problem> {
+    let Some(main) = run.main_problem() else { return Vec::new() };
+    std::iter::once(main).chain(run.problems().into_iter().filter(|p| *p != main)).collect()
+}
+
+impl Show for Run {
+    fn html(&self) -> String {
+        let mut out = heading(&title(self));
+        for (i, problem) in problems(self).into_iter().enumerate() {
+            let ladder = ladder_html(self, problem);
+            match i {
+                0 => out += &format!("<p>{}</p>{ladder}", escape(&problem.label())),
+                _ => out += &details(&problem.label(), &ladder),
+            }
+        }
+        if self.measurements.is_empty() {
+            out += "<p>Nothing was measured.</p>";
+        }
+        out.extend(notices(self).iter().map(|n| note(n)));
+        out += &details("Where it was made, and how it is repeated", &environment(self).html());
+        out
+    }
+
+    fn text(&self) -> String {
+        let mut parts = vec![printable(&title(self))];
+        for problem in problems(self) {
+            parts.push(format!("{}\n{}", problem.label(), ladder_table(self, problem).text()));
+        }
+        if self.measurements.is_empty() {
+            parts.push("Nothing was measured.".into());
+        }
+        parts.extend(notices(self).iter().map(|n| printable(n)));
+        parts.join("\n\n")
+    }
+}
+
+/// Facts of the record beside its figures.
+fn environment(run: &Run) -> Facts {
+    let e = &run.environment;
+    Facts::new()
+        .add("created", run.created.clone())
+        .maybe("driver", e.driver.clone())
+        .maybe("CUDA of the driver", e.cuda.clone())
+        .maybe("NVRTC", e.nvrtc.clone())
+        .add("processor", format!("{}, {} threads", e.cpu, e.cpu_threads))
+        .add("system", e.os.clone())
+        .add("Warpbook", e.warpbook.clone())
+        .maybe("commit", e.commit.clone())
+        .add("repeated by", run.command.clone())
+}
+
+impl Show for Chart {
+    fn html(&self) -> String {
+        format!("<figure>{}{}</figure>", self.svg.as_str(), details("The figures", &scroll(&self.table)))
+    }
+
+    fn text(&self) -> String {
+        format!("{}\n{}\n\n{}", printable(&self.title), printable(&self.description), self.table.text())
+    }
+}
+
+impl Show for Table {
+    fn html(&self) -> String {
+        scroll(self)
+    }
+
+    fn text(&self) -> String {
+        Self::text(self)
+    }
+}
+
+fn measurement_facts(m: &Measurement) -> Facts {
+    let samples = match m.samples_total.max(m.samples_us.len() as u64) {
+        0 => None,
+        n => Some(n.to_string()),
+    };
+    let check = m.check.as_ref().map(|c| {
+        let verdict = if c.passed { "passed" } else { "FAILED" };
+        let (error, bound) = (figures::number(c.max_rel_error), figures::number(c.tolerance));
+        format!("{verdict}: relative error {error}, tolerance {bound}, against {}", c.reference)
+    });
+    let valid = m.is_valid();
+    Facts::new()
+        .add("rung", m.rung.clone())
+        .add("work", m.problem.label())
+        .maybe("tile", m.tile.clone())
+        .add("outcome", outcome(m))
+        .maybe("median", m.median_us().map(figures::time))
+        .maybe("MAD", m.mad_us().map(figures::time))
+        .maybe("samples", samples)
+        .maybe("wall time, median", m.median_wall_us().map(figures::time))
+        .maybe("an epoch", m.epoch_us().map(figures::time))
+        .maybe("effective bandwidth", m.effective_bytes_per_s().filter(|_| valid).map(figures::bandwidth))
+        .maybe("check", check)
+}
+
+fn kernels_table(m: &Measurement) -> Option<Table> {
+    let rows: Vec<[String; 6]> = m
+        .kernels
+        .iter()
+        .map(|k| {
+            [
+                k.entry.clone(),
+                k.architecture.clone(),
+                k.registers.to_string(),
+                figures::bytes(u64::from(k.static_shared_bytes) + u64::from(k.dynamic_shared_bytes)),
+                figures::bytes(u64::from(k.spill_store_bytes) + u64::from(k.spill_load_bytes)),
+                k.occupancy.map(figures::percent).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let headers = ["kernel", "architecture", "registers", "shared memory", "spills", "occupancy"];
+    (!rows.is_empty()).then(|| table(headers, rows))
+}
+
+impl Show for Measurement {
+    fn html(&self) -> String {
+        measurement_facts(self).html() + &kernels_table(self).map(|t| scroll(&t)).unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        let kernels = kernels_table(self).map(|t| format!("\n\n{}", t.text()));
+        measurement_facts(self).text() + &kernels.unwrap_or_default()
+    }
+}
+
+fn training_facts(l: &TrainLog) -> Facts {
+    let parameters: Vec<String> = l.parameters.iter().map(|(name, v)| format!("{name} = {v:.6}")).collect();
+    Facts::new()
+        .add("rung", l.rung.clone())
+        .add("work", l.problem.label())
+        .add("parameters", parameters.join(", "))
+        .add("loss on the training points", figures::number(l.train_loss))
+        // NaN where no points were left for testing.
+        .maybe(
+            "loss on the test points",
+            Some(l.test_loss).filter(|t| !t.is_nan() || l.diverged()).map(figures::number),
+        )
+}
+
+fn losses_table(l: &TrainLog) -> Table {
+    table(["epoch", "loss"], l.losses.iter().map(|p| [p.epoch.to_string(), figures::number(p.loss)]).collect())
+}
+
+const DIVERGED: &str = "The descent diverged: its loss is no longer a finite number. Try a smaller learning rate.";
+
+impl Show for TrainLog {
+    fn html(&self) -> String {
+        let diverged = if self.diverged() { note(DIVERGED) } else { String::new() };
+        training_facts(self).html() + &diverged + &details("The logged losses", &scroll(&losses_table(self)))
+    }
+
+    fn text(&self) -> String {
+        let diverged = if self.diverged() { format!("\n{DIVERGED}") } else { String::new() };
+        format!("{}{diverged}\n\n{}", training_facts(self).text(), losses_table(self).text())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use warpbook_record::regression::rungs;
+    use warpbook_record::{Check, Dtype, Environment, L2State, LossPoint, Peaks, Policy, SCHEMA, TimedBy};
+
+    fn problem() -> Problem {
+        Problem::Regression {
+            points: 5_000_000,
+            train_points: 4_000_000,
+            epochs: 200,
+            learning_rate: 0.01,
+            noise: 0.1,
+            seed: 1,
+            dtype: Dtype::F32,
+        }
+    }
+
+    /// One measured on the processor, one on a GPU, one failed and one skipped, with hostile words in them.
+    pub(in super::super) fn sample_run() -> Run {
+        let measured = |rung: &str, us: f64| {
+            let mut m = Measurement::without_samples(rung, problem(), Outcome::Measured);
+            m.set_samples(vec![us], vec![us]);
+            m.check = Some(Check::compare("f64", &[(1.0, 1.0)], 1.0, 1e-3));
+            m
+        };
+        let without = |rung: &str, outcome| Measurement::without_samples(rung, problem(), outcome);
+        let device = warpbook_device::Device::open(warpbook_device::Choice::Cpu).unwrap().info().clone();
+        Run {
+            schema: SCHEMA,
+            experiment: "regression".into(),
+            title: "<i>Fused</i>".into(),
+            created: String::new(),
+            command: "warpbook run '<b>'".into(),
+            environment: Environment {
+                device,
+                driver: None,
+                cuda: None,
+                nvrtc: None,
+                clocks: None,
+                cpu: "c".into(),
+                cpu_threads: 2,
+                os: "o".into(),
+                warpbook: "0".into(),
+                commit: None,
+                debug_assertions: true,
+                libraries: Vec::new(),
+            },
+            policy: Policy {
+                timed_by: TimedBy::WallClock,
+                l2: L2State::Warm,
+                warmup: 1,
+                samples: 1,
+                budget_s: 1.0,
+                batch_below_us: 50.0,
+                inputs: "i".into(),
+            },
+            peaks: Peaks::default(),
+            rungs: rungs().into_iter().filter(|r| r.id != "01_unfused").collect(),
+            sources: BTreeMap::new(),
+            measurements: vec![
+                measured("cpu_1_thread", 200_000.0),
+                measured("02_fused", 4_000.0),
+                without("04_fused_graph", Outcome::Failed { error: "the <b>descent</b> diverged".into() }),
+                without("01_unfused", Outcome::Skipped { why: "needs a GPU\u{1b}[2J".into() }),
+            ],
+            train_logs: Vec::new(),
+            spans: Vec::new(),
+            notes: vec!["a <script> note".into()],
+        }
+    }
+
+    #[test]
+    fn a_run_shows_its_ladder_and_its_notices() {
+        let run = sample_run();
+        let text = run.text();
+        for part in [
+            "200 ms",
+            "4.00 ms",
+            "50.0×",
+            "failed: the <b>descent</b>",
+            "debug assertions",
+            "on the processor",
+            "a <script> note",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+        let html = run.html();
+        for bad in ["<script", "<b>", "<i>", "\u{1b}"] {
+            assert!(!html.contains(bad), "{bad}: {html}");
+        }
+        assert!(html.contains("<tr class=\"wb-best\"><td>02_fused</td>"), "{html}");
+        assert!(html.contains("<tr class=\"wb-out\"><td>04_fused_graph</td>"), "{html}");
+    }
+
+    #[test]
+    fn a_run_without_measurements_is_shown_too() {
+        let mut run = sample_run();
+        run.measurements.clear();
+        assert!(run.text().contains("Nothing was measured.") && run.html().contains("Nothing was measured."));
+    }
+
+    #[test]
+    fn a_measurement_and_its_kernels_are_shown() {
+        let mut m = sample_run().measurements.swap_remove(1);
+        m.kernels.push(warpbook_record::KernelStats { entry: "<pass>".into(), registers: 40, ..Default::default() });
+        assert!(m.text().contains("passed: relative error 0") && m.text().contains("40"), "{}", m.text());
+        assert!(m.html().contains("&lt;pass&gt;"));
+    }
+
+    #[test]
+    fn a_diverged_training_says_so() {
+        let log = |loss| TrainLog {
+            rung: "r".into(),
+            problem: problem(),
+            losses: vec![LossPoint { epoch: 10, loss }],
+            parameters: BTreeMap::from([("w".into(), 3.0)]),
+            train_loss: loss,
+            test_loss: f64::NAN,
+        };
+        assert!(log(f64::NAN).text().contains("diverged") && log(f64::NAN).text().contains("not a number"));
+        assert!(log(f64::NAN).html().contains("wb-note"));
+        assert!(!log(0.01).text().contains("diverged") && log(0.01).text().contains("w = 3.000000"));
+        assert!(!log(0.01).text().contains("test points"));
+    }
+
+    #[test]
+    fn a_chart_has_its_picture_and_its_figures() {
+        let run = sample_run();
+        let chart = warpbook_charts::ladder(&run, &problem(), warpbook_charts::Quantity::Time);
+        let html = chart.html();
+        assert!(html.contains("<svg") && html.contains("<details><summary>The figures</summary>"), "{html}");
+        assert!(chart.text().lines().count() > 4, "{}", chart.text());
+        let nothing = warpbook_charts::sweep(&[]);
+        assert!(nothing.is_err() && nothing.html().contains("wb-error"));
+    }
+
+    #[test]
+    fn lines_stand_against_speed() {
+        let table = super::super::lines_against_speed(&sample_run());
+        let row = table.rows.iter().find(|r| r[0] == "Fused").unwrap();
+        assert!(row[1].parse::<usize>().unwrap() > 20 && row[3] == "50.0×", "{row:?}");
+        assert_eq!(table.rows.iter().find(|r| r[0] == "CPU, one thread").unwrap()[1], "");
+    }
+}

@@ -1,0 +1,46 @@
+use crate::{Error, Result};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use warpbook_record::{MAX_BYTES, Run};
+
+/// Writes a record as JSON: to a temporary file beside it, which then takes its name, so that an older record stays whole
+/// until the new one is. Gives back the path.
+///
+/// # Errors
+/// [`Error::Write`], as for a folder that is not there, no permission, or a full disk. The temporary file is removed.
+pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
+    let path = path.as_ref();
+    let fail = |why| Error::Write { path: path.into(), why };
+    let json = run.to_json().map_err(|e| fail(e.into()))?;
+    let name = path.file_name().ok_or_else(|| fail(std::io::Error::other("it names no file")))?;
+    let part = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut file = std::fs::File::create(&part)?;
+        file.write_all(json.as_bytes())?;
+        // A full disk may show only here.
+        file.sync_all()?;
+        std::fs::rename(&part, path)
+    };
+    write().map_err(|why| {
+        let _ = std::fs::remove_file(&part);
+        fail(why)
+    })?;
+    Ok(path.to_owned())
+}
+
+/// Reads a record.
+///
+/// # Errors
+/// [`Error::Read`] or [`Error::NotARecord`]; any file may be given, and one that is too large is not read.
+pub fn read_record(path: impl AsRef<Path>) -> Result<Run> {
+    let path = path.as_ref();
+    let fail = |why| Error::Read { path: path.into(), why };
+    let size = std::fs::metadata(path).map_err(fail)?.len();
+    let too_large = usize::try_from(size).map_or(true, |s| s > MAX_BYTES);
+    let not_a_record = |why| Error::NotARecord { path: path.into(), why };
+    if too_large {
+        let bytes = usize::try_from(size).unwrap_or(usize::MAX);
+        return Err(not_a_record(warpbook_record::ReadError::TooLarge { bytes }));
+    }
+    Run::from_json(&std::fs::read(path).map_err(fail)?).map_err(not_a_record)
+}

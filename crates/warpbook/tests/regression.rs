@@ -1,0 +1,189 @@
+//! The experiment end to end, on the processor and, where there is one, on a GPU.
+
+use warpbook::device::testing;
+use warpbook::prelude::*;
+use warpbook::record::{DeviceKind, Outcome, Runner};
+use warpbook::{DataSet, Moments};
+
+fn quick_lab(device: &str) -> Lab {
+    Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.1, warmup: 1, ..Bench::default() })
+}
+
+#[test]
+fn the_processor_measures_its_rungs_and_skips_the_others() {
+    let run = quick_lab("cpu").run(&Regression::new().points([10_007, 100_000])).unwrap();
+    assert_eq!(run.environment.device.kind, DeviceKind::Cpu);
+    for m in &run.measurements {
+        let cpu = matches!(run.rung(&m.rung).unwrap().runner, Runner::Cpu(_));
+        match &m.outcome {
+            Outcome::Measured => assert!(cpu && m.is_valid(), "{m:?}"),
+            Outcome::Skipped { why } => {
+                assert!(!cpu && why.contains("compute capability 7.5") && why.contains("processor"), "{why}");
+                assert!(m.kernels.iter().all(|k| k.registers > 0), "{m:?}");
+            }
+            Outcome::Failed { error } => panic!("{}: {error}", m.rung),
+        }
+    }
+    assert_eq!(run.counts(), (4, 12, 0));
+    let problem = run.problems()[1].clone();
+    let log = run.train_log("cpu_all_threads", &problem).unwrap();
+    assert_eq!(log.losses.len(), 20);
+    assert_eq!((log.losses[0].epoch, log.losses[19].epoch), (10, 200));
+    assert!(log.losses.windows(2).all(|p| p[1].loss < p[0].loss), "{:?}", log.losses);
+    assert!((log.test_loss - log.train_loss).abs() < 0.1 * log.train_loss, "{log:?}");
+    // The record survives its file.
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_record(&run, folder.path().join("run.json")).unwrap();
+    assert_eq!(read_record(&path).unwrap().to_json().unwrap(), run.to_json().unwrap());
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file is left");
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let lab = quick_lab("cpu");
+    let check = |experiment: Regression, expect: &str| {
+        let error = lab.run(&experiment).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let one = || Regression::new().points([1000]);
+    check(Regression::new().points([]), "No size");
+    check(Regression::new().points([0]), "too few");
+    check(Regression::new().points([1]), "too few");
+    check(Regression::new().points([u64::MAX]), "too many");
+    check(Regression::new().points([1 << 39]), "memory");
+    check(one().epochs(0), "epochs");
+    check(one().epochs(1 << 40), "epochs");
+    check(one().learning_rate(-0.01), "learning rate of -0.01");
+    check(one().learning_rate(f32::NAN), "learning rate");
+    check(one().noise(-1.0), "noise");
+    check(one().rungs(["04_fused_grap"]), "Did you mean `04_fused_graph`");
+    check(one().rungs(Vec::<String>::new()), "No rung");
+    check(one().tile("t7"), "There is no tile");
+}
+
+#[test]
+fn a_diverging_descent_is_reported_as_such() {
+    let run =
+        quick_lab("cpu").run(&Regression::new().points([1000]).learning_rate(1.0).rungs(["cpu_1_thread"])).unwrap();
+    let Outcome::Failed { error } = &run.measurements[0].outcome else { panic!("{:?}", run.measurements[0]) };
+    assert!(error.contains("diverged") && error.contains("smaller learning rate"), "{error}");
+    assert!(!run.measurements[0].is_valid());
+    assert!(run.train_logs[0].diverged());
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_it_has() {
+    let lab = quick_lab("cpu");
+    let cancel = lab.cancel();
+    let lab = lab.with_listener(move |event| {
+        if matches!(event, Event::Finished { .. }) {
+            cancel.cancel();
+        }
+    });
+    let run = lab.run(&Regression::new().points([1000, 2000])).unwrap();
+    assert_eq!(run.counts().0, 1);
+    assert!(run.notes.iter().any(|n| n.starts_with("Interrupted after 1 of 16")), "{:?}", run.notes);
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_an_error_and_nothing_is_lost() {
+    let run = quick_lab("cpu").run(&Regression::new().points([1000]).rungs(["cpu_1_thread"])).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept.json");
+    std::fs::write(&file, "older").unwrap();
+    let error = write_record(&run, file.join("below-a-file.json")).unwrap_err().to_string();
+    assert!(error.contains("cannot be written") && error.contains("choose another place"), "{error}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "older");
+    assert!(write_record(&run, folder.path()).is_err());
+}
+
+#[test]
+fn every_rung_descends_on_a_gpu_as_the_reference_does() {
+    let Some(device) = testing::gpu("every_rung_descends_on_a_gpu_as_the_reference_does") else { return };
+    let lab = quick_lab("cuda:0");
+    // Sizes that are multiples of nothing, smaller than a group of four, a block, a grid; and one that is round.
+    let sizes = [2u64, 3, 5, 6, 7, 37, 1001, 5119, 100_003, 1_000_000, 3_333_331];
+    let run = lab.run(&Regression::new().points(sizes).parts(false)).unwrap();
+    for m in &run.measurements {
+        assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.size(), m.outcome, m.check);
+    }
+    assert_eq!(run.measurements.len(), sizes.len() * run.rungs.len());
+    assert_eq!(run.environment.device.name, device.info().name);
+}
+
+#[test]
+fn every_tile_gives_the_right_answer() {
+    if testing::gpu("every_tile_gives_the_right_answer").is_none() {
+        return;
+    }
+    let lab = quick_lab("cuda:0");
+    let rungs = warpbook::record::regression::rungs();
+    let mut tiles: Vec<String> =
+        rungs.iter().flat_map(|r| r.kernels()).flat_map(|k| &k.tiles).map(|t| t.id.to_string()).collect();
+    tiles.sort();
+    tiles.dedup();
+    for tile in tiles {
+        let run = lab.run(&Regression::new().points([77_777]).tile(&*tile).parts(false)).unwrap();
+        assert!(run.measurements.iter().all(|m| m.is_valid()), "{tile}: {:?}", run.measurements);
+    }
+}
+
+#[test]
+fn the_same_bits_come_out_on_every_run() {
+    if testing::gpu("the_same_bits_come_out_on_every_run").is_none() {
+        return;
+    }
+    let lab = quick_lab("cuda:0");
+    let logs = || lab.run(&Regression::new().points([500_009]).parts(false)).unwrap().train_logs;
+    let (first, second) = (logs(), logs());
+    assert!(!first.is_empty());
+    assert_eq!(first, second);
+    // The graph replays the launches of the fused rung, and must give what they give.
+    let of = |id: &str| first.iter().find(|l| l.rung == id).map(|l| (l.losses.clone(), l.parameters.clone()));
+    assert_eq!(of("02_fused"), of("04_fused_graph"));
+    assert!(of("04b_fused_graph_overlapped").is_none_or(|log| Some(log) == of("02_fused")));
+}
+
+#[test]
+fn the_parts_of_an_epoch_are_timed() {
+    if testing::gpu("the_parts_of_an_epoch_are_timed").is_none() {
+        return;
+    }
+    let run =
+        quick_lab("cuda:0").run(&Regression::new().points([1_000_000]).rungs(["01_unfused", "02_fused"])).unwrap();
+    let problem = run.problems()[0].clone();
+    let names = |rung: &str, group| -> Vec<String> {
+        run.spans_of(rung, &problem, group).iter().map(|s| s.name.clone()).collect()
+    };
+    assert_eq!(names("01_unfused", SpanGroup::Operation), ["forward", "loss", "gradient w", "gradient b", "update"]);
+    assert_eq!(names("02_fused", SpanGroup::Operation), ["pass", "update"]);
+    assert_eq!(names("02_fused", SpanGroup::Ablation).len(), 6);
+    assert!(run.spans.iter().all(|s| s.median_us() > Some(0.0)), "{:?}", run.spans);
+}
+
+#[test]
+fn gpu_and_processor_draw_the_same_points() {
+    if testing::gpu("gpu_and_processor_draw_the_same_points").is_none() {
+        return;
+    }
+    // The logged test loss of a run comes from the points that the GPU drew; the processor's must give the same.
+    for (points, noise, seed) in [(100_003u64, 0.1f32, 1u64), (7, 0.5, 9), (65_536, 0.0, u64::MAX)] {
+        let experiment =
+            Regression::new().points([points]).noise(noise).seed(seed).rungs(["04_fused_graph"]).parts(false);
+        let run = quick_lab("cuda:0").run(&experiment).unwrap();
+        let log = &run.train_logs[0];
+        let set = DataSet::draw(points, noise, seed);
+        let (w, b) = (log.parameters["w"], log.parameters["b"]);
+        assert_eq!(log.test_loss, Moments::of(set.test().0, set.test().1).loss(w, b));
+        assert_eq!(log.train_loss, Moments::of(set.training().0, set.training().1).loss(w, b));
+    }
+}
+
+#[test]
+fn a_size_beyond_the_memory_is_refused_before_it_is_drawn() {
+    if testing::gpu("a_size_beyond_the_memory_is_refused_before_it_is_drawn").is_none() {
+        return;
+    }
+    let error = quick_lab("cuda:0").run(&Regression::new().points([1 << 38])).unwrap_err().to_string();
+    assert!(error.contains("needs") && error.contains("are free of"), "{error}");
+}
