@@ -1,2 +1,30 @@
-//! TBD
-fn main() {}
+//! The page that shows records: static files, everything in the browser, nothing sent anywhere.
+//!
+//! `link`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `browser` asks the browser, `app` holds the state, `view` draws it.
+#![forbid(unsafe_code)]
+
+mod app;
+mod browser;
+mod facts;
+mod format;
+mod highlight;
+#[cfg(test)]
+mod hostile;
+mod library;
+mod link;
+mod open;
+mod origin;
+mod sheet;
+mod view;
+
+fn main() {
+    if cfg!(target_arch = "wasm32") {
+        yew::set_custom_panic_hook(Box::new(browser::on_panic));
+        if let Some(root) = browser::document().get_element_by_id("warpbook") {
+            yew::Renderer::<app::App>::with_root(root).render();
+        }
+    } else {
+        eprintln!("This is the viewer's page, which runs in a browser: build it with `cargo xtask web`.");
+    }
+}

@@ -1,2 +1,41 @@
-//! TBD
-fn main() {}
+//! `warpbook`: the lab's experiments from a terminal.
+#![forbid(unsafe_code)]
+
+mod args;
+mod devices;
+mod doctor;
+mod failure;
+mod output;
+mod progress;
+mod run;
+mod save;
+mod view;
+
+use args::{Cli, Command};
+use clap::Parser;
+use failure::Failure;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // A bug is reported as one line; where it is, a developer learns from RUST_BACKTRACE.
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|info| {
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            let what = info.payload_as_str().unwrap_or("it stopped");
+            output::complain(&format!("This is a bug in Warpbook: {what} ({place}). RUST_BACKTRACE=1 shows more."));
+        }));
+    }
+    let done = match Cli::parse().command {
+        Command::Devices(args) => devices::list(&args),
+        Command::Run(args) => run::start(&args),
+        Command::View(args) => view::view(&args),
+        Command::Doctor(args) => doctor::examine(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(Failure { code, sentence }) => {
+            output::complain(&sentence);
+            ExitCode::from(code)
+        }
+    }
+}

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
 /// Changes when the file's layout does.
-const FORMAT: &str = "warpbook-cubin-1";
+const FORMAT: &str = "warpbook-cubin-2";
 
 /// A folder of compiled kernels; `None` where there is no place for one.
 #[derive(Debug, Clone)]

@@ -76,7 +76,8 @@ impl Compiler {
             sources.push((&path, &spec.source));
             Error::Compile(Box::new(CompileError::new(path.clone(), architecture.into(), log, &sources)))
         })?;
-        let compiled = Compiled { cubin, stats: parse_log(&log, &spec.file, architecture), from_cache: false };
+        let stats = stats(&cubin, &log, &spec.file, architecture);
+        let compiled = Compiled { cubin, stats, from_cache: false };
         self.cache.write(&key, &compiled);
         Ok(compiled)
     }
@@ -100,39 +101,51 @@ fn reachable(text: &str, headers: &[Source]) -> Vec<Source> {
     found
 }
 
-/// Reads what `ptxas -v` says of each entry: registers, shared memory and spills.
-fn parse_log(log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
-    let mut all: Vec<KernelStats> = Vec::new();
+/// Registers from the code itself; shared memory and spills from the assembler's log. Where that says nothing of an entry,
+/// its sections and its stack frame, which is where spills go, stand in.
+fn stats(cubin: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
+    let logged = parse_log(log);
+    let of_entry = |r: crate::cubin::Resources| {
+        let said = logged.iter().find(|l| l.entry == r.entry);
+        KernelStats {
+            file: file.into(),
+            architecture: architecture.into(),
+            registers: r.registers,
+            static_shared_bytes: said.map_or(r.static_shared_bytes, |l| l.shared_bytes),
+            spill_store_bytes: said.map_or(r.frame_bytes, |l| l.spill_store_bytes),
+            spill_load_bytes: said.map_or(r.frame_bytes, |l| l.spill_load_bytes),
+            entry: r.entry,
+            ..KernelStats::default()
+        }
+    };
+    crate::cubin::resources(cubin).into_iter().map(of_entry).collect()
+}
+
+/// What `ptxas -v` says of an entry.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Logged<'a> {
+    entry: &'a str,
+    shared_bytes: u32,
+    spill_store_bytes: u32,
+    spill_load_bytes: u32,
+}
+
+fn parse_log(log: &str) -> Vec<Logged<'_>> {
+    let mut all: Vec<Logged> = Vec::new();
     for line in log.lines() {
         if let Some(entry) = line.split("Compiling entry function '").nth(1).and_then(|r| r.split('\'').next()) {
-            all.push(KernelStats {
-                file: file.into(),
-                entry: entry.into(),
-                architecture: architecture.into(),
-                ..KernelStats::default()
-            });
+            all.push(Logged { entry, ..Logged::default() });
         }
-        let Some(kernel) = all.last_mut() else { continue };
-        let number_before = |unit: &str| -> Option<u32> {
-            line.split(unit)
-                .next()
-                .filter(|head| head.len() < line.len())?
-                .rsplit([' ', ','])
-                .find(|w| !w.is_empty())?
-                .parse()
-                .ok()
-        };
+        let Some(last) = all.last_mut() else { continue };
+        let number_before = |unit: &str| -> Option<u32> { line.split_once(unit)?.0.rsplit(' ').next()?.parse().ok() };
         if let Some(n) = number_before(" bytes spill stores") {
-            kernel.spill_store_bytes = n;
+            last.spill_store_bytes = n;
         }
         if let Some(n) = number_before(" bytes spill loads") {
-            kernel.spill_load_bytes = n;
-        }
-        if let Some(n) = number_before(" registers") {
-            kernel.registers = n;
+            last.spill_load_bytes = n;
         }
         if let Some(n) = number_before(" bytes smem") {
-            kernel.static_shared_bytes = n;
+            last.shared_bytes = n;
         }
     }
     all
@@ -143,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_assembler_s_words_are_read() {
+    fn the_assembler_s_log_is_read() {
         let log = "ptxas info    : 24 bytes gmem\n\
             ptxas info    : Compiling entry function 'update' for 'sm_90'\n\
             ptxas info    : Function properties for update\n\
@@ -151,12 +164,9 @@ mod tests {
             ptxas info    : Used 32 registers, used 1 barriers, 192 bytes smem\n\
             ptxas info    : Compiling entry function 'pass' for 'sm_90'\n\
             ptxas info    : Used 64 registers, used 0 barriers\n";
-        let stats = parse_log(log, "f.cu", "sm_90");
-        let seen: Vec<_> = stats
-            .iter()
-            .map(|s| (s.entry.as_str(), s.registers, s.static_shared_bytes, s.spill_store_bytes, s.spill_load_bytes))
-            .collect();
-        assert_eq!(seen, [("update", 32, 192, 4, 8), ("pass", 64, 0, 0, 0)]);
+        let update = Logged { entry: "update", shared_bytes: 192, spill_store_bytes: 4, spill_load_bytes: 8 };
+        assert_eq!(parse_log(log), [update, Logged { entry: "pass", ..Logged::default() }]);
+        assert_eq!(parse_log(""), []);
     }
 
     #[test]

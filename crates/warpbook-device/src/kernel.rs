@@ -103,13 +103,12 @@ impl Kernel {
         let function = unsafe { result::module::get_function(raw, entry) }
             .map_err(|e| inner.error(format!("Finding {} in kernels/{}", spec.entry, spec.file), e))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
-        // What the driver says of the loaded code goes before what the log said of it.
         let attribute = |a| {
             // SAFETY: the function is the live module's.
             let value = unsafe { result::function::get_function_attribute(function, a) };
             value.map(i32::unsigned_abs).map_err(|e| inner.error("Asking for the kernel's limits", e))
         };
-        stats.registers = attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?;
+        // The driver does not count the kilobyte that the system keeps of each block on recent chips, the cubin does.
         stats.static_shared_bytes = attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         let max_threads = attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);

@@ -10,6 +10,7 @@ mod cache;
 mod cancel;
 mod compile;
 mod cpu;
+mod cubin;
 mod cuda;
 mod device;
 mod error;

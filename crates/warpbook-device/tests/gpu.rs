@@ -48,6 +48,7 @@ fn launches_and_graphs_do_the_same_work() {
     assert!(values[..n as usize].iter().all(|v| *v == 14.0), "{:?}", &values[..4]);
     assert!(values[n as usize..].iter().all(|v| *v == 0.0), "memory behind the array was touched");
     let stats = kernel.stats();
+    assert_eq!((&*stats.entry, &*stats.file), ("add", "live/add.cu"));
     assert!(
         stats.registers > 0 && stats.blocks_per_multiprocessor > Some(0) && stats.occupancy > Some(0.0),
         "{stats:?}"

@@ -1,9 +1,13 @@
 //! What the compiler says of kernels that are wrong. Needs NVRTC and no GPU.
 
 use warpbook_device::{Compiler, Error};
-use warpbook_record::{Grid, KernelSpec, Source, Tile};
+use warpbook_record::{Grid, KernelSpec, KernelStats, Source, Tile};
 
 fn compile(text: &'static str) -> Result<u32, Error> {
+    stats_of(text).map(|s| s.registers)
+}
+
+fn stats_of(text: &'static str) -> Result<KernelStats, Error> {
     let spec = KernelSpec::new(
         Source { path: "live/mine.cu", text },
         "mine",
@@ -11,7 +15,7 @@ fn compile(text: &'static str) -> Result<u32, Error> {
         Grid::One,
     );
     let compiled = Compiler::new(None)?.compile(&spec, &spec.tiles[0], "sm_90")?;
-    Ok(compiled.stats_of("mine").map_or(0, |s| s.registers))
+    Ok(compiled.stats_of("mine").cloned().unwrap_or_default())
 }
 
 #[test]
@@ -19,6 +23,31 @@ fn a_kernel_compiles_with_its_tile() {
     let text =
         "extern \"C\" __global__ void __launch_bounds__(THREADS) mine(float* out) { out[threadIdx.x] = THREADS; }";
     assert!(compile(text).unwrap() > 0);
+}
+
+#[test]
+fn registers_shared_memory_and_spills_are_seen() {
+    // A block of 1024 threads leaves 64 registers a thread; a hundred values that all live at once do not fit.
+    let text = "extern \"C\" __global__ void __launch_bounds__(1024) mine(float* out) {\n\
+        __shared__ float tile[1000];\n\
+        tile[threadIdx.x % 1000] = out[threadIdx.x];\n\
+        __syncthreads();\n\
+        float v[100];\n\
+        #pragma unroll\n\
+        for (int i = 0; i < 100; ++i) v[i] = out[i * 1024 + threadIdx.x] * tile[i];\n\
+        #pragma unroll\n\
+        for (int r = 0; r < 3; ++r) {\n\
+            #pragma unroll\n\
+            for (int i = 0; i < 100; ++i) v[i] = v[i] * v[(i * 37 + 11) % 100] + v[(i + 53) % 100];\n\
+        }\n\
+        #pragma unroll\n\
+        for (int i = 0; i < 100; ++i) out[i * 1024 + threadIdx.x] = v[i];\n\
+    }\n";
+    let stats = stats_of(text).unwrap();
+    assert!((1..=64).contains(&stats.registers), "{stats:?}");
+    // With the kilobyte that the system keeps, where only the code could be asked.
+    assert!([4000, 5024].contains(&stats.static_shared_bytes), "{stats:?}");
+    assert!(stats.spill_store_bytes > 0 && stats.spill_load_bytes > 0, "{stats:?}");
 }
 
 #[test]

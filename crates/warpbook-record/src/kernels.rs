@@ -32,11 +32,19 @@ pub fn permutation() -> KernelSpec {
     KernelSpec::new(PHILOX, "permutation", &per_element(), Grid::Cover)
 }
 
-/// Reads an array and adds it up: the ceiling of a bandwidth.
+/// Reads an array and adds it up: the ceiling of a bandwidth is that of its fastest tile.
 #[must_use]
 pub fn read_sum() -> KernelSpec {
-    let tile = Tile::new("t512x16", &[("THREADS", 512), ("ITEMS", 16), ("BLOCKS_PER_SM", 4)]);
-    KernelSpec::new(READ, "read_sum", &[tile], Grid::Resident)
+    let tile = |id, threads, items, blocks| {
+        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
+    };
+    let tiles = [
+        tile("t512x16b4", 512, 16, 4),
+        tile("t512x32b2", 512, 32, 2),
+        tile("t1024x32b1", 1024, 32, 1),
+        tile("t256x16b8", 256, 16, 8),
+    ];
+    KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
 }
 
 /// Chains of fused multiply-adds: the ceiling of fp32 arithmetic.

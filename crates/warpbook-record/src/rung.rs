@@ -254,11 +254,11 @@ impl KernelSpec {
     #[must_use]
     pub fn launch(&self, tile: &Tile, items: u64, multiprocessors: u32) -> Launch {
         let threads = tile.size("THREADS");
-        let cover = items.div_ceil(threads * tile.size("ITEMS")).max(1);
+        let cover = items.div_ceil(threads.saturating_mul(tile.size("ITEMS"))).max(1);
         let blocks = match self.grid {
             Grid::One => 1,
             Grid::Cover => cover,
-            Grid::Resident => cover.min(u64::from(multiprocessors.max(1)) * tile.size("BLOCKS_PER_SM")),
+            Grid::Resident => cover.min(u64::from(multiprocessors.max(1)).saturating_mul(tile.size("BLOCKS_PER_SM"))),
         };
         let clamp = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
         Launch {

@@ -19,7 +19,8 @@ pub mod prelude;
 mod regression;
 
 pub use display::{
-    EvcxrDisplay, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress, progress_line,
+    EvcxrDisplay, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress,
+    progress_line,
 };
 pub use error::{Error, Result};
 pub use experiment::{Event, Experiment};

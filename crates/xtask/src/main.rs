@@ -1,2 +1,97 @@
-//! TBD
-fn main() {}
+//! The developer's commands: `cargo xtask lab`, `test`, `web`, `notebooks` and `publish`.
+#![forbid(unsafe_code)]
+
+mod apt;
+mod browser;
+mod evcxr;
+mod lab;
+mod notebooks;
+mod nvrtc;
+mod process;
+mod publish;
+mod python;
+mod serve;
+mod steps;
+mod test;
+mod web;
+mod webdriver;
+mod workspace;
+
+use clap::{Args, Parser, Subcommand};
+use std::process::ExitCode;
+use workspace::Workspace;
+
+/// Warpbook's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", version, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Install nothing: what is missing is named, and the command fails.
+    #[arg(long, global = true)]
+    no_install: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the quick suite, then open JupyterLab and the viewer with its record.
+    Lab(LabArgs),
+    /// Run every check: format, lints, docs, tests, kernels, notebooks, the viewer in a browser.
+    Test {
+        /// Only what needs no Python, wasm or browser: format, lints, docs, tests, kernels, published files.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Build the viewer into web/dist.
+    Web,
+    /// Execute all notebooks on this machine's device.
+    Notebooks {
+        /// Store the outputs in the notebooks.
+        #[arg(long)]
+        write: bool,
+    },
+    /// Write what is generated from data/results: its index, the JSON Schema, the README's results.
+    Publish {
+        /// Write nothing, and fail where a file is stale.
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+/// What `cargo xtask lab` can be told.
+#[derive(Args)]
+struct LabArgs {
+    /// Stop before serving.
+    #[arg(long)]
+    no_serve: bool,
+    /// Leave Jupyter out: no Python, no evcxr.
+    #[arg(long)]
+    no_notebooks: bool,
+    /// The device of the quick suite: cuda:0, cpu or best.
+    #[arg(long, env = "WARPBOOK_DEVICE")]
+    device: Option<String>,
+    /// JupyterLab's port on 127.0.0.1; a busy one gives way to the next free one.
+    #[arg(long, default_value_t = 8888)]
+    port: u16,
+    /// The viewer's port on 127.0.0.1; a busy one gives way to the next free one.
+    #[arg(long, default_value_t = 8787)]
+    viewer_port: u16,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = Workspace::find(!cli.no_install).and_then(|w| match cli.command {
+        Command::Lab(args) => lab::run(&w, &args),
+        Command::Test { quick } => test::run(&w, quick),
+        Command::Web => web::run(&w),
+        Command::Notebooks { write } => notebooks::run(&w, write),
+        Command::Publish { check } => publish::run(&w, check),
+    });
+    match result {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -183,8 +183,8 @@ pub(super) fn pieces(source: &str) -> Vec<(Kind, &str)> {
     while let Some(first) = rest.chars().next() {
         let (kind, length) = if rest.starts_with("//") {
             (Kind::Comment, to_line_end(rest))
-        } else if rest.starts_with("/*") {
-            (Kind::Comment, rest[2..].find("*/").map_or(rest.len(), |at| at + 4))
+        } else if let Some(inside) = rest.strip_prefix("/*") {
+            (Kind::Comment, inside.find("*/").map_or(rest.len(), |at| at + 4))
         } else if first == '#' && line_start {
             directive = true;
             let word = rest[1..].trim_start_matches([' ', '\t']);

@@ -24,8 +24,7 @@ background:rgba(128,128,128,.1)}\
 .wb .wb-error pre{margin:.4em 0;white-space:pre-wrap;overflow-wrap:anywhere;background:transparent;color:inherit}\
 .wb .wb-panel{display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start}\
 .wb .wb-panel>div{flex:1 1 22em;min-width:0}\
-.wb .wb-panel.wb-column{flex-direction:column;align-items:stretch}\
-.wb .wb-panel.wb-column>div{flex:0 0 auto}\
+.wb .wb-panel.wb-column{display:block}\
 .wb figure{margin:.3em 0}\
 .wb summary{cursor:pointer}\
 .wb pre.wb-code{margin:.3em 0;padding:.5em 0;overflow-x:auto;line-height:1.4;tab-size:4;white-space:pre;color:inherit;\

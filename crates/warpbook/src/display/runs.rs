@@ -29,45 +29,44 @@ fn ladder_table(run: &Run, problem: &Problem) -> Table {
         [
             m.rung.clone(),
             only(m.median_us(), figures::time),
-            only(m.mad_us(), |t| format!("± {}", figures::time(t))),
+            // One sample deviates from nothing.
+            only(m.mad_us().filter(|_| m.samples_us.len() > 1), |t| format!("± {}", figures::time(t))),
             only(m.epoch_us(), figures::time),
             only(row.speed_up, figures::times),
             only(m.effective_bytes_per_s(), figures::bandwidth),
             only(row.fraction_of_ceiling, figures::percent),
             check(m),
-            outcome(m),
+            if m.outcome == Outcome::Measured { String::new() } else { outcome(m) },
         ]
     });
-    let headers = ["rung", "median", "MAD", "an epoch", "speed-up", "bandwidth", "of ceiling", "check", "outcome"];
+    let headers = ["rung", "median", "MAD", "an epoch", "speed-up", "bandwidth", "of ceiling", "check", "remark"];
     table(headers, rows.collect())
 }
 
-/// The same as HTML: the best row stands out, and so do those that have no time.
+/// The same as HTML: the best row stands out, and a row without a time says why across its columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
     let table = ladder_table(run, problem);
     let best = run.best(problem).map(|m| m.rung.as_str());
-    let last = table.headers.len() - 1;
+    let remark = table.headers.len() - 1;
     // Figures to the right, though their units make them text.
-    let class = |i: usize| match i {
-        1..=6 => " class=\"wb-num\"",
-        i if i == last => " class=\"wb-why\"",
-        _ => "",
-    };
-    let head: String = table
-        .headers
-        .iter()
-        .enumerate()
+    let class = |i: usize| if (1..=6).contains(&i) { " class=\"wb-num\"" } else { "" };
+    let head: String = (table.headers.iter().take(remark).enumerate())
         .map(|(i, h)| format!("<th scope=\"col\"{}>{}</th>", class(i), escape(h)))
         .collect();
     let row = |cells: &Vec<String>| {
-        let of_row = match () {
-            () if best == Some(cells[0].as_str()) => " class=\"wb-best\"",
-            () if cells[1].is_empty() => " class=\"wb-out\"",
-            () => "",
-        };
-        let cells: String =
-            cells.iter().enumerate().map(|(i, c)| format!("<td{}>{}</td>", class(i), escape(c))).collect();
-        format!("<tr{of_row}>{cells}</tr>")
+        let first = format!("<td>{}</td>", escape(&cells[0]));
+        if !cells[remark].is_empty() {
+            let why = escape(&cells[remark]);
+            return format!(
+                "<tr class=\"wb-out\">{first}<td class=\"wb-why\" colspan=\"{}\">{why}</td></tr>",
+                remark - 1
+            );
+        }
+        let cells_html: String = (cells.iter().enumerate().take(remark).skip(1))
+            .map(|(i, c)| format!("<td{}>{}</td>", class(i), escape(c)))
+            .collect();
+        let of_row = if best == Some(cells[0].as_str()) { " class=\"wb-best\"" } else { "" };
+        format!("<tr{of_row}>{first}{cells_html}</tr>")
     };
     let body: String = table.rows.iter().map(row).collect();
     format!(

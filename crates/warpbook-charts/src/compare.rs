@@ -1,0 +1,193 @@
+use crate::bars::{Bar, Bars, Content, Row};
+use crate::canvas::Frame;
+use crate::common::{
+    MAX_ENTRIES, cache, comparable, debug_note, devices, family, heading, joined, medians, names, tags, verdict,
+};
+use crate::ladder::LOG_FROM;
+use crate::palette::SERIES;
+use crate::ticks::Axis;
+use crate::units::{count, counted, significant, time, time_tick, times};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::{Measurement, Problem, Run};
+
+/// The same rungs of several records side by side, at the problem of one size; factors are against the first record.
+///
+/// # Errors
+/// [`ChartError::NotComparable`] where experiments, timing policies or the work differ;
+/// [`ChartError::NothingToDraw`] with fewer than two records of that size, or no valid figure.
+pub fn compare(runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
+    comparable(runs)?;
+    if runs.len() < 2 {
+        return Err(ChartError::NothingToDraw("A comparison needs at least two records.".into()));
+    }
+    let size = count(problem_size as f64);
+    let tags = tags(runs);
+    let mut problems: Vec<&Problem> = Vec::new();
+    for (run, tag) in runs.iter().zip(&tags) {
+        let Some(problem) = main_of_size(run, problem_size) else {
+            return Err(ChartError::NothingToDraw(format!("The record of {tag} has no measurement of {size} points.")));
+        };
+        let (first, this) = (problems.first().and_then(|p| family(p)), family(problem));
+        if let Some(difference) = first.zip(this).and_then(|(a, b)| a.difference(&b)) {
+            return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
+        }
+        problems.push(problem);
+    }
+    let comparison = Comparison { runs, tags, problems, rungs: rungs(runs) };
+    if comparison.drawn().next().is_none() {
+        return Err(ChartError::NothingToDraw(format!("No record has a valid measurement of {size} points.")));
+    }
+    comparison.draw()
+}
+
+/// The problem of that size with most valid measurements, the first of equals.
+fn main_of_size(run: &Run, size: u64) -> Option<&Problem> {
+    let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
+    let candidates = run.problems().into_iter().filter(|p| p.size() == size && family(p).is_some());
+    candidates.rev().max_by_key(|p| valid(p))
+}
+
+/// The rungs of the first record, then what others have beside them.
+fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
+    let mut out: Vec<&str> = Vec::new();
+    for run in runs {
+        let known = run.rungs.iter().map(|r| r.id.as_ref());
+        for id in known.chain(run.measurements.iter().map(|m| m.rung.as_str())) {
+            if !out.contains(&id) {
+                out.push(id);
+            }
+        }
+    }
+    out
+}
+
+struct Comparison<'a> {
+    runs: &'a [&'a Run],
+    tags: Vec<String>,
+    /// One a record.
+    problems: Vec<&'a Problem>,
+    rungs: Vec<&'a str>,
+}
+
+impl<'a> Comparison<'a> {
+    fn measurement(&self, rung: &str, record: usize) -> Option<&'a Measurement> {
+        self.runs[record].measurement(rung, self.problems[record])
+    }
+
+    fn us(&self, rung: &str, record: usize) -> Option<f64> {
+        verdict(self.runs[record], self.measurement(rung, record)?).ok()
+    }
+
+    fn drawn(&self) -> impl Iterator<Item = (&'a Run, &'a Measurement, f64)> + '_ {
+        let all = self.rungs.iter().flat_map(|r| (0..self.runs.len()).map(move |i| (*r, i)));
+        all.filter_map(|(r, i)| Some((self.runs[i], self.measurement(r, i)?, self.us(r, i)?)))
+    }
+
+    fn draw(self) -> Result<Chart, ChartError> {
+        let times_us = || self.drawn().map(|d| d.2);
+        let (low, high) = times_us().fold((f64::MAX, 0.0), |(a, b): (f64, f64), v| (a.min(v), b.max(v)));
+        let far = high > LOG_FROM * low;
+        let axis = if far { Axis::from_decade(times_us()) } else { Axis::from_zero(times_us()) };
+        let mut rows = Vec::new();
+        let mut shown = 0;
+        for rung in &self.rungs {
+            let present = (0..self.runs.len()).filter(|i| self.measurement(rung, *i).is_some()).count();
+            if present == 0 {
+                continue;
+            }
+            if shown + self.runs.len() > MAX_ENTRIES && shown > 0 {
+                break;
+            }
+            shown += self.runs.len();
+            rows.extend(self.rows(rung));
+        }
+        let scale = if far { "; logarithmic scale" } else { "" };
+        Bars {
+            frame: self.frame(),
+            rows,
+            axis: Some(axis),
+            base: None,
+            tick: time_tick,
+            caption: format!("time, shorter is better{scale}"),
+            mark: None,
+            legend: Vec::new(),
+        }
+        .draw()
+    }
+
+    fn rows(&self, rung: &str) -> Vec<Row> {
+        let owner = (0..self.runs.len()).find(|i| self.runs[*i].rung(rung).is_some()).unwrap_or(0);
+        let (title, id) = names(self.runs[owner], rung);
+        let mut rows = vec![Row { name: title, id: String::new(), content: Content::Heading(id) }];
+        let first = self.us(rung, 0);
+        for i in 0..self.runs.len().min(MAX_ENTRIES) {
+            let content = match self.measurement(rung, i).map(|m| (m, verdict(self.runs[i], m))) {
+                None => Content::Reason("not in this record".into()),
+                Some((_, Err(why))) => Content::Reason(why),
+                Some((m, Ok(us))) => {
+                    let factor = first.filter(|_| i > 0).map(|f| format!(" · {}", times(f / us))).unwrap_or_default();
+                    let mad = m.mad_us().filter(|d| d.is_finite() && *d > 0.0);
+                    Content::Bar(Bar {
+                        value: us,
+                        spread: mad.map(|d| ((us - d).max(us * 1e-3), us + d)),
+                        label: format!("{}{factor}", time(us)),
+                        color: SERIES[i % SERIES.len()],
+                        hollow: false,
+                    })
+                }
+            };
+            rows.push(Row { name: self.tags[i].clone(), id: String::new(), content });
+        }
+        rows
+    }
+
+    fn frame(&self) -> Frame {
+        let devices = devices(self.runs);
+        let medians = format!("{} ± MAD", medians(self.drawn().map(|d| d.1)));
+        let label = self.problems[0].label();
+        let mut notes = vec![format!("Factors: how many times as fast as in the first record ({}).", self.tags[0])];
+        if self.runs.iter().any(|r| r.environment.device.name != self.runs[0].environment.device.name) {
+            notes.push(format!("The records are of different devices: {devices}."));
+        }
+        notes.extend(debug_note(self.drawn().map(|d| (d.0, d.1))));
+        Frame {
+            title: format!("{}: {} compared", heading(self.runs[0]), counted(self.runs.len(), "record")),
+            subtitle: joined([devices.clone(), label.clone(), medians, cache(self.runs[0]).to_owned()]),
+            description: self.description(&devices, &label),
+            notes,
+            table: self.table(),
+        }
+    }
+
+    fn description(&self, devices: &str, label: &str) -> String {
+        let best = |i: usize| {
+            let all = self.rungs.iter().filter_map(|r| Some((*r, self.us(r, i)?)));
+            all.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, us)| {
+                format!("in {} the fastest is {} with {}", self.tags[i], names(self.runs[i], r).0, time(us))
+            })
+        };
+        let all: Vec<String> = (0..self.runs.len()).take(MAX_ENTRIES).filter_map(best).collect();
+        format!("Bars of the time of the same rungs in several records on {devices}, {label}: {}.", all.join("; "))
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(["rung", "record", "time (ms)", "MAD (ms)", "factor to the first", "outcome"]);
+        for rung in &self.rungs {
+            let first = self.us(rung, 0);
+            for i in 0..self.runs.len() {
+                let Some(m) = self.measurement(rung, i) else { continue };
+                let us = self.us(rung, i);
+                let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
+                table.push([
+                    (*rung).to_owned(),
+                    self.tags[i].clone(),
+                    digits(us.map(|t| t / 1e3), 5),
+                    digits(us.and(m.mad_us()).map(|d| d / 1e3), 2),
+                    digits(first.zip(us).map(|(f, t)| f / t), 4),
+                    verdict(self.runs[i], m).err().unwrap_or_else(|| "measured".into()),
+                ]);
+            }
+        }
+        table
+    }
+}

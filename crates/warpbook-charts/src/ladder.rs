@@ -1,0 +1,259 @@
+use crate::bars::{Bar, Bars, Content, Mark, Row};
+use crate::canvas::Frame;
+use crate::common::{MAX_ENTRIES, cache, debug_note, device, heading, joined, medians, names, on_cpu, usable, verdict};
+use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
+use crate::ticks::Axis;
+use crate::units::{bandwidth, counted, percent, plain, significant, time, time_tick, times};
+use crate::{Chart, ChartError, Quantity, Table};
+use warpbook_record::{LadderRow, Problem, Run, Runner};
+
+/// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
+pub(crate) const LOG_FROM: f64 = 20.0;
+
+/// One bar a rung: its time, its speed-up over the first valid rung, or its effective bandwidth.
+///
+/// The measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their
+/// row, with the reason in words.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
+pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
+    let rows = run.ladder(problem);
+    if rows.is_empty() {
+        return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", problem.label())));
+    }
+    if quantity == Quantity::Bandwidth && problem.bytes() == 0 {
+        return Err(ChartError::NothingToDraw(format!(
+            "No bytes are known of {}, so it has no bandwidth.",
+            problem.label()
+        )));
+    }
+    let baseline =
+        rows.iter().find_map(|r| Some((names(run, &r.measurement.rung).0, verdict(run, r.measurement).ok()?)));
+    Ladder { run, problem, quantity, rows, baseline }.draw()
+}
+
+struct Ladder<'a> {
+    run: &'a Run,
+    problem: &'a Problem,
+    quantity: Quantity,
+    rows: Vec<LadderRow<'a>>,
+    /// The first valid rung and its time in microseconds.
+    baseline: Option<(String, f64)>,
+}
+
+impl Ladder<'_> {
+    /// The shown value of a time.
+    fn value(&self, us: f64) -> f64 {
+        match self.quantity {
+            Quantity::Time => us,
+            Quantity::SpeedUp => self.baseline.as_ref().map_or(1.0, |(_, b)| b / us),
+            Quantity::Bandwidth => self.problem.bytes() as f64 / (us * 1e-6),
+        }
+    }
+
+    fn label(&self, row: &LadderRow<'_>, us: f64) -> String {
+        let value = self.value(us);
+        let speed_up = self.baseline.as_ref().map(|(_, b)| times(b / us));
+        match self.quantity {
+            Quantity::Time => [Some(time(us)), speed_up].into_iter().flatten().collect::<Vec<_>>().join(" · "),
+            Quantity::SpeedUp => format!("{} · {}", times(value), time(us)),
+            Quantity::Bandwidth => match row.fraction_of_ceiling {
+                Some(f) => format!("{} · {}", bandwidth(value), percent(f)),
+                None => bandwidth(value),
+            },
+        }
+    }
+
+    /// The time that the ceiling would take in microseconds, and what it is.
+    fn ceiling(&self) -> Option<(f64, String)> {
+        let peak = self.run.ceiling(self.problem)?;
+        let us = usable(Some(self.problem.bytes() as f64 / peak.bytes_per_s() * 1e6))?;
+        let rate = format!("{} read at {}", peak.level.label(), bandwidth(peak.bytes_per_s()));
+        Some((
+            us,
+            match self.quantity {
+                Quantity::Bandwidth => format!("measured ceiling: {rate}"),
+                Quantity::Time => format!("measured ceiling: {}, {rate}", time(us)),
+                Quantity::SpeedUp => format!("measured ceiling: {}, {rate}", times(self.value(us))),
+            },
+        ))
+    }
+
+    fn draw(self) -> Result<Chart, ChartError> {
+        let drawn: Vec<(&LadderRow<'_>, f64)> =
+            self.rows.iter().filter_map(|r| Some((r, verdict(self.run, r.measurement).ok()?))).collect();
+        let ceiling = self.ceiling().filter(|_| !drawn.is_empty());
+        let values: Vec<f64> =
+            drawn.iter().map(|(_, us)| *us).chain(ceiling.iter().map(|c| c.0)).map(|us| self.value(us)).collect();
+        let (axis, base) = self.axis(&values);
+        let (caption, tick): (&str, fn(f64) -> String) = match self.quantity {
+            Quantity::Time => ("time, shorter is better", time_tick),
+            Quantity::SpeedUp => ("speed-up, longer is better", |v| format!("{}×", plain(v))),
+            Quantity::Bandwidth => ("effective bandwidth in GB/s, longer is better", |v| plain(v / 1e9)),
+        };
+        let second = match (self.quantity, &self.baseline) {
+            (Quantity::Time, Some((name, _))) => format!("; ×: as fast as {name}"),
+            (Quantity::Bandwidth, _) if ceiling.is_some() => "; %: of the measured ceiling".into(),
+            _ => String::new(),
+        };
+        let log = if axis.as_ref().is_some_and(Axis::is_log) { "; logarithmic scale" } else { "" };
+        Bars {
+            rows: self.rows.iter().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
+            axis,
+            base,
+            tick,
+            caption: format!("{caption}{log}{second}"),
+            mark: ceiling.as_ref().map(|(us, label)| Mark { value: self.value(*us), label: label.clone() }),
+            legend: self.legend(&drawn),
+            frame: self.frame(&drawn),
+        }
+        .draw()
+    }
+
+    /// `None` where there is nothing to measure along it.
+    fn axis(&self, values: &[f64]) -> (Option<Axis>, Option<f64>) {
+        if values.is_empty() {
+            return (None, None);
+        }
+        let all = || values.iter().copied();
+        let far = all().fold(0.0, f64::max) > LOG_FROM * all().fold(f64::INFINITY, f64::min);
+        match self.quantity {
+            Quantity::Time if far => (Some(Axis::from_decade(all())), None),
+            // A speed-up of one has no length, so the logarithmic bars do begin at their zero.
+            Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
+            // Bandwidths are held against the ceiling: linear, whatever the processor's are.
+            _ => (Some(Axis::from_zero(all())), None),
+        }
+    }
+
+    fn row(&self, row: &LadderRow<'_>) -> Row {
+        let m = row.measurement;
+        let (name, id) = names(self.run, &m.rung);
+        let content = match verdict(self.run, m) {
+            Err(why) => Content::Reason(why),
+            Ok(us) => {
+                let ends = m.mad_us().filter(|d| d.is_finite() && *d > 0.0).map(|d| {
+                    let (a, b) = (self.value((us - d).max(us * 1e-3)), self.value(us + d));
+                    (a.min(b), a.max(b))
+                });
+                Content::Bar(Bar {
+                    value: self.value(us),
+                    spread: ends,
+                    label: self.label(row, us),
+                    color: kind(self.run, row).0,
+                    hollow: false,
+                })
+            }
+        };
+        Row { name, id, content }
+    }
+
+    /// Only where the colours say something.
+    fn legend(&self, drawn: &[(&LadderRow<'_>, f64)]) -> Vec<(Rgb, String)> {
+        let mut kinds: Vec<(Rgb, String)> = Vec::new();
+        for (row, _) in drawn {
+            let (color, name) = kind(self.run, row);
+            if !kinds.iter().any(|k| k.0 == color) {
+                kinds.push((color, name.to_owned()));
+            }
+        }
+        if kinds.len() > 1 { kinds } else { Vec::new() }
+    }
+
+    fn frame(&self, drawn: &[(&LadderRow<'_>, f64)]) -> Frame {
+        let run = self.run;
+        let what = match self.quantity {
+            Quantity::Time => "time".to_owned(),
+            Quantity::SpeedUp => match &self.baseline {
+                Some((name, _)) => format!("speed-up over {name}"),
+                None => "speed-up".into(),
+            },
+            Quantity::Bandwidth => "effective bandwidth".into(),
+        };
+        let title = format!("{}: {what}", heading(run));
+        let medians = medians(drawn.iter().map(|d| d.0.measurement));
+        let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
+        let subtitle = joined([device(run), self.problem.label(), medians, cache(run).to_owned()]);
+        let mut notes = Vec::new();
+        if self.quantity == Quantity::Bandwidth {
+            notes.push(
+                "Effective: the bytes of reading every input once a pass, over the time. A rung that also writes and \
+                 re-reads intermediates moves more than this."
+                    .to_owned(),
+            );
+        }
+        notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
+        if self.rows.len() > MAX_ENTRIES {
+            notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.rows.len()));
+        }
+        Frame { title, subtitle, description: self.description(&what, drawn), notes, table: self.table() }
+    }
+
+    fn description(&self, what: &str, drawn: &[(&LadderRow<'_>, f64)]) -> String {
+        let run = self.run;
+        let best = drawn.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let best = best.map_or("none has a valid figure".to_owned(), |(row, us)| {
+            let label = self.label(row, *us).replacen(" · ", " (", 1);
+            let close = if label.contains(" (") { ")" } else { "" };
+            format!("the fastest is {} with {label}{close}", names(run, &row.measurement.rung).0)
+        });
+        let without = match self.rows.len() - drawn.len() {
+            0 => String::new(),
+            n => format!("; {} without a figure", counted(n, "rung")),
+        };
+        format!(
+            "Bars of the {what} of {} on {}, {}: {best}{without}.",
+            counted(self.rows.len(), "rung"),
+            device(run),
+            self.problem.label()
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            "rung",
+            "title",
+            "time (ms)",
+            "MAD (ms)",
+            "speed-up",
+            "effective GB/s",
+            "% of ceiling",
+            "samples",
+            "max rel error",
+            "outcome",
+        ]);
+        let baseline = self.baseline.as_ref().map(|b| b.1);
+        for row in &self.rows {
+            let m = row.measurement;
+            let (name, _) = names(self.run, &m.rung);
+            let verdict = verdict(self.run, m);
+            let us = verdict.as_ref().ok().copied();
+            let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
+            let rate = us.map(|t| self.problem.bytes() as f64 / (t * 1e-6) / 1e9).filter(|v| *v > 0.0);
+            table.push([
+                m.rung.clone(),
+                name,
+                digits(us.map(|t| t / 1e3), 5),
+                digits(us.and(m.mad_us()).map(|t| t / 1e3), 2),
+                digits(baseline.zip(us).map(|(b, t)| b / t), 4),
+                digits(rate, 4),
+                digits(us.and(row.fraction_of_ceiling).map(|f| f * 100.0), 3),
+                us.map(|_| m.samples_total.max(m.samples_us.len() as u64).to_string()).unwrap_or_default(),
+                m.check.as_ref().map(|c| significant(c.max_rel_error, 2)).unwrap_or_default(),
+                verdict.err().unwrap_or_else(|| "measured".into()),
+            ]);
+        }
+        table
+    }
+}
+
+/// What runs a rung: colour and name.
+fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, &'static str) {
+    match row.rung.map(|r| &r.runner) {
+        _ if on_cpu(run, row.measurement) => (GREY, "CPU"),
+        Some(Runner::Library(_)) => (PURPLE, "GPU library"),
+        Some(Runner::External(_)) => (AMBER, "other framework"),
+        _ => (BLUE, "GPU kernels"),
+    }
+}

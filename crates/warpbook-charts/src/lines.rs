@@ -1,0 +1,201 @@
+//! Lines over two axes, named at their ends.
+
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::ticks::Axis;
+use crate::{Chart, ChartError};
+
+pub(crate) struct Series {
+    /// Names, one a line; all but the first `names` of them are remarks.
+    pub(crate) label: Vec<String>,
+    pub(crate) names: usize,
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) stroke: Stroke,
+    pub(crate) marker: Option<Marker>,
+    /// Why the line ends before its time.
+    pub(crate) broken: Option<String>,
+}
+
+pub(crate) struct Lines {
+    pub(crate) frame: Frame,
+    pub(crate) series: Vec<Series>,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) x_tick: fn(f64) -> String,
+    pub(crate) y_tick: fn(f64) -> String,
+    pub(crate) x_caption: String,
+    pub(crate) y_caption: String,
+}
+
+const LINE: f64 = 15.0;
+/// Line and marker before a name.
+const SAMPLE: f64 = 26.0;
+/// From the plot to the samples.
+const LEADER: f64 = 18.0;
+
+struct Plot {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Lines {
+    pub(crate) fn draw(mut self) -> Result<Chart, ChartError> {
+        let labels: f64 = self.series.iter().map(|s| s.label.len() as f64 * LINE + 4.0).sum();
+        let height = labels.max(310.0);
+        let y_labels = self.y.ticks.iter().map(|t| Font::SMALL.width(&(self.y_tick)(*t))).fold(0.0, f64::max);
+        let widest = self.series.iter().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
+        let room = widest.clamp(40.0, 220.0);
+        let left = MARGIN + y_labels.clamp(20.0, 90.0) + 8.0;
+        let right = WIDTH - MARGIN - room - SAMPLE - 6.0 - LEADER;
+        // Labels of a linear axis may be as long as its largest number.
+        let tick_width = self.x.ticks.iter().map(|t| Font::SMALL.width(&(self.x_tick)(*t))).fold(24.0, f64::max);
+        self.x = self.x.with_ticks(((right - left) / (tick_width + 16.0)).clamp(2.0, 8.0) as usize);
+        let Self { frame, series, x, y, x_tick, y_tick, x_caption, y_caption } = self;
+        frame.draw(22.0 + height + 40.0, |canvas, top| {
+            let plot = Plot { left, right, top: top + 22.0, bottom: top + 22.0 + height };
+            let place = |(a, b): (f64, f64)| (x.place(a, plot.left, plot.right), y.place(b, plot.bottom, plot.top));
+            canvas.elided(&y_caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
+            for t in &y.ticks {
+                let (_, at) = place((x.low(), *t));
+                canvas.line(&[(plot.left, at), (plot.right, at)], Stroke::new(Paint::FAINT, 1.0))?;
+                canvas.text(&y_tick(*t), (plot.left - 7.0, at), At::Right, Font::SMALL)?;
+            }
+            for t in &x.ticks {
+                let (at, _) = place((*t, y.low()));
+                canvas.line(&[(at, plot.top), (at, plot.bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
+                canvas.text(&x_tick(*t), (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
+            }
+            let axis = Stroke::new(Paint::MUTED, 1.0);
+            canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], axis)?;
+            let caption = (plot.left, plot.bottom + 30.0);
+            canvas.elided(&x_caption, plot.right - plot.left, caption, At::Left, Font::SMALL)?;
+            let drawn: Vec<Vec<(f64, f64)>> =
+                series.iter().map(|s| s.points.iter().map(|p| place(*p)).collect()).collect();
+            for (s, points) in series.iter().zip(&drawn) {
+                draw_line(canvas, s, points)?;
+            }
+            draw_breaks(canvas, &series, &drawn, &plot)?;
+            draw_labels(canvas, &series, &drawn, &plot)
+        })
+    }
+}
+
+fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[(f64, f64)]) -> Drawn {
+    if points.len() > 1 {
+        canvas.line(points, s.stroke)?;
+    }
+    if let Some(marker) = s.marker {
+        // More than these would run into each other.
+        let every = points.len().div_ceil(40).max(1);
+        for p in points.iter().step_by(every) {
+            canvas.marker(marker, *p, s.stroke.paint)?;
+        }
+    }
+    Ok(())
+}
+
+/// A cross where a line breaks off and, where no other stands there, why; the label has it as well.
+fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
+    let mut taken: Vec<(f64, f64, f64)> = Vec::new();
+    for (s, points) in series.iter().zip(drawn) {
+        let Some(((x, y), why)) = points.last().copied().zip(s.broken.as_ref()) else { continue };
+        canvas.marker(Marker::Cross, (x, y), Paint::INK)?;
+        let font = Font { paint: Paint::INK, ..Font::SMALL };
+        let width = font.width(why);
+        let left = if x + 10.0 + width <= plot.right { x + 10.0 } else { x - 10.0 - width };
+        let y = y.clamp(plot.top + 8.0, plot.bottom - 8.0);
+        let free = taken.iter().all(|(a, b, h)| left > *b || left + width < *a || (y - h).abs() > LINE);
+        if free && left >= plot.left {
+            canvas.text(why, (left, y), At::Left, font)?;
+            taken.push((left, left + width, y));
+        }
+    }
+    Ok(())
+}
+
+/// The names to the right, each at the height of its line's end as far as the others let it.
+fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
+    let mut order: Vec<usize> = (0..series.len()).filter(|i| !drawn[*i].is_empty()).collect();
+    let end = |i: usize| drawn[i].last().copied().unwrap_or((plot.right, plot.bottom));
+    order.sort_by(|a, b| end(*a).1.total_cmp(&end(*b).1).then(a.cmp(b)));
+    let heights: Vec<f64> = order.iter().map(|i| series[*i].label.len() as f64 * LINE + 4.0).collect();
+    let wanted: Vec<f64> = order.iter().zip(&heights).map(|(i, h)| end(*i).1 - h / 2.0).collect();
+    let tops = spread(&wanted, &heights, plot.top, plot.bottom);
+    for ((i, top), height) in order.iter().zip(tops).zip(&heights) {
+        let s = &series[*i];
+        let (x, y) = end(*i);
+        let sample = plot.right + LEADER;
+        // The sample stands at the first name, or in the middle of several.
+        let middle = top + height / 2.0;
+        let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
+        // A long way off it would be taken for a line of the plot; the sample says enough.
+        if plot.right - x < 40.0 && (middle - y).abs() < 60.0 {
+            canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
+        }
+        canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
+        if let Some(marker) = s.marker {
+            canvas.marker(marker, (sample + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
+        }
+        for (n, text) in s.label.iter().enumerate() {
+            let at = (sample + SAMPLE + 2.0, top + 2.0 + (n as f64 + 0.5) * LINE);
+            let font = if n < s.names { Font { paint: Paint::INK, ..Font::NOTE } } else { Font::SMALL };
+            canvas.elided(text, WIDTH - MARGIN - at.0, at, At::Left, font)?;
+        }
+    }
+    Ok(())
+}
+
+/// Tops of boxes in their order, moved as little as keeps them apart and between two ends.
+fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
+    // Boxes that touch move as one, to the mean of what their members want.
+    struct Cluster {
+        top: f64,
+        height: f64,
+        wish: f64,
+        members: usize,
+    }
+    let fit = |wish: f64, height: f64| wish.min(bottom - height).max(top);
+    let mut clusters: Vec<Cluster> = Vec::new();
+    for (w, h) in wanted.iter().zip(heights) {
+        let mut next = Cluster { top: fit(*w, *h), height: *h, wish: *w, members: 1 };
+        while let Some(last) = clusters.pop_if(|last| last.top + last.height > next.top) {
+            let members = last.members + next.members;
+            // Where the cluster would begin if each of its members had its wish.
+            let wish =
+                (last.wish * last.members as f64 + (next.wish - last.height) * next.members as f64) / members as f64;
+            let height = last.height + next.height;
+            next = Cluster { top: fit(wish, height), height, wish, members };
+        }
+        clusters.push(next);
+    }
+    let mut out = Vec::with_capacity(wanted.len());
+    let mut heights = heights.iter();
+    for c in clusters {
+        let mut y = c.top;
+        for h in heights.by_ref().take(c.members) {
+            out.push(y);
+            y += h;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_kept_apart() {
+        let check = |wanted: &[f64], expect: &[f64]| {
+            let heights = vec![10.0; wanted.len()];
+            assert_eq!(spread(wanted, &heights, 0.0, 100.0), expect, "{wanted:?}");
+        };
+        check(&[20.0, 50.0], &[20.0, 50.0]);
+        check(&[20.0, 20.0], &[15.0, 25.0]);
+        check(&[-5.0, 0.0], &[0.0, 10.0]);
+        check(&[95.0, 95.0, 95.0], &[70.0, 80.0, 90.0]);
+        check(&[20.0, 24.0, 40.0], &[17.0, 27.0, 40.0]);
+        check(&[], &[]);
+    }
+}

@@ -1,0 +1,186 @@
+use crate::canvas::{Frame, MARKERS, Paint, Stroke};
+use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, name};
+use crate::lines::{Lines, Series};
+use crate::palette::SERIES;
+use crate::svg::DASHES;
+use crate::ticks::Axis;
+use crate::units::{counted, listed, plain, significant};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::{Problem, Run, TrainLog};
+
+/// Curves within this of each other, relative to their values, are drawn as one.
+const SAME: f64 = 1e-3;
+/// A logarithmic axis from this ratio on.
+const LOG_FROM: f64 = 10.0;
+
+/// The loss over the epochs, one curve a rung; rungs whose curves coincide share one that names them all.
+///
+/// A curve ends where its loss is no longer a finite number, with the epoch that this happened at.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
+pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let mut logs: Vec<&TrainLog> =
+        run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
+    if logs.is_empty() {
+        return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", problem.label())));
+    }
+    let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
+    logs.sort_by_key(|l| place(l));
+    let groups = grouped(&logs);
+    if groups.is_empty() {
+        let when = divergence(logs[0]).unwrap_or_else(|| "diverged".into());
+        return Err(ChartError::NothingToDraw(format!(
+            "No training of {} has a finite loss: {} {when}.",
+            problem.label(),
+            name(run, &logs[0].rung)
+        )));
+    }
+    let series: Vec<Series> = groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, i, g)).collect();
+    let all = || groups.iter().flat_map(|g| finite(g[0]));
+    let ys = || all().map(|p| p.1);
+    let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+    let log = low > 0.0 && high / low > LOG_FROM;
+    let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
+    // From zero, so that all curves have the same beginning.
+    let x = Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| p.epoch as f64)));
+    let scale = if log { "; logarithmic scale" } else { "" };
+    Lines {
+        series,
+        x,
+        y,
+        x_tick: plain,
+        y_tick: plain,
+        x_caption: "epoch".into(),
+        y_caption: format!("mean squared error on the training points{scale}"),
+        frame: frame(run, problem, &logs, &groups),
+    }
+    .draw()
+}
+
+/// The points up to the first that is no finite number.
+fn finite(log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
+    log.losses.iter().map(|p| (p.epoch as f64, p.loss)).take_while(|p| p.1.is_finite())
+}
+
+/// Whether two curves cannot be told apart.
+fn coincide(a: &TrainLog, b: &TrainLog) -> bool {
+    let close = |x: f64, y: f64| (x - y).abs() <= SAME * x.abs().max(y.abs());
+    let (mut p, mut q) = (finite(a), finite(b));
+    loop {
+        match (p.next(), q.next()) {
+            (None, None) => return divergence(a) == divergence(b),
+            (Some(x), Some(y)) if x.0 == y.0 && close(x.1, y.1) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The curves that have points, those that coincide together.
+fn grouped<'a>(logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
+    let mut groups: Vec<Vec<&TrainLog>> = Vec::new();
+    for log in logs.iter().filter(|l| finite(l).next().is_some()) {
+        match groups.iter_mut().find(|g| coincide(g[0], log)) {
+            Some(g) => g.push(log),
+            None => groups.push(vec![log]),
+        }
+    }
+    groups
+}
+
+fn line(run: &Run, number: usize, group: &[&TrainLog]) -> Series {
+    let mut label: Vec<String> = group.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect();
+    let names = label.len();
+    if group.len() > 1 {
+        label.push(format!("({} alike within 0.1 %)", group.len()));
+    }
+    let ended = divergence(group[0]);
+    label.extend(ended.clone());
+    let broken = ended.filter(|_| group[0].losses.iter().any(|p| !p.loss.is_finite()));
+    Series {
+        label,
+        names,
+        points: finite(group[0]).collect(),
+        // Dashes leave the curves below visible where they meet.
+        stroke: Stroke::dashed(Paint::solid(SERIES[number % SERIES.len()]), 2.0, (number % DASHES.len()) as u32),
+        marker: Some(MARKERS[number % MARKERS.len()]),
+        broken,
+    }
+}
+
+fn frame(run: &Run, problem: &Problem, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Frame {
+    let without: Vec<String> = logs
+        .iter()
+        .filter(|l| finite(l).next().is_none())
+        .map(|l| format!("{} {}, before its first finite loss", name(run, &l.rung), divergence(l).unwrap_or_default()))
+        .collect();
+    let mut notes: Vec<String> = without.into_iter().take(MAX_ENTRIES).collect();
+    if groups.len() > MAX_ENTRIES {
+        notes.push(format!("{} of {} curves are drawn; the table has all.", MAX_ENTRIES, groups.len()));
+    }
+    let rate = match problem {
+        Problem::Regression { learning_rate, .. } => format!("learning rate {}", plain(*learning_rate)),
+        _ => String::new(),
+    };
+    let curves: Vec<String> = groups
+        .iter()
+        .take(MAX_ENTRIES)
+        .map(|g| {
+            let names = listed(&g.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect::<Vec<_>>());
+            let (first, last) = (finite(g[0]).next(), finite(g[0]).last());
+            let range = first.zip(last).map_or(String::new(), |(a, b)| {
+                format!(" from {} at epoch {} to {} at epoch {}", short(a.1), a.0, short(b.1), b.0)
+            });
+            let ended = divergence(g[0]).map(|d| format!(", then {d}")).unwrap_or_default();
+            format!("{names}{range}{ended}")
+        })
+        .collect();
+    Frame {
+        title: format!("{}: loss", heading(run)),
+        subtitle: joined([device(run), problem.label(), rate]),
+        description: format!(
+            "Loss over the epochs of {} on {}: {}.",
+            counted(logs.len(), "rung"),
+            device(run),
+            curves.join("; ")
+        ),
+        notes,
+        table: table(run, logs),
+    }
+}
+
+fn short(loss: f64) -> String {
+    significant(loss, 4)
+}
+
+/// As JSON has them, so that a table says what the record says.
+fn figure(v: f64) -> String {
+    match v {
+        v if v.is_finite() => significant(v, 7),
+        v if v.is_nan() => "NaN".into(),
+        v if v > 0.0 => "Infinity".into(),
+        _ => "-Infinity".into(),
+    }
+}
+
+fn table(run: &Run, logs: &[&TrainLog]) -> Table {
+    let names = logs.iter().map(|l| name(run, &l.rung));
+    let mut table = Table::new(std::iter::once("epoch".to_owned()).chain(names));
+    let mut epochs: Vec<u64> = logs.iter().flat_map(|l| &l.losses).map(|p| p.epoch).collect();
+    epochs.sort_unstable();
+    epochs.dedup();
+    for e in epochs {
+        let cell = |l: &&TrainLog| l.losses.iter().find(|p| p.epoch == e).map(|p| figure(p.loss)).unwrap_or_default();
+        table.push(std::iter::once(e.to_string()).chain(logs.iter().map(cell)));
+    }
+    let mut row = |what: &str, of: &dyn Fn(&TrainLog) -> String| {
+        table.push(std::iter::once(what.to_owned()).chain(logs.iter().map(|l| of(l))));
+    };
+    row("final training loss", &|l| figure(l.train_loss));
+    row("final test loss", &|l| figure(l.test_loss));
+    let parameters: std::collections::BTreeSet<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
+    for p in parameters.into_iter().take(MAX_ENTRIES) {
+        row(p, &|l| l.parameters.get(p).map(|v| figure(*v)).unwrap_or_default());
+    }
+    table
+}

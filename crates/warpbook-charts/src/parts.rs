@@ -1,0 +1,205 @@
+use crate::bars::{Bar, Bars, Content, Mark, Row};
+use crate::canvas::Frame;
+use crate::common::{MAX_ENTRIES, cache, device, heading, joined, median_of, names, usable};
+use crate::palette::{BLUE, GREEN, Rgb};
+use crate::text::clean;
+use crate::ticks::Axis;
+use crate::units::{counted, percent, significant, time, time_difference, time_tick};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::{Problem, Run, Span, SpanGroup, stats};
+
+/// What each operation of a rung takes, rung by rung, with each rung's sum: the kernels of one epoch timed alone.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let groups = groups(run, problem, SpanGroup::Operation);
+    if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
+        return Err(missing("times of single operations", problem));
+    }
+    let mut rows = Vec::new();
+    let mut table = Table::new(["rung", "operation", "time (µs)", "MAD (µs)", "% of the sum"]);
+    let mut sums = Vec::new();
+    for g in &groups {
+        let sum: f64 = g.spans.iter().filter_map(|s| s.us).sum();
+        rows.push(g.heading());
+        for s in &g.spans {
+            let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
+            rows.push(s.row(BLUE, share));
+            table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
+        }
+        if sum > 0.0 {
+            let bar = Bar { value: sum, spread: None, label: time(sum), color: BLUE, hollow: true };
+            rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
+            table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
+            sums.push((g.title.clone(), sum));
+        }
+    }
+    let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+    let description = format!(
+        "Bars of the time of each operation of one epoch on {}, {}; sums: {}.",
+        device(run),
+        problem.label(),
+        joined(said)
+    );
+    let title = format!("{}: one epoch, operation by operation", heading(run));
+    let frame = frame(run, problem, &groups, title, description, table);
+    let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us)));
+    draw(frame, rows, longest, None, "time of one epoch; each kernel timed alone")
+}
+
+/// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
+pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let groups = groups(run, problem, SpanGroup::Ablation);
+    if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
+        return Err(missing("passes with parts left out", problem));
+    }
+    let mut rows = Vec::new();
+    let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
+    let mut mark = None;
+    let mut said = Vec::new();
+    for g in &groups {
+        rows.push(g.heading());
+        let whole = g.whole();
+        for (i, s) in g.spans.iter().enumerate() {
+            let is_whole = whole.is_some_and(|(at, _)| at == i);
+            let difference = whole.filter(|_| !is_whole).zip(s.us).map(|((_, w), us)| (us - w, w));
+            let label = |us: f64| match difference {
+                Some((d, w)) => format!("{} ({}, {})", time(us), time_difference(d), signed_percent(d / w)),
+                None => time(us),
+            };
+            if let Some(us) = s.us {
+                said.push(format!("{} {}", s.name, label(us)));
+            }
+            rows.push(s.row(if is_whole { BLUE } else { GREEN }, label));
+            table.push(g.cells(s, difference.map(|d| d.0)));
+        }
+        if let (Some((_, us)), 1) = (whole, groups.len()) {
+            mark = Some(Mark { value: us, label: format!("whole pass: {}", time(us)) });
+        }
+    }
+    let description = format!(
+        "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
+        device(run),
+        problem.label(),
+        joined(said)
+    );
+    let title = format!("{}: what each part of a pass costs", heading(run));
+    let frame = frame(run, problem, &groups, title, description, table);
+    let all = groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us));
+    draw(frame, rows, all, mark, "time of one pass; what is missing to the whole is what the part costs")
+}
+
+struct Part {
+    name: String,
+    /// Median in microseconds, where it can be drawn.
+    us: Option<f64>,
+    mad: Option<f64>,
+    samples: u64,
+}
+
+struct Group {
+    rung: String,
+    title: String,
+    id: String,
+    spans: Vec<Part>,
+}
+
+/// The spans of each rung, rungs in the ladder's order.
+fn groups(run: &Run, problem: &Problem, group: SpanGroup) -> Vec<Group> {
+    let mut ids: Vec<&str> = Vec::new();
+    let known = run.rungs.iter().map(|r| r.id.as_ref());
+    let wanted = |s: &&Span| s.problem == *problem && s.group == group;
+    for id in known.chain(run.spans.iter().filter(wanted).map(|s| s.rung.as_str())) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    let mut left = MAX_ENTRIES;
+    let mut out = Vec::new();
+    for rung in ids {
+        let spans: Vec<Part> = run.spans_of(rung, problem, group).into_iter().take(left).map(part).collect();
+        left -= spans.len();
+        if !spans.is_empty() {
+            let (title, id) = names(run, rung);
+            out.push(Group { rung: clean(rung), title, id, spans });
+        }
+    }
+    out
+}
+
+fn part(span: &Span) -> Part {
+    let us = usable(span.median_us());
+    let mad = us.and(stats::mad(&span.samples_us)).filter(|d| d.is_finite() && *d > 0.0);
+    Part { name: clean(&span.name), us, mad, samples: span.samples_us.len() as u64 }
+}
+
+impl Group {
+    fn heading(&self) -> Row {
+        Row { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
+    }
+
+    /// The whole pass: the one called so, else the first.
+    fn whole(&self) -> Option<(usize, f64)> {
+        let at = self.spans.iter().position(|s| s.name.starts_with("whole")).unwrap_or(0);
+        Some((at, self.spans.get(at)?.us?))
+    }
+
+    fn cells(&self, s: &Part, last: Option<f64>) -> [String; 5] {
+        let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
+        [self.rung.clone(), s.name.clone(), digits(s.us, 4), digits(s.mad, 2), digits(last, 3)]
+    }
+}
+
+impl Part {
+    fn row(&self, color: Rgb, label: impl Fn(f64) -> String) -> Row {
+        let content = match self.us {
+            None => Content::Reason("no usable time".into()),
+            Some(us) => Content::Bar(Bar {
+                value: us,
+                spread: self.mad.map(|d| ((us - d).max(0.0), us + d)),
+                label: label(us),
+                color,
+                hollow: false,
+            }),
+        };
+        Row { name: self.name.clone(), id: String::new(), content }
+    }
+}
+
+fn missing(what: &str, problem: &Problem) -> ChartError {
+    ChartError::NothingToDraw(format!("The record has no {what} at {}.", problem.label()))
+}
+
+fn signed_percent(fraction: f64) -> String {
+    let sign = if fraction < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", percent(fraction.abs()))
+}
+
+fn frame(run: &Run, problem: &Problem, groups: &[Group], title: String, description: String, table: Table) -> Frame {
+    let counts = groups.iter().flat_map(|g| &g.spans).filter(|s| s.us.is_some()).map(|s| s.samples);
+    let medians = format!("{} ± MAD", median_of(counts));
+    let subtitle = joined([device(run), problem.label(), medians, cache(run).to_owned()]);
+    let shown: usize = groups.iter().map(|g| g.spans.len()).sum();
+    let notes = if shown == MAX_ENTRIES {
+        vec![format!("At most {} are drawn.", counted(MAX_ENTRIES, "row"))]
+    } else {
+        Vec::new()
+    };
+    Frame { title, subtitle, description, notes, table }
+}
+
+fn draw(
+    frame: Frame,
+    rows: Vec<Row>,
+    values: impl Iterator<Item = f64>,
+    mark: Option<Mark>,
+    caption: &str,
+) -> Result<Chart, ChartError> {
+    let axis = Some(Axis::from_zero(values));
+    let caption = caption.to_owned();
+    Bars { frame, rows, axis, base: None, tick: time_tick, caption, mark, legend: Vec::new() }.draw()
+}

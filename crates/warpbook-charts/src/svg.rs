@@ -1,0 +1,197 @@
+use crate::text::{TITLE_CLOSE, TITLE_OPEN, clean, escape};
+use std::fmt::{self, Write};
+
+/// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
+pub(crate) const UNIT: f64 = 10.0;
+/// Stands for the text colour of whatever surrounds the chart; plotters wants an RGB.
+pub(crate) const INK: (u8, u8, u8) = (0x01, 0x02, 0x03);
+/// The fonts are named once, at the root.
+pub(crate) const FAMILY: &str = "sans-serif";
+/// Added once, twice ... to a stroke's width: plotters has no dashes.
+pub(crate) const DASH_STEP: u32 = 1000;
+/// The dashes by number, in tenths of a pixel; the first is a solid line.
+pub(crate) const DASHES: [&str; 7] = ["", "60 40", "20 35", "100 35 20 35", "130 45", "60 30 20 30 20 30", "35 30"];
+
+const FONTS: &str =
+    "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue','Noto Sans','Liberation Sans',Arial,sans-serif";
+const LIGHT: (&str, &str) = ("#1f2328", "#ffffff");
+const DARK: (&str, &str) = ("#e6e6e6", "#16181c");
+
+/// A chart as SVG, without a background and with texts in `currentColor`: to be put into a page as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Svg {
+    inline: String,
+    /// Where the root's content begins.
+    content: usize,
+    id: String,
+    size: (u32, u32),
+}
+
+impl Svg {
+    /// The `<svg>` element, for a page or a notebook's cell.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.inline
+    }
+
+    /// The same, owned.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.inline
+    }
+
+    /// Width and height that it is drawn for, in CSS pixels.
+    #[must_use]
+    pub fn size(&self) -> (u32, u32) {
+        self.size
+    }
+
+    /// As a file, or for `<img>`: with a size, a background and colours of its own, which follow `prefers-color-scheme`.
+    #[must_use]
+    pub fn standalone(&self) -> String {
+        let (w, h) = self.size;
+        let ((ink, paper), (dark_ink, dark_paper)) = (LIGHT, DARK);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w}\" height=\"{h}\"{} color=\"{ink}\">\n\
+             <style>svg{{color:{ink}}}.wb-paper{{fill:{paper}}}\
+             @media (prefers-color-scheme:dark){{svg{{color:{dark_ink}}}.wb-paper{{fill:{dark_paper}}}}}</style>\n\
+             <rect class=\"wb-paper\" width=\"100%\" height=\"100%\" fill=\"{paper}\"/>\n{}",
+            common(&self.id, self.size),
+            &self.inline[self.content..]
+        )
+    }
+
+    /// Finishes what plotters' backend wrote on a canvas of `size` CSS pixels; all texts are unescaped.
+    pub(crate) fn finish(raw: &str, size: (u32, u32), title: &str, description: &str) -> Self {
+        let (title, description) = (&clean(title), &clean(description));
+        let mut body = String::with_capacity(raw.len());
+        let mut lines = raw.lines().skip(1).filter(|l| *l != "</svg>");
+        while let Some(line) = lines.next() {
+            if line.starts_with("<text ") {
+                // On one line: a page that keeps white space would show the line breaks.
+                attributes(line, &mut body);
+                body.push_str(&content(lines.next().unwrap_or_default()));
+                body.push_str(lines.next().unwrap_or_default());
+            } else {
+                attributes(line, &mut body);
+            }
+            body.push('\n');
+        }
+        let id = format!("wb-{:016x}", fnv1a([title.as_str(), description.as_str(), body.as_str()]));
+        let root = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wb-chart\" width=\"100%\"{} \
+             style=\"max-width:{}px;height:auto\">\n",
+            common(&id, size),
+            size.0
+        );
+        let inline = format!(
+            "{root}<title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n{body}</svg>\n",
+            escape(title),
+            escape(description)
+        );
+        Self { content: root.len(), inline, id, size }
+    }
+}
+
+impl fmt::Display for Svg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.inline)
+    }
+}
+
+fn common(id: &str, (w, h): (u32, u32)) -> String {
+    let unit = UNIT as u32;
+    format!(
+        " viewBox=\"0 0 {} {}\" direction=\"ltr\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" font-family=\"{FONTS}\"",
+        w * unit,
+        h * unit
+    )
+}
+
+/// One line of the backend with the sentinels replaced. Only attributes are looked at: no text holds a bare quote.
+fn attributes(line: &str, out: &mut String) {
+    let ink = format!("#{:02X}{:02X}{:02X}", INK.0, INK.1, INK.2);
+    let mut rest = line;
+    while let Some(at) = rest.find("=\"") {
+        let name_at = rest[..at].rfind(' ').unwrap_or(0);
+        let name = rest[name_at..at].trim_start();
+        let value_end = rest[at + 2..].find('"').map_or(rest.len(), |e| at + 2 + e);
+        let value = &rest[at + 2..value_end];
+        out.push_str(&rest[..name_at]);
+        match (name, value) {
+            ("opacity", "1") | ("font-family", FAMILY) => {}
+            // The backend divides by 1.24 what was multiplied by it.
+            ("font-size", v) => _ = write!(out, " font-size=\"{:.0}\"", v.parse().unwrap_or(12.0 * UNIT)),
+            ("stroke" | "fill", v) if v == ink => _ = write!(out, " {name}=\"currentColor\""),
+            ("stroke-width", v) => {
+                let code: u32 = v.parse().unwrap_or(UNIT as u32);
+                _ = write!(out, " stroke-width=\"{}\"", code % DASH_STEP);
+                if let Some(dash) = DASHES.get((code / DASH_STEP) as usize).filter(|d| !d.is_empty()) {
+                    _ = write!(out, " stroke-dasharray=\"{dash}\"");
+                }
+            }
+            ("points", v) => _ = write!(out, " points=\"{}\"", v.trim_end()),
+            _ => _ = write!(out, " {name}=\"{value}\""),
+        }
+        rest = rest.get(value_end + 1..).unwrap_or_default();
+    }
+    out.push_str(rest);
+}
+
+/// The text of a `<text>`, already escaped, with the full form of an elided one as its tooltip.
+fn content(line: &str) -> String {
+    match line.strip_prefix(TITLE_OPEN).and_then(|l| l.split_once(TITLE_CLOSE)) {
+        Some((full, shown)) => format!("<title>{full}</title>{shown}"),
+        None => line.to_owned(),
+    }
+}
+
+/// Ids must differ between the charts of a page and stay the same between two drawings of one.
+fn fnv1a<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
+    parts
+        .into_iter()
+        .flat_map(|p| p.bytes().chain([0]))
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentinels_become_colours_and_dashes() {
+        let check = |line: &str, expect: &str| {
+            let mut out = String::new();
+            attributes(line, &mut out);
+            assert_eq!(out, expect);
+        };
+        check(
+            "<line opacity=\"1\" stroke=\"#010203\" stroke-width=\"1015\" x1=\"0\"/>",
+            "<line stroke=\"currentColor\" stroke-width=\"15\" stroke-dasharray=\"60 40\" x1=\"0\"/>",
+        );
+        check(
+            "<rect opacity=\"0.15\" fill=\"#010203\" stroke=\"none\"/>",
+            "<rect opacity=\"0.15\" fill=\"currentColor\" stroke=\"none\"/>",
+        );
+        check("<polyline points=\"1,2 3,4 \"/>", "<polyline points=\"1,2 3,4\"/>");
+    }
+
+    #[test]
+    fn texts_cannot_pose_as_attributes() {
+        let raw = "<svg>\n<text x=\"1\" font-family=\"sans-serif\">\nfill=&quot;#010203&quot; stroke-width=&quot;1015&quot;\n</text>\n</svg>\n";
+        let svg = Svg::finish(raw, (10, 10), "<t>", "d & e");
+        assert!(svg.as_str().contains("<text x=\"1\">fill=&quot;#010203&quot; stroke-width=&quot;1015&quot;</text>"));
+        assert!(svg.as_str().contains("&lt;t&gt;</title>"));
+        assert!(svg.as_str().contains("d &amp; e</desc>"));
+    }
+
+    #[test]
+    fn a_standalone_file_has_its_own_colours() {
+        let svg = Svg::finish("<svg>\n</svg>\n", (720, 300), "t", "d");
+        assert!(svg.standalone().contains("prefers-color-scheme:dark"));
+        assert!(svg.standalone().contains("width=\"720\" height=\"300\""));
+        assert!(!svg.as_str().contains("prefers-color-scheme"));
+        assert!(svg.as_str().contains("viewBox=\"0 0 7200 3000\""));
+        assert_ne!(svg.id, Svg::finish("<svg>\n</svg>\n", (720, 300), "u", "d").id);
+    }
+}

@@ -1,0 +1,352 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use warpbook::Regression;
+use warpbook::device::{Bench, Choice};
+
+/// A CUDA optimisation lab: kernels in steps, each checked and timed.
+#[derive(Debug, Parser)]
+#[command(name = "warpbook", version, about, long_about = LONG_ABOUT, after_help = EXAMPLES, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const LONG_ABOUT: &str = "\
+A CUDA optimisation lab. An experiment does the same work in several ways, its rungs: from one thread of the processor \
+through plain kernels to the fastest that the GPU allows. Each rung is checked against a reference and then timed, and \
+all of it becomes a record (JSON) that `warpbook view` and the notebooks open. Without a GPU the processor's rungs run \
+and the others are listed as skipped.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpbook devices                       what there is to run on
+  warpbook doctor                        what works, what is missing, and how to get it
+  warpbook run regression --quick        a first record within a minute
+  warpbook run regression --points 50M   one size, all rungs
+  warpbook view regression.json          the record in the browser
+
+Exit codes:
+    0  all was measured, or skipped for want of hardware
+    1  a rung failed: an error, a wrong result, a descent that diverged
+    2  bad usage or settings, an output that cannot be written, a file that is no record
+    3  the device cannot be used
+  130  interrupted (Ctrl-C); what was finished is in the record";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the GPUs and the processor, with driver, CUDA and NVRTC.
+    #[command(after_help = DEVICES_EXAMPLES)]
+    Devices(DevicesArgs),
+    /// Run an experiment, or the quick suite of all of them.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Open records in the browser, or print them.
+    #[command(after_help = VIEW_EXAMPLES)]
+    View(ViewArgs),
+    /// Check driver, GPUs, compiler and cache, and run something tiny.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
+}
+
+const DEVICES_EXAMPLES: &str = "\
+Examples:
+  warpbook devices
+  warpbook devices --json | jq '.devices[0].name'";
+
+#[derive(Debug, Args)]
+pub struct DevicesArgs {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  warpbook run --quick --out records                 the quick suite: one record an experiment, in records/
+  warpbook run regression                            5 M points, all rungs
+  warpbook run regression --quick --out first.json
+  warpbook run regression --help                     its settings
+
+The quick suite takes at most 60 seconds on two cores. See `warpbook --help` for the exit codes.";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct RunArgs {
+    #[command(subcommand)]
+    pub experiment: Option<ExperimentCommand>,
+    /// Run the quick form of every experiment.
+    #[arg(long)]
+    pub quick: bool,
+    /// Folder for the records of the quick suite; made if it is not there.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ExperimentCommand {
+    /// Fused linear regression: y = w x + b by batch gradient descent.
+    #[command(long_about = REGRESSION_ABOUT, after_help = REGRESSION_EXAMPLES)]
+    Regression(Box<RegressionArgs>),
+}
+
+const REGRESSION_ABOUT: &str = "\
+Fused linear regression: y = w x + b by batch gradient descent on the mean squared error. The points are drawn around \
+y = 3 x + 2 by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
+checked against the same descent in f64.";
+
+const REGRESSION_EXAMPLES: &str = "\
+Examples:
+  warpbook run regression --quick
+  warpbook run regression --points 100k,1M,10M --out sizes.json
+  warpbook run regression --sweep --device cuda:1
+  warpbook run regression --rungs 02_fused,04_fused_graph --samples 100 --budget 10
+  warpbook run regression --lr 0.1          too large: the rows say that the descent diverged, exit code 1
+
+Ctrl-C once ends after the sample under way and keeps what is finished; twice stops at once.
+See `warpbook --help` for the exit codes.";
+
+#[derive(Debug, Args)]
+pub struct DeviceArg {
+    /// Device to run on: cuda:0 (or another number), cpu, or best (the largest GPU, else the processor).
+    #[arg(long, value_name = "DEVICE", env = "WARPBOOK_DEVICE", default_value = "best")]
+    device: String,
+}
+
+impl DeviceArg {
+    /// The choice; an empty variable is none.
+    pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
+        if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(allow_negative_numbers = true)]
+pub struct RegressionArgs {
+    /// Points of a data set, test points included; several with commas or by repeating the option. k, M and G and
+    /// underscores are read: 100k, 5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]
+    #[arg(long, value_name = "N[,N..]", value_delimiter = ',', value_parser = parse_count, conflicts_with = "sweep")]
+    points: Vec<u64>,
+    /// All sizes of the published record: 100 k to 200 M points.
+    #[arg(long, conflicts_with = "quick")]
+    sweep: bool,
+    /// Small sizes and few samples: at most 60 seconds on two cores.
+    #[arg(long)]
+    quick: bool,
+    /// Passes over the training points, 1 to 10000.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = parse_count)]
+    epochs: u64,
+    /// Learning rate: the step width of the descent, above 0.
+    #[arg(long, value_name = "R", default_value_t = 0.01)]
+    lr: f32,
+    /// Standard deviation of the Gaussian noise on y, from 0.
+    #[arg(long, value_name = "S", default_value_t = 0.1)]
+    noise: f32,
+    /// Seed of the random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only these rungs, by id, with commas between them. [default: all]
+    #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
+    rungs: Vec<String>,
+    /// Another of the tiles that the kernels permit, by id, as t512x8b2. [default: each kernel's first]
+    #[arg(long, value_name = "ID")]
+    tile: Option<String>,
+    /// Leave out the timing of an epoch's parts.
+    #[arg(long)]
+    no_parts: bool,
+    /// Most samples of a measurement. [default: 25, with --quick 7]
+    #[arg(long, value_name = "N")]
+    samples: Option<u32>,
+    /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<f64>,
+    /// File for the record. An existing file is replaced only if it is named here. [default: regression.json in the
+    /// working directory, or regression-2.json and so on if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+impl RegressionArgs {
+    /// The experiment with these settings.
+    pub fn experiment(&self) -> Regression {
+        let mut r = match () {
+            () if self.sweep => Regression::sweep(),
+            () if self.quick => Regression::quick(),
+            () => Regression::new(),
+        };
+        if !self.points.is_empty() {
+            r = r.points(self.points.iter().copied());
+        }
+        if !self.rungs.is_empty() {
+            r = r.rungs(self.rungs.iter().map(|id| id.trim()));
+        }
+        if let Some(tile) = &self.tile {
+            r = r.tile(tile);
+        }
+        r.epochs(self.epochs).learning_rate(self.lr).noise(self.noise).seed(self.seed).parts(!self.no_parts)
+    }
+
+    /// The timing with these settings, or why it cannot be.
+    pub fn bench(&self) -> Result<Bench, String> {
+        let mut bench = if self.quick { Bench::quick() } else { Bench::default() };
+        if let Some(samples) = self.samples {
+            if samples == 0 || samples > 1_000_000 {
+                return Err(format!("--samples {samples}: choose from 1 to 1000000."));
+            }
+            bench.samples = samples;
+        }
+        if let Some(budget) = self.budget {
+            if !(0.0..=86_400.0).contains(&budget) {
+                return Err(format!("--budget {budget}: choose a number of seconds from 0 to 86400."));
+            }
+            bench.budget_s = budget;
+        }
+        Ok(bench)
+    }
+}
+
+const VIEW_EXAMPLES: &str = "\
+Examples:
+  warpbook view                              the records that come with the page
+  warpbook view regression.json old.json     these, in the browser
+  warpbook view --text regression.json       tables in the terminal
+  warpbook view --html report.html regression.json
+                                             a page of their charts and tables, to be sent to somebody
+
+The page is the viewer that `cargo xtask web` builds (or the one that WARPBOOK_VIEWER names). Where it is not built, a
+simpler page takes its place.";
+
+#[derive(Debug, Args)]
+pub struct ViewArgs {
+    /// Records, as `warpbook run` and the notebooks write them.
+    pub files: Vec<PathBuf>,
+    /// Print tables to the terminal and open nothing.
+    #[arg(long, requires = "files", conflicts_with_all = ["html", "no_open"])]
+    pub text: bool,
+    /// Write the charts and tables into this HTML file and open nothing.
+    #[arg(long, value_name = "FILE", requires = "files")]
+    pub html: Option<PathBuf>,
+    /// Write the page and print its path, but open no browser.
+    #[arg(long)]
+    pub no_open: bool,
+}
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  warpbook doctor
+  warpbook doctor --device cpu
+
+Exit code 0: the lab can run (the processor is enough); 3: it cannot.";
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+/// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
+fn parse_count(text: &str) -> Result<u64, String> {
+    let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
+    let (digits, scale) = match plain.char_indices().last() {
+        Some((at, 'k' | 'K')) => (plain[..at].trim_end(), 1_000),
+        Some((at, 'm' | 'M')) => (plain[..at].trim_end(), 1_000_000),
+        Some((at, 'g' | 'G')) => (plain[..at].trim_end(), 1_000_000_000),
+        _ => (plain.as_str(), 1),
+    };
+    let bad = || format!("`{text}` is no count: write a whole number, as 5000000, 5_000_000, 5M or 100k");
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || (digits.contains('.') && fraction.is_empty()) {
+        return Err(bad());
+    }
+    let too_large = || format!("`{text}` is too large");
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let mut parts = 0;
+    let mut unit = scale;
+    for b in fraction.bytes() {
+        if unit % 10 != 0 {
+            // 1.5 points, or 1.2345k: digits behind the last whole one.
+            return Err(bad());
+        }
+        unit /= 10;
+        parts += u64::from(b - b'0') * unit;
+    }
+    whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn counts_are_read() {
+        let check = |text: &str, expect: Option<u64>| assert_eq!(parse_count(text).ok(), expect, "{text}");
+        check("5000000", Some(5_000_000));
+        check("5_000_000", Some(5_000_000));
+        check("5M", Some(5_000_000));
+        check("100k", Some(100_000));
+        check("1.5M", Some(1_500_000));
+        check("1.250k", Some(1_250));
+        check(" 2 G ", Some(2_000_000_000));
+        check("0", Some(0));
+        check("1.5", None);
+        check("1.2345k", None);
+        check("1.", None);
+        check("-5", None);
+        check("", None);
+        check("M", None);
+        check("5e6", None);
+        check("5MM", None);
+        check("é", None);
+        check("18446744073709551616", None);
+        check("99999999999999G", None);
+    }
+
+    fn regression(words: &[&str]) -> Box<RegressionArgs> {
+        let words = ["warpbook", "run", "regression"].iter().chain(words);
+        let Command::Run(RunArgs { experiment: Some(ExperimentCommand::Regression(args)), .. }) =
+            Cli::parse_from(words).command
+        else {
+            panic!("not a regression")
+        };
+        args
+    }
+
+    #[test]
+    fn settings_reach_the_experiment() {
+        let command = |words: &[&str]| regression(words).experiment().command("cpu");
+        assert_eq!(command(&[]), Regression::new().command("cpu"));
+        assert_eq!(command(&["--sweep"]), Regression::sweep().command("cpu"));
+        assert_eq!(command(&["--quick"]), Regression::quick().command("cpu"));
+        // The record's own command gives the same experiment again.
+        let words = [
+            "--points", "1k,2_000", "--points", "3k", "--epochs", "7", "--lr", "-0.5", "--noise", "0.2", "--seed", "9",
+        ];
+        let all = [&words[..], &["--rungs", "02_fused,cpu_1_thread", "--tile", "t512x8b2", "--no-parts"]].concat();
+        let text = command(&all);
+        assert!(text.contains("--points 1000,2000,3000 --epochs 7 --lr -0.5"), "{text}");
+        let again: Vec<&str> = text.split(' ').skip(3).collect();
+        assert_eq!(command(&again), text);
+    }
+
+    #[test]
+    fn the_timing_is_bounded() {
+        assert_eq!(regression(&["--quick"]).bench().unwrap().samples, Bench::quick().samples);
+        assert_eq!(regression(&["--samples", "3", "--budget", "0.5"]).bench().unwrap().samples, 3);
+        assert!(regression(&["--samples", "0"]).bench().is_err());
+        for bad in ["-1", "nan", "inf"] {
+            assert!(regression(&["--budget", bad]).bench().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What ends the program early: an exit code, and a sentence with the remedy.
+
+use warpbook::device;
+
+/// A rung failed.
+pub const RUNG_FAILED: u8 = 1;
+/// Bad usage or settings, an unwritable output, an unreadable input.
+pub const USAGE: u8 = 2;
+/// The device cannot be used.
+pub const DEVICE: u8 = 3;
+/// Ctrl-C.
+pub const INTERRUPTED: u8 = 130;
+
+/// An exit code, and why.
+#[derive(Debug)]
+pub struct Failure {
+    pub code: u8,
+    pub sentence: String,
+}
+
+impl Failure {
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self { code: USAGE, sentence: sentence.into() }
+    }
+
+    pub fn device(sentence: impl Into<String>) -> Self {
+        Self { code: DEVICE, sentence: sentence.into() }
+    }
+}
+
+impl From<warpbook::Error> for Failure {
+    fn from(error: warpbook::Error) -> Self {
+        match &error {
+            warpbook::Error::Device(e) => e.clone().into(),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<device::Error> for Failure {
+    fn from(error: device::Error) -> Self {
+        match &error {
+            // Another size or another word would do.
+            device::Error::OutOfMemory { .. } | device::Error::BadChoice(_) => Self::usage(error.to_string()),
+            device::Error::Cancelled => Self { code: INTERRUPTED, sentence: error.to_string() },
+            _ => Self::device(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_tell_settings_from_devices() {
+        let check = |e: warpbook::Error, expect| assert_eq!(Failure::from(e).code, expect);
+        check(warpbook::Error::Setting("s".into()), USAGE);
+        check(device::Error::NoDriver.into(), DEVICE);
+        check(device::Error::BadChoice("tpu".into()).into(), USAGE);
+        check(device::Error::OutOfMemory { what: "x".into(), needed: 2, free: 1, total: 1 }.into(), USAGE);
+        check(device::Error::Cancelled.into(), INTERRUPTED);
+    }
+}

@@ -1,0 +1,91 @@
+"""Executes a notebook with the Rust kernel: execute.py NOTEBOOK TIMEOUT_S [--until-plot] [--write]
+
+The last line of its output is a JSON object: how many cells ran, the seconds from the first cell's start to the first
+plot (null without one), and the error of the cell that failed, if one did. With --write the outputs are stored in the
+notebook, which is replaced in one step.
+"""
+
+import json
+import os
+import re
+import sys
+import time
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+path, timeout = sys.argv[1], int(sys.argv[2])
+until_plot, write = "--until-plot" in sys.argv, "--write" in sys.argv
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class PlotSeen(Exception):
+    """Ends a run that only wants the first plot."""
+
+
+class Client(NotebookClient):
+    begin = None
+    cell = None
+    first_plot = None
+    executed = 0
+
+    def process_message(self, msg, cell, cell_index):
+        if self.first_plot is None and msg["msg_type"] in ("execute_result", "display_data"):
+            texts = msg["content"].get("data", {}).values()
+            if any("<svg" in t for t in texts if isinstance(t, str)):
+                self.first_plot = time.monotonic() - self.begin
+        return super().process_message(msg, cell, cell_index)
+
+
+def on_execute(cell, cell_index):
+    client.begin = client.begin or time.monotonic()
+    client.cell = cell
+
+
+def on_executed(cell, cell_index, execute_reply):
+    client.executed += execute_reply["content"]["status"] == "ok"
+    if until_plot and client.first_plot is not None:
+        raise PlotSeen
+
+
+notebook = nbformat.read(path, as_version=4)
+client = Client(
+    notebook,
+    kernel_name="rust",
+    timeout=timeout,
+    startup_timeout=120,
+    # What the kernel prints last may arrive after its reply.
+    iopub_timeout=30,
+    record_timing=False,
+    resources={"metadata": {"path": os.path.dirname(os.path.abspath(path))}},
+    on_cell_execute=on_execute,
+    on_cell_executed=on_executed,
+)
+error = None
+try:
+    client.execute()
+except PlotSeen:
+    pass
+except CellExecutionError as e:
+    error = f"{e.ename}: {e.evalue}"
+    print(ANSI.sub("", str(e)), file=sys.stderr)
+except CellTimeoutError:
+    error = f"the cell had not ended after {timeout} s"
+except DeadKernelError:
+    error = "the kernel died"
+except RuntimeError as e:
+    error = f"the kernel did not start: {e}"
+
+if error is not None and client.begin is not None:
+    error = f"{error.strip()} (in the cell that begins `{client.cell.source.strip().splitlines()[0]}`)"
+    for output in client.cell.get("outputs", []):
+        print(ANSI.sub("", output.get("text", "")), file=sys.stderr)
+
+if write and error is None:
+    nbformat.validate(notebook)
+    part = f"{path}.{os.getpid()}.part"
+    nbformat.write(notebook, part)
+    os.replace(part, path)
+
+print(json.dumps({"cells": client.executed, "first_plot_s": client.first_plot, "error": error}))

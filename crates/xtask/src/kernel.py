@@ -1,0 +1,30 @@
+"""Starts the Rust kernel in a build folder of its own that stays: kernel.py EVCXR FOLDER CONNECTION_FILE
+
+Two kernels must not build in one folder, so each takes the first of FOLDER/0, FOLDER/1, ... that no other holds.
+"""
+
+import fcntl
+import os
+import sys
+
+evcxr, base, connection = sys.argv[1:4]
+base = os.environ.get("WARPBOOK_EVCXR_DIR", base)
+try:
+    os.makedirs(base, exist_ok=True)
+    for slot in range(64):
+        # Left open over exec: the lock is held as long as the kernel lives.
+        lock = os.open(os.path.join(base, f"{slot}.lock"), os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            continue
+        folder = os.path.join(base, str(slot))
+        os.makedirs(folder, exist_ok=True)
+        os.set_inheritable(lock, True)
+        os.environ["EVCXR_TMPDIR"] = folder
+        break
+except OSError as error:
+    # A folder that cannot be written costs time, not the kernel: evcxr then builds in a temporary one.
+    print(f"The build folder {base} cannot be used: {error}", file=sys.stderr)
+os.execv(evcxr, [evcxr, "--control_file", connection])

@@ -1,0 +1,198 @@
+//! Notebooks: executed on this machine's device, and the wait for the first plot.
+
+use crate::process::{Guard, log_file};
+use crate::python::Venv;
+use crate::steps::{Report, say, seconds};
+use crate::workspace::{Workspace, files_below};
+use crate::{evcxr, nvrtc};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const EXECUTE: &str = include_str!("execute.py");
+/// The lesson whose first plot is waited for.
+const MEASURED: &str = "10_fused_regression.ipynb";
+/// First cell to first plot: in an empty build folder, and in one that another kernel has used.
+const COLD_LIMIT: Duration = Duration::from_secs(150);
+const WARM_LIMIT: Duration = Duration::from_secs(20);
+const CELL_LIMIT: Duration = Duration::from_secs(600);
+const NOTEBOOK_LIMIT: Duration = Duration::from_secs(1800);
+
+/// Jupyter with the Rust kernel.
+pub fn set_up(w: &Workspace) -> Result<Venv> {
+    let venv = Venv::ensure(w)?;
+    venv.ensure_jupyter(w)?;
+    let kernel = evcxr::ensure(w)?;
+    evcxr::register(w, &venv, &kernel)?;
+    Ok(venv)
+}
+
+/// `cargo xtask notebooks`.
+pub fn run(w: &Workspace, write: bool) -> Result<ExitCode> {
+    nvrtc::ensure_for_driver(w, &nvrtc::Cuda::probe(w))?;
+    let venv = set_up(w)?;
+    let mut code = ExitCode::SUCCESS;
+    for notebook in all(w)? {
+        say(&w.show(&notebook));
+        let begin = Instant::now();
+        let options: &[&str] = if write { &["--write"] } else { &[] };
+        let run = execute(w, &venv, &notebook, options, &w.target.join("evcxr"))?;
+        match run.error {
+            None => println!("{} cells in {}", run.cells, seconds(begin.elapsed())),
+            Some(error) => {
+                eprintln!("error: {}: {error}", w.show(&notebook));
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The step of `cargo xtask test`: every notebook, and the first plot twice.
+pub fn check(w: &Workspace) -> Result<Report> {
+    let venv = set_up(w)?;
+    let builds = w.target.join("xtask/evcxr");
+    if builds.exists() {
+        fs::remove_dir_all(&builds).context("the notebooks' build folder cannot be emptied")?;
+    }
+    let mut report = Report::default();
+    let mut waits = Vec::new();
+    for (i, notebook) in measured_first(all(w)?).iter().enumerate() {
+        let name = w.show(notebook);
+        let mut judge = |run: Run, limit: Option<(&str, Duration)>| {
+            let error = run.error.or_else(|| limit.and_then(|(when, limit)| too_late(run.first_plot, when, limit)));
+            if let (Some((when, _)), Some(t)) = (limit, run.first_plot) {
+                waits.push(format!("{when} {}", seconds(t)));
+            }
+            match error {
+                None => report.passed += 1,
+                Some(e) => {
+                    report.failed += 1;
+                    report.errors.push(format!("{name}: {e}"));
+                }
+            }
+        };
+        println!("{name}");
+        judge(execute(w, &venv, notebook, &[], &builds)?, (i == 0).then_some(("cold", COLD_LIMIT)));
+        if i == 0 {
+            println!("{name}, its first plot again");
+            judge(execute(w, &venv, notebook, &["--until-plot"], &builds)?, Some(("warm", WARM_LIMIT)));
+        }
+    }
+    report.note = format!("first cell to first plot: {}", waits.join(", "));
+    Ok(report)
+}
+
+/// Why a first plot does not do.
+fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option<String> {
+    match first_plot {
+        None => Some("no cell drew a plot".into()),
+        Some(t) if t > limit => {
+            Some(format!("first cell to first plot, {when}, took {}; at most {} is allowed", seconds(t), seconds(limit)))
+        }
+        Some(_) => None,
+    }
+}
+
+fn all(w: &Workspace) -> Result<Vec<PathBuf>> {
+    let mut notebooks = files_below(&w.path("notebooks"), &[])?;
+    notebooks.retain(|p| p.extension().is_some_and(|e| e == "ipynb"));
+    if notebooks.is_empty() {
+        bail!("notebooks/ holds no notebook");
+    }
+    Ok(notebooks)
+}
+
+fn measured_first(mut notebooks: Vec<PathBuf>) -> Vec<PathBuf> {
+    notebooks.sort_by_key(|p| p.file_name().is_none_or(|n| n != MEASURED));
+    notebooks
+}
+
+/// What came of an execution.
+#[derive(Debug, PartialEq)]
+struct Run {
+    cells: u64,
+    first_plot: Option<Duration>,
+    error: Option<String>,
+}
+
+fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], builds: &Path) -> Result<Run> {
+    let stem = notebook.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let log = w.log(&format!("notebook-{stem}"));
+    let mut python = venv.run_python();
+    python.args(["-c", EXECUTE]).arg(notebook).arg(CELL_LIMIT.as_secs().to_string()).args(options);
+    python.env("WARPBOOK_EVCXR_DIR", builds).env_remove("EVCXR_TMPDIR").current_dir(&w.root);
+    python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(&log)?);
+    let mut child = Guard::new(python.spawn().context("Python cannot be started")?);
+    let mut stdout = child.child().stdout.take().context("its output is piped")?;
+    // Read beside the wait: a full pipe would stop it.
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        stdout.read_to_string(&mut text).map(|_| text)
+    });
+    if child.wait_for(NOTEBOOK_LIMIT)?.is_none() {
+        bail!("{} had not ended after {}", w.show(notebook), seconds(NOTEBOOK_LIMIT));
+    }
+    let text = reader.join().ok().and_then(Result::ok).unwrap_or_default();
+    let Some(run) = parse(&text) else {
+        eprint!("{}", tail(&fs::read_to_string(&log).unwrap_or_default(), 30));
+        bail!("{} could not be executed: see {}", w.show(notebook), w.show(&log));
+    };
+    if run.error.is_some() {
+        eprint!("{}", tail(&fs::read_to_string(&log).unwrap_or_default(), 60));
+    }
+    Ok(run)
+}
+
+fn parse(stdout: &str) -> Option<Run> {
+    let v: serde_json::Value = serde_json::from_str(stdout.lines().last()?).ok()?;
+    Some(Run {
+        cells: v["cells"].as_u64()?,
+        first_plot: v["first_plot_s"].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok()),
+        error: v["error"].as_str().map(str::to_owned),
+    })
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].iter().map(|l| format!("  {l}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_result() {
+        let run = parse("noise\n{\"cells\": 3, \"first_plot_s\": 1.5, \"error\": null}\n").unwrap();
+        assert_eq!(run, Run { cells: 3, first_plot: Some(Duration::from_millis(1500)), error: None });
+        let run = parse("{\"cells\": 0, \"first_plot_s\": null, \"error\": \"E: no\"}").unwrap();
+        assert_eq!(run.error.as_deref(), Some("E: no"));
+        assert_eq!(parse("Traceback (most recent call last)"), None);
+        assert_eq!(parse(""), None);
+    }
+
+    #[test]
+    fn a_late_or_missing_plot_is_an_error() {
+        assert_eq!(too_late(Some(Duration::from_secs(20)), "warm", WARM_LIMIT), None);
+        assert!(too_late(Some(Duration::from_secs(21)), "warm", WARM_LIMIT).unwrap().contains("21 s"));
+        assert!(too_late(None, "cold", COLD_LIMIT).is_some());
+    }
+
+    #[test]
+    fn the_measured_notebook_runs_first() {
+        let paths = ["notebooks/00_start.ipynb", "notebooks/10_fused_regression.ipynb", "notebooks/20.ipynb"];
+        let order = measured_first(paths.iter().map(PathBuf::from).collect());
+        assert_eq!(order[0], Path::new(paths[1]));
+        assert_eq!(order[1], Path::new(paths[0]));
+    }
+
+    #[test]
+    fn a_tail_is_no_longer_than_its_text() {
+        assert_eq!(tail("a\nb\nc", 2), "  b\n  c\n");
+        assert_eq!(tail("a", 5), "  a\n");
+    }
+}

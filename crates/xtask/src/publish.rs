@@ -1,0 +1,228 @@
+//! What is generated from the records: their index, the JSON Schema, the README's results.
+
+use crate::steps::Report;
+use crate::workspace::{Workspace, files_below, write_atomic};
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use warpbook_record::{Outcome, Run, SCHEMA};
+
+const INDEX: &str = "index.json";
+const BEGIN: &str = "<!-- results:begin -->";
+const END: &str = "<!-- results:end -->";
+
+/// A record as it lies in `data/results`.
+#[derive(Debug)]
+pub struct Record {
+    /// Its file's name.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// What it says.
+    pub run: Run,
+}
+
+impl Record {
+    /// Reads a record's text.
+    pub fn new(file: impl Into<String>, text: String) -> Result<Self> {
+        let file = file.into();
+        match Run::from_json(text.as_bytes()) {
+            Ok(run) => Ok(Self { file, text, run }),
+            Err(e) => bail!("{file}: {e}"),
+        }
+    }
+}
+
+/// The published records by file name.
+pub fn records(w: &Workspace) -> Result<Vec<Record>> {
+    let folder = w.path("data/results");
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for path in files_below(&folder, &[])? {
+        let name = path.strip_prefix(&folder).unwrap_or(&path).to_string_lossy().into_owned();
+        if name != INDEX && name.ends_with(".json") {
+            let text = fs::read_to_string(&path).with_context(|| format!("{} cannot be read", path.display()))?;
+            found.push(Record::new(name, text)?);
+        }
+    }
+    Ok(found)
+}
+
+/// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
+/// `experiment`, `title`, `device` and `date` (RFC 3339).
+pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
+    let entries = records.into_iter().map(|r| {
+        json!({
+            "file": r.file,
+            "experiment": r.run.experiment,
+            "title": r.run.title,
+            "device": r.run.environment.device.name,
+            "date": r.run.created,
+        })
+    });
+    json!({ "records": entries.collect::<Vec<_>>() })
+}
+
+/// Pretty JSON with a newline at its end.
+pub fn pretty(value: &Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// `cargo xtask publish`.
+pub fn run(w: &Workspace, check_only: bool) -> Result<ExitCode> {
+    let stale: Vec<_> = generated(w)?.into_iter().filter(|(path, text)| !is_current(path, text)).collect();
+    for (path, text) in &stale {
+        if check_only {
+            eprintln!("error: {} is stale: run `cargo xtask publish`", w.show(path));
+        } else {
+            write_atomic(path, text)?;
+            println!("wrote {}", w.show(path));
+        }
+    }
+    Ok(if check_only && !stale.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The step of `cargo xtask test`.
+pub fn check(w: &Workspace) -> Result<Report> {
+    let files = generated(w)?;
+    let stale: Vec<_> = files.iter().filter(|(path, text)| !is_current(path, text)).map(|(p, _)| w.show(p)).collect();
+    if !stale.is_empty() {
+        bail!("stale: {}; run `cargo xtask publish`", stale.join(", "));
+    }
+    Ok(Report::one(format!("{} files are current", files.len())))
+}
+
+fn is_current(path: &PathBuf, text: &str) -> bool {
+    fs::read_to_string(path).is_ok_and(|t| t == text)
+}
+
+fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
+    let records = records(w)?;
+    let readme_path = w.path("README.md");
+    let readme = fs::read_to_string(&readme_path).context("README.md cannot be read")?;
+    Ok(vec![
+        (w.path("data/results").join(INDEX), pretty(&index(&records))?),
+        (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
+        (readme_path, replace_section(&readme, &results(&records))?),
+    ])
+}
+
+/// The text with what stands between its two marks replaced.
+fn replace_section(text: &str, section: &str) -> Result<String> {
+    let places = |mark: &str| text.match_indices(mark).map(|(i, _)| i).collect::<Vec<_>>();
+    match (places(BEGIN).as_slice(), places(END).as_slice()) {
+        (&[begin], &[end]) if begin < end => {
+            Ok(format!("{}\n\n{}\n\n{}", &text[..begin + BEGIN.len()], section.trim(), &text[end..]))
+        }
+        _ => bail!("README.md needs the lines `{BEGIN}` and `{END}` once each, in this order"),
+    }
+}
+
+/// The README's results: a ladder of each record at its main problem.
+fn results(records: &[Record]) -> String {
+    let ladders: Vec<String> = records.iter().filter_map(|r| ladder(r)).collect();
+    if ladders.is_empty() { "No results are published yet.".into() } else { ladders.join("\n\n") }
+}
+
+fn ladder(record: &Record) -> Option<String> {
+    let run = &record.run;
+    let problem = run.main_problem()?;
+    let e = &run.environment;
+    let versions = [("driver", &e.driver), ("CUDA", &e.cuda), ("NVRTC", &e.nvrtc)];
+    let versions: String =
+        versions.iter().filter_map(|(n, v)| v.as_ref().map(|v| format!(", {n} {}", cell(v)))).collect();
+    let title = if run.title.is_empty() { &run.experiment } else { &run.title };
+    let mut text = format!(
+        "**{}**, {}, on {}{versions} ([record](data/results/{}), {}):\n\n",
+        cell(title),
+        problem.label(),
+        cell(&e.device.name),
+        record.file,
+        run.created.get(..10).unwrap_or("undated"),
+    );
+    text += "| rung | | median | an epoch | speed-up | GB/s | of ceiling | check |\n|---|---|---:|---:|---:|---:|---:|---|\n";
+    for row in run.ladder(problem) {
+        let m = row.measurement;
+        let title = row.rung.map_or("", |r| &r.title);
+        let dash = || "–".to_owned();
+        let verdict = match &m.outcome {
+            Outcome::Measured => match &m.check {
+                Some(c) if c.passed => "passed".into(),
+                Some(_) => "failed".into(),
+                None => dash(),
+            },
+            Outcome::Skipped { why } => format!("skipped: {}", cell(why)),
+            Outcome::Failed { error } => format!("failed: {}", cell(error)),
+        };
+        let valid = m.is_valid();
+        text += &format!(
+            "| `{}` | {} | {} | {} | {} | {} | {} | {verdict} |\n",
+            cell(&m.rung).replace('`', ""),
+            cell(title),
+            m.median_us().filter(|_| valid).map_or_else(dash, time),
+            m.epoch_us().filter(|_| valid).map_or_else(dash, time),
+            row.speed_up.map_or_else(dash, |s| format!("{}x", figures(s))),
+            m.effective_bytes_per_s().filter(|_| valid).map_or_else(dash, |b| figures(b / 1e9)),
+            row.fraction_of_ceiling.map_or_else(dash, |f| format!("{:.0} %", f * 100.0)),
+        );
+    }
+    Some(text.trim_end().to_owned())
+}
+
+/// Text that stays within its cell of a Markdown table, and is no HTML.
+fn cell(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
+}
+
+/// Microseconds in the unit that reads best.
+fn time(us: f64) -> String {
+    match us {
+        _ if us < 1e3 => format!("{} us", figures(us)),
+        _ if us < 1e6 => format!("{} ms", figures(us / 1e3)),
+        _ => format!("{} s", figures(us / 1e6)),
+    }
+}
+
+/// Three significant figures.
+fn figures(v: f64) -> String {
+    let digits = if v < 10.0 { 2 } else { usize::from(v < 100.0) };
+    format!("{v:.digits$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_is_replaced_and_stays_replaced() {
+        let readme = format!("# W\n{BEGIN}\nold\n{END}\nrest\n");
+        let new = replace_section(&readme, "new").unwrap();
+        assert_eq!(new, format!("# W\n{BEGIN}\n\nnew\n\n{END}\nrest\n"));
+        assert_eq!(replace_section(&new, "new").unwrap(), new);
+    }
+
+    #[test]
+    fn missing_or_crossed_marks_are_refused() {
+        for bad in ["", BEGIN, &format!("{END}{BEGIN}"), &format!("{BEGIN}{BEGIN}{END}")] {
+            assert!(replace_section(bad, "x").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn cells_hold_no_markup() {
+        assert_eq!(cell("a|b\n<img>"), "a\\|b &lt;img>");
+    }
+
+    #[test]
+    fn times_have_three_figures() {
+        assert_eq!(time(2_961.4), "2.96 ms");
+        assert_eq!(time(12.34), "12.3 us");
+        assert_eq!(time(1_234_567.0), "1.23 s");
+        assert_eq!(figures(1234.5), "1234");
+    }
+}

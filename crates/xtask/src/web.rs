@@ -1,0 +1,308 @@
+//! The viewer: compiled to WebAssembly, and laid out as static files.
+
+use crate::apt;
+use crate::process::{cargo, command, is_executable, on_path, output, run, run_logged};
+use crate::publish::{self, Record};
+use crate::steps::say;
+use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
+use anyhow::{Context, Result, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use std::collections::hash_map::DefaultHasher;
+use std::fs;
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use wasm_bindgen_cli_support::Bindgen;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+const PLACEHOLDER: &str = "<!-- warpbook:script -->";
+const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
+const LOADER: &str = "<script type=\"module\">import init from \"./warpbook.js\"; init();</script>";
+const NO_TARGET: &str = "Rust's wasm32-unknown-unknown target is missing: run `rustup target add wasm32-unknown-unknown` \
+    (or, on Debian: apt-get install rustc-web cargo-web rust-web-src libstd-rust-web-dev)";
+/// Debian's Rust with the source of its standard library, from which the target's is built.
+const DEBIAN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
+
+/// `cargo xtask web`.
+pub fn run_command(w: &Workspace) -> Result<PathBuf> {
+    let built = Built::ensure(w)?;
+    let dist = w.path("web/dist");
+    lay_out(w, &built, &publish::records(w)?, &dist)?;
+    Ok(dist)
+}
+
+/// `cargo xtask web`, with its last line.
+pub fn run_and_say(w: &Workspace) -> Result<ExitCode> {
+    let dist = run_command(w)?;
+    println!("The viewer is in {}; warpbook.html there opens from disk.", w.show(&dist));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The compiled viewer, twice: as a module for a site, and as a classic script for one file.
+pub struct Built {
+    dir: PathBuf,
+}
+
+impl Built {
+    /// Compiles it, unless nothing that it is made from has changed.
+    pub fn ensure(w: &Workspace) -> Result<Self> {
+        let dir = w.target.join("web/built");
+        let stamp = stamp(w)?;
+        if fs::read_to_string(dir.join("stamp")).is_ok_and(|s| s == stamp) {
+            return Ok(Self { dir });
+        }
+        let wasm = compile(w)?;
+        replace_dir(&dir, |dir| {
+            glue(&wasm, &dir.join("module"), true)?;
+            glue(&wasm, &dir.join("script"), false)?;
+            write_atomic(&dir.join("stamp"), &stamp)
+        })?;
+        Ok(Self { dir })
+    }
+
+    fn read(&self, file: &str) -> Result<Vec<u8>> {
+        let path = self.dir.join(file);
+        fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))
+    }
+
+    fn text(&self, file: &str) -> Result<String> {
+        String::from_utf8(self.read(file)?).with_context(|| format!("{file} is not text"))
+    }
+}
+
+/// A hash of all that the viewer is made from. Another release of Rust may hash otherwise: that costs one build.
+fn stamp(w: &Workspace) -> Result<String> {
+    let mut hasher = DefaultHasher::new();
+    for folder in ["web", "crates/warpbook-record", "crates/warpbook-charts", "kernels"] {
+        for file in files_below(&w.path(folder), &["dist", "target"])? {
+            file.strip_prefix(&w.root).unwrap_or(&file).hash(&mut hasher);
+            fs::read(&file)?.hash(&mut hasher);
+        }
+    }
+    for file in ["Cargo.toml", "Cargo.lock"] {
+        fs::read(w.path(file)).unwrap_or_default().hash(&mut hasher);
+    }
+    rustc(w, &["-V"]).hash(&mut hasher);
+    Ok(format!("{:016x}\n", hasher.finish()))
+}
+
+fn rustc(w: &Workspace, args: &[&str]) -> Option<String> {
+    output(command(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into())).args(args).current_dir(&w.root))
+}
+
+/// Compiles the crate; gives the `.wasm` file.
+fn compile(w: &Workspace) -> Result<PathBuf> {
+    let toolchain = Toolchain::ensure(w)?;
+    say("Building the viewer for WebAssembly (1 to 4 minutes the first time)");
+    let target = w.target.join("web");
+    let mut build = toolchain.cargo(w);
+    build.args(["build", "--profile", "web", "--target", TARGET, "--package", "warpbook-web"]);
+    build.args(toolchain.build_std()).env("CARGO_TARGET_DIR", &target).env_remove("RUSTFLAGS");
+    run(&mut build)?;
+    let wasm = target.join(TARGET).join("web/warpbook-web.wasm");
+    if !wasm.exists() {
+        bail!("the build of the viewer left no {}", w.show(&wasm));
+    }
+    Ok(wasm)
+}
+
+/// What compiles for WebAssembly.
+#[derive(Debug, PartialEq)]
+enum Toolchain {
+    /// The one that compiles everything else.
+    Ordinary,
+    /// The distribution's, which builds the standard library as well.
+    Distribution { cargo: PathBuf, rustc: PathBuf, linker: PathBuf },
+}
+
+impl Toolchain {
+    /// The first that is there or can be had: this toolchain's target, rustup's, the distribution's source.
+    /// `WARPBOOK_WASM=distribution` tries the last alone.
+    fn ensure(w: &Workspace) -> Result<Self> {
+        if std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution") {
+            if has_std(w) {
+                return Ok(Self::Ordinary);
+            }
+            if w.may_install && on_path("rustup").is_some() {
+                say("Adding Rust's wasm32-unknown-unknown target with rustup (about 20 s)");
+                let mut add = command("rustup");
+                add.args(["target", "add", TARGET]).current_dir(&w.root);
+                if run_logged(&mut add, &w.log("rustup"), Duration::from_secs(300)).is_ok() && has_std(w) {
+                    return Ok(Self::Ordinary);
+                }
+            }
+        }
+        if let Some(found) = Self::of_distribution(w) {
+            return Ok(found);
+        }
+        apt::install(w, &DEBIAN, "about 2 minutes", NO_TARGET)?;
+        Self::of_distribution(w).context(NO_TARGET)
+    }
+
+    fn of_distribution(w: &Workspace) -> Option<Self> {
+        let files = output(command("dpkg").arg("-L").args(DEBIAN))?;
+        let program = |name: &str| {
+            let file = |l: &&str| l.ends_with(&format!("/bin/{name}")) && is_executable(Path::new(l));
+            files.lines().filter(file).min_by_key(|l| l.len()).map(PathBuf::from)
+        };
+        let (cargo, rustc) = (program("cargo")?, program("rustc")?);
+        let sysroot = output(command(&rustc).args(["--print", "sysroot"]))?;
+        Path::new(&sysroot).join("lib/rustlib/src/rust/library/std").is_dir().then_some(())?;
+        Some(Self::Distribution { cargo, rustc, linker: linker(w)? })
+    }
+
+    fn cargo(&self, w: &Workspace) -> Command {
+        match self {
+            Self::Ordinary => cargo(w),
+            Self::Distribution { cargo, rustc, linker } => {
+                let mut c = command(cargo);
+                c.current_dir(&w.root).env("RUSTC", rustc).env("RUSTC_BOOTSTRAP", "1");
+                c.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
+                c.env_remove("RUSTUP_TOOLCHAIN").env_remove("RUSTC_WRAPPER").env_remove("RUSTDOC");
+                c
+            }
+        }
+    }
+
+    fn build_std(&self) -> &'static [&'static str] {
+        match self {
+            Self::Ordinary => &[],
+            Self::Distribution { .. } => &["-Z", "build-std=std,panic_abort"],
+        }
+    }
+}
+
+fn has_std(w: &Workspace) -> bool {
+    let Some(dir) = rustc(w, &["--print", "target-libdir", "--target", TARGET]) else { return false };
+    let files = fs::read_dir(dir).into_iter().flatten().flatten();
+    files.map(|e| e.file_name()).any(|n| n.to_string_lossy().starts_with("libstd-"))
+}
+
+/// A linker for WebAssembly: the one that comes with rustup's compiler, or LLVM's.
+fn linker(w: &Workspace) -> Option<PathBuf> {
+    let host = rustc(w, &["-vV"])?.lines().find_map(|l| l.strip_prefix("host: ").map(str::to_owned))?;
+    let shipped = Path::new(&rustc(w, &["--print", "sysroot"])?).join("lib/rustlib").join(host).join("bin/rust-lld");
+    Some(shipped).filter(|p| is_executable(p)).or_else(|| on_path("wasm-ld"))
+}
+
+/// Writes `warpbook.js` and `warpbook_bg.wasm`, which the former loads.
+fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
+    let mut bindgen = Bindgen::new();
+    bindgen.input_path(wasm).out_name("warpbook").typescript(false);
+    // The file that stands alone has no other beside it to load by default.
+    if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
+    bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;
+    let Some(opt) = on_path("wasm-opt") else { return Ok(()) };
+    let (file, small) = (out.join("warpbook_bg.wasm"), out.join("warpbook_bg.wasm.part"));
+    // An older wasm-opt may not know what a newer compiler writes: the file then stays as it is.
+    if output(command(opt).arg("-Os").arg("--all-features").arg(&file).arg("-o").arg(&small)).is_some() {
+        fs::rename(&small, &file)?;
+    }
+    let _ = fs::remove_file(small);
+    Ok(())
+}
+
+/// Lays the viewer out with these records, the first of which it opens: `index.html` and its files for any static
+/// server, `warpbook.html` to be opened from disk.
+pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -> Result<()> {
+    let read = |file: &str| fs::read_to_string(w.path(file)).with_context(|| format!("{file} cannot be read"));
+    let (template, style) = (read("web/index.html")?, read("web/style.css")?);
+    let index = publish::index(records);
+    let page = replace_once(&template, PLACEHOLDER, LOADER)?;
+    let script = built.text("script/warpbook.js")?;
+    let single = single_file(&template, &style, &script, &built.read("script/warpbook_bg.wasm")?, &index, records)?;
+    replace_dir(place, |dir| {
+        write_atomic(&dir.join("index.html"), page)?;
+        write_atomic(&dir.join("style.css"), &style)?;
+        write_atomic(&dir.join("warpbook.html"), single)?;
+        for file in ["warpbook.js", "warpbook_bg.wasm"] {
+            write_atomic(&dir.join(file), built.read(&format!("module/{file}"))?)?;
+        }
+        write_atomic(&dir.join("data/index.json"), publish::pretty(&index)?)?;
+        records.iter().try_for_each(|r| write_atomic(&dir.join("data").join(&r.file), &r.text))
+    })
+}
+
+/// One HTML file that needs nothing else, not even the right to fetch.
+fn single_file(
+    template: &str,
+    style: &str,
+    script: &str,
+    wasm: &[u8],
+    index: &Value,
+    records: &[Record],
+) -> Result<String> {
+    if style.to_ascii_lowercase().contains("</style") {
+        bail!("web/style.css holds `</style`, which would end it early");
+    }
+    let mut texts = Map::new();
+    for r in records {
+        texts.insert(r.file.clone(), serde_json::from_str(&r.text)?);
+    }
+    let embedded = serde_json::to_string(&json!({ "index": index, "records": texts }))?;
+    let scripts = format!(
+        "<script type=\"application/json\" id=\"warpbook-embedded\">{}</script>\n\
+         <script type=\"text/plain\" id=\"warpbook-wasm\">{}</script>\n\
+         <script>\n{}\n\
+         const text = atob(document.getElementById(\"warpbook-wasm\").textContent);\n\
+         wasm_bindgen({{ module_or_path: Uint8Array.from(text, (c) => c.charCodeAt(0)) }});\n\
+         </script>",
+        json_in_html(&embedded),
+        STANDARD.encode(wasm),
+        script_in_html(script),
+    );
+    let page = replace_once(template, STYLE_LINK, &format!("<style>\n{style}</style>"))?;
+    replace_once(&page, PLACEHOLDER, &scripts)
+}
+
+/// JSON that cannot end the script element it stands in, nor open a comment there. JSON has `<` in strings only.
+fn json_in_html(json: &str) -> String {
+    json.replace("</", "<\\/").replace("<!--", "\\u003c!--").replace("<script", "\\u003cscript")
+}
+
+/// JavaScript likewise; the glue has such text in string literals only, if at all.
+fn script_in_html(script: &str) -> String {
+    script.replace("</script", "<\\/script").replace("<!--", "\\u003c!--")
+}
+
+fn replace_once(text: &str, what: &str, with: &str) -> Result<String> {
+    match text.split_once(what) {
+        Some((before, after)) if !after.contains(what) => Ok(format!("{before}{with}{after}")),
+        _ => bail!("web/index.html needs `{what}` once"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEMPLATE: &str = "<html><head><link rel=\"stylesheet\" href=\"style.css\"></head>\
+        <body><!-- warpbook:script --></body></html>";
+
+    #[test]
+    fn embedded_json_says_the_same_and_closes_nothing() {
+        let value = json!({ "a": "</script><script>x()</script><!-- <SCRIPT> \u{2028}" });
+        let text = json_in_html(&value.to_string());
+        assert!(!text.contains("</") && !text.contains("<!--"), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn the_single_file_holds_everything() {
+        let page = single_file(TEMPLATE, "b{}", "let x = \"</script>\";", b"\0asm", &json!({"records": []}), &[]).unwrap();
+        assert!(page.contains("<style>\nb{}</style>") && page.contains("AGFzbQ=="));
+        assert!(!page.contains("href=") && !page.contains("src=") && !page.contains("type=\"module\""));
+        assert_eq!(page.matches("</script>").count(), 3);
+        assert!(single_file(TEMPLATE, "</STYLE>", "", b"", &json!({}), &[]).is_err());
+    }
+
+    #[test]
+    fn a_template_without_its_place_is_refused() {
+        assert!(replace_once("a", PLACEHOLDER, "x").is_err());
+        assert!(replace_once(&PLACEHOLDER.repeat(2), PLACEHOLDER, "x").is_err());
+        assert_eq!(replace_once("a-b", "-", "+").unwrap(), "a+b");
+    }
+}

@@ -1,0 +1,411 @@
+//! The page's state, and what changes it.
+
+use crate::browser;
+use crate::library::{Entry, Library, Origin, State};
+use crate::link::{Link, Quantity, Size, Tab};
+use crate::open::open;
+use crate::origin::{Embedded, Index, check_address};
+use crate::sheet::Sort;
+use crate::view;
+use gloo_events::{EventListener, EventListenerOptions};
+use std::collections::{BTreeMap, HashMap};
+use warpbook_record::Run;
+use wasm_bindgen::JsCast;
+use web_sys::{DragEvent, File};
+use yew::{Callback, Component, Context, Html};
+
+/// More than anyone opens on purpose.
+const MAX_FILES: usize = 50;
+
+/// What may happen.
+pub enum Msg {
+    /// The index of the page's records is there.
+    Index(Result<Index, String>),
+    /// A record of the list was read.
+    Read(String, Result<Box<Run>, String>),
+    /// Files were chosen or dropped.
+    Files(Vec<File>),
+    /// A file was read.
+    FileRead(String, Result<Box<Run>, String>),
+    /// Show this record.
+    Select(String),
+    /// Forget this record.
+    Close(String),
+    /// Compare this record, or no longer.
+    Tick(String, bool),
+    /// Show this part.
+    Show(Tab),
+    /// Show this size.
+    Size(Size),
+    /// Draw this in the ladder.
+    Quantity(Quantity),
+    /// Show the source of this rung.
+    Rung(String),
+    /// A column's heading of a sheet was pressed.
+    Sort(&'static str, usize),
+    /// Put this onto the clipboard; the first says what it is.
+    Copy(&'static str, String),
+    /// Say this to screen readers.
+    Say(String),
+    /// Change between light and dark.
+    Theme,
+    /// The system changed between light and dark.
+    SystemTheme,
+    /// Files are held over the page, or no longer.
+    Hover(bool),
+    /// The history was stepped through.
+    Popped,
+    /// An alert was read.
+    Dismiss(usize),
+}
+
+/// The page.
+pub struct App {
+    /// What is shown.
+    pub link: Link,
+    /// The records.
+    pub library: Library,
+    /// The orders of the sheets, by their names.
+    pub sorts: HashMap<&'static str, Sort>,
+    /// Sentences that the reader must see, with their numbers.
+    pub alerts: Vec<(usize, String)>,
+    /// What was last said to screen readers.
+    pub said: String,
+    /// Whether the page is dark.
+    pub dark: bool,
+    /// Whether files are held over the page.
+    pub hover: bool,
+    embedded: BTreeMap<String, String>,
+    alerts_given: usize,
+    /// Readings under way, that of the index among them.
+    pending: usize,
+    ready: bool,
+    /// The record and the tab that were last scrolled into sight.
+    revealed: (Option<String>, Option<Tab>),
+    _listeners: Vec<EventListener>,
+}
+
+impl App {
+    /// Whether something is on its way.
+    pub fn busy(&self) -> bool {
+        self.pending > 0
+    }
+
+    /// The record that is shown.
+    pub fn chosen(&self) -> Option<&Entry> {
+        self.library.chosen(self.link.record.as_deref())
+    }
+
+    /// The records that are ticked and read, in the list's order.
+    pub fn ticked(&self) -> Vec<(&Entry, &Run)> {
+        let ticked = self.library.entries.iter().filter(|e| self.link.ticked.contains(&e.key));
+        ticked.filter_map(|e| Some((e, &**e.run()?))).collect()
+    }
+
+    fn alert(&mut self, text: String) {
+        self.alerts_given += 1;
+        // The latest are the ones that matter.
+        if self.alerts.len() >= 5 {
+            self.alerts.remove(0);
+        }
+        self.alerts.push((self.alerts_given, text));
+    }
+
+    /// Begins to read what is shown or ticked and not yet read.
+    fn read_wanted(&mut self, ctx: &Context<Self>) {
+        let mut wanted: Vec<String> = self.link.ticked.clone();
+        wanted.extend(self.chosen().map(|e| e.key.clone()));
+        for key in wanted {
+            self.read(ctx, &key);
+        }
+    }
+
+    fn read(&mut self, ctx: &Context<Self>, key: &str) {
+        let Some(entry) = self.library.get_mut(key).filter(|e| matches!(e.state, State::Unread)) else {
+            return;
+        };
+        let (name, key) = (entry.name.clone(), key.to_owned());
+        let address = match &entry.origin {
+            Origin::Bundled(file) => format!("data/{}", js_sys::encode_uri_component(file)),
+            Origin::Address(address) => address.clone(),
+            Origin::Disk => return,
+        };
+        let own = match &entry.origin {
+            Origin::Bundled(file) => self.embedded.get(file).cloned(),
+            _ => None,
+        };
+        entry.state = State::Reading;
+        self.pending += 1;
+        self.said = format!("Reading {name}.");
+        ctx.link().send_future(async move {
+            browser::pause().await;
+            let bytes = match own {
+                Some(text) => Ok(text.into_bytes()),
+                None => match check_address(&address) {
+                    Ok(address) => browser::fetch(address).await,
+                    Err(why) => Err(why),
+                },
+            };
+            let result = bytes.and_then(|b| open(&b)).map(Box::new);
+            Msg::Read(key, result.map_err(|why| format!("{name} was not opened: {why}")))
+        });
+    }
+
+    fn read_files(&mut self, ctx: &Context<Self>, files: Vec<File>) {
+        for file in files.into_iter().take(MAX_FILES) {
+            self.pending += 1;
+            self.said = format!("Reading {}.", file.name());
+            ctx.link().send_future(async move {
+                browser::pause().await;
+                let name = file.name();
+                let result = browser::read_file(&file).await.and_then(|b| open(&b)).map(Box::new);
+                let result = result.map_err(|why| format!("{name} was not opened: {why}"));
+                Msg::FileRead(name, result)
+            });
+        }
+    }
+
+    /// Takes up the addresses of the link.
+    fn follow_link(&mut self, ctx: &Context<Self>) {
+        for address in self.link.sources.clone() {
+            let key = self.library.add_address(&address);
+            self.read(ctx, &key);
+        }
+    }
+
+    fn begin(&mut self, ctx: &Context<Self>) {
+        self.follow_link(ctx);
+        self.pending += 1;
+        match browser::embedded().map(|text| Embedded::parse(&text)) {
+            Some(embedded) => {
+                let index = embedded.map(|e| {
+                    self.embedded = e.records;
+                    e.index
+                });
+                ctx.link().send_message(Msg::Index(index));
+            }
+            None => ctx.link().send_future(async {
+                Msg::Index(match browser::fetch("data/index.json").await {
+                    Ok(bytes) => Index::parse(&String::from_utf8_lossy(&bytes)),
+                    Err(why) => Err(format!("The list of this page's own records was not read: {why}")),
+                })
+            }),
+        }
+    }
+
+    fn change(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
+        match msg {
+            Msg::Index(index) => {
+                self.pending -= 1;
+                match index {
+                    Ok(index) => self.library.add_index(index),
+                    Err(why) => self.alert(why),
+                }
+                if let Some(key) = self.link.record.clone().filter(|k| self.library.get(k).is_none()) {
+                    let why =
+                        if key.starts_with("disk-") { ": it was opened from a disk and never left it" } else { "" };
+                    self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
+                    self.link.record = None;
+                }
+                let library = &self.library;
+                self.link.ticked.retain(|k| library.get(k).is_some());
+            }
+            Msg::Read(key, result) => {
+                self.pending -= 1;
+                let (run, why) = split(result);
+                self.library.finish(&key, run);
+                self.say_what_came(&key, why);
+            }
+            Msg::Files(files) => self.read_files(ctx, files),
+            Msg::FileRead(name, result) => {
+                self.pending -= 1;
+                let (run, why) = split(result);
+                let key = run.map(|run| self.library.add_read(&name, run));
+                self.say_what_came(key.as_deref().unwrap_or_default(), why);
+                if key.is_some() {
+                    self.link.record = key;
+                }
+            }
+            Msg::Select(key) => {
+                self.library.retry(&key);
+                self.link.record = Some(key);
+                if self.link.tab == Some(Tab::Compare) {
+                    self.link.tab = None;
+                }
+            }
+            Msg::Close(key) => {
+                self.library.close(&key);
+                self.link.ticked.retain(|k| *k != key);
+                self.link.record = self.link.record.take().filter(|k| *k != key);
+                self.link.sources.retain(|address| key.strip_prefix('@') != Some(address));
+            }
+            Msg::Tick(key, on) => {
+                self.link.ticked.retain(|k| *k != key);
+                if on {
+                    self.link.ticked.push(key);
+                    if self.link.ticked.len() == 2 {
+                        self.link.tab = Some(Tab::Compare);
+                    }
+                }
+            }
+            Msg::Show(tab) => self.link.tab = Some(tab),
+            Msg::Size(size) => self.link.size = Some(size),
+            Msg::Quantity(quantity) => self.link.quantity = quantity,
+            Msg::Rung(rung) => self.link.rung = Some(rung),
+            Msg::Sort(sheet, column) => match Sort::pressed(self.sorts.get(sheet).copied(), column) {
+                Some(sort) => drop(self.sorts.insert(sheet, sort)),
+                None => drop(self.sorts.remove(sheet)),
+            },
+            Msg::Copy(what, text) => ctx.link().send_future(async move {
+                Msg::Say(if browser::copy(&text).await {
+                    format!("Copied {what}.")
+                } else {
+                    format!("The browser does not let this page copy {what}; select it and copy it by keyboard.")
+                })
+            }),
+            Msg::Say(text) => self.said = text,
+            Msg::Theme => {
+                self.dark = !self.dark;
+                browser::set_theme(self.dark, true);
+            }
+            Msg::SystemTheme => {
+                self.dark = browser::dark();
+                browser::set_theme(self.dark, false);
+            }
+            Msg::Hover(over) => {
+                let changed = self.hover != over;
+                self.hover = over;
+                return changed;
+            }
+            Msg::Popped => {
+                self.link = Link::parse(&browser::query());
+                self.follow_link(ctx);
+            }
+            Msg::Dismiss(number) => self.alerts.retain(|(n, _)| *n != number),
+        }
+        true
+    }
+
+    fn say_what_came(&mut self, key: &str, why: Option<String>) {
+        match (self.library.get(key), why) {
+            (_, Some(why)) => {
+                self.said.clear();
+                self.alert(why);
+            }
+            (Some(entry), None) => self.said = format!("{} is open: {}, {}.", entry.name, entry.title, entry.device),
+            (None, None) => {}
+        }
+    }
+}
+
+fn split(result: Result<Box<Run>, String>) -> (Option<Run>, Option<String>) {
+    match result {
+        Ok(run) => (Some(*run), None),
+        Err(why) => (None, Some(why)),
+    }
+}
+
+impl Component for App {
+    type Message = Msg;
+    type Properties = ();
+
+    fn create(ctx: &Context<Self>) -> Self {
+        let dark = browser::dark();
+        browser::set_theme(dark, false);
+        let mut app = Self {
+            link: Link::parse(&browser::query()),
+            library: Library::default(),
+            sorts: HashMap::new(),
+            alerts: Vec::new(),
+            said: String::new(),
+            dark,
+            hover: false,
+            embedded: BTreeMap::new(),
+            alerts_given: 0,
+            pending: 0,
+            ready: false,
+            revealed: (None, None),
+            _listeners: listeners(&ctx.link().callback(|msg| msg)),
+        };
+        app.begin(ctx);
+        app
+    }
+
+    fn update(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
+        // The page's own beginnings are not steps that a reader would want to go back to.
+        let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..));
+        let popped = matches!(msg, Msg::Popped);
+        let before = (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+        let render = self.change(ctx, msg);
+        self.read_wanted(ctx);
+        if !popped {
+            let moved = before != (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+            browser::set_query(&self.link.query(), by_reader && moved);
+        }
+        render
+    }
+
+    fn view(&self, ctx: &Context<Self>) -> Html {
+        view::page(self, &ctx.link().callback(|msg| msg))
+    }
+
+    fn rendered(&mut self, _: &Context<Self>, _: bool) {
+        let title =
+            self.chosen().filter(|e| e.run().is_some()).map(|e| format!("{}, {} – Warpbook", e.title, e.device));
+        browser::set_title(title.as_deref().unwrap_or("Warpbook"));
+        let shown = (self.chosen().filter(|e| e.run().is_some()).map(|e| e.key.clone()), self.link.tab);
+        if self.revealed != shown {
+            self.revealed = shown;
+            browser::reveal("[role=tab][aria-selected=true]");
+            browser::reveal(".record.current");
+        }
+        if !self.ready && self.pending == 0 {
+            self.ready = true;
+            browser::mark(browser::document().body(), "data-warpbook-ready", "");
+        }
+    }
+}
+
+/// Those of the whole window: a file may be dropped anywhere, and the browser would otherwise leave the page for it.
+fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
+    let window = browser::window();
+    let active = EventListenerOptions::enable_prevent_default();
+    let on = |name: &'static str, act: fn(&Callback<Msg>, &DragEvent)| {
+        let send = send.clone();
+        EventListener::new_with_options(&window, name, active, move |event| {
+            let event: &DragEvent = event.unchecked_ref();
+            // What is dragged inside the page, as a selected text, is not for it.
+            let types = event.data_transfer().map(|d| d.types());
+            if types.is_some_and(|t| t.includes(&"Files".into(), 0)) {
+                event.prevent_default();
+                act(&send, event);
+            }
+        })
+    };
+    let mut all = vec![
+        on("dragenter", |send, _| send.emit(Msg::Hover(true))),
+        on("dragover", |send, _| send.emit(Msg::Hover(true))),
+        on("dragleave", |send, event| {
+            if event.related_target().is_none() {
+                send.emit(Msg::Hover(false));
+            }
+        }),
+        on("drop", |send, event| {
+            send.emit(Msg::Hover(false));
+            if let Some(files) = event.data_transfer().and_then(|d| d.files()) {
+                send.emit(Msg::Files(browser::files(&files)));
+            }
+        }),
+    ];
+    let to = send.clone();
+    all.push(EventListener::new(&window, "popstate", move |_| to.emit(Msg::Popped)));
+    if let Ok(Some(media)) = window.match_media("(prefers-color-scheme: dark)") {
+        let to = send.clone();
+        all.push(EventListener::new(&media, "change", move |_| {
+            if !browser::theme_was_chosen() {
+                to.emit(Msg::SystemTheme);
+            }
+        }));
+    }
+    all
+}

@@ -1,0 +1,238 @@
+//! What the page asks of the browser: its address, files, fetches, downloads, the clipboard.
+//!
+//! Browsers may refuse any of it (storage from disk, the clipboard without https), so that nothing here may panic.
+
+use crate::open::check_size;
+use js_sys::{Reflect, Uint8Array};
+use std::panic::PanicHookInfo;
+use warpbook_record::MAX_BYTES;
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Blob, BlobPropertyBag, Document, HtmlAnchorElement, HtmlElement, HtmlTextAreaElement, Window};
+
+/// The window; there always is one where this runs.
+pub fn window() -> Window {
+    web_sys::window().expect("the page runs in a window")
+}
+
+/// The document; there always is one where this runs.
+pub fn document() -> Document {
+    window().document().expect("a window has a document")
+}
+
+/// The query of the page's address.
+pub fn query() -> String {
+    window().location().search().unwrap_or_default()
+}
+
+/// Gives the page's address another query, as a new step of the history or in place of the present one.
+pub fn set_query(query: &str, new_step: bool) {
+    let location = window().location();
+    if location.search().is_ok_and(|now| now == query) {
+        return;
+    }
+    let Ok(history) = window().history() else { return };
+    // An empty query would leave the present one as it is.
+    let url = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
+    // Refused where the page has no origin; the address then stays as it is.
+    let _ = if new_step {
+        history.push_state_with_url(&JsValue::NULL, "", Some(&url))
+    } else {
+        history.replace_state_with_url(&JsValue::NULL, "", Some(&url))
+    };
+}
+
+/// Whether the page was opened from disk, where nothing can be fetched.
+pub fn from_disk() -> bool {
+    window().location().protocol().is_ok_and(|p| p == "file:")
+}
+
+/// The text of the element that a self-contained page carries its records in.
+pub fn embedded() -> Option<String> {
+    document().get_element_by_id("warpbook-embedded")?.text_content()
+}
+
+/// Fetches an address, up to the size of the largest record.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
+    let unreachable = |_| {
+        let reason = if from_disk() {
+            "A page that was opened from disk cannot fetch files from there. Open the record by the button, or drop it here."
+        } else {
+            "The server cannot be reached, or it does not let this page read its files (CORS)."
+        };
+        reason.to_owned()
+    };
+    if from_disk() && !address.starts_with("http") {
+        return Err(unreachable(JsValue::NULL));
+    }
+    let response = JsFuture::from(window().fetch_with_str(address)).await.map_err(unreachable)?;
+    let response: web_sys::Response = response.dyn_into().map_err(unreachable)?;
+    if !response.ok() {
+        return Err(format!("The server answered {} {}.", response.status(), response.status_text()));
+    }
+    if let Some(length) = response.headers().get("content-length").ok().flatten().and_then(|l| l.parse::<f64>().ok()) {
+        check_size(length)?;
+    }
+    let Some(body) = response.body() else { return Ok(Vec::new()) };
+    let reader: web_sys::ReadableStreamDefaultReader =
+        body.get_reader().dyn_into().map_err(|o| unreachable(o.into()))?;
+    let mut bytes = Vec::new();
+    loop {
+        let part = JsFuture::from(reader.read()).await.map_err(unreachable)?;
+        let value = Reflect::get(&part, &"value".into()).map_err(unreachable)?;
+        if value.is_undefined() {
+            return Ok(bytes);
+        }
+        let part = Uint8Array::new(&value);
+        // A server need not say how much it sends.
+        if bytes.len() + part.length() as usize > MAX_BYTES {
+            let _ = reader.cancel();
+            check_size((bytes.len() + part.length() as usize) as f64)?;
+        }
+        bytes.extend(part.to_vec());
+    }
+}
+
+/// The files of a list, which the browser empties as soon as its event is over.
+pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
+    (0..list.length()).filter_map(|i| list.get(i)).collect()
+}
+
+/// Reads a file that the reader chose, unless it is too large.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
+    check_size(file.size())?;
+    let failed = |_| "The browser could not read the file; it may have been moved or changed.".to_owned();
+    let buffer = JsFuture::from(file.array_buffer()).await.map_err(failed)?;
+    Ok(Uint8Array::new(&buffer).to_vec())
+}
+
+/// Lets the browser paint, so that a message stands before long work begins.
+pub async fn pause() {
+    let promise = js_sys::Promise::new(&mut |resolve, _| {
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, 20);
+    });
+    let _ = JsFuture::from(promise).await;
+}
+
+/// Saves a text as a file.
+pub fn save(name: &str, mime: &str, text: &str) {
+    let try_save = || -> Result<(), JsValue> {
+        let options = BlobPropertyBag::new();
+        options.set_type(mime);
+        let blob = Blob::new_with_str_sequence_and_options(&js_sys::Array::of1(&text.into()), &options)?;
+        let url = web_sys::Url::create_object_url_with_blob(&blob)?;
+        let anchor: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
+        anchor.set_href(&url);
+        anchor.set_download(name);
+        anchor.click();
+        // Not at once: the download may not have begun.
+        let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
+        window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
+        Ok(())
+    };
+    let _ = try_save();
+}
+
+/// Puts a text onto the clipboard; gives whether it is there.
+pub async fn copy(text: &str) -> bool {
+    // Missing where the page was not served safely, whatever its type says.
+    let navigator = window().navigator();
+    let present = Reflect::get(&navigator, &"clipboard".into()).is_ok_and(|c| c.is_object());
+    (present && JsFuture::from(navigator.clipboard().write_text(text)).await.is_ok()) || copy_by_selection(text)
+}
+
+fn copy_by_selection(text: &str) -> bool {
+    let try_copy = || -> Result<bool, JsValue> {
+        let document = document();
+        let before = document.active_element();
+        let area: HtmlTextAreaElement = document.create_element("textarea")?.dyn_into()?;
+        area.set_value(text);
+        area.set_class_name("visually-hidden");
+        let body = document.body().ok_or(JsValue::NULL)?;
+        body.append_child(&area)?;
+        area.select();
+        let command: js_sys::Function = Reflect::get(&document, &"execCommand".into())?.dyn_into()?;
+        let done = command.call1(&document, &"copy".into())?.is_truthy();
+        area.remove();
+        if let Some(element) = before.and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
+            element.focus()?;
+        }
+        Ok(done)
+    };
+    try_copy().unwrap_or(false)
+}
+
+/// Moves the keyboard's focus.
+pub fn focus(id: &str) {
+    if let Some(element) = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
+        let _ = element.focus();
+    }
+}
+
+/// Scrolls a list sideways, and nothing else, until one of its items is in sight.
+pub fn reveal(item: &str) {
+    let item = document().query_selector(item).ok().flatten().and_then(|e| e.dyn_into::<HtmlElement>().ok());
+    if let Some((item, list)) = item.and_then(|i| i.parent_element().map(|p| (i, p))) {
+        list.set_scroll_left(item.offset_left() - (list.client_width() - item.offset_width()) / 2);
+    }
+}
+
+/// Presses a button that the reader does not see, as the file dialog's.
+pub fn click(id: &str) {
+    if let Some(element) = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
+        element.click();
+    }
+}
+
+/// Sets or removes an attribute of the page's root, for the theme, or of its body.
+pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &str) {
+    if let Some(element) = element {
+        let _ = element.as_ref().set_attribute(name, value);
+    }
+}
+
+/// Names the window.
+pub fn set_title(title: &str) {
+    document().set_title(title);
+}
+
+/// Whether the reader's system is dark, unless the page was told otherwise before.
+pub fn dark() -> bool {
+    match storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).as_deref() {
+        Some("dark") => true,
+        Some("light") => false,
+        _ => window().match_media("(prefers-color-scheme: dark)").ok().flatten().is_some_and(|m| m.matches()),
+    }
+}
+
+/// Whether the page was told to be light or dark before.
+pub fn theme_was_chosen() -> bool {
+    storage().and_then(|s| s.get_item("warpbook-theme").ok().flatten()).is_some()
+}
+
+/// Makes the page light or dark, and keeps that for the next visit where the browser does.
+pub fn set_theme(dark: bool, keep: bool) {
+    let name = if dark { "dark" } else { "light" };
+    mark(document().document_element(), "data-theme", name);
+    if let Some(storage) = storage().filter(|_| keep) {
+        let _ = storage.set_item("warpbook-theme", name);
+    }
+}
+
+fn storage() -> Option<web_sys::Storage> {
+    window().local_storage().ok().flatten()
+}
+
+/// After a panic nothing on the page answers any more, which must be said.
+pub fn on_panic(info: &PanicHookInfo<'_>) {
+    web_sys::console::error_1(&info.to_string().into());
+    if let Some(notice) = document().get_element_by_id("warpbook-stopped") {
+        let _ = notice.remove_attribute("hidden");
+    }
+}

@@ -1,0 +1,260 @@
+//! The environment of a record as names and values: what is listed, and what is compared.
+
+use crate::format;
+use warpbook_record::{DeviceKind, Outcome, Run};
+
+/// A group of facts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Section {
+    /// Its heading.
+    pub title: &'static str,
+    /// Names and values.
+    pub facts: Vec<(String, String)>,
+}
+
+/// Everything that a record says about where and how it was made.
+pub fn sections(run: &Run) -> Vec<Section> {
+    let sections = [
+        Section { title: "Device", facts: device(run) },
+        Section { title: "Software", facts: software(run) },
+        Section { title: "Clocks while the run went on", facts: clocks(run) },
+        Section { title: "Measured ceilings", facts: peaks(run) },
+        Section { title: "Timing", facts: timing(run) },
+    ];
+    sections.into_iter().filter(|s| !s.facts.is_empty()).collect()
+}
+
+type Facts = Vec<(String, String)>;
+
+fn put(facts: &mut Facts, name: &str, value: Option<String>) {
+    if let Some(value) = value {
+        facts.push((name.into(), value));
+    }
+}
+
+fn device(run: &Run) -> Facts {
+    let e = &run.environment;
+    let d = &e.device;
+    let gpu = d.kind != DeviceKind::Cpu;
+    let mhz = |v: Option<u32>| v.map(|v| format!("{v} MHz"));
+    let mut facts = Facts::new();
+    put(&mut facts, "Device", Some(d.name.clone()));
+    put(
+        &mut facts,
+        "Kind",
+        Some(match d.kind {
+            DeviceKind::Cuda => format!("NVIDIA GPU, number {}", d.index),
+            DeviceKind::Cpu => "Processor".into(),
+            _ => "A kind that this page does not know".into(),
+        }),
+    );
+    let capability = d.compute_capability.map(|(major, minor)| format!("{major}.{minor}"));
+    put(&mut facts, "Compute capability", capability.zip(d.architecture()).map(|(c, a)| format!("{c} ({a})")));
+    let units = if gpu { "Multiprocessors" } else { "Hardware threads" };
+    put(&mut facts, units, Some(d.multiprocessors.to_string()));
+    put(&mut facts, "Memory", Some(format::bytes(d.memory_bytes)));
+    put(&mut facts, "L2 cache", d.l2_bytes.map(format::bytes));
+    put(&mut facts, "Shared memory of a multiprocessor", d.shared_bytes_per_multiprocessor.map(format::bytes));
+    put(&mut facts, "Shared memory of a block, at most", d.shared_bytes_per_block.map(format::bytes));
+    put(&mut facts, "Registers of a multiprocessor", d.registers_per_multiprocessor.map(|n| n.to_string()));
+    put(&mut facts, "Fastest multiprocessor clock", mhz(d.max_sm_mhz));
+    put(&mut facts, "Fastest memory clock", mhz(d.max_memory_mhz));
+    if gpu {
+        put(&mut facts, "Processor", Some(format!("{}, {} threads", e.cpu, e.cpu_threads)));
+    } else if e.cpu != d.name {
+        put(&mut facts, "Processor", Some(e.cpu.clone()));
+    }
+    facts
+}
+
+fn software(run: &Run) -> Facts {
+    let e = &run.environment;
+    let mut facts = Facts::new();
+    put(&mut facts, "Operating system", Some(e.os.clone()));
+    put(&mut facts, "Driver", e.driver.clone());
+    put(&mut facts, "CUDA", e.cuda.clone());
+    put(&mut facts, "NVRTC", e.nvrtc.clone());
+    put(&mut facts, "Warpbook", Some(e.warpbook.clone()));
+    put(&mut facts, "Commit", e.commit.clone());
+    let assertions = if e.debug_assertions { "On: processor figures are lower than a release build's" } else { "Off" };
+    put(&mut facts, "Debug assertions", Some(assertions.into()));
+    for (name, version) in &e.libraries {
+        facts.push((name.clone(), version.clone()));
+    }
+    facts
+}
+
+fn clocks(run: &Run) -> Facts {
+    let Some(c) = &run.environment.clocks else { return Facts::new() };
+    let range = |v: Option<(u32, u32)>| {
+        v.map(|(low, high)| if low == high { format!("{low} MHz") } else { format!("{low} to {high} MHz") })
+    };
+    let mut facts = Facts::new();
+    put(&mut facts, "Multiprocessor clock", range(c.sm_mhz));
+    put(&mut facts, "Memory clock", range(c.memory_mhz));
+    put(&mut facts, "Highest power", c.max_power_watts.map(|w| format!("{w} W")));
+    put(&mut facts, "Highest temperature", c.max_temperature_celsius.map(|t| format!("{t} °C")));
+    let throttling = if c.throttling.is_empty() { "None seen".into() } else { c.throttling.join(", ") };
+    put(&mut facts, "Throttling", Some(throttling));
+    put(
+        &mut facts,
+        "Source",
+        Some(format!("{}, {}", c.source, format::count(c.readings as usize, "reading", "readings"))),
+    );
+    facts
+}
+
+fn peaks(run: &Run) -> Facts {
+    let held_against = |measured: f64, datasheet: Option<f64>, show: fn(f64) -> String, method: &str| {
+        let mut text = show(measured);
+        if let Some(sheet) = datasheet.filter(|s| *s > 0.0) {
+            text.push_str(&format!(", {:.0} % of the datasheet's {}", measured / sheet * 100.0, show(sheet)));
+        }
+        if !method.is_empty() {
+            text.push_str(&format!(" ({method})"));
+        }
+        text
+    };
+    let mut facts = Facts::new();
+    for p in &run.peaks.bandwidth {
+        let value = held_against(p.bytes_per_s(), p.datasheet_bytes_per_s, format::bandwidth, &p.method);
+        facts.push((format!("Reading from {}", p.level.label()), value));
+    }
+    for p in &run.peaks.compute {
+        let value = held_against(p.flops_per_s(), p.datasheet_flops_per_s, format::rate, &p.method);
+        facts.push((format!("Arithmetic in {}", format!("{:?}", p.dtype).to_lowercase()), value));
+    }
+    facts
+}
+
+fn timing(run: &Run) -> Facts {
+    let p = &run.policy;
+    let mut facts = Facts::new();
+    put(&mut facts, "Timed by", Some(format::clock(p).into()));
+    put(&mut facts, "Cache before a sample", Some(format::cache(p).into()));
+    put(&mut facts, "Untimed repetitions", Some(p.warmup.to_string()));
+    put(&mut facts, "Samples, at most", Some(p.samples.to_string()));
+    put(&mut facts, "Time budget of a measurement", Some(format!("{} s", format::plain(p.budget_s))));
+    put(&mut facts, "Batches for regions below", Some(format!("{} µs", format::plain(p.batch_below_us))));
+    put(&mut facts, "Inputs", Some(p.inputs.clone()).filter(|i| !i.is_empty()));
+    let (measured, skipped, failed) = run.counts();
+    facts.push(("Measurements".into(), format!("{measured} measured, {skipped} skipped, {failed} failed")));
+    facts
+}
+
+/// What a reader must know before reading the figures.
+pub fn notices(run: &Run) -> Vec<String> {
+    let mut out = Vec::new();
+    let e = &run.environment;
+    let cpu = e.device.kind == DeviceKind::Cpu;
+    if e.debug_assertions {
+        out.push(
+            "Debug assertions were on, as they are in a notebook: the processor's figures are lower than those of a release build."
+                .into(),
+        );
+    }
+    let skipped_gpu = run.measurements.iter().any(|m| {
+        matches!(m.outcome, Outcome::Skipped { .. }) && run.rung(&m.rung).is_some_and(|r| !r.requires.met_by(None))
+    });
+    if cpu && skipped_gpu {
+        out.push(
+            "This record was made on a processor: the GPU rungs were skipped, and none of its figures is a GPU's."
+                .into(),
+        );
+    }
+    if let Some(c) = e.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
+        out.push(format!("The clocks were held down while the run went on: {}.", c.throttling.join(", ")));
+    }
+    let diverged = run.train_logs.iter().filter(|l| l.diverged()).count();
+    if diverged > 0 {
+        let logs = format::count(diverged, "training", "trainings");
+        out.push(format!("{logs} diverged: a loss or a parameter is no longer a finite number."));
+    }
+    let (_, _, failed) = run.counts();
+    if failed > 0 {
+        let failed = format::count(failed, "measurement", "measurements");
+        out.push(format!("{failed} failed; the table says why."));
+    }
+    out
+}
+
+/// One fact of several records; `None` where a record does not have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Its name.
+    pub name: String,
+    /// Its value in each record.
+    pub values: Vec<Option<String>>,
+}
+
+/// The facts of several records in the order of their first appearance: those that differ, and those that do not.
+pub fn differences(runs: &[&Run]) -> (Vec<Difference>, Vec<Difference>) {
+    let each: Vec<Facts> = runs
+        .iter()
+        .map(|run| {
+            let mut facts: Facts = vec![("Experiment".into(), run.experiment.clone())];
+            facts.extend(sections(run).into_iter().flat_map(|s| s.facts));
+            facts.push(("Begun".into(), format::date(&run.created)));
+            facts
+        })
+        .collect();
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in each.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let value = |facts: &Facts, name: &str| facts.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+    let all = names.iter().map(|name| Difference {
+        name: (*name).clone(),
+        values: each.iter().map(|facts| value(facts, name)).collect(),
+    });
+    all.partition(|d| d.values.windows(2).any(|w| w[0] != w[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::tests::{sample, sample_run};
+
+    #[test]
+    fn an_environment_is_listed() {
+        let run = sample_run();
+        let all = sections(&run);
+        let get = |name: &str| {
+            all.iter().flat_map(|s| &s.facts).find(|(n, _)| n == name).map(|(_, v)| v.as_str()).unwrap_or("missing")
+        };
+        assert_eq!(get("Compute capability"), "9.0 (sm_90)");
+        assert_eq!(get("L2 cache"), "60 MiB");
+        assert_eq!(get("Multiprocessor clock"), "1980 MHz");
+        assert_eq!(get("Throttling"), "power cap");
+        assert_eq!(get("Reading from memory"), "4521 GB/s, 94 % of the datasheet's 4800 GB/s (sum of 4 GiB)");
+    }
+
+    #[test]
+    fn notices_are_given() {
+        let mut value = sample();
+        value["environment"]["debug_assertions"] = true.into();
+        value["environment"]["device"]["kind"] = "cpu".into();
+        value["measurements"][0]["outcome"] = serde_json::json!({"status": "skipped", "why": "no GPU"});
+        value["measurements"][1]["outcome"] = serde_json::json!({"status": "failed", "error": "no"});
+        let run = crate::open::open(value.to_string().as_bytes()).unwrap();
+        let all = notices(&run).join("\n");
+        for part in ["Debug assertions", "on a processor", "held down", "1 training diverged", "1 measurement failed"] {
+            assert!(all.contains(part), "{part}: {all}");
+        }
+    }
+
+    #[test]
+    fn records_are_compared_fact_by_fact() {
+        let one = sample_run();
+        let mut two = one.clone();
+        two.environment.driver = Some("575.1".into());
+        two.environment.nvrtc = None;
+        let (differ, same) = differences(&[&one, &two]);
+        let names: Vec<_> = differ.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["Driver", "NVRTC"]);
+        assert_eq!(differ[1].values, [Some("13.0".to_owned()), None]);
+        assert!(same.iter().any(|d| d.name == "L2 cache"));
+    }
+}

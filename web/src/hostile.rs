@@ -1,0 +1,122 @@
+//! Records that are made to break the page: a panic here would stop it in the browser.
+
+use crate::link::{Quantity, Size, Tab};
+use crate::open::{open, tests::sample};
+use crate::{facts, format, highlight, sheet};
+use serde_json::{Value, json};
+use warpbook_charts as charts;
+use warpbook_record::Run;
+
+/// Everything that the page works out of a record.
+fn show(run: &Run) {
+    let _ = (Tab::of(run), facts::sections(run), facts::notices(run), format::policy(&run.policy));
+    for problem in run.problems() {
+        assert!(Size::of(run, problem).find(run).is_some());
+        for sheet in [sheet::rungs(run, problem), sheet::kernels(run, problem), sheet::trainings(run, problem)] {
+            for column in 0..sheet.columns.len() {
+                let _ = sheet.sorted(Some(sheet::Sort { column, descending: true }));
+            }
+            let _ = sheet.table().csv();
+        }
+        let ladders = Quantity::ALL.map(|q| charts::ladder(run, problem, q.into()));
+        let others = [charts::loss_curve, charts::operations, charts::ablation].map(|draw| draw(run, problem));
+        ladders.iter().chain(&others).for_each(harmless);
+        harmless(&charts::compare(&[run, run], problem.size()));
+    }
+    harmless(&charts::sweep(&[run]));
+    harmless(&charts::sweep_bandwidth(&[run]));
+    for text in run.sources.values() {
+        let _ = (highlight::lines(text), highlight::includes(text));
+    }
+    for rung in &run.rungs {
+        let _ = (format::runner(rung), format::requires(&rung.requires));
+    }
+}
+
+/// A drawing goes into the page as markup, so that no text of a record may become an element or an attribute.
+fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
+    let Ok(chart) = chart else { return };
+    let svg = chart.svg.as_str().to_lowercase();
+    for element in svg.split('<').skip(1) {
+        let name =
+            element.trim_start_matches('/').split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+        let drawn =
+            ["svg", "g", "title", "desc", "text", "tspan", "rect", "line", "polyline", "polygon", "circle", "path"];
+        assert!(drawn.contains(&name), "<{name} in {}", chart.title);
+        let tag = element.split('>').next().unwrap_or_default();
+        // What stands between quotes is a value.
+        let names: String = tag.split('"').step_by(2).collect();
+        assert!(!names.split_whitespace().any(|n| n.starts_with("on") || n.contains("href")), "{tag}");
+    }
+}
+
+/// Each place of a value, as JSON pointers.
+fn places(value: &Value, at: &str, out: &mut Vec<String>) {
+    out.push(at.to_owned());
+    match value {
+        Value::Object(map) => {
+            let escaped = |k: &String| k.replace('~', "~0").replace('/', "~1");
+            map.iter().for_each(|(k, v)| places(v, &format!("{at}/{}", escaped(k)), out));
+        }
+        Value::Array(list) => list.iter().enumerate().for_each(|(i, v)| places(v, &format!("{at}/{i}"), out)),
+        _ => {}
+    }
+}
+
+#[test]
+fn no_value_at_any_place_stops_the_page() {
+    let hostile = "\"><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}\u{0}]]>&lt;";
+    let values = [
+        json!(null),
+        json!(0),
+        json!(-1),
+        json!(1),
+        json!(u32::MAX),
+        json!(u64::MAX),
+        json!(1e308),
+        json!(-1e308),
+        json!(5e-324),
+        json!("NaN"),
+        json!("Infinity"),
+        json!("-Infinity"),
+        json!(""),
+        json!(hostile),
+        json!("x".repeat(5_000)),
+        json!([]),
+        json!({}),
+        json!(true),
+    ];
+    let mut all = Vec::new();
+    places(&sample(), "", &mut all);
+    let mut shown = 0;
+    for place in &all {
+        for value in &values {
+            let mut record = sample();
+            *record.pointer_mut(place).unwrap() = value.clone();
+            if let Ok(run) = open(record.to_string().as_bytes()) {
+                show(&run);
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > all.len(), "only {shown} of {} places could be changed", all.len());
+}
+
+#[test]
+fn a_record_of_nothing_but_markup_is_only_text() {
+    fn fill(value: &mut Value, key: &str) {
+        match value {
+            Value::Object(map) => map.iter_mut().for_each(|(k, v)| fill(v, k)),
+            Value::Array(list) => list.iter_mut().for_each(|v| fill(v, key)),
+            Value::String(text)
+                if ["title", "idea", "name", "inputs", "reference", "method", "cpu", "os"].contains(&key) =>
+            {
+                *text = format!("</text></svg><svg onload=alert(1)><a href='javascript:alert(1)'>{text}");
+            }
+            _ => {}
+        }
+    }
+    let mut record = sample();
+    fill(&mut record, "");
+    show(&open(record.to_string().as_bytes()).unwrap());
+}

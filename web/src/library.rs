@@ -1,0 +1,210 @@
+//! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
+
+use crate::origin::{Index, file_name};
+use std::rc::Rc;
+use warpbook_record::Run;
+
+/// Where a record comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// With the page, from this file in `data/`.
+    Bundled(String),
+    /// From an address that the link names.
+    Address(String),
+    /// From the reader's disk.
+    Disk,
+}
+
+/// How far a record is.
+#[derive(Debug, Clone)]
+pub enum State {
+    /// Only known by name.
+    Unread,
+    /// On its way.
+    Reading,
+    /// Read.
+    Open(Rc<Run>),
+    /// It could not be read; the alert says why.
+    Failed,
+}
+
+/// A record that the page knows of.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its name in the page's address, and no other's.
+    pub key: String,
+    /// Its file.
+    pub name: String,
+    /// Its title, where that is known.
+    pub title: String,
+    /// Its device, where that is known.
+    pub device: String,
+    /// When it was begun, where that is known.
+    pub created: String,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// How far it is.
+    pub state: State,
+}
+
+impl Entry {
+    /// The record, if it was read.
+    pub fn run(&self) -> Option<&Rc<Run>> {
+        match &self.state {
+            State::Open(run) => Some(run),
+            _ => None,
+        }
+    }
+
+    fn unread(key: String, name: String, origin: Origin) -> Self {
+        let none = String::new;
+        Self { key, name, title: none(), device: none(), created: none(), origin, state: State::Unread }
+    }
+
+    fn fill(&mut self, run: Rc<Run>) {
+        self.title = if run.title.trim().is_empty() { run.experiment.clone() } else { run.title.clone() };
+        self.device.clone_from(&run.environment.device.name);
+        self.created.clone_from(&run.created);
+        self.state = State::Open(run);
+    }
+}
+
+/// All of them, in the order of the page's list.
+#[derive(Debug, Default)]
+pub struct Library {
+    /// Each of them.
+    pub entries: Vec<Entry>,
+    opened: usize,
+}
+
+impl Library {
+    /// The record of that key.
+    pub fn get(&self, key: &str) -> Option<&Entry> {
+        self.entries.iter().find(|e| e.key == key)
+    }
+
+    /// The record of that key.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|e| e.key == key)
+    }
+
+    /// Adds those that come with the page, before all others.
+    pub fn add_index(&mut self, index: Index) {
+        let bundled = index.records.into_iter().map(|r| Entry {
+            title: if r.title.trim().is_empty() { r.experiment } else { r.title },
+            device: r.device,
+            created: r.created,
+            ..Entry::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
+        });
+        let fresh: Vec<_> = bundled.filter(|e| self.get(&e.key).is_none()).collect();
+        self.entries.splice(0..0, fresh);
+    }
+
+    /// Adds one that the link names; gives its key.
+    pub fn add_address(&mut self, address: &str) -> String {
+        // No file of the page's own can have this name.
+        let key = format!("@{address}");
+        if self.get(&key).is_none() {
+            let name = file_name(address).to_owned();
+            self.entries.push(Entry::unread(key.clone(), name, Origin::Address(address.to_owned())));
+        }
+        key
+    }
+
+    /// Adds one that was read from disk; gives its key, or that of the same record if it is there already.
+    pub fn add_read(&mut self, name: &str, run: Run) -> String {
+        // As text: a NaN, which a diverged run has, does not equal itself.
+        let same = |r: &Run| r.created == run.created && r.to_json().ok() == run.to_json().ok();
+        if let Some(entry) = self.entries.iter().find(|e| e.run().is_some_and(|r| same(r))) {
+            return entry.key.clone();
+        }
+        self.opened += 1;
+        let mut entry = Entry::unread(format!("disk-{}", self.opened), name.to_owned(), Origin::Disk);
+        entry.fill(Rc::new(run));
+        self.entries.push(entry);
+        format!("disk-{}", self.opened)
+    }
+
+    /// Takes over what became of a record that was on its way.
+    pub fn finish(&mut self, key: &str, result: Option<Run>) {
+        if let Some(entry) = self.get_mut(key) {
+            match result {
+                Some(run) => entry.fill(Rc::new(run)),
+                None => entry.state = State::Failed,
+            }
+        }
+    }
+
+    /// Makes one that could not be read a candidate again.
+    pub fn retry(&mut self, key: &str) {
+        if let Some(entry) = self.get_mut(key).filter(|e| matches!(e.state, State::Failed)) {
+            entry.state = State::Unread;
+        }
+    }
+
+    /// Forgets a record that was opened here.
+    pub fn close(&mut self, key: &str) {
+        self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
+    }
+
+    /// The record to show: that of the key; else the link's first that did not fail, else the first of the page's, else any.
+    pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
+        let usable = |e: &&Entry| !matches!(e.state, State::Failed);
+        let by_key = key.and_then(|k| self.get(k)).filter(usable);
+        let by_address = || self.entries.iter().filter(usable).find(|e| matches!(e.origin, Origin::Address(_)));
+        by_key.or_else(by_address).or_else(|| self.entries.iter().find(usable))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::tests::sample_run;
+
+    fn index(files: &[&str]) -> Index {
+        let records: Vec<_> = files.iter().map(|f| serde_json::json!({ "file": f })).collect();
+        Index::parse(&serde_json::json!({ "records": records }).to_string()).unwrap()
+    }
+
+    #[test]
+    fn the_record_to_show_is_the_keys_or_the_links_or_the_first() {
+        let mut library = Library::default();
+        assert!(library.chosen(None).is_none());
+        library.add_index(index(&["a.json", "b.json"]));
+        let chosen = |l: &Library, key: Option<&str>| l.chosen(key).map(|e| e.key.clone()).unwrap_or_default();
+        assert_eq!(chosen(&library, None), "a.json");
+        assert_eq!(chosen(&library, Some("b.json")), "b.json");
+        assert_eq!(chosen(&library, Some("gone")), "a.json");
+        let key = library.add_address("https://example.org/c.json");
+        assert_eq!(chosen(&library, None), key);
+        library.finish(&key, None);
+        assert_eq!(chosen(&library, None), "a.json");
+        assert_eq!(chosen(&library, Some(&key)), "a.json");
+    }
+
+    #[test]
+    fn the_same_record_is_opened_once() {
+        let mut library = Library::default();
+        let first = library.add_read("x.json", sample_run());
+        assert_eq!(library.add_read("y.json", sample_run()), first);
+        let mut other = sample_run();
+        other.title = " ".into();
+        let second = library.add_read("y.json", other);
+        assert_ne!(first, second);
+        assert_eq!(library.get(&second).unwrap().title, "regression");
+        library.close(&first);
+        assert!(library.get(&first).is_none() && library.get(&second).is_some());
+    }
+
+    #[test]
+    fn bundled_records_stay_and_stand_first() {
+        let mut library = Library::default();
+        library.add_read("x.json", sample_run());
+        library.add_index(index(&["a.json"]));
+        library.add_index(index(&["a.json"]));
+        assert_eq!(library.entries.len(), 2);
+        assert_eq!(library.entries[0].key, "a.json");
+        library.close("a.json");
+        assert!(library.get("a.json").is_some());
+    }
+}

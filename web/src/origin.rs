@@ -1,0 +1,166 @@
+//! Where records come from: the index, what a page from disk embeds, and addresses that a link names.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A record that comes with the page.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct IndexEntry {
+    /// Its file in `data/`.
+    pub file: String,
+    /// The experiment's name.
+    #[serde(default)]
+    pub experiment: String,
+    /// Its title.
+    #[serde(default)]
+    pub title: String,
+    /// The name of its device.
+    #[serde(default)]
+    pub device: String,
+    /// When it was begun: RFC 3339, UTC.
+    #[serde(default)]
+    pub created: String,
+}
+
+/// The records that come with the page.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+pub struct Index {
+    /// Each of them.
+    pub records: Vec<IndexEntry>,
+}
+
+impl Index {
+    /// Reads `index.json`.
+    ///
+    /// # Errors
+    /// A sentence for the page's reader.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut index: Self = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+            .map_err(|e| format!("The page's index of records (data/index.json) cannot be read: {e}."))?;
+        index.records.retain(|r| is_plain_name(&r.file));
+        Ok(index)
+    }
+}
+
+/// What a page that is opened from disk carries in itself: the index, and each record's JSON text by file.
+#[derive(Debug, Default)]
+pub struct Embedded {
+    /// The index.
+    pub index: Index,
+    /// The records.
+    pub records: BTreeMap<String, String>,
+}
+
+impl Embedded {
+    /// Reads the content of the page's `warpbook-embedded` element.
+    ///
+    /// # Errors
+    /// A sentence for the page's reader.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        struct Raw {
+            index: Index,
+            records: BTreeMap<String, serde_json::Value>,
+        }
+        let raw: Raw =
+            serde_json::from_str(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))?;
+        let records = raw.records.into_iter().map(|(file, value)| (file, value.to_string())).collect();
+        Ok(Self { index: raw.index, records })
+    }
+}
+
+/// Whether a name is that of a file in the folder itself, not of one elsewhere.
+fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', ':', '\0'])
+}
+
+/// Holds an address that a link names against what the page opens: http, https, or relative to the page.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub fn check_address(address: &str) -> Result<&str, String> {
+    let address = address.trim();
+    if address.is_empty() {
+        return Err("The link names no address after src=.".into());
+    }
+    // Browsers drop line breaks and tabs inside addresses, which hides a scheme.
+    if address.chars().any(char::is_control) {
+        return Err("The link's address has control characters in it; it was not opened.".into());
+    }
+    let scheme = address.split_once(':').map(|(before, _)| before).filter(|s| is_scheme(s));
+    match scheme {
+        Some(s) if s.eq_ignore_ascii_case("http") || s.eq_ignore_ascii_case("https") => Ok(address),
+        Some(s) => Err(format!(
+            "The link's address begins with \"{}:\"; only http:, https: and addresses relative to this page are opened.",
+            s.chars().take(20).collect::<String>()
+        )),
+        None => Ok(address),
+    }
+}
+
+/// Whether what stands before a colon is a scheme (RFC 3986, 3.1) and not a part of a path.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+/// The last part of an address, to name a record by.
+pub fn file_name(address: &str) -> &str {
+    let path = address.split(['?', '#']).next().unwrap_or(address).trim_end_matches('/');
+    path.rsplit('/').next().filter(|n| !n.is_empty()).unwrap_or(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_web_addresses_are_opened() {
+        fn check(address: &str, expect: bool) {
+            assert_eq!(check_address(address).is_ok(), expect, "{address:?}");
+        }
+        check("https://example.org/run.json", true);
+        check("HTTP://example.org/run.json", true);
+        check("data/run.json", true);
+        check("../run.json?a=b:c", true);
+        check("//example.org/run.json", true);
+        check("./a:b.json", true);
+        check("javascript:alert(1)", false);
+        check(" JavaScript:alert(1)", false);
+        check("java\nscript:alert(1)", false);
+        check("data:application/json,{}", false);
+        check("blob:https://example.org/1", false);
+        check("file:///etc/passwd", false);
+        check("ftp://example.org/run.json", false);
+        check("", false);
+        check("  ", false);
+    }
+
+    #[test]
+    fn an_index_names_only_files_of_its_folder() {
+        let index = Index::parse(
+            r#"{"records":[{"file":"a.json","title":"A","future":1},{"file":"../b.json"},{"file":"https://x/c.json"},{"file":""}]}"#,
+        )
+        .unwrap();
+        assert_eq!(index.records.iter().map(|r| r.file.as_str()).collect::<Vec<_>>(), ["a.json"]);
+        assert!(Index::parse("[]").is_err());
+        assert!(Index::parse("{\"records\":").is_err());
+    }
+
+    #[test]
+    fn an_embedded_page_has_its_records() {
+        let page =
+            Embedded::parse(r#"{"index":{"records":[{"file":"a.json"}]},"records":{"a.json":{"schema":1}}}"#).unwrap();
+        assert_eq!(page.index.records.len(), 1);
+        assert_eq!(page.records["a.json"], "{\"schema\":1}");
+        assert!(Embedded::parse("").is_err());
+    }
+
+    #[test]
+    fn records_are_named_by_the_last_part_of_their_address() {
+        assert_eq!(file_name("https://example.org/a/run.json?x=/y#z"), "run.json");
+        assert_eq!(file_name("https://example.org/"), "example.org");
+        assert_eq!(file_name("run.json"), "run.json");
+        assert_eq!(file_name("?"), "?");
+    }
+}

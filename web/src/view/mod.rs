@@ -1,0 +1,183 @@
+//! How the page looks. All text stands in text nodes; only what `warpbook-charts` drew is put in as markup.
+
+mod chart;
+mod compare;
+mod facts;
+mod record;
+mod sheet;
+mod source;
+
+use crate::app::{App, Msg};
+use crate::browser;
+use crate::format;
+use crate::library::{Entry, Origin, State};
+use crate::link::Tab;
+use wasm_bindgen::JsCast;
+use web_sys::{HtmlInputElement, MouseEvent};
+use yew::{Callback, Event, Html, TargetCast, classes, html};
+
+/// Where messages go.
+type Send = Callback<Msg>;
+
+const DIALOG: &str = "file-dialog";
+
+/// The whole page.
+pub fn page(app: &App, send: &Send) -> Html {
+    html! {
+        <>
+            <a class="skip" href="#main" onclick={|e: MouseEvent| { e.prevent_default(); browser::focus("main"); }}>
+                { "Skip to the record" }
+            </a>
+            { top(app, send) }
+            { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
+            <p class="visually-hidden" role="status" aria-live="polite">{ &app.said }</p>
+            <div class="columns">
+                { list(app, send) }
+                <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>{ main(app, send) }</main>
+            </div>
+            <footer>
+                { "Records are read in this browser; nothing of them is sent anywhere." }
+            </footer>
+            if app.hover {
+                <div class="drop-here" aria-hidden="true"><p>{ "Drop to open the record" }</p></div>
+            }
+        </>
+    }
+}
+
+fn top(app: &App, send: &Send) -> Html {
+    let theme = send.reform(|_: MouseEvent| Msg::Theme);
+    let files = send.clone();
+    let chosen = Callback::from(move |e: Event| {
+        let input: HtmlInputElement = e.target_unchecked_into();
+        if let Some(list) = input.files() {
+            files.emit(Msg::Files(browser::files(&list)));
+        }
+        // So that the same file can be chosen again.
+        input.set_value("");
+    });
+    html! {
+        <header class="top">
+            <p class="brand">
+                <svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true">
+                    <path d="M3 20V13h4v7zM10 20V8h4v12zM17 20V3h4v17z" fill="currentColor" />
+                </svg>
+                { "Warpbook" }
+            </p>
+            <div class="actions">
+                <input type="file" id={DIALOG} class="visually-hidden" multiple=true accept=".json,application/json"
+                    aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
+                <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
+                <button type="button" onclick={theme} aria-pressed={app.dark.to_string()}>{ "Dark" }</button>
+            </div>
+        </header>
+    }
+}
+
+fn alerts(app: &App, send: &Send) -> Html {
+    html! {
+        <div class="alerts">
+            { for app.alerts.iter().map(|(number, text)| {
+                let number = *number;
+                html! {
+                    <div key={number} class="alert">
+                        <p role="alert">{ text }</p>
+                        <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Dismiss(number))}>
+                            { "Dismiss" }
+                        </button>
+                    </div>
+                }
+            }) }
+        </div>
+    }
+}
+
+fn list(app: &App, send: &Send) -> Html {
+    let chosen = app.chosen().map(|e| e.key.as_str());
+    let several = app.library.entries.len() > 1;
+    html! {
+        <nav class="records" aria-label="Records">
+            <h2>{ "Records" }</h2>
+            if app.library.entries.is_empty() {
+                <p class="quiet">{ if app.busy() { "Reading the list." } else { "None yet." } }</p>
+            }
+            <ul>
+                { for app.library.entries.iter().map(|e| item(app, send, e, chosen == Some(&e.key), several)) }
+            </ul>
+            <p class="hint">
+                { "Drop record files anywhere on the page." }
+                if several { { " Tick two or more to compare them." } }
+            </p>
+        </nav>
+    }
+}
+
+fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> Html {
+    let select = {
+        let key = entry.key.clone();
+        send.reform(move |_: MouseEvent| Msg::Select(key.clone()))
+    };
+    let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
+    let state = match (&entry.state, &entry.origin) {
+        (State::Reading, _) => "reading",
+        (State::Failed, _) => "not opened; press to try again",
+        (_, Origin::Address(_)) => "from the link",
+        (_, Origin::Disk) => "from your disk",
+        _ => "",
+    };
+    let details: Vec<String> = [entry.device.clone(), format::short_date(&entry.created), state.to_owned()]
+        .into_iter()
+        .filter(|d| !d.is_empty())
+        .collect();
+    let close = (!matches!(entry.origin, Origin::Bundled(_))).then(|| {
+        let key = entry.key.clone();
+        html! {
+            <button type="button" class="close" aria-label={format!("Close {title}")} title="Close"
+                onclick={send.reform(move |_: MouseEvent| Msg::Close(key.clone()))}>{ "×" }</button>
+        }
+    });
+    let tick = several.then(|| {
+        let key = entry.key.clone();
+        let changed = send.reform(move |e: Event| {
+            let on = e.target().and_then(|t| t.dyn_into::<HtmlInputElement>().ok()).is_some_and(|i| i.checked());
+            Msg::Tick(key.clone(), on)
+        });
+        let ticked = app.link.ticked.contains(&entry.key);
+        html! {
+            <label class="tick">
+                <input type="checkbox" checked={ticked} onchange={changed} />
+                { "Compare" }<span class="visually-hidden">{ format!(" {title}, {}", entry.name) }</span>
+            </label>
+        }
+    });
+    let current = chosen && app.link.tab != Some(Tab::Compare);
+    html! {
+        <li key={entry.key.clone()} class={classes!("record", current.then_some("current"))}>
+            <button type="button" class="select" aria-current={current.then_some("true")} onclick={select}
+                title={entry.name.clone()}>
+                <span class="title">{ title }</span>
+                { for details.iter().map(|d| html! { <span class="detail">{ d }</span> }) }
+            </button>
+            if several || close.is_some() {
+                <div class="row">{ for tick }{ for close }</div>
+            }
+        </li>
+    }
+}
+
+fn main(app: &App, send: &Send) -> Html {
+    match app.chosen() {
+        Some(entry) => match entry.run() {
+            Some(run) => record::record(app, send, entry, run),
+            None => html! { <p class="empty">{ format!("Reading {}.", entry.name) }</p> },
+        },
+        None if app.busy() => html! { <p class="empty">{ "Reading." }</p> },
+        None => html! {
+            <div class="empty">
+                <h1>{ "No record is open" }</h1>
+                <p>{ "A record is the JSON file that a Warpbook run writes. Open one from your disk, or drop it onto this page." }</p>
+                <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
+            </div>
+        },
+    }
+}

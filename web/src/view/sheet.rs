@@ -1,0 +1,90 @@
+//! A table that can be sorted, by mouse and by keyboard.
+
+use super::{Send, chart};
+use crate::app::{App, Msg};
+use crate::format;
+use crate::sheet::{Cell, Row, Sheet, Tone};
+use warpbook_record::Run;
+use web_sys::MouseEvent;
+use yew::{Html, classes, html};
+
+/// The sheet; `id` names it among the page's.
+pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run) -> Html {
+    if sheet.rows.is_empty() {
+        return html! {};
+    }
+    let sort = app.sorts.get(id).copied();
+    let heading = |(i, column): (usize, &crate::sheet::Column)| {
+        let now = sort.filter(|s| s.column == i);
+        let (order, arrow) = match now {
+            None => ("none", "↕"),
+            Some(s) if s.descending => ("descending", "↓"),
+            Some(_) => ("ascending", "↑"),
+        };
+        html! {
+            <th scope="col" aria-sort={order} class={column.numeric.then_some("number")}>
+                <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Sort(id, i))}>
+                    <span>{ column.label }</span><span class="arrow" aria-hidden="true">{ arrow }</span>
+                </button>
+            </th>
+        }
+    };
+    let name = format::slug(&[&run.experiment, &run.environment.device.name, id]);
+    html! {
+        <section class="sheet" aria-labelledby={format!("sheet-{id}")}>
+            <div class="row between">
+                <h2 id={format!("sheet-{id}")}>{ &sheet.title }</h2>
+                { chart::save_csv(send, &sheet.table(), &name) }
+            </div>
+            <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {}", sheet.title)}>
+                <table class="sortable">
+                    <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
+                    <tbody>
+                        { for sheet.sorted(sort).into_iter().map(|r| row(sheet, r)) }
+                    </tbody>
+                </table>
+            </div>
+        </section>
+    }
+}
+
+fn row(sheet: &Sheet, row: &Row) -> Html {
+    let cells =
+        row.cells.iter().zip(&sheet.columns).enumerate().map(|(i, (c, column))| cell(c, i == 0, column.numeric));
+    match &row.note {
+        Some(note) => html! {
+            <tr>
+                { for cells.take(1) }
+                <td class={classes!("note", tone(note))} colspan={(sheet.columns.len() - 1).to_string()}>
+                    <span>{ &note.text }</span>
+                </td>
+            </tr>
+        },
+        None => html! { <tr>{ for cells }</tr> },
+    }
+}
+
+fn tone(cell: &Cell) -> Option<&'static str> {
+    match cell.tone {
+        Tone::Plain => None,
+        Tone::Good => Some("good"),
+        Tone::Bad => Some("bad"),
+        Tone::Quiet => Some("quiet"),
+    }
+}
+
+fn cell(cell: &Cell, first: bool, numeric: bool) -> Html {
+    let content = html! {
+        <>
+            { &cell.text }
+            if !cell.detail.is_empty() { <span class="detail">{ &cell.detail }</span> }
+        </>
+    };
+    let long = cell.text.chars().count() > 24;
+    let class = classes!(numeric.then_some("number"), long.then_some("long"), tone(cell));
+    if first {
+        html! { <th scope="row" {class}>{ content }</th> }
+    } else {
+        html! { <td {class}>{ content }</td> }
+    }
+}
