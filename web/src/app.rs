@@ -3,7 +3,7 @@
 use crate::browser;
 use crate::library::{Entry, Library, Origin, State};
 use crate::link::{Link, Quantity, Size, Tab};
-use crate::open::open;
+use crate::open::{Opened, open_marked};
 use crate::origin::{Embedded, Index, check_address};
 use crate::sheet::Sort;
 use crate::view;
@@ -22,11 +22,11 @@ pub enum Msg {
     /// The index of the page's records is there.
     Index(Result<Index, String>),
     /// A record of the list was read.
-    Read(String, Result<Box<Run>, String>),
+    Read(String, Result<Box<Opened>, String>),
     /// Files were chosen or dropped.
     Files(Vec<File>),
     /// A file was read.
-    FileRead(String, Result<Box<Run>, String>),
+    FileRead(String, Result<Box<Opened>, String>),
     /// Show this record.
     Select(String),
     /// Forget this record.
@@ -41,6 +41,8 @@ pub enum Msg {
     Quantity(Quantity),
     /// Show the source of this rung.
     Rung(String),
+    /// Show the source of this rung, wherever the reader is.
+    Source(String),
     /// A column's heading of a sheet was pressed.
     Sort(&'static str, usize),
     /// Put this onto the clipboard; the first says what it is.
@@ -99,7 +101,7 @@ impl App {
     /// The records that are ticked and read, in the list's order.
     pub fn ticked(&self) -> Vec<(&Entry, &Run)> {
         let ticked = self.library.entries.iter().filter(|e| self.link.ticked.contains(&e.key));
-        ticked.filter_map(|e| Some((e, &**e.run()?))).collect()
+        ticked.filter_map(|e| Some((e, e.run()?))).collect()
     }
 
     fn alert(&mut self, text: String) {
@@ -146,7 +148,7 @@ impl App {
                     Err(why) => Err(why),
                 },
             };
-            let result = bytes.and_then(|b| open(&b)).map(Box::new);
+            let result = bytes.and_then(|b| open_marked(&b));
             Msg::Read(key, result.map_err(|why| format!("{name} was not opened: {why}")))
         });
     }
@@ -158,7 +160,7 @@ impl App {
             ctx.link().send_future(async move {
                 browser::pause().await;
                 let name = file.name();
-                let result = browser::read_file(&file).await.and_then(|b| open(&b)).map(Box::new);
+                let result = browser::read_file(&file).await.and_then(|b| open_marked(&b));
                 let result = result.map_err(|why| format!("{name} was not opened: {why}"));
                 Msg::FileRead(name, result)
             });
@@ -252,6 +254,10 @@ impl App {
             Msg::Size(size) => self.link.size = Some(size),
             Msg::Quantity(quantity) => self.link.quantity = quantity,
             Msg::Rung(rung) => self.link.rung = Some(rung),
+            Msg::Source(rung) => {
+                self.link.rung = Some(rung);
+                self.link.tab = Some(Tab::Source);
+            }
             Msg::Sort(sheet, column) => match Sort::pressed(self.sorts.get(sheet).copied(), column) {
                 Some(sort) => drop(self.sorts.insert(sheet, sort)),
                 None => drop(self.sorts.remove(sheet)),
@@ -298,9 +304,9 @@ impl App {
     }
 }
 
-fn split(result: Result<Box<Run>, String>) -> (Option<Run>, Option<String>) {
+fn split(result: Result<Box<Opened>, String>) -> (Option<Opened>, Option<String>) {
     match result {
-        Ok(run) => (Some(*run), None),
+        Ok(opened) => (Some(*opened), None),
         Err(why) => (None, Some(why)),
     }
 }

@@ -134,7 +134,7 @@ fn timing(run: &Run) -> Facts {
     put(&mut facts, "Cache before a sample", Some(format::cache(p).into()));
     put(&mut facts, "Untimed repetitions", Some(p.warmup.to_string()));
     put(&mut facts, "Samples, at most", Some(p.samples.to_string()));
-    put(&mut facts, "Time budget of a measurement", Some(format!("{} s", format::plain(p.budget_s))));
+    put(&mut facts, "Time for a measurement", Some(format::budget(p)));
     put(&mut facts, "Batches for regions below", Some(format!("{} µs", format::plain(p.batch_below_us))));
     put(&mut facts, "Inputs", Some(p.inputs.clone()).filter(|i| !i.is_empty()));
     let (measured, skipped, failed) = run.counts();

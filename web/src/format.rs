@@ -130,12 +130,17 @@ pub fn cache(p: &Policy) -> &'static str {
     }
 }
 
+/// How long a measurement may take.
+pub fn budget(p: &Policy) -> String {
+    if p.budget_s.is_finite() { format!("within {} s", plain(p.budget_s)) } else { "without a limit of time".into() }
+}
+
 /// A policy in words.
 pub fn policy(p: &Policy) -> String {
     let warmup = count(p.warmup as usize, "untimed repetition", "untimed repetitions");
     let samples = count(p.samples as usize, "sample", "samples");
-    let (clock, cache, budget) = (clock(p), cache(p), plain(p.budget_s));
-    let mut text = format!("Timed by {clock}: {warmup}, then up to {samples} within {budget} s; cache {cache}");
+    let (clock, cache, budget) = (clock(p), cache(p), budget(p));
+    let mut text = format!("Timed by {clock}: {warmup}, then up to {samples} {budget}; cache {cache}");
     if p.batch_below_us > 0.0 {
         text.push_str(&format!("; regions below {} µs in batches", plain(p.batch_below_us)));
     }

@@ -103,6 +103,11 @@ fn no_value_at_any_place_stops_the_page() {
 }
 
 #[test]
+fn the_published_format_is_shown() {
+    show(&open(include_bytes!("../../crates/warpbook-record/tests/golden/run.v1.json")).unwrap());
+}
+
+#[test]
 fn a_record_of_nothing_but_markup_is_only_text() {
     fn fill(value: &mut Value, key: &str) {
         match value {

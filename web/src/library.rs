@@ -1,5 +1,6 @@
 //! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
 
+use crate::open::Opened;
 use crate::origin::{Index, file_name};
 use std::rc::Rc;
 use warpbook_record::Run;
@@ -23,7 +24,7 @@ pub enum State {
     /// On its way.
     Reading,
     /// Read.
-    Open(Rc<Run>),
+    Open(Rc<Opened>),
     /// It could not be read; the alert says why.
     Failed,
 }
@@ -49,9 +50,9 @@ pub struct Entry {
 
 impl Entry {
     /// The record, if it was read.
-    pub fn run(&self) -> Option<&Rc<Run>> {
+    pub fn run(&self) -> Option<&Run> {
         match &self.state {
-            State::Open(run) => Some(run),
+            State::Open(opened) => Some(&opened.run),
             _ => None,
         }
     }
@@ -61,11 +62,12 @@ impl Entry {
         Self { key, name, title: none(), device: none(), created: none(), origin, state: State::Unread }
     }
 
-    fn fill(&mut self, run: Rc<Run>) {
+    fn fill(&mut self, opened: Opened) {
+        let run = &opened.run;
         self.title = if run.title.trim().is_empty() { run.experiment.clone() } else { run.title.clone() };
         self.device.clone_from(&run.environment.device.name);
         self.created.clone_from(&run.created);
-        self.state = State::Open(run);
+        self.state = State::Open(Rc::new(opened));
     }
 }
 
@@ -112,24 +114,23 @@ impl Library {
     }
 
     /// Adds one that was read from disk; gives its key, or that of the same record if it is there already.
-    pub fn add_read(&mut self, name: &str, run: Run) -> String {
-        // As text: a NaN, which a diverged run has, does not equal itself.
-        let same = |r: &Run| r.created == run.created && r.to_json().ok() == run.to_json().ok();
-        if let Some(entry) = self.entries.iter().find(|e| e.run().is_some_and(|r| same(r))) {
+    pub fn add_read(&mut self, name: &str, opened: Opened) -> String {
+        let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.mark == opened.mark);
+        if let Some(entry) = self.entries.iter().find(same) {
             return entry.key.clone();
         }
         self.opened += 1;
         let mut entry = Entry::unread(format!("disk-{}", self.opened), name.to_owned(), Origin::Disk);
-        entry.fill(Rc::new(run));
+        entry.fill(opened);
         self.entries.push(entry);
         format!("disk-{}", self.opened)
     }
 
     /// Takes over what became of a record that was on its way.
-    pub fn finish(&mut self, key: &str, result: Option<Run>) {
+    pub fn finish(&mut self, key: &str, result: Option<Opened>) {
         if let Some(entry) = self.get_mut(key) {
             match result {
-                Some(run) => entry.fill(Rc::new(run)),
+                Some(opened) => entry.fill(opened),
                 None => entry.state = State::Failed,
             }
         }
@@ -159,7 +160,13 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open::tests::sample_run;
+    use crate::open::{open_marked, tests::sample};
+
+    fn opened(title: &str) -> Opened {
+        let mut value = sample();
+        value["title"] = title.into();
+        *open_marked(value.to_string().as_bytes()).unwrap()
+    }
 
     fn index(files: &[&str]) -> Index {
         let records: Vec<_> = files.iter().map(|f| serde_json::json!({ "file": f })).collect();
@@ -185,11 +192,9 @@ mod tests {
     #[test]
     fn the_same_record_is_opened_once() {
         let mut library = Library::default();
-        let first = library.add_read("x.json", sample_run());
-        assert_eq!(library.add_read("y.json", sample_run()), first);
-        let mut other = sample_run();
-        other.title = " ".into();
-        let second = library.add_read("y.json", other);
+        let first = library.add_read("x.json", opened("one"));
+        assert_eq!(library.add_read("y.json", opened("one")), first);
+        let second = library.add_read("y.json", opened(" "));
         assert_ne!(first, second);
         assert_eq!(library.get(&second).unwrap().title, "regression");
         library.close(&first);
@@ -199,7 +204,7 @@ mod tests {
     #[test]
     fn bundled_records_stay_and_stand_first() {
         let mut library = Library::default();
-        library.add_read("x.json", sample_run());
+        library.add_read("x.json", opened("one"));
         library.add_index(index(&["a.json"]));
         library.add_index(index(&["a.json"]));
         assert_eq!(library.entries.len(), 2);

@@ -1,6 +1,7 @@
 //! A file becomes a record that can be shown, or a sentence that says why not.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use warpbook_record::{MAX_BYTES, Problem, ReadError, Run};
 
 /// More than any real record has; a file with more would only stop the page.
@@ -14,6 +15,25 @@ const MAX_PROBLEMS: usize = 200;
 /// The sentence of [`ReadError::TooLarge`].
 pub fn check_size(bytes: f64) -> Result<(), String> {
     if bytes > MAX_BYTES as f64 { Err(ReadError::TooLarge { bytes: bytes as usize }.to_string()) } else { Ok(()) }
+}
+
+/// A record, and the mark of the file that it was read from.
+#[derive(Debug)]
+pub struct Opened {
+    /// The record.
+    pub run: Run,
+    /// The same for the same bytes; a record itself need not equal itself, since a diverged one has NaN in it.
+    pub mark: u64,
+}
+
+/// Reads a record, and marks it.
+///
+/// # Errors
+/// A sentence for the page's reader.
+pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    Ok(Box::new(Opened { run: open(bytes)?, mark: hasher.finish() }))
 }
 
 /// Reads a record and holds it against what the page can show.

@@ -18,7 +18,7 @@ pub struct IndexEntry {
     #[serde(default)]
     pub device: String,
     /// When it was begun: RFC 3339, UTC.
-    #[serde(default)]
+    #[serde(default, alias = "date")]
     pub created: String,
 }
 
@@ -139,10 +139,11 @@ mod tests {
     #[test]
     fn an_index_names_only_files_of_its_folder() {
         let index = Index::parse(
-            r#"{"records":[{"file":"a.json","title":"A","future":1},{"file":"../b.json"},{"file":"https://x/c.json"},{"file":""}]}"#,
+            r#"{"records":[{"file":"a.json","title":"A","date":"2026-11-21T07:00:00Z","future":1},{"file":"../b.json"},{"file":"https://x/c.json"},{"file":""}]}"#,
         )
         .unwrap();
         assert_eq!(index.records.iter().map(|r| r.file.as_str()).collect::<Vec<_>>(), ["a.json"]);
+        assert_eq!(index.records[0].created, "2026-11-21T07:00:00Z");
         assert!(Index::parse("[]").is_err());
         assert!(Index::parse("{\"records\":").is_err());
     }

@@ -3,7 +3,7 @@
 use crate::format::{self, NONE};
 use std::cmp::Ordering;
 use warpbook_charts::Table;
-use warpbook_record::{Measurement, Outcome, Problem, Run};
+use warpbook_record::{Measurement, Outcome, Problem, Run, TrainLog};
 
 /// What a cell is sorted by.
 #[derive(Debug, Clone, PartialEq)]
@@ -109,13 +109,15 @@ pub struct Sheet {
 pub struct Row {
     /// Its cells, as many as there are columns.
     pub cells: Vec<Cell>,
+    /// The id of the rung that it is about.
+    pub rung: String,
     /// Why it has no figures: what is shown in place of all cells but the first.
     pub note: Option<Cell>,
 }
 
 impl Row {
-    fn new(cells: Vec<Cell>) -> Self {
-        Self { cells, note: None }
+    fn new(rung: &str, cells: Vec<Cell>) -> Self {
+        Self { cells, rung: rung.to_owned(), note: None }
     }
 }
 
@@ -194,9 +196,12 @@ fn rung_cell(run: &Run, id: &str) -> Cell {
     cell.place(place.unwrap_or(run.rungs.len()))
 }
 
-fn outcome_cell(m: &Measurement) -> Cell {
+fn outcome_cell(m: &Measurement, diverged: bool) -> Cell {
     let cell = Cell::text(format::outcome(&m.outcome));
     match m.outcome {
+        Outcome::Measured if diverged => {
+            Cell::text("Diverged: a loss or a parameter is no longer a finite number.").tone(Tone::Bad)
+        }
         Outcome::Measured => cell,
         Outcome::Skipped { .. } => cell.tone(Tone::Quiet),
         Outcome::Failed { .. } => cell.tone(Tone::Bad),
@@ -232,30 +237,34 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
         ],
     );
     let rows = run.ladder(problem);
-    let fastest = run.best(problem).map(|m| m.rung.clone());
+    let diverged = |m: &Measurement| run.train_log(&m.rung, problem).is_some_and(TrainLog::diverged);
+    // What failed its check or diverged has times, but they are of wrong work.
+    let usable = |m: &Measurement| m.is_valid() && !diverged(m);
+    let times = rows.iter().filter(|r| usable(r.measurement)).filter_map(|r| r.measurement.median_us());
+    let fastest = times.min_by(f64::total_cmp);
     for row in rows {
         let m = row.measurement;
-        // What failed its check has times, but they are of wrong work.
-        let us = |v: Option<f64>| Cell::number(v.filter(|_| m.is_valid()), format::time);
-        let bandwidth = m.effective_bytes_per_s().filter(|_| m.is_valid());
+        let sound = usable(m);
+        let us = |v: Option<f64>| Cell::number(v.filter(|_| sound), format::time);
+        let bandwidth = m.effective_bytes_per_s().filter(|_| sound);
         let median = us(m.median_us());
-        let best = fastest.as_ref() == Some(&m.rung);
+        let best = sound && m.median_us() == fastest;
         let cells = vec![
             rung_cell(run, &m.rung),
             if best { median.detail("fastest").tone(Tone::Good) } else { median },
             us(m.mad_us()),
             us(m.median_wall_us()),
             us(m.epoch_us()),
-            Cell::number(row.speed_up, |v| format!("{}×", format::number(v))),
+            Cell::number(row.speed_up.filter(|_| sound), |v| format!("{}×", format::number(v))),
             Cell::number(bandwidth.map(|b| b / 1e9), format::number),
-            Cell::number(row.fraction_of_ceiling.map(|f| f * 100.0), |v| format!("{v:.1} %")),
+            Cell::number(row.fraction_of_ceiling.filter(|_| sound).map(|f| f * 100.0), |v| format!("{v:.1} %")),
             check_cell(m),
-            outcome_cell(m),
+            outcome_cell(m, diverged(m)),
             m.tile.as_ref().map_or_else(|| Cell::number(None, format::number), Cell::text),
             Cell::number((m.samples_total > 0).then_some(m.samples_total as f64), |v| format!("{v}")),
         ];
-        let note = (m.outcome != Outcome::Measured).then(|| outcome_cell(m));
-        sheet.rows.push(Row { cells, note });
+        let note = (m.outcome != Outcome::Measured || diverged(m)).then(|| outcome_cell(m, diverged(m)));
+        sheet.rows.push(Row { note, ..Row::new(&m.rung, cells) });
     }
     sheet
 }
@@ -288,7 +297,7 @@ pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
             let spilled = u64::from(k.spill_store_bytes) + u64::from(k.spill_load_bytes);
             let spills = Cell::number(Some(spilled as f64), |v| if v > 0.0 { format!("{v} B") } else { "none".into() });
             let shared = |n: u32| Cell::number(Some(f64::from(n)), |_| format::bytes(u64::from(n)));
-            sheet.rows.push(Row::new(vec![
+            let cells = vec![
                 rung_cell(run, &row.measurement.rung),
                 Cell::text(&k.entry).detail(&k.file),
                 Cell::text(&k.architecture),
@@ -300,7 +309,8 @@ pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
                 shape(k.block),
                 Cell::number(k.blocks_per_multiprocessor.map(f64::from), |v| format!("{v}")),
                 Cell::number(k.occupancy.map(|o| o * 100.0), |v| format!("{v:.0} %")),
-            ]));
+            ];
+            sheet.rows.push(Row::new(&row.measurement.rung, cells));
         }
     }
     sheet
@@ -322,13 +332,14 @@ pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     for log in logs {
         let parameters: Vec<_> = log.parameters.iter().map(|(name, v)| format!("{name} = {}", precise(*v))).collect();
         let loss = |v: f64| Cell::number(Some(v), precise);
-        sheet.rows.push(Row::new(vec![
+        let cells = vec![
             rung_cell(run, &log.rung),
             Cell::text(parameters.join(", ")),
             loss(log.train_loss),
             if log.test_loss.is_nan() && !log.diverged() { Cell::number(None, precise) } else { loss(log.test_loss) },
             if log.diverged() { Cell::text("Yes").tone(Tone::Bad) } else { Cell::text("No") },
-        ]));
+        ];
+        sheet.rows.push(Row::new(&log.rung, cells));
     }
     sheet
 }
@@ -367,7 +378,7 @@ mod tests {
 
     #[test]
     fn missing_figures_come_last_either_way() {
-        let cell = |v| Row::new(vec![Cell::number(v, format::number)]);
+        let cell = |v| Row::new("", vec![Cell::number(v, format::number)]);
         let sheet = Sheet {
             title: String::new(),
             columns: vec![figures("v", "v (s)")],
@@ -384,7 +395,8 @@ mod tests {
 
     #[test]
     fn a_file_has_plain_numbers_of_one_unit() {
-        let run = sample_run();
+        let mut run = sample_run();
+        run.train_logs.clear();
         let csv = rungs(&run, run.main_problem().unwrap()).table().csv();
         let mut lines = csv.lines();
         assert!(lines.next().unwrap().starts_with("Rung,Median (us),MAD (us),"), "{csv}");
@@ -422,7 +434,9 @@ mod tests {
         let sheet = rungs(&run, run.main_problem().unwrap());
         assert_eq!(sheet.rows[1].note.as_ref().map(|n| n.text.as_str()), Some("Skipped: no GPU"));
         assert!(sheet.table().csv().contains("Skipped: no GPU"));
-        assert_eq!(sheet.rows[0].note, None);
+        // The sample's first training diverged: the chart draws no bar of it either.
+        assert!(sheet.rows[0].note.as_ref().is_some_and(|n| n.text.starts_with("Diverged")));
+        assert_eq!(sheet.rows[0].cells[1].key, Key::Missing);
     }
 
     #[test]

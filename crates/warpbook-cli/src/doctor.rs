@@ -4,7 +4,7 @@ use crate::args::DoctorArgs;
 use crate::failure::{DEVICE, Failure};
 use crate::output::{one_line, say};
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{Bench, Compiler, Inventory};
 use warpbook::{Lab, Regression, figures};
@@ -105,21 +105,9 @@ fn compiler(i: &Inventory) -> Result<String, String> {
     Ok(format!("a kernel for {architecture}, {} of code, {whence}", figures::bytes(compiled.cubin.len() as u64)))
 }
 
-/// The folder of compiled kernels, as the device crate chooses it.
-fn cache_folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    if let Some(set) = std::env::var_os("WARPBOOK_CACHE") {
-        return (!set.is_empty()).then(|| set.into());
-    }
-    let user = variable("XDG_CACHE_HOME")
-        .or_else(|| variable("LOCALAPPDATA"))
-        .or_else(|| variable("HOME").map(|h| h.join(".cache")));
-    Some(user?.join("warpbook"))
-}
-
 fn cache() -> Result<String, String> {
     let none = "kernels are compiled at every start: name a folder in WARPBOOK_CACHE";
-    let folder = cache_folder().ok_or(none)?;
+    let folder = warpbook::device::cache_folder().ok_or(none)?;
     let probe = folder.join(format!("doctor-{}.part", std::process::id()));
     let tried = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&probe, "x"));
     let _ = std::fs::remove_file(&probe);

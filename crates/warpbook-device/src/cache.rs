@@ -10,21 +10,27 @@ use std::path::{Path, PathBuf};
 /// Changes when the file's layout does.
 const FORMAT: &str = "warpbook-cubin-2";
 
+/// Where compiled kernels are kept: `WARPBOOK_CACHE`, or `warpbook` in the user's cache folder. `None` where neither is
+/// known, and where `WARPBOOK_CACHE` is empty, which turns the cache off.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    if let Some(set) = std::env::var_os("WARPBOOK_CACHE") {
+        return (!set.is_empty()).then(|| PathBuf::from(set));
+    }
+    let user = variable("XDG_CACHE_HOME")
+        .or_else(|| variable("LOCALAPPDATA"))
+        .or_else(|| variable("HOME").map(|h| h.join(".cache")));
+    user.map(|u| u.join("warpbook"))
+}
+
 /// A folder of compiled kernels; `None` where there is no place for one.
 #[derive(Debug, Clone)]
 pub(crate) struct Cache(Option<PathBuf>);
 
 impl Cache {
-    /// `WARPBOOK_CACHE`, or `warpbook` in the user's cache folder. An empty `WARPBOOK_CACHE` turns the cache off.
     pub(crate) fn of_user() -> Self {
-        let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        if let Some(set) = std::env::var_os("WARPBOOK_CACHE") {
-            return Self((!set.is_empty()).then(|| PathBuf::from(set)));
-        }
-        let user = variable("XDG_CACHE_HOME")
-            .or_else(|| variable("LOCALAPPDATA"))
-            .or_else(|| variable("HOME").map(|h| h.join(".cache")));
-        Self(user.map(|u| u.join("warpbook")))
+        Self(folder())
     }
 
     #[cfg(test)]

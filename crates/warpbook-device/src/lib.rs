@@ -25,6 +25,7 @@ pub mod testing;
 
 pub use bench::{Bench, Samples};
 pub use buffer::{Buffer, DevicePtr, Element};
+pub use cache::folder as cache_folder;
 pub use cancel::Cancel;
 pub use compile::{Compiled, Compiler};
 pub use cuda::CudaDevice;

@@ -99,7 +99,9 @@ mod tests {
             BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
             (child, line.trim().to_owned())
         };
-        let folder = |slot: u32| format!("{} --control_file connection.json", tmp.path().join(format!("builds/{slot}")).display());
+        let folder = |slot: u32| {
+            format!("{} --control_file connection.json", tmp.path().join(format!("builds/{slot}")).display())
+        };
         let (mut first, one) = start();
         let (mut second, two) = start();
         assert_eq!((one, two), (folder(0), folder(1)));

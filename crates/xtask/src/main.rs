@@ -41,6 +41,9 @@ enum Command {
         /// Only what needs no Python, wasm or browser: format, lints, docs, tests, kernels, published files.
         #[arg(long)]
         quick: bool,
+        /// Only the steps whose names hold this text, as "viewer".
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
     },
     /// Build the viewer into web/dist.
     Web,
@@ -81,8 +84,8 @@ struct LabArgs {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = Workspace::find(!cli.no_install).and_then(|w| match cli.command {
-        Command::Lab(args) => lab::run(&w, &args),
-        Command::Test { quick } => test::run(&w, quick),
+        Command::Lab(args) => lab::run_lab(&w, &args),
+        Command::Test { quick, only } => test::run_all(&w, quick, only),
         Command::Web => web::run(&w),
         Command::Notebooks { write } => notebooks::run(&w, write),
         Command::Publish { check } => publish::run(&w, check),

@@ -90,9 +90,11 @@ pub fn check(w: &Workspace) -> Result<Report> {
 fn too_late(first_plot: Option<Duration>, when: &str, limit: Duration) -> Option<String> {
     match first_plot {
         None => Some("no cell drew a plot".into()),
-        Some(t) if t > limit => {
-            Some(format!("first cell to first plot, {when}, took {}; at most {} is allowed", seconds(t), seconds(limit)))
-        }
+        Some(t) if t > limit => Some(format!(
+            "first cell to first plot, {when}, took {}; at most {} is allowed",
+            seconds(t),
+            seconds(limit)
+        )),
         Some(_) => None,
     }
 }

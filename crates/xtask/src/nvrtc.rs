@@ -133,7 +133,8 @@ mod tests {
 
     #[test]
     fn a_probe_is_read() {
-        let c = parse(r#"{"driver": 12040, "devices": 2, "nvrtc": [12, 4], "nvrtc_path": "/x/libnvrtc.so.12"}"#).unwrap();
+        let c =
+            parse(r#"{"driver": 12040, "devices": 2, "nvrtc": [12, 4], "nvrtc_path": "/x/libnvrtc.so.12"}"#).unwrap();
         assert_eq!((c.driver, c.devices, c.nvrtc), (Some((12, 4)), 2, Some((12, 4))));
         assert!(c.nvrtc_fits());
         let none = parse(r#"{"driver": null, "devices": 0, "nvrtc": null, "nvrtc_path": null}"#).unwrap();

@@ -124,7 +124,7 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
 
 /// The README's results: a ladder of each record at its main problem.
 fn results(records: &[Record]) -> String {
-    let ladders: Vec<String> = records.iter().filter_map(|r| ladder(r)).collect();
+    let ladders: Vec<String> = records.iter().filter_map(ladder).collect();
     if ladders.is_empty() { "No results are published yet.".into() } else { ladders.join("\n\n") }
 }
 

@@ -106,7 +106,8 @@ fn packages(requirements: &str) -> Vec<&str> {
 
 /// A Python that can make environments.
 fn system(w: &Workspace) -> Result<PathBuf> {
-    const REMEDY: &str = "Python 3.10 or later is missing: install it (on Debian: apt-get install python3 python3-venv)";
+    const REMEDY: &str =
+        "Python 3.10 or later is missing: install it (on Debian: apt-get install python3 python3-venv)";
     if on_path("python3").is_none() {
         apt::install(w, &["python3", "python3-venv"], "about 1 minute", REMEDY)?;
     }

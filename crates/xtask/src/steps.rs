@@ -35,24 +35,34 @@ impl Report {
 /// The steps of a command, one after the other; a failed one does not end it.
 #[derive(Debug, Default)]
 pub struct Steps {
+    only: Option<String>,
     rows: Vec<(String, Duration, Report)>,
 }
 
 impl Steps {
+    /// Steps of which those run whose names hold `only`; all, for `None`.
+    pub fn new(only: Option<String>) -> Self {
+        Self { only, rows: Vec::new() }
+    }
+
     /// Runs a step.
     pub fn run(&mut self, name: &str, step: impl FnOnce() -> anyhow::Result<Report>) {
+        if self.only.as_ref().is_some_and(|only| !name.contains(only)) {
+            return;
+        }
         say(name);
         let begin = Instant::now();
-        let report = step().unwrap_or_else(|e| Report { failed: 1, errors: vec![format!("{e:#}")], ..Report::default() });
+        let report =
+            step().unwrap_or_else(|e| Report { failed: 1, errors: vec![format!("{e:#}")], ..Report::default() });
         for error in &report.errors {
             eprintln!("error: {error}");
         }
         self.rows.push((name.to_owned(), begin.elapsed(), report));
     }
 
-    /// Whether nothing failed.
+    /// Whether something ran and nothing failed.
     pub fn all_passed(&self) -> bool {
-        self.rows.iter().all(|(_, _, r)| r.failed == 0)
+        !self.rows.is_empty() && self.rows.iter().all(|(_, _, r)| r.failed == 0)
     }
 
     /// The table, what was skipped and why, what failed and why, and a last line of counts.
@@ -131,6 +141,15 @@ mod tests {
         let text = steps.summary();
         assert_eq!(text.lines().last(), Some("5 passed, 1 failed, 1 skipped"));
         assert!(text.contains("t: needs a GPU") && text.contains("no Chromium") && text.contains("FAILED"));
+    }
+
+    #[test]
+    fn steps_can_be_chosen_by_name() {
+        let mut steps = Steps::new(Some("viewer".into()));
+        steps.run("docs", || anyhow::bail!("not chosen"));
+        assert!(!steps.all_passed(), "nothing ran");
+        steps.run("viewer, built", || Ok(Report::one("")));
+        assert!(steps.all_passed());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The viewer: compiled to WebAssembly, and laid out as static files.
 
 use crate::apt;
-use crate::process::{cargo, command, is_executable, on_path, output, run, run_logged};
+use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
 use crate::steps::say;
 use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -20,25 +21,28 @@ use wasm_bindgen_cli_support::Bindgen;
 const TARGET: &str = "wasm32-unknown-unknown";
 const PLACEHOLDER: &str = "<!-- warpbook:script -->";
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
-const LOADER: &str = "<script type=\"module\">import init from \"./warpbook.js\"; init();</script>";
+/// Starts the module beside the page. Whatever keeps it from starting, the page says so.
+const LOADER: &str = "import(\"./warpbook.js\").then((viewer) => viewer.default()).catch(FAILED);";
+const FAILED: &str = "(error) => { console.error(error); \
+    document.getElementById(\"warpbook-failed\")?.removeAttribute(\"hidden\"); }";
 const NO_TARGET: &str = "Rust's wasm32-unknown-unknown target is missing: run `rustup target add wasm32-unknown-unknown` \
     (or, on Debian: apt-get install rustc-web cargo-web rust-web-src libstd-rust-web-dev)";
 /// Debian's Rust with the source of its standard library, from which the target's is built.
 const DEBIAN: [&str; 4] = ["rustc-web", "cargo-web", "rust-web-src", "libstd-rust-web-dev"];
 
 /// `cargo xtask web`.
-pub fn run_command(w: &Workspace) -> Result<PathBuf> {
+pub fn run(w: &Workspace) -> Result<ExitCode> {
+    let dist = build(w)?;
+    println!("The viewer is in {}; warpbook.html there opens from disk.", w.show(&dist));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the viewer with the published records into `web/dist`.
+pub fn build(w: &Workspace) -> Result<PathBuf> {
     let built = Built::ensure(w)?;
     let dist = w.path("web/dist");
     lay_out(w, &built, &publish::records(w)?, &dist)?;
     Ok(dist)
-}
-
-/// `cargo xtask web`, with its last line.
-pub fn run_and_say(w: &Workspace) -> Result<ExitCode> {
-    let dist = run_command(w)?;
-    println!("The viewer is in {}; warpbook.html there opens from disk.", w.show(&dist));
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The compiled viewer, twice: as a module for a site, and as a classic script for one file.
@@ -101,7 +105,7 @@ fn compile(w: &Workspace) -> Result<PathBuf> {
     let mut build = toolchain.cargo(w);
     build.args(["build", "--profile", "web", "--target", TARGET, "--package", "warpbook-web"]);
     build.args(toolchain.build_std()).env("CARGO_TARGET_DIR", &target).env_remove("RUSTFLAGS");
-    run(&mut build)?;
+    run_seen(&mut build)?;
     let wasm = target.join(TARGET).join("web/warpbook-web.wasm");
     if !wasm.exists() {
         bail!("the build of the viewer left no {}", w.show(&wasm));
@@ -211,7 +215,7 @@ pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -
     let read = |file: &str| fs::read_to_string(w.path(file)).with_context(|| format!("{file} cannot be read"));
     let (template, style) = (read("web/index.html")?, read("web/style.css")?);
     let index = publish::index(records);
-    let page = replace_once(&template, PLACEHOLDER, LOADER)?;
+    let page = with_scripts(&template, "", &LOADER.replace("FAILED", FAILED))?;
     let script = built.text("script/warpbook.js")?;
     let single = single_file(&template, &style, &script, &built.read("script/warpbook_bg.wasm")?, &index, records)?;
     replace_dir(place, |dir| {
@@ -243,24 +247,38 @@ fn single_file(
         texts.insert(r.file.clone(), serde_json::from_str(&r.text)?);
     }
     let embedded = serde_json::to_string(&json!({ "index": index, "records": texts }))?;
-    let scripts = format!(
+    let data = format!(
         "<script type=\"application/json\" id=\"warpbook-embedded\">{}</script>\n\
-         <script type=\"text/plain\" id=\"warpbook-wasm\">{}</script>\n\
-         <script>\n{}\n\
-         const text = atob(document.getElementById(\"warpbook-wasm\").textContent);\n\
-         wasm_bindgen({{ module_or_path: Uint8Array.from(text, (c) => c.charCodeAt(0)) }});\n\
-         </script>",
+         <script type=\"text/plain\" id=\"warpbook-wasm\">{}</script>\n",
         json_in_html(&embedded),
         STANDARD.encode(wasm),
+    );
+    let script = format!(
+        "{}\nconst text = atob(document.getElementById(\"warpbook-wasm\").textContent);\n\
+         wasm_bindgen({{ module_or_path: Uint8Array.from(text, (c) => c.charCodeAt(0)) }}).catch({FAILED});\n",
         script_in_html(script),
     );
     let page = replace_once(template, STYLE_LINK, &format!("<style>\n{style}</style>"))?;
-    replace_once(&page, PLACEHOLDER, &scripts)
+    with_scripts(&page, &data, &script)
 }
 
-/// JSON that cannot end the script element it stands in, nor open a comment there. JSON has `<` in strings only.
+/// Puts data and then the script that runs in their place, and the script's hash into the page's security policy,
+/// where it has one: no other inline script runs.
+fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
+    let hash = format!("'sha256-{}'", STANDARD.encode(Sha256::digest(script)));
+    let page = match page.split_once("'sha256-") {
+        None => page.to_owned(),
+        Some((before, after)) => {
+            let (_, after) = after.split_once('\'').context("web/index.html has a hash that does not end")?;
+            format!("{before}{hash}{after}")
+        }
+    };
+    replace_once(&page, PLACEHOLDER, &format!("{data}<script>{script}</script>"))
+}
+
+/// JSON that cannot end the script element it stands in, nor open a comment there; it has `<` in strings only.
 fn json_in_html(json: &str) -> String {
-    json.replace("</", "<\\/").replace("<!--", "\\u003c!--").replace("<script", "\\u003cscript")
+    json.replace("</", "<\\/").replace("<!--", "\\u003c!--")
 }
 
 /// JavaScript likewise; the glue has such text in string literals only, if at all.
@@ -279,7 +297,7 @@ fn replace_once(text: &str, what: &str, with: &str) -> Result<String> {
 mod tests {
     use super::*;
 
-    const TEMPLATE: &str = "<html><head><link rel=\"stylesheet\" href=\"style.css\"></head>\
+    const TEMPLATE: &str = "<html><head><meta content=\"script-src 'self' 'sha256-AA='\"><link rel=\"stylesheet\" href=\"style.css\"></head>\
         <body><!-- warpbook:script --></body></html>";
 
     #[test]
@@ -292,11 +310,21 @@ mod tests {
 
     #[test]
     fn the_single_file_holds_everything() {
-        let page = single_file(TEMPLATE, "b{}", "let x = \"</script>\";", b"\0asm", &json!({"records": []}), &[]).unwrap();
+        let page =
+            single_file(TEMPLATE, "b{}", "let x = \"</script>\";", b"\0asm", &json!({"records": []}), &[]).unwrap();
         assert!(page.contains("<style>\nb{}</style>") && page.contains("AGFzbQ=="));
+        assert!(!page.contains("sha256-AA=") && page.contains("script-src 'self' 'sha256-"));
         assert!(!page.contains("href=") && !page.contains("src=") && !page.contains("type=\"module\""));
         assert_eq!(page.matches("</script>").count(), 3);
         assert!(single_file(TEMPLATE, "</STYLE>", "", b"", &json!({}), &[]).is_err());
+    }
+
+    #[test]
+    fn the_policy_names_the_script() {
+        // `printf %s 'alert(1)' | openssl dgst -sha256 -binary | base64`
+        let page = with_scripts(TEMPLATE, "<i></i>", "alert(1)").unwrap();
+        assert!(page.contains("'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"), "{page}");
+        assert!(page.contains("<i></i><script>alert(1)</script>"));
     }
 
     #[test]

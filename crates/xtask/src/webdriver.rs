@@ -13,7 +13,8 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const REMEDY: &str = "Chromium and chromedriver are missing: install both (on Debian: apt-get install chromium chromium-driver)";
+const REMEDY: &str =
+    "Chromium and chromedriver are missing: install both (on Debian: apt-get install chromium chromium-driver)";
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Chromium and its driver, by path.

@@ -27,8 +27,8 @@ impl Workspace {
         let Some(root) = root else {
             bail!("no Warpbook checkout is around the working directory: run this from inside of one");
         };
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |dir| root.join(PathBuf::from(dir)));
+        let target = std::env::var_os("CARGO_TARGET_DIR")
+            .map_or_else(|| root.join("target"), |dir| root.join(PathBuf::from(dir)));
         Ok(Self { root, target, may_install })
     }
 

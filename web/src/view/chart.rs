@@ -53,14 +53,16 @@ fn table(table: &Table, title: &str) -> Html {
         <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>
             <table>
                 <thead>
-                    <tr>{ for table.headers.iter().map(|h| html! { <th scope="col">{ h }</th> }) }</tr>
+                    <tr>{ for table.headers.iter().enumerate().map(|(i, h)| html! {
+                        <th scope="col" class={table.rows.iter().filter(|_| i > 0).find_map(|r| class(r.get(i)?))}>{ h }</th>
+                    }) }</tr>
                 </thead>
                 <tbody>
                     { for table.rows.iter().map(|row| html! {
                         <tr>
                             { for row.iter().enumerate().map(|(i, cell)| match i {
                                 0 => html! { <th scope="row">{ cell }</th> },
-                                _ => html! { <td class={number(cell)}>{ cell }</td> },
+                                _ => html! { <td class={class(cell)}>{ cell }</td> },
                             }) }
                         </tr>
                     }) }
@@ -70,6 +72,8 @@ fn table(table: &Table, title: &str) -> Html {
     }
 }
 
-fn number(cell: &str) -> Option<&'static str> {
-    cell.starts_with(|c: char| c.is_ascii_digit()).then_some("number")
+/// Figures stand on the right; what is longer than a name may take several lines.
+fn class(cell: &str) -> Option<&'static str> {
+    let figure = cell.trim_start_matches(['-', '−']).starts_with(|c: char| c.is_ascii_digit());
+    if figure { Some("number") } else { (cell.chars().count() > 24).then_some("long") }
 }

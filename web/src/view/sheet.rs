@@ -6,7 +6,7 @@ use crate::format;
 use crate::sheet::{Cell, Row, Sheet, Tone};
 use warpbook_record::Run;
 use web_sys::MouseEvent;
-use yew::{Html, classes, html};
+use yew::{Callback, Html, classes, html};
 
 /// The sheet; `id` names it among the page's.
 pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run) -> Html {
@@ -40,7 +40,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
                 <table class="sortable">
                     <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
                     <tbody>
-                        { for sheet.sorted(sort).into_iter().map(|r| row(sheet, r)) }
+                        { for sheet.sorted(sort).into_iter().map(|r| row(send, sheet, r, run)) }
                     </tbody>
                 </table>
             </div>
@@ -48,20 +48,45 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
     }
 }
 
-fn row(sheet: &Sheet, row: &Row) -> Html {
-    let cells =
-        row.cells.iter().zip(&sheet.columns).enumerate().map(|(i, (c, column))| cell(c, i == 0, column.numeric));
+fn row(send: &Send, sheet: &Sheet, row: &Row, run: &Run) -> Html {
+    let to_source = run.rung(&row.rung).filter(|r| !r.kernels().is_empty()).map(|_| {
+        let rung = row.rung.clone();
+        send.reform(move |_: MouseEvent| Msg::Source(rung.clone()))
+    });
+    let first = row.cells.first().map(|c| name(c, to_source));
+    let others = row.cells.iter().zip(&sheet.columns).skip(1).map(|(c, column)| cell(c, column.numeric));
     match &row.note {
         Some(note) => html! {
             <tr>
-                { for cells.take(1) }
+                { for first }
                 <td class={classes!("note", tone(note))} colspan={(sheet.columns.len() - 1).to_string()}>
                     <span>{ &note.text }</span>
                 </td>
             </tr>
         },
-        None => html! { <tr>{ for cells }</tr> },
+        None => html! { <tr>{ for first }{ for others }</tr> },
     }
+}
+
+/// The row's name, which leads to the rung's source where there is one.
+fn name(cell: &Cell, to_source: Option<Callback<MouseEvent>>) -> Html {
+    let text = match to_source {
+        Some(press) => html! {
+            <button type="button" class="link" title="Show its source" onclick={press}>{ &cell.text }</button>
+        },
+        None => html! { { &cell.text } },
+    };
+    html! { <th scope="row">{ text }{ detail(cell) }</th> }
+}
+
+fn cell(cell: &Cell, numeric: bool) -> Html {
+    let long = cell.text.chars().count() > 24;
+    let class = classes!(numeric.then_some("number"), long.then_some("long"), tone(cell));
+    html! { <td {class}>{ &cell.text }{ detail(cell) }</td> }
+}
+
+fn detail(cell: &Cell) -> Html {
+    html! { if !cell.detail.is_empty() { <span class="detail">{ &cell.detail }</span> } }
 }
 
 fn tone(cell: &Cell) -> Option<&'static str> {
@@ -70,21 +95,5 @@ fn tone(cell: &Cell) -> Option<&'static str> {
         Tone::Good => Some("good"),
         Tone::Bad => Some("bad"),
         Tone::Quiet => Some("quiet"),
-    }
-}
-
-fn cell(cell: &Cell, first: bool, numeric: bool) -> Html {
-    let content = html! {
-        <>
-            { &cell.text }
-            if !cell.detail.is_empty() { <span class="detail">{ &cell.detail }</span> }
-        </>
-    };
-    let long = cell.text.chars().count() > 24;
-    let class = classes!(numeric.then_some("number"), long.then_some("long"), tone(cell));
-    if first {
-        html! { <th scope="row" {class}>{ content }</th> }
-    } else {
-        html! { <td {class}>{ content }</td> }
     }
 }

@@ -155,8 +155,8 @@ impl Regression {
             points,
             train_points: data::train_points(points),
             epochs: self.epochs,
-            learning_rate: f64::from(self.learning_rate),
-            noise: f64::from(self.noise),
+            learning_rate: decimal(self.learning_rate),
+            noise: decimal(self.noise),
             seed: self.seed,
             dtype: Dtype::F32,
         }
@@ -480,6 +480,11 @@ impl Regression {
         }
         Ok(spans)
     }
+}
+
+/// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
+fn decimal(v: f32) -> f64 {
+    v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
 fn train_log(rung: &Rung, prepared: &Prepared, got: &Descent) -> TrainLog {

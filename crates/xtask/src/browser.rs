@@ -1,0 +1,493 @@
+//! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
+
+use crate::process::log_file;
+use crate::publish::{self, Record};
+use crate::serve::Site;
+use crate::steps::Report;
+use crate::webdriver::{Browser, Programs};
+use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use warpbook_record::Run;
+
+/// One check of the page; it gets a fresh state of the browser each time.
+type Check = fn(&Browser, &Stage) -> Result<()>;
+
+/// The checks by name, in the order they run.
+const CHECKS: &[(&str, Check)] = &[
+    ("the page shows charts", shows_charts),
+    ("light", light),
+    ("dark", dark),
+    ("phone", phone),
+    ("a record is opened by ?src=", opens_src),
+    ("a malformed record gets a message", malformed),
+    ("a missing record gets a message", missing),
+    ("a hostile record runs nothing", hostile),
+    ("nothing is loaded from elsewhere", loads_only_its_own),
+    ("the single file opens from disk", single_file),
+    ("each tab shows its part", each_tab),
+    ("each tab fits a phone", each_tab_on_a_phone),
+    ("tabs follow the arrow keys", arrow_keys),
+    ("a link shows the same view, and Back the one before", links_and_back),
+    ("a dropped record opens", dropped),
+    ("an unreadable file leaves the open record alone", unreadable),
+    ("addresses that are none of the web are refused", refused),
+    ("two records are compared", compared),
+];
+
+/// How long a page may take until it is ready.
+const READY: Duration = Duration::from_secs(30);
+/// The messages that the page shows, as JavaScript.
+const ALERTS: &str = "[...document.querySelectorAll('[role=alert]')].filter((e) => e.checkVisibility()) \
+    .map((e) => e.textContent.trim()).filter((t) => t)";
+const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\"window.__pwned=1\">\
+    <svg onload=\"window.__pwned=1\"></svg><a href=\"javascript:window.__pwned=1\">a</a>";
+
+/// What the checks open.
+pub struct Stage {
+    /// Address of the page, in a folder below the site's root; ends with a slash.
+    page: String,
+    /// Address of the folder's single file on disk.
+    file: String,
+    /// Where screenshots go.
+    shots: PathBuf,
+}
+
+/// The step of `cargo xtask test`: drives the viewer in `dist`.
+pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
+    let programs = Programs::ensure(w)?;
+    let records = publish::records(w)?;
+    let Some(record) = records.first() else { bail!("data/results holds no record that the page could show") };
+    let root = w.target.join("xtask/site");
+    // A path of several folders: the page must work from any.
+    replace_dir(&root, |root| {
+        let folder = root.join("any/sub path");
+        for file in files_below(dist, &[])? {
+            write_atomic(&folder.join(file.strip_prefix(dist)?), fs::read(&file)?)?;
+        }
+        let half = record.text.len() / 2;
+        let half = (half..).find(|&i| record.text.is_char_boundary(i)).unwrap_or(0);
+        write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
+        write_atomic(&folder.join("test/good.json"), &record.text)?;
+        write_atomic(&folder.join("test/hostile.json"), hostile_record(record)?)
+    })?;
+    let site = Site::serve(&root, 0)?;
+    let stage = Stage {
+        page: format!("{}any/sub%20path/", site.url()),
+        file: format!("file://{}", root.join("any/sub%20path/warpbook.html").display()),
+        shots: w.target.join("xtask"),
+    };
+    let browser = Browser::start(w, &programs)?;
+    let mut report = Report { note: format!("screenshots: {}/page-*.png", w.show(&stage.shots)), ..Report::default() };
+    let mut log = log_file(&w.log("browser"))?;
+    for (name, check) in CHECKS {
+        let result = reset(&browser).and_then(|()| check(&browser, &stage));
+        writeln!(log, "{name}: {result:?}")?;
+        match result {
+            Ok(()) => {
+                println!("{name}: ok");
+                report.passed += 1;
+            }
+            Err(e) => {
+                report.failed += 1;
+                report.errors.push(format!("{name}: {e:#}"));
+                let _ = browser.screenshot(&stage.shots.join("page-failed.png"));
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// The state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
+fn reset(browser: &Browser) -> Result<()> {
+    window(browser, 1280, 900, false)?;
+    scheme(browser, "light")?;
+    browser.open("about:blank")?;
+    browser.console_errors().map(drop)
+}
+
+fn window(browser: &Browser, width: u32, height: u32, phone: bool) -> Result<()> {
+    let scale = if phone { 2 } else { 1 };
+    let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone });
+    browser.devtools("Emulation.setDeviceMetricsOverride", &metrics).map(drop)
+}
+
+fn scheme(browser: &Browser, name: &str) -> Result<()> {
+    let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": name }] });
+    browser.devtools("Emulation.setEmulatedMedia", &features).map(drop)
+}
+
+/// Opens an address and waits until the page says that it is ready and shows a chart.
+fn open_ready(browser: &Browser, url: &str) -> Result<()> {
+    browser.open(url)?;
+    let ready =
+        browser.wait_until("the mark data-warpbook-ready", "document.body.dataset.warpbookReady !== undefined", READY);
+    if let Err(e) = ready {
+        bail!("{e}; console: {:?}", browser.console_errors()?);
+    }
+    browser.wait_until("a chart", "document.querySelector('svg')", READY)
+}
+
+fn no_errors(browser: &Browser) -> Result<()> {
+    let errors = browser.console_errors()?;
+    ensure!(errors.is_empty(), "the console has errors: {}", errors.join("; "));
+    Ok(())
+}
+
+fn shows_charts(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    let alerts = browser.eval(&format!("return {ALERTS};"))?;
+    ensure!(alerts == json!([]), "it shows the messages {alerts}");
+    no_errors(browser)
+}
+
+fn light(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    ensure!(lightness(browser)? > 0.7, "the page is not light");
+    browser.screenshot(&stage.shots.join("page-light.png"))
+}
+
+fn dark(browser: &Browser, stage: &Stage) -> Result<()> {
+    scheme(browser, "dark")?;
+    open_ready(browser, &stage.page)?;
+    ensure!(lightness(browser)? < 0.3, "the page is not dark where the reader asks for it");
+    no_errors(browser)?;
+    browser.screenshot(&stage.shots.join("page-dark.png"))
+}
+
+/// Mean of the background's red, green and blue, 0 to 1. A canvas turns any CSS colour into those.
+fn lightness(browser: &Browser) -> Result<f64> {
+    let script = "
+        const seen = (e) => getComputedStyle(e).backgroundColor;
+        const clear = (c) => c === 'transparent' || /, 0\\)$/.test(c);
+        const color = [document.body, document.documentElement].map(seen).find((c) => !clear(c));
+        const canvas = Object.assign(document.createElement('canvas'), { width: 1, height: 1 }).getContext('2d');
+        canvas.fillStyle = color ?? 'white';
+        canvas.fillRect(0, 0, 1, 1);
+        const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+        return (r + g + b) / 765;";
+    browser.eval(script)?.as_f64().context("the page has no background")
+}
+
+fn phone(browser: &Browser, stage: &Stage) -> Result<()> {
+    window(browser, 390, 844, true)?;
+    open_ready(browser, &stage.page)?;
+    let width = browser.eval("return document.documentElement.scrollWidth;")?;
+    ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "the page is {width} px wide on a phone of 390 px");
+    no_errors(browser)?;
+    browser.screenshot(&stage.shots.join("page-phone.png"))
+}
+
+fn opens_src(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/good.json", stage.page))?;
+    no_errors(browser)
+}
+
+fn alerts(browser: &Browser, url: &str) -> Result<()> {
+    browser.open(url)?;
+    browser.wait_until("an element with role=alert and a message", &format!("{ALERTS}.length"), READY)
+}
+
+fn malformed(browser: &Browser, stage: &Stage) -> Result<()> {
+    alerts(browser, &format!("{}?src=test/half.json", stage.page))?;
+    no_errors(browser)
+}
+
+/// The browser itself reports the missing file on the console, which is no fault of the page.
+fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
+    alerts(browser, &format!("{}?src=test/none.json", stage.page))?;
+    let errors = browser.console_errors()?;
+    let own: Vec<_> = errors.iter().filter(|e| !e.contains("Failed to load resource")).collect();
+    ensure!(own.is_empty(), "the console has errors: {own:?}");
+    Ok(())
+}
+
+fn hostile(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/hostile.json", stage.page))?;
+    let shown = browser.eval("return document.body.innerText.includes('__pwned');")?;
+    ensure!(shown == json!(true), "the record's text is not shown, so nothing is proven");
+    // What was smuggled in would run when it is loaded, which takes a moment.
+    std::thread::sleep(Duration::from_millis(500));
+    let ran = browser.eval("return window.__pwned !== undefined;")?;
+    ensure!(ran == json!(false), "text of a record ran as a script");
+    let elements = browser.eval(
+        "return [...document.querySelectorAll('svg script, img[onerror], svg[onload], [href^=\"javascript:\"]')]
+            .map((e) => e.outerHTML.slice(0, 80));",
+    )?;
+    ensure!(elements == json!([]), "text of a record became elements: {elements}");
+    no_errors(browser)
+}
+
+fn loads_only_its_own(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    let script = "return performance.getEntriesByType('resource').map((e) => e.name);";
+    let loaded: Vec<String> = serde_json::from_value(browser.eval(script)?)?;
+    let here = |url: &&String| !url.starts_with(&stage.page) && !url.starts_with("data:") && !url.starts_with("blob:");
+    let elsewhere: Vec<_> = loaded.iter().filter(here).collect();
+    ensure!(elsewhere.is_empty(), "it loads {elsewhere:?}");
+    ensure!(!loaded.is_empty(), "it loads nothing, so nothing is proven");
+    Ok(())
+}
+
+fn single_file(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.file)?;
+    let loaded = browser.eval(
+        "return performance.getEntriesByType('resource').map((e) => e.name).filter((n) => !/^(data|blob):/.test(n));",
+    )?;
+    ensure!(loaded == json!([]), "it loads {loaded}");
+    no_errors(browser)?;
+    browser.screenshot(&stage.shots.join("page-file.png"))
+}
+
+/// How long the page may take to answer a press.
+const SOON: Duration = Duration::from_secs(10);
+
+/// Shows each tab in turn and hands its name on.
+fn through_tabs(browser: &Browser, mut look: impl FnMut(&str) -> Result<()>) -> Result<()> {
+    let ids = browser.eval("return [...document.querySelectorAll('[role=tab]')].map((t) => t.id);")?;
+    let ids: Vec<String> = serde_json::from_value(ids)?;
+    ensure!(ids.len() >= 4, "the page has only the tabs {ids:?}");
+    for id in ids {
+        browser.eval(&format!("document.getElementById('{id}').click();"))?;
+        let shown = format!("document.getElementById('panel').getAttribute('aria-labelledby') === '{id}'");
+        browser.wait_until(&id, &shown, SOON)?;
+        look(&id)?;
+    }
+    Ok(())
+}
+
+/// Also with the hostile record: each tab shows other texts of it.
+fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
+    for record in ["good", "hostile"] {
+        open_ready(browser, &format!("{}?src=test/{record}.json", stage.page))?;
+        through_tabs(browser, |id| {
+            let content = match id {
+                "tab-table" => "table tbody tr",
+                "tab-source" => ".line, p",
+                "tab-environment" => "dl dd",
+                "tab-compare" => "p",
+                _ => "svg rect, svg polyline, p",
+            };
+            browser.wait_until(id, &format!("document.getElementById('panel').querySelector('{content}')"), SOON)?;
+            let smuggled =
+                browser.eval("return document.querySelectorAll('#warpbook :is(script, img, iframe)').length;")?;
+            ensure!(smuggled == json!(0), "text of a record became an element in {id}");
+            Ok(())
+        })?;
+        ensure!(
+            browser.eval("return window.__pwned === undefined;")? == json!(true),
+            "text of a record ran as a script"
+        );
+    }
+    no_errors(browser)
+}
+
+fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
+    window(browser, 390, 844, true)?;
+    open_ready(browser, &stage.page)?;
+    through_tabs(browser, |id| {
+        let width = browser.eval("return document.documentElement.scrollWidth;")?;
+        ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "{id} is {width} px wide on a phone of 390 px");
+        Ok(())
+    })
+}
+
+fn arrow_keys(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    browser.eval("document.querySelector('[role=tab][aria-selected=true]').focus();")?;
+    let at = |place: i32| {
+        format!(
+            "((tabs) => tabs.at({place}) === document.activeElement && tabs.at({place}).ariaSelected === 'true' && \
+             tabs.filter((t) => t.tabIndex === 0).length === 1)([...document.querySelectorAll('[role=tab]')])"
+        )
+    };
+    let keys = [("ArrowRight", 39, 1), ("ArrowLeft", 37, 0), ("ArrowLeft", 37, -1), ("Home", 36, 0), ("End", 35, -1)];
+    for (key, code, place) in keys {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
+            browser.devtools("Input.dispatchKeyEvent", &event)?;
+        }
+        browser.wait_until(&format!("the tab that {key} leads to"), &at(place), SOON)?;
+    }
+    Ok(())
+}
+
+fn links_and_back(browser: &Browser, stage: &Stage) -> Result<()> {
+    let selected = |id: &str| format!("document.getElementById('tab-{id}')?.ariaSelected === 'true'");
+    open_ready(browser, &format!("{}?show=bandwidth", stage.page))?;
+    browser.wait_until("the bandwidth", "document.querySelector('input[value=bandwidth]').checked", SOON)?;
+    browser.open(&format!("{}?tab=table", stage.page))?;
+    browser.wait_until("the table", &selected("table"), SOON)?;
+    browser.wait_until("its rows", "document.querySelector('#panel table tbody tr')", SOON)?;
+    browser.eval("document.getElementById('tab-environment').click();")?;
+    browser.wait_until("the address of the environment", "location.search === '?tab=environment'", SOON)?;
+    browser.eval("history.back();")?;
+    browser.wait_until("the table again", &selected("table"), SOON)?;
+    no_errors(browser)
+}
+
+/// Drops a file onto the page: the good record with a title and a driver of its own, or any other text.
+fn drop_file(browser: &Browser, text: Option<&str>) -> Result<()> {
+    let text = text.map_or_else(|| "null".to_owned(), |t| json!(t).to_string());
+    let script = format!(
+        "return fetch('test/good.json').then((r) => r.json()).then((record) => {{
+            record.title = 'Dropped here';
+            record.environment.driver = 'another driver';
+            const file = new File([{text} ?? JSON.stringify(record)], 'dropped.json');
+            const dataTransfer = new DataTransfer();
+            dataTransfer.items.add(file);
+            for (const kind of ['dragenter', 'dragover', 'drop'])
+                document.body.dispatchEvent(new DragEvent(kind, {{ dataTransfer, bubbles: true, cancelable: true }}));
+        }});"
+    );
+    browser.eval(&script).map(drop)
+}
+
+fn dropped(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    drop_file(browser, None)?;
+    browser.wait_until("the dropped record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;
+    no_errors(browser)
+}
+
+fn unreadable(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    for (text, says) in [("{", "not valid JSON"), ("[]", "no Warpbook record"), ("{\"schema\":99}", "Update Warpbook")]
+    {
+        drop_file(browser, Some(text))?;
+        browser.wait_until(says, &format!("{ALERTS}.some((t) => t.includes('{says}'))"), SOON)?;
+    }
+    let open = browser.eval("return !!document.querySelector('#panel svg');")?;
+    ensure!(open == json!(true), "the record that was open is gone");
+    no_errors(browser)
+}
+
+fn refused(browser: &Browser, stage: &Stage) -> Result<()> {
+    for address in ["javascript:window.__pwned=1", "data:application/json,{}", "blob:x", "file:///etc/passwd"] {
+        alerts(browser, &format!("{}?src={address}", stage.page))?;
+        let says = browser.eval(&format!("return {ALERTS};"))?.to_string();
+        ensure!(says.contains("only http:"), "{address} is not refused but answered {says}");
+    }
+    no_errors(browser)
+}
+
+fn compared(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &stage.page)?;
+    drop_file(browser, None)?;
+    browser.wait_until("a second record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;
+    browser.eval(
+        "const boxes = [...document.querySelectorAll('.tick input')]; boxes.at(0).click(); boxes.at(-1).click();",
+    )?;
+    browser.wait_until(
+        "the chart of both",
+        "document.querySelector('.compared') && document.querySelector('#panel svg')",
+        SOON,
+    )?;
+    let differs = "document.getElementById('panel').textContent.includes('another driver')";
+    browser.wait_until("what differs between them", differs, SOON)?;
+    no_errors(browser)
+}
+
+/// The record with markup in every text that a record may hold freely: the longest change that is still a record.
+fn hostile_record(record: &Record) -> Result<String> {
+    let original: Value = serde_json::from_str(&record.text)?;
+    let mut kept = BTreeSet::new();
+    let mut kinds = BTreeSet::new();
+    each_text(&original, &mut String::new(), &mut |kind| {
+        kinds.insert(kind.to_owned());
+    });
+    for kind in kinds {
+        // A text that names one of few choices cannot be changed; which do is the record's to say.
+        let one = changed(&original, &mut String::new(), &|k| k == kind);
+        if Run::from_json(one.to_string().as_bytes()).is_ok() {
+            kept.insert(kind);
+        }
+    }
+    ensure!(!kept.is_empty(), "the record {} holds no text to change", record.file);
+    let all = changed(&original, &mut String::new(), &|k| kept.contains(k)).to_string();
+    match Run::from_json(all.as_bytes()) {
+        Ok(_) => Ok(all),
+        Err(e) => bail!("the hostile record is no record: {e}"),
+    }
+}
+
+/// Calls `f` with the kind of each text: its path without the numbers, as `.rungs[].title`.
+fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str)) {
+    let length = path.len();
+    match value {
+        Value::String(_) => f(path),
+        Value::Array(items) => {
+            path.push_str("[]");
+            items.iter().for_each(|v| each_text(v, path, f));
+        }
+        Value::Object(fields) => {
+            for (key, v) in fields {
+                path.push('.');
+                path.push_str(key);
+                each_text(v, path, f);
+                path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+    path.truncate(length);
+}
+
+/// The value with markup in front of each text of a kind that `which` names.
+fn changed(value: &Value, path: &mut String, which: &impl Fn(&str) -> bool) -> Value {
+    let length = path.len();
+    let new = match value {
+        // The same change everywhere: an id and what refers to it stay equal.
+        Value::String(text) if which(path) => Value::String(format!("{HOSTILE}{text}")),
+        Value::Array(items) => {
+            path.push_str("[]");
+            Value::Array(items.iter().map(|v| changed(v, path, which)).collect())
+        }
+        Value::Object(fields) => {
+            let mut new = serde_json::Map::new();
+            for (key, v) in fields {
+                path.push('.');
+                path.push_str(key);
+                new.insert(key.clone(), changed(v, path, which));
+                path.truncate(length);
+            }
+            Value::Object(new)
+        }
+        other => other.clone(),
+    };
+    path.truncate(length);
+    new
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_text_is_named_once() {
+        let value = json!({ "a": "x", "b": [{ "c": "y" }, { "c": "z", "n": 1 }] });
+        let mut kinds = Vec::new();
+        each_text(&value, &mut String::new(), &mut |k| kinds.push(k.to_owned()));
+        assert_eq!(kinds, [".a", ".b[].c", ".b[].c"]);
+    }
+
+    #[test]
+    fn only_the_named_texts_change() {
+        let value = json!({ "a": "x", "b": ["y", 1] });
+        let new = changed(&value, &mut String::new(), &|k| k == ".b[]");
+        assert_eq!(new["a"], "x");
+        assert_eq!(new["b"][0], format!("{HOSTILE}y"));
+        assert_eq!(new["b"][1], 1);
+    }
+
+    #[test]
+    fn checks_have_names_of_their_own() {
+        let names: BTreeSet<_> = CHECKS.iter().map(|(n, _)| n).collect();
+        assert_eq!(names.len(), CHECKS.len());
+    }
+}

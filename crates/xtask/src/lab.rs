@@ -1,0 +1,231 @@
+//! `cargo xtask lab`: first results, then JupyterLab and the viewer.
+
+use crate::LabArgs;
+use crate::process::{Guard, cargo, command, is_root, log_file, run, show};
+use crate::publish::{self, Record};
+use crate::serve::{Site, free_port};
+use crate::steps::{say, seconds};
+use crate::workspace::{Workspace, files_below};
+use crate::{notebooks, nvrtc, python::Venv, web};
+use anyhow::{Context, Result, bail};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// The fresh record's name on the page.
+const FRESH: &str = "fresh.json";
+const JUPYTER_START: Duration = Duration::from_secs(90);
+
+/// Runs the command.
+pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
+    // The programs it starts get Ctrl-C themselves and end in their own way; a second one ends the command at once.
+    ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::SeqCst) {
+            std::process::exit(130);
+        }
+    })?;
+    let begin = Instant::now();
+    let cuda = nvrtc::Cuda::probe(w);
+    if args.device.as_deref() != Some("cpu") {
+        // The only installation before the first results, which a GPU does not have without it.
+        if let Err(e) = nvrtc::ensure_for_driver(w, &cuda) {
+            eprintln!("warning: {e:#}; the GPU's kernels cannot be compiled until then");
+        }
+    }
+    let record = quick_suite(w, args.device.as_deref())?;
+    go_on()?;
+
+    let mut failures = Vec::new();
+    let mut keep = |what: &str, e: anyhow::Error| failures.push(format!("{what}: {e:#}"));
+    let site = viewer(w, &record).map_err(|e| keep("the viewer", e)).ok();
+    go_on()?;
+    let venv = match args.no_notebooks {
+        true => None,
+        false => notebooks::set_up(w).map_err(|e| keep("the notebooks", e)).ok(),
+    };
+    go_on()?;
+    say(&format!("Set up in {}", seconds(begin.elapsed())));
+    println!("Record:   {}", w.show(&record));
+    if let Some(site) = &site {
+        println!("Viewer:   {} (opens from disk)", w.show(&site.join("warpbook.html")));
+    }
+    for failure in &failures {
+        eprintln!("error: {failure}");
+    }
+    let code = if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if args.no_serve || (site.is_none() && venv.is_none()) {
+        return Ok(code);
+    }
+    serve(w, args, site.as_deref(), venv.as_ref())?;
+    Ok(code)
+}
+
+fn go_on() -> Result<()> {
+    if INTERRUPTED.load(Ordering::SeqCst) {
+        bail!("interrupted");
+    }
+    Ok(())
+}
+
+/// Runs the quick suite; gives its record.
+fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<PathBuf> {
+    say("Building the warpbook program (1 to 3 minutes the first time)");
+    run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))?;
+    say("Running the quick suite (at most 1 minute)");
+    let folder = w.target.join("lab/records");
+    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let record = folder.join(format!("regression-{}.json", date(now)));
+    let mut suite = command(w.target.join("release/warpbook"));
+    suite.current_dir(&w.root).args(["run", "regression", "--quick", "--out"]).arg(&record);
+    if let Some(device) = device {
+        suite.args(["--device", device]);
+    }
+    let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
+    if !record.exists() {
+        bail!("the quick suite wrote no record ({status})");
+    }
+    if !status.success() {
+        eprintln!("warning: the quick suite ended early or in part ({status}); its record holds what was finished");
+    }
+    Ok(record)
+}
+
+/// Builds the viewer and lays it out with the fresh record first.
+fn viewer(w: &Workspace, record: &Path) -> Result<PathBuf> {
+    let built = web::Built::ensure(w)?;
+    let text = fs::read_to_string(record).with_context(|| format!("{} cannot be read", record.display()))?;
+    let mut records = vec![Record::new(FRESH, text)?];
+    records.extend(publish::records(w)?);
+    let site = w.target.join("lab/site");
+    web::lay_out(w, &built, &records, &site)?;
+    Ok(site)
+}
+
+fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>) -> Result<()> {
+    let viewer = site.map(|folder| Site::serve(folder, args.viewer_port)).transpose()?;
+    let mut jupyter = venv.map(|v| Jupyter::start(w, v, args.port)).transpose()?;
+    println!();
+    if let Some(jupyter) = &jupyter {
+        println!("Notebooks: {}", jupyter.url);
+    }
+    if let Some(viewer) = &viewer {
+        println!("Viewer:    {}?src=data/{FRESH}", viewer.url());
+    }
+    println!("Ctrl-C ends both.");
+    while !INTERRUPTED.load(Ordering::SeqCst) {
+        if let Some(jupyter) = &mut jupyter
+            && let Some(status) = jupyter.process.child().try_wait()?
+        {
+            bail!("JupyterLab ended ({status}): see {}", w.show(&jupyter.log));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    println!("\nStopping");
+    if let Some(jupyter) = &mut jupyter {
+        // It ends its kernels first.
+        jupyter.process.stop(Duration::from_secs(15));
+    }
+    Ok(())
+}
+
+/// A running JupyterLab.
+struct Jupyter {
+    process: Guard,
+    url: String,
+    log: PathBuf,
+}
+
+impl Jupyter {
+    fn start(w: &Workspace, venv: &Venv, port: u16) -> Result<Self> {
+        use std::os::unix::process::CommandExt;
+        say("Starting JupyterLab (a few seconds)");
+        let port = free_port(port)?;
+        let token = token()?;
+        let log = w.log("jupyter");
+        let file = log_file(&log)?;
+        let mut c = venv.run_python();
+        c.args(["-m", "jupyterlab", "--no-browser", "--ServerApp.ip=127.0.0.1", "--ServerApp.port_retries=0"]);
+        c.arg(format!("--ServerApp.port={port}"))
+            .arg(format!("--ServerApp.root_dir={}", w.path("notebooks").display()));
+        c.arg("--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate");
+        if is_root() {
+            c.arg("--allow-root");
+        }
+        // Not on its command line, where other users could read it.
+        c.env("JUPYTER_TOKEN", &token).current_dir(w.path("notebooks"));
+        // In a group of its own: on the terminal's Ctrl-C it would ask whether it is meant.
+        c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().proxy(None).timeout_global(Some(Duration::from_secs(5))).build().into();
+        let status = format!("http://127.0.0.1:{port}/api/status?token={token}");
+        let begin = Instant::now();
+        while agent.get(&status).call().is_err() {
+            go_on()?;
+            if let Some(status) = process.child().try_wait()? {
+                bail!("JupyterLab did not start ({status}): see {}", w.show(&log));
+            }
+            if begin.elapsed() > JUPYTER_START {
+                bail!("JupyterLab did not answer within {}: see {}", seconds(JUPYTER_START), w.show(&log));
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
+        let place = first_notebook(w).map_or_else(String::new, |n| format!("/tree/{n}"));
+        Ok(Self { process, url: format!("http://127.0.0.1:{port}/lab{place}?token={token}"), log })
+    }
+}
+
+/// The first lesson, by its path below `notebooks/`.
+fn first_notebook(w: &Workspace) -> Option<String> {
+    let folder = w.path("notebooks");
+    let files = files_below(&folder, &[]).ok()?;
+    let first = files.iter().find(|p| p.extension().is_some_and(|e| e == "ipynb"))?;
+    Some(first.strip_prefix(&folder).ok()?.to_string_lossy().replace(' ', "%20"))
+}
+
+/// 24 random bytes in hexadecimal.
+fn token() -> Result<String> {
+    let mut bytes = [0_u8; 24];
+    let mut source = fs::File::open("/dev/urandom").context("/dev/urandom cannot be read")?;
+    source.read_exact(&mut bytes).context("/dev/urandom cannot be read")?;
+    Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
+}
+
+/// Seconds since 1970 (UTC) as 20260131-235959. After Howard Hinnant's `civil_from_days`.
+fn date(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400 + 719_468, unix_s % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!("{year:04}{month:02}{day:02}-{:02}{:02}{:02}", second / 3_600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_dates() {
+        assert_eq!(date(0), "19700101-000000");
+        assert_eq!(date(951_782_400), "20000229-000000");
+        assert_eq!(date(1_798_761_599), "20261231-235959");
+        assert_eq!(date(4_107_542_400), "21000301-000000");
+    }
+
+    #[test]
+    fn tokens_differ() {
+        let (a, b) = (token().unwrap(), token().unwrap());
+        assert_eq!(a.len(), 48);
+        assert_ne!(a, b);
+    }
+}
