@@ -104,11 +104,27 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     let records = records(w)?;
     let readme_path = w.path("README.md");
     let readme = fs::read_to_string(&readme_path).context("README.md cannot be read")?;
-    Ok(vec![
+    let mut files = vec![
         (w.path("data/results").join(INDEX), pretty(&index(&records))?),
         (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
         (readme_path, replace_section(&readme, &results(&records))?),
-    ])
+    ];
+    let pictures = records.iter().flat_map(pictures);
+    files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));
+    Ok(files)
+}
+
+/// The charts of a record that the README shows, as files: (name, SVG).
+fn pictures(record: &Record) -> Vec<(String, String)> {
+    let Some(problem) = record.run.main_problem() else { return Vec::new() };
+    let stem = record.file.trim_end_matches(".json");
+    let charts = [
+        ("ladder", warpbook_charts::ladder(&record.run, problem, warpbook_charts::Quantity::Time)),
+        ("sweep", warpbook_charts::sweep(&[&record.run])),
+    ];
+    // A record that has nothing to draw has no picture.
+    let drawn = charts.into_iter().filter_map(|(kind, chart)| Some((kind, chart.ok()?)));
+    drawn.map(|(kind, chart)| (format!("{stem}-{kind}.svg"), chart.svg.standalone())).collect()
 }
 
 /// The text with what stands between its two marks replaced.
