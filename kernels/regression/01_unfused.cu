@@ -2,7 +2,7 @@
 // Formula: pred = w x + b; err = pred - y; L = mean(err^2); dw = 2 mean(err x); db = 2 mean(err); (w, b) -= lr (dw, db); f32[n].
 // Since the last rung: the loop over the points is spread over the GPU's threads.
 // Needs: x, y, pred and err 16-byte aligned; any n.
-// Expect: x, y, pred and err cross the memory nine times an epoch where two are needed: a quarter of the fused speed at best.
+// Expect: eight floats a point cross the memory in an epoch where two would do: a quarter of the fused speed at best.
 #include "regression/descent.cuh"
 
 static_assert(ITEMS % 4 == 0, "points are read four at a time");

@@ -1,6 +1,7 @@
 //! The ceilings of a device, measured.
 
 use crate::{Bench, CudaDevice, Kernel, Result};
+use rayon::prelude::*;
 use std::hint::black_box;
 use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, MemoryLevel, Peaks, kernels};
 
@@ -124,7 +125,7 @@ fn datasheet(name: &str) -> Option<Datasheet> {
 /// # Errors
 /// Only a request to stop.
 pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
-    let large = (512u64 << 20).min(memory_bytes / 8).max(16 << 20);
+    let large = (256u64 << 20).min(memory_bytes / 8).max(16 << 20);
     let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 64 << 20);
     let mut peaks = Peaks::default();
     let rounds = (large / small).clamp(1, 64);
@@ -142,7 +143,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
             "sum of an array of half the last cache, many times over, by all threads or one, whichever is faster",
         ),
     ] {
-        let data: Vec<f32> = (0..bytes / 4).map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
+        let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
         // One thread can be faster than all of them, as where they share a cache with others' work.
         let time = |sum: fn(&[f32]) -> f32| {
             bench.cpu(|| {
@@ -167,7 +168,6 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
 
 /// A sum by all threads.
 fn sum(data: &[f32]) -> f32 {
-    use rayon::prelude::*;
     data.par_chunks(1 << 16).map(sum_of_chunk).sum()
 }
 

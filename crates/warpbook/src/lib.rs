@@ -15,6 +15,7 @@ mod error;
 mod experiment;
 mod export;
 mod lab;
+pub mod lesson;
 pub mod prelude;
 mod regression;
 
