@@ -24,6 +24,10 @@ class PlotSeen(Exception):
     """Ends a run that only wants the first plot."""
 
 
+class SaidError(Exception):
+    """A cell printed to stderr."""
+
+
 class Client(NotebookClient):
     begin = None
     cell = None
@@ -45,6 +49,10 @@ def on_execute(cell, cell_index):
 
 def on_executed(cell, cell_index, execute_reply):
     client.executed += execute_reply["content"]["status"] == "ok"
+    # A cell that ends early through `?` prints its error and counts as done.
+    said = "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
+    if said.strip():
+        raise SaidError(said.strip())
     if until_plot and client.first_plot is not None:
         raise PlotSeen
 
@@ -58,6 +66,7 @@ client = Client(
     # What the kernel prints last may arrive after its reply.
     iopub_timeout=30,
     record_timing=False,
+    coalesce_streams=True,
     resources={"metadata": {"path": os.path.dirname(os.path.abspath(path))}},
     on_cell_execute=on_execute,
     on_cell_executed=on_executed,
@@ -67,6 +76,8 @@ try:
     client.execute()
 except PlotSeen:
     pass
+except SaidError as e:
+    error = ANSI.sub("", str(e))
 except CellExecutionError as e:
     error = f"{e.ename}: {e.evalue}"
     print(ANSI.sub("", str(e)), file=sys.stderr)

@@ -196,6 +196,8 @@ fn linker(w: &Workspace) -> Option<PathBuf> {
 fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     let mut bindgen = Bindgen::new();
     bindgen.input_path(wasm).out_name("warpbook").typescript(false);
+    // A quarter of the file, which nobody's browser needs.
+    bindgen.remove_name_section(true).remove_producers_section(true);
     // The file that stands alone has no other beside it to load by default.
     if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
     bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;

@@ -78,7 +78,9 @@ impl Show for Device {
 fn lab_facts(lab: &Lab) -> Facts {
     let info = lab.device().info();
     let bench = lab.bench();
-    let timing = format!("{} warm-ups, then up to {} samples within {} s", bench.warmup, bench.samples, bench.budget_s);
+    let plural = if bench.warmup == 1 { "" } else { "s" };
+    let timing =
+        format!("{} warm-up{plural}, then up to {} samples within {} s", bench.warmup, bench.samples, bench.budget_s);
     Facts::new()
         .add("device", format!("{} ({})", info.name, choice(info)))
         .maybe("compute capability", capability(info))
