@@ -51,7 +51,7 @@ def on_executed(cell, cell_index, execute_reply):
     client.executed += execute_reply["content"]["status"] == "ok"
     # A cell that ends early through `?` prints its error and counts as done.
     said = "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o.name == "stderr")
-    if said.strip():
+    if said.strip() and "raises-exception" not in cell.metadata.get("tags", []):
         raise SaidError(said.strip())
     if until_plot and client.first_plot is not None:
         raise PlotSeen
@@ -78,9 +78,10 @@ except PlotSeen:
     pass
 except SaidError as e:
     error = ANSI.sub("", str(e))
-except CellExecutionError as e:
-    error = f"{e.ename}: {e.evalue}"
-    print(ANSI.sub("", str(e)), file=sys.stderr)
+except CellExecutionError:
+    # The kernel's reply names no error; its messages do.
+    errors = [o for o in client.cell.outputs if o.output_type == "error"]
+    error = next((o.evalue or ANSI.sub("", "\n".join(o.traceback)) for o in errors), "the cell failed")
 except CellTimeoutError:
     error = f"the cell had not ended after {timeout} s"
 except DeadKernelError:
@@ -89,9 +90,12 @@ except RuntimeError as e:
     error = f"the kernel did not start: {e}"
 
 if error is not None and client.begin is not None:
-    error = f"{error.strip()} (in the cell that begins `{client.cell.source.strip().splitlines()[0]}`)"
+    # The rest is in the log.
+    error = " ".join(line.strip() for line in error.strip().splitlines()[:2])
+    error = f"{error} (in the cell that begins `{client.cell.source.strip().splitlines()[0]}`)"
     for output in client.cell.get("outputs", []):
-        print(ANSI.sub("", output.get("text", "")), file=sys.stderr)
+        text = output.get("text") or "\n".join(output.get("traceback", []))
+        print(ANSI.sub("", text), file=sys.stderr)
 
 if write and error is None:
     nbformat.validate(notebook)

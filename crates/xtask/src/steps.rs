@@ -116,7 +116,7 @@ pub fn table(rows: &[Vec<String>]) -> String {
         text += cells.collect::<Vec<_>>().join("  ").trim_end();
         text.push('\n');
         if i == 0 {
-            text += &widths.iter().map(|&w| "-".repeat(w)).collect::<Vec<_>>().join("  ");
+            text += widths.iter().map(|&w| "-".repeat(w)).collect::<Vec<_>>().join("  ").trim_end();
             text.push('\n');
         }
     }
