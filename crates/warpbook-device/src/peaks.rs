@@ -126,7 +126,7 @@ fn datasheet(name: &str) -> Option<Datasheet> {
 /// Only a request to stop.
 pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> Result<Peaks> {
     let large = (256u64 << 20).min(memory_bytes / 8).max(16 << 20);
-    let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 64 << 20);
+    let small = cache_bytes.map_or(1 << 20, |c| c / 2).clamp(1 << 18, 32 << 20);
     let mut peaks = Peaks::default();
     let rounds = (large / small).clamp(1, 64);
     for (level, bytes, rounds, method) in [
@@ -140,7 +140,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
             MemoryLevel::L2,
             small,
             rounds,
-            "sum of an array of half the last cache, many times over, by all threads or one, whichever is faster",
+            "sum of an array of half the last cache or 32 MiB, many times over, by all threads or one, whichever is faster",
         ),
     ] {
         let data: Vec<f32> = (0..bytes / 4).into_par_iter().map(|i| (i % 251) as f32 * 0.37 - 40.0).collect();
@@ -173,8 +173,8 @@ fn sum(data: &[f32]) -> f32 {
 
 /// A sum in lanes that the compiler turns into vector registers.
 fn sum_of_chunk(data: &[f32]) -> f32 {
-    let mut lanes = [0.0f32; 64];
-    for row in data.chunks_exact(64) {
+    let mut lanes = [0.0f32; 32];
+    for row in data.chunks_exact(32) {
         for (lane, v) in lanes.iter_mut().zip(row) {
             *lane += v;
         }
