@@ -134,7 +134,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
             MemoryLevel::Dram,
             large,
             1,
-            "sum of an array several times the last cache, by all threads or one, whichever is faster",
+            "sum of an array of 256 MiB (an eighth of the memory, if that is less), by all threads or one, whichever is faster",
         ),
         (
             MemoryLevel::L2,
