@@ -79,20 +79,13 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     if (first < n % 4) sum.add(0, w, b, x[groups * 4 + first], WITHOUT_Y ? 0.0f : y[groups * 4 + first]);
 
     float sums[SUMS];
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) {
-        sums[k] = (sum.lanes[k][0] + sum.lanes[k][1]) + (sum.lanes[k][2] + sum.lanes[k][3]);
-    }
+    add_lanes(sum.lanes, sums);
     if (WITHOUT_REDUCTION) {
         // Never true of sums of squares, which the compiler cannot know: nothing is written, nothing is left out before it.
         if (sums[LOSS] + sums[GRAD_W] + sums[GRAD_B] == -1.2345678e30f) partial[first] = sums[LOSS];
         return;
     }
-    block_sum<THREADS>(sums);
-    if (threadIdx.x == 0) {
-#pragma unroll
-        for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
-    }
+    write_block_sums<THREADS>(sums, partial, columns, first_block);
 }
 
 // Adds up the blocks' sums and takes the step.

@@ -49,13 +49,8 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     if (first < n % 4) add(0, x[groups * 4 + first], y[groups * 4 + first]);
 
     float sums[SUMS];
-#pragma unroll
-    for (int k = 0; k < SUMS; ++k) sums[k] = (lanes[k][0] + lanes[k][1]) + (lanes[k][2] + lanes[k][3]);
-    block_sum<THREADS>(sums);
-    if (threadIdx.x == 0) {
-#pragma unroll
-        for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
-    }
+    add_lanes(lanes, sums);
+    write_block_sums<THREADS>(sums, partial, columns, first_block);
 }
 
 // Adds up the blocks' sums and takes the step.

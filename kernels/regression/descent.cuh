@@ -20,6 +20,23 @@ __device__ __forceinline__ void let_successor_start() {
 #endif
 }
 
+// Adds up the four lanes of each of a thread's sums.
+__device__ __forceinline__ void add_lanes(const float (&lanes)[SUMS][4], float (&sums)[SUMS]) {
+#pragma unroll
+    for (int k = 0; k < SUMS; ++k) sums[k] = (lanes[k][0] + lanes[k][1]) + (lanes[k][2] + lanes[k][3]);
+}
+
+// Adds up a block's sums and writes them to its column, partial[k][first_block + block].
+template <int BLOCK>
+__device__ __forceinline__ void write_block_sums(float (&sums)[SUMS], float* __restrict__ partial /* [3][columns] */,
+                                                 unsigned columns, unsigned first_block) {
+    block_sum<BLOCK>(sums);
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
+    }
+}
+
 // Ends an epoch in one block: adds the blocks' sums, logs the mean squared error where asked to, takes the step.
 //   w -= lr * 2/n * sum(err x), b -= lr * 2/n * sum(err)
 template <int BLOCK>

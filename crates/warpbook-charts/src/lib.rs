@@ -1,5 +1,7 @@
 //! A record drawn: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
+//! [`highlight`] cuts the kernels' source into tokens to colour.
+//!
 //! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with a table of this
 //! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
 #![forbid(unsafe_code)]
@@ -9,6 +11,7 @@ mod bars;
 mod canvas;
 mod common;
 mod compare;
+pub mod highlight;
 mod ladder;
 mod lines;
 mod loss;
@@ -28,6 +31,7 @@ pub use parts::{ablation, operations};
 pub use svg::Svg;
 pub use sweep::{sweep, sweep_bandwidth};
 pub use table::Table;
+pub use text::escape;
 
 use std::fmt;
 

@@ -36,8 +36,11 @@ fn is_dropped(c: char) -> bool {
     c.is_control() || bidi || private || (c as u32) & 0xFFFE == 0xFFFE
 }
 
-/// For XML and HTML, in text and in quoted attributes.
-pub(crate) fn escape(text: &str) -> String {
+/// A text with XML's and HTML's own characters written as entities, for text and for quoted attributes.
+///
+/// Other characters stay as they are, also those that XML forbids.
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -3,7 +3,7 @@
 use super::{Send, record};
 use crate::app::{App, Msg};
 use crate::format;
-use crate::highlight::{includes, lines};
+use crate::highlight::{class, includes, lines};
 use std::collections::BTreeMap;
 use warpbook_record::{Grid, KernelSpec, Run, Rung};
 use web_sys::HtmlSelectElement;
@@ -121,7 +121,7 @@ fn code(text: &str) -> Html {
         .map(|line| {
             html! {
                 <span class="line">
-                    { for line.into_iter().map(|t| match t.kind.class() {
+                    { for line.into_iter().map(|t| match class(t.kind) {
                         Some(class) => html! { <span {class}>{ t.text }</span> },
                         None => html! { { t.text } },
                     }) }

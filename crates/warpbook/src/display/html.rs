@@ -42,19 +42,7 @@ user-select:none}\
 
 /// For text and for quoted attributes. Control characters but line breaks and tabs become U+FFFD.
 pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if is_unprintable(c) => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
+    warpbook_charts::escape(&printable(text))
 }
 
 /// A record's text for a terminal: what would move the cursor or turn the text around is gone.
