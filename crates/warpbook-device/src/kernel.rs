@@ -152,12 +152,6 @@ impl Kernel {
         &self.stats
     }
 
-    /// The same with the grid of a launch over so many items.
-    #[must_use]
-    pub fn stats_for(&self, items: u64) -> KernelStats {
-        KernelStats { grid: Some(self.shape(items).grid), ..self.stats.clone() }
-    }
-
     /// The tile it was compiled with.
     #[must_use]
     pub fn tile(&self) -> &Tile {

@@ -291,7 +291,8 @@ impl Experiment for Regression {
         for problem in self.problems() {
             self.run_problem(lab, &problem, &mut run, &mut lost);
         }
-        run.environment = lab.environment();
+        // The clocks were watched while it ran; the rest of the environment has not changed.
+        run.environment.clocks = lab.watch().report();
         if lab.bench().cancel.is_cancelled() {
             let (measured, ..) = run.counts();
             run.notes.push(format!("Interrupted after {measured} of {} measurements.", run.measurements.len()));
