@@ -35,3 +35,35 @@ __device__ __forceinline__ void block_sum(float (&v)[N]) {
         warp_sum(v);
     }
 }
+
+// Adds up two values over the warp in five shuffles instead of ten: the lower half of the lanes gets the sum of a, the upper of b.
+__device__ __forceinline__ float warp_sum_pair(float a, float b) {
+    const bool upper = threadIdx.x & (WARP / 2);
+    float v = upper ? b : a;
+    v += __shfl_xor_sync(ALL_LANES, upper ? a : b, WARP / 2);
+#pragma unroll
+    for (int offset = WARP / 4; offset > 0; offset /= 2) v += __shfl_xor_sync(ALL_LANES, v, offset);
+    return v;
+}
+
+// Adds up each of v[0..N) over the warp, N a power of two up to 32, in about N shuffles instead of 5 N: each step hands half
+// of the values to the other half of the lanes. Lane l gets the sum of v[l * N / 32].
+template <int N, int OFFSET = WARP / 2>
+__device__ __forceinline__ float warp_sum_scattered(float (&v)[N]) {
+    static_assert(N >= 1 && N <= WARP && (N & (N - 1)) == 0, "halved until one is left");
+    if constexpr (N == 1) {
+        float sum = v[0];
+#pragma unroll
+        for (int offset = OFFSET; offset > 0; offset /= 2) sum += __shfl_xor_sync(ALL_LANES, sum, offset);
+        return sum;
+    } else {
+        const bool upper = threadIdx.x & OFFSET;
+        float half[N / 2];
+#pragma unroll
+        for (int k = 0; k < N / 2; ++k) {
+            const float sent = upper ? v[k] : v[k + N / 2];
+            half[k] = (upper ? v[k + N / 2] : v[k]) + __shfl_xor_sync(ALL_LANES, sent, OFFSET);
+        }
+        return warp_sum_scattered<N / 2, OFFSET / 2>(half);
+    }
+}

@@ -327,6 +327,7 @@ fn any_problem() -> impl Strategy<Value = Problem> {
             Problem::Regression {
                 points: n,
                 train_points: t,
+                features: 1,
                 epochs: e,
                 learning_rate: v,
                 noise: v,

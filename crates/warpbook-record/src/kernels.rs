@@ -10,7 +10,15 @@ macro_rules! source {
 pub(crate) use source;
 
 /// The building blocks that kernels include, by the name they are included with.
-pub const HEADERS: &[Source] = &[source!("reduce.cuh"), source!("nn/philox.cuh"), source!("regression/descent.cuh")];
+pub const HEADERS: &[Source] = &[
+    source!("reduce.cuh"),
+    source!("exchange.cuh"),
+    source!("cluster.cuh"),
+    source!("nn/philox.cuh"),
+    source!("regression/descent.cuh"),
+    source!("regression/persistent.cuh"),
+    source!("regression/resident.cuh"),
+];
 
 const PHILOX: Source = source!("nn/philox.cu");
 const READ: Source = source!("peaks/read.cu");
@@ -63,7 +71,7 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
     let mut all: Vec<_> = shared.into_iter().chain(ablations).map(|k| (k, claimed.clone())).collect();
     for rung in crate::regression::rungs() {
         for k in rung.kernels() {
-            let of_rung = (k.clone(), rung.requires.clone());
+            let of_rung = (k.clone(), k.requires.clone().unwrap_or_else(|| rung.requires.clone()));
             if !all.contains(&of_rung) {
                 all.push(of_rung);
             }

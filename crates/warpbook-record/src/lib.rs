@@ -23,12 +23,13 @@ pub mod stats;
 pub use check::{Check, Tolerance};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use measurement::{
+    Traffic,
     KernelStats, L2State, LossPoint, Measurement, Outcome, Policy, Span, SpanGroup, TimedBy, TrainLog,
 };
 pub use problem::{Dtype, Problem};
 pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline};
-pub use run::{LadderRow, Run, SCHEMA};
+pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{Define, Grid, KernelSpec, Launch, Requires, Rung, Runner, Schedule, Source, Tile, nearest};
 
 /// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.

@@ -1,4 +1,4 @@
-use crate::{BandwidthPeak, Check, Problem, stats};
+use crate::{BandwidthPeak, Check, MemoryLevel, Problem, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -151,6 +151,25 @@ pub struct Measurement {
     /// Its kernels.
     #[serde(default)]
     pub kernels: Vec<KernelStats>,
+    /// What a rule chose for this size, and why, where a rung has such a rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
+    /// The bytes that it reads and writes at each level of memory, counted, not measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traffic: Vec<Traffic>,
+    /// Its floating-point operations, where they are not those of the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flops: Option<u64>,
+}
+
+/// Bytes that a rung moves at a level of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Traffic {
+    /// Where they are read from or written to.
+    pub level: MemoryLevel,
+    /// How many in the timed region.
+    pub bytes: u64,
 }
 
 impl Measurement {
@@ -167,6 +186,9 @@ impl Measurement {
             wall_us: Vec::new(),
             check: None,
             kernels: Vec::new(),
+            choice: None,
+            traffic: Vec::new(),
+            flops: None,
         }
     }
 
@@ -221,10 +243,16 @@ impl Measurement {
         Some(self.problem.bytes() as f64 / (self.median_us()? * 1e-6))
     }
 
+    /// Operations of the timed region.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.flops.unwrap_or_else(|| self.problem.flops())
+    }
+
     /// Operations a second.
     #[must_use]
     pub fn flops_per_s(&self) -> Option<f64> {
-        Some(self.problem.flops() as f64 / (self.median_us()? * 1e-6))
+        Some(self.operations() as f64 / (self.median_us()? * 1e-6))
     }
 
     /// The effective bandwidth over a ceiling's.

@@ -50,12 +50,15 @@ impl Dtype {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Problem {
-    /// y = w x + b by batch gradient descent on the mean squared error.
+    /// y = w x + b by batch gradient descent on the mean squared error, with one weight a feature.
     Regression {
         /// All points, test points included.
         points: u64,
         /// The points that are trained on.
         train_points: u64,
+        /// Numbers that a point has beside its y, and so weights beside b.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        features: u64,
         /// Passes over the training points.
         epochs: u64,
         /// Step width of the descent.
@@ -77,12 +80,14 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Floating-point operations of the whole work: for regression eight a point and epoch
-    /// (w x, + b, - y, err^2 and its sum, err x and its sum, the sum of err).
+    /// Floating-point operations of the whole work: for regression four a point and epoch and four more a feature
+    /// (- y, err^2 and its sum, the sum of err; w x, its sum, err x, its sum).
     #[must_use]
     pub fn flops(&self) -> u64 {
         match self {
-            Self::Regression { train_points, epochs, .. } => train_points.saturating_mul(*epochs).saturating_mul(8),
+            Self::Regression { train_points, epochs, features, .. } => {
+                train_points.saturating_mul(*epochs).saturating_mul(features.saturating_mul(4).saturating_add(4))
+            }
             Self::Unknown => 0,
         }
     }
@@ -101,7 +106,9 @@ impl Problem {
     #[must_use]
     pub fn working_set_bytes(&self) -> u64 {
         match self {
-            Self::Regression { train_points, dtype, .. } => train_points.saturating_mul(2 * dtype.bytes()),
+            Self::Regression { train_points, features, dtype, .. } => {
+                train_points.saturating_mul(features.saturating_add(1).saturating_mul(dtype.bytes()))
+            }
             Self::Unknown => 0,
         }
     }
@@ -115,20 +122,65 @@ impl Problem {
         }
     }
 
+    /// The features of a regression; one of anything else.
+    #[must_use]
+    pub fn features(&self) -> u64 {
+        match self {
+            Self::Regression { features, .. } => *features,
+            Self::Unknown => 1,
+        }
+    }
+
+    /// Whether the two differ in nothing but their size, and so stand on one line of a sweep.
+    #[must_use]
+    pub fn same_but_for_size(&self, other: &Self) -> bool {
+        let resized = |p: &Self| match p.clone() {
+            Self::Regression { epochs, features, learning_rate, noise, seed, dtype, .. } => Self::Regression {
+                points: 0,
+                train_points: 0,
+                features,
+                epochs,
+                learning_rate,
+                noise,
+                seed,
+                dtype,
+            },
+            Self::Unknown => Self::Unknown,
+        };
+        resized(self) == resized(other)
+    }
+
     /// A few words, as in "5 M points, 200 epochs".
     #[must_use]
     pub fn label(&self) -> String {
         match self {
-            Self::Regression { points, epochs, .. } => format!("{} points, {epochs} epochs", short_count(*points)),
+            Self::Regression { points, epochs, features: 1, .. } => {
+                format!("{} points, {epochs} epochs", short_count(*points))
+            }
+            Self::Regression { points, epochs, features, .. } => {
+                format!("{} points of {features} features, {epochs} epochs", short_count(*points))
+            }
             Self::Unknown => "unknown work".into(),
         }
     }
 
-    /// Its size in a few characters, as in "5 M".
+    /// Its size in a few characters, as in "5 M", or "5 M × 16" with several features.
     #[must_use]
     pub fn short_label(&self) -> String {
-        short_count(self.size())
+        match self.features() {
+            1 => short_count(self.size()),
+            features => format!("{} × {features}", short_count(self.size())),
+        }
     }
+}
+
+const fn one() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+const fn is_one(features: &u64) -> bool {
+    *features == 1
 }
 
 /// 5_000_000 as "5 M", 1_500 as "1.5 k".
@@ -167,17 +219,23 @@ mod tests {
 
     #[test]
     fn regression_reads_x_and_y_once_an_epoch() {
-        let p = Problem::Regression {
+        let p = |features| Problem::Regression {
             points: 5_000_000,
             train_points: 4_000_000,
+            features,
             epochs: 200,
             learning_rate: 0.01,
             noise: 0.1,
             seed: 1,
             dtype: Dtype::F32,
         };
-        assert_eq!(p.working_set_bytes(), 32_000_000);
-        assert_eq!(p.bytes(), 6_400_000_000);
-        assert_eq!(p.flops(), 6_400_000_000);
+        assert_eq!(p(1).working_set_bytes(), 32_000_000);
+        assert_eq!(p(1).bytes(), 6_400_000_000);
+        assert_eq!(p(1).flops(), 6_400_000_000);
+        assert_eq!(p(16).working_set_bytes(), 4_000_000 * 17 * 4);
+        assert_eq!(p(16).flops(), 4_000_000 * 68 * 200);
+        assert_eq!(p(16).label(), "5 M points of 16 features, 200 epochs");
+        assert_eq!(p(16).short_label(), "5 M × 16");
+        assert!(p(1).same_but_for_size(&p(1)) && !p(1).same_but_for_size(&p(16)));
     }
 }

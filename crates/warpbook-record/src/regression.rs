@@ -19,7 +19,25 @@ pub const STREAMS: u32 = 4;
 const UNFUSED: Source = source!("regression/01_unfused.cu");
 const FUSED: Source = source!("regression/02_fused.cu");
 const STAGED: Source = source!("regression/02b_fused_staged.cu");
+const PERSISTENT: Source = source!("regression/05_persistent.cu");
+const ON_CHIP: Source = source!("regression/06_on_chip.cu");
+const ON_CHIP_CLUSTER: Source = source!("regression/06_on_chip_cluster.cu");
+const STATISTICS: Source = source!("regression/07_sufficient_statistics.cu");
+const MULTIVARIATE: Source = source!("regression/08_multivariate.cu");
 const DATA: Source = source!("regression/data.cu");
+
+/// The most features that a rung takes.
+pub const MAX_FEATURES: u64 = 256;
+/// Blocks of the cluster that a small data set is kept in: the most that Hopper has.
+pub const CLUSTER_BLOCKS: u32 = 16;
+/// Groups of four points a thread from which on the whole grid is faster than one cluster.
+const CLUSTER_GROUPS: u64 = 8;
+/// Threads of a block that keeps its points: few, so that each may have 255 registers.
+const RESIDENT_THREADS: u64 = 256;
+/// Bytes of a group of four points, x and y.
+const GROUP_BYTES: u64 = 32;
+/// Shared memory of a block that the points cannot have: the sums, the slots of a cluster, and what the system keeps.
+const SHARED_RESERVE_BYTES: u64 = 8 << 10;
 
 /// A grid that stays resident and strides over the points.
 fn strided() -> Vec<Tile> {
@@ -38,6 +56,143 @@ fn strided() -> Vec<Tile> {
 /// A pass over the points.
 fn pass(source: Source, entry: &'static str) -> KernelSpec {
     KernelSpec::new(source, entry, &strided(), Grid::Resident)
+}
+
+/// A grid that runs all epochs: one block a multiprocessor, so that few have to meet, with the registers of all.
+fn persistent(alternate: bool) -> KernelSpec {
+    let tile = |id, threads, items| {
+        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", 1)])
+    };
+    let tiles = [tile("t512x32b1", 512, 32), tile("t512x16b1", 512, 16), tile("t256x32b1", 256, 32)];
+    let spec = KernelSpec::new(PERSISTENT, "descend", &tiles, Grid::Resident);
+    if alternate { spec.define("ALTERNATE", 1) } else { spec }
+}
+
+/// Kernels that keep their points: by the groups of four that a thread has in registers.
+fn resident(source: Source, entry: &'static str) -> KernelSpec {
+    let tile = |id, groups: i64| {
+        Tile::new(
+            id,
+            &[
+                ("THREADS", RESIDENT_THREADS.cast_signed()),
+                ("ITEMS", 4),
+                ("BLOCKS_PER_SM", 1),
+                ("REGISTER_GROUPS", groups),
+            ],
+        )
+    };
+    let tiles = [tile("r24", 24), tile("r16", 16), tile("r8", 8), tile("r4", 4), tile("r2", 2), tile("r0", 0)];
+    KernelSpec::new(source, entry, &tiles, Grid::Resident)
+}
+
+fn multivariate() -> KernelSpec {
+    let tile = |id, threads, features| {
+        Tile::new(id, &[("THREADS", threads), ("ITEMS", 4), ("BLOCKS_PER_SM", 1), ("FEATURES_PER_THREAD", features)])
+    };
+    KernelSpec::new(MULTIVARIATE, "descend", &[tile("t512f16", 512, 16), tile("t1024f8", 1024, 8)], Grid::Resident)
+        .define("FEATURES", 16)
+}
+
+/// Where `06_on_chip` keeps its points, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Placement {
+    /// In the multiprocessors of one cluster.
+    Cluster(Residency),
+    /// In all multiprocessors.
+    Grid(Residency),
+    /// Nowhere: they do not fit, and are read every epoch as by `05_persistent`.
+    Memory,
+}
+
+/// How points lie on the chip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Residency {
+    /// Blocks, each on a multiprocessor of its own.
+    pub blocks: u32,
+    /// Groups of four points that each thread has in registers: the tile's `REGISTER_GROUPS`.
+    pub register_groups: u64,
+    /// Dynamic shared memory of a block for the rest, in bytes.
+    pub shared_bytes: u32,
+    /// Points in registers; the others are in shared memory.
+    pub register_points: u64,
+}
+
+impl Residency {
+    /// The tile of that many register groups.
+    #[must_use]
+    pub fn tile_id(&self) -> String {
+        format!("r{}", self.register_groups)
+    }
+
+    /// With as many groups in registers as a tile permits and every thread has; `None` if shared memory cannot take the rest.
+    fn of(train_points: u64, blocks: u32, shared_bytes_per_block: u64) -> Option<Self> {
+        let threads = u64::from(blocks) * RESIDENT_THREADS;
+        let groups = train_points / 4;
+        if threads == 0 || groups > u64::from(u32::MAX) {
+            return None;
+        }
+        let tiles = resident(ON_CHIP, "descend").tiles;
+        let of_tile = |t: &Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
+        let register_groups = tiles.iter().map(of_tile).filter(|r| r * threads <= groups).max()?;
+        let shared_bytes = (groups.div_ceil(threads) - register_groups) * RESIDENT_THREADS * GROUP_BYTES;
+        (shared_bytes + SHARED_RESERVE_BYTES <= shared_bytes_per_block).then(|| Self {
+            blocks,
+            register_groups,
+            shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
+            register_points: register_groups * threads * 4,
+        })
+    }
+}
+
+/// The rule of `06_on_chip`: one cluster of `cluster_blocks` (0 where there are none) for few points, else all
+/// `multiprocessors`, else memory. With a sentence that says so.
+#[must_use]
+pub fn place(
+    train_points: u64,
+    multiprocessors: u32,
+    shared_bytes_per_block: u64,
+    cluster_blocks: u32,
+) -> (Placement, String) {
+    let megabytes = |points: u64| format!("{:.1} MB", points as f64 * 8e-6);
+    let where_to = |r: &Residency| {
+        format!(
+            "{} in registers ({} groups of four points a thread) and {} in shared memory",
+            megabytes(r.register_points),
+            r.register_groups,
+            megabytes(train_points - r.register_points)
+        )
+    };
+    let size = format!("{train_points} training points, {}", megabytes(train_points));
+    let a_thread = train_points / 4 / (u64::from(cluster_blocks.max(1)) * RESIDENT_THREADS);
+    if cluster_blocks > 0
+        && a_thread < CLUSTER_GROUPS
+        && let Some(r) = Residency::of(train_points, cluster_blocks, shared_bytes_per_block)
+    {
+        let sentence = format!(
+            "{size}: fewer than {CLUSTER_GROUPS} groups of four a thread of one cluster of {} blocks, so they lie there: {}.",
+            r.blocks,
+            where_to(&r)
+        );
+        return (Placement::Cluster(r), sentence);
+    }
+    if let Some(r) = Residency::of(train_points, multiprocessors, shared_bytes_per_block) {
+        let sentence = format!("{size}: they lie in {} multiprocessors: {}.", r.blocks, where_to(&r));
+        return (Placement::Grid(r), sentence);
+    }
+    let most = most_resident_points(multiprocessors, shared_bytes_per_block);
+    let sentence = format!(
+        "{size}: more than the {} that registers and shared memory of {multiprocessors} multiprocessors hold, so they are read every epoch as by 05_persistent.",
+        megabytes(most)
+    );
+    (Placement::Memory, sentence)
+}
+
+/// The most points that the multiprocessors hold.
+fn most_resident_points(multiprocessors: u32, shared_bytes_per_block: u64) -> u64 {
+    let tiles = resident(ON_CHIP, "descend").tiles;
+    let registers = tiles.iter().filter_map(|t| t.get("REGISTER_GROUPS")).max().unwrap_or(0).unsigned_abs();
+    let shared = shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
+    (registers + shared) * u64::from(multiprocessors) * RESIDENT_THREADS * 4
 }
 
 /// One block that finishes the sums and takes the step.
@@ -121,6 +276,54 @@ pub fn rungs() -> Vec<Rung> {
                 kernels(fused(), Schedule::OverlappedGraph),
             )
         },
+        rung(
+            "05_persistent",
+            "Persistent",
+            "One cooperative launch runs all epochs; its blocks exchange their sums through the level-2 cache instead of ending.",
+            kernels(vec![persistent(false)], Schedule::Cooperative),
+        ),
+        rung(
+            "05b_persistent_alternating",
+            "Persistent, there and back",
+            "Every other epoch goes through the points backwards and so begins with what the caches still have.",
+            kernels(vec![persistent(true)], Schedule::Cooperative),
+        ),
+        rung(
+            "06_on_chip",
+            "On the chip",
+            "The points are read once and stay in registers and shared memory; few of them in one cluster, whose blocks write into each other's shared memory.",
+            kernels(
+                vec![
+                    resident(ON_CHIP, "descend"),
+                    resident(ON_CHIP_CLUSTER, "descend_in_cluster").needs(Requires::AtLeast(9, 0)),
+                    persistent(true),
+                ],
+                Schedule::Cooperative,
+            ),
+        ),
+        rung(
+            "07_sufficient_statistics",
+            "Sufficient statistics",
+            "The same descent with less work: one pass leaves six numbers, and the epochs look at those.",
+            kernels(
+                vec![
+                    KernelSpec::new(STATISTICS, "moments", &strided(), Grid::Resident),
+                    KernelSpec::new(
+                        STATISTICS,
+                        "descend",
+                        &[Tile::new("t256", &[("THREADS", 256), ("ITEMS", 4), ("BLOCKS_PER_SM", 1)])],
+                        Grid::One,
+                    ),
+                ],
+                Schedule::Launches,
+            ),
+        ),
+        rung(
+            "08_multivariate",
+            "Several features",
+            "The persistent pass with 1 to 256 weights: a point's features are read once for its prediction and its gradients.",
+            kernels(vec![multivariate()], Schedule::Cooperative),
+        ),
     ]
 }
 
@@ -142,4 +345,43 @@ pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
 #[must_use]
 pub fn data_kernel() -> KernelSpec {
     KernelSpec::new(DATA, "points", &[Tile::new("t256", &[("THREADS", 256)])], Grid::Cover)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An H200: 132 multiprocessors, 227 KiB of shared memory a block.
+    fn check(train_points: u64, cluster_blocks: u32, expect: &str) {
+        let (placement, sentence) = place(train_points, 132, 232_448, cluster_blocks);
+        let found = match &placement {
+            Placement::Cluster(r) => format!("cluster {} {}", r.blocks, r.tile_id()),
+            Placement::Grid(r) => format!("grid {} {}", r.blocks, r.tile_id()),
+            Placement::Memory => "memory".to_owned(),
+        };
+        assert_eq!(found, expect, "{sentence}");
+        if let Placement::Cluster(r) | Placement::Grid(r) = placement {
+            // Every thread has its register groups, and shared memory takes the rest.
+            let threads = u64::from(r.blocks) * RESIDENT_THREADS;
+            assert!(r.register_groups * threads * 4 <= train_points);
+            let rest = (train_points / 4).saturating_sub(r.register_groups * threads).div_ceil(threads);
+            assert_eq!(u64::from(r.shared_bytes), rest * RESIDENT_THREADS * GROUP_BYTES);
+            assert!(u64::from(r.shared_bytes) <= 232_448 - SHARED_RESERVE_BYTES);
+        }
+        assert!(sentence.starts_with(&train_points.to_string()) && sentence.ends_with('.'), "{sentence}");
+    }
+
+    #[test]
+    fn points_lie_in_a_cluster_in_the_grid_or_in_memory() {
+        check(1, 16, "cluster 16 r0");
+        check(80_000, 16, "cluster 16 r4");
+        check(80_000, 0, "grid 132 r0");
+        check(800_000, 16, "grid 132 r4");
+        check(4_000_000, 16, "grid 132 r24");
+        check(8_000_000, 16, "memory");
+        check(u64::MAX, 16, "memory");
+        let most = most_resident_points(132, 232_448);
+        check(most, 16, "grid 132 r24");
+        check(most + 4 * RESIDENT_THREADS * 132, 16, "memory");
+    }
 }

@@ -1,5 +1,6 @@
 use crate::{
-    BandwidthPeak, Environment, Measurement, Outcome, Peaks, Policy, Problem, Rung, Span, SpanGroup, TrainLog,
+    BandwidthPeak, DeviceKind, Dtype, Environment, Measurement, MemoryLevel, Outcome, Peaks, Policy, Problem, Requires,
+    Rung, Runner, Span, SpanGroup, TrainLog,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,8 +61,26 @@ pub struct LadderRow<'a> {
     pub rung: Option<&'a Rung>,
     /// How many times as fast as the baseline, the first valid row.
     pub speed_up: Option<f64>,
-    /// Effective bandwidth over the ceiling's.
+    /// The least time that its own traffic and operations allow over its time, or effective bandwidth over the ceiling's where
+    /// the traffic was not counted.
     pub fraction_of_ceiling: Option<f64>,
+}
+
+/// What bounds a measurement, by the measured ceilings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// The level of memory; `None` where it is arithmetic.
+    pub level: Option<MemoryLevel>,
+    /// The least time in microseconds.
+    pub us: f64,
+}
+
+impl Bound {
+    /// As a sentence names it: "memory", "shared memory", "arithmetic".
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        self.level.map_or("arithmetic", MemoryLevel::label)
+    }
 }
 
 impl Run {
@@ -98,7 +117,7 @@ impl Run {
     pub fn main_problem(&self) -> Option<&Problem> {
         let valid = |p: &Problem| self.measurements.iter().filter(|m| m.problem == *p && m.is_valid()).count();
         // A sweep's standard size, where it is there, is the one that the lessons speak of.
-        let standard = |p: &Problem| u64::from(p.size() == crate::regression::STANDARD_POINTS);
+        let standard = |p: &Problem| u64::from(p.size() == crate::regression::STANDARD_POINTS && p.features() == 1);
         self.problems().into_iter().max_by_key(|p| (valid(p) > 0, standard(p), valid(p), p.size()))
     }
 
@@ -140,18 +159,87 @@ impl Run {
                 rung: self.rung(&m.rung),
                 speed_up: if m.is_valid() { baseline.zip(m.median_us()).map(|(b, t)| b / t) } else { None },
                 // A processor's rung in a GPU's record has another memory above it.
-                fraction_of_ceiling: ceiling
-                    .filter(|_| m.is_valid() && self.on_device(m))
-                    .and_then(|c| m.fraction_of(c)),
+                fraction_of_ceiling: if !m.is_valid() || !self.on_device(m) {
+                    None
+                } else if m.traffic.is_empty() {
+                    ceiling.and_then(|c| m.fraction_of(c))
+                } else {
+                    self.bound(m).zip(m.median_us()).map(|(bound, us)| bound.us / us)
+                },
             })
             .collect()
+    }
+
+    /// The slowest of what a measurement has to do, each at its measured ceiling: the bytes of each level, and the operations.
+    /// `None` where its traffic was not counted or nothing of it has a ceiling.
+    #[must_use]
+    pub fn bound(&self, m: &Measurement) -> Option<Bound> {
+        if m.traffic.is_empty() {
+            return None;
+        }
+        let of_memory = m.traffic.iter().filter_map(|t| {
+            let peak = self.peaks.level(t.level)?.bytes_per_s();
+            (peak > 0.0).then(|| Bound { level: Some(t.level), us: t.bytes as f64 / peak * 1e6 })
+        });
+        let of_arithmetic = self.peaks.compute.iter().find(|p| p.dtype == Dtype::F32).and_then(|p| {
+            let peak = p.flops_per_s();
+            (peak > 0.0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
+        });
+        of_memory.chain(of_arithmetic).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
     /// Whether a measurement was made on the record's device, and not by the processor beside it.
     #[must_use]
     pub fn on_device(&self, m: &Measurement) -> bool {
-        let by_cpu = matches!(self.rung(&m.rung).map(|r| &r.runner), Some(crate::Runner::Cpu(_)));
-        by_cpu == (self.environment.device.kind == crate::DeviceKind::Cpu)
+        let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
+        by_cpu == (self.environment.device.kind == DeviceKind::Cpu)
+    }
+
+    /// Takes over the rungs and figures of another record of the same work on the same device, as of another framework.
+    /// Its rungs come after the processor's.
+    ///
+    /// # Errors
+    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
+    pub fn absorb(&mut self, other: Run) -> Result<(), String> {
+        let differ = |what: &str, ours: &str, theirs: &str| {
+            Err(format!("The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."))
+        };
+        if self.experiment != other.experiment {
+            return differ("the experiment", &self.experiment, &other.experiment);
+        }
+        let (ours, theirs) = (&self.environment.device, &other.environment.device);
+        if (ours.kind, &ours.name) != (theirs.kind, &theirs.name) {
+            return differ("the device", &ours.name, &theirs.name);
+        }
+        if self.environment.driver.is_some()
+            && other.environment.driver.is_some()
+            && self.environment.driver != other.environment.driver
+        {
+            let name = |d: &Option<String>| d.clone().unwrap_or_default();
+            return differ("the driver", &name(&self.environment.driver), &name(&other.environment.driver));
+        }
+        if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
+            return Err("The two records were timed in different ways, so their figures do not belong into one.".into());
+        }
+        if let Some(rung) = other.rungs.iter().find(|r| self.rung(&r.id).is_some()) {
+            return Err(format!("Both records have the rung {}. Nothing was merged.", rung.id));
+        }
+        let after_cpu = self.rungs.iter().take_while(|r| matches!(r.runner, Runner::Cpu(_))).count();
+        self.rungs.splice(after_cpu..after_cpu, other.rungs);
+        self.sources.extend(other.sources);
+        self.measurements.extend(other.measurements);
+        self.train_logs.extend(other.train_logs);
+        self.spans.extend(other.spans);
+        self.notes.extend(other.notes);
+        for library in other.environment.libraries {
+            if !self.environment.libraries.contains(&library) {
+                self.environment.libraries.push(library);
+            }
+        }
+        if !other.command.is_empty() {
+            self.command = format!("{} && {}", self.command, other.command);
+        }
+        Ok(())
     }
 
     /// The fastest valid measurement of a problem.

@@ -221,6 +221,9 @@ pub struct KernelSpec {
     pub tiles: Vec<Tile>,
     /// How many blocks it takes.
     pub grid: Grid,
+    /// The hardware that it needs, where that is more than its rung does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<Requires>,
 }
 
 impl KernelSpec {
@@ -234,7 +237,23 @@ impl KernelSpec {
             defines: Vec::new(),
             tiles: tiles.to_vec(),
             grid,
+            requires: None,
         }
+    }
+
+    /// The same compiled with `-D NAME=value`, in place of another value that it may have had.
+    #[must_use]
+    pub fn define(mut self, name: &'static str, value: i64) -> Self {
+        self.defines.retain(|d| d.name != name);
+        self.defines.push(Define::new(name, value));
+        self
+    }
+
+    /// The same for newer hardware only.
+    #[must_use]
+    pub fn needs(mut self, requires: Requires) -> Self {
+        self.requires = Some(requires);
+        self
     }
 
     /// The same compiled with `-D NAME=1` for each of these names.

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use warpbook_record::{
     Check, Dtype, LossPoint, Measurement, Outcome, Problem, Requires, Run, Rung, Runner, Schedule, Span, SpanGroup,
-    TrainLog,
+    MemoryLevel, Traffic, TrainLog,
 };
 
 fn real() -> impl Strategy<Value = f64> {
@@ -29,6 +29,7 @@ fn problem() -> impl Strategy<Value = Problem> {
         |([points, train_points, epochs, seed], learning_rate, noise, dtype)| Problem::Regression {
             points,
             train_points,
+            features: seed,
             epochs,
             learning_rate,
             noise,
@@ -57,6 +58,9 @@ fn measurement() -> impl Strategy<Value = Measurement> {
             wall_us,
             check,
             samples_total,
+            traffic: vec![Traffic { level: MemoryLevel::L2, bytes: samples_total }],
+            choice: Some(rung.clone()),
+            flops: Some(samples_total),
             ..Measurement::without_samples(rung, problem, outcome)
         },
     )

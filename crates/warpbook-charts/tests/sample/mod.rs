@@ -11,6 +11,7 @@ pub fn problem(points: u64) -> Problem {
     Problem::Regression {
         points,
         train_points: points / 5 * 4,
+        features: 1,
         epochs: 200,
         learning_rate: 0.01,
         noise: 0.1,

@@ -20,6 +20,7 @@ fn problem(points: u64, learning_rate: f64) -> Problem {
     Problem::Regression {
         points,
         train_points: points / 5 * 4,
+        features: 1,
         epochs: 200,
         learning_rate,
         noise: 0.1,
@@ -39,6 +40,7 @@ fn kernel(file: &'static str, entry: &'static str, grid: Grid, defines: &[(&'sta
             Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]),
         ],
         grid,
+        requires: None,
     }
 }
 

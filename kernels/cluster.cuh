@@ -1,0 +1,62 @@
+// Thread-block clusters: blocks on neighbouring multiprocessors that write into each other's shared memory. Compute capability 9.0.
+//
+// PTX ISA, sections "Parallel Synchronization and Communication Instructions: mbarrier" and "st.async".
+#pragma once
+
+#if __CUDA_ARCH__ >= 900
+
+__device__ __forceinline__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+__device__ __forceinline__ unsigned cluster_size() {
+    unsigned size;
+    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
+    return size;
+}
+
+// All threads of the cluster; what was written before is seen after.
+__device__ __forceinline__ void cluster_sync() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// A barrier in shared memory that counts arrivals and bytes. A phase ends when `arrivals` threads have arrived and as many bytes
+// as they announced have come.
+__device__ __forceinline__ void barrier_init(unsigned long long* barrier, unsigned arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+// Makes the barriers known to the cluster; a cluster_sync() has to follow.
+__device__ __forceinline__ void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+__device__ __forceinline__ void barrier_arrive_and_expect(unsigned long long* barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
+}
+
+// Waits for the end of the phase of this parity (the first phase has parity 0); what came with its bytes is seen after.
+__device__ __forceinline__ void barrier_wait(unsigned long long* barrier, unsigned parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(barrier)), "r"(parity) : "memory");
+}
+
+// The address that something of ours has in the block of that rank.
+__device__ __forceinline__ unsigned address_in(unsigned rank, const void* ours) {
+    unsigned theirs;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(theirs) : "r"(shared_address(ours)), "r"(rank));
+    return theirs;
+}
+
+// Stores 16 bytes in another block and counts them at a barrier there: the data and the signal are one message.
+__device__ __forceinline__ void store_and_signal(unsigned to, float4 v, unsigned barrier) {
+    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+                 ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier) : "memory");
+}
+
+#endif

@@ -1,0 +1,104 @@
+// Sums over all blocks of one launch, without ending it.
+//
+// A word is a value and the number of its round, stored as one: its arrival is its own signal, so there is no counter, no lock
+// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through the
+// level-2 cache, and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch
+// sees to that); the wait is bounded all the same, so that what goes wrong is an error and not a hang.
+#pragma once
+#include "reduce.cuh"
+
+// What the blocks share beside their words.
+struct Control {
+    unsigned round;   // Rounds of earlier launches: no word of theirs is taken for one of this launch.
+    unsigned failed;  // The first round that somebody waited for in vain, counted from 1; 0 of none.
+};
+
+__device__ __forceinline__ unsigned long long make_word(float value, unsigned round) {
+    return (unsigned long long)round << 32 | __float_as_uint(value);
+}
+__device__ __forceinline__ float word_value(unsigned long long word) { return __uint_as_float((unsigned)word); }
+__device__ __forceinline__ unsigned word_round(unsigned long long word) { return (unsigned)(word >> 32); }
+
+// Relaxed and device-wide: they pass by the first-level cache, and nothing else is ordered by them.
+__device__ __forceinline__ void store_word(unsigned long long* at, unsigned long long word) {
+    asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
+}
+__device__ __forceinline__ unsigned long long load_word(const unsigned long long* at) {
+    unsigned long long word;
+    asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(word) : "l"(at) : "memory");
+    return word;
+}
+__device__ __forceinline__ ulonglong2 load_two_words(const unsigned long long* at /* 16-byte aligned */) {
+    ulonglong2 words;
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(words.x), "=l"(words.y) : "l"(at) : "memory");
+    return words;
+}
+
+// Counts fruitless looks, and asks for the time only now and then.
+struct Patience {
+    unsigned looks = 0;
+    unsigned long long since_ns = 0;
+
+    __device__ __forceinline__ bool ended(unsigned long long limit_ns) {
+        if (++looks % 1024 != 0) return false;
+        unsigned long long now_ns;
+        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now_ns));
+        if (since_ns == 0) since_ns = now_ns;
+        return now_ns - since_ns > limit_ns;
+    }
+};
+
+// Two sums over all blocks. A round is: the block's sums are handed to publish() by its first warp, and collect() gives that warp
+// the sums of all blocks.
+struct PairExchange {
+    unsigned long long* words;  // [2][blocks][2]: odd and even rounds take turns, as a block may be one round ahead of another.
+    Control* control;
+    unsigned blocks, base;
+    unsigned long long limit_ns;
+
+    __device__ __forceinline__ PairExchange(unsigned long long* words, Control* control, unsigned blocks,
+                                            unsigned long long limit_ns)
+        : words(words), control(control), blocks(blocks), base(control->round), limit_ns(limit_ns) {}
+
+    // `v` is the first sum in the lower half of the lanes and the second in the upper. Rounds count from 1.
+    __device__ __forceinline__ void publish(unsigned round, float v) {
+        const unsigned lane = threadIdx.x % WARP;
+        unsigned long long* mine = words + ((round & 1) * blocks + blockIdx.x) * 2;
+        if (lane % (WARP / 2) == 0) store_word(mine + lane / (WARP / 2), make_word(v, base + round));
+    }
+
+    // The first sum of all blocks in the lower half of the lanes, the second in the upper; false after waiting in vain.
+    __device__ __forceinline__ bool collect(unsigned round, float& v) {
+        // Five loads on their way at once cover 160 blocks.
+        constexpr int AT_ONCE = 5;
+        const unsigned lane = threadIdx.x % WARP, wanted = base + round;
+        const unsigned long long* from = words + (round & 1) * blocks * 2;
+        float first = 0.0f, second = 0.0f;
+        bool all = true;
+        Patience patience;
+        for (unsigned block = lane; block < blocks && all; block += AT_ONCE * WARP) {
+            ulonglong2 got[AT_ONCE];
+            do {
+                all = true;
+#pragma unroll
+                for (int k = 0; k < AT_ONCE; ++k) {
+                    if (block + k * WARP < blocks) got[k] = load_two_words(from + (block + k * WARP) * 2);
+                }
+#pragma unroll
+                for (int k = 0; k < AT_ONCE; ++k) {
+                    if (block + k * WARP < blocks) all &= word_round(got[k].x) == wanted && word_round(got[k].y) == wanted;
+                }
+            } while (!all && !patience.ended(limit_ns));
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; ++k) {
+                if (block + k * WARP < blocks) first += word_value(got[k].x), second += word_value(got[k].y);
+            }
+        }
+        if (__any_sync(ALL_LANES, !all)) {
+            if (lane == 0) atomicCAS(&control->failed, 0u, round);
+            return false;
+        }
+        v = warp_sum_pair(first, second);
+        return true;
+    }
+};

@@ -1,0 +1,97 @@
+// What the kernels that run all epochs in one launch share: how an epoch ends, and how the descent does.
+#pragma once
+#include "exchange.cuh"
+#include "regression/descent.cuh"
+
+// One descent, as a block sees it. Every block takes the same steps, with the same bits, from the same sums.
+template <int BLOCK>
+struct Descent {
+    static constexpr int WARPS = BLOCK / WARP;
+    static_assert(WARPS >= 2 && WARPS <= WARP, "one warp collects, another adds up the losses");
+
+    struct Shared {
+        float sums[SUMS][WARPS];
+        float weights[2];
+        bool given_up;
+    };
+
+    Shared& shared;
+    PairExchange exchange;
+    float rate;            // learning rate x 2 / n
+    unsigned log_every;    // epochs
+    float* loss_partial;   // [epochs / log_every][blocks]
+    float w, b;
+
+    __device__ __forceinline__ Descent(Shared& shared, PairExchange exchange, const float* weights /* [2] */, float rate,
+                                       unsigned log_every, float* loss_partial)
+        : shared(shared), exchange(exchange), rate(rate), log_every(log_every), loss_partial(loss_partial),
+          w(weights[0]), b(weights[1]) {
+        if (threadIdx.x == 0) shared.given_up = false, shared.weights[0] = w, shared.weights[1] = b;
+        __syncthreads();
+    }
+
+    __device__ __forceinline__ bool logged(unsigned epoch) const { return epoch % log_every == 0; }
+
+    // Takes the step of an epoch, counted from 1, with each thread's sums; false if another block did not come.
+    __device__ __forceinline__ bool step(unsigned epoch, const float (&sums)[SUMS]) {
+        const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        const float pair = warp_sum_pair(sums[GRAD_W], sums[GRAD_B]);
+        if (lane % (WARP / 2) == 0) shared.sums[GRAD_W + lane / (WARP / 2)][warp] = pair;
+        if (logged(epoch)) {
+            float loss[1] = {sums[LOSS]};
+            warp_sum(loss);
+            if (lane == 0) shared.sums[LOSS][warp] = loss[0];
+        }
+        __syncthreads();
+        if (warp == 0) {
+            const bool there = lane < WARPS;
+            const float of_block = warp_sum_pair(there ? shared.sums[GRAD_W][lane] : 0.0f, there ? shared.sums[GRAD_B][lane] : 0.0f);
+            exchange.publish(epoch, of_block);
+            float of_all = 0.0f;
+            if (!exchange.collect(epoch, of_all)) shared.given_up = true;
+            // The lower half of the lanes has w's gradient, the upper half b's.
+            if (lane % (WARP / 2) == 0) shared.weights[lane / (WARP / 2)] = (lane == 0 ? w : b) - rate * of_all;
+        } else if (warp == 1 && logged(epoch)) {
+            // While the first warp waits: nobody needs the loss before the end.
+            float loss[1] = {lane < WARPS ? shared.sums[LOSS][lane] : 0.0f};
+            warp_sum(loss);
+            if (lane == 0) loss_partial[(epoch / log_every - 1) * exchange.blocks + blockIdx.x] = loss[0];
+        }
+        __syncthreads();
+        w = shared.weights[0], b = shared.weights[1];
+        return !shared.given_up;
+    }
+
+    // Writes the weights and the losses, in block 0, when all blocks' losses have arrived.
+    __device__ __forceinline__ void finish(unsigned epochs, float inverse_n, float* weights /* [2] */,
+                                           float* losses /* [epochs / log_every] */) {
+        const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        const unsigned last = epochs + 1;
+        if (warp == 0) {
+            // Orders the losses that this block has written before the word that says so.
+            __threadfence();
+            exchange.publish(last, 0.0f);
+        }
+        if (blockIdx.x != 0) return;
+        if (warp == 0) {
+            float none;
+            if (!exchange.collect(last, none)) shared.given_up = true;
+            __threadfence();
+        }
+        __syncthreads();
+        if (shared.given_up) return;
+        for (unsigned k = warp; k < epochs / log_every; k += WARPS) {
+            float loss[1] = {0.0f};
+            for (unsigned block = lane; block < exchange.blocks; block += WARP) {
+                loss[0] += __ldcg(loss_partial + k * exchange.blocks + block);
+            }
+            warp_sum(loss);
+            if (lane == 0) losses[k] = loss[0] * inverse_n;
+        }
+        if (threadIdx.x == 0) {
+            weights[0] = w, weights[1] = b;
+            // Everybody has read it: nobody publishes before.
+            exchange.control->round = exchange.base + last;
+        }
+    }
+};
