@@ -12,11 +12,6 @@ __device__ __forceinline__ unsigned cluster_rank() {
     asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     return rank;
 }
-__device__ __forceinline__ unsigned cluster_size() {
-    unsigned size;
-    asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(size));
-    return size;
-}
 
 // All threads of the cluster; what was written before is seen after.
 __device__ __forceinline__ void cluster_sync() {

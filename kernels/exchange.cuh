@@ -51,7 +51,9 @@ struct Patience {
 // Two sums over all blocks. A round is: the block's sums are handed to publish() by its first warp, and collect() gives that warp
 // the sums of all blocks.
 struct PairExchange {
-    unsigned long long* words;  // [2][blocks][2]: odd and even rounds take turns, as a block may be one round ahead of another.
+    static constexpr int SLOT_WORDS = 8;  // A slot in a half line of its own: the slots lie in different parts of the cache.
+
+    unsigned long long* words;  // [2][blocks][SLOT_WORDS], two used: odd and even rounds take turns, as a block may be one round ahead of another.
     Control* control;
     unsigned blocks, base;
     unsigned long long limit_ns;
@@ -63,7 +65,7 @@ struct PairExchange {
     // `v` is the first sum in the lower half of the lanes and the second in the upper. Rounds count from 1.
     __device__ __forceinline__ void publish(unsigned round, float v) {
         const unsigned lane = threadIdx.x % WARP;
-        unsigned long long* mine = words + ((round & 1) * blocks + blockIdx.x) * 2;
+        unsigned long long* mine = words + ((round & 1) * blocks + blockIdx.x) * SLOT_WORDS;
         if (lane % (WARP / 2) == 0) store_word(mine + lane / (WARP / 2), make_word(v, base + round));
     }
 
@@ -71,28 +73,37 @@ struct PairExchange {
     __device__ __forceinline__ bool collect(unsigned round, float& v) {
         // Five loads on their way at once cover 160 blocks.
         constexpr int AT_ONCE = 5;
+        // The way to the level-2 cache: what makes a round of 132 blocks shortest on an H200, by a tenth.
+        constexpr int FIRST_LOOK_CLOCKS = 500;
         const unsigned lane = threadIdx.x % WARP, wanted = base + round;
-        const unsigned long long* from = words + (round & 1) * blocks * 2;
+        const unsigned long long* from = words + (round & 1) * blocks * SLOT_WORDS;
         float first = 0.0f, second = 0.0f;
         bool all = true;
+        // Where many ask, questions that come too early are in the way of the answers.
+        if (blocks > WARP) {
+            for (const long long first_look = clock64() + FIRST_LOOK_CLOCKS; clock64() < first_look;) {}
+        }
         Patience patience;
         for (unsigned block = lane; block < blocks && all; block += AT_ONCE * WARP) {
             ulonglong2 got[AT_ONCE];
+            bool missing[AT_ONCE];
+#pragma unroll
+            for (int k = 0; k < AT_ONCE; ++k) missing[k] = block + k * WARP < blocks, got[k] = make_ulonglong2(0, 0);
             do {
                 all = true;
+                // Only what has not come yet is asked for again: every question is in the way of an answer.
 #pragma unroll
                 for (int k = 0; k < AT_ONCE; ++k) {
-                    if (block + k * WARP < blocks) got[k] = load_two_words(from + (block + k * WARP) * 2);
+                    if (missing[k]) got[k] = load_two_words(from + (block + k * WARP) * SLOT_WORDS);
                 }
 #pragma unroll
                 for (int k = 0; k < AT_ONCE; ++k) {
-                    if (block + k * WARP < blocks) all &= word_round(got[k].x) == wanted && word_round(got[k].y) == wanted;
+                    missing[k] = missing[k] && (word_round(got[k].x) != wanted || word_round(got[k].y) != wanted);
+                    all &= !missing[k];
                 }
             } while (!all && !patience.ended(limit_ns));
 #pragma unroll
-            for (int k = 0; k < AT_ONCE; ++k) {
-                if (block + k * WARP < blocks) first += word_value(got[k].x), second += word_value(got[k].y);
-            }
+            for (int k = 0; k < AT_ONCE; ++k) first += word_value(got[k].x), second += word_value(got[k].y);
         }
         if (__any_sync(ALL_LANES, !all)) {
             if (lane == 0) atomicCAS(&control->failed, 0u, round);

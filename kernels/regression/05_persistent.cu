@@ -2,8 +2,7 @@
 // Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][2]; f32[n].
 // Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through the level-2 cache.
 // Needs: x and y 16-byte aligned; any n; all blocks resident at once: a cooperative launch.
-// Expect: no launches, and the next epoch's first points are on their way during the exchange; where x and y stay in the
-//         level-2 cache an epoch is their way from there plus one exchange of about a microsecond.
+// Expect: no launches; the next epoch's first points are on their way during the exchange, which takes about a microsecond.
 #include "regression/persistent.cuh"
 
 // 1: every other epoch goes through the points backwards, so that it begins with what was read last.
@@ -40,7 +39,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         const float w = descent.w, b = descent.b;
-        const bool backwards = ALTERNATE && epoch % 2 == 0;
+        const bool backwards = ALTERNATE && epoch % 2 == 0, logged = descent.log.next();
         float lanes[SUMS][4] = {};
         const auto add = [&](int lane, float xi, float yi) {
             const float err = fmaf(w, xi, b) - yi;
@@ -65,7 +64,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         add_lanes(lanes, sums);
         // There is nothing in the points that has to wait for the weights. Alternating, the last part is the next one's first.
         if (!ALTERNATE && parts > 1) load(0);
-        if (!descent.step(epoch, sums)) return;
+        if (!descent.step(epoch, logged, sums)) return;
     }
     descent.finish(epochs, inverse_n, weights, losses);
 }

@@ -1,10 +1,8 @@
 // Idea: the fastest way to read something again is not to have put it down: the points stay in registers and shared memory.
-// Formula: as 05_persistent; thread t of all T has the groups of four points t, t + T, t + 2 T, ...: the first
-//          REGISTER_GROUPS in registers, the rest in shared[2][...] of its block; f32[n].
+// Formula: as 05_persistent; thread t of T has the groups of four points t, t + T, ...: REGISTER_GROUPS in registers, the rest in shared memory.
 // Since the last rung: the points are read from memory once and not once an epoch.
 // Needs: n / 4 >= REGISTER_GROUPS x threads, and shared memory for the rest; x and y 16-byte aligned; all blocks resident at once.
-// Expect: 132 x (256 + 227) KiB on an H100 or H200: 7 M points in training. An epoch is 4 operations a point over 128 lanes a
-//         multiprocessor and a clock, plus the exchange.
+// Expect: 7 M training points on 132 multiprocessors; an epoch is 4 instructions a point over 128 lanes each, plus the exchange.
 #include "regression/resident.cuh"
 #include "regression/persistent.cuh"
 
@@ -19,8 +17,9 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
                              learning_rate * 2.0f * inverse_n, log_every, loss_partial);
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         float sums[SUMS];
-        points.pass(descent.w, descent.b, descent.logged(epoch), sums);
-        if (!descent.step(epoch, sums)) return;
+        const bool logged = descent.log.next();
+        points.pass(descent.w, descent.b, logged, sums);
+        if (!descent.step(epoch, logged, sums)) return;
     }
     descent.finish(epochs, inverse_n, weights, losses);
 }

@@ -6,54 +6,58 @@
 #include "cluster.cuh"
 #include "regression/resident.cuh"
 
-constexpr int WARPS = THREADS / WARP, MOST_BLOCKS = 16;
+constexpr int WARPS = THREADS / WARP;
+static_assert(BLOCKS * WARPS % WARP == 0 && BLOCKS <= WARP, "a warp reads the slots in whole rows, a lane sends to each block");
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, unsigned long long n,
                    unsigned epochs, unsigned log_every, float learning_rate, float inverse_n,
                    float* weights /* [2]: w, b */, float* losses /* [epochs / log_every] */) {
     // Odd and even epochs take turns: a warp may be one epoch ahead of another.
-    __shared__ __align__(16) float4 slots[2][MOST_BLOCKS * WARPS];
+    __shared__ __align__(16) float4 slots[2][BLOCKS * WARPS];
     __shared__ __align__(8) unsigned long long barriers[2];
-    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, blocks = cluster_size(), rank = cluster_rank();
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, rank = cluster_rank();
     if (threadIdx.x == 0) barrier_init(&barriers[0], 1), barrier_init(&barriers[1], 1), barrier_init_done();
     Resident points(x, y, (unsigned)n);
     float w = weights[0], b = weights[1];
     const float rate = learning_rate * 2.0f * inverse_n;
+    LossLog log(log_every);
+    // A lane for each block: where this warp's sums go there, in even and odd epochs.
+    const unsigned to = address_in(lane % BLOCKS, &slots[0][rank * WARPS + warp]), signal = address_in(lane % BLOCKS, &barriers[0]);
     cluster_sync();
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         const unsigned turn = epoch & 1, phase = (epoch - 1) / 2 & 1;
-        const bool logged = epoch % log_every == 0;
+        const bool logged = log.next();
         // One arrival a phase: the bytes are what is waited for. They may come before they are announced.
-        if (threadIdx.x == 0) barrier_arrive_and_expect(&barriers[turn], blocks * WARPS * sizeof(float4));
+        if (threadIdx.x == 0) barrier_arrive_and_expect(&barriers[turn], sizeof slots[turn]);
         float sums[SUMS];
         points.pass(w, b, logged, sums);
 
         float mine = warp_sum_pair(sums[GRAD_W], sums[GRAD_B]), other = __shfl_xor_sync(ALL_LANES, mine, WARP / 2);
         float loss[1] = {sums[LOSS]};
         if (logged) warp_sum(loss);
-        if (lane < blocks) {
-            // A lane for each block; after the exchange of halves every lane has both sums.
-            const bool lower = lane < WARP / 2;
-            store_and_signal(address_in(lane, &slots[turn][rank * WARPS + warp]),
+        // After the exchange of halves every lane has both sums.
+        const bool lower = lane < WARP / 2;
+        if (lane < BLOCKS) {
+            store_and_signal(to + turn * sizeof slots[0],
                              make_float4(lower ? mine : other, lower ? other : mine, loss[0], 0.0f),
-                             address_in(lane, &barriers[turn]));
+                             signal + turn * sizeof barriers[0]);
         }
         barrier_wait(&barriers[turn], phase);
 
         // Every warp adds all sums up for itself, in the same order.
         float grad_w = 0.0f, grad_b = 0.0f, total[1] = {0.0f};
-        for (unsigned i = lane; i < blocks * WARPS; i += WARP) {
-            const float4 got = slots[turn][i];
+#pragma unroll
+        for (unsigned i = 0; i < BLOCKS * WARPS; i += WARP) {
+            const float4 got = slots[turn][i + lane];
             grad_w += got.x, grad_b += got.y, total[0] += got.z;
         }
         mine = warp_sum_pair(grad_w, grad_b), other = __shfl_xor_sync(ALL_LANES, mine, WARP / 2);
-        const bool lower = lane < WARP / 2;
         w -= rate * (lower ? mine : other), b -= rate * (lower ? other : mine);
         if (logged && rank == 0 && warp == 0) {
             warp_sum(total);
-            if (lane == 0) losses[epoch / log_every - 1] = total[0] * inverse_n;
+            if (lane == 0) losses[log.entries - 1] = total[0] * inverse_n;
         }
     }
     if (rank == 0 && threadIdx.x == 0) weights[0] = w, weights[1] = b;

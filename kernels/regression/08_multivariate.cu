@@ -1,16 +1,15 @@
 // Idea: with more than one weight a point's features are read once as well: its error needs all of them, and each gradient too.
 // Formula: err = b + sum_j w_j x[j][i] - y[i]; w_j -= lr 2/n sum_i err x[j][i]; b -= lr 2/n sum_i err; f32, x[FEATURES][pitch].
-// Since the last rung: of 05_persistent, a thread keeps up to FEATURES_PER_THREAD features of its four points in registers from
-//          the prediction to the gradients; more features are split over warps, which meet in shared memory for the prediction.
+// Since the last rung: 05_persistent with FEATURES_PER_THREAD features a thread; more are split over warps, which meet in shared memory.
 // Needs: rows of x 16-byte aligned with finite numbers up to a multiple of four; 1 to 256 features; all blocks resident at once.
-// Expect: 4 operations a feature and point for the 4 bytes that bring it, far below the ridge of fp32 without tensor cores:
-//         memory is the bound, and tensor cores could not move it.
+// Expect: 4 operations a feature for the 4 bytes that bring it: memory is the bound by far, which tensor cores could not move.
 #include "exchange.cuh"
+#include "regression/descent.cuh"
 
 static_assert(FEATURES >= 1 && FEATURES <= 256, "one word of the exchange for each weight, by one thread");
 constexpr int WARPS = THREADS / WARP;
 
-constexpr int power_of_two_from(int v) { return v <= 1 ? 1 : 2 * power_of_two_from((v + 1) / 2); }
+__device__ constexpr int power_of_two_from(int v) { return v <= 1 ? 1 : 2 * power_of_two_from((v + 1) / 2); }
 // Warps that share the same points, each with PART of their features.
 constexpr int SPLIT = power_of_two_from((FEATURES + FEATURES_PER_THREAD - 1) / FEATURES_PER_THREAD);
 static_assert(WARPS % SPLIT == 0, "the block has too few warps for this many features");
@@ -18,7 +17,7 @@ constexpr int PART = (FEATURES + SPLIT - 1) / SPLIT, TEAMS = WARPS / SPLIT;
 // Groups of four points that a thread has under way at once: as many as its registers hold.
 constexpr int GROUPS = PART + 1 >= FEATURES_PER_THREAD ? 1 : FEATURES_PER_THREAD / (PART + 1);
 // What a block adds up: the gradient of each weight, then that of b, then the loss.
-constexpr int GRAD_B = FEATURES, LOSS = FEATURES + 1, VALUES = FEATURES + 2;
+constexpr int OF_B = FEATURES, OF_LOSS = FEATURES + 1, VALUES = FEATURES + 2;
 static_assert(VALUES <= THREADS, "a thread for each sum");
 constexpr int SCATTERED = power_of_two_from(PART);
 static_assert(SCATTERED <= WARP, "the sums of a warp are scattered over its lanes");
@@ -68,18 +67,19 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
         }
     };
     load(0);
+    LossLog log(log_every);
     if (threadIdx.x == 0) given_up = false;
     if (threadIdx.x <= FEATURES) w_shared[0][threadIdx.x] = weights[threadIdx.x];
     __syncthreads();
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
-        const bool logged = epoch % log_every == 0, backwards = epoch % 2 == 0;
+        const bool logged = log.next(), backwards = epoch % 2 == 0;
         const float* w_old = w_shared[(epoch - 1) & 1];
         float* w_new = w_shared[epoch & 1];
         float w[PART];
 #pragma unroll
         for (int f = 0; f < PART; ++f) w[f] = first_feature + f < FEATURES ? w_old[first_feature + f] : 0.0f;
-        const float b = w_old[GRAD_B];
+        const float b = w_old[OF_B];
         float grads[SCATTERED] = {}, tail[2] = {};
 
         for (unsigned k = 0; k < parts; ++k) {
@@ -127,12 +127,12 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
             const int column = value < FEATURES ? value % PART : PART + (value - FEATURES);
             float sum = 0.0f;
             for (int t = 0; t < TEAMS; ++t) sum += of_warps[t * SPLIT + from][column];
-            if (value != LOSS || logged) store_word(of_blocks + (size_t)value * blocks + blockIdx.x, make_word(sum, base + epoch));
+            if (value != OF_LOSS || logged) store_word(of_blocks + (size_t)value * blocks + blockIdx.x, make_word(sum, base + epoch));
         }
         // Each sum has an owner, a warp somewhere, which takes the step of its weight and tells everybody.
         bool arrived = true;
         for (unsigned value = blockIdx.x + warp * gridDim.x; value < VALUES; value += WARPS * gridDim.x) {
-            if (value == LOSS && !logged) continue;
+            if (value == OF_LOSS && !logged) continue;
             float sum[1] = {0.0f};
             Patience patience;
             for (unsigned block = lane; block < blocks && arrived; block += WARP) {
@@ -148,8 +148,8 @@ descend(const float* __restrict__ x /* [FEATURES][pitch] */, const float* __rest
                 break;
             }
             warp_sum(sum);
-            if (lane == 0 && value == LOSS) losses[epoch / log_every - 1] = sum[0] * inverse_n;
-            if (lane == 0 && value != LOSS) store_word(of_all + value, make_word(w_old[value] - rate * sum[0], base + epoch));
+            if (lane == 0 && value == OF_LOSS) losses[log.entries - 1] = sum[0] * inverse_n;
+            if (lane == 0 && value != OF_LOSS) store_word(of_all + value, make_word(w_old[value] - rate * sum[0], base + epoch));
         }
         if (threadIdx.x <= FEATURES && arrived) {
             Patience patience;

@@ -17,3 +17,18 @@ points(float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigne
     x[j] = xi;
     y[j] = __fadd_rn(line, __fmul_rn(sigma, gaussian(seed, i, 0u)));
 }
+
+// The same with several features: standard Gaussian numbers x[j][i], and y = sum_j w_j x[j] + b + noise, w_j = 3 (-1)^j / (1 + j).
+extern "C" __global__ void __launch_bounds__(THREADS)
+featured_points(float* __restrict__ x /* [features][pitch] */, float* __restrict__ y /* [pitch] */, unsigned long long n,
+                unsigned long long pitch, unsigned features, float sigma, unsigned long long seed) {
+    const unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (i >= n) return;
+    float line = 2.0f;
+    for (unsigned j = 0; j < features; ++j) {
+        const float xj = gaussian(seed, i, j + 1), w = __fdiv_rn(j % 2 == 0 ? 3.0f : -3.0f, (float)(j + 1));
+        x[j * pitch + i] = xj;
+        line = __fadd_rn(line, __fmul_rn(w, xj));
+    }
+    y[i] = __fadd_rn(line, __fmul_rn(sigma, gaussian(seed, i, 0u)));
+}

@@ -10,7 +10,8 @@ struct Descent {
     static_assert(WARPS >= 2 && WARPS <= WARP, "one warp collects, another adds up the losses");
 
     struct Shared {
-        float sums[SUMS][WARPS];
+        float2 gradients[BLOCK];
+        float losses[WARPS];
         float weights[2];
         bool given_up;
     };
@@ -18,44 +19,46 @@ struct Descent {
     Shared& shared;
     PairExchange exchange;
     float rate;            // learning rate x 2 / n
-    unsigned log_every;    // epochs
+    LossLog log;
     float* loss_partial;   // [epochs / log_every][blocks]
     float w, b;
 
     __device__ __forceinline__ Descent(Shared& shared, PairExchange exchange, const float* weights /* [2] */, float rate,
                                        unsigned log_every, float* loss_partial)
-        : shared(shared), exchange(exchange), rate(rate), log_every(log_every), loss_partial(loss_partial),
+        : shared(shared), exchange(exchange), rate(rate), log(log_every), loss_partial(loss_partial),
           w(weights[0]), b(weights[1]) {
         if (threadIdx.x == 0) shared.given_up = false, shared.weights[0] = w, shared.weights[1] = b;
         __syncthreads();
     }
 
-    __device__ __forceinline__ bool logged(unsigned epoch) const { return epoch % log_every == 0; }
-
     // Takes the step of an epoch, counted from 1, with each thread's sums; false if another block did not come.
-    __device__ __forceinline__ bool step(unsigned epoch, const float (&sums)[SUMS]) {
+    __device__ __forceinline__ bool step(unsigned epoch, bool logged, const float (&sums)[SUMS]) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        const float pair = warp_sum_pair(sums[GRAD_W], sums[GRAD_B]);
-        if (lane % (WARP / 2) == 0) shared.sums[GRAD_W + lane / (WARP / 2)][warp] = pair;
-        if (logged(epoch)) {
+        // One warp adds up all threads' sums: shuffles in every warp first would take their time twice.
+        shared.gradients[threadIdx.x] = make_float2(sums[GRAD_W], sums[GRAD_B]);
+        if (logged) {
             float loss[1] = {sums[LOSS]};
             warp_sum(loss);
-            if (lane == 0) shared.sums[LOSS][warp] = loss[0];
+            if (lane == 0) shared.losses[warp] = loss[0];
         }
         __syncthreads();
         if (warp == 0) {
-            const bool there = lane < WARPS;
-            const float of_block = warp_sum_pair(there ? shared.sums[GRAD_W][lane] : 0.0f, there ? shared.sums[GRAD_B][lane] : 0.0f);
-            exchange.publish(epoch, of_block);
+            float2 column = shared.gradients[lane];
+#pragma unroll
+            for (int k = 1; k < WARPS; ++k) {
+                const float2 next = shared.gradients[k * WARP + lane];
+                column.x += next.x, column.y += next.y;
+            }
+            exchange.publish(epoch, warp_sum_pair(column.x, column.y));
             float of_all = 0.0f;
             if (!exchange.collect(epoch, of_all)) shared.given_up = true;
             // The lower half of the lanes has w's gradient, the upper half b's.
             if (lane % (WARP / 2) == 0) shared.weights[lane / (WARP / 2)] = (lane == 0 ? w : b) - rate * of_all;
-        } else if (warp == 1 && logged(epoch)) {
+        } else if (warp == 1 && logged) {
             // While the first warp waits: nobody needs the loss before the end.
-            float loss[1] = {lane < WARPS ? shared.sums[LOSS][lane] : 0.0f};
+            float loss[1] = {lane < WARPS ? shared.losses[lane] : 0.0f};
             warp_sum(loss);
-            if (lane == 0) loss_partial[(epoch / log_every - 1) * exchange.blocks + blockIdx.x] = loss[0];
+            if (lane == 0) loss_partial[(log.entries - 1) * exchange.blocks + blockIdx.x] = loss[0];
         }
         __syncthreads();
         w = shared.weights[0], b = shared.weights[1];
@@ -80,7 +83,7 @@ struct Descent {
         }
         __syncthreads();
         if (shared.given_up) return;
-        for (unsigned k = warp; k < epochs / log_every; k += WARPS) {
+        for (unsigned k = warp; k < log.entries; k += WARPS) {
             float loss[1] = {0.0f};
             for (unsigned block = lane; block < exchange.blocks; block += WARP) {
                 loss[0] += __ldcg(loss_partial + k * exchange.blocks + block);

@@ -96,11 +96,7 @@ fn clocks(run: &Run) -> Facts {
     put(&mut facts, "Highest temperature", c.max_temperature_celsius.map(|t| format!("{t} °C")));
     let throttling = if c.throttling.is_empty() { "None seen".into() } else { c.throttling.join(", ") };
     put(&mut facts, "Throttling", Some(throttling));
-    put(
-        &mut facts,
-        "Source",
-        Some(format!("{}, {}", c.source, format::count(c.readings as usize, "reading", "readings"))),
-    );
+    put(&mut facts, "Source", Some(format!("{}, {}", c.source, format::counted(c.readings as usize, "reading"))));
     facts
 }
 
@@ -167,12 +163,12 @@ pub fn notices(run: &Run) -> Vec<String> {
     }
     let diverged = run.train_logs.iter().filter(|l| l.diverged()).count();
     if diverged > 0 {
-        let logs = format::count(diverged, "training", "trainings");
+        let logs = format::counted(diverged, "training");
         out.push(format!("{logs} diverged: a loss or a parameter is no longer a finite number."));
     }
     let (_, _, failed) = run.counts();
     if failed > 0 {
-        let failed = format::count(failed, "measurement", "measurements");
+        let failed = format::counted(failed, "measurement");
         out.push(format!("{failed} failed; the table says why."));
     }
     out

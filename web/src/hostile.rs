@@ -19,7 +19,8 @@ fn show(run: &Run) {
             let _ = sheet.table().csv();
         }
         let ladders = Quantity::ALL.map(|q| charts::ladder(run, problem, q.into()));
-        let others = [charts::loss_curve, charts::operations, charts::ablation].map(|draw| draw(run, problem));
+        let draws = [charts::loss_curve, charts::operations, charts::ablation, charts::roofline];
+        let others = draws.map(|draw| draw(run, problem));
         ladders.iter().chain(&others).for_each(harmless);
         harmless(&charts::compare(&[run, run], problem.size()));
     }
@@ -29,7 +30,7 @@ fn show(run: &Run) {
         let _ = (highlight::lines(text), highlight::includes(text));
     }
     for rung in &run.rungs {
-        let _ = (format::runner(rung), format::requires(&rung.requires));
+        let _ = (format::runner(rung), format::requires(&rung.requires), format::framework(rung));
     }
 }
 

@@ -9,6 +9,8 @@ pub enum Tab {
     Ladder,
     /// The same over several sizes.
     Sweep,
+    /// Each rung below the ceilings of the device.
+    Roofline,
     /// The losses of the trainings.
     Loss,
     /// What a pass is made of.
@@ -25,9 +27,10 @@ pub enum Tab {
 
 impl Tab {
     /// All, in the order of the page.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Ladder,
         Self::Sweep,
+        Self::Roofline,
         Self::Loss,
         Self::Operations,
         Self::Table,
@@ -41,6 +44,7 @@ impl Tab {
         match self {
             Self::Ladder => "ladder",
             Self::Sweep => "sweep",
+            Self::Roofline => "roofline",
             Self::Loss => "loss",
             Self::Operations => "operations",
             Self::Table => "table",
@@ -55,6 +59,7 @@ impl Tab {
         match self {
             Self::Ladder => "Ladder",
             Self::Sweep => "Sweep",
+            Self::Roofline => "Roofline",
             Self::Loss => "Loss",
             Self::Operations => "Operations",
             Self::Table => "Table",
@@ -66,14 +71,16 @@ impl Tab {
 
     /// Whether what it shows is of one size, so that the size can be chosen.
     pub const fn has_size(self) -> bool {
-        matches!(self, Self::Ladder | Self::Loss | Self::Operations | Self::Table | Self::Compare)
+        matches!(self, Self::Ladder | Self::Roofline | Self::Loss | Self::Operations | Self::Table | Self::Compare)
     }
 
     /// Those that a record has something for.
     pub fn of(run: &Run) -> Vec<Self> {
-        let sizes = run.problems().len();
+        let main = run.main_problem();
+        let sized = |p: &&Problem| main.is_some_and(|m| p.same_but_for_size(m) && p.size() != m.size());
         let has = |tab: &Self| match tab {
-            Self::Sweep => sizes > 1,
+            Self::Sweep => run.problems().iter().any(sized),
+            Self::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
             Self::Loss => !run.train_logs.is_empty(),
             Self::Operations => !run.spans.is_empty(),
             Self::Source => !run.rungs.is_empty(),
@@ -285,6 +292,26 @@ mod tests {
         assert_eq!(Link::parse(&link.query()), link);
         assert_eq!(Link::default().query(), "");
         assert_eq!(Link { tab: Some(Tab::Ladder), ..Link::default() }.query(), "");
+    }
+
+    #[test]
+    fn problems_of_one_size_are_told_apart() {
+        let run = crate::open::tests::sample_run();
+        let (one, several) = (Size { size: 5_000_000, nth: 0 }, Size { size: 5_000_000, nth: 1 });
+        assert_eq!(one.find(&run).map(|p| p.label()).as_deref(), Some("5 M points, 200 epochs"));
+        assert_eq!(several.find(&run).map(|p| p.label()).as_deref(), Some("5 M points of 16 features, 200 epochs"));
+        assert_eq!(several.find(&run).map(|p| Size::of(&run, p).id()).as_deref(), Some("5000000-2"));
+    }
+
+    #[test]
+    fn tabs_are_those_that_have_something() {
+        let mut run = crate::open::tests::sample_run();
+        assert!(Tab::of(&run).contains(&Tab::Roofline) && Tab::of(&run).contains(&Tab::Sweep));
+        // Another number of features is no other size.
+        run.measurements.retain(|m| m.problem.size() == 5_000_000);
+        assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Tab::Sweep));
+        assert!(!Tab::of(&run).contains(&Tab::Roofline), "no bytes were counted");
+        assert_eq!(Link::parse("?tab=roofline").tab, Some(Tab::Roofline));
     }
 
     #[test]

@@ -72,8 +72,10 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
 /// Whether its operations and bytes fit into the integers that count them, and it equals itself.
 fn countable(problem: &Problem) -> bool {
     match problem {
-        Problem::Regression { train_points, epochs, learning_rate, noise, .. } => {
-            let bytes = train_points.checked_mul(16).and_then(|b| b.checked_mul((*epochs).max(1)));
+        Problem::Regression { train_points, features, epochs, learning_rate, noise, .. } => {
+            let point = features.checked_add(1).and_then(|f| f.checked_mul(8));
+            let epoch = point.and_then(|p| p.checked_mul(*train_points));
+            let bytes = epoch.and_then(|b| b.checked_mul((*epochs).max(1)));
             // A problem with a NaN in it would not be found again among the others.
             bytes.is_some() && !learning_rate.is_nan() && !noise.is_nan()
         }
@@ -104,6 +106,14 @@ pub mod tests {
         };
         let spec = json!({"file": "regression/02_fused.cu", "entry": "pass", "grid": "resident",
                           "tiles": [{"id": "t512x8", "defines": [{"name": "THREADS", "value": 512}]}]});
+        let mut cluster = spec.clone();
+        cluster["requires"] = json!({"at_least": [9, 0]});
+        let mut on_chip = measured("04_fused_graph", 1_000_000, 900.0);
+        on_chip["choice"] = "800000 training points lie in one cluster.".into();
+        on_chip["traffic"] = json!([{"level": "l2", "bytes": 1_280_000_000}, {"level": "dram", "bytes": 6_400_000}]);
+        on_chip["flops"] = 1_000_000_000.into();
+        let mut several = measured("pytorch_eager", 5_000_000, 90_000.0);
+        several["problem"]["features"] = 16.into();
         json!({
             "schema": 1, "experiment": "regression", "title": "Fused linear regression",
             "created": "2026-11-21T07:00:00Z", "command": "warpbook run regression",
@@ -117,17 +127,21 @@ pub mod tests {
             "policy": {"timed_by": "cuda_events", "l2": "warm", "warmup": 3, "samples": 20, "budget_s": 2.0,
                        "batch_below_us": 50.0, "inputs": "x on [0, 10), y = 3x + 2 + noise"},
             "peaks": {"bandwidth": [{"level": "dram", "method": "sum of 4 GiB", "bytes": 4_294_967_296u64,
-                                     "samples_us": [950.0], "datasheet_bytes_per_s": 4.8e12}]},
+                                     "samples_us": [950.0], "datasheet_bytes_per_s": 4.8e12}],
+                      "compute": [{"dtype": "f32", "method": "fma chains", "flops": 1_099_511_627_776u64,
+                                   "samples_us": [16_700.0], "datasheet_flops_per_s": 6.7e13}]},
             "rungs": [
                 {"id": "02_fused", "title": "Fused", "idea": "One pass.", "requires": {"at_least": [7, 5]},
                  "runner": {"kernels": {"specs": [spec], "schedule": "launches"}}},
                 {"id": "04_fused_graph", "title": "Fused in a graph", "idea": "One launch.",
-                 "requires": {"at_least": [7, 5]}, "runner": {"kernels": {"specs": [spec], "schedule": "graph"}}}
+                 "requires": {"at_least": [7, 5]}, "runner": {"kernels": {"specs": [spec, cluster], "schedule": "graph"}}},
+                {"id": "pytorch_eager", "title": "PyTorch, eager", "idea": "As a tutorial has it.",
+                 "requires": {"at_least": [7, 5]}, "runner": {"external": "PyTorch 2.11.0"}}
             ],
             "sources": {"regression/02_fused.cu": "#include \"reduce.cuh\"\n// idea\n", "reduce.cuh": "#pragma once\n"},
             "measurements": [
                 measured("02_fused", 5_000_000, 3000.0), measured("04_fused_graph", 5_000_000, 2600.0),
-                measured("02_fused", 1_000_000, 1400.0), measured("04_fused_graph", 1_000_000, 900.0)
+                measured("02_fused", 1_000_000, 1400.0), on_chip, several
             ],
             "train_logs": [{"rung": "02_fused", "problem": problem(5_000_000),
                             "losses": [{"epoch": 10, "loss": 1.0}, {"epoch": 20, "loss": "NaN"}],
@@ -169,6 +183,7 @@ pub mod tests {
         };
         check(&|v| v["measurements"][0]["problem"]["epochs"] = u64::MAX.into(), "beyond what can be counted");
         check(&|v| v["measurements"][0]["problem"]["noise"] = "NaN".into(), "beyond what can be counted");
+        check(&|v| v["measurements"][0]["problem"]["features"] = u64::MAX.into(), "beyond what can be counted");
         check(&|v| v["train_logs"][0]["problem"]["train_points"] = u64::MAX.into(), "beyond what can be counted");
         check(&|v| v["rungs"] = Value::from(vec![v["rungs"][0].clone(); 501]), "501 rungs");
         check(

@@ -3,7 +3,7 @@
 use crate::format::{self, NONE};
 use std::cmp::Ordering;
 use warpbook_charts::Table;
-use warpbook_record::{Measurement, Outcome, Problem, Run, TrainLog};
+use warpbook_record::{LadderRow, Measurement, Outcome, Problem, Run, TrainLog};
 
 /// What a cell is sorted by.
 #[derive(Debug, Clone, PartialEq)]
@@ -146,6 +146,17 @@ impl Sheet {
         Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
     }
 
+    /// The same without a column that has nothing in any row.
+    fn without_empty(mut self, label: &str) -> Self {
+        let at = self.columns.iter().position(|c| c.label == label);
+        let empty = |at: &usize| self.rows.iter().all(|r| r.cells.get(*at).is_none_or(|c| c.key == Key::Missing));
+        if let Some(at) = at.filter(empty) {
+            self.columns.remove(at);
+            self.rows.iter_mut().filter(|r| at < r.cells.len()).for_each(|r| drop(r.cells.remove(at)));
+        }
+        self
+    }
+
     /// Its rows in an order; equal ones stay as they were, missing ones come last either way.
     pub fn sorted(&self, sort: Option<Sort>) -> Vec<&Row> {
         let mut rows: Vec<_> = self.rows.iter().collect();
@@ -160,17 +171,20 @@ impl Sheet {
 
     /// The same as a table that knows how to become CSV.
     pub fn table(&self) -> Table {
-        let cell = |(i, (c, column)): (usize, (&Cell, &Column))| match (&c.key, c.text.as_str(), c.detail.as_str()) {
+        let cell = |c: &Cell, column: &Column| match (&c.key, c.text.as_str(), c.detail.as_str()) {
             (Key::Missing, ..) => String::new(),
             (Key::Number(v), ..) if column.in_file.is_some() => v.to_string(),
             (_, text, "") => text.to_owned(),
-            // The row's name: its id, which other files share.
-            (_, _, id) if i == 0 => id.to_owned(),
             (_, text, detail) => format!("{text}; {detail}"),
+        };
+        // The row's name is its id, which other files share.
+        let row = |r: &Row| {
+            let others = r.cells.iter().zip(&self.columns).skip(1).map(|(c, column)| cell(c, column));
+            std::iter::once(r.rung.clone()).chain(others).collect()
         };
         Table {
             headers: self.columns.iter().map(|c| c.in_file.unwrap_or(c.label).to_owned()).collect(),
-            rows: self.rows.iter().map(|r| r.cells.iter().zip(&self.columns).enumerate().map(cell).collect()).collect(),
+            rows: self.rows.iter().map(row).collect(),
         }
     }
 }
@@ -192,7 +206,13 @@ fn order(a: &Key, b: &Key, descending: bool) -> Ordering {
 fn rung_cell(run: &Run, id: &str) -> Cell {
     let place = run.rungs.iter().position(|r| r.id == id);
     let title = place.map_or("", |p| run.rungs[p].title.as_ref());
-    let cell = if title.is_empty() { Cell::text(id) } else { Cell::text(title).detail(id) };
+    let framework = place.and_then(|p| format::framework(&run.rungs[p]));
+    let cell = match (title, framework) {
+        ("", None) => Cell::text(id),
+        ("", Some(name)) => Cell::text(id).detail(name),
+        (_, None) => Cell::text(title).detail(id),
+        (_, Some(name)) => Cell::text(title).detail(format!("{id}, {name}")),
+    };
     cell.place(place.unwrap_or(run.rungs.len()))
 }
 
@@ -217,6 +237,19 @@ fn check_cell(m: &Measurement) -> Cell {
     Cell { key: Key::Number(check.max_rel_error), ..Cell::text(word) }.detail(errors).tone(tone)
 }
 
+/// What a rung is held against: its own bytes and operations where they were counted, else the ceiling of reading once a pass.
+fn bound_cell(run: &Run, row: &LadderRow<'_>, sound: bool) -> Cell {
+    let m = row.measurement;
+    match (run.bound(m), run.ceiling(&m.problem)) {
+        _ if !sound || row.fraction_of_ceiling.is_none() => Cell::number(None, format::number),
+        (Some(bound), _) => Cell::text(bound.label()).detail(format!("at least {}", format::time(bound.us))),
+        (None, Some(peak)) => Cell::text(peak.level.label()).detail("reading its inputs once a pass"),
+        (None, None) => Cell::number(None, format::number),
+    }
+}
+
+const CHOSEN: &str = "Chosen for this size";
+
 /// Every figure of the rungs at one problem.
 pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(
@@ -229,10 +262,12 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
             figures("Time per epoch", "Time per epoch (us)"),
             figures("Speed-up", "Speed-up"),
             figures("Effective GB/s", "Effective bandwidth (GB/s)"),
-            figures("Of ceiling", "Of ceiling (%)"),
+            figures("Of bound", "Of bound (%)"),
+            words("Bound by"),
             words("Check"),
             words("Outcome"),
             words("Tile"),
+            words(CHOSEN),
             figures("Samples", "Samples"),
         ],
     );
@@ -258,15 +293,17 @@ pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
             Cell::number(row.speed_up.filter(|_| sound), |v| format!("{}×", format::number(v))),
             Cell::number(bandwidth.map(|b| b / 1e9), format::number),
             Cell::number(row.fraction_of_ceiling.filter(|_| sound).map(|f| f * 100.0), |v| format!("{v:.1} %")),
+            bound_cell(run, &row, sound),
             check_cell(m),
             outcome_cell(m, diverged(m)),
             m.tile.as_ref().map_or_else(|| Cell::number(None, format::number), Cell::text),
+            m.choice.as_ref().map_or_else(|| Cell::number(None, format::number), Cell::text),
             Cell::number((m.samples_total > 0).then_some(m.samples_total as f64), |v| format!("{v}")),
         ];
         let note = (m.outcome != Outcome::Measured || diverged(m)).then(|| outcome_cell(m, diverged(m)));
         sheet.rows.push(Row { note, ..Row::new(&m.rung, cells) });
     }
-    sheet
+    sheet.without_empty(CHOSEN)
 }
 
 /// What the compiler and the device say of each kernel at one problem.
@@ -346,14 +383,7 @@ pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
 
 /// Six digits: losses of good rungs differ late.
 fn precise(v: f64) -> String {
-    match v.abs() {
-        size if v.is_finite() && (1e-4..1e6).contains(&size) => {
-            let before = size.log10().floor().max(-1.0) as i32;
-            format!("{v:.*}", usize::try_from(5 - before).unwrap_or(0))
-        }
-        _ if v.is_finite() && v != 0.0 => format!("{v:.5e}"),
-        _ => format::number(v),
-    }
+    format::significant(v, 6)
 }
 
 #[cfg(test)]
@@ -388,9 +418,9 @@ mod tests {
             let sorted = sheet.sorted(Some(Sort { column: 0, descending }));
             column(&sheet, &sorted, "v")
         };
-        assert_eq!(texts(false), ["1.00", "2.00", "NaN", NONE]);
-        assert_eq!(texts(true), ["NaN", "2.00", "1.00", NONE]);
-        assert_eq!(column(&sheet, &sheet.sorted(None), "v"), [NONE, "2.00", "NaN", "1.00"]);
+        assert_eq!(texts(false), ["1.00", "2.00", "not a number", NONE]);
+        assert_eq!(texts(true), ["not a number", "2.00", "1.00", NONE]);
+        assert_eq!(column(&sheet, &sheet.sorted(None), "v"), [NONE, "2.00", "not a number", "1.00"]);
     }
 
     #[test]
@@ -423,7 +453,7 @@ mod tests {
         let rows = sheet.sorted(None);
         assert_eq!(column(&sheet, &rows, "Median")[1], NONE);
         assert_eq!(column(&sheet, &rows, "Check"), ["Passed", "Failed"]);
-        assert!(sheet.rows[1].cells.iter().any(|c| c.detail.contains("NaN")));
+        assert!(sheet.rows[1].cells.iter().any(|c| c.detail.contains("not a number")));
     }
 
     #[test]
@@ -440,20 +470,27 @@ mod tests {
     }
 
     #[test]
+    fn rungs_say_what_bounds_them_what_was_chosen_and_whose_they_are() {
+        let run = sample_run();
+        let at =
+            |size, features| *run.problems().iter().find(|p| p.size() == size && p.features() == features).unwrap();
+        let sheet = rungs(&run, at(1_000_000, 1));
+        let get = |sheet: &Sheet, label: &str| column(sheet, &sheet.sorted(None), label);
+        assert_eq!(get(&sheet, CHOSEN), [NONE, "800000 training points lie in one cluster."]);
+        // The first rung's bytes were not counted: it is held against reading its inputs once a pass.
+        assert_eq!(get(&sheet, "Bound by"), ["memory", "arithmetic"]);
+        assert!(sheet.rows[1].cells.iter().any(|c| c.detail == "at least 15.2 µs"), "{sheet:?}");
+        let several = rungs(&run, at(5_000_000, 16));
+        assert!(several.columns.iter().all(|c| c.label != CHOSEN));
+        assert_eq!(several.rows[0].cells[0].detail, "pytorch_eager, PyTorch 2.11.0");
+        assert!(several.table().csv().lines().nth(1).unwrap().starts_with("pytorch_eager,90000"));
+    }
+
+    #[test]
     fn a_diverged_training_says_so() {
         let run = sample_run();
         let sheet = trainings(&run, run.main_problem().unwrap());
         assert_eq!(sheet.rows[0].cells[4].text, "Yes");
         assert_eq!(sheet.rows[0].cells[1].text, "b = 2.00000, w = 3.00000");
-    }
-
-    #[test]
-    fn precise_figures_have_six_digits() {
-        let check = |v: f64, expect: &str| assert_eq!(precise(v), expect);
-        check(2.999_871_2, "2.99987");
-        check(0.010_012_34, "0.010012");
-        check(12_345.678_9, "12345.7");
-        check(1.5e-9, "1.50000e-9");
-        check(f64::INFINITY, "infinity");
     }
 }

@@ -12,6 +12,8 @@ pub(crate) struct Bar {
     pub(crate) spread: Option<(f64, f64)>,
     /// Shown at its end.
     pub(crate) label: String,
+    /// Shown small below the label; empty of most.
+    pub(crate) note: String,
     pub(crate) color: Rgb,
     /// Whether it is drawn as an outline, as sums are.
     pub(crate) hollow: bool,
@@ -109,12 +111,18 @@ impl Bars {
                 let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
                 // And a pixel against rounding.
-                let room = WIDTH - MARGIN - left - GAP - Font::BODY.width(&bar.label) - 1.0;
+                let room = WIDTH - MARGIN - left - GAP - bar.label_width() - 1.0;
                 length = length.min(room / end.max(1e-3));
             }
         }
         let right = left + length.clamp(most * 0.3, most);
         Layout { left, right, legend: legend_lines(&self.legend) }
+    }
+}
+
+impl Bar {
+    fn label_width(&self) -> f64 {
+        Font::BODY.width(&self.label).max(Font::SMALL.width(&self.note))
     }
 }
 
@@ -129,6 +137,7 @@ impl Row {
     fn height(&self) -> f64 {
         match &self.content {
             Content::Heading(_) => 30.0,
+            Content::Bar(bar) if !bar.note.is_empty() => 38.0,
             _ if !self.id.is_empty() => 38.0,
             Content::Reason(why) if text::width(why, Font::NOTE.size, false) > 400.0 => 38.0,
             _ => 25.0,
@@ -243,7 +252,7 @@ fn draw_mark(
             Content::Reason(why) => at - 4.0 < zero + GAP + Font::NOTE.width(why).min(WIDTH - MARGIN - zero - GAP),
             Content::Bar(bar) => {
                 let from = label_at(bar, zero, &x);
-                (from - 3.0..from + Font::BODY.width(&bar.label) + 3.0).contains(&at)
+                (from - 3.0..from + bar.label_width() + 3.0).contains(&at)
             }
         };
         if blocked {
@@ -291,7 +300,13 @@ fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, lab
             }
             Content::Bar(bar) => {
                 let at = label_at.map_or(layout.left + GAP, |f| f(bar));
-                canvas.elided(&bar.label, WIDTH - MARGIN - at, (at, middle), At::Left, Font::BODY)?;
+                let room = WIDTH - MARGIN - at;
+                if bar.note.is_empty() {
+                    canvas.elided(&bar.label, room, (at, middle), At::Left, Font::BODY)?;
+                } else {
+                    canvas.elided(&bar.label, room, (at, middle - 7.0), At::Left, Font::BODY)?;
+                    canvas.elided(&bar.note, room, (at, middle + 8.5), At::Left, Font::SMALL)?;
+                }
             }
             Content::Heading(_) => {}
         }

@@ -3,7 +3,7 @@
 use crate::backend::{FONT_SCALE, Metered};
 use crate::palette::Rgb;
 use crate::svg::{DASH_STEP, FAMILY, INK, Svg, UNIT};
-use crate::text::{self, TITLE_CLOSE, TITLE_OPEN};
+use crate::text::{self, TITLE_CLOSE, TITLE_OPEN, TURNED};
 use crate::{Chart, ChartError, Table};
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
@@ -187,6 +187,11 @@ impl<'a> Canvas<'a> {
     /// A line of text, vertically centred at y.
     pub(crate) fn text(&self, text: &str, (x, y): (f64, f64), anchor: At, font: Font) -> Drawn {
         self.write(&text::clean(text), (x, y), anchor, font)
+    }
+
+    /// A line of text around a place, turned by so many degrees clockwise.
+    pub(crate) fn turned(&self, text: &str, place: (f64, f64), degrees: f64, font: Font) -> Drawn {
+        self.write(&format!("{degrees:.2}{TURNED}{}", text::clean(text)), place, At::Middle, font)
     }
 
     /// A line of text cut to a width; the whole of it is then its tooltip.

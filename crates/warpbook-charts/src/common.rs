@@ -3,7 +3,7 @@
 use crate::ChartError;
 use crate::canvas::{Font, MARGIN, WIDTH};
 use crate::text::{self, clean};
-use crate::units::{listed, significant};
+use crate::words::{listed, significant};
 use warpbook_record::{
     DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem, Run, Runner, TimedBy, TrainLog,
 };
@@ -46,6 +46,18 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
         )),
         Some(_) => usable(m.median_us()).ok_or_else(|| "no usable time".into()),
     }
+}
+
+/// The least time of a measurement's own bytes and operations over its time, or its effective bandwidth over the ceiling's where
+/// those were not counted; nothing of what the record's device did not do.
+pub(crate) fn fraction_of_ceiling(run: &Run, m: &Measurement, us: f64) -> Option<f64> {
+    let fraction = match run.bound(m) {
+        _ if !run.on_device(m) => None,
+        Some(bound) => Some(bound.us / us),
+        None if m.traffic.is_empty() => m.fraction_of(run.ceiling(&m.problem)?),
+        None => None,
+    };
+    fraction.filter(|f| f.is_finite())
 }
 
 /// A time that can be drawn.
@@ -112,6 +124,11 @@ pub(crate) fn on_cpu(run: &Run, m: &Measurement) -> bool {
     matches!(run.rung(&m.rung).map(|r| &r.runner), Some(Runner::Cpu(_)))
 }
 
+/// Whether a rung is another framework's.
+pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
+    matches!(run.rung(rung).map(|r| &r.runner), Some(Runner::External(_)))
+}
+
 /// The remark that processor figures of a build with debug assertions need.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
     let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, m));
@@ -174,6 +191,7 @@ fn policy_differences(a: &Policy, b: &Policy) -> Vec<String> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Family {
     epochs: u64,
+    features: u64,
     dtype: Dtype,
     /// Trained points over all points, in ten-thousandths.
     share: u64,
@@ -182,9 +200,9 @@ pub(crate) struct Family {
 /// `None` of a kind that this version does not know.
 pub(crate) fn family(problem: &Problem) -> Option<Family> {
     match problem {
-        Problem::Regression { points, train_points, epochs, dtype, .. } => {
+        Problem::Regression { points, train_points, epochs, features, dtype, .. } => {
             let share = (*train_points as f64 / (*points).max(1) as f64 * 1e4).round() as u64;
-            Some(Family { epochs: *epochs, dtype: *dtype, share })
+            Some(Family { epochs: *epochs, features: *features, dtype: *dtype, share })
         }
         _ => None,
     }
@@ -196,6 +214,9 @@ impl Family {
         if self.epochs != other.epochs {
             return Some(format!("{} epochs in one and {} in the other", self.epochs, other.epochs));
         }
+        if self.features != other.features {
+            return Some(format!("{} features in one and {} in the other", self.features, other.features));
+        }
         if self.dtype != other.dtype {
             return Some(format!("{:?} in one and {:?} in the other", self.dtype, other.dtype));
         }
@@ -204,7 +225,10 @@ impl Family {
 
     /// As in "200 epochs".
     pub(crate) fn label(&self) -> String {
-        format!("{} epochs", self.epochs)
+        match self.features {
+            1 => format!("{} epochs", self.epochs),
+            n => format!("{n} features, {} epochs", self.epochs),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::common::{
 use crate::ladder::LOG_FROM;
 use crate::palette::SERIES;
 use crate::ticks::Axis;
-use crate::units::{count, counted, significant, time, time_tick, times};
+use crate::words::{count, counted, significant, time, time_tick, times};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Measurement, Problem, Run};
 
@@ -131,6 +131,7 @@ impl<'a> Comparison<'a> {
                         value: us,
                         spread: mad.map(|d| ((us - d).max(us * 1e-3), us + d)),
                         label: format!("{}{factor}", time(us)),
+                        note: String::new(),
                         color: SERIES[i % SERIES.len()],
                         hollow: false,
                     })

@@ -2,18 +2,23 @@ use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
 use crate::common::{MAX_ENTRIES, cache, debug_note, device, heading, joined, medians, names, on_cpu, usable, verdict};
 use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
+use crate::text::clean;
 use crate::ticks::Axis;
-use crate::units::{bandwidth, counted, percent, plain, significant, time, time_tick, times};
+use crate::words::{
+    bandwidth, bandwidth_tick, counted, percent, plain, possessive, significant, time, time_tick, times,
+};
 use crate::{Chart, ChartError, Quantity, Table};
-use warpbook_record::{LadderRow, Problem, Run, Runner};
+use std::collections::{HashMap, HashSet};
+use warpbook_record::{LadderRow, Outcome, Problem, Run, Runner};
 
 /// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
 /// One bar a rung: its time, its speed-up over the first valid rung, or its effective bandwidth.
 ///
-/// The measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their
-/// row, with the reason in words.
+/// Other frameworks have a colour and a name of their own. Where a rung's bytes were counted, what bounds it stands below its
+/// figure. The measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their
+/// row, with the reason in words; three or more that were skipped for the same reason share one remark.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
@@ -28,9 +33,12 @@ pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart,
             problem.label()
         )));
     }
-    let baseline =
-        rows.iter().find_map(|r| Some((names(run, &r.measurement.rung).0, verdict(run, r.measurement).ok()?)));
-    Ladder { run, problem, quantity, rows, baseline }.draw()
+    let baseline = rows.iter().find(|r| r.speed_up == Some(1.0)).and_then(|r| {
+        let us = usable(r.measurement.median_us())?;
+        Some((names(run, &r.measurement.rung).0, us))
+    });
+    let folded = folded(run, &rows);
+    Ladder { run, problem, quantity, rows, baseline, folded }.draw()
 }
 
 struct Ladder<'a> {
@@ -38,8 +46,29 @@ struct Ladder<'a> {
     problem: &'a Problem,
     quantity: Quantity,
     rows: Vec<LadderRow<'a>>,
-    /// The first valid rung and its time in microseconds.
+    /// The rung that the record's speed-ups are over, and its time in microseconds.
     baseline: Option<(String, f64)>,
+    /// Reasons that several rungs were skipped for, each with those rungs; they have no row.
+    folded: Vec<(String, Vec<String>)>,
+}
+
+/// Rungs that were skipped for the same reason stand in one remark from this number on.
+const FOLD_FROM: usize = 3;
+
+fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
+    let mut out: Vec<(String, Vec<String>)> = Vec::new();
+    let mut place: HashMap<String, usize> = HashMap::new();
+    for m in rows.iter().map(|r| r.measurement) {
+        let (Outcome::Skipped { .. }, Err(why)) = (&m.outcome, verdict(run, m)) else { continue };
+        let at = *place.entry(why.clone()).or_insert_with(|| {
+            out.push((why, Vec::new()));
+            out.len() - 1
+        });
+        out[at].1.push(m.rung.clone());
+    }
+    out.retain(|f| f.1.len() >= FOLD_FROM);
+    // A chart of nothing but remarks is none.
+    if out.iter().map(|f| f.1.len()).sum::<usize>() == rows.len() { Vec::new() } else { out }
 }
 
 impl Ladder<'_> {
@@ -59,10 +88,22 @@ impl Ladder<'_> {
             Quantity::Time => [Some(time(us)), speed_up].into_iter().flatten().collect::<Vec<_>>().join(" · "),
             Quantity::SpeedUp => format!("{} · {}", times(value), time(us)),
             Quantity::Bandwidth => match row.fraction_of_ceiling {
-                Some(f) => format!("{} · {}", bandwidth(value), percent(f)),
-                None => bandwidth(value),
+                Some(f) if row.measurement.traffic.is_empty() => format!("{} · {}", bandwidth(value), percent(f)),
+                _ => bandwidth(value),
             },
         }
+    }
+
+    /// What bounds a rung whose bytes were counted, as in "62 % of shared memory's bound".
+    fn note(&self, row: &LadderRow<'_>) -> String {
+        let bound = self.run.bound(row.measurement).zip(row.fraction_of_ceiling.filter(|f| f.is_finite()));
+        bound.map_or(String::new(), |(b, f)| format!("{} of {} bound", percent(f), possessive(b.label())))
+    }
+
+    /// The rungs that have a row.
+    fn shown(&self) -> impl Iterator<Item = &LadderRow<'_>> {
+        let hidden: HashSet<&str> = self.folded.iter().flat_map(|f| &f.1).map(String::as_str).collect();
+        self.rows.iter().filter(move |r| !hidden.contains(r.measurement.rung.as_str()))
     }
 
     /// The time that the ceiling would take in microseconds, and what it is.
@@ -90,16 +131,20 @@ impl Ladder<'_> {
         let (caption, tick): (&str, fn(f64) -> String) = match self.quantity {
             Quantity::Time => ("time, shorter is better", time_tick),
             Quantity::SpeedUp => ("speed-up, longer is better", |v| format!("{}×", plain(v))),
+            Quantity::Bandwidth if axis.as_ref().is_some_and(Axis::is_log) => {
+                ("effective bandwidth, longer is better", bandwidth_tick)
+            }
             Quantity::Bandwidth => ("effective bandwidth in GB/s, longer is better", |v| plain(v / 1e9)),
         };
+        let uncounted = drawn.iter().any(|(r, _)| r.fraction_of_ceiling.is_some() && r.measurement.traffic.is_empty());
         let second = match (self.quantity, &self.baseline) {
             (Quantity::Time, Some((name, _))) => format!("; ×: as fast as {name}"),
-            (Quantity::Bandwidth, _) if ceiling.is_some() => "; %: of the measured ceiling".into(),
+            (Quantity::Bandwidth, _) if ceiling.is_some() && uncounted => "; %: of the measured ceiling".into(),
             _ => String::new(),
         };
         let log = if axis.as_ref().is_some_and(Axis::is_log) { "; logarithmic scale" } else { "" };
         Bars {
-            rows: self.rows.iter().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
+            rows: self.shown().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
             axis,
             base,
             tick,
@@ -109,6 +154,11 @@ impl Ladder<'_> {
             frame: self.frame(&drawn),
         }
         .draw()
+    }
+
+    fn far_above_ceiling(&self, values: &[f64]) -> bool {
+        let ceiling = self.ceiling().map_or(0.0, |(us, _)| self.value(us));
+        ceiling > 0.0 && values.iter().any(|v| *v > 4.0 * ceiling)
     }
 
     /// `None` where there is nothing to measure along it.
@@ -122,7 +172,9 @@ impl Ladder<'_> {
             Quantity::Time if far => (Some(Axis::from_decade(all())), None),
             // A speed-up of one has no length, so the logarithmic bars do begin at their zero.
             Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
-            // Bandwidths are held against the ceiling: linear, whatever the processor's are.
+            // Bandwidths are held against the ceiling: linear, whatever the processor's are, but not where work that does
+            // without reading would press it into a corner.
+            Quantity::Bandwidth if self.far_above_ceiling(values) => (Some(Axis::from_decade(all())), None),
             _ => (Some(Axis::from_zero(all())), None),
         }
     }
@@ -141,6 +193,7 @@ impl Ladder<'_> {
                     value: self.value(us),
                     spread: ends,
                     label: self.label(row, us),
+                    note: self.note(row),
                     color: kind(self.run, row).0,
                     hollow: false,
                 })
@@ -154,8 +207,10 @@ impl Ladder<'_> {
         let mut kinds: Vec<(Rgb, String)> = Vec::new();
         for (row, _) in drawn {
             let (color, name) = kind(self.run, row);
-            if !kinds.iter().any(|k| k.0 == color) {
-                kinds.push((color, name.to_owned()));
+            match kinds.iter_mut().find(|k| k.0 == color) {
+                Some(k) if k.1 != name => k.1 = "other frameworks".into(),
+                Some(_) => {}
+                None => kinds.push((color, name)),
             }
         }
         if kinds.len() > 1 { kinds } else { Vec::new() }
@@ -184,8 +239,12 @@ impl Ladder<'_> {
             );
         }
         notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
-        if self.rows.len() > MAX_ENTRIES {
-            notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.rows.len()));
+        for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
+            let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
+            notes.push(format!("{} {why} ({})", counted(rungs.len(), "rung"), ids.join(", ")));
+        }
+        if self.shown().count() > MAX_ENTRIES {
+            notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.shown().count()));
         }
         Frame { title, subtitle, description: self.description(&what, drawn), notes, table: self.table() }
     }
@@ -219,6 +278,7 @@ impl Ladder<'_> {
             "speed-up",
             "effective GB/s",
             "% of ceiling",
+            "bound by",
             "samples",
             "max rel error",
             "outcome",
@@ -239,6 +299,7 @@ impl Ladder<'_> {
                 digits(baseline.zip(us).map(|(b, t)| b / t), 4),
                 digits(rate, 4),
                 digits(us.and(row.fraction_of_ceiling).map(|f| f * 100.0), 3),
+                us.and(self.run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 us.map(|_| m.samples_total.max(m.samples_us.len() as u64).to_string()).unwrap_or_default(),
                 m.check.as_ref().map(|c| significant(c.max_rel_error, 2)).unwrap_or_default(),
                 verdict.err().unwrap_or_else(|| "measured".into()),
@@ -249,11 +310,14 @@ impl Ladder<'_> {
 }
 
 /// What runs a rung: colour and name.
-fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, &'static str) {
+fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
     match row.rung.map(|r| &r.runner) {
-        _ if on_cpu(run, row.measurement) => (GREY, "CPU"),
-        Some(Runner::Library(_)) => (PURPLE, "GPU library"),
-        Some(Runner::External(_)) => (AMBER, "other framework"),
-        _ => (BLUE, "GPU kernels"),
+        _ if on_cpu(run, row.measurement) => (GREY, "CPU".into()),
+        Some(Runner::Library(_)) => (PURPLE, "GPU library".into()),
+        Some(Runner::External(framework)) => {
+            let name = clean(framework);
+            (AMBER, if name.is_empty() { "another framework".into() } else { name })
+        }
+        _ => (BLUE, "GPU kernels".into()),
     }
 }

@@ -1,6 +1,7 @@
 //! Lines over two axes, named at their ends.
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::labels::{Area, Room, Xy};
 use crate::ticks::Axis;
 use crate::{Chart, ChartError};
 
@@ -15,9 +16,17 @@ pub(crate) struct Series {
     pub(crate) broken: Option<String>,
 }
 
+/// A thin dotted line below the others, named along itself.
+pub(crate) struct Guide {
+    pub(crate) name: String,
+    /// Its ends; on logarithmic axes a straight line all the same. What lies beyond the axes is not drawn.
+    pub(crate) ends: [(f64, f64); 2],
+}
+
 pub(crate) struct Lines {
     pub(crate) frame: Frame,
     pub(crate) series: Vec<Series>,
+    pub(crate) guides: Vec<Guide>,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) x_tick: fn(f64) -> String,
@@ -29,10 +38,12 @@ pub(crate) struct Lines {
 const LINE: f64 = 15.0;
 /// Line and marker before a name.
 const SAMPLE: f64 = 26.0;
-/// From the plot to the samples.
+/// From the plot to the samples, of few lines.
 const LEADER: f64 = 18.0;
 
 struct Plot {
+    /// From the plot to the samples.
+    leader: f64,
     left: f64,
     right: f64,
     top: f64,
@@ -47,13 +58,15 @@ impl Lines {
         let widest = self.series.iter().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
         let room = widest.clamp(40.0, 220.0);
         let left = MARGIN + y_labels.clamp(20.0, 90.0) + 8.0;
-        let right = WIDTH - MARGIN - room - SAMPLE - 6.0 - LEADER;
+        // Many names stand far from their lines' ends.
+        let leader = if self.series.len() > 10 { LEADER * 2.0 } else { LEADER };
+        let right = WIDTH - MARGIN - room - SAMPLE - 6.0 - leader;
         // Labels of a linear axis may be as long as its largest number.
         let tick_width = self.x.ticks.iter().map(|t| Font::SMALL.width(&(self.x_tick)(*t))).fold(24.0, f64::max);
         self.x = self.x.with_ticks(((right - left) / (tick_width + 16.0)).clamp(2.0, 8.0) as usize);
-        let Self { frame, series, x, y, x_tick, y_tick, x_caption, y_caption } = self;
+        let Self { frame, series, guides, x, y, x_tick, y_tick, x_caption, y_caption } = self;
         frame.draw(22.0 + height + 40.0, |canvas, top| {
-            let plot = Plot { left, right, top: top + 22.0, bottom: top + 22.0 + height };
+            let plot = Plot { leader, left, right, top: top + 22.0, bottom: top + 22.0 + height };
             let place = |(a, b): (f64, f64)| (x.place(a, plot.left, plot.right), y.place(b, plot.bottom, plot.top));
             canvas.elided(&y_caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
             for t in &y.ticks {
@@ -72,6 +85,11 @@ impl Lines {
             canvas.elided(&x_caption, plot.right - plot.left, caption, At::Left, Font::SMALL)?;
             let drawn: Vec<Vec<(f64, f64)>> =
                 series.iter().map(|s| s.points.iter().map(|p| place(*p)).collect()).collect();
+            let beyond = |(a, b): (f64, f64)| {
+                (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top))
+            };
+            let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
+            draw_guides(canvas, lines, &drawn, &plot)?;
             for (s, points) in series.iter().zip(&drawn) {
                 draw_line(canvas, s, points)?;
             }
@@ -79,6 +97,26 @@ impl Lines {
             draw_labels(canvas, &series, &drawn, &plot)
         })
     }
+}
+
+fn draw_guides<'a>(
+    canvas: &Canvas<'_>,
+    guides: impl Iterator<Item = (&'a str, (Xy, Xy))>,
+    drawn: &[Vec<Xy>],
+    plot: &Plot,
+) -> Drawn {
+    let area = Area { left: plot.left, top: plot.top, right: plot.right, bottom: plot.bottom };
+    let seen: Vec<(&str, (Xy, Xy))> = guides.filter_map(|(n, line)| Some((n, area.clip(line)?))).collect();
+    let mut room = Room::new(area);
+    drawn.iter().for_each(|points| room.line(points));
+    seen.iter().for_each(|(_, (a, b))| room.line(&[*a, *b]));
+    for (name, (a, b)) in seen {
+        canvas.line(&[a, b], Stroke::dashed(Paint::MUTED, 1.0, 2))?;
+        if let Some(at) = room.along((a, b), Font::SMALL.width(name), 0.0) {
+            canvas.turned(name, at.middle, at.degrees, Font::SMALL)?;
+        }
+    }
+    Ok(())
 }
 
 fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[(f64, f64)]) -> Drawn {
@@ -116,21 +154,20 @@ fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
 
 /// The names to the right, each at the height of its line's end as far as the others let it.
 fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
-    let mut order: Vec<usize> = (0..series.len()).filter(|i| !drawn[*i].is_empty()).collect();
     let end = |i: usize| drawn[i].last().copied().unwrap_or((plot.right, plot.bottom));
-    order.sort_by(|a, b| end(*a).1.total_cmp(&end(*b).1).then(a.cmp(b)));
+    let (order, wanted) = order(drawn);
     let heights: Vec<f64> = order.iter().map(|i| series[*i].label.len() as f64 * LINE + 4.0).collect();
-    let wanted: Vec<f64> = order.iter().zip(&heights).map(|(i, h)| end(*i).1 - h / 2.0).collect();
+    let wanted: Vec<f64> = wanted.iter().zip(&heights).map(|(y, h)| y - h / 2.0).collect();
     let tops = spread(&wanted, &heights, plot.top, plot.bottom);
     for ((i, top), height) in order.iter().zip(tops).zip(&heights) {
         let s = &series[*i];
         let (x, y) = end(*i);
-        let sample = plot.right + LEADER;
+        let sample = plot.right + plot.leader;
         // The sample stands at the first name, or in the middle of several.
         let middle = top + height / 2.0;
         let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
         // A long way off it would be taken for a line of the plot; the sample says enough.
-        if plot.right - x < 40.0 && (middle - y).abs() < 60.0 {
+        if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
             canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
         }
         canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
@@ -144,6 +181,26 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
         }
     }
     Ok(())
+}
+
+/// The lines that have points from top to bottom as they end, and the height that each label wants. One that ends before the
+/// others stands where it was among them when it ended.
+fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
+    let ends: Vec<(usize, Xy)> = drawn.iter().enumerate().filter_map(|(i, p)| Some((i, *p.last()?))).collect();
+    let last = ends.iter().map(|(_, e)| e.0).fold(0.0, f64::max);
+    let (mut whole, mut short): (Vec<_>, Vec<_>) = ends.into_iter().partition(|(_, e)| last - e.0 < 40.0);
+    let by_height = |a: &(usize, Xy), b: &(usize, Xy)| a.1.1.total_cmp(&b.1.1).then(a.0.cmp(&b.0));
+    whole.sort_by(by_height);
+    short.sort_by(by_height);
+    let mut out: Vec<(usize, f64)> = whole.iter().map(|(i, e)| (*i, e.1)).collect();
+    for (i, (x, y)) in short {
+        let there = |i: usize| drawn[i].iter().find(|p| (p.0 - x).abs() < 0.5).map(|p| p.1);
+        // Above the first that was below it.
+        let at = out.iter().position(|(other, _)| there(*other).is_some_and(|other| other > y)).unwrap_or(out.len());
+        let wish = out.get(at).or(out.last()).map_or(y, |o| o.1);
+        out.insert(at, (i, wish));
+    }
+    out.into_iter().unzip()
 }
 
 /// Tops of boxes in their order, moved as little as keeps them apart and between two ends.
@@ -184,6 +241,19 @@ fn spread(wanted: &[f64], heights: &[f64], top: f64, bottom: f64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_in_the_order_of_the_ends() {
+        let line = |points: &[Xy]| points.to_vec();
+        let drawn = [
+            line(&[(0.0, 50.0), (100.0, 40.0)]),
+            line(&[(0.0, 10.0), (100.0, 5.0)]),
+            // Ends early, between the two.
+            line(&[(0.0, 20.0)]),
+            line(&[]),
+        ];
+        assert_eq!(order(&drawn), (vec![1, 2, 0], vec![5.0, 40.0, 40.0]));
+    }
 
     #[test]
     fn labels_are_kept_apart() {

@@ -4,7 +4,7 @@ use crate::lines::{Lines, Series};
 use crate::palette::SERIES;
 use crate::svg::DASHES;
 use crate::ticks::Axis;
-use crate::units::{counted, listed, plain, significant};
+use crate::words::{counted, listed, plain, significant};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Problem, Run, TrainLog};
 
@@ -47,6 +47,7 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let scale = if log { "; logarithmic scale" } else { "" };
     Lines {
         series,
+        guides: Vec::new(),
         x,
         y,
         x_tick: plain,

@@ -11,7 +11,13 @@ pub(crate) const GREY: Rgb = (0x80, 0x86, 0x8C);
 const SKY: Rgb = (0x2B, 0x95, 0xA8);
 const BROWN: Rgb = (0x96, 0x70, 0x5B);
 
-/// The colours of lines, in this order.
+const DARK_GREY: Rgb = (0x66, 0x6C, 0x72);
+const LIGHT_GREY: Rgb = (0x8C, 0x92, 0x98);
+
+/// The greys of other frameworks' lines, in this order.
+pub(crate) const GREYS: [Rgb; 3] = [DARK_GREY, LIGHT_GREY, GREY];
+
+/// The colours of lines, in this order; the last is left to other frameworks where there are some.
 pub(crate) const SERIES: [Rgb; 8] = [BLUE, VERMILLION, GREEN, PURPLE, AMBER, SKY, BROWN, GREY];
 
 #[cfg(test)]
@@ -30,7 +36,7 @@ mod tests {
     #[test]
     fn colours_read_on_white_and_on_near_black() {
         let contrast = |a: f64, b: f64| (a.max(b) + 0.05) / (a.min(b) + 0.05);
-        for c in SERIES {
+        for c in SERIES.into_iter().chain(GREYS) {
             for paper in [(0xFF, 0xFF, 0xFF), (0x11, 0x11, 0x11)] {
                 let ratio = contrast(luminance(c), luminance(paper));
                 assert!(ratio >= 3.0, "{c:?} on {paper:?}: {ratio}");

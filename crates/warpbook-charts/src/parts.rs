@@ -1,14 +1,16 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{MAX_ENTRIES, cache, device, heading, joined, median_of, names, usable};
-use crate::palette::{BLUE, GREEN, Rgb};
+use crate::common::{MAX_ENTRIES, cache, device, heading, is_external, joined, median_of, names, usable};
+use crate::palette::{AMBER, BLUE, GREEN, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::units::{counted, percent, significant, time, time_difference, time_tick};
+use crate::words::{counted, percent, significant, time, time_difference, time_tick};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Problem, Run, Span, SpanGroup, stats};
+use warpbook_record::{Problem, Run, Runner, Span, SpanGroup, stats};
 
-/// What each operation of a rung takes, rung by rung, with each rung's sum: the kernels of one epoch timed alone.
+/// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one epoch timed alone.
+///
+/// Rungs of other frameworks that have such times stand beside ours, on the same scale and in a colour of their own.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
@@ -23,13 +25,14 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     for g in &groups {
         let sum: f64 = g.spans.iter().filter_map(|s| s.us).sum();
         rows.push(g.heading());
+        let color = if is_external(run, &g.rung) { AMBER } else { BLUE };
         for s in &g.spans {
             let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
-            rows.push(s.row(BLUE, share));
+            rows.push(s.row(color, share));
             table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
         }
         if sum > 0.0 {
-            let bar = Bar { value: sum, spread: None, label: time(sum), color: BLUE, hollow: true };
+            let bar = Bar { value: sum, spread: None, label: time(sum), note: String::new(), color, hollow: true };
             rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
             table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
             sums.push((g.title.clone(), sum));
@@ -45,7 +48,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let title = format!("{}: one epoch, operation by operation", heading(run));
     let frame = frame(run, problem, &groups, title, description, table);
     let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us)));
-    draw(frame, rows, longest, None, "time of one epoch; each kernel timed alone")
+    draw(frame, rows, longest, None, "time of one epoch; each operation timed alone")
 }
 
 /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
@@ -125,6 +128,11 @@ fn groups(run: &Run, problem: &Problem, group: SpanGroup) -> Vec<Group> {
         left -= spans.len();
         if !spans.is_empty() {
             let (title, id) = names(run, rung);
+            let framework = match run.rung(rung).map(|r| &r.runner) {
+                Some(Runner::External(name)) => clean(name),
+                _ => String::new(),
+            };
+            let id = joined([id, framework]);
             out.push(Group { rung: clean(rung), title, id, spans });
         }
     }
@@ -162,6 +170,7 @@ impl Part {
                 value: us,
                 spread: self.mad.map(|d| ((us - d).max(0.0), us + d)),
                 label: label(us),
+                note: String::new(),
                 color,
                 hollow: false,
             }),

@@ -1,4 +1,4 @@
-use crate::text::{TITLE_CLOSE, TITLE_OPEN, clean, escape};
+use crate::text::{TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
 use std::fmt::{self, Write};
 
 /// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
@@ -69,8 +69,16 @@ impl Svg {
         while let Some(line) = lines.next() {
             if line.starts_with("<text ") {
                 // On one line: a page that keeps white space would show the line breaks.
+                let (turn, text) = turned(lines.next().unwrap_or_default());
                 attributes(line, &mut body);
-                body.push_str(&content(lines.next().unwrap_or_default()));
+                if let Some(degrees) = turn
+                    && body.ends_with('>')
+                {
+                    body.truncate(body.len() - 1);
+                    let at = |name| value(line, name).unwrap_or("0");
+                    _ = write!(body, " transform=\"rotate({degrees:.1} {} {})\">", at(" x=\""), at(" y=\""));
+                }
+                body.push_str(&content(text));
                 body.push_str(lines.next().unwrap_or_default());
             } else {
                 attributes(line, &mut body);
@@ -138,6 +146,17 @@ fn attributes(line: &str, out: &mut String) {
     out.push_str(rest);
 }
 
+/// The degrees that a text is turned by, and the text.
+fn turned(line: &str) -> (Option<f64>, &str) {
+    let Some((degrees, text)) = line.split_once(TURNED) else { return (None, line) };
+    (degrees.parse().ok(), text)
+}
+
+/// An attribute's value in a line of the backend.
+fn value<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+    line.split_once(name)?.1.split('"').next()
+}
+
 /// The text of a `<text>`, already escaped, with the full form of an elided one as its tooltip.
 fn content(line: &str) -> String {
     match line.strip_prefix(TITLE_OPEN).and_then(|l| l.split_once(TITLE_CLOSE)) {
@@ -183,6 +202,14 @@ mod tests {
         assert!(svg.as_str().contains("<text x=\"1\">fill=&quot;#010203&quot; stroke-width=&quot;1015&quot;</text>"));
         assert!(svg.as_str().contains("&lt;t&gt;</title>"));
         assert!(svg.as_str().contains("d &amp; e</desc>"));
+    }
+
+    #[test]
+    fn a_turned_text_turns_around_its_place() {
+        let raw = format!("<svg>\n<text x=\"7\" y=\"9\" dy=\"0.5ex\">\n-41.26{TURNED}memory\n</text>\n</svg>\n");
+        let svg = Svg::finish(&raw, (10, 10), "t", "d");
+        let expect = "<text x=\"7\" y=\"9\" dy=\"0.5ex\" transform=\"rotate(-41.3 7 9)\">memory</text>";
+        assert!(svg.as_str().contains(expect), "{}", svg.as_str());
     }
 
     #[test]

@@ -1,13 +1,14 @@
-use crate::canvas::{Frame, MARKERS, Paint, Stroke};
+use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    Family, MAX_ENTRIES, cache, comparable, debug_note, device, devices, family, heading, joined, medians, name, tags,
-    usable, verdict,
+    Family, MAX_ENTRIES, cache, comparable, debug_note, device, devices, family, fraction_of_ceiling, heading,
+    is_external, joined, medians, name, tags, usable, verdict,
 };
-use crate::lines::{Lines, Series};
-use crate::palette::SERIES;
+use crate::lines::{Guide, Lines, Series};
+use crate::palette::{GREYS, Rgb, SERIES};
 use crate::svg::DASHES;
+use crate::text;
 use crate::ticks::Axis;
-use crate::units::{bandwidth, count, counted, plain, significant, time, time_tick};
+use crate::words::{bandwidth, bandwidth_tick, count, counted, plain, significant, time, time_tick};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Measurement, MemoryLevel, Problem, Run};
 
@@ -29,6 +30,9 @@ pub fn sweep(runs: &[&Run]) -> Result<Chart, ChartError> {
 pub fn sweep_bandwidth(runs: &[&Run]) -> Result<Chart, ChartError> {
     Sweep::new(runs, true)?.draw()
 }
+
+/// The guides of more devices would hide the lines.
+const MAX_GUIDES: usize = 8;
 
 struct Line<'a> {
     run: usize,
@@ -52,7 +56,7 @@ impl<'a> Sweep<'a> {
         comparable(runs)?;
         let mut of: Option<Family> = None;
         for run in runs {
-            let Some(family) = main_family(run) else { continue };
+            let Some(family) = main_of(run).and_then(family) else { continue };
             if let Some(difference) = of.and_then(|f| f.difference(&family)) {
                 return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
             }
@@ -80,9 +84,11 @@ impl<'a> Sweep<'a> {
 
     fn add(&mut self, index: usize, run: &'a Run) {
         let first = self.lines.len();
+        let main = main_of(run);
         for m in &run.measurements {
             let Ok(us) = verdict(run, m) else { continue };
-            if family(&m.problem) != Some(self.family) || m.problem.size() == 0 {
+            let alike = main.is_some_and(|p| p.same_but_for_size(&m.problem));
+            if !alike || family(&m.problem) != Some(self.family) || m.problem.size() == 0 {
                 self.left_out += 1;
                 continue;
             }
@@ -112,66 +118,73 @@ impl<'a> Sweep<'a> {
         if self.bandwidth { problem.bytes() as f64 / (us * 1e-6) } else { us }
     }
 
-    /// Colours and markers are the rungs', dashes the records'.
+    /// Colours and markers are the rungs', dashes the records'; other frameworks are grey, and dashed by rung.
     fn series(&self) -> Vec<Series> {
-        let mut rungs: Vec<&str> = Vec::new();
+        let external = |l: &Line<'_>| is_external(self.runs[l.run], l.rung);
+        let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
+        // The last of the colours is a grey.
+        let colors = if shown.iter().any(|l| external(l)) { &SERIES[..SERIES.len() - 1] } else { &SERIES[..] };
+        let (mut ours, mut theirs): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
         let mut out = Vec::new();
-        for line in self.lines.iter().take(MAX_ENTRIES) {
+        for line in shown {
+            let grey = external(line);
+            let rungs = if grey { &mut theirs } else { &mut ours };
             let number = rungs.iter().position(|r| *r == line.rung).unwrap_or_else(|| {
                 rungs.push(line.rung);
                 rungs.len() - 1
             });
             let name = name(self.runs[line.run], line.rung);
             let label = if self.runs.len() > 1 { vec![name, self.tags[line.run].clone()] } else { vec![name] };
-            let dash = (line.run % DASHES.len()) as u32;
+            let (stroke, marker) = if grey { grey_look(number, line.run) } else { look(number, line.run, colors) };
             out.push(Series {
                 label,
                 names: 1,
                 points: line.points.iter().map(|(x, m, us)| (*x, self.value(&m.problem, *us))).collect(),
-                stroke: Stroke::dashed(Paint::solid(SERIES[number % SERIES.len()]), 2.0, dash),
-                marker: Some(MARKERS[number % MARKERS.len()]),
+                stroke,
+                marker: Some(marker),
                 broken: None,
             });
         }
+        out
+    }
+
+    /// What each measured level of memory would take for reading x and y every epoch, at the sizes that it can hold.
+    fn guides(&self) -> Vec<Guide> {
+        let mut problems: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
+        problems.sort_by_key(|p| p.size());
+        problems.dedup_by_key(|p| p.size());
+        let mut out = Vec::new();
         for (i, run) in self.runs.iter().enumerate() {
             // The ceilings of a device that several records share are drawn once.
-            if !self.runs[..i].iter().any(|r| device(r) == device(run)) {
-                out.extend(self.guides(i, run));
+            if self.runs[..i].iter().any(|r| device(r) == device(run)) {
+                continue;
+            }
+            let of = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
+            let of = text::elide(&of, 110.0, Font::SMALL.size, false);
+            for level in [MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers] {
+                let Some(rate) = run.peaks.level(level).and_then(|p| usable(Some(p.bytes_per_s()))) else { continue };
+                let ends = problems.iter().filter(|p| holds(run, level, p)).filter_map(|p| {
+                    let us = usable(Some(p.bytes() as f64 / rate * 1e6))?;
+                    Some((p.size() as f64, self.value(p, us)))
+                });
+                let ends: Vec<(f64, f64)> = ends.collect();
+                if let ([first, .., last], true) = (ends.as_slice(), out.len() < MAX_GUIDES) {
+                    out.push(Guide {
+                        name: format!("{}{of}: {}", level.label(), bandwidth(rate)),
+                        ends: [*first, *last],
+                    });
+                }
             }
         }
         out
     }
 
-    /// What memory would take at every size, and the cache at those that stay in it.
-    fn guides(&self, index: usize, run: &Run) -> Vec<Series> {
-        let mut problems: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
-        problems.sort_by_key(|p| p.size());
-        problems.dedup_by_key(|p| p.size());
-        let mut out = Vec::new();
-        for (level, dash) in [(MemoryLevel::Dram, 1), (MemoryLevel::L2, 2)] {
-            let Some(peak) = run.peaks.level(level) else { continue };
-            let rate = peak.bytes_per_s();
-            let fits = |p: &Problem| level == MemoryLevel::Dram || run.ceiling(p).is_some_and(|c| c.level == level);
-            let points: Vec<(f64, f64)> = problems
-                .iter()
-                .filter(|p| fits(p))
-                .filter_map(|p| Some((p, usable(Some(p.bytes() as f64 / rate * 1e6))?)))
-                .map(|(p, us)| (p.size() as f64, self.value(p, us)))
-                .collect();
-            if points.len() < 2 {
-                continue;
-            }
-            let of = if self.devices_differ() { format!(" of {}", self.tags[index]) } else { String::new() };
-            out.push(Series {
-                label: vec![format!("{} ceiling{of}", level.label()), format!("measured, {}", bandwidth(rate))],
-                names: 1,
-                points,
-                stroke: Stroke::dashed(Paint::MUTED, 1.4, dash),
-                marker: None,
-                broken: None,
-            });
-        }
-        out
+    /// Whether a linear axis would press what the ceilings bound into its lowest quarter.
+    fn far_above_ceilings(&self, bytes_per_s: f64) -> bool {
+        let of = |run: &Run, level| run.peaks.level(level).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s);
+        let levels = [MemoryLevel::Dram, MemoryLevel::L2];
+        let ceiling = self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max);
+        ceiling > 0.0 && bytes_per_s > 4.0 * ceiling
     }
 
     fn devices_differ(&self) -> bool {
@@ -179,18 +192,32 @@ impl<'a> Sweep<'a> {
     }
 
     fn draw(self) -> Result<Chart, ChartError> {
-        let series = self.series();
+        let (series, guides) = (self.series(), self.guides());
         let xs = self.points().map(|p| p.0);
-        let ys = series.iter().flat_map(|s| &s.points).map(|p| p.1);
+        let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
         let x = Axis::log(xs, 0.06);
-        let (y, y_tick, y_caption): (_, fn(f64) -> String, _) = if self.bandwidth {
-            let high = ys.fold(0.0, f64::max);
-            (Axis::from_zero([high * 1.04]), |v| plain(v / 1e9), "effective bandwidth in GB/s, higher is better")
-        } else {
-            (Axis::log(ys, 0.08), time_tick, "time, lower is better; logarithmic scale")
+        // The guides of memory and cache are what lines are held against; what is far from all lines is not shown.
+        let held = guides.iter().map(|g| g.ends[0].1).filter(|v| self.bandwidth && *v < 4.0 * high(&ys));
+        let all: Vec<f64> = ys.iter().copied().chain(held).collect();
+        let (y, y_tick, y_caption): (_, fn(f64) -> String, _) = match self.bandwidth {
+            true if self.far_above_ceilings(high(&ys)) => {
+                (Axis::log(all, 0.08), bandwidth_tick, "effective bandwidth, higher is better; logarithmic scale")
+            }
+            true => (
+                Axis::from_zero([high(&all) * 1.04]),
+                |v| plain(v / 1e9),
+                "effective bandwidth in GB/s, higher is better",
+            ),
+            // Some of the way to the guides, and no line in a corner.
+            false => (
+                Axis::log(ys.iter().copied().chain(low_guide(&guides, &ys)), 0.08),
+                time_tick,
+                "time, lower is better; logarithmic scale",
+            ),
         };
         Lines {
             series,
+            guides,
             x,
             y,
             x_tick: count,
@@ -216,6 +243,18 @@ impl<'a> Sweep<'a> {
         if self.left_out > 0 {
             let what = counted(self.left_out, "measurement");
             notes.push(format!("Drawn is the work of {}; {what} of other work left out.", self.family.label()));
+        }
+        let guides: Vec<String> = self.guides().into_iter().map(|g| g.name).collect();
+        if !guides.is_empty() {
+            let what = if self.bandwidth {
+                "the measured bandwidth"
+            } else {
+                "reading x and y every epoch at the measured bandwidth"
+            };
+            notes.push(format!(
+                "Dotted: {what} of a level of memory, at the sizes that it holds ({}).",
+                guides.join(", ")
+            ));
         }
         let drawn = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], p.1)));
         notes.extend(debug_note(drawn));
@@ -246,12 +285,12 @@ impl<'a> Sweep<'a> {
     fn table(&self) -> Table {
         let several = self.runs.len() > 1;
         let record = several.then_some("record");
-        let headers = ["rung", "points", "time (ms)", "MAD (ms)", "effective GB/s", "% of ceiling"];
+        let headers = ["rung", "points", "time (ms)", "MAD (ms)", "effective GB/s", "% of ceiling", "bound by"];
         let mut table = Table::new(record.into_iter().chain(headers));
         for line in &self.lines {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
-                let fraction = run.ceiling(&m.problem).filter(|_| run.on_device(m)).and_then(|c| m.fraction_of(c));
+                let fraction = fraction_of_ceiling(run, m, *us);
                 let cells = [
                     m.rung.clone(),
                     m.problem.size().to_string(),
@@ -259,6 +298,7 @@ impl<'a> Sweep<'a> {
                     m.mad_us().map(|d| significant(d / 1e3, 2)).unwrap_or_default(),
                     significant(m.problem.bytes() as f64 / (us * 1e-6) / 1e9, 4),
                     fraction.map(|f| significant(f * 100.0, 3)).unwrap_or_default(),
+                    fraction.and(run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 ];
                 table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells));
             }
@@ -267,15 +307,68 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// The work of most valid measurements, the first of equals.
-fn main_family(run: &Run) -> Option<Family> {
-    let mut counts: Vec<(Family, usize)> = Vec::new();
-    for m in run.measurements.iter().filter(|m| m.problem.size() > 0 && verdict(run, m).is_ok()) {
-        let Some(of) = family(&m.problem) else { continue };
-        match counts.iter_mut().find(|c| c.0 == of) {
-            Some(c) => c.1 += 1,
-            None => counts.push((of, 1)),
+/// The least time of the slowest guide, or a quarter of the lines' least if that is more.
+fn low_guide(guides: &[Guide], values: &[f64]) -> Option<f64> {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(guides.first()?.ends[0].1.max(low / 4.0))
+}
+
+fn high(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+/// Whether a level of memory holds what a problem reads every epoch. The multiprocessors hold it in registers and shared
+/// memory together.
+fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
+    let device = &run.environment.device;
+    match level {
+        MemoryLevel::Dram => true,
+        MemoryLevel::L2 => run.ceiling(problem).is_some_and(|c| c.level == level),
+        _ => {
+            let registers = device.registers_per_multiprocessor.map(|n| n.saturating_mul(4));
+            let each = device.shared_bytes_per_multiprocessor.zip(registers).map(|(a, b)| a.saturating_add(b));
+            let all = each.map(|b| b.saturating_mul(u64::from(device.multiprocessors)));
+            all.is_none_or(|b| problem.working_set_bytes() <= b)
         }
     }
-    counts.into_iter().rev().max_by_key(|c| c.1).map(|c| c.0)
+}
+
+/// Of the numberth rung of ours in a record.
+fn look(number: usize, record: usize, colors: &[Rgb]) -> (Stroke, Marker) {
+    let dash = (record % DASHES.len()) as u32;
+    // Where the colours begin again the markers do not.
+    let again = if colors.len() == MARKERS.len() { number / MARKERS.len() } else { 0 };
+    let stroke = Stroke::dashed(Paint::solid(colors[number % colors.len()]), 2.0, dash);
+    (stroke, MARKERS[(number + again) % MARKERS.len()])
+}
+
+/// Of the numberth rung of other frameworks.
+fn grey_look(number: usize, record: usize) -> (Stroke, Marker) {
+    let dash = 1 + (number + record) % (DASHES.len() - 1);
+    let stroke = Stroke::dashed(Paint::solid(GREYS[number % GREYS.len()]), 1.6, dash as u32);
+    (stroke, MARKERS[number % MARKERS.len()])
+}
+
+/// The problem that the sweep is of: the record's main one, or that of most valid measurements where the main has none.
+fn main_of(run: &Run) -> Option<&Problem> {
+    let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
+    let of_size = |p: &&Problem| p.size() > 0 && family(p).is_some();
+    let main = run.main_problem().filter(of_size).filter(|p| valid(p) > 0);
+    main.or_else(|| run.problems().into_iter().filter(of_size).filter(|p| valid(p) > 0).rev().max_by_key(|p| valid(p)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_of_a_records_lines_look_alike() {
+        for colors in [&SERIES[..], &SERIES[..SERIES.len() - 1]] {
+            let all: Vec<_> = (0..48).map(|n| look(n, 0, colors)).collect();
+            assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
+        }
+        let greys: Vec<_> = (0..24).map(|n| grey_look(n, 0)).collect();
+        assert!((1..greys.len()).all(|i| !greys[..i].contains(&greys[i])));
+        assert!(greys.iter().all(|(stroke, _)| stroke.dash > 0));
+    }
 }

@@ -4,6 +4,8 @@
 pub(crate) const TITLE_OPEN: char = '\u{E000}';
 /// See [`TITLE_OPEN`].
 pub(crate) const TITLE_CLOSE: char = '\u{E001}';
+/// Between a turned text's degrees and the text; as [`TITLE_OPEN`] no record's text has it.
+pub(crate) const TURNED: char = '\u{E002}';
 
 /// No text of a record is longer than this many characters in a chart.
 const MAX_CHARS: usize = 2_000;

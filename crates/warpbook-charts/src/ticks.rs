@@ -70,6 +70,18 @@ impl Axis {
         self.low
     }
 
+    pub(crate) fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// The same of a line that leaves the axis: values beyond the ends lie beyond the places. Above zero only.
+    pub(crate) fn place_beyond(&self, v: f64, from: f64, to: f64) -> f64 {
+        let v = if v.is_nan() { self.low } else { v.clamp(1.0 / LIMIT, LIMIT) };
+        let (v, low, high) =
+            if self.log { (v.log10(), self.low.log10(), self.high.log10()) } else { (v, self.low, self.high) };
+        from + (v - low) / (high - low) * (to - from)
+    }
+
     /// Where a value lies between two places of the canvas; values beyond the ends are at them.
     pub(crate) fn place(&self, v: f64, from: f64, to: f64) -> f64 {
         let v = if v.is_nan() { self.low } else { v.clamp(self.low, self.high) };
@@ -170,6 +182,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn lines_go_on_beyond_an_axis() {
+        let axis = Axis::log([1.0, 100.0], 0.0);
+        assert!((axis.place_beyond(1000.0, 0.0, 200.0) - 300.0).abs() < 1e-9);
+        assert!((axis.place_beyond(0.1, 200.0, 0.0) - 300.0).abs() < 1e-9);
+        assert!(
+            axis.place_beyond(f64::NAN, 0.0, 200.0).is_finite() && axis.place_beyond(f64::MAX, 0.0, 1.0).is_finite()
+        );
     }
 
     #[test]

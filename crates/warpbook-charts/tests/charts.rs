@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use warpbook_charts::*;
 use warpbook_record::{
-    Check, DeviceKind, Dtype, L2State, LossPoint, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung,
-    Runner, Span, SpanGroup, TimedBy, TrainLog,
+    Check, ComputePeak, DeviceKind, Dtype, L2State, LossPoint, Measurement, MemoryLevel, Outcome, Problem, Requires,
+    Run, Rung, Runner, Schedule, Span, SpanGroup, TimedBy, Traffic, TrainLog,
 };
 
 /// All charts of a record at a problem, those over several records with it alone and twice.
@@ -22,6 +22,7 @@ fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
         loss_curve(run, problem),
         operations(run, problem),
         ablation(run, problem),
+        roofline(run, problem),
         compare(&[run, run], problem.size()),
     ]
 }
@@ -62,17 +63,29 @@ fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let number = |n: &roxmltree::Node<'_, '_>, a: &str| n.attribute(a).unwrap().parse::<f64>().unwrap() / 10.0;
     let texts = document.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")));
     texts
-        .map(|n| {
+        .flat_map(|n| {
             let text: String = n.children().filter(roxmltree::Node::is_text).filter_map(|c| c.text()).collect();
             let narrow = |c: char| "ijltfr.,:;'|()[] ·".contains(c);
             let em: f64 = text.chars().map(|c| if narrow(c) { 0.33 } else { 0.6 }).sum();
             let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
+            let y = number(&n, "y");
+            if let Some(turn) = n.attribute("transform") {
+                // A turned text is in the middle of its place: so many small pieces along it.
+                let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
+                let (sin, cos) = degrees.to_radians().sin_cos();
+                let pieces = (width / 6.0).ceil() as i32;
+                return (0..=pieces)
+                    .map(|i| f64::from(i) / f64::from(pieces.max(1)) - 0.5)
+                    .map(|at| (x + at * width * cos, y + at * width * sin))
+                    .map(|(x, y)| (x - 3.0, x + 3.0, y, text.clone()))
+                    .collect();
+            }
             let left = match n.attribute("text-anchor").unwrap() {
                 "start" => x,
                 "middle" => x - width / 2.0,
                 _ => x - width,
             };
-            (left, left + width, number(&n, "y"), text)
+            vec![(left, left + width, y, text)]
         })
         .collect()
 }
@@ -85,7 +98,8 @@ fn check_layout(chart: &Chart) {
         assert!(*left >= 0.0 && *right <= f64::from(w), "{text:?} from {left} to {right} in {}", chart.title);
         assert!(*y >= 0.0 && *y <= f64::from(h), "{text:?} at {y} in {}", chart.title);
         for (l, r, other_y, other) in &all[..i] {
-            let apart = (y - other_y).abs() >= 11.0 || left >= r || right <= l;
+            // The pieces of one turned text lie on each other.
+            let apart = text == other || (y - other_y).abs() >= 11.0 || left >= r || right <= l;
             assert!(apart, "{text:?} and {other:?} overlap in {}", chart.title);
         }
     }
@@ -99,6 +113,29 @@ fn records_as_they_come_are_drawn() {
         check_svg(&chart);
         check_layout(&chart);
         assert!(chart.description.ends_with('.'), "{}", chart.description);
+    }
+    let full = sample::full();
+    let several = sample::with_features(&problem, 16);
+    for problem in full.problems().into_iter().filter(|p| **p != several) {
+        for chart in [ladder(&full, problem, Quantity::Bandwidth), roofline(&full, problem)] {
+            check_layout(&chart.unwrap());
+        }
+    }
+    let charts = all(&full, &problem).into_iter().chain([
+        ladder(&full, &several, Quantity::Time),
+        ladder(&full, &several, Quantity::SpeedUp),
+        ladder(&full, &several, Quantity::Bandwidth),
+        roofline(&full, &several),
+    ]);
+    for chart in charts {
+        match chart {
+            Ok(chart) => {
+                check_svg(&chart);
+                check_layout(&chart);
+            }
+            // The sample has no passes with parts left out.
+            Err(e) => assert!(e.to_string().contains("parts left out"), "{e}"),
+        }
     }
     let (cpu, small) = (sample::troubled(), sample::problem(100_000));
     for quantity in [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth] {
@@ -219,6 +256,108 @@ fn records_that_were_timed_differently_are_refused() {
     check(&fewer_epochs, "200 epochs in one and 20 in the other");
 }
 
+fn row<'a>(table: &'a Table, first: &str) -> Vec<&'a str> {
+    table.rows.iter().find(|r| r[0] == first).unwrap().iter().map(String::as_str).collect()
+}
+
+#[test]
+fn every_counted_rung_of_ours_is_below_its_own_roof() {
+    let (run, problem) = (sample::full(), sample::problem(5_000_000));
+    let chart = roofline(&run, &problem).unwrap();
+    let shown = chart.svg.as_str();
+    for text in ["registers: 360 TB/s", "shared memory: 32.1 TB/s", "cache: 9143 GB/s", "memory: 4542 GB/s"] {
+        assert!(shown.contains(&format!(">{text}</text>")), "{text}");
+    }
+    assert!(shown.contains("fp32 arithmetic: 65.9 TFLOP/s"));
+    for rung in run.rungs.iter().filter(|r| r.id.starts_with('0')) {
+        assert!(shown.contains(&format!(">{} · ", rung.title)), "{}", rung.title);
+    }
+    assert!(shown.contains("Left out, as their bytes were not counted: PyTorch, eager; PyTorch, compiled;"));
+    assert!(!shown.contains("CPU, one thread"), "the processor's memory is another");
+    assert!(!shown.contains("found no room"));
+    // 4.5 times the bytes of reading every input once.
+    let unfused = row(&chart.table, "01_unfused");
+    assert_eq!(unfused[2..6], ["cache", "28800000000", "6400000000", "0.2222"]);
+    assert_eq!(row(&chart.table, "08_multivariate")[5], "1.000");
+    // Bound by arithmetic: drawn at the level that it moves most at.
+    let on_chip = row(&chart.table, "06_on_chip");
+    assert_eq!((on_chip[2], on_chip[11]), ("registers", "arithmetic"));
+    assert_eq!(row(&chart.table, "roof")[1], "registers, measured");
+    assert!(chart.table.rows.iter().any(|r| r[1] == "memory, measured" && r[12] == "4800 GB/s"));
+}
+
+#[test]
+fn a_roofline_without_roofs_or_points_says_so() {
+    let problem = sample::problem(5_000_000);
+    let check = |change: &dyn Fn(&mut Run), expect: &str| {
+        let mut run = sample::full();
+        change(&mut run);
+        match roofline(&run, &problem) {
+            Err(ChartError::NothingToDraw(why)) => assert!(why.contains(expect) && why.ends_with('.'), "{why}"),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(&|r| r.peaks.bandwidth.clear(), "No bandwidth");
+    check(&|r| r.peaks.bandwidth.iter_mut().for_each(|p| p.samples_us = vec![f64::NAN]), "No bandwidth");
+    check(&|r| r.measurements.iter_mut().for_each(|m| m.traffic.clear()), "No valid rung of NVIDIA H200");
+    check(&|r| r.measurements.clear(), "no measurement of 5 M points");
+    let error = roofline(&sample::troubled(), &sample::problem(100_000)).unwrap_err().to_string();
+    assert!(error.starts_with("No valid rung of AMD Ryzen"), "{error}");
+
+    let mut without_peak = sample::full();
+    without_peak.peaks.compute.clear();
+    let chart = roofline(&without_peak, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("The peak of fp32 arithmetic was not measured."));
+}
+
+#[test]
+fn a_sweep_is_of_one_kind_of_work() {
+    let chart = sweep(&[&sample::full()]).unwrap();
+    assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
+    assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
+    assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
+    // Another learning rate is other work, too.
+    let mut run = sample::full();
+    for m in run.measurements.iter_mut().filter(|m| m.problem.size() == 100_000) {
+        if let Problem::Regression { learning_rate, .. } = &mut m.problem {
+            *learning_rate = 0.5;
+        }
+    }
+    let chart = sweep(&[&run]).unwrap();
+    assert!(chart.table.rows.iter().all(|r| r[1] != "100000"));
+}
+
+#[test]
+fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
+    let (run, problem) = (sample::full(), sample::problem(5_000_000));
+    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    let shown = chart.svg.as_str();
+    for text in [">PyTorch 2.11.0<", "27 % of arithmetic&apos;s bound", "of cache&apos;s bound"] {
+        assert!(shown.contains(text), "{text}");
+    }
+    assert!(!ladder(&run, &problem, Quantity::Bandwidth).unwrap().svg.as_str().contains("memory&apos;s bound"));
+    // Rungs that are not written for these points have no rows, only a remark.
+    let several = ladder(&run, &sample::with_features(&problem, 16), Quantity::Time).unwrap();
+    assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
+    assert!(!several.svg.as_str().contains(">Unfused</text>"));
+    assert!(several.svg.size().1 < chart.svg.size().1 * 2 / 3);
+    assert_eq!(several.table.rows.len(), run.rungs.len());
+    // The record says which rung speed-ups are over.
+    let first = run.ladder(&problem).into_iter().find(|r| r.speed_up == Some(1.0)).unwrap().measurement;
+    assert!(shown.contains(&format!("×: as fast as {}", run.rung(&first.rung).unwrap().title)));
+}
+
+#[test]
+fn pytorch_operations_stand_beside_ours() {
+    let chart = operations(&sample::full(), &sample::problem(5_000_000)).unwrap();
+    for text in ["pytorch_eager, PyTorch 2.11.0", ">optimiser step<", ">gradient w<", ">pass<"] {
+        assert!(chart.svg.as_str().contains(text), "{text}");
+    }
+    assert_eq!(chart.table.rows.iter().filter(|r| r[1] == "sum").count(), 3);
+}
+
 #[test]
 fn devices_are_named_where_they_differ() {
     let (a, b) = (sample::h200(), sample::t4());
@@ -254,6 +393,9 @@ fn with_text(mut run: Run, text: &str) -> Run {
     for r in &mut run.rungs {
         r.title = format!("{text}{}", r.id).into();
         r.idea = text.to_owned().into();
+        if let Runner::External(name) = &mut r.runner {
+            *name = text.to_owned().into();
+        }
     }
     for s in &mut run.spans {
         s.name = format!("{text}{}", s.name);
@@ -279,6 +421,9 @@ fn hostile_texts_are_harmless() {
         let run = with_text(sample::h200(), text);
         for chart in all(&run, &sample::problem(5_000_000)) {
             check_svg(&chart.unwrap());
+        }
+        for chart in all(&with_text(sample::full(), text), &sample::problem(5_000_000)).into_iter().flatten() {
+            check_svg(&chart);
         }
         for chart in all(&with_text(sample::troubled(), text), &sample::problem(100_000)).into_iter().flatten() {
             check_svg(&chart);
@@ -322,19 +467,18 @@ fn words() -> impl Strategy<Value = String> {
 
 fn any_problem() -> impl Strategy<Value = Problem> {
     let size = prop_oneof![Just(0), Just(u64::MAX), Just(5_000_000), Just(100_000), 0..10_000_000u64];
-    let regression =
-        (size.clone(), size, prop_oneof![Just(200), Just(0), Just(u64::MAX)], real()).prop_map(|(n, t, e, v)| {
-            Problem::Regression {
-                points: n,
-                train_points: t,
-                features: 1,
-                epochs: e,
-                learning_rate: v,
-                noise: v,
-                seed: 1,
-                dtype: Dtype::F32,
-            }
-        });
+    let regression = (size.clone(), size, prop_oneof![Just(200), Just(0), Just(u64::MAX)], real(), 0..3u64).prop_map(
+        |(n, t, e, v, f)| Problem::Regression {
+            points: n,
+            train_points: t,
+            features: f,
+            epochs: e,
+            learning_rate: v,
+            noise: v,
+            seed: 1,
+            dtype: Dtype::F32,
+        },
+    );
     prop_oneof![6 => regression, 2 => Just(sample::problem(5_000_000)), 1 => Just(Problem::Unknown)]
 }
 
@@ -346,6 +490,9 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..5)
 }
 
+const LEVELS: [MemoryLevel; 5] =
+    [MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers, MemoryLevel::Other];
+
 fn measurement() -> impl Strategy<Value = Measurement> {
     let outcome = prop_oneof![
         6 => Just(Outcome::Measured),
@@ -353,9 +500,15 @@ fn measurement() -> impl Strategy<Value = Measurement> {
         1 => words().prop_map(|error| Outcome::Failed { error }),
     ];
     let check = proptest::option::weighted(0.9, (real(), any::<bool>()));
-    (id(), any_problem(), outcome, reals(), check).prop_map(|(rung, problem, outcome, samples, check)| {
+    let level = proptest::sample::select(LEVELS.to_vec());
+    let bytes = prop_oneof![Just(0), Just(u64::MAX), 1..1_000_000_000_000u64];
+    let traffic = proptest::collection::vec((level, bytes).prop_map(|(level, bytes)| Traffic { level, bytes }), 0..4);
+    let flops = proptest::option::of(any::<u64>());
+    let parts = (id(), any_problem(), outcome, reals(), check, traffic, flops);
+    parts.prop_map(|(rung, problem, outcome, samples, check, traffic, flops)| {
         let mut m = Measurement::without_samples(rung, problem, outcome);
         m.set_samples(samples, Vec::new());
+        (m.traffic, m.flops) = (traffic, flops);
         m.check = check.map(|(error, passed)| Check {
             reference: String::new(),
             max_abs_error: error,
@@ -398,28 +551,39 @@ fn run() -> impl Strategy<Value = Run> {
         proptest::collection::vec(measurement(), many(24)),
         proptest::collection::vec(train_log(), many(6)),
         proptest::collection::vec(span(), many(12)),
-        proptest::collection::vec((id(), words()), many(4)),
-        (reals(), words(), any::<bool>(), proptest::option::of(any::<u64>())),
+        proptest::collection::vec((id(), words(), 0..3), many(4)),
+        (reals(), words(), any::<bool>(), proptest::option::of(any::<u64>()), reals()),
     );
-    parts.prop_map(|(measurements, train_logs, spans, rungs, (peaks, name, gpu, l2))| {
+    parts.prop_map(|(measurements, train_logs, spans, rungs, (peaks, name, gpu, l2, flops))| {
         let mut run = sample::empty(&name, if gpu { DeviceKind::Cuda } else { DeviceKind::Cpu });
         run.title.clone_from(&name);
         run.environment.device.l2_bytes = l2;
         run.rungs = rungs
             .into_iter()
-            .map(|(id, title)| Rung {
+            .map(|(id, title, of)| Rung {
                 id: id.into(),
                 title: title.into(),
                 idea: "".into(),
-                requires: Requires::Nothing,
-                runner: Runner::Cpu("1 thread".into()),
+                requires: if of == 0 { Requires::Nothing } else { Requires::AtLeast(7, 5) },
+                runner: match of {
+                    0 => Runner::Cpu("1 thread".into()),
+                    1 => Runner::External(name.clone().into()),
+                    _ => Runner::Kernels { specs: Vec::new(), schedule: Schedule::Graph },
+                },
             })
             .collect();
-        for level in [MemoryLevel::Dram, MemoryLevel::L2] {
+        for level in LEVELS {
             let mut peak = sample::peak(level, 1e12);
             peak.samples_us.clone_from(&peaks);
             run.peaks.bandwidth.push(peak);
         }
+        run.peaks.compute.push(ComputePeak {
+            dtype: Dtype::F32,
+            method: name.clone(),
+            flops: 1 << 40,
+            samples_us: flops,
+            datasheet_flops_per_s: peaks.first().copied(),
+        });
         (run.measurements, run.train_logs, run.spans) = (measurements, train_logs, spans);
         run
     })

@@ -42,6 +42,9 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Put records of the same work on the same device into one, as Warpbook's and another framework's.
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge(MergeArgs),
     /// Open records in the browser, or print them.
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewArgs),
@@ -130,7 +133,13 @@ pub struct RegressionArgs {
     /// underscores are read: 100k, 5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]
     #[arg(long, value_name = "N[,N..]", value_delimiter = ',', value_parser = parse_count, conflicts_with = "sweep")]
     points: Vec<u64>,
-    /// All sizes of the published record: 100 k to 200 M points.
+    /// Features of a point: numbers beside its y, and so weights beside b; 1 to 256.
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    features: Option<u64>,
+    /// One more data set with features of its own, as 5Mx16; may be repeated.
+    #[arg(long, value_name = "NxF", value_parser = parse_size)]
+    also: Vec<(u64, u64)>,
+    /// All sizes of the published record: 100 k to 200 M points, and 5 M points of 16 features.
     #[arg(long, conflicts_with = "quick")]
     sweep: bool,
     /// Small sizes and few samples: at most 60 seconds on two cores.
@@ -182,6 +191,12 @@ impl RegressionArgs {
         if !self.points.is_empty() {
             r = r.points(self.points.iter().copied());
         }
+        if let Some(features) = self.features {
+            r = r.features(features);
+        }
+        for (points, features) in &self.also {
+            r = r.also(*points, *features);
+        }
         if !self.rungs.is_empty() {
             r = r.rungs(self.rungs.iter().map(|id| id.trim()));
         }
@@ -208,6 +223,24 @@ impl RegressionArgs {
         }
         Ok(bench)
     }
+}
+
+const MERGE_EXAMPLES: &str = "\
+Examples:
+  warpbook run regression --sweep --out ours.json
+  python3 notebooks/pytorch/regression.py --sweep --also 5000000x16 --out pytorch.json
+  warpbook merge ours.json pytorch.json --out regression.json
+
+Run both right after another: figures of one chart should come from one GPU in one state.";
+
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// The record that gives the environment, the ceilings and the notes, then those whose rungs are added.
+    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// File for the record; one that exists is replaced.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
 }
 
 const VIEW_EXAMPLES: &str = "\
@@ -279,10 +312,29 @@ fn parse_count(text: &str) -> Result<u64, String> {
     whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
 }
 
+/// Points and features: 5Mx16.
+fn parse_size(text: &str) -> Result<(u64, u64), String> {
+    let (points, features) = text
+        .split_once(['x', 'X', '×'])
+        .ok_or_else(|| format!("`{text}` is no size: write points, an x and features, as 5Mx16"))?;
+    Ok((parse_count(points)?, parse_count(features)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn sizes_are_read() {
+        let check = |text: &str, expect: Option<(u64, u64)>| assert_eq!(parse_size(text).ok(), expect, "{text}");
+        check("5Mx16", Some((5_000_000, 16)));
+        check("1000 x 3", Some((1000, 3)));
+        check("5M", None);
+        check("x", None);
+        check("5Mx", None);
+        check("5x3x2", None);
+    }
 
     #[test]
     fn the_command_line_is_sound() {
@@ -333,7 +385,21 @@ mod tests {
         let words = [
             "--points", "1k,2_000", "--points", "3k", "--epochs", "7", "--lr", "-0.5", "--noise", "0.2", "--seed", "9",
         ];
-        let all = [&words[..], &["--rungs", "02_fused,cpu_1_thread", "--tile", "t512x8b2", "--no-parts"]].concat();
+        let all = [
+            &words[..],
+            &[
+                "--features",
+                "3",
+                "--also",
+                "5kx16",
+                "--rungs",
+                "02_fused,cpu_1_thread",
+                "--tile",
+                "t512x8b2",
+                "--no-parts",
+            ],
+        ]
+        .concat();
         let text = command(&all);
         assert!(text.contains("--points 1000,2000,3000 --epochs 7 --lr -0.5"), "{text}");
         let again: Vec<&str> = text.split(' ').skip(3).collect();

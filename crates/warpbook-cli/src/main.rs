@@ -5,6 +5,7 @@ mod args;
 mod devices;
 mod doctor;
 mod failure;
+mod merge;
 mod output;
 mod progress;
 mod run;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Devices(args) => devices::list(&args),
         Command::Run(args) => run::start(&args),
+        Command::Merge(args) => merge::merge(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),
     };

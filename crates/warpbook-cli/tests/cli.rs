@@ -106,6 +106,7 @@ fn help_teaches_by_examples() {
         &["--help"][..],
         &["run", "--help"],
         &["run", "regression", "--help"],
+        &["merge", "--help"],
         &["view", "--help"],
         &["doctor", "--help"],
     ] {
@@ -399,4 +400,42 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     assert!(begun.elapsed().as_secs() < 240, "{:?}", begun.elapsed());
     let run = read(&place.path("records/new/regression.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("regression", 4));
+}
+
+#[test]
+fn records_of_the_same_work_become_one() {
+    let Some(place) = Place::new() else { return };
+    let ours = place.record("ours.json");
+    // As another framework's script writes it: other rungs, the same problems and device.
+    let mut theirs = ours.clone();
+    theirs.rungs.truncate(1);
+    theirs.rungs[0].id = "pytorch_cpu".into();
+    theirs.rungs[0].runner = warpbook_record::Runner::External("PyTorch 2.11.0".into());
+    theirs.measurements.retain(|m| m.rung == "cpu_1_thread");
+    theirs.measurements.iter_mut().for_each(|m| m.rung = "pytorch_cpu".into());
+    theirs.environment.libraries = vec![("PyTorch".into(), "2.11.0".into())];
+    place.write("theirs.json", theirs.to_json().unwrap());
+    place.run(&["merge", "ours.json", "theirs.json", "--out", "both.json"]).expect(0, "Record: ");
+    let both = read(&place.path("both.json"));
+    assert_eq!(both.rungs.len(), ours.rungs.len() + 1);
+    assert_eq!(both.measurements.len(), ours.measurements.len() + 2);
+    assert_eq!(both.problems().len(), 2, "the problems meet");
+    assert_eq!(both.environment.libraries, theirs.environment.libraries);
+    // After the processor's rungs, before ours.
+    assert_eq!(both.rungs[2].id, "pytorch_cpu");
+
+    let refused = |other: &str, why: &str| {
+        place.run(&["merge", "ours.json", other, "--out", "both.json"]).expect(2, why);
+        assert_eq!(read(&place.path("both.json")), both, "what was there stays");
+    };
+    refused("ours.json", "Both records have the rung");
+    let mut elsewhere = theirs.clone();
+    elsewhere.environment.device.name = "another".into();
+    place.write("elsewhere.json", elsewhere.to_json().unwrap());
+    refused("elsewhere.json", "the device is");
+    refused("missing.json", "cannot be read");
+    place.write("broken.json", "{");
+    refused("broken.json", "not valid JSON");
+    place.run(&["merge", "ours.json", "--out", "x.json"]).expect(2, "");
+    place.run(&["merge", "ours.json", "theirs.json", "--out", "no/such/folder.json"]).expect(2, "no folder");
 }

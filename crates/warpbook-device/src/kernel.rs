@@ -164,6 +164,86 @@ impl Kernel {
         self.spec.launch(&self.tile, items, self.module.device.info.multiprocessors)
     }
 
+    /// Allows launches so much dynamic shared memory a block, beyond what its tile says, and asks anew how many blocks fit.
+    ///
+    /// # Errors
+    /// More than the device has for a block.
+    pub fn reserve_shared(&mut self, bytes: u32) -> Result<()> {
+        let device = &self.module.device;
+        device.bind()?;
+        let what = || format!("Asking for {bytes} bytes of shared memory for {}", self.name);
+        // SAFETY: the function is the live module's.
+        unsafe {
+            result::function::set_function_attribute(
+                self.function,
+                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                i32::try_from(bytes).unwrap_or(i32::MAX),
+            )
+        }
+        .map_err(|e| device.error(what(), e))?;
+        let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
+        // SAFETY: as above.
+        let blocks = unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(self.function, threads.cast_signed(), bytes as usize)
+        }
+        .map_err(|e| device.error("Asking for the kernel's occupancy", e))?
+        .unsigned_abs();
+        if let (Some(before), Some(occupancy)) = (self.stats.blocks_per_multiprocessor, self.stats.occupancy.as_mut()) {
+            *occupancy *= f64::from(blocks) / f64::from(before.max(1));
+        }
+        self.stats.blocks_per_multiprocessor = Some(blocks);
+        self.stats.dynamic_shared_bytes = bytes;
+        Ok(())
+    }
+
+    /// How many clusters of so many blocks can be resident at once in a launch of that shape; 0 where the device has none that
+    /// large. Clusters of more than eight blocks are allowed from then on: not every chip has them, so ask first.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn resident_clusters(&self, blocks: u32, shape: Launch) -> Result<u32> {
+        let device = &self.module.device;
+        device.bind()?;
+        if device.info.compute_capability.is_none_or(|cc| cc < (9, 0)) {
+            return Ok(0);
+        }
+        if blocks > 8 {
+            // SAFETY: the function is the live module's.
+            let allowed = unsafe {
+                result::function::set_function_attribute(
+                    self.function,
+                    Attribute::CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED,
+                    1,
+                )
+            };
+            if allowed.is_err() {
+                return Ok(0);
+            }
+        }
+        let mut attributes = attributes(LaunchOptions { cluster: Some(blocks), ..LaunchOptions::default() });
+        let config = sys::CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: shape.block[0],
+            blockDimY: shape.block[1],
+            blockDimZ: shape.block[2],
+            sharedMemBytes: shape.dynamic_shared_bytes,
+            hStream: std::ptr::null_mut(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        let mut clusters = 0;
+        // SAFETY: the pointers are to live values, the function is the live module's.
+        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config) };
+        match status.result() {
+            Ok(()) => Ok(clusters.unsigned_abs()),
+            // A size that the chip does not have at all.
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE => Ok(0),
+            Err(e) => Err(device.error(format!("Asking how many clusters of {blocks} blocks fit"), e)),
+        }
+    }
+
     /// Queues a launch.
     ///
     /// # Errors

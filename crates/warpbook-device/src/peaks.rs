@@ -8,7 +8,7 @@ use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, MemoryLevel, Peaks, ker
 /// Rounds over an array that fits into the second-level cache: the first one fetches it, the rest are read from there.
 const CACHE_ROUNDS: u32 = 64;
 
-/// Read bandwidth of memory and of the second-level cache, and the rate of fp32 fused multiply-adds.
+/// Read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
 ///
 /// # Errors
 /// The device's; nothing is allocated beyond a quarter of the free memory.
@@ -69,6 +69,25 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
         ));
     }
 
+    let spec = kernels::shared_sum();
+    let kernel = device.kernel(&spec, &spec.tiles[0])?;
+    let shape = kernel.shape(u64::MAX >> 16);
+    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+    let out = device.zeros::<f32>(threads as usize)?;
+    let rounds = 1u32 << 13;
+    let samples = bench.cuda(device, &stream, None, None, || {
+        // SAFETY: shared_sum(out, rounds); `out` has an element a thread.
+        unsafe { kernel.launch(&stream, shape, &[&out, &rounds]) }
+    })?;
+    let reads = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
+    peaks.bandwidth.push(peak(
+        MemoryLevel::Shared,
+        "sum of tiles in shared memory, 16 bytes a lane and read",
+        threads * reads * 16 * u64::from(rounds),
+        samples.us,
+        None,
+    ));
+
     let spec = kernels::fma_chains();
     let fma = device.kernel(&spec, &spec.tiles[0])?;
     let shape = fma.shape(u64::MAX >> 16);
@@ -80,10 +99,18 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
         unsafe { fma.launch(&stream, shape, &[&out, &0.999f32, &0.001f32, &rounds]) }
     })?;
     let chains = spec.tiles[0].get("ITEMS").unwrap_or(1).unsigned_abs();
+    let multiply_adds = threads * chains * 64 * u64::from(rounds);
+    peaks.bandwidth.push(peak(
+        MemoryLevel::Registers,
+        "three operands of four bytes for each multiply-add of the fp32 ceiling",
+        multiply_adds * 12,
+        samples.us.clone(),
+        None,
+    ));
     peaks.compute.push(ComputePeak {
         dtype: Dtype::F32,
         method: "independent chains of fused multiply-adds in registers".into(),
-        flops: threads * chains * 64 * 2 * u64::from(rounds),
+        flops: multiply_adds * 2,
         samples_us: samples.us,
         datasheet_flops_per_s: datasheet(&info.name).map(|d| d.fp32_flops_per_s),
     });

@@ -23,6 +23,7 @@ pub const HEADERS: &[Source] = &[
 const PHILOX: Source = source!("nn/philox.cu");
 const READ: Source = source!("peaks/read.cu");
 const FMA: Source = source!("peaks/fma.cu");
+const SHARED: Source = source!("peaks/shared.cu");
 
 fn per_element() -> [Tile; 1] {
     [Tile::new("t256", &[("THREADS", 256)])]
@@ -62,12 +63,28 @@ pub fn fma_chains() -> KernelSpec {
     KernelSpec::new(FMA, "fma_chains", &[tile], Grid::Resident)
 }
 
+/// Reads shared memory and adds it up: the ceiling of its bandwidth.
+#[must_use]
+pub fn shared_sum() -> KernelSpec {
+    let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
+    KernelSpec::new(SHARED, "shared_sum", &[tile], Grid::Resident)
+}
+
 /// Every kernel of Warpbook, each once, and the hardware it claims: what tests hold against the files and compile.
 #[must_use]
 pub fn all() -> Vec<(KernelSpec, Requires)> {
     let claimed = Requires::AtLeast(7, 5);
-    let shared = [gaussians(), permutation(), read_sum(), fma_chains(), crate::regression::data_kernel()];
+    let shared = [
+        gaussians(),
+        permutation(),
+        read_sum(),
+        fma_chains(),
+        shared_sum(),
+        crate::regression::data_kernel(),
+        crate::regression::featured_data_kernel(),
+    ];
     let ablations = crate::regression::ablations().into_iter().map(|(_, k)| k);
+    let ablations = ablations.chain(crate::regression::feature_counts());
     let mut all: Vec<_> = shared.into_iter().chain(ablations).map(|k| (k, claimed.clone())).collect();
     for rung in crate::regression::rungs() {
         for k in rung.kernels() {

@@ -23,8 +23,7 @@ pub mod stats;
 pub use check::{Check, Tolerance};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use measurement::{
-    Traffic,
-    KernelStats, L2State, LossPoint, Measurement, Outcome, Policy, Span, SpanGroup, TimedBy, TrainLog,
+    KernelStats, L2State, LossPoint, Measurement, Outcome, Policy, Span, SpanGroup, TimedBy, Traffic, TrainLog,
 };
 pub use problem::{Dtype, Problem};
 pub use read::{MAX_BYTES, ReadError};

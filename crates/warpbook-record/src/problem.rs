@@ -135,16 +135,9 @@ impl Problem {
     #[must_use]
     pub fn same_but_for_size(&self, other: &Self) -> bool {
         let resized = |p: &Self| match p.clone() {
-            Self::Regression { epochs, features, learning_rate, noise, seed, dtype, .. } => Self::Regression {
-                points: 0,
-                train_points: 0,
-                features,
-                epochs,
-                learning_rate,
-                noise,
-                seed,
-                dtype,
-            },
+            Self::Regression { epochs, features, learning_rate, noise, seed, dtype, .. } => {
+                Self::Regression { points: 0, train_points: 0, features, epochs, learning_rate, noise, seed, dtype }
+            }
             Self::Unknown => Self::Unknown,
         };
         resized(self) == resized(other)

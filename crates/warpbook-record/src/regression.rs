@@ -2,6 +2,7 @@
 
 use crate::kernels::source;
 use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile};
+use crate::{MemoryLevel, Problem, Traffic};
 
 /// The points of a run when none are asked for.
 pub const STANDARD_POINTS: u64 = 5_000_000;
@@ -26,12 +27,16 @@ const STATISTICS: Source = source!("regression/07_sufficient_statistics.cu");
 const MULTIVARIATE: Source = source!("regression/08_multivariate.cu");
 const DATA: Source = source!("regression/data.cu");
 
+/// The features of the one data set in the full sweep that has several.
+pub const STANDARD_FEATURES: u64 = 16;
+/// The rung that takes several features.
+pub const MULTIVARIATE_RUNG: &str = "08_multivariate";
 /// The most features that a rung takes.
 pub const MAX_FEATURES: u64 = 256;
 /// Blocks of the cluster that a small data set is kept in: the most that Hopper has.
 pub const CLUSTER_BLOCKS: u32 = 16;
 /// Groups of four points a thread from which on the whole grid is faster than one cluster.
-const CLUSTER_GROUPS: u64 = 8;
+const CLUSTER_GROUPS: u64 = 28;
 /// Threads of a block that keeps its points: few, so that each may have 255 registers.
 const RESIDENT_THREADS: u64 = 256;
 /// Bytes of a group of four points, x and y.
@@ -60,10 +65,12 @@ fn pass(source: Source, entry: &'static str) -> KernelSpec {
 
 /// A grid that runs all epochs: one block a multiprocessor, so that few have to meet, with the registers of all.
 fn persistent(alternate: bool) -> KernelSpec {
-    let tile = |id, threads, items| {
-        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", 1)])
-    };
-    let tiles = [tile("t512x32b1", 512, 32), tile("t512x16b1", 512, 16), tile("t256x32b1", 256, 32)];
+    let tile = |id, threads, items| Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", 1)]);
+    let mut tiles = vec![tile("t512x16b1", 512, 16), tile("t256x32b1", 256, 32)];
+    if alternate {
+        // More of the next epoch's points are here already; without that they only take registers.
+        tiles.insert(0, tile("t512x32b1", 512, 32));
+    }
     let spec = KernelSpec::new(PERSISTENT, "descend", &tiles, Grid::Resident);
     if alternate { spec.define("ALTERNATE", 1) } else { spec }
 }
@@ -89,8 +96,18 @@ fn multivariate() -> KernelSpec {
     let tile = |id, threads, features| {
         Tile::new(id, &[("THREADS", threads), ("ITEMS", 4), ("BLOCKS_PER_SM", 1), ("FEATURES_PER_THREAD", features)])
     };
-    KernelSpec::new(MULTIVARIATE, "descend", &[tile("t512f16", 512, 16), tile("t1024f8", 1024, 8)], Grid::Resident)
+    KernelSpec::new(MULTIVARIATE, "descend", &[tile("t512f16", 512, 16), tile("t512f8", 512, 8)], Grid::Resident)
         .define("FEATURES", 16)
+}
+
+/// The multivariate kernel for numbers of features that split in different ways: what tests compile beside the row's own.
+#[must_use]
+pub fn feature_counts() -> Vec<KernelSpec> {
+    let default_tile = |mut spec: KernelSpec| {
+        spec.tiles.truncate(1);
+        spec
+    };
+    [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
 /// Where `06_on_chip` keeps its points, and why.
@@ -125,7 +142,7 @@ impl Residency {
     }
 
     /// With as many groups in registers as a tile permits and every thread has; `None` if shared memory cannot take the rest.
-    fn of(train_points: u64, blocks: u32, shared_bytes_per_block: u64) -> Option<Self> {
+    fn of(train_points: u64, blocks: u32, room: Room) -> Option<Self> {
         let threads = u64::from(blocks) * RESIDENT_THREADS;
         let groups = train_points / 4;
         if threads == 0 || groups > u64::from(u32::MAX) {
@@ -133,9 +150,10 @@ impl Residency {
         }
         let tiles = resident(ON_CHIP, "descend").tiles;
         let of_tile = |t: &Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
-        let register_groups = tiles.iter().map(of_tile).filter(|r| r * threads <= groups).max()?;
+        let fits = |r: &u64| *r <= room.most_groups && r * threads <= groups;
+        let register_groups = tiles.iter().map(of_tile).filter(fits).max()?;
         let shared_bytes = (groups.div_ceil(threads) - register_groups) * RESIDENT_THREADS * GROUP_BYTES;
-        (shared_bytes + SHARED_RESERVE_BYTES <= shared_bytes_per_block).then(|| Self {
+        (shared_bytes + SHARED_RESERVE_BYTES <= room.shared_bytes_per_block).then(|| Self {
             blocks,
             register_groups,
             shared_bytes: u32::try_from(shared_bytes).unwrap_or(u32::MAX),
@@ -144,15 +162,23 @@ impl Residency {
     }
 }
 
-/// The rule of `06_on_chip`: one cluster of `cluster_blocks` (0 where there are none) for few points, else all
-/// `multiprocessors`, else memory. With a sentence that says so.
+/// What the rule of [`place`] asks of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// The most shared memory of a block in bytes.
+    pub shared_bytes_per_block: u64,
+    /// Blocks of its largest cluster, up to [`CLUSTER_BLOCKS`]; 0 where there are none.
+    pub cluster_blocks: u32,
+    /// The most groups of four points that a thread may have in registers.
+    pub most_groups: u64,
+}
+
+/// The rule of `06_on_chip`: one cluster for few points, else all multiprocessors, else memory. With a sentence that says so.
 #[must_use]
-pub fn place(
-    train_points: u64,
-    multiprocessors: u32,
-    shared_bytes_per_block: u64,
-    cluster_blocks: u32,
-) -> (Placement, String) {
+pub fn place(train_points: u64, room: Room) -> (Placement, String) {
+    let Room { multiprocessors, cluster_blocks, .. } = room;
     let megabytes = |points: u64| format!("{:.1} MB", points as f64 * 8e-6);
     let where_to = |r: &Residency| {
         format!(
@@ -166,7 +192,7 @@ pub fn place(
     let a_thread = train_points / 4 / (u64::from(cluster_blocks.max(1)) * RESIDENT_THREADS);
     if cluster_blocks > 0
         && a_thread < CLUSTER_GROUPS
-        && let Some(r) = Residency::of(train_points, cluster_blocks, shared_bytes_per_block)
+        && let Some(r) = Residency::of(train_points, cluster_blocks, room)
     {
         let sentence = format!(
             "{size}: fewer than {CLUSTER_GROUPS} groups of four a thread of one cluster of {} blocks, so they lie there: {}.",
@@ -175,24 +201,84 @@ pub fn place(
         );
         return (Placement::Cluster(r), sentence);
     }
-    if let Some(r) = Residency::of(train_points, multiprocessors, shared_bytes_per_block) {
+    if let Some(r) = Residency::of(train_points, multiprocessors, room) {
         let sentence = format!("{size}: they lie in {} multiprocessors: {}.", r.blocks, where_to(&r));
         return (Placement::Grid(r), sentence);
     }
-    let most = most_resident_points(multiprocessors, shared_bytes_per_block);
+    let most = most_resident_points(room);
     let sentence = format!(
-        "{size}: more than the {} that registers and shared memory of {multiprocessors} multiprocessors hold, so they are read every epoch as by 05_persistent.",
+        "{size}: more than the {} that registers and shared memory of {multiprocessors} multiprocessors hold, so they are read every epoch as by 05b_persistent_alternating.",
         megabytes(most)
     );
     (Placement::Memory, sentence)
 }
 
 /// The most points that the multiprocessors hold.
-fn most_resident_points(multiprocessors: u32, shared_bytes_per_block: u64) -> u64 {
+fn most_resident_points(room: Room) -> u64 {
     let tiles = resident(ON_CHIP, "descend").tiles;
-    let registers = tiles.iter().filter_map(|t| t.get("REGISTER_GROUPS")).max().unwrap_or(0).unsigned_abs();
-    let shared = shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
-    (registers + shared) * u64::from(multiprocessors) * RESIDENT_THREADS * 4
+    let groups = tiles.iter().filter_map(|t| t.get("REGISTER_GROUPS")).map(i64::unsigned_abs);
+    let registers = groups.filter(|g| *g <= room.most_groups).max().unwrap_or(0);
+    let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
+    (registers + shared) * u64::from(room.multiprocessors) * RESIDENT_THREADS * 4
+}
+
+/// The bytes that a rung moves at each level of memory in a whole descent, and its operations where they are not those of the
+/// problem; nothing of a rung that is not a GPU's.
+///
+/// Counted, not measured: what is read every epoch comes from the cache where five eighths of it hold it, else from memory.
+#[must_use]
+pub fn traffic(
+    rung: &str,
+    problem: &Problem,
+    l2_bytes: Option<u64>,
+    placement: Option<&Placement>,
+) -> (Vec<Traffic>, Option<u64>) {
+    let Problem::Regression { train_points: n, epochs, .. } = *problem else { return (Vec::new(), None) };
+    let inputs = problem.working_set_bytes();
+    let cached = l2_bytes.unwrap_or(0) / 8 * 5;
+    let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
+    let once = Traffic { level: level_of(inputs), bytes: inputs };
+    let each_epoch = |bytes: u64| Traffic { level: level_of(inputs), bytes: bytes.saturating_mul(epochs) };
+    // There and back: what the cache holds of one epoch is not read from memory in the next.
+    let alternating = || {
+        let from_memory = if inputs <= cached { 0 } else { inputs - cached };
+        [(MemoryLevel::L2, inputs), (MemoryLevel::Dram, from_memory)]
+            .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
+            .into_iter()
+            .filter(|t| t.bytes > 0)
+            .collect()
+    };
+    match rung {
+        // Reads x, y, err twice and pred, and writes pred and err: eight numbers a point, four of them an array's whole length.
+        "01_unfused" => {
+            let level = level_of(2 * inputs);
+            (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
+        }
+        "02_fused"
+        | "02b_fused_staged"
+        | "03_fused_streams"
+        | "04_fused_graph"
+        | "04b_fused_graph_overlapped"
+        | "05_persistent" => (vec![each_epoch(inputs)], None),
+        "05b_persistent_alternating" | "08_multivariate" => (alternating(), None),
+        "06_on_chip" => match placement {
+            Some(Placement::Cluster(r) | Placement::Grid(r)) => {
+                let kept = |level, points: u64| Traffic { level, bytes: (points * 8).saturating_mul(epochs) };
+                let levels = [
+                    once,
+                    kept(MemoryLevel::Registers, r.register_points),
+                    kept(MemoryLevel::Shared, n - r.register_points),
+                ];
+                // The loss and its sum only where it is logged.
+                let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
+                (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
+            }
+            _ => (alternating(), None),
+        },
+        // Seven for each of two sums and ten for each of three products: see the kernel.
+        "07_sufficient_statistics" => (vec![once], Some(n * 44)),
+        _ => (Vec::new(), None),
+    }
 }
 
 /// One block that finishes the sums and takes the step.
@@ -295,7 +381,9 @@ pub fn rungs() -> Vec<Rung> {
             kernels(
                 vec![
                     resident(ON_CHIP, "descend"),
-                    resident(ON_CHIP_CLUSTER, "descend_in_cluster").needs(Requires::AtLeast(9, 0)),
+                    resident(ON_CHIP_CLUSTER, "descend_in_cluster")
+                        .define("BLOCKS", i64::from(CLUSTER_BLOCKS))
+                        .needs(Requires::AtLeast(9, 0)),
                     persistent(true),
                 ],
                 Schedule::Cooperative,
@@ -319,7 +407,7 @@ pub fn rungs() -> Vec<Rung> {
             ),
         ),
         rung(
-            "08_multivariate",
+            MULTIVARIATE_RUNG,
             "Several features",
             "The persistent pass with 1 to 256 weights: a point's features are read once for its prediction and its gradients.",
             kernels(vec![multivariate()], Schedule::Cooperative),
@@ -347,13 +435,23 @@ pub fn data_kernel() -> KernelSpec {
     KernelSpec::new(DATA, "points", &[Tile::new("t256", &[("THREADS", 256)])], Grid::Cover)
 }
 
+/// The same for several features.
+#[must_use]
+pub fn featured_data_kernel() -> KernelSpec {
+    KernelSpec { entry: "featured_points".into(), ..data_kernel() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An H200: 132 multiprocessors, 227 KiB of shared memory a block.
+    /// An H200.
+    const fn room(cluster_blocks: u32) -> Room {
+        Room { multiprocessors: 132, shared_bytes_per_block: 232_448, cluster_blocks, most_groups: 24 }
+    }
+
     fn check(train_points: u64, cluster_blocks: u32, expect: &str) {
-        let (placement, sentence) = place(train_points, 132, 232_448, cluster_blocks);
+        let (placement, sentence) = place(train_points, room(cluster_blocks));
         let found = match &placement {
             Placement::Cluster(r) => format!("cluster {} {}", r.blocks, r.tile_id()),
             Placement::Grid(r) => format!("grid {} {}", r.blocks, r.tile_id()),
@@ -376,12 +474,48 @@ mod tests {
         check(1, 16, "cluster 16 r0");
         check(80_000, 16, "cluster 16 r4");
         check(80_000, 0, "grid 132 r0");
+        check(400_000, 16, "cluster 16 r24");
         check(800_000, 16, "grid 132 r4");
         check(4_000_000, 16, "grid 132 r24");
         check(8_000_000, 16, "memory");
         check(u64::MAX, 16, "memory");
-        let most = most_resident_points(132, 232_448);
+        let most = most_resident_points(room(16));
         check(most, 16, "grid 132 r24");
         check(most + 4 * RESIDENT_THREADS * 132, 16, "memory");
+    }
+
+    #[test]
+    fn traffic_is_counted_where_the_points_are() {
+        let problem = |points: u64, features| Problem::Regression {
+            points,
+            train_points: points / 5 * 4,
+            features,
+            epochs: 200,
+            learning_rate: 0.01,
+            noise: 0.1,
+            seed: 1,
+            dtype: crate::Dtype::F32,
+        };
+        let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
+            let (traffic, _) = traffic(rung, p, Some(60 << 20), placement);
+            traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
+        };
+        let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
+        assert_eq!(of("02_fused", &small, None), [(MemoryLevel::L2, 6_400_000_000)]);
+        assert_eq!(of("02_fused", &large, None), [(MemoryLevel::Dram, 256_000_000_000)]);
+        // Twice the inputs do not fit any more.
+        assert_eq!(of("01_unfused", &small, None), [(MemoryLevel::Dram, 4 * 6_400_000_000)]);
+        assert_eq!(of("07_sufficient_statistics", &large, None), [(MemoryLevel::Dram, 1_280_000_000)]);
+        let kept = place(4_000_000, room(16)).0;
+        let on_chip = of("06_on_chip", &small, Some(&kept));
+        assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
+        assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);
+        let wide = of("08_multivariate", &problem(5_000_000, 16), None);
+        assert!(wide[0] == (MemoryLevel::L2, 4_000_000 * 17 * 4 * 200) && wide[1].1 < wide[0].1, "{wide:?}");
+        assert_eq!(of("cpu_1_thread", &small, None), []);
+        // Every rung of ours is counted.
+        for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {
+            assert!(!of(&rung.id, &small, Some(&kept)).is_empty(), "{}", rung.id);
+        }
     }
 }

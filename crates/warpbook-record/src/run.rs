@@ -202,7 +202,9 @@ impl Run {
     /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
     pub fn absorb(&mut self, other: Run) -> Result<(), String> {
         let differ = |what: &str, ours: &str, theirs: &str| {
-            Err(format!("The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."))
+            Err(format!(
+                "The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."
+            ))
         };
         if self.experiment != other.experiment {
             return differ("the experiment", &self.experiment, &other.experiment);

@@ -6,8 +6,8 @@ use common::{assert_same, expected, golden};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Check, Dtype, LossPoint, Measurement, Outcome, Problem, Requires, Run, Rung, Runner, Schedule, Span, SpanGroup,
-    MemoryLevel, Traffic, TrainLog,
+    Check, Dtype, LossPoint, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner, Schedule, Span,
+    SpanGroup, Traffic, TrainLog,
 };
 
 fn real() -> impl Strategy<Value = f64> {

@@ -10,6 +10,32 @@ pub enum Error {
     /// A setting of an experiment that makes no sense.
     #[error("{0}")]
     Setting(String),
+    /// A kernel whose blocks wait for each other gave up.
+    #[error(
+        "{rung} gave up in epoch {epoch}: a block waited {limit_s} s for the sums of another. Its blocks have to run all at once; \
+         if other programs use this GPU, or a debugger slows it, stop them and run again. 04_fused_graph needs no such barrier."
+    )]
+    GaveUp {
+        /// The rung.
+        rung: String,
+        /// In which epoch, counted from 1.
+        epoch: u32,
+        /// How long was waited, in seconds.
+        limit_s: f64,
+    },
+    /// A kernel whose blocks wait for each other does not fit.
+    #[error(
+        "{rung} needs {blocks} blocks at once, and this GPU has room for {room}. Choose a smaller tile, or run 04_fused_graph, \
+         which needs no such room."
+    )]
+    NoRoom {
+        /// The rung.
+        rung: String,
+        /// Blocks of its launch.
+        blocks: u32,
+        /// Blocks that are resident at once.
+        room: u32,
+    },
     /// A rung that is not there.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {

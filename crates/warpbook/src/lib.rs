@@ -27,5 +27,7 @@ pub use error::{Error, Result};
 pub use experiment::{Event, Experiment};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
-pub use regression::{Regression, data::DataSet, reference::Moments, reference::Reference};
+pub use regression::{
+    Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
+};
 pub use {warpbook_charts as charts, warpbook_device as device, warpbook_nn as nn, warpbook_record as record};

@@ -24,7 +24,7 @@ fn the_processor_measures_its_rungs_and_skips_the_others() {
             Outcome::Failed { error } => panic!("{}: {error}", m.rung),
         }
     }
-    assert_eq!(run.counts(), (4, 12, 0));
+    assert_eq!(run.counts(), (4, 22, 0));
     let problem = run.problems()[1].clone();
     let log = run.train_log("cpu_all_threads", &problem).unwrap();
     assert_eq!(log.losses.len(), 20);
@@ -51,6 +51,10 @@ fn settings_that_make_no_sense_are_refused() {
     check(Regression::new().points([1]), "too few");
     check(Regression::new().points([u64::MAX]), "too many");
     check(Regression::new().points([1 << 39]), "memory");
+    check(one().features(0), "features");
+    check(one().features(257), "features");
+    check(one().also(1 << 38, 256), "memory");
+    check(one().also(0, 3), "too few");
     check(one().epochs(0), "epochs");
     check(one().epochs(1 << 40), "epochs");
     check(one().learning_rate(-0.01), "learning rate of -0.01");
@@ -59,6 +63,28 @@ fn settings_that_make_no_sense_are_refused() {
     check(one().rungs(["04_fused_grap"]), "Did you mean `04_fused_graph`");
     check(one().rungs(Vec::<String>::new()), "No rung");
     check(one().tile("t7"), "There is no tile");
+}
+
+#[test]
+fn the_processor_takes_several_features() {
+    let run = quick_lab("cpu").run(&Regression::new().points([1000]).also(10_007, 17).also(2, 3)).unwrap();
+    let [_, many, few] = run.problems()[..] else { panic!("{:?}", run.problems()) };
+    for problem in [many, few] {
+        for m in run.measurements.iter().filter(|m| m.problem == *problem) {
+            let cpu = matches!(run.rung(&m.rung).unwrap().runner, Runner::Cpu(_));
+            match &m.outcome {
+                Outcome::Measured => assert!(cpu && m.is_valid(), "{m:?}"),
+                Outcome::Skipped { why } if m.rung == "08_multivariate" => assert!(why.contains("compute capability")),
+                Outcome::Skipped { why } => assert!(why.contains("08_multivariate takes several"), "{why}"),
+                Outcome::Failed { error } => panic!("{}: {error}", m.rung),
+            }
+        }
+    }
+    let log = run.train_log("cpu_1_thread", many).unwrap();
+    assert_eq!(log.parameters.len(), 18);
+    // 200 epochs of 0.01 go most of the way from 0.83 to the weights 3, -3/2, 1 ... 3/17.
+    assert!((log.parameters["w0"] - 3.0).abs() < 0.1 && (log.parameters["w1"] + 1.5).abs() < 0.1, "{log:?}");
+    assert!(run.command.contains("--also 10007x17"), "{}", run.command);
 }
 
 #[test]
@@ -82,7 +108,7 @@ fn an_interrupted_run_keeps_what_it_has() {
     });
     let run = lab.run(&Regression::new().points([1000, 2000])).unwrap();
     assert_eq!(run.counts().0, 1);
-    assert!(run.notes.iter().any(|n| n.starts_with("Interrupted after 1 of 16")), "{:?}", run.notes);
+    assert!(run.notes.iter().any(|n| n.starts_with("Interrupted after 1 of 26")), "{:?}", run.notes);
 }
 
 #[test]
@@ -111,6 +137,43 @@ fn every_rung_descends_on_a_gpu_as_the_reference_does() {
     assert_eq!(run.environment.device.name, device.info().name);
 }
 
+#[test]
+fn any_number_of_features_descends_on_a_gpu() {
+    if testing::gpu("any_number_of_features_descends_on_a_gpu").is_none() {
+        return;
+    }
+    let sizes =
+        [(2u64, 2u64), (3, 9), (37, 3), (1001, 5), (5119, 16), (4099, 17), (100_003, 31), (3001, 100), (20_003, 256)];
+    for tile in ["t512f16", "t512f8"] {
+        let experiment = sizes.iter().fold(Regression::new().points([1_000_001]), |e, (p, f)| e.also(*p, *f));
+        let run = quick_lab("cuda:0").run(&experiment.tile(tile).rungs(["08_multivariate"]).parts(false)).unwrap();
+        for m in &run.measurements {
+            assert!(m.is_valid(), "{tile} {:?}: {:?} {:?}", m.problem, m.outcome, m.check);
+            assert!(m.tile.as_deref() == Some(tile) || m.problem.features() > 128, "{m:?}");
+        }
+        assert_eq!(run.measurements.len(), sizes.len() + 1);
+    }
+}
+
+#[test]
+fn points_lie_where_the_rule_says() {
+    let Some(device) = testing::gpu("points_lie_where_the_rule_says") else { return };
+    let run = quick_lab("cuda:0")
+        .run(&Regression::new().points([10_000, 3_000_000, 60_000_000]).rungs(["06_on_chip"]).parts(false))
+        .unwrap();
+    let choices: Vec<&str> = run.measurements.iter().map(|m| m.choice.as_deref().unwrap()).collect();
+    assert!(run.measurements.iter().all(warpbook::record::Measurement::is_valid), "{run:?}");
+    if device.info().compute_capability >= Some((9, 0)) {
+        assert!(choices[0].contains("one cluster"), "{choices:?}");
+        assert_eq!(run.measurements[0].kernels[0].entry, "descend_in_cluster");
+    }
+    assert!(choices[2].contains("05b_persistent_alternating"), "{choices:?}");
+    assert_eq!(run.measurements[2].kernels[0].file, "regression/05_persistent.cu");
+    for m in &run.measurements {
+        assert!(run.bound(m).is_some_and(|b| b.us > 0.0), "{m:?} {:?}", run.bound(m));
+    }
+}
+
 /// Small enough to run under compute-sanitizer.
 #[test]
 fn few_epochs_over_few_points_are_right_too() {
@@ -118,10 +181,20 @@ fn few_epochs_over_few_points_are_right_too() {
         return;
     }
     let lab = quick_lab("cuda:0").with_bench(Bench { samples: 1, warmup: 1, budget_s: 0.01, ..Bench::default() });
-    let run = lab.run(&Regression::new().points([2, 6, 37, 5119, 40_003]).epochs(11).parts(false)).unwrap();
-    for m in &run.measurements {
+    let run = lab
+        .run(
+            &Regression::new()
+                .points([2, 6, 37, 5119, 40_003, 600_001])
+                .also(1001, 5)
+                .also(517, 40)
+                .epochs(11)
+                .parts(false),
+        )
+        .unwrap();
+    for m in run.measurements.iter().filter(|m| !matches!(m.outcome, Outcome::Skipped { .. })) {
         assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.size(), m.outcome, m.check);
     }
+    assert!(run.counts().0 >= 6 * run.rungs.len());
 }
 
 #[test]
@@ -185,10 +258,10 @@ fn gpu_and_processor_draw_the_same_points() {
             Regression::new().points([points]).noise(noise).seed(seed).rungs(["04_fused_graph"]).parts(false);
         let run = quick_lab("cuda:0").run(&experiment).unwrap();
         let log = &run.train_logs[0];
-        let set = DataSet::draw(points, noise, seed);
+        let set = DataSet::draw(points, 1, noise, seed);
         let (w, b) = (log.parameters["w"], log.parameters["b"]);
-        assert_eq!(log.test_loss, Moments::of(set.test().0, set.test().1).loss(w, b));
-        assert_eq!(log.train_loss, Moments::of(set.training().0, set.training().1).loss(w, b));
+        assert_eq!(log.test_loss, Moments::of(set.test().0[0], set.test().1).loss(w, b));
+        assert_eq!(log.train_loss, Moments::of(set.training().0[0], set.training().1).loss(w, b));
     }
 }
 

@@ -29,6 +29,10 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         (Tab::Sweep, _) => sweep(run, send),
         (_, None) => html! { <p class="empty">{ "The record has no measurements." }</p> },
         (Tab::Ladder, Some(problem)) => ladder(app, send, run, problem),
+        (Tab::Roofline, Some(problem)) => {
+            let name = file_name(run, &["roofline", &problem.short_label()]);
+            chart::chart(send, charts::roofline(run, problem), &name)
+        }
         (Tab::Loss, Some(problem)) => loss(app, send, run, problem),
         (Tab::Operations, Some(problem)) => operations(run, send, problem),
         (Tab::Table, Some(problem)) => html! {
@@ -67,7 +71,7 @@ fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
     let facts = [
         run.environment.device.name.clone(),
         format::date(&run.created),
-        format!("{} ({})", format::count(run.measurements.len(), "measurement", "measurements"), counts.join(", ")),
+        format!("{} ({})", format::counted(run.measurements.len(), "measurement"), counts.join(", ")),
     ];
     let notices = notices(run);
     html! {
@@ -155,15 +159,17 @@ fn size_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     let mut problems: Vec<&Problem> = run.problems();
     let has_spans = |p: &Problem| run.spans.iter().any(|s| s.problem == *p);
     let has_log = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
+    let is_counted = |p: &Problem| run.measurements.iter().any(|m| m.problem == *p && !m.traffic.is_empty());
     problems.retain(|p| {
         *p == now
             || match tab {
                 Tab::Operations => has_spans(p),
                 Tab::Loss => has_log(p),
+                Tab::Roofline => is_counted(p),
                 _ => true,
             }
     });
-    problems.sort_by_key(|p| p.size());
+    problems.sort_by_key(|p| (p.features(), p.size()));
     if problems.len() < 2 {
         return html! { <p class="size">{ now.label() }</p> };
     }
@@ -184,16 +190,20 @@ fn size_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     }
 }
 
+/// Of what is saved of a record.
+fn file_name(run: &Run, what: &[&str]) -> String {
+    format::slug(&[&[run.experiment.as_str(), &run.environment.device.name], what].concat())
+}
+
 fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = app.link.quantity;
     let drawn = charts::ladder(run, problem, quantity.into());
-    let name =
-        format::slug(&[&run.experiment, &run.environment.device.name, "ladder", quantity.id(), &problem.short_label()]);
+    let name = file_name(run, &["ladder", quantity.id(), &problem.short_label()]);
     chart::chart(send, drawn, &name)
 }
 
 fn sweep(run: &Run, send: &Send) -> Html {
-    let name = |what: &str| format::slug(&[&run.experiment, &run.environment.device.name, what]);
+    let name = |what: &str| file_name(run, &[what]);
     html! {
         <>
             { chart::chart(send, charts::sweep(&[run]), &name("sweep")) }
@@ -206,7 +216,7 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     // The ladder's size may be one that no loss was kept of.
     let has = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
     let problem = if has(problem) { problem } else { run.train_logs.first().map_or(problem, |l| &l.problem) };
-    let name = format::slug(&[&run.experiment, &run.environment.device.name, "loss"]);
+    let name = file_name(run, &["loss"]);
     html! {
         <>
             { chart::chart(send, charts::loss_curve(run, problem), &name) }
@@ -220,7 +230,7 @@ fn operations(run: &Run, send: &Send, problem: &Problem) -> Html {
         let spans: Vec<_> = run.spans.iter().filter(|s| s.group == group).collect();
         let has = |p: &Problem| spans.iter().any(|s| s.problem == *p);
         let problem = if has(problem) { problem } else { &spans.first()?.problem };
-        let name = format::slug(&[&run.experiment, &run.environment.device.name, what]);
+        let name = file_name(run, &[what]);
         Some(chart::chart(send, draw(run, problem), &name))
     };
     html! {

@@ -27,28 +27,61 @@ pub fn source(app: &App, send: &Send, run: &Run) -> Html {
                 <label class="size">
                     { "Rung" }
                     <select id="rung" onchange={changed}>
-                        { for run.rungs.iter().map(|r| html! {
-                            <option value={r.id.to_string()} selected={r.id == rung.id}>
-                                { format!("{} ({})", r.title, r.id) }
-                            </option>
+                        { options(run, rung, "Kernels", |r| !r.kernels().is_empty()) }
+                        { options(run, rung, "The processor and libraries", |r| {
+                            r.kernels().is_empty() && format::framework(r).is_none()
                         }) }
+                        { options(run, rung, "Other frameworks", |r| format::framework(r).is_some()) }
                     </select>
                 </label>
             </div>
             <h2>{ rung.title.as_ref() }</h2>
             <p class="idea">{ rung.idea.as_ref() }</p>
             <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }</p>
+            { choices(run, rung) }
             if !rung.kernels().is_empty() {
                 <details>
-                    <summary>{ format::count(rung.kernels().len(), "kernel", "kernels") }{ " and the permitted tiles" }</summary>
+                    <summary>{ format::counted(rung.kernels().len(), "kernel") }{ " and the permitted tiles" }</summary>
                     <ul class="kernels">{ for rung.kernels().iter().map(kernel) }</ul>
                 </details>
             }
             { for files.iter().enumerate().map(|(i, (path, text))| file(send, path, *text, i == 0)) }
-            if files.is_empty() {
+            if let Some(name) = format::framework(rung) {
+                <p class="empty">{ format!("This rung is of {name}, whose code is not in the record.") }</p>
+            } else if files.is_empty() {
                 <p class="empty">{ "The record keeps the source of kernels; this rung has none." }</p>
             }
         </>
+    }
+}
+
+/// The rungs of a kind, where there are some.
+fn options(run: &Run, chosen: &Rung, label: &'static str, of: impl Fn(&Rung) -> bool) -> Html {
+    let rungs: Vec<&Rung> = run.rungs.iter().filter(|r| of(r)).collect();
+    html! {
+        if !rungs.is_empty() {
+            <optgroup {label}>
+                { for rungs.iter().map(|r| html! {
+                    <option value={r.id.to_string()} selected={r.id == chosen.id}>
+                        { format!("{} ({})", r.title, r.id) }
+                    </option>
+                }) }
+            </optgroup>
+        }
+    }
+}
+
+/// What the rung's rule chose for each problem, and why.
+fn choices(run: &Run, rung: &Rung) -> Html {
+    let chosen = run.measurements.iter().filter(|m| m.rung == rung.id);
+    let chosen: Vec<(String, &str)> = chosen.filter_map(|m| Some((m.problem.label(), m.choice.as_deref()?))).collect();
+    html! {
+        if !chosen.is_empty() {
+            <h3>{ "Chosen by size" }</h3>
+            <dl class="choices">
+                { for chosen.iter().map(|(problem, why)| html! { <div><dt>{ problem }</dt><dd>{ *why }</dd></div> }) }
+            </dl>
+        }
     }
 }
 
@@ -72,6 +105,7 @@ fn kernel(spec: &KernelSpec) -> Html {
         <li>
             <code>{ spec.entry.as_ref() }</code>{ format!(": {grid}") }
             if !defines.is_empty() { { format!("; compiled with {}", defines.join(", ")) } }
+            if let Some(needs) = &spec.requires { { format!("; needs {}", needs.sentence()) } }
             if !tiles.is_empty() {
                 <span class="detail">{ format!("Tiles: {}", tiles.join("; ")) }</span>
             }

@@ -1,10 +1,15 @@
 //! Records as a GPU and a laptop would give them.
 #![allow(dead_code)]
 
+mod full;
+
+pub use full::{full, with_features};
+
 use std::collections::BTreeMap;
 use warpbook_record::{
     BandwidthPeak, Check, DeviceInfo, DeviceKind, Dtype, Environment, L2State, LossPoint, Measurement, MemoryLevel,
-    Outcome, Peaks, Policy, Problem, Requires, Run, Rung, Runner, SCHEMA, Schedule, Span, SpanGroup, TimedBy, TrainLog,
+    Outcome, Peaks, Policy, Problem, Requires, Run, Rung, Runner, SCHEMA, Schedule, Span, SpanGroup, TimedBy, Traffic,
+    TrainLog,
 };
 
 pub fn problem(points: u64) -> Problem {
@@ -103,12 +108,12 @@ const RUNGS: [(&str, &str); 7] = [
 ];
 
 fn rung((id, title): (&'static str, &'static str)) -> Rung {
-    let runner = if id.starts_with("cpu") {
-        Runner::Cpu("threads".into())
+    let (runner, requires) = if id.starts_with("cpu") {
+        (Runner::Cpu("threads".into()), Requires::Nothing)
     } else {
-        Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches }
+        (Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches }, Requires::AtLeast(7, 5))
     };
-    Rung { id: id.into(), title: title.into(), idea: "".into(), requires: Requires::Nothing, runner }
+    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner }
 }
 
 /// (rung, fixed microseconds, microseconds a point, relative spread)
@@ -157,7 +162,9 @@ pub fn h200() -> Run {
                 let why = "It would take longer than its time budget of 5 s.".to_owned();
                 Measurement::without_samples(rung, p, Outcome::Skipped { why })
             } else {
-                measured(rung, &p, fixed + each * points as f64, spread)
+                let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: p.bytes() }];
+                let traffic = if rung.starts_with("cpu") { Vec::new() } else { traffic };
+                Measurement { traffic, ..measured(rung, &p, fixed + each * points as f64, spread) }
             });
         }
     }

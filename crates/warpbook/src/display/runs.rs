@@ -269,6 +269,7 @@ pub(super) mod tests {
         Problem::Regression {
             points: 5_000_000,
             train_points: 4_000_000,
+            features: 1,
             epochs: 200,
             learning_rate: 0.01,
             noise: 0.1,

@@ -7,12 +7,15 @@ pub(crate) mod reference;
 
 use crate::{Error, Event, Experiment, Lab, Result};
 use cpu::{Descent, Threads};
-use cuda::{Descender, Points};
+use cuda::{Descender, Points, Settings};
 use data::DataSet;
-use reference::{Moments, Reference};
+use reference::{Reference, Statistics};
 use std::collections::BTreeMap;
 use warpbook_device::{Bench, Compiler, CudaDevice, Device, Samples};
-use warpbook_record::regression::{INITIAL, LOG_EVERY, STANDARD_POINTS, SWEEP_POINTS, rungs};
+use warpbook_record::regression::{
+    INITIAL, LOG_EVERY, MAX_FEATURES, MULTIVARIATE_RUNG, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, rungs,
+    traffic,
+};
 use warpbook_record::{
     Check, DeviceKind, Dtype, KernelStats, LossPoint, Measurement, Outcome, Problem, Run, Rung, Runner, SCHEMA, Span,
     SpanGroup, Tolerance, TrainLog, kernels, nearest,
@@ -27,6 +30,8 @@ const MAX_POINTS: u64 = 1 << 40;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Regression {
     points: Vec<u64>,
+    features: u64,
+    also: Vec<(u64, u64)>,
     epochs: u64,
     learning_rate: f32,
     noise: f32,
@@ -40,6 +45,8 @@ impl Default for Regression {
     fn default() -> Self {
         Self {
             points: vec![STANDARD_POINTS],
+            features: 1,
+            also: Vec::new(),
             epochs: 200,
             learning_rate: 0.01,
             noise: 0.1,
@@ -64,10 +71,10 @@ impl Regression {
         Self::default().points([100_000, 500_000, 1_000_000, 5_000_000])
     }
 
-    /// The sizes of the published sweep, 100 k to 200 M points.
+    /// The sizes of the published sweep: 100 k to 200 M points with one feature, and 5 M points with 16.
     #[must_use]
     pub fn sweep() -> Self {
-        Self::default().points(SWEEP_POINTS)
+        Self::default().points(SWEEP_POINTS).also(STANDARD_POINTS, STANDARD_FEATURES)
     }
 
     /// Points of each data set, test points included: at least 2.
@@ -75,6 +82,25 @@ impl Regression {
     pub fn points(mut self, points: impl IntoIterator<Item = u64>) -> Self {
         self.points = points.into_iter().collect();
         self
+    }
+
+    /// Numbers that each point has beside its y, and so weights beside b: 1 to 256.
+    #[must_use]
+    pub fn features(mut self, features: u64) -> Self {
+        self.features = features;
+        self
+    }
+
+    /// One more data set, with as many features as it likes.
+    #[must_use]
+    pub fn also(mut self, points: u64, features: u64) -> Self {
+        self.also.push((points, features));
+        self
+    }
+
+    /// Points and features of each data set.
+    fn sizes(&self) -> Vec<(u64, u64)> {
+        self.points.iter().map(|p| (*p, self.features)).chain(self.also.iter().copied()).collect()
     }
 
     /// Passes over the training points: 1 to 10,000.
@@ -138,6 +164,12 @@ impl Regression {
             self.noise,
             self.seed
         );
+        if self.features != 1 {
+            command += &format!(" --features {}", self.features);
+        }
+        for (points, features) in &self.also {
+            command += &format!(" --also {points}x{features}");
+        }
         if let Some(rungs) = &self.rungs {
             command += &format!(" --rungs {}", rungs.join(","));
         }
@@ -150,10 +182,11 @@ impl Regression {
         command
     }
 
-    fn problem(&self, points: u64) -> Problem {
+    fn problem(&self, (points, features): (u64, u64)) -> Problem {
         Problem::Regression {
             points,
             train_points: data::train_points(points),
+            features,
             epochs: self.epochs,
             learning_rate: decimal(self.learning_rate),
             noise: decimal(self.noise),
@@ -165,10 +198,14 @@ impl Regression {
     /// Looks at the settings before anything is allocated.
     fn validate(&self, lab: &Lab) -> Result<Vec<Rung>> {
         let setting = |text: String| Err(Error::Setting(text));
-        if self.points.is_empty() {
+        let sizes = self.sizes();
+        if sizes.is_empty() {
             return setting("No size was given. Name at least one number of points, as in --points 5000000.".into());
         }
-        for &points in &self.points {
+        for &(points, features) in &sizes {
+            if features == 0 || features > MAX_FEATURES {
+                return setting(format!("{features} features: choose from 1 to {MAX_FEATURES}."));
+            }
             if points < 2 {
                 return setting(format!(
                     "{points} points are too few: 80 % are trained on and the rest tested, so 2 are the least."
@@ -177,7 +214,7 @@ impl Regression {
             if points > MAX_POINTS {
                 return setting(format!("{points} points are too many: the most is {MAX_POINTS} (2^40)."));
             }
-            self.fits(lab, points)?;
+            self.fits(lab, points, features)?;
         }
         if self.epochs == 0 || self.epochs > MAX_EPOCHS {
             return setting(format!("{} epochs: choose from 1 to {MAX_EPOCHS}.", self.epochs));
@@ -215,11 +252,12 @@ impl Regression {
     }
 
     /// An error unless the points fit into the memory of the device, and of the host for the reference.
-    fn fits(&self, lab: &Lab, points: u64) -> Result<()> {
-        let bytes = points * 8;
+    fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
+        let bytes = points.saturating_mul(4 * (features + 1));
         if let Some(device) = lab.device().cuda() {
-            // x and y of all points; pred and err of the training points for the unfused rung.
-            device.ensure_free(format!("A regression of {points} points"), bytes + data::train_points(points) * 8)?;
+            // All points; pred and err of the training points for the unfused rung.
+            let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
+            device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
         }
         let host = lab.host_memory_bytes();
         if host > 0 && bytes > host / 4 * 3 {
@@ -239,8 +277,8 @@ struct Prepared {
     problem: Problem,
     host: DataSet,
     device: Option<Points>,
-    train: Moments,
-    test: Moments,
+    train: Statistics,
+    test: Statistics,
     reference: Reference,
 }
 
@@ -250,7 +288,7 @@ impl Experiment for Regression {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.points.iter().map(|p| self.problem(*p)).collect()
+        self.sizes().into_iter().map(|s| self.problem(s)).collect()
     }
 
     fn rungs(&self) -> Vec<Rung> {
@@ -262,8 +300,15 @@ impl Experiment for Regression {
         let rungs = self.validate(lab)?;
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
         let device_name = if on_gpu { format!("cuda:{}", lab.device().info().index) } else { "cpu".into() };
-        let inputs = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
-        lab.tell(&Event::Planned { measurements: self.points.len() * rungs.len() });
+        let one = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
+        let several = "several features: standard Gaussian x, y = sum of w x + 2 + Gaussian noise (Philox)";
+        let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
+        let inputs = match (has(false), has(true)) {
+            (true, true) => format!("{one}; {several}"),
+            (_, true) => several.to_owned(),
+            _ => one.to_owned(),
+        };
+        lab.tell(&Event::Planned { measurements: self.sizes().len() * rungs.len() });
         lab.tell(&Event::Preparing("measuring the ceilings of the device"));
         let mut notes = Vec::new();
         let peaks = lab.peaks().unwrap_or_else(|e| {
@@ -310,7 +355,9 @@ impl Regression {
         for rung in &rungs {
             let skipped =
                 |why: String| Measurement::without_samples(&*rung.id, problem.clone(), Outcome::Skipped { why });
-            let measurement = if let Some(why) = lab.obstacle(rung) {
+            let measurement = if let Some(why) = unsuited(rung, problem) {
+                skipped(why)
+            } else if let Some(why) = lab.obstacle(rung) {
                 Measurement { kernels: compiled_stats(rung), ..skipped(why) }
             } else if lab.bench().cancel.is_cancelled() {
                 skipped("interrupted before it began".into())
@@ -359,27 +406,27 @@ impl Regression {
 
     /// Parts are timed at the standard size, or at the only one.
     fn wants_parts(&self, problem: &Problem) -> bool {
-        self.parts && (self.points.len() == 1 || problem.size() == STANDARD_POINTS)
+        self.parts && problem.features() == 1 && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
     }
 
     fn prepare(&self, lab: &Lab, problem: &Problem) -> Result<Prepared, String> {
-        let points = problem.size();
+        let (points, features) = (problem.size(), problem.features());
         lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short_label())));
         let device = match lab.device() {
             Device::Cuda(device) => {
-                Some(Points::draw(device, points, self.noise, self.seed).map_err(|e| e.to_string())?)
+                Some(Points::draw(device, points, features, self.noise, self.seed).map_err(|e| e.to_string())?)
             }
             Device::Cpu(_) => None,
         };
         // The reference is of what the kernels will read, not of what they should have been given.
         let host = match &device {
             Some(points) => points.download().map_err(|e| e.to_string())?,
-            None => DataSet::draw(points, self.noise, self.seed),
+            None => DataSet::draw(points, features, self.noise, self.seed),
         };
-        let train = Moments::of(host.training().0, host.training().1);
-        let test = Moments::of(host.test().0, host.test().1);
-        let start = (f64::from(INITIAL.0), f64::from(INITIAL.1));
-        let reference = train.descend(start, f64::from(self.learning_rate), self.epochs, LOG_EVERY);
+        let of = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
+        let (train, test) = (of(host.training()), of(host.test()));
+        let start: Vec<f64> = initial(features).iter().map(|w| f64::from(*w)).collect();
+        let reference = train.descend(&start, f64::from(self.learning_rate), self.epochs, LOG_EVERY);
         Ok(Prepared { problem: problem.clone(), host, device, train, test, reference })
     }
 
@@ -388,8 +435,10 @@ impl Regression {
         let (first, last, samples) = match (&rung.runner, lab.device().cuda(), &prepared.device) {
             (Runner::Cpu(threads), ..) => self.measure_cpu(lab.bench(), &**threads == "1 thread", prepared)?,
             (Runner::Kernels { .. }, Some(device), Some(points)) => {
-                let descender =
-                    Descender::new(device, points, rung, self.tile.as_deref(), self.epochs, self.learning_rate)?;
+                let descender = Descender::new(device, points, rung, &self.settings(&prepared.problem))?;
+                m.choice = descender.choice();
+                let l2_bytes = device.info().l2_bytes;
+                (m.traffic, m.flops) = traffic(&rung.id, &prepared.problem, l2_bytes, descender.placement());
                 m.kernels = descender.stats();
                 m.tile = Some(descender.tile());
                 // Correct, then timed: a rung that is wrong is not worth its time.
@@ -428,10 +477,19 @@ impl Regression {
         Ok(m)
     }
 
+    fn settings(&self, problem: &Problem) -> Settings<'_> {
+        Settings {
+            tile: self.tile.as_deref(),
+            start: initial(problem.features()),
+            epochs: self.epochs,
+            learning_rate: self.learning_rate,
+        }
+    }
+
     fn measure_cpu(&self, bench: &Bench, one: bool, prepared: &Prepared) -> Result<(Descent, Descent, Samples)> {
         let threads = if one { Threads::One } else { Threads::All };
-        let descend =
-            || cpu::descend(prepared.host.training(), INITIAL, self.learning_rate, self.epochs, LOG_EVERY, threads);
+        let ((x, y), start) = (prepared.host.training(), initial(prepared.problem.features()));
+        let descend = || cpu::descend((&x, y), &start, self.learning_rate, self.epochs, LOG_EVERY, threads);
         // The first repetition is the one that is checked before the rest are timed; a long one is not done twice for it.
         let (mut first, mut last) = (None, Descent::default());
         let samples = bench.cpu(|| {
@@ -446,16 +504,17 @@ impl Regression {
 
     fn check(&self, prepared: &Prepared, got: &Descent) -> Check {
         let want = &prepared.reference;
-        let mut pairs = vec![(f64::from(got.w), want.w), (f64::from(got.b), want.b)];
+        let mut pairs: Vec<(f64, f64)> =
+            got.weights.iter().map(|w| f64::from(*w)).zip(want.weights.iter().copied()).collect();
         pairs.extend(got.losses.iter().map(|l| f64::from(*l)).zip(want.losses.iter().copied()));
-        let Tolerance(tolerance) = Tolerance::descent(Dtype::F32, prepared.train.n, self.epochs);
+        let Tolerance(tolerance) = Tolerance::descent(Dtype::F32, prepared.train.n(), self.epochs);
         let mut check = Check::compare(
-            "the same descent in f64 on the processor: w, b and the logged losses",
+            "the same descent in f64 on the processor: all weights and the logged losses",
             &pairs,
             1.0,
             tolerance,
         );
-        check.passed &= got.losses.len() == want.losses.len();
+        check.passed &= got.losses.len() == want.losses.len() && got.weights.len() == want.weights.len();
         check
     }
 
@@ -463,8 +522,7 @@ impl Regression {
         let Some(points) = &prepared.device else { return Ok(Vec::new()) };
         let mut spans = Vec::new();
         for rung in rungs.iter().filter(|r| ["01_unfused", "02_fused"].contains(&&*r.id)) {
-            let mut descender =
-                Descender::new(device, points, rung, self.tile.as_deref(), self.epochs, self.learning_rate)?;
+            let mut descender = Descender::new(device, points, rung, &self.settings(&prepared.problem))?;
             let mut push = |group, timed: Vec<(String, Samples)>| {
                 spans.extend(timed.into_iter().map(|(name, samples)| Span {
                     rung: rung.id.to_string(),
@@ -483,13 +541,32 @@ impl Regression {
     }
 }
 
+/// The weights before the first epoch: one a feature, then b.
+fn initial(features: u64) -> Vec<f32> {
+    let mut weights = vec![INITIAL.0; features as usize];
+    weights.push(INITIAL.1);
+    weights
+}
+
+/// Why a rung does not take a problem.
+fn unsuited(rung: &Rung, problem: &Problem) -> Option<String> {
+    let takes_several = rung.id == MULTIVARIATE_RUNG || matches!(rung.runner, Runner::Cpu(_));
+    (problem.features() > 1 && !takes_several)
+        .then(|| format!("it takes points of one feature; {MULTIVARIATE_RUNG} takes several"))
+}
+
 /// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
 fn decimal(v: f32) -> f64 {
     v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
 fn train_log(rung: &Rung, prepared: &Prepared, got: &Descent) -> TrainLog {
-    let (w, b) = (f64::from(got.w), f64::from(got.b));
+    let weights: Vec<f64> = got.weights.iter().map(|w| f64::from(*w)).collect();
+    let name = |i: usize| match (i + 1 == weights.len(), weights.len()) {
+        (true, _) => "b".to_owned(),
+        (_, 2) => "w".to_owned(),
+        _ => format!("w{i}"),
+    };
     TrainLog {
         rung: rung.id.to_string(),
         problem: prepared.problem.clone(),
@@ -497,9 +574,9 @@ fn train_log(rung: &Rung, prepared: &Prepared, got: &Descent) -> TrainLog {
             .zip(&got.losses)
             .map(|(i, loss)| LossPoint { epoch: i * LOG_EVERY, loss: f64::from(*loss) })
             .collect(),
-        parameters: BTreeMap::from([("w".to_owned(), w), ("b".to_owned(), b)]),
-        train_loss: prepared.train.loss(w, b),
-        test_loss: prepared.test.loss(w, b),
+        parameters: weights.iter().enumerate().map(|(i, w)| (name(i), *w)).collect(),
+        train_loss: prepared.train.loss(&weights),
+        test_loss: prepared.test.loss(&weights),
     }
 }
 

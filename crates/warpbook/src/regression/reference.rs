@@ -1,5 +1,6 @@
 //! The descent in double precision.
 
+use super::data::Columns;
 use rayon::prelude::*;
 
 /// Means and centred second moments of a set of points, in double precision.
@@ -95,30 +96,162 @@ impl Moments {
         let by_w = (w * self.sxx - self.sxy) / self.n as f64 + mean_error * self.mean_x;
         (2.0 * by_w, 2.0 * mean_error)
     }
+}
 
-    /// `epochs` steps from (w, b); the loss is logged in every `log_every`th.
+/// Means of the products of features, of 1 and of y with each other, in double precision: what [`Moments`] are for several
+/// features, not centred, as features that are standardised do not need it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gram {
+    /// Points.
+    pub n: u64,
+    /// Row by row, of (features, 1, y): `[features + 2][features + 2]`.
+    pub products: Vec<f64>,
+    size: usize,
+}
+
+impl Gram {
+    /// Of points (x, y).
     #[must_use]
-    pub fn descend(&self, start: (f64, f64), learning_rate: f64, epochs: u64, log_every: u64) -> Reference {
-        let ((mut w, mut b), mut losses) = (start, Vec::new());
+    pub fn of((x, y): Columns<'_>) -> Self {
+        const CHUNK: usize = 512;
+        let (n, size) = (y.len(), x.len() + 2);
+        let starts: Vec<usize> = (0..n).step_by(CHUNK).collect();
+        // A few parts, each in order, so that the same points give the same bits whatever threads there are.
+        let parts: Vec<Vec<f64>> = starts
+            .par_chunks(starts.len().div_ceil(64).max(1))
+            .map(|starts| {
+                let mut sums = vec![0.0; size * size];
+                let mut rows = vec![vec![0.0; CHUNK]; size];
+                for &from in starts {
+                    let points = from..(from + CHUNK).min(n);
+                    for (row, column) in rows.iter_mut().zip(x.iter().copied().map(Some).chain([None, Some(y)])) {
+                        row.resize(points.len(), 0.0);
+                        match column {
+                            Some(c) => row.iter_mut().zip(&c[points.clone()]).for_each(|(r, v)| *r = f64::from(*v)),
+                            None => row.fill(1.0),
+                        }
+                    }
+                    for i in 0..size {
+                        for j in 0..=i {
+                            sums[i * size + j] += dot(&rows[i], &rows[j]);
+                        }
+                    }
+                }
+                sums
+            })
+            .collect();
+        let mut products = vec![0.0; size * size];
+        for part in &parts {
+            products.iter_mut().zip(part).for_each(|(a, b)| *a += b);
+        }
+        for i in 0..size {
+            for j in 0..=i {
+                products[i * size + j] /= n as f64;
+                products[j * size + i] = products[i * size + j];
+            }
+        }
+        Self { n: n as u64, products, size }
+    }
+
+    /// The products with (weights, b, -1): of each feature, of 1 and of y with the error.
+    fn with_error(&self, weights: &[f64]) -> Vec<f64> {
+        let factors: Vec<f64> = weights.iter().copied().chain([-1.0]).collect();
+        self.products.chunks(self.size).map(|row| row.iter().zip(&factors).map(|(p, f)| p * f).sum()).collect()
+    }
+
+    /// Mean squared error of the weights, b last; NaN of no points.
+    #[must_use]
+    pub fn loss(&self, weights: &[f64]) -> f64 {
+        let with_error = self.with_error(weights);
+        with_error.iter().zip(weights.iter().chain([&-1.0])).map(|(p, f)| p * f).sum()
+    }
+
+    /// Its derivatives.
+    #[must_use]
+    pub fn gradient(&self, weights: &[f64]) -> Vec<f64> {
+        self.with_error(weights).iter().take(self.size - 1).map(|p| 2.0 * p).collect()
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut lanes = [0.0; 16];
+    let (rows_a, rows_b) = (a.chunks_exact(16), b.chunks_exact(16));
+    let rest: f64 = rows_a.remainder().iter().zip(rows_b.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in rows_a.zip(rows_b) {
+        for i in 0..16 {
+            lanes[i] += a[i] * b[i];
+        }
+    }
+    lanes.iter().sum::<f64>() + rest
+}
+
+/// What the descent has to know of the points.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statistics {
+    /// Of one feature.
+    One(Moments),
+    /// Of several.
+    Many(Gram),
+}
+
+impl Statistics {
+    /// Of points (x, y).
+    #[must_use]
+    pub fn of(points: Columns<'_>) -> Self {
+        match points.0 {
+            [x] => Self::One(Moments::of(x, points.1)),
+            _ => Self::Many(Gram::of(points)),
+        }
+    }
+
+    /// Points.
+    #[must_use]
+    pub fn n(&self) -> u64 {
+        match self {
+            Self::One(m) => m.n,
+            Self::Many(g) => g.n,
+        }
+    }
+
+    /// Mean squared error of the weights, b last; NaN of no points.
+    #[must_use]
+    pub fn loss(&self, weights: &[f64]) -> f64 {
+        match self {
+            Self::One(m) => m.loss(weights[0], weights[1]),
+            Self::Many(g) => g.loss(weights),
+        }
+    }
+
+    fn gradient(&self, weights: &[f64]) -> Vec<f64> {
+        match self {
+            Self::One(m) => {
+                let (w, b) = m.gradient(weights[0], weights[1]);
+                vec![w, b]
+            }
+            Self::Many(g) => g.gradient(weights),
+        }
+    }
+
+    /// `epochs` steps from these weights, b last; the loss is logged in every `log_every`th.
+    #[must_use]
+    pub fn descend(&self, start: &[f64], learning_rate: f64, epochs: u64, log_every: u64) -> Reference {
+        let (mut weights, mut losses) = (start.to_vec(), Vec::new());
         for epoch in 1..=epochs {
             if epoch % log_every == 0 {
-                losses.push(self.loss(w, b));
+                losses.push(self.loss(&weights));
             }
-            let (by_w, by_b) = self.gradient(w, b);
-            w -= learning_rate * by_w;
-            b -= learning_rate * by_b;
+            let gradient = self.gradient(&weights);
+            weights.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= learning_rate * g);
         }
-        Reference { w, b, losses }
+        Reference { weights, losses }
     }
 }
 
 /// What the descent gives in double precision.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reference {
-    /// Final weight.
-    pub w: f64,
-    /// Final bias.
-    pub b: f64,
+    /// Final weights, one a feature, then b.
+    pub weights: Vec<f64>,
     /// Logged losses, each of the weights that its epoch began with.
     pub losses: Vec<f64>,
 }
@@ -129,38 +262,42 @@ mod tests {
     use proptest::prelude::*;
 
     /// The descent as the formula says it, over every point in every epoch.
-    fn literal(x: &[f32], y: &[f32], start: (f64, f64), rate: f64, epochs: u64, log_every: u64) -> Reference {
-        let n = x.len() as f64;
-        let ((mut w, mut b), mut losses) = (start, Vec::new());
+    fn literal(x: &[&[f32]], y: &[f32], start: &[f64], rate: f64, epochs: u64, log_every: u64) -> Reference {
+        let n = y.len() as f64;
+        let (mut weights, mut losses) = (start.to_vec(), Vec::new());
         for epoch in 1..=epochs {
-            let (mut loss, mut by_w, mut by_b) = (0.0, 0.0, 0.0);
-            for (x, y) in x.iter().zip(y).map(|(x, y)| (f64::from(*x), f64::from(*y))) {
-                let error = w * x + b - y;
+            let (mut loss, mut gradient) = (0.0, vec![0.0; start.len()]);
+            for i in 0..y.len() {
+                let features: Vec<f64> = x.iter().map(|x| f64::from(x[i])).chain([1.0]).collect();
+                let error = features.iter().zip(&weights).map(|(x, w)| x * w).sum::<f64>() - f64::from(y[i]);
                 loss += error * error / n;
-                by_w += 2.0 * error * x / n;
-                by_b += 2.0 * error / n;
+                gradient.iter_mut().zip(&features).for_each(|(g, x)| *g += 2.0 * error * x / n);
             }
             if epoch % log_every == 0 {
                 losses.push(loss);
             }
-            w -= rate * by_w;
-            b -= rate * by_b;
+            weights.iter_mut().zip(&gradient).for_each(|(w, g)| *w -= rate * g);
         }
-        Reference { w, b, losses }
+        Reference { weights, losses }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn moments_descend_as_the_formula_does(
-            points in prop::collection::vec((0.0f32..10.0, -50.0f32..50.0), 1..20_000),
+        fn statistics_descend_as_the_formula_does(
+            points in prop::collection::vec(([0.0f32..10.0, -1.0f32..1.0, -3.0f32..0.0], -50.0f32..50.0), 1..8_000),
+            features in 1usize..4,
             epochs in 1u64..40,
         ) {
-            let (x, y): (Vec<f32>, Vec<f32>) = points.into_iter().unzip();
-            let got = Moments::of(&x, &y).descend((0.83, 0.7645), 0.01, epochs, 3);
-            let want = literal(&x, &y, (0.83, 0.7645), 0.01, epochs, 3);
+            let x: Vec<Vec<f32>> = (0..features).map(|j| points.iter().map(|p| p.0[j]).collect()).collect();
+            let x: Vec<&[f32]> = x.iter().map(|x| &**x).collect();
+            let y: Vec<f32> = points.iter().map(|p| p.1).collect();
+            let start = [0.83, 0.5, -0.2, 0.7645];
+            let start = &start[3 - features..];
+            let got = Statistics::of((&x, &y)).descend(start, 0.01, epochs, 3);
+            let want = literal(&x, &y, start, 0.01, epochs, 3);
             let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 * b.abs().max(1.0);
-            prop_assert!(near(got.w, want.w) && near(got.b, want.b), "{got:?} {want:?}");
+            prop_assert!(got.weights.iter().zip(&want.weights).all(|(a, b)| near(*a, *b)), "{got:?} {want:?}");
             prop_assert_eq!(got.losses.len(), want.losses.len());
             for (a, b) in got.losses.iter().zip(&want.losses) {
                 prop_assert!(near(*a, *b), "{} {}", a, b);
@@ -171,5 +308,6 @@ mod tests {
     #[test]
     fn no_points_have_no_loss() {
         assert!(Moments::of(&[], &[]).loss(1.0, 1.0).is_nan());
+        assert!(Gram::of((&[&[], &[]], &[])).loss(&[1.0, 1.0, 1.0]).is_nan());
     }
 }

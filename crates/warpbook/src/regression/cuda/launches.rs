@@ -1,48 +1,15 @@
-//! Launches of the regression's kernels. The only unsafe code of this crate.
-#![allow(unsafe_code)]
+//! The rungs whose epochs are kernels of their own.
 
-use super::cpu::Descent;
-use super::data;
-use crate::{Error, Result};
-use warpbook_device::{
-    Bench, Buffer, ClockWatch, CudaDevice, DevicePtr, Event, Graph, Kernel, LaunchOptions, Samples, Stream,
-};
-use warpbook_record::regression::{INITIAL, LOG_EVERY, ablations, data_kernel};
-use warpbook_record::{KernelSpec, KernelStats, Launch, Rung, Schedule, Tile};
+use super::{Points, Settings, State, choose_tile};
+use crate::Result;
+use warpbook_device::{Bench, Buffer, CudaDevice, DevicePtr, Event, Graph, Kernel, LaunchOptions, Samples, Stream};
+use warpbook_record::regression::{LOG_EVERY, ablations};
+use warpbook_record::{KernelStats, Launch, Rung, Schedule};
 
 /// Sums that a pass leaves behind for each block.
 const SUMS: usize = 3;
 /// Launches of one kernel in the graph that it is timed in alone.
 const REPEATS: u32 = 20;
-
-/// The points on a device, f32 `[points]` each; the first `train` are trained on.
-pub(super) struct Points {
-    x: Buffer<f32>,
-    y: Buffer<f32>,
-    train: usize,
-}
-
-impl Points {
-    /// Draws them there, the same bits as [`data::DataSet::draw`].
-    pub(super) fn draw(device: &CudaDevice, points: u64, noise: f32, seed: u64) -> Result<Self> {
-        let spec = data_kernel();
-        let kernel = device.kernel(&spec, &spec.tiles[0])?;
-        let len = usize::try_from(points).unwrap_or(usize::MAX);
-        let (x, y) = (device.zeros(len)?, device.zeros(len)?);
-        let stream = device.stream()?;
-        // SAFETY: points(x, y, n, step, sigma, seed); both arrays have n elements and live past the wait.
-        unsafe {
-            kernel.launch(&stream, kernel.shape(points), &[&x, &y, &points, &data::step(points), &noise, &seed])
-        }?;
-        stream.synchronize()?;
-        Ok(Self { x, y, train: data::train_points(points) as usize })
-    }
-
-    /// Copies them to the host.
-    pub(super) fn download(&self) -> Result<data::DataSet> {
-        Ok(data::DataSet { x: self.x.to_vec()?, y: self.y.to_vec()?, train: self.train })
-    }
-}
 
 /// What the rungs do in an epoch.
 enum Plan {
@@ -55,44 +22,31 @@ enum Plan {
 }
 
 /// A rung ready to run: its kernels, its arrays, and what it does in an epoch.
-pub(super) struct Descender<'a> {
-    points: &'a Points,
-    stream: Stream,
+pub(in crate::regression) struct Launches<'a> {
+    pub(super) state: State<'a>,
     kernels: Vec<Kernel>,
     plan: Plan,
     /// Blocks of a pass over all points, or of one slice of them.
     pass: Launch,
     /// Blocks of all slices.
     columns: u32,
-    /// w and b.
-    weights: Buffer<f32>,
     /// `[3][columns]`
     partial: Buffer<f32>,
-    losses: Buffer<f32>,
-    epochs: u64,
-    learning_rate: f32,
     /// Kernels may begin before their predecessor has ended.
     programmatic: bool,
     /// All epochs, where they are replayed.
     graph: Option<Graph>,
 }
 
-impl<'a> Descender<'a> {
-    pub(super) fn new(
-        device: &CudaDevice,
-        points: &'a Points,
-        rung: &Rung,
-        tile: Option<&str>,
-        epochs: u64,
-        learning_rate: f32,
-    ) -> Result<Self> {
+impl<'a> Launches<'a> {
+    pub(super) fn new(device: &CudaDevice, points: &'a Points, rung: &Rung, settings: &Settings<'_>) -> Result<Self> {
+        let state = State::new(device, points, settings)?;
         let schedule = rung.schedule().unwrap_or(Schedule::Launches);
         let kernels = rung
             .kernels()
             .iter()
-            .map(|spec| Ok(device.kernel(spec, choose_tile(spec, tile)?)?))
+            .map(|spec| Ok(device.kernel(spec, choose_tile(spec, settings.tile)?)?))
             .collect::<Result<Vec<_>>>()?;
-        let stream = device.stream()?;
         let n = points.train;
         let (plan, pass, columns) = match schedule {
             Schedule::Streams(count) => {
@@ -116,64 +70,36 @@ impl<'a> Descender<'a> {
         };
         let overlapped = schedule == Schedule::OverlappedGraph;
         let mut this = Self {
-            points,
-            stream,
+            state,
             kernels,
             plan,
             pass,
             columns,
-            weights: device.zeros(2)?,
             partial: device.zeros(SUMS * columns as usize)?,
-            losses: device.zeros((epochs / LOG_EVERY).max(1) as usize)?,
-            epochs,
-            learning_rate,
             programmatic: overlapped,
             graph: None,
         };
         if overlapped || schedule == Schedule::Graph {
             // SAFETY: the graph is dropped with `this`, whose arrays it touches; a field's address on the device does not
             // change when `this` moves.
-            let graph = unsafe { this.stream.capture(|| this.queue_epochs()) }?;
+            let graph = unsafe { this.state.stream.capture(|| this.queue_epochs()) }?;
             this.graph = Some(graph);
         }
         Ok(this)
     }
 
-    /// Puts the initial weights back and poisons what the descent writes, so that nothing of the last one can pass for new.
+    /// Puts the initial weights back and poisons what the descent writes.
     pub(super) fn reset(&self) -> warpbook_device::Result<()> {
-        self.losses.fill_bytes(0xff)?;
         self.partial.fill_bytes(0xff)?;
-        self.weights.write(&[INITIAL.0, INITIAL.1])
+        self.state.reset()
     }
 
     /// Queues the whole descent.
     pub(super) fn queue(&self) -> warpbook_device::Result<()> {
         match &self.graph {
-            Some(graph) => graph.launch(&self.stream),
+            Some(graph) => graph.launch(&self.state.stream),
             None => self.queue_epochs(),
         }
-    }
-
-    /// Runs it once and gives what it wrote.
-    pub(super) fn once(&self) -> Result<Descent> {
-        self.reset()?;
-        self.queue()?;
-        self.result()
-    }
-
-    /// What the last descent wrote.
-    pub(super) fn result(&self) -> Result<Descent> {
-        self.stream.synchronize()?;
-        let weights = self.weights.to_vec()?;
-        let mut losses = self.losses.to_vec()?;
-        losses.truncate((self.epochs / LOG_EVERY) as usize);
-        Ok(Descent { w: weights[0], b: weights[1], losses })
-    }
-
-    /// Times the descent.
-    pub(super) fn time(&self, device: &CudaDevice, bench: &Bench, watch: &ClockWatch) -> Result<Samples> {
-        let mut setup = || self.reset();
-        Ok(bench.cuda(device, &self.stream, Some(watch), Some(&mut setup), || self.queue())?)
     }
 
     /// What the compiler and the device say of each kernel, with its grid.
@@ -193,11 +119,14 @@ impl<'a> Descender<'a> {
     }
 
     fn queue_epochs(&self) -> warpbook_device::Result<()> {
-        for epoch in 1..=self.epochs {
-            let loss =
-                if epoch % LOG_EVERY == 0 { self.losses.at((epoch / LOG_EVERY - 1) as usize) } else { DevicePtr::NULL };
+        for epoch in 1..=self.state.epochs {
+            let loss = if epoch % LOG_EVERY == 0 {
+                self.state.losses.at((epoch / LOG_EVERY - 1) as usize)
+            } else {
+                DevicePtr::NULL
+            };
             self.queue_pass()?;
-            self.queue_update(self.learning_rate, loss)?;
+            self.queue_update(self.state.learning_rate, loss)?;
         }
         Ok(())
     }
@@ -205,18 +134,18 @@ impl<'a> Descender<'a> {
     fn queue_pass(&self) -> warpbook_device::Result<()> {
         match &self.plan {
             Plan::Unfused { .. } => (0..4).try_for_each(|k| self.queue_unfused(k)),
-            Plan::Fused => self.queue_slice(&self.stream, 0, self.points.train, 0),
+            Plan::Fused => self.queue_slice(&self.state.stream, 0, self.state.points.train, 0),
             Plan::Streams { streams, updated, passed } => {
-                updated.record(&self.stream)?;
+                updated.record(&self.state.stream)?;
                 // Slices start at multiples of four points, which the vector loads ask for.
-                let slice = self.points.train.div_ceil(streams.len()).next_multiple_of(4);
+                let slice = self.state.points.train.div_ceil(streams.len()).next_multiple_of(4);
                 for (i, (stream, passed)) in streams.iter().zip(passed).enumerate() {
-                    let begin = (i * slice).min(self.points.train);
-                    let len = slice.min(self.points.train - begin);
+                    let begin = (i * slice).min(self.state.points.train);
+                    let len = slice.min(self.state.points.train - begin);
                     stream.wait(updated)?;
                     self.queue_slice(stream, begin, len, i as u32 * self.pass.grid[0])?;
                     passed.record(stream)?;
-                    self.stream.wait(passed)?;
+                    self.state.stream.wait(passed)?;
                 }
                 Ok(())
             }
@@ -224,7 +153,7 @@ impl<'a> Descender<'a> {
     }
 
     fn queue_slice(&self, stream: &Stream, begin: usize, len: usize, first_block: u32) -> warpbook_device::Result<()> {
-        let (x, y) = (self.points.x.at(begin), self.points.y.at(begin));
+        let (x, y) = (self.state.points.x.at(begin), self.state.points.y.at(begin));
         let options = LaunchOptions { programmatic: self.programmatic, ..LaunchOptions::default() };
         // SAFETY: pass(x, y, weights, partial, n, columns, first_block); the slice lies within the points, and `partial`
         // has a column for each of its blocks.
@@ -233,23 +162,23 @@ impl<'a> Descender<'a> {
                 stream,
                 self.pass,
                 options,
-                &[&x, &y, &self.weights, &self.partial, &(len as u64), &self.columns, &first_block],
+                &[&x, &y, &self.state.weights, &self.partial, &(len as u64), &self.columns, &first_block],
             )
         }
     }
 
     fn queue_unfused(&self, kernel: usize) -> warpbook_device::Result<()> {
         let Plan::Unfused { pred, err } = &self.plan else { return Ok(()) };
-        let (Points { x, y, train }, partial) = (self.points, &self.partial);
+        let (Points { x, y, train, .. }, partial) = (self.state.points, &self.partial);
         let n = *train as u64;
         let launch = |args: &[&dyn warpbook_device::KernelArg]| {
             // SAFETY: the arguments of each kernel are below; pred and err have n elements, x and y at least as many,
             // `partial` a column for each block.
-            unsafe { self.kernels[kernel].launch(&self.stream, self.pass, args) }
+            unsafe { self.kernels[kernel].launch(&self.state.stream, self.pass, args) }
         };
         match kernel {
             // forward(x, weights, pred, n)
-            0 => launch(&[x, &self.weights, pred, &n]),
+            0 => launch(&[x, &self.state.weights, pred, &n]),
             // loss(pred, y, err, partial, n)
             1 => launch(&[pred, y, err, partial, &n]),
             // gradient_w(err, x, partial, n)
@@ -261,15 +190,15 @@ impl<'a> Descender<'a> {
 
     fn queue_update(&self, learning_rate: f32, loss: DevicePtr) -> warpbook_device::Result<()> {
         let Some(kernel) = self.kernels.last() else { return Ok(()) };
-        let inverse_n = 1.0 / self.points.train as f32;
+        let inverse_n = self.state.inverse_n();
         let options = LaunchOptions { programmatic: self.programmatic, ..LaunchOptions::default() };
         // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or an element.
         unsafe {
             kernel.launch_with(
-                &self.stream,
+                &self.state.stream,
                 kernel.shape(1),
                 options,
-                &[&self.partial, &self.columns, &inverse_n, &learning_rate, &self.weights, &loss],
+                &[&self.partial, &self.columns, &inverse_n, &learning_rate, &self.state.weights, &loss],
             )
         }
     }
@@ -316,18 +245,12 @@ impl<'a> Descender<'a> {
         queue: impl Fn() -> warpbook_device::Result<()>,
     ) -> Result<Samples> {
         // SAFETY: the graph does not outlive this call, and `self` does.
-        let graph = unsafe { self.stream.capture(|| (0..REPEATS).try_for_each(|_| queue())) }?;
-        let mut samples = bench.cuda(device, &self.stream, None, None, || graph.launch(&self.stream))?;
+        let graph = unsafe { self.state.stream.capture(|| (0..REPEATS).try_for_each(|_| queue())) }?;
+        let mut samples = bench.cuda(device, &self.state.stream, None, None, || graph.launch(&self.state.stream))?;
         for us in samples.us.iter_mut().chain(&mut samples.wall_us) {
             *us /= f64::from(REPEATS);
         }
         samples.batch *= REPEATS;
         Ok(samples)
     }
-}
-
-/// The tile of that id, or the default where none is asked for or the kernel has no such one.
-fn choose_tile<'k>(spec: &'k KernelSpec, id: Option<&str>) -> Result<&'k Tile> {
-    let wanted = id.and_then(|id| spec.tile(id));
-    wanted.or(spec.tiles.first()).ok_or_else(|| Error::Setting(format!("kernels/{} has no tile", spec.file)))
 }

@@ -1,0 +1,290 @@
+//! Numbers, times, rates and counts in words, as a reader wants them: three digits and a unit that fits.
+//!
+//! One way of saying a figure for charts, page, notebook, command line and README.
+
+/// A number with so many significant digits, without an exponent where that can be: 1234, 12.3, 0.0123, 1.23e-9.
+///
+/// Digits before the point are never cut off. What is no finite number is said in words.
+#[must_use]
+pub fn significant(v: f64, digits: usize) -> String {
+    let digits = digits.clamp(1, 17);
+    if v == 0.0 || !v.is_finite() {
+        return if v == 0.0 { "0".into() } else { not_finite(v) };
+    }
+    let exponent = exponent_of(v, digits);
+    if !(-4..12).contains(&exponent) {
+        return format!("{v:.*e}", digits - 1);
+    }
+    format!("{v:.*}", (digits as i32 - 1 - exponent).max(0) as usize)
+}
+
+/// A number with three significant digits, as "0.0101".
+#[must_use]
+pub fn number(v: f64) -> String {
+    significant(v, 3)
+}
+
+/// The same without zeros at its end, for what is exact: 5, 0.5, 1.25.
+#[must_use]
+pub fn short(v: f64) -> String {
+    let text = number(v);
+    if !v.is_finite() || text.contains('e') { text } else { trim_zeros(&text).to_owned() }
+}
+
+/// The decimal exponent after rounding: 999.6 to three digits is 1.00e3.
+fn exponent_of(v: f64, digits: usize) -> i32 {
+    let text = format!("{:.*e}", digits - 1, v);
+    text.rsplit_once('e').and_then(|(_, e)| e.parse().ok()).unwrap_or(0)
+}
+
+fn not_finite(v: f64) -> String {
+    match v {
+        v if v.is_nan() => "not a number".into(),
+        v if v > 0.0 => "infinite".into(),
+        _ => "minus infinite".into(),
+    }
+}
+
+fn finite(v: f64, form: impl Fn(f64) -> String) -> String {
+    if v.is_finite() { form(v) } else { not_finite(v) }
+}
+
+/// A step of units: the least value in the base unit, and its name.
+type Unit = (f64, &'static str);
+
+const TIMES_US: [Unit; 4] = [(1e-3, "ns"), (1.0, "µs"), (1e3, "ms"), (1e6, "s")];
+
+/// The unit for times up to this many microseconds: (what to divide by, name).
+pub(crate) fn time_unit(max_us: f64) -> Unit {
+    TIMES_US.into_iter().rev().find(|(scale, _)| max_us.abs() >= *scale * 0.9995).unwrap_or(TIMES_US[0])
+}
+
+/// Microseconds as "2.94 ms".
+#[must_use]
+pub fn time(us: f64) -> String {
+    if us == 0.0 {
+        return "0 µs".into();
+    }
+    finite(us, |us| {
+        let (scale, name) = time_unit(us);
+        format!("{} {name}", number(us / scale))
+    })
+}
+
+/// A round time on an axis, as "10 µs".
+pub(crate) fn time_tick(us: f64) -> String {
+    if us == 0.0 {
+        return "0".into();
+    }
+    let (scale, name) = time_unit(us);
+    format!("{} {name}", plain(us / scale))
+}
+
+/// A difference of times with its sign, as "−1.03 µs".
+#[must_use]
+pub fn time_difference(us: f64) -> String {
+    let sign = if us < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", time(us.abs()))
+}
+
+/// Bytes a second as "4617 GB/s"; from ten thousand of those on as "33.0 TB/s".
+#[must_use]
+pub fn bandwidth(bytes_per_s: f64) -> String {
+    finite(bytes_per_s, |b| match b.abs() {
+        size if size >= 9.9995e12 => format!("{} TB/s", number(b / 1e12)),
+        size if size >= 1e7 || size == 0.0 => format!("{} GB/s", number(b / 1e9)),
+        _ => format!("{} MB/s", number(b / 1e6)),
+    })
+}
+
+/// A round bandwidth on an axis, as "10 TB/s".
+pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
+    let (scale, name) = match bytes_per_s {
+        b if b >= 9.995e11 => (1e12, "TB/s"),
+        b if b >= 9.995e8 => (1e9, "GB/s"),
+        _ => (1e6, "MB/s"),
+    };
+    format!("{} {name}", plain(bytes_per_s / scale))
+}
+
+/// Operations a second as "65.9 TFLOP/s".
+#[must_use]
+pub fn rate(flops_per_s: f64) -> String {
+    finite(flops_per_s, |r| {
+        let (scale, name) = rate_unit(r);
+        format!("{} {name}", number(r / scale))
+    })
+}
+
+/// A round rate on an axis, as "10 TFLOP/s".
+pub(crate) fn rate_tick(flops_per_s: f64) -> String {
+    let (scale, name) = rate_unit(flops_per_s);
+    format!("{} {name}", plain(flops_per_s / scale))
+}
+
+fn rate_unit(flops_per_s: f64) -> Unit {
+    match flops_per_s.abs() {
+        size if size >= 9.995e11 => (1e12, "TFLOP/s"),
+        size if size >= 1e7 || size == 0.0 => (1e9, "GFLOP/s"),
+        _ => (1e6, "MFLOP/s"),
+    }
+}
+
+/// Bytes as "141 GB" (of 10^9) or "48 KiB" (of 2^10): memories are sold by the one, caches by the other.
+#[must_use]
+pub fn bytes(n: u64) -> String {
+    match n {
+        0..1_024 => format!("{n} B"),
+        1_024..1_048_576 => format!("{} KiB", short(n as f64 / 1024.0)),
+        1_048_576..1_000_000_000 => format!("{} MiB", short(n as f64 / 1_048_576.0)),
+        _ => format!("{} GB", short(n as f64 / 1e9)),
+    }
+}
+
+/// A ratio as "18.1×".
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    finite(ratio, |r| format!("{}×", number(r)))
+}
+
+/// A fraction as "64 %".
+#[must_use]
+pub fn percent(fraction: f64) -> String {
+    finite(fraction * 100.0, |p| if p.abs() < 9.95 { format!("{} %", significant(p, 2)) } else { format!("{p:.0} %") })
+}
+
+/// A round number: 0.25, 5, 100000, 1e7. Twelve digits, so that the rounding of sums of steps is hidden.
+#[must_use]
+pub fn plain(v: f64) -> String {
+    if v == 0.0 || !v.is_finite() {
+        return if v == 0.0 { "0".into() } else { not_finite(v) };
+    }
+    let exponent = exponent_of(v, 12);
+    if !(-5..7).contains(&exponent) {
+        let text = format!("{v:.11e}");
+        let (mantissa, e) = text.split_once('e').unwrap_or((&text, "0"));
+        return format!("{}e{e}", trim_zeros(mantissa));
+    }
+    trim_zeros(&format!("{v:.*}", (11 - exponent).max(0) as usize)).to_owned()
+}
+
+fn trim_zeros(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+/// A round count, as "100 k".
+#[must_use]
+pub fn count(n: f64) -> String {
+    let (scale, name) = match n {
+        n if n < 1e3 => return plain(n),
+        n if n < 1e6 => (1e3, "k"),
+        n if n < 1e9 => (1e6, "M"),
+        n if n < 1e12 => (1e9, "G"),
+        _ => return plain(n),
+    };
+    format!("{} {name}", plain(n / scale))
+}
+
+/// "1 rung", "2 rungs".
+#[must_use]
+pub fn counted(n: usize, noun: &str) -> String {
+    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Names as "a, b and c"; as "a, b; c" where one of them has a comma of its own.
+#[must_use]
+pub fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ if names.iter().any(|n| n.contains(',')) => names.join("; "),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// The owner's form of a name, as "memory's" or "registers'".
+#[must_use]
+pub fn possessive(name: &str) -> String {
+    if name.ends_with('s') { format!("{name}'") } else { format!("{name}'s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_a_fitting_unit() {
+        let check = |us: f64, expect: &str| assert_eq!(time(us), expect, "{us}");
+        check(2942.7, "2.94 ms");
+        check(0.42, "420 ns");
+        check(1.0, "1.00 µs");
+        check(999.6, "1.00 ms");
+        check(999.4, "999 µs");
+        check(5_624_000.0, "5.62 s");
+        check(1.5e9, "1500 s");
+        check(0.0, "0 µs");
+        check(f64::NAN, "not a number");
+        check(f64::INFINITY, "infinite");
+    }
+
+    #[test]
+    fn ticks_are_plain() {
+        let check = |v: f64, expect: &str| assert_eq!(plain(v), expect);
+        check(0.1 + 0.2, "0.3");
+        check(1000.0, "1000");
+        check(1e-4, "0.0001");
+        check(2e-7, "2e-7");
+        check(1e20, "1e20");
+        assert_eq!(time_tick(10.0), "10 µs");
+        assert_eq!(time_tick(1e6), "1 s");
+        assert_eq!(time_tick(0.5), "500 ns");
+        assert_eq!(time_tick(2.5e4), "25 ms");
+        assert_eq!(count(100_000.0), "100 k");
+        assert_eq!(count(2e8), "200 M");
+        assert_eq!(count(1e15), "1e15");
+    }
+
+    #[test]
+    fn rates_and_ratios() {
+        assert_eq!(bandwidth(4.617e12), "4617 GB/s");
+        assert_eq!(bandwidth(1.3e10), "13.0 GB/s");
+        assert_eq!(bandwidth(2e6), "2.00 MB/s");
+        assert_eq!(bandwidth(3.3e13), "33.0 TB/s");
+        assert_eq!(bandwidth(9.9997e12), "10.0 TB/s");
+        assert_eq!(bandwidth(0.0), "0 GB/s");
+        assert_eq!(bandwidth(f64::NAN), "not a number");
+        assert_eq!(rate(6.59e13), "65.9 TFLOP/s");
+        assert_eq!(rate(9.998e11), "1.00 TFLOP/s");
+        assert_eq!(rate(2.5e9), "2.50 GFLOP/s");
+        assert_eq!(rate_tick(1e13), "10 TFLOP/s");
+        assert_eq!(times(f64::INFINITY), "infinite");
+        assert_eq!(times(18.06), "18.1×");
+        assert_eq!(percent(0.6437), "64 %");
+        assert_eq!(percent(0.0213), "2.1 %");
+        assert_eq!(percent(0.0996), "10 %");
+        assert_eq!(time_difference(-1.03), "−1.03 µs");
+        assert_eq!(counted(1, "rung"), "1 rung");
+        assert_eq!(listed(&["a".into(), "b".into(), "c".into()]), "a, b and c");
+        assert_eq!(listed(&["a, b".into(), "c".into()]), "a, b; c");
+        assert_eq!(possessive("memory") + possessive("registers").as_str(), "memory'sregisters'");
+        assert_eq!(significant(1e-9, 3), "1.00e-9");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_and_bytes_a_unit() {
+        let check = |got: String, expect: &str| assert_eq!(got, expect);
+        check(number(0.010_12), "0.0101");
+        check(number(-1e-9), "-1.00e-9");
+        check(number(99.99), "100");
+        check(number(f64::NEG_INFINITY), "minus infinite");
+        check(significant(1.5, 0), "2");
+        check(short(5.0), "5");
+        check(short(0.500), "0.5");
+        check(short(1.5e-6), "1.50e-6");
+        check(bytes(7), "7 B");
+        check(bytes(49_152), "48 KiB");
+        check(bytes(1_536), "1.5 KiB");
+        check(bytes(52_428_800), "50 MiB");
+        check(bytes(150_000_000_000), "150 GB");
+    }
+}

@@ -1,0 +1,236 @@
+//! Launches of the regression's kernels. The only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+mod launches;
+mod whole;
+
+use super::cpu::Descent;
+use super::data;
+use crate::{Error, Result};
+use launches::Launches;
+use warpbook_device::{Bench, Buffer, ClockWatch, CudaDevice, Samples, Stream};
+use warpbook_record::regression::{LOG_EVERY, data_kernel, featured_data_kernel};
+use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
+use whole::Whole;
+
+/// The points on a device; the first `train` are trained on.
+pub(super) struct Points {
+    /// f32 `[features][pitch]`, each row at a multiple of 16 bytes.
+    x: Buffer<f32>,
+    /// f32 `[pitch]`
+    y: Buffer<f32>,
+    points: usize,
+    pitch: usize,
+    features: usize,
+    train: usize,
+}
+
+impl Points {
+    /// Draws them there, the same bits as [`data::DataSet::draw`].
+    pub(super) fn draw(device: &CudaDevice, points: u64, features: u64, noise: f32, seed: u64) -> Result<Self> {
+        let pitch = points.next_multiple_of(4);
+        let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+        let (x, y) = (device.zeros(len(pitch.saturating_mul(features)))?, device.zeros(len(pitch))?);
+        let stream = device.stream()?;
+        if features == 1 {
+            let spec = data_kernel();
+            let kernel = device.kernel(&spec, &spec.tiles[0])?;
+            // SAFETY: points(x, y, n, step, sigma, seed); both arrays have n elements and live past the wait.
+            unsafe {
+                kernel.launch(&stream, kernel.shape(points), &[&x, &y, &points, &data::step(points), &noise, &seed])
+            }?;
+        } else {
+            let spec = featured_data_kernel();
+            let kernel = device.kernel(&spec, &spec.tiles[0])?;
+            let rows = u32::try_from(features).unwrap_or(u32::MAX);
+            // SAFETY: featured_points(x, y, n, pitch, features, sigma, seed); x has `features` rows of `pitch`, y one.
+            unsafe { kernel.launch(&stream, kernel.shape(points), &[&x, &y, &points, &pitch, &rows, &noise, &seed]) }?;
+        }
+        stream.synchronize()?;
+        Ok(Self {
+            x,
+            y,
+            points: len(points),
+            pitch: len(pitch),
+            features: len(features),
+            train: len(data::train_points(points)),
+        })
+    }
+
+    /// Copies them to the host.
+    pub(super) fn download(&self) -> Result<data::DataSet> {
+        let (x, mut y) = (self.x.to_vec()?, self.y.to_vec()?);
+        y.truncate(self.points);
+        let x = x.chunks(self.pitch).map(|row| row[..self.points].to_vec()).collect();
+        Ok(data::DataSet { x, y, train: self.train })
+    }
+}
+
+/// What a descent is asked to do.
+#[derive(Debug, Clone)]
+pub(super) struct Settings<'s> {
+    /// A tile by id, where a rung has it.
+    pub(super) tile: Option<&'s str>,
+    /// A weight for each feature, then b.
+    pub(super) start: Vec<f32>,
+    pub(super) epochs: u64,
+    pub(super) learning_rate: f32,
+}
+
+/// What every rung writes to, and the stream that it runs on.
+struct State<'a> {
+    points: &'a Points,
+    stream: Stream,
+    start: Vec<f32>,
+    /// A weight for each feature, then b.
+    weights: Buffer<f32>,
+    /// `[epochs / LOG_EVERY]`
+    losses: Buffer<f32>,
+    epochs: u64,
+    learning_rate: f32,
+}
+
+impl<'a> State<'a> {
+    fn new(device: &CudaDevice, points: &'a Points, settings: &Settings<'_>) -> Result<Self> {
+        Ok(Self {
+            points,
+            stream: device.stream()?,
+            start: settings.start.clone(),
+            weights: device.zeros(settings.start.len())?,
+            losses: device.zeros((settings.epochs / LOG_EVERY).max(1) as usize)?,
+            epochs: settings.epochs,
+            learning_rate: settings.learning_rate,
+        })
+    }
+
+    /// Puts the initial weights back and poisons the losses, so that nothing of the last descent can pass for new.
+    fn reset(&self) -> warpbook_device::Result<()> {
+        self.losses.fill_bytes(0xff)?;
+        self.weights.write(&self.start)
+    }
+
+    /// What the last descent wrote.
+    fn result(&self) -> Result<Descent> {
+        self.stream.synchronize()?;
+        let mut losses = self.losses.to_vec()?;
+        losses.truncate((self.epochs / LOG_EVERY) as usize);
+        Ok(Descent { weights: self.weights.to_vec()?, losses })
+    }
+
+    fn inverse_n(&self) -> f32 {
+        1.0 / self.points.train as f32
+    }
+}
+
+/// A rung ready to run.
+pub(super) enum Descender<'a> {
+    /// Kernels for each epoch.
+    Launches(Box<Launches<'a>>),
+    /// One or two launches for all of them.
+    Whole(Box<Whole<'a>>),
+}
+
+impl<'a> Descender<'a> {
+    pub(super) fn new(device: &CudaDevice, points: &'a Points, rung: &Rung, settings: &Settings<'_>) -> Result<Self> {
+        let for_each_epoch = rung.kernel("update").is_some();
+        Ok(if for_each_epoch {
+            Self::Launches(Box::new(Launches::new(device, points, rung, settings)?))
+        } else {
+            Self::Whole(Box::new(Whole::new(device, points, rung, settings)?))
+        })
+    }
+
+    fn reset(&self) -> warpbook_device::Result<()> {
+        match self {
+            Self::Launches(l) => l.reset(),
+            Self::Whole(w) => w.state.reset(),
+        }
+    }
+
+    /// Queues the whole descent.
+    fn queue(&self) -> warpbook_device::Result<()> {
+        match self {
+            Self::Launches(l) => l.queue(),
+            Self::Whole(w) => w.queue(),
+        }
+    }
+
+    /// Runs it once and gives what it wrote.
+    pub(super) fn once(&self) -> Result<Descent> {
+        self.reset()?;
+        self.queue()?;
+        self.result()
+    }
+
+    /// What the last descent wrote.
+    pub(super) fn result(&self) -> Result<Descent> {
+        match self {
+            Self::Launches(l) => l.state.result(),
+            Self::Whole(w) => w.result(),
+        }
+    }
+
+    /// Times the descent.
+    pub(super) fn time(&self, device: &CudaDevice, bench: &Bench, watch: &ClockWatch) -> Result<Samples> {
+        let stream = match self {
+            Self::Launches(l) => &l.state.stream,
+            Self::Whole(w) => &w.state.stream,
+        };
+        let mut setup = || self.reset();
+        Ok(bench.cuda(device, stream, Some(watch), Some(&mut setup), || self.queue())?)
+    }
+
+    /// What the compiler and the device say of each kernel that runs, with its grid.
+    pub(super) fn stats(&self) -> Vec<KernelStats> {
+        match self {
+            Self::Launches(l) => l.stats(),
+            Self::Whole(w) => w.stats(),
+        }
+    }
+
+    /// The id of the tile of its pass.
+    pub(super) fn tile(&self) -> String {
+        match self {
+            Self::Launches(l) => l.tile(),
+            Self::Whole(w) => w.tile(),
+        }
+    }
+
+    /// What a rule chose for this size, and why.
+    pub(super) fn choice(&self) -> Option<String> {
+        match self {
+            Self::Launches(_) => None,
+            Self::Whole(w) => w.choice.clone(),
+        }
+    }
+
+    /// Where it keeps its points.
+    pub(super) fn placement(&self) -> Option<&warpbook_record::regression::Placement> {
+        match self {
+            Self::Launches(_) => None,
+            Self::Whole(w) => w.placement.as_ref(),
+        }
+    }
+
+    /// Times each kernel of an epoch alone; nothing of a rung whose epochs are not kernels.
+    pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
+        match self {
+            Self::Launches(l) => l.time_operations(device, bench),
+            Self::Whole(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Times the pass with each of its parts left out; nothing of a rung whose epochs are not kernels.
+    pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
+        match self {
+            Self::Launches(l) => l.time_ablations(device, bench),
+            Self::Whole(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// The tile of that id, or the default where none is asked for or the kernel has no such one.
+fn choose_tile<'k>(spec: &'k KernelSpec, id: Option<&str>) -> Result<&'k Tile> {
+    let wanted = id.and_then(|id| spec.tile(id));
+    wanted.or(spec.tiles.first()).ok_or_else(|| Error::Setting(format!("kernels/{} has no tile", spec.file)))
+}

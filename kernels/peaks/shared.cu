@@ -1,0 +1,25 @@
+// Idea: what shared memory delivers when every lane reads 16 bytes of its own is the ceiling for data that is kept there.
+// Formula: out[thread] = sum of what the thread read of a tile of ITEMS x THREADS x 16 bytes, over `rounds` rounds; f32.
+// Since the last rung: none; this measures a ceiling.
+// Needs: ITEMS x THREADS x 16 bytes of static shared memory, at most 48 KiB.
+// Expect: 32 banks of 4 bytes a clock: 128 bytes a clock and multiprocessor.
+static_assert(ITEMS * THREADS * 16 <= 48 << 10, "static shared memory ends at 48 KiB a block");
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+shared_sum(float* __restrict__ out /* [threads] */, unsigned rounds) {
+    __shared__ float4 tile[ITEMS][THREADS];
+#pragma unroll
+    for (int k = 0; k < ITEMS; ++k) tile[k][threadIdx.x] = make_float4(k, threadIdx.x, 1.0f, 0.5f);
+    __syncthreads();
+    float4 sum = make_float4(0, 0, 0, 0);
+    for (unsigned round = 0; round < rounds; ++round) {
+        // Another thread's column in every round, so that nothing can be kept from the last one.
+        const unsigned column = (threadIdx.x + round) % THREADS;
+#pragma unroll
+        for (int k = 0; k < ITEMS; ++k) {
+            const float4 v = tile[k][column];
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+    }
+    out[blockIdx.x * THREADS + threadIdx.x] = (sum.x + sum.y) + (sum.z + sum.w);
+}
