@@ -241,7 +241,7 @@ pub fn traffic(
     let each_epoch = |bytes: u64| Traffic { level: level_of(inputs), bytes: bytes.saturating_mul(epochs) };
     // There and back: what the cache holds of one epoch is not read from memory in the next.
     let alternating = || {
-        let from_memory = if inputs <= cached { 0 } else { inputs - cached };
+        let from_memory = inputs.saturating_sub(cached);
         [(MemoryLevel::L2, inputs), (MemoryLevel::Dram, from_memory)]
             .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
             .into_iter()

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use warpbook_record::{Outcome, Run, SCHEMA};
+use warpbook_charts::words;
+use warpbook_record::{LadderRow, Outcome, Problem, Requires, Run, Runner, SCHEMA};
 
 const INDEX: &str = "index.json";
 const BEGIN: &str = "<!-- results:begin -->";
@@ -121,6 +122,7 @@ fn pictures(record: &Record) -> Vec<(String, String)> {
     let charts = [
         ("ladder", warpbook_charts::ladder(&record.run, problem, warpbook_charts::Quantity::Time)),
         ("sweep", warpbook_charts::sweep(&[&record.run])),
+        ("roofline", warpbook_charts::roofline(&record.run, problem)),
     ];
     // A record that has nothing to draw has no picture.
     let drawn = charts.into_iter().filter_map(|(kind, chart)| Some((kind, chart.ok()?)));
@@ -140,7 +142,8 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
 
 /// The README's results: a ladder of each record at its main problem.
 fn results(records: &[Record]) -> String {
-    let ladders: Vec<String> = records.iter().filter_map(ladder).collect();
+    let tables = |r: &Record| [ladder(r), sizes(r)];
+    let ladders: Vec<String> = records.iter().flat_map(tables).flatten().collect();
     if ladders.is_empty() { "No results are published yet.".into() } else { ladders.join("\n\n") }
 }
 
@@ -160,7 +163,7 @@ fn ladder(record: &Record) -> Option<String> {
         record.file,
         run.created.get(..10).unwrap_or("undated"),
     );
-    text += "| rung | | median | an epoch | speed-up | GB/s | of ceiling | check |\n|---|---|---:|---:|---:|---:|---:|---|\n";
+    text += "| rung | | median | an epoch | speed-up | x and y at | of its bound | check |\n|---|---|---:|---:|---:|---:|---:|---|\n";
     for row in run.ladder(problem) {
         let m = row.measurement;
         let title = row.rung.map_or("", |r| &r.title);
@@ -179,11 +182,70 @@ fn ladder(record: &Record) -> Option<String> {
             "| `{}` | {} | {} | {} | {} | {} | {} | {verdict} |\n",
             cell(&m.rung).replace('`', ""),
             cell(title),
-            m.median_us().filter(|_| valid).map_or_else(dash, time),
-            m.epoch_us().filter(|_| valid).map_or_else(dash, time),
-            row.speed_up.map_or_else(dash, |s| format!("{}x", figures(s))),
-            m.effective_bytes_per_s().filter(|_| valid).map_or_else(dash, |b| figures(b / 1e9)),
-            row.fraction_of_ceiling.map_or_else(dash, |f| format!("{:.0} %", f * 100.0)),
+            m.median_us().filter(|_| valid).map_or_else(dash, words::time),
+            m.epoch_us().filter(|_| valid).map_or_else(dash, words::time),
+            row.speed_up.map_or_else(dash, words::times),
+            m.effective_bytes_per_s().filter(|_| valid).map_or_else(dash, words::bandwidth),
+            bound(run, &row),
+        );
+    }
+    Some(text.trim_end().to_owned())
+}
+
+/// What a rung is held against, and how much of it it reached.
+fn bound(run: &Run, row: &LadderRow<'_>) -> String {
+    let Some(share) = row.fraction_of_ceiling else { return "–".into() };
+    let of_level = || run.ceiling(&row.measurement.problem).map(|c| c.level.label());
+    let what = run.bound(row.measurement).map(|b| b.label()).or_else(of_level).unwrap_or("its ceiling");
+    format!("{} of {what}", words::percent(share))
+}
+
+/// A row a size: the fastest of each other framework's rungs beside the fastest rung of ours that does all of the work.
+fn sizes(record: &Record) -> Option<String> {
+    let run = &record.run;
+    let others: Vec<_> = run
+        .rungs
+        .iter()
+        .filter(|r| matches!(r.runner, Runner::External(_)) && r.requires != Requires::Nothing)
+        .collect();
+    let last = others.last()?;
+    let Runner::External(framework) = &last.runner else { return None };
+    let mut problems = run.problems();
+    problems.sort_by_key(|p| (p.features(), p.size()));
+    let time = |id: &str, p: &Problem| run.measurement(id, p).filter(|m| m.is_valid()).and_then(|m| m.median_us());
+    let mut text = format!(
+        "The same over the sizes, beside {}. A rung that needs less than half of the operations, as one on sufficient \
+         statistics, stands apart and is not in this table:\n\n| points |",
+        cell(framework),
+    );
+    for r in &others {
+        text += &format!(" `{}` |", cell(&r.id).replace('`', ""));
+    }
+    text += " best rung here | | times as fast as the best of them |\n|---|";
+    text += &"---:|".repeat(others.len());
+    text += "---:|---|---:|\n";
+    for problem in problems {
+        let ours = run.measurements.iter().filter(|m| {
+            m.problem == *problem
+                && m.is_valid()
+                && m.operations().saturating_mul(2) >= problem.flops()
+                && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty())
+        });
+        let fastest = |a: &Option<f64>, b: &Option<f64>| a.unwrap_or(f64::MAX).total_cmp(&b.unwrap_or(f64::MAX));
+        let best = ours.min_by(|a, b| fastest(&a.median_us(), &b.median_us()))?;
+        let theirs: Vec<Option<f64>> = others.iter().map(|r| time(&r.id, problem)).collect();
+        let best_of_theirs = theirs.iter().flatten().copied().min_by(f64::total_cmp);
+        let dash = || "–".to_owned();
+        text += &format!("| {} |", problem.short_label());
+        for us in &theirs {
+            text += &format!(" {} |", us.map_or_else(dash, words::time));
+        }
+        let ratio = best.median_us().zip(best_of_theirs).map(|(ours, theirs)| theirs / ours);
+        text += &format!(
+            " {} | `{}` | {} |\n",
+            best.median_us().map_or_else(dash, words::time),
+            cell(&best.rung).replace('`', ""),
+            ratio.map_or_else(dash, words::times)
         );
     }
     Some(text.trim_end().to_owned())
@@ -193,21 +255,6 @@ fn ladder(record: &Record) -> Option<String> {
 fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('\\', "\\\\").replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|")
-}
-
-/// Microseconds in the unit that reads best.
-fn time(us: f64) -> String {
-    match us {
-        _ if us < 1e3 => format!("{} us", figures(us)),
-        _ if us < 1e6 => format!("{} ms", figures(us / 1e3)),
-        _ => format!("{} s", figures(us / 1e6)),
-    }
-}
-
-/// Three significant figures.
-fn figures(v: f64) -> String {
-    let digits = if v < 10.0 { 2 } else { usize::from(v < 100.0) };
-    format!("{v:.digits$}")
 }
 
 #[cfg(test)]
@@ -232,13 +279,5 @@ mod tests {
     #[test]
     fn cells_hold_no_markup() {
         assert_eq!(cell("a|b\n<img>"), "a\\|b &lt;img>");
-    }
-
-    #[test]
-    fn times_have_three_figures() {
-        assert_eq!(time(2_961.4), "2.96 ms");
-        assert_eq!(time(12.34), "12.3 us");
-        assert_eq!(time(1_234_567.0), "1.23 s");
-        assert_eq!(figures(1234.5), "1234");
     }
 }

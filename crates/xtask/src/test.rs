@@ -2,6 +2,7 @@
 
 use crate::nvrtc::{self, Cuda};
 use crate::process::{Guard, cargo, output, run, run_logged};
+use crate::python::Venv;
 use crate::steps::{Report, Steps, say};
 use crate::workspace::Workspace;
 use crate::{browser, notebooks, publish, web};
@@ -60,6 +61,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
     });
     steps.run("published files", || publish::check(w));
     if !quick {
+        steps.run("scripts", || scripts(w));
         let mut dist: Result<PathBuf> = Err(anyhow::anyhow!("the viewer was not built"));
         steps.run("viewer, built", || {
             let place = web::build(w)?;
@@ -159,6 +161,22 @@ fn judge(counts: &Counts, skips: &str, success: bool) -> Report {
     }
     let passed = counts.passed.saturating_sub(n_skipped);
     Report { passed, failed, skipped, note: String::new(), errors }
+}
+
+/// The tests of the scripts that measure other frameworks; they need none of these to be installed.
+fn scripts(w: &Workspace) -> Result<Report> {
+    let venv = Venv::ensure(w)?;
+    let mut test = venv.run_python();
+    test.args(["-m", "unittest", "discover", "-s", "notebooks/pytorch", "-p", "test_*.py"]).current_dir(&w.root);
+    test.env("PYTHONDONTWRITEBYTECODE", "1");
+    let done = test.output().context("Python cannot be started")?;
+    // unittest reports on stderr.
+    let report = String::from_utf8_lossy(&done.stderr);
+    if !done.status.success() {
+        bail!("{}", report.trim());
+    }
+    let line = report.lines().find(|l| l.starts_with("Ran ")).context("unittest ran nothing")?;
+    Ok(Report::one(line.to_owned()))
 }
 
 fn kernel_table(table: &str) -> Result<Report> {

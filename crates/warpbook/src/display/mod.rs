@@ -3,7 +3,7 @@
 mod cuda_cpp;
 mod devices;
 mod errors;
-pub mod figures;
+pub use warpbook_charts::words as figures;
 mod html;
 mod kernels;
 mod lines;

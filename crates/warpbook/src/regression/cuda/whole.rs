@@ -22,6 +22,7 @@ pub(in crate::regression) struct Whole<'a> {
     pub(super) placement: Option<Placement>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "one a rung, in a box")]
 enum Plan {
     /// Blocks that exchange their sums: `05_persistent`, and `06_on_chip` over the whole grid.
     Grid { kernel: Kernel, shape: Launch, loss_partial: Buffer<f32>, barrier: Barrier },
