@@ -74,7 +74,7 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let shape = kernel.shape(u64::MAX >> 16);
     let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
     let out = device.zeros::<f32>(threads as usize)?;
-    let rounds = 1u32 << 13;
+    let rounds = 1u32 << 10;
     let samples = bench.cuda(device, &stream, None, None, || {
         // SAFETY: shared_sum(out, rounds); `out` has an element a thread.
         unsafe { kernel.launch(&stream, shape, &[&out, &rounds]) }

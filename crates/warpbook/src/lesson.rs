@@ -2,24 +2,162 @@
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};
-use warpbook_record::{Dtype, Peaks};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+use warpbook_record::{DeviceInfo, Dtype, Measurement, Peaks, Runner, Schedule};
+
+/// The rung that reaches the same end with less work; it stands apart from the others, which all do the same.
+pub const LESS_WORK: &str = "07_sufficient_statistics";
+/// A program that a lesson runs is ended after this long.
+const PATIENCE: Duration = Duration::from_secs(540);
 
 /// `story`, and with it what these rungs give at 5 M points; without a GPU it stays as it is.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
-    let mut story = story.clone();
-    if lab.device().cuda().is_some() {
-        let new = lab.run(&Regression::new().rungs(ids.iter().copied()))?;
-        let old = |id: &str| !ids.contains(&id);
-        story.rungs.retain(|r| old(&r.id));
-        story.measurements.retain(|m| old(&m.rung));
-        story.train_logs.retain(|l| old(&l.rung));
-        story.spans.retain(|s| old(&s.rung));
-        story.rungs.extend(new.rungs);
-        story.measurements.extend(new.measurements);
-        story.train_logs.extend(new.train_logs);
-        story.spans.extend(new.spans);
+    learn_at(lab, story, &Regression::new().rungs(ids.iter().copied()))
+}
+
+/// The same of rungs at other sizes, or with other settings.
+pub fn learn_at(lab: &Lab, story: &Run, experiment: &Regression) -> Result<Run> {
+    match lab.device().cuda() {
+        Some(_) => Ok(with(story, &lab.run(experiment)?)),
+        None => Ok(story.clone()),
     }
-    Ok(story)
+}
+
+/// `story`, and with it what a later run on the same device gave, in place of what it had of the same rungs and sizes.
+#[must_use]
+pub fn with(story: &Run, new: &Run) -> Run {
+    let mut story = story.clone();
+    for rung in &new.rungs {
+        match story.rungs.iter_mut().find(|r| r.id == rung.id) {
+            Some(known) => known.clone_from(rung),
+            None => story.rungs.push(rung.clone()),
+        }
+    }
+    let old = |rung: &str, problem: &Problem| new.measurement(rung, problem).is_none();
+    story.measurements.retain(|m| old(&m.rung, &m.problem));
+    story.train_logs.retain(|l| old(&l.rung, &l.problem));
+    story.spans.retain(|s| old(&s.rung, &s.problem));
+    story.measurements.extend(new.measurements.iter().cloned());
+    story.train_logs.extend(new.train_logs.iter().cloned());
+    story.spans.extend(new.spans.iter().cloned());
+    for (path, source) in &new.sources {
+        story.sources.entry(path.clone()).or_insert_with(|| source.clone());
+    }
+    story
+}
+
+/// `story`, and with it the rungs of another framework, from the record that a program writes into the file that it is
+/// given as `--out`; and a sentence that says what came of it.
+///
+/// Where the story has such rungs already, where there is no GPU, and where the program fails, the story stays as it is.
+#[must_use]
+pub fn learn_from(lab: &Lab, story: &Run, program: &str, arguments: &[&str]) -> (Run, String) {
+    let known = external(story);
+    if !known.is_empty() {
+        let made = story.environment.libraries.iter().map(|(name, version)| format!("{name} {version}"));
+        let with = listed(made.collect());
+        let with = if with.is_empty() { String::new() } else { format!(" (made with {with})") };
+        let device = &story.environment.device.name;
+        let known = listed(known);
+        return (story.clone(), format!("The record of {device} has {known} already{with}: nothing was run here."));
+    }
+    if lab.device().cuda().is_none() {
+        let sentence = format!(
+            "There is no GPU in this lab, so {program} was not run, and no record has its figures: \
+             what is said of other frameworks below stays empty."
+        );
+        return (story.clone(), sentence);
+    }
+    absorb_from(story, program, arguments, PATIENCE)
+}
+
+/// Runs a program that writes a record, and takes that over.
+fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duration) -> (Run, String) {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("warpbook-{}-{number}.json", std::process::id()));
+    let ended = run_program(program, arguments, &file, patience);
+    let record = read_record(&file);
+    let _ = std::fs::remove_file(&file);
+    let unchanged = |why: String| (story.clone(), format!("{why} The story stays without its figures."));
+    // A record with failed rows is one all the same; its rows say so.
+    let Ok(record) = record else { return unchanged(ended.err().unwrap_or(format!("{program} wrote no record."))) };
+    let (mut merged, (measured, skipped, failed)) = (story.clone(), record.counts());
+    let libraries = record.environment.libraries.iter().map(|(name, version)| format!("{name} {version}"));
+    let made = listed(libraries.collect());
+    match merged.absorb(record) {
+        Ok(()) => (merged, format!("{made}: {measured} measured, {skipped} skipped, {failed} failed.")),
+        Err(why) => unchanged(why),
+    }
+}
+
+/// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
+fn run_program(program: &str, arguments: &[&str], out: &Path, patience: Duration) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.args(arguments).arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    // Those are for Jupyter's own Python.
+    command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
+    let mut child = command.spawn().map_err(|e| format!("{program} could not be started: {e}."))?;
+    // What it says comes line by line: a notebook shows it while it runs.
+    let (sender, said) = std::sync::mpsc::channel();
+    let stderr = child.stderr.take();
+    std::thread::spawn(move || {
+        for line in stderr.into_iter().flat_map(|s| BufReader::new(s).lines().map_while(Result::ok)) {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    let (begin, mut last) = (Instant::now(), String::new());
+    let status = loop {
+        match said.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => {
+                let line: String = line.chars().filter(|c| !c.is_control()).collect();
+                println!("{}", line.replace("EVCXR_", "EVCXR "));
+                let _ = std::io::stdout().flush();
+                last = line;
+            }
+            // It is asked only then, so that its last words are heard; programs that it left behind may hold the line for long.
+            Err(why) => {
+                match child.try_wait() {
+                    Ok(Some(status)) => break status,
+                    Ok(None) => {}
+                    Err(e) => return Err(format!("{program} could not be waited for: {e}.")),
+                }
+                if why == RecvTimeoutError::Disconnected {
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            }
+        }
+        if begin.elapsed() >= patience {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("{program} had not ended after {} s.", patience.as_secs()));
+        }
+    };
+    match (status.success(), last.as_str()) {
+        (true, _) => Ok(()),
+        (false, "") => Err(format!("{program} ended with {status} and without a word.")),
+        (false, last) => Err(format!("{program} ended with {status}: {last}")),
+    }
+}
+
+/// Titles of the rungs of other frameworks.
+fn external(run: &Run) -> Vec<String> {
+    let theirs = run.rungs.iter().filter(|r| matches!(r.runner, Runner::External(_)));
+    theirs.map(|r| r.title.to_string()).collect()
+}
+
+fn listed(names: Vec<String>) -> String {
+    match names.as_slice() {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join("; ")),
+        _ => names.concat(),
+    }
 }
 
 /// Only these rungs of a record, at its main size.
@@ -34,10 +172,36 @@ pub fn only(run: &Run, ids: &[&str]) -> Run {
     part
 }
 
+/// A record without these rungs.
+#[must_use]
+pub fn without(run: &Run, ids: &[&str]) -> Run {
+    let (mut part, kept) = (run.clone(), |id: &str| !ids.contains(&id));
+    part.rungs.retain(|r| kept(&r.id));
+    part.measurements.retain(|m| kept(&m.rung));
+    part.train_logs.retain(|l| kept(&l.rung));
+    part.spans.retain(|s| kept(&s.rung));
+    part
+}
+
+/// Only this size of a record.
+#[must_use]
+pub fn at(run: &Run, problem: &Problem) -> Run {
+    let mut part = run.clone();
+    part.measurements.retain(|m| m.problem == *problem);
+    part.train_logs.retain(|l| l.problem == *problem);
+    part.spans.retain(|s| s.problem == *problem);
+    part
+}
+
+/// A rung's measurement at a size, if it is right.
+fn valid<'a>(run: &'a Run, id: &str, problem: &Problem) -> Option<&'a Measurement> {
+    run.measurement(id, problem).filter(|m| m.is_valid())
+}
+
 /// The median time of a rung in microseconds, if it was measured and is right.
 #[must_use]
 pub fn median_us(run: &Run, id: &str) -> Option<f64> {
-    run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?.median_us()
+    valid(run, id, run.main_problem()?)?.median_us()
 }
 
 fn title<'a>(run: &'a Run, id: &'a str) -> &'a str {
@@ -70,14 +234,26 @@ pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
     )
 }
 
+/// The bytes of one float of each training point.
+fn column_bytes(problem: &Problem) -> u64 {
+    // A problem's own count is of x, or several of them, and y.
+    problem.working_set_bytes() / (problem.features() + 1)
+}
+
+fn training_points(problem: &Problem) -> f64 {
+    column_bytes(problem) as f64 / 4.0
+}
+
+fn passes(problem: &Problem) -> u64 {
+    problem.bytes().checked_div(problem.working_set_bytes()).unwrap_or(0)
+}
+
 /// What moving so many floats a point and epoch takes in microseconds, for all epochs, where an epoch touches
 /// `kept` floats of each point; and the bandwidth that this is at, in words.
 #[must_use]
 pub fn predict(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Option<(f64, String)> {
-    // A problem's own counts are those of two floats a point: x and y.
-    let working_set = problem.working_set_bytes() / 2 * kept;
-    let ceiling = run.peaks.ceiling(working_set, run.environment.device.l2_bytes)?;
-    let us = (problem.bytes() / 2 * floats) as f64 / ceiling.bytes_per_s() * 1e6;
+    let ceiling = run.peaks.ceiling(column_bytes(problem) * kept, run.environment.device.l2_bytes)?;
+    let us = (passes(problem) * column_bytes(problem) * floats) as f64 / ceiling.bytes_per_s() * 1e6;
     Some((us, format!("{} at {}", ceiling.level.label(), figures::bandwidth(ceiling.bytes_per_s()))))
 }
 
@@ -93,8 +269,8 @@ pub fn prediction(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Strin
         run.environment.device.name,
         problem.label(),
         4 * floats,
-        figures::bytes(problem.bytes() / 2 * floats),
-        figures::bytes(problem.working_set_bytes() / 2 * kept),
+        figures::bytes(passes(problem) * column_bytes(problem) * floats),
+        figures::bytes(column_bytes(problem) * kept),
         figures::time(us)
     )
 }
@@ -115,7 +291,7 @@ pub fn outcome(run: &Run, id: &str, floats: u64, kept: u64) -> String {
 /// How the time of one rung compares with that of another, in words that know their noise.
 #[must_use]
 pub fn against(run: &Run, new: &str, old: &str) -> String {
-    let of = |id: &str| run.measurement(id, run.main_problem()?).filter(|m| m.is_valid());
+    let of = |id: &str| valid(run, id, run.main_problem()?);
     let (Some(n), Some(o)) = (of(new), of(old)) else {
         return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
     };
@@ -136,6 +312,14 @@ pub fn against(run: &Run, new: &str, old: &str) -> String {
     )
 }
 
+/// The same of several pairs (new, old): a sentence for each that was measured.
+#[must_use]
+pub fn against_each(run: &Run, pairs: &[(&str, &str)]) -> Vec<String> {
+    let both = |(new, old): &&(&str, &str)| median_us(run, new).is_some() && median_us(run, old).is_some();
+    let said: Vec<String> = pairs.iter().filter(both).map(|(new, old)| against(run, new, old)).collect();
+    if said.is_empty() { vec!["Nothing of this was measured, so there is nothing to compare.".into()] } else { said }
+}
+
 /// The measurement's answer to whether something helps that was predicted not to.
 #[must_use]
 pub fn does_it_help(run: &Run, question: &str, new: &str, old: &str) -> String {
@@ -154,7 +338,7 @@ pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
     let spans = run.spans_of("01_unfused", problem, SpanGroup::Operation);
     let memory = run.peaks.level(MemoryLevel::Dram).map(|p| p.bytes_per_s());
     let row = |name: &str, floats: u64| {
-        let bytes = (problem.working_set_bytes() / 2 * floats) as f64;
+        let bytes = (column_bytes(problem) * floats) as f64;
         let us = spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
         let rate = us.filter(|_| floats > 0).map(|us| figures::bandwidth(bytes / us * 1e6));
         vec![
@@ -215,7 +399,7 @@ pub fn price_of_the_data(run: &Run) -> String {
 pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     let kernels = kernels_us(run, "02_fused");
     let row = |id: &&str| {
-        let m = run.main_problem().and_then(|p| run.measurement(id, p)).filter(|m| m.is_valid());
+        let m = run.main_problem().and_then(|p| valid(run, id, p));
         let epoch = m.and_then(|m| m.epoch_us());
         vec![
             title(run, id).to_owned(),
@@ -249,37 +433,195 @@ pub fn results(run: &Run) -> Table {
     table(&["rung", "w", "b", "train loss", "test loss", "relative error", "tolerance"], rows.collect())
 }
 
-/// An epoch at the smallest and at the largest size, and what its data alone takes there.
+/// How long so many clock cycles are on the record's device, at its fastest.
 #[must_use]
-pub fn small_and_large(run: &Run) -> Table {
-    let sizes = run.problems();
-    let ends = [sizes.iter().min_by_key(|p| p.size()), sizes.iter().max_by_key(|p| p.size())];
-    let mut rows = Vec::new();
-    for rung in &run.rungs {
-        for problem in ends.into_iter().flatten() {
-            let Some(m) = run.measurement(&rung.id, problem).filter(|m| m.is_valid() && run.on_device(m)) else {
-                continue;
-            };
-            let data =
-                predict(run, problem, 2, 2).zip(m.epoch_us().zip(m.median_us())).map(|((all, _), (e, t))| all * e / t);
-            let share = data.zip(m.epoch_us()).map(|(d, e)| figures::percent(d / e)).unwrap_or_default();
-            rows.push(vec![rung.title.to_string(), problem.short_label(), cell(m.epoch_us()), cell(data), share]);
+pub fn cycles(run: &Run, n: u32) -> String {
+    let device = &run.environment.device;
+    match device.max_sm_mhz.filter(|mhz| *mhz > 0) {
+        Some(mhz) => {
+            let time = figures::time(f64::from(n) / f64::from(mhz));
+            format!("{n} clock cycles of {} at {mhz} MHz are {time}.", device.name)
         }
+        None => format!("The clock of {} is not known, so {n} cycles of it have no length.", device.name),
     }
-    table(&["rung", "points", "an epoch", "x and y alone, at the ceiling", "share"], rows)
 }
 
-/// The last word on the fastest rung.
+/// How much a device's multiprocessors could keep, and how much of that the training points are.
+#[must_use]
+pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
+    let (Some(registers), Some(shared)) = (device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor)
+    else {
+        return format!("Registers and shared memory of {} are not known.", device.name);
+    };
+    let all = u64::from(device.multiprocessors) * (registers * 4 + shared);
+    format!(
+        "{} has {} SMs with {} of registers and {} of shared memory each, {} in all. The training points of {} are {}: {} of that.",
+        device.name,
+        device.multiprocessors,
+        figures::bytes(registers * 4),
+        figures::bytes(shared),
+        figures::bytes(all),
+        problem.label(),
+        figures::bytes(problem.working_set_bytes()),
+        figures::percent(problem.working_set_bytes() as f64 / all as f64)
+    )
+}
+
+/// What the rule of a rung chose at a size, what an epoch takes there, and what bounds it.
+#[must_use]
+pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
+    let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.epoch_us()?)));
+    let Some((m, why, epoch)) = found else {
+        return format!("{} was not measured here at {}.", title(run, id), problem.label());
+    };
+    let bound = run.bound(m).map_or_else(String::new, |b| format!("; bound by {}", b.label()));
+    format!("{}: {why} An epoch takes {}{bound}.", problem.label(), figures::time(epoch))
+}
+
+/// Bytes a point and epoch at each level, as "6.49 B registers, 1.51 B shared memory".
+fn traffic(m: &Measurement) -> String {
+    let passes = training_points(&m.problem) * passes(&m.problem) as f64;
+    let level =
+        |t: &warpbook_record::Traffic| format!("{} B {}", figures::short(t.bytes as f64 / passes), t.level.label());
+    m.traffic.iter().map(level).collect::<Vec<_>>().join(", ")
+}
+
+/// The least time of an epoch by a measurement's own bytes and operations, in microseconds, and what sets it.
+fn epoch_bound(run: &Run, m: &Measurement) -> Option<(f64, &'static str)> {
+    let bound = run.bound(m)?;
+    Some((bound.us * m.epoch_us()? / m.median_us()?, bound.label()))
+}
+
+/// Each rung below its own roof: its bytes and where they come from, the least time that those and its operations allow, and
+/// what it took.
+#[must_use]
+pub fn bounds(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
+    let row = |id: &&str| {
+        let Some(m) = valid(run, id, problem) else {
+            return vec![
+                title(run, id).to_owned(),
+                "not measured".into(),
+                String::new(),
+                String::new(),
+                String::new(),
+                String::new(),
+            ];
+        };
+        let bound = epoch_bound(run, m);
+        let share = bound.zip(m.epoch_us()).map(|((b, _), e)| figures::percent(b / e));
+        vec![
+            title(run, id).to_owned(),
+            if m.traffic.is_empty() { "not counted".into() } else { traffic(m) },
+            bound.map(|(_, by)| by.to_owned()).unwrap_or_default(),
+            cell(bound.map(|(us, _)| us)),
+            cell(m.epoch_us()),
+            share.unwrap_or_default(),
+        ]
+    };
+    let headers =
+        ["rung", "bytes a point and epoch, from where", "bound by", "bound, an epoch", "measured, an epoch", "share"];
+    table(&headers, ids.iter().map(row).collect())
+}
+
+/// How an epoch of a rung ends and the next begins.
+fn hand_over(run: &Run, id: &str) -> String {
+    let Some(rung) = run.rung(id) else { return String::new() };
+    let launches = match rung.kernels().len() {
+        1 => "1 launch".to_owned(),
+        n => format!("{n} launches"),
+    };
+    match rung.schedule() {
+        Some(Schedule::Launches) => launches,
+        Some(Schedule::Streams(n)) => format!("{launches}, the pass on each of {n} streams"),
+        Some(Schedule::Graph) => format!("{launches} in a graph"),
+        Some(Schedule::OverlappedGraph) => format!("{launches} in a graph, overlapped"),
+        Some(Schedule::Cooperative | Schedule::Cluster(_)) => "an exchange between blocks".into(),
+        _ => String::new(),
+    }
+}
+
+/// What an epoch of each rung takes beyond the least time of its bytes and operations: launches, waiting, exchanging sums.
+#[must_use]
+pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
+    let row = |id: &&str| {
+        let m = valid(run, id, problem);
+        let (epoch, bound) = (m.and_then(|m| m.epoch_us()), m.and_then(|m| epoch_bound(run, m)).map(|(us, _)| us));
+        let left = epoch.zip(bound).map(|(e, b)| figures::time_difference(e - b));
+        let left = if m.is_none() { Some("not measured".to_owned()) } else { left };
+        vec![title(run, id).to_owned(), hand_over(run, id), cell(epoch), cell(bound), left.unwrap_or_default()]
+    };
+    let headers = ["rung", "between two epochs", "an epoch", "its bytes and operations", "beyond them"];
+    table(&headers, ids.iter().map(row).collect())
+}
+
+/// An epoch at the smallest and at the largest size, and how much of it reading the points once would take.
+#[must_use]
+pub fn small_and_large(run: &Run) -> Table {
+    let main = run.main_problem();
+    let sizes: Vec<&Problem> =
+        run.problems().into_iter().filter(|p| main.is_some_and(|m| m.same_but_for_size(p))).collect();
+    let ends = [sizes.iter().min_by_key(|p| p.size()), sizes.iter().max_by_key(|p| p.size())];
+    let mut headers = vec!["rung".to_owned()];
+    for problem in ends.into_iter().flatten() {
+        headers.push(format!("an epoch at {}", problem.short_label()));
+        headers.push("x and y alone".into());
+    }
+    let mut rows = Vec::new();
+    // The statistics do not read the points every epoch.
+    for rung in run.rungs.iter().filter(|r| r.id != LESS_WORK) {
+        let mut row = vec![rung.title.to_string()];
+        for problem in ends.into_iter().flatten() {
+            let m = valid(run, &rung.id, problem).filter(|m| run.on_device(m));
+            let floor = predict(run, problem, 2, 2).map(|(us, _)| us);
+            let share = floor.zip(m.and_then(|m| m.median_us())).map(|(f, t)| figures::percent(f / t));
+            row.extend([cell(m.and_then(|m| m.epoch_us())), share.unwrap_or_default()]);
+        }
+        if row.iter().skip(1).any(|c| !c.is_empty()) {
+            rows.push(row);
+        }
+    }
+    Table { headers, rows }
+}
+
+/// What each step of a way up the ladder bought: rungs with a few words on what is new in them, each against the last.
+#[must_use]
+pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
+    let (mut first, mut last) = (None::<f64>, None::<f64>);
+    let mut rows = Vec::new();
+    for (id, what) in steps {
+        let epoch = run.main_problem().and_then(|p| valid(run, id, p)).and_then(|m| m.epoch_us());
+        let saved = epoch.zip(last).map(|(now, was)| figures::time_difference(now - was));
+        let factor =
+            |from: Option<f64>| epoch.zip(from).map(|(now, was)| figures::times(was / now)).unwrap_or_default();
+        rows.push(vec![
+            title(run, id).to_owned(),
+            (*what).to_owned(),
+            cell(epoch),
+            saved.unwrap_or_default(),
+            factor(last),
+            factor(first),
+        ]);
+        (first, last) = (first.or(epoch), epoch.or(last));
+    }
+    table(&["rung", "what is new", "an epoch", "change", "as fast as the last", "as fast as the first"], rows)
+}
+
+/// The last word on the fastest rung, of those that do all the work.
 #[must_use]
 pub fn last_word(run: &Run) -> String {
-    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.best(p)?)));
+    let best = |p: &Problem| {
+        let of = |m: &&Measurement| m.problem == *p && m.is_valid() && m.rung != LESS_WORK;
+        let time = |m: &Measurement| m.median_us().unwrap_or(f64::MAX);
+        run.measurements.iter().filter(of).min_by(|a, b| time(a).total_cmp(&time(b)))
+    };
+    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, best(p)?)));
     let Some((problem, (floor, level), best)) = found else { return "Nothing was measured.".into() };
     let us = best.median_us().unwrap_or(f64::NAN);
     let ladder = run.ladder(problem);
     let first = ladder.iter().find(|r| r.speed_up.is_some()).and_then(|r| r.rung).map_or("", |r| &*r.title);
     let speed_up = ladder.iter().find(|r| r.measurement.rung == best.rung).and_then(|r| r.speed_up);
     format!(
-        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y from the {level} takes {}: {} of that time.",
+        "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from the {level} would take {}: {} of that time.",
         run.environment.device.name,
         problem.label(),
         title(run, &best.rung),
@@ -288,4 +630,68 @@ pub fn last_word(run: &Run) -> String {
         figures::time(floor),
         figures::percent(floor / us)
     )
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn published() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")
+    }
+
+    fn without_others() -> Run {
+        let mut run = read_record(published()).unwrap();
+        let theirs: Vec<String> =
+            run.rungs.iter().filter(|r| matches!(r.runner, Runner::External(_))).map(|r| r.id.to_string()).collect();
+        run.rungs.retain(|r| !matches!(r.runner, Runner::External(_)));
+        run.measurements.retain(|m| !theirs.contains(&m.rung));
+        run.spans.retain(|s| !theirs.contains(&s.rung));
+        run.train_logs.retain(|l| !theirs.contains(&l.rung));
+        run
+    }
+
+    /// A program in place of PyTorch: a shell script, which is given `--out FILE`.
+    fn absorbed(script: &str) -> (Run, String) {
+        absorb_from(&without_others(), "sh", &["-c", script, "sh"], Duration::from_secs(20))
+    }
+
+    #[test]
+    fn what_a_program_writes_is_taken_over() {
+        let mut theirs = read_record(published()).unwrap();
+        theirs.rungs.retain(|r| matches!(r.runner, Runner::External(_)));
+        let ids: Vec<String> = theirs.rungs.iter().map(|r| r.id.to_string()).collect();
+        theirs.measurements.retain(|m| ids.contains(&m.rung));
+        let folder = tempfile::tempdir().unwrap();
+        let file = write_record(&theirs, folder.path().join("theirs.json")).unwrap();
+        let copy = format!("echo one >&2; cp '{}' \"$2\"", file.display());
+        let (story, said) = absorbed(&copy);
+        assert_eq!(external(&story).len(), ids.len(), "{said}");
+        assert!(said.contains("PyTorch") && said.contains("0 failed"), "{said}");
+        // A failed row does not undo the others.
+        let (story, said) = absorbed(&format!("{copy}; exit 1"));
+        assert_eq!(external(&story).len(), ids.len(), "{said}");
+    }
+
+    #[test]
+    fn a_program_that_fails_leaves_the_story_as_it_is() {
+        let before = without_others();
+        let check = |(story, said): (Run, String), expect: &str| {
+            assert!(said.contains(expect), "{said}");
+            assert!(said.ends_with('.') && story == before);
+        };
+        check(absorbed("echo 'PyTorch is missing' >&2; exit 2"), "exit status: 2: PyTorch is missing");
+        check(absorbed("exit 3"), "without a word");
+        check(absorbed("exit 0"), "wrote no record");
+        check(absorbed("echo '{}' > \"$2\""), "wrote no record");
+        check(absorb_from(&before, "no-such-program", &[], Duration::from_secs(20)), "could not be started");
+        let begin = Instant::now();
+        check(absorb_from(&before, "sh", &["-c", "sleep 60"], Duration::from_millis(200)), "had not ended");
+        // One that leaves another behind, which holds its output.
+        check(absorbed("sleep 60 & exit 4"), "exit status: 4");
+        assert!(begin.elapsed() < Duration::from_secs(30));
+        // Its own rungs a second time.
+        check(absorbed(&format!("cp '{}' \"$2\"", published().display())), "Both records have the rung");
+    }
 }

@@ -1,6 +1,8 @@
 //! What a notebook imports.
 
-pub use crate::charts::{Chart, Quantity, ablation, compare, ladder, loss_curve, operations, sweep, sweep_bandwidth};
+pub use crate::charts::{
+    Chart, Quantity, ablation, compare, ladder, loss_curve, operations, roofline, sweep, sweep_bandwidth,
+};
 pub use crate::device::{Bench, Choice, Device, Inventory};
 pub use crate::record::{MemoryLevel, Problem, Run, Rung, SpanGroup};
 pub use crate::{

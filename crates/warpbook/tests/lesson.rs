@@ -1,8 +1,10 @@
 //! The sentences of the lesson, over the published record.
 
 use std::path::Path;
+use warpbook::charts::Table;
 use warpbook::lesson::*;
 use warpbook::prelude::*;
+use warpbook::record::Runner;
 
 fn published() -> Run {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
@@ -61,4 +63,201 @@ fn the_kernels_of_the_unfused_rung_are_named() {
     let table = kernels_against_bytes(&run, &run.main_problem().unwrap().clone());
     let names: Vec<&str> = table.rows.iter().map(|r| r[0].as_str()).collect();
     assert!(["forward", "loss", "gradient w", "gradient b"].iter().all(|n| names.contains(n)), "{names:?}");
+}
+
+const LADDER: [&str; 5] = ["01_unfused", "02_fused", "04_fused_graph", "05_persistent", "06_on_chip"];
+
+fn sized(points: u64, features: u64) -> Problem {
+    Regression::new().points([points]).features(features).problems().remove(0)
+}
+
+/// A record of the processor, of a size that takes no time.
+fn of_the_processor() -> Run {
+    let lab = Lab::open("cpu").unwrap().with_bench(Bench::quick());
+    lab.run(&Regression::new().points([2000, 4000]).epochs(10)).unwrap()
+}
+
+fn column(table: &Table, header: &str) -> Vec<String> {
+    let at = table.headers.iter().position(|h| h == header).unwrap_or_else(|| panic!("{header}: {:?}", table.headers));
+    table.rows.iter().map(|r| r[at].clone()).collect()
+}
+
+#[test]
+fn a_later_run_replaces_what_it_measured_again_and_nothing_else() {
+    let story = published();
+    let five = story.main_problem().unwrap().clone();
+    let mut again = only(&story, &["06_on_chip"]);
+    again.measurements[0].samples_us = vec![1.0];
+    let both = with(&story, &again);
+    assert_eq!(median_us(&both, "06_on_chip"), Some(1.0));
+    assert_eq!(both.measurements.len(), story.measurements.len());
+    let order = |run: &Run| run.rungs.iter().map(|r| r.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(order(&both), order(&story));
+    let small = sized(100_000, 1);
+    assert_eq!(both.measurement("06_on_chip", &small), story.measurement("06_on_chip", &small));
+    // What was not there comes in.
+    let part = with(&only(&story, &["02_fused"]), &again);
+    assert_eq!(order(&part), ["02_fused", "06_on_chip"]);
+    assert_eq!(part.main_problem(), Some(&five));
+    assert_eq!(with(&story, &without(&story, &order(&story).iter().map(String::as_str).collect::<Vec<_>>())), story);
+}
+
+#[test]
+fn parts_of_a_record_by_size_and_by_rung() {
+    let run = published();
+    let wide = sized(5_000_000, 16);
+    let part = at(&run, &wide);
+    assert!(part.main_problem() == Some(&wide) && median_us(&part, "08_multivariate").is_some());
+    let rest = without(&run, &[LESS_WORK]);
+    assert!(rest.rung(LESS_WORK).is_none() && rest.measurements.iter().all(|m| m.rung != LESS_WORK));
+    assert_eq!(rest.rungs.len() + 1, run.rungs.len());
+}
+
+#[test]
+fn several_features_are_more_bytes_a_point() {
+    let run = published();
+    let (us, level) = predict(&run, &sized(5_000_000, 16), 17, 17).unwrap();
+    let memory = run.peaks.level(MemoryLevel::Dram).unwrap().bytes_per_s();
+    let want = 4e6 * 17.0 * 4.0 * 200.0 / memory * 1e6;
+    assert!((us - want).abs() < 1e-6 * want && level.starts_with("memory"), "{us} {want} {level}");
+}
+
+#[test]
+fn bounds_are_those_of_the_record() {
+    let run = published();
+    let main = run.main_problem().unwrap().clone();
+    let table = bounds(&run, &main, &LADDER);
+    assert_eq!(column(&table, "bound by"), ["memory", "cache", "cache", "cache", "arithmetic"]);
+    let bytes = column(&table, "bytes a point and epoch, from where");
+    assert_eq!(bytes[..2], ["32 B memory", "8 B cache"]);
+    assert!(bytes[4].contains("registers") && bytes[4].contains("shared memory"), "{bytes:?}");
+    let m = run.measurement("05_persistent", &main).unwrap();
+    let share = run.bound(m).unwrap().us / m.median_us().unwrap();
+    assert_eq!(column(&table, "share")[3], warpbook::figures::percent(share));
+    // Other frameworks' bytes were not counted.
+    let theirs = bounds(&run, &main, &["pytorch_eager", "no_such_rung"]);
+    assert_eq!(column(&theirs, "bytes a point and epoch, from where"), ["not counted", "not measured"]);
+    assert_eq!(column(&theirs, "share"), ["", ""]);
+}
+
+#[test]
+fn what_is_beyond_the_bound_is_named_after_how_epochs_meet() {
+    let run = published();
+    let table = beyond(&run, run.main_problem().unwrap(), &LADDER);
+    let between = column(&table, "between two epochs");
+    assert_eq!(between[..3], ["5 launches", "2 launches", "2 launches in a graph"]);
+    assert!(between[3..].iter().all(|b| b.contains("exchange")), "{between:?}");
+    assert!(column(&table, "beyond them").iter().all(|b| b.starts_with('+')), "{:?}", table.rows);
+}
+
+#[test]
+fn steps_are_held_against_the_last_that_was_measured() {
+    let run = published();
+    let steps = [("01_unfused", "one"), ("no_such_rung", "none"), ("02_fused", "two"), ("06_on_chip", "three")];
+    let table = bought(&run, &steps);
+    let us = |id: &str| median_us(&run, id).unwrap();
+    let times = warpbook::figures::times;
+    let ratio = times(us("01_unfused") / us("02_fused"));
+    assert_eq!(
+        column(&table, "as fast as the last"),
+        ["", "", &ratio, &times(us("02_fused") / us("06_on_chip"))],
+        "{:?}",
+        table.rows
+    );
+    assert_eq!(column(&table, "as fast as the first")[3], times(us("01_unfused") / us("06_on_chip")));
+    assert_eq!(column(&table, "what is new")[2], "two");
+}
+
+#[test]
+fn the_chip_is_counted_and_the_rule_speaks() {
+    let run = published();
+    let main = run.main_problem().unwrap().clone();
+    let room = storage(&run.environment.device, &main);
+    assert!(room.contains("132 SMs") && room.contains("256 KiB") && room.contains("228 KiB"), "{room}");
+    assert!(choice(&run, "06_on_chip", &main).contains("in registers"));
+    assert!(choice(&run, "06_on_chip", &sized(100_000, 1)).contains("one cluster"));
+    assert!(choice(&run, "06_on_chip", &sized(123, 1)).contains("not measured here"));
+    assert!(cycles(&run, 1000).contains("505 ns"), "{}", cycles(&run, 1000));
+}
+
+#[test]
+fn the_last_word_is_not_of_less_work() {
+    let word = last_word(&published());
+    assert!(word.contains("On the chip") && !word.contains("Sufficient"), "{word}");
+}
+
+#[test]
+fn small_and_large_are_two_sizes_of_the_same_work() {
+    let table = small_and_large(&published());
+    assert_eq!(table.headers[1..], ["an epoch at 100 k", "x and y alone", "an epoch at 200 M", "x and y alone"]);
+    assert!(table.rows.iter().all(|r| r.len() == 5 && !r[0].contains("Sufficient") && !r[0].contains("CPU")));
+}
+
+#[test]
+fn pairs_that_were_not_measured_are_left_out() {
+    let run = published();
+    let pairs = [("01_unfused", "pytorch_eager"), ("06_on_chip", "no_such_rung")];
+    assert_eq!(against_each(&run, &pairs), [against(&run, "01_unfused", "pytorch_eager")]);
+    assert!(against_each(&run, &pairs[1..])[0].contains("nothing to compare"));
+}
+
+#[test]
+fn another_framework_is_run_only_where_it_is_missing_and_a_gpu_there() {
+    let lab = Lab::open("cpu").unwrap();
+    let story = published();
+    // A program that would be noticed.
+    let (same, said) = learn_from(&lab, &story, "false", &[]);
+    assert!(same == story && said.contains("PyTorch, expert already") && said.contains("nothing was run"), "{said}");
+    let theirs: Vec<&str> =
+        story.rungs.iter().filter(|r| matches!(r.runner, Runner::External(_))).map(|r| &*r.id).collect();
+    let ours = without(&story, &theirs);
+    let (same, said) = learn_from(&lab, &ours, "false", &[]);
+    assert!(same == ours && said.contains("no GPU"), "{said}");
+    // And nothing is learned of kernels.
+    assert_eq!(learn(&lab, &ours, &["02_fused"]).unwrap(), ours);
+    assert_eq!(learn_at(&lab, &ours, &Regression::new().points([1000])).unwrap(), ours);
+}
+
+#[test]
+fn records_without_these_figures_are_said_to_be() {
+    let full = published();
+    let ids: Vec<&str> = full.rungs.iter().map(|r| &*r.id).collect();
+    let empty = without(&full, &ids);
+    let mut bare = empty.clone();
+    bare.peaks = warpbook::record::Peaks::default();
+    bare.environment.device = of_the_processor().environment.device;
+    for run in [of_the_processor(), empty, bare] {
+        let problem = run.main_problem().cloned().unwrap_or_else(|| sized(5_000_000, 1));
+        let sentences = [
+            balance(&run.peaks, "this", &problem),
+            prediction(&run, &problem, 8, 4),
+            outcome(&run, "06_on_chip", 2, 2),
+            against(&run, "06_on_chip", "05_persistent"),
+            against_each(&run, &[("06_on_chip", "05_persistent")]).join(" "),
+            between_kernels(&run, "01_unfused"),
+            price_of_the_data(&run),
+            cycles(&run, 1000),
+            storage(&run.environment.device, &problem),
+            choice(&run, "06_on_chip", &problem),
+            last_word(&run),
+        ];
+        for said in &sentences {
+            assert!(said.ends_with('.') && !said.contains("NaN") && !said.contains("not a number"), "{said}");
+        }
+        let tables = [
+            bounds(&run, &problem, &LADDER),
+            beyond(&run, &problem, &LADDER),
+            bought(&run, &[("cpu_1_thread", "first"), ("06_on_chip", "last")]),
+            small_and_large(&run),
+            results(&run),
+            epochs(&run, &LADDER),
+            kernels_against_bytes(&run, &problem),
+        ];
+        for table in &tables {
+            let width = table.headers.len();
+            assert!(table.rows.iter().all(|r| r.len() == width), "{:?}", table.rows);
+            let text = table.rows.concat().join(" ");
+            assert!(!text.contains("NaN") && !text.contains("infinite") && !text.contains("not a number"), "{text}");
+        }
+    }
 }
