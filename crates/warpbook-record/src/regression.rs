@@ -110,6 +110,17 @@ pub fn feature_counts() -> Vec<KernelSpec> {
     [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
+/// The points of one block that `08_multivariate` has in registers at once: the same arithmetic as in the kernel.
+#[must_use]
+pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
+    let size = |name| tile.get(name).map_or(1, i64::unsigned_abs).max(1);
+    let (a_thread, warps) = (size("FEATURES_PER_THREAD"), size("THREADS") / 32);
+    let split = features.div_ceil(a_thread).next_power_of_two();
+    let part = features.div_ceil(split);
+    let groups = if part + 1 >= a_thread { 1 } else { a_thread / (part + 1) };
+    warps / split * groups * 32 * 4
+}
+
 /// Where `06_on_chip` keeps its points, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placement {
@@ -223,7 +234,7 @@ fn most_resident_points(room: Room) -> u64 {
 }
 
 /// The bytes that a rung moves at each level of memory in a whole descent, and its operations where they are not those of the
-/// problem; nothing of a rung that is not a GPU's.
+/// problem; nothing of a rung that is not a GPU's. `under_way` are the points that its threads have in registers at once.
 ///
 /// Counted, not measured: what is read every epoch comes from the cache where five eighths of it hold it, else from memory.
 #[must_use]
@@ -232,6 +243,7 @@ pub fn traffic(
     problem: &Problem,
     l2_bytes: Option<u64>,
     placement: Option<&Placement>,
+    under_way: u64,
 ) -> (Vec<Traffic>, Option<u64>) {
     let Problem::Regression { train_points: n, epochs, .. } = *problem else { return (Vec::new(), None) };
     let inputs = problem.working_set_bytes();
@@ -239,10 +251,13 @@ pub fn traffic(
     let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
     let once = Traffic { level: level_of(inputs), bytes: inputs };
     let each_epoch = |bytes: u64| Traffic { level: level_of(inputs), bytes: bytes.saturating_mul(epochs) };
-    // There and back: what the cache holds of one epoch is not read from memory in the next.
+    // There and back: an epoch begins with the points that are still in registers, and goes on with what the cache still has.
     let alternating = || {
-        let from_memory = inputs.saturating_sub(cached);
-        [(MemoryLevel::L2, inputs), (MemoryLevel::Dram, from_memory)]
+        let a_point = inputs / n.max(1);
+        let in_registers = under_way.min(n) * a_point;
+        let from_cache = inputs - in_registers;
+        let from_memory = if inputs <= cached { 0 } else { from_cache.saturating_sub(cached) };
+        [(MemoryLevel::Registers, in_registers), (MemoryLevel::L2, from_cache), (MemoryLevel::Dram, from_memory)]
             .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
             .into_iter()
             .filter(|t| t.bytes > 0)
@@ -485,6 +500,15 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_the_multivariate_kernel_holds_so_many_points() {
+        let tile = &multivariate().tiles[0];
+        // 16 warps of 32 lanes with four points each: eight groups of them with one feature, one with 16, shared by 16 warps with 256.
+        assert_eq!(multivariate_points_at_once(tile, 1), 16 * 32 * 4 * 8);
+        assert_eq!(multivariate_points_at_once(tile, 16), 16 * 32 * 4);
+        assert_eq!(multivariate_points_at_once(tile, 256), 32 * 4);
+    }
+
+    #[test]
     fn traffic_is_counted_where_the_points_are() {
         let problem = |points: u64, features| Problem::Regression {
             points,
@@ -497,7 +521,7 @@ mod tests {
             dtype: crate::Dtype::F32,
         };
         let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
-            let (traffic, _) = traffic(rung, p, Some(60 << 20), placement);
+            let (traffic, _) = traffic(rung, p, Some(60 << 20), placement, 1_000_000);
             traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
         };
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));
@@ -511,7 +535,9 @@ mod tests {
         assert_eq!(on_chip[0], (MemoryLevel::L2, 32_000_000));
         assert_eq!(on_chip[1].1 + on_chip[2].1, 6_400_000_000);
         let wide = of("08_multivariate", &problem(5_000_000, 16), None);
-        assert!(wide[0] == (MemoryLevel::L2, 4_000_000 * 17 * 4 * 200) && wide[1].1 < wide[0].1, "{wide:?}");
+        assert_eq!(wide[0], (MemoryLevel::Registers, 1_000_000 * 17 * 4 * 200));
+        assert_eq!(wide[1], (MemoryLevel::L2, 3_000_000 * 17 * 4 * 200));
+        assert!(wide[2].0 == MemoryLevel::Dram && wide[2].1 < wide[1].1, "{wide:?}");
         assert_eq!(of("cpu_1_thread", &small, None), []);
         // Every rung of ours is counted.
         for rung in rungs().iter().filter(|r| r.requires != Requires::Nothing) {

@@ -438,7 +438,8 @@ impl Regression {
                 let descender = Descender::new(device, points, rung, &self.settings(&prepared.problem))?;
                 m.choice = descender.choice();
                 let l2_bytes = device.info().l2_bytes;
-                (m.traffic, m.flops) = traffic(&rung.id, &prepared.problem, l2_bytes, descender.placement());
+                let (placement, under_way) = (descender.placement(), descender.under_way());
+                (m.traffic, m.flops) = traffic(&rung.id, &prepared.problem, l2_bytes, placement, under_way);
                 m.kernels = descender.stats();
                 m.tile = Some(descender.tile());
                 // Correct, then timed: a rung that is wrong is not worth its time.

@@ -212,6 +212,14 @@ impl<'a> Descender<'a> {
         }
     }
 
+    /// Points that its threads have in registers at once, where it goes through them there and back.
+    pub(super) fn under_way(&self) -> u64 {
+        match self {
+            Self::Launches(_) => 0,
+            Self::Whole(w) => w.under_way(),
+        }
+    }
+
     /// Times each kernel of an epoch alone; nothing of a rung whose epochs are not kernels.
     pub(super) fn time_operations(&self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         match self {

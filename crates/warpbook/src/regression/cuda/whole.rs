@@ -3,7 +3,9 @@
 use super::{Descent, Points, Settings, State, choose_tile};
 use crate::{Error, Result};
 use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, LaunchOptions};
-use warpbook_record::regression::{CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, place};
+use warpbook_record::regression::{
+    CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, place,
+};
 use warpbook_record::{KernelSpec, KernelStats, Launch, Rung, Tile};
 
 /// 64-bit words of a block's slot in `PairExchange`, and the two rounds that take turns.
@@ -277,6 +279,21 @@ impl<'a> Whole<'a> {
             Plan::Statistics { moments, descend, .. } => {
                 vec![with(moments, moments.shape(self.state.points.train as u64)), with(descend, descend.shape(1))]
             }
+        }
+    }
+
+    /// Points that its threads have in registers at once.
+    pub(super) fn under_way(&self) -> u64 {
+        match &self.plan {
+            Plan::Grid { kernel, shape, .. } => {
+                let a_thread = kernel.tile().get("ITEMS").map_or(0, i64::unsigned_abs);
+                u64::from(shape.grid[0]) * u64::from(shape.block[0]) * a_thread
+            }
+            Plan::Multivariate { kernel, shape, .. } => {
+                let features = self.state.points.features as u64;
+                u64::from(shape.grid[0]) * multivariate_points_at_once(kernel.tile(), features)
+            }
+            Plan::Cluster { .. } | Plan::Statistics { .. } => 0,
         }
     }
 
