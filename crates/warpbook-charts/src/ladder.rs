@@ -16,9 +16,10 @@ pub(crate) const LOG_FROM: f64 = 20.0;
 
 /// One bar a rung: its time, its speed-up over the first valid rung, or its effective bandwidth.
 ///
-/// Other frameworks have a colour and a name of their own. Where a rung's bytes were counted, what bounds it stands below its
-/// figure. The measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their
-/// row, with the reason in words; three or more that were skipped for the same reason share one remark.
+/// Other frameworks have a colour and a name of their own. A rung that does less than half of the work's operations is drawn
+/// hollow, and is not called the fastest. Where a rung's bytes were counted, what bounds it stands below its figure. The
+/// measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their row, with
+/// the reason in words; three or more that were skipped for the same reason share one remark.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
@@ -96,6 +97,10 @@ impl Ladder<'_> {
 
     /// What bounds a rung whose bytes were counted, as in "62 % of shared memory's bound".
     fn note(&self, row: &LadderRow<'_>) -> String {
+        if row.measurement.does_less() {
+            let share = row.measurement.operations() as f64 / self.problem.flops() as f64;
+            return format!("by another way: {} of the operations", percent(share));
+        }
         let bound = self.run.bound(row.measurement).zip(row.fraction_of_ceiling.filter(|f| f.is_finite()));
         bound.map_or(String::new(), |(b, f)| format!("{} of {} bound", percent(f), possessive(b.label())))
     }
@@ -195,7 +200,7 @@ impl Ladder<'_> {
                     label: self.label(row, us),
                     note: self.note(row),
                     color: kind(self.run, row).0,
-                    hollow: false,
+                    hollow: m.does_less(),
                 })
             }
         };
@@ -251,7 +256,7 @@ impl Ladder<'_> {
 
     fn description(&self, what: &str, drawn: &[(&LadderRow<'_>, f64)]) -> String {
         let run = self.run;
-        let best = drawn.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+        let best = drawn.iter().filter(|d| !d.0.measurement.does_less()).min_by(|a, b| a.1.total_cmp(&b.1));
         let best = best.map_or("none has a valid figure".to_owned(), |(row, us)| {
             let label = self.label(row, *us).replacen(" · ", " (", 1);
             let close = if label.contains(" (") { ")" } else { "" };

@@ -122,6 +122,10 @@ fn summary(run: &Run) -> String {
         let reached = reached.map(|f| format!(", {} of the measured ceiling", figures::percent(f))).unwrap_or_default();
         lines.push(format!("{}: {} is the fastest with {time}{against}{reached}.", problem.label(), best.rung));
     }
+    let apart: Vec<&str> = run.rungs.iter().map(|r| &*r.id).filter(|id| does_less(run, id)).collect();
+    if !apart.is_empty() {
+        lines.push(format!("Apart, as it comes to the result with less work: {}.", apart.join(", ")));
+    }
     let (measured, skipped, failed) = run.counts();
     lines.push(format!("{measured} measured, {skipped} skipped, {failed} failed."));
     // Said once each: without a GPU, every GPU rung is skipped for the same reason.
@@ -137,6 +141,10 @@ fn summary(run: &Run) -> String {
     }
     lines.extend(run.notes.iter().map(|n| format!("  note: {}", one_line(n))));
     lines.join("\n")
+}
+
+fn does_less(run: &Run, id: &str) -> bool {
+    run.measurements.iter().any(|m| m.rung == id && m.is_valid() && m.does_less())
 }
 
 /// Ctrl-C: once to end well, twice to end.

@@ -195,6 +195,9 @@ fn ladder(record: &Record) -> Option<String> {
 /// What a rung is held against, and how much of it it reached.
 fn bound(run: &Run, row: &LadderRow<'_>) -> String {
     let Some(share) = row.fraction_of_ceiling else { return "–".into() };
+    if row.measurement.does_less() {
+        return "less work".into();
+    }
     let of_level = || run.ceiling(&row.measurement.problem).map(|c| c.level.label());
     let what = run.bound(row.measurement).map(|b| b.label()).or_else(of_level).unwrap_or("its ceiling");
     format!("{} of {what}", words::percent(share))
@@ -214,8 +217,8 @@ fn sizes(record: &Record) -> Option<String> {
     problems.sort_by_key(|p| (p.features(), p.size()));
     let time = |id: &str, p: &Problem| run.measurement(id, p).filter(|m| m.is_valid()).and_then(|m| m.median_us());
     let mut text = format!(
-        "The same over the sizes, beside {}. A rung that needs less than half of the operations, as one on sufficient \
-         statistics, stands apart and is not in this table:\n\n| points |",
+        "The same over the sizes, beside {}. A rung that does less work, as one on sufficient statistics, \
+         stands apart and is not in this table:\n\n| points |",
         cell(framework),
     );
     for r in &others {
@@ -228,7 +231,7 @@ fn sizes(record: &Record) -> Option<String> {
         let ours = run.measurements.iter().filter(|m| {
             m.problem == *problem
                 && m.is_valid()
-                && m.operations().saturating_mul(2) >= problem.flops()
+                && !m.does_less()
                 && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty())
         });
         let fastest = |a: &Option<f64>, b: &Option<f64>| a.unwrap_or(f64::MAX).total_cmp(&b.unwrap_or(f64::MAX));
