@@ -3,9 +3,9 @@
 use crate::ChartError;
 use crate::canvas::{Font, MARGIN, WIDTH};
 use crate::text::{self, clean};
-use crate::words::{listed, significant};
+use crate::words::{listed, percent, possessive, significant};
 use warpbook_record::{
-    DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem, Run, Runner, TimedBy, TrainLog,
+    Bound, DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem, Run, Runner, TimedBy, TrainLog,
 };
 
 /// A ladder, a legend and a list have at most so many entries; the table has them all.
@@ -48,16 +48,9 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
     }
 }
 
-/// The least time of a measurement's own bytes and operations over its time, or its effective bandwidth over the ceiling's where
-/// those were not counted; nothing of what the record's device did not do.
-pub(crate) fn fraction_of_ceiling(run: &Run, m: &Measurement, us: f64) -> Option<f64> {
-    let fraction = match run.bound(m) {
-        _ if !run.on_device(m) => None,
-        Some(bound) => Some(bound.us / us),
-        None if m.traffic.is_empty() => m.fraction_of(run.ceiling(&m.problem)?),
-        None => None,
-    };
-    fraction.filter(|f| f.is_finite())
+/// What bounds a rung and how near it came, as in "62 % of shared memory's bound".
+pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
+    format!("{} of {} bound", percent(share), possessive(bound.label()))
 }
 
 /// A time that can be drawn.

@@ -1,12 +1,12 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{MAX_ENTRIES, cache, debug_note, device, heading, joined, medians, names, on_cpu, usable, verdict};
+use crate::common::{
+    MAX_ENTRIES, cache, debug_note, device, heading, joined, medians, names, of_bound, on_cpu, usable, verdict,
+};
 use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{
-    bandwidth, bandwidth_tick, counted, percent, plain, possessive, significant, time, time_tick, times,
-};
+use crate::words::{bandwidth, bandwidth_tick, counted, percent, plain, significant, time, time_tick, times};
 use crate::{Chart, ChartError, Quantity, Table};
 use std::collections::{HashMap, HashSet};
 use warpbook_record::{LadderRow, Outcome, Problem, Run, Runner};
@@ -102,7 +102,7 @@ impl Ladder<'_> {
             return format!("by another way: {} of the operations", percent(share));
         }
         let bound = self.run.bound(row.measurement).zip(row.fraction_of_ceiling.filter(|f| f.is_finite()));
-        bound.map_or(String::new(), |(b, f)| format!("{} of {} bound", percent(f), possessive(b.label())))
+        bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
     }
 
     /// The rungs that have a row.

@@ -1,10 +1,10 @@
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
-use crate::common::{MAX_ENTRIES, cache, device, heading, joined, medians, name, names, usable, verdict};
+use crate::common::{MAX_ENTRIES, cache, device, heading, joined, medians, name, names, of_bound, usable, verdict};
 use crate::labels::{Along, Area, Beside, Room, Xy};
 use crate::palette::{AMBER, BLUE, GREEN, PURPLE, Rgb, VERMILLION};
 use crate::text;
 use crate::ticks::Axis;
-use crate::words::{bandwidth, counted, listed, percent, plain, possessive, rate, rate_tick, significant};
+use crate::words::{bandwidth, counted, listed, percent, plain, rate, rate_tick, significant};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
@@ -116,7 +116,7 @@ impl Point<'_> {
 
     /// As in "62 % of shared memory's bound".
     fn of_bound(&self) -> Option<String> {
-        self.bound.map(|(b, f)| format!("{} of {} bound", percent(f), possessive(b.label())))
+        self.bound.map(|(b, f)| of_bound(&b, f))
     }
 }
 

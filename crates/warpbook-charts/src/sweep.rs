@@ -1,7 +1,7 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    Family, MAX_ENTRIES, cache, comparable, debug_note, device, devices, family, fraction_of_ceiling, heading,
-    is_external, joined, medians, name, tags, usable, verdict,
+    Family, MAX_ENTRIES, cache, comparable, debug_note, device, devices, family, heading, is_external, joined, medians,
+    name, tags, usable, verdict,
 };
 use crate::lines::{Guide, Lines, Series};
 use crate::palette::{GREYS, Rgb, SERIES};
@@ -290,7 +290,7 @@ impl<'a> Sweep<'a> {
         for line in &self.lines {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
-                let fraction = fraction_of_ceiling(run, m, *us);
+                let fraction = run.fraction_of_ceiling(m).filter(|f| f.is_finite());
                 let cells = [
                     m.rung.clone(),
                     m.problem.size().to_string(),

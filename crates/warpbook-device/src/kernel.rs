@@ -124,24 +124,11 @@ impl Kernel {
             }
             .map_err(|e| inner.error(format!("Asking for {} bytes of shared memory", shape.dynamic_shared_bytes), e))?;
         }
-        // SAFETY: as above.
-        let blocks = unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(
-                function,
-                threads.cast_signed(),
-                shape.dynamic_shared_bytes as usize,
-            )
-        }
-        .map_err(|e| inner.error("Asking for the kernel's occupancy", e))?
-        .unsigned_abs();
-        let max_resident = inner
-            .context
-            .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
-            .map_err(|e| inner.error("Asking for the device's limits", e))?;
+        let (blocks, occupancy) = fit(inner, function, threads, shape.dynamic_shared_bytes)?;
         stats.block = Some(shape.block);
         stats.dynamic_shared_bytes = shape.dynamic_shared_bytes;
         stats.blocks_per_multiprocessor = Some(blocks);
-        stats.occupancy = Some(f64::from(blocks * threads) / f64::from(max_resident.max(1)));
+        stats.occupancy = Some(occupancy);
         let name = Arc::from(format!("{} in kernels/{}", spec.entry, spec.file));
         Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads })
     }
@@ -182,16 +169,9 @@ impl Kernel {
         }
         .map_err(|e| device.error(what(), e))?;
         let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
-        // SAFETY: as above.
-        let blocks = unsafe {
-            result::occupancy::max_active_block_per_multiprocessor(self.function, threads.cast_signed(), bytes as usize)
-        }
-        .map_err(|e| device.error("Asking for the kernel's occupancy", e))?
-        .unsigned_abs();
-        if let (Some(before), Some(occupancy)) = (self.stats.blocks_per_multiprocessor, self.stats.occupancy.as_mut()) {
-            *occupancy *= f64::from(blocks) / f64::from(before.max(1));
-        }
+        let (blocks, occupancy) = fit(device, self.function, threads, bytes)?;
         self.stats.blocks_per_multiprocessor = Some(blocks);
+        self.stats.occupancy = Some(occupancy);
         self.stats.dynamic_shared_bytes = bytes;
         Ok(())
     }
@@ -221,18 +201,7 @@ impl Kernel {
             }
         }
         let mut attributes = attributes(LaunchOptions { cluster: Some(blocks), ..LaunchOptions::default() });
-        let config = sys::CUlaunchConfig {
-            gridDimX: blocks,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: shape.block[0],
-            blockDimY: shape.block[1],
-            blockDimZ: shape.block[2],
-            sharedMemBytes: shape.dynamic_shared_bytes,
-            hStream: std::ptr::null_mut(),
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
+        let config = config(Launch { grid: [blocks, 1, 1], ..shape }, std::ptr::null_mut(), &mut attributes);
         let mut clusters = 0;
         // SAFETY: the pointers are to live values, the function is the live module's.
         let status = unsafe { sys::cuOccupancyMaxActiveClusters(&raw mut clusters, self.function, &raw const config) };
@@ -287,18 +256,7 @@ impl Kernel {
         }
         let mut pointers: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
         let mut attributes = attributes(options);
-        let config = sys::CUlaunchConfig {
-            gridDimX: shape.grid[0],
-            gridDimY: shape.grid[1],
-            gridDimZ: shape.grid[2],
-            blockDimX: shape.block[0],
-            blockDimY: shape.block[1],
-            blockDimZ: shape.block[2],
-            sharedMemBytes: shape.dynamic_shared_bytes,
-            hStream: stream.raw,
-            attrs: attributes.as_mut_ptr(),
-            numAttrs: attributes.len() as u32,
-        };
+        let config = config(shape, stream.raw, &mut attributes);
         // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
         let status = unsafe {
             sys::cuLaunchKernelEx(&raw const config, self.function, pointers.as_mut_ptr(), std::ptr::null_mut())
@@ -307,6 +265,41 @@ impl Kernel {
         stream.launched(&self.name, shape);
         Ok(())
     }
+}
+
+/// The driver's form of a launch; it points to the attributes.
+fn config(shape: Launch, stream: sys::CUstream, attributes: &mut [sys::CUlaunchAttribute]) -> sys::CUlaunchConfig {
+    sys::CUlaunchConfig {
+        gridDimX: shape.grid[0],
+        gridDimY: shape.grid[1],
+        gridDimZ: shape.grid[2],
+        blockDimX: shape.block[0],
+        blockDimY: shape.block[1],
+        blockDimZ: shape.block[2],
+        sharedMemBytes: shape.dynamic_shared_bytes,
+        hStream: stream,
+        attrs: attributes.as_mut_ptr(),
+        numAttrs: attributes.len() as u32,
+    }
+}
+
+/// How many blocks of so many threads fit onto a multiprocessor, and the share of its warps that this is.
+fn fit(device: &Inner, function: sys::CUfunction, threads: u32, dynamic_shared_bytes: u32) -> Result<(u32, f64)> {
+    // SAFETY: the caller's function is a live module's.
+    let blocks = unsafe {
+        result::occupancy::max_active_block_per_multiprocessor(
+            function,
+            threads.cast_signed(),
+            dynamic_shared_bytes as usize,
+        )
+    }
+    .map_err(|e| device.error("Asking for the kernel's occupancy", e))?
+    .unsigned_abs();
+    let most = device
+        .context
+        .attribute(sys::CUdevice_attribute_enum::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR)
+        .map_err(|e| device.error("Asking for the device's limits", e))?;
+    Ok((blocks, f64::from(blocks * threads) / f64::from(most.max(1))))
 }
 
 fn attributes(options: LaunchOptions) -> Vec<sys::CUlaunchAttribute> {

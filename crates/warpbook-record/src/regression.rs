@@ -1,6 +1,7 @@
 //! The rungs of the fused linear regression, and the kernels beside them.
 
 use crate::kernels::source;
+use crate::roofline::kept_by_cache;
 use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile};
 use crate::{MemoryLevel, Problem, Traffic};
 
@@ -110,15 +111,19 @@ pub fn feature_counts() -> Vec<KernelSpec> {
     [1, 2, 3, 7, 17, 100, 256].map(|n| default_tile(multivariate()).define("FEATURES", n)).into()
 }
 
-/// The points of one block that `08_multivariate` has in registers at once: the same arithmetic as in the kernel.
+/// The warps of `08_multivariate` that share the same points, each with a part of their features: the kernel's `SPLIT`.
+#[must_use]
+pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
+    features.div_ceil(tile.size("FEATURES_PER_THREAD")).next_power_of_two()
+}
+
+/// The points of one of its blocks that are in registers at once: the same arithmetic as in the kernel.
 #[must_use]
 pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
-    let size = |name| tile.get(name).map_or(1, i64::unsigned_abs).max(1);
-    let (a_thread, warps) = (size("FEATURES_PER_THREAD"), size("THREADS") / 32);
-    let split = features.div_ceil(a_thread).next_power_of_two();
+    let (a_thread, split) = (tile.size("FEATURES_PER_THREAD"), multivariate_split(tile, features));
     let part = features.div_ceil(split);
     let groups = if part + 1 >= a_thread { 1 } else { a_thread / (part + 1) };
-    warps / split * groups * 32 * 4
+    tile.size("THREADS") / 32 / split * groups * 32 * 4
 }
 
 /// Where `06_on_chip` keeps its points, and why.
@@ -128,7 +133,7 @@ pub enum Placement {
     Cluster(Residency),
     /// In all multiprocessors.
     Grid(Residency),
-    /// Nowhere: they do not fit, and are read every epoch as by `05_persistent`.
+    /// Nowhere: they do not fit, and are read every epoch as by `05b_persistent_alternating`.
     Memory,
 }
 
@@ -159,10 +164,7 @@ impl Residency {
         if threads == 0 || groups > u64::from(u32::MAX) {
             return None;
         }
-        let tiles = resident(ON_CHIP, "descend").tiles;
-        let of_tile = |t: &Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
-        let fits = |r: &u64| *r <= room.most_groups && r * threads <= groups;
-        let register_groups = tiles.iter().map(of_tile).filter(fits).max()?;
+        let register_groups = room.register_groups().filter(|r| r * threads <= groups).max()?;
         let shared_bytes = (groups.div_ceil(threads) - register_groups) * RESIDENT_THREADS * GROUP_BYTES;
         (shared_bytes + SHARED_RESERVE_BYTES <= room.shared_bytes_per_block).then(|| Self {
             blocks,
@@ -184,6 +186,14 @@ pub struct Room {
     pub cluster_blocks: u32,
     /// The most groups of four points that a thread may have in registers.
     pub most_groups: u64,
+}
+
+impl Room {
+    /// The permitted numbers of groups that a thread has in registers.
+    fn register_groups(self) -> impl Iterator<Item = u64> {
+        let of_tile = |t: Tile| t.get("REGISTER_GROUPS").map_or(0, i64::unsigned_abs);
+        resident(ON_CHIP, "descend").tiles.into_iter().map(of_tile).filter(move |g| *g <= self.most_groups)
+    }
 }
 
 /// The rule of `06_on_chip`: one cluster for few points, else all multiprocessors, else memory. With a sentence that says so.
@@ -226,9 +236,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
 
 /// The most points that the multiprocessors hold.
 fn most_resident_points(room: Room) -> u64 {
-    let tiles = resident(ON_CHIP, "descend").tiles;
-    let groups = tiles.iter().filter_map(|t| t.get("REGISTER_GROUPS")).map(i64::unsigned_abs);
-    let registers = groups.filter(|g| *g <= room.most_groups).max().unwrap_or(0);
+    let registers = room.register_groups().max().unwrap_or(0);
     let shared = room.shared_bytes_per_block.saturating_sub(SHARED_RESERVE_BYTES) / (RESIDENT_THREADS * GROUP_BYTES);
     (registers + shared) * u64::from(room.multiprocessors) * RESIDENT_THREADS * 4
 }
@@ -247,7 +255,7 @@ pub fn traffic(
 ) -> (Vec<Traffic>, Option<u64>) {
     let Problem::Regression { train_points: n, epochs, .. } = *problem else { return (Vec::new(), None) };
     let inputs = problem.working_set_bytes();
-    let cached = l2_bytes.unwrap_or(0) / 8 * 5;
+    let cached = kept_by_cache(l2_bytes.unwrap_or(0));
     let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
     let once = Traffic { level: level_of(inputs), bytes: inputs };
     let each_epoch = |bytes: u64| Traffic { level: level_of(inputs), bytes: bytes.saturating_mul(epochs) };

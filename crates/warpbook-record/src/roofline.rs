@@ -111,7 +111,7 @@ impl Peaks {
     /// with room to spare (five eighths of it), else that of memory; the other where only that was measured.
     #[must_use]
     pub fn ceiling(&self, working_set_bytes: u64, cache_bytes: Option<u64>) -> Option<&BandwidthPeak> {
-        let fits = cache_bytes.is_some_and(|c| working_set_bytes <= c / 8 * 5);
+        let fits = cache_bytes.is_some_and(|c| working_set_bytes <= kept_by_cache(c));
         let (first, second) =
             if fits { (MemoryLevel::L2, MemoryLevel::Dram) } else { (MemoryLevel::Dram, MemoryLevel::L2) };
         self.level(first).or_else(|| self.level(second))
@@ -124,6 +124,11 @@ impl Peaks {
         let flops_per_s = self.compute.iter().find(|p| p.dtype == dtype)?.flops_per_s();
         Some(Roofline { bytes_per_s, flops_per_s })
     }
+}
+
+/// The bytes that a cache of this size keeps from one pass to the next: five eighths, with room to spare.
+pub(crate) const fn kept_by_cache(cache_bytes: u64) -> u64 {
+    cache_bytes / 8 * 5
 }
 
 /// A bound on speed from bandwidth and arithmetic (Williams, Waterman and Patterson, 2009).

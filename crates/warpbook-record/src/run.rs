@@ -152,20 +152,12 @@ impl Run {
         let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
         rows.sort_by_key(|m| place(m));
         let baseline = rows.iter().find(|m| m.is_valid()).and_then(|m| m.median_us());
-        let ceiling = self.ceiling(problem);
         rows.into_iter()
             .map(|m| LadderRow {
                 measurement: m,
                 rung: self.rung(&m.rung),
                 speed_up: if m.is_valid() { baseline.zip(m.median_us()).map(|(b, t)| b / t) } else { None },
-                // A processor's rung in a GPU's record has another memory above it.
-                fraction_of_ceiling: if !m.is_valid() || !self.on_device(m) {
-                    None
-                } else if m.traffic.is_empty() {
-                    ceiling.and_then(|c| m.fraction_of(c))
-                } else {
-                    self.bound(m).zip(m.median_us()).map(|(bound, us)| bound.us / us)
-                },
+                fraction_of_ceiling: if m.is_valid() { self.fraction_of_ceiling(m) } else { None },
             })
             .collect()
     }
@@ -186,6 +178,18 @@ impl Run {
             (peak > 0.0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
         });
         of_memory.chain(of_arithmetic).max_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    /// The least time of a measurement's own bytes and operations over its time, or its effective bandwidth over the ceiling's
+    /// where its bytes were not counted; nothing of a processor's rung in a GPU's record, which has another memory above it.
+    #[must_use]
+    pub fn fraction_of_ceiling(&self, m: &Measurement) -> Option<f64> {
+        match self.bound(m) {
+            _ if !self.on_device(m) => None,
+            Some(bound) => Some(bound.us / m.median_us()?),
+            None if m.traffic.is_empty() => m.fraction_of(self.ceiling(&m.problem)?),
+            None => None,
+        }
     }
 
     /// Whether a measurement was made on the record's device, and not by the processor beside it.

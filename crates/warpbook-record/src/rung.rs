@@ -164,7 +164,8 @@ impl Tile {
         self.defines.iter().find(|d| d.name == name).map(|d| d.value)
     }
 
-    fn size(&self, name: &str) -> u64 {
+    /// A size by name; 1 where it has none of that name.
+    pub(crate) fn size(&self, name: &str) -> u64 {
         self.get(name).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
     }
 }

@@ -609,12 +609,7 @@ pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
 /// The last word on the fastest rung, of those that do all the work.
 #[must_use]
 pub fn last_word(run: &Run) -> String {
-    let best = |p: &Problem| {
-        let of = |m: &&Measurement| m.problem == *p && m.is_valid() && m.rung != LESS_WORK;
-        let time = |m: &Measurement| m.median_us().unwrap_or(f64::MAX);
-        run.measurements.iter().filter(of).min_by(|a, b| time(a).total_cmp(&time(b)))
-    };
-    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, best(p)?)));
+    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.best(p)?)));
     let Some((problem, (floor, level), best)) = found else { return "Nothing was measured.".into() };
     let us = best.median_us().unwrap_or(f64::NAN);
     let ladder = run.ladder(problem);

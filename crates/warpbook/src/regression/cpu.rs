@@ -55,6 +55,8 @@ fn block_of_one(x: &[f32], y: &[f32], w: f32, b: f32) -> Sums {
     vec![sum(&loss), sum(&by_b), sum(&by_w)]
 }
 
+static ONES: [f32; BLOCK] = [1.0; BLOCK];
+
 /// Feature by feature, while the block's errors stay in the first cache.
 fn block_of_many(x: &[&[f32]], y: &[f32], points: Range<usize>, weights: &[f32]) -> Sums {
     let (b, y) = (weights[x.len()], &y[points.clone()]);
@@ -62,8 +64,7 @@ fn block_of_many(x: &[&[f32]], y: &[f32], points: Range<usize>, weights: &[f32])
     for (x, w) in x.iter().zip(weights) {
         errors.iter_mut().zip(&x[points.clone()]).for_each(|(e, x)| *e += w * x);
     }
-    let ones = [1.0f32; BLOCK];
-    let mut sums = vec![dot(&errors, &errors), dot(&errors, &ones[..errors.len()])];
+    let mut sums = vec![dot(&errors, &errors), dot(&errors, &ONES[..errors.len()])];
     sums.extend(x.iter().map(|x| dot(&errors, &x[points.clone()])));
     sums
 }

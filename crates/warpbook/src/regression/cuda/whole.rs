@@ -4,7 +4,7 @@ use super::{Descent, Points, Settings, State, choose_tile};
 use crate::{Error, Result};
 use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, LaunchOptions};
 use warpbook_record::regression::{
-    CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, place,
+    CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, multivariate_split, place,
 };
 use warpbook_record::{KernelSpec, KernelStats, Launch, Rung, Tile};
 
@@ -137,11 +137,8 @@ impl Maker<'_> {
         let points = self.state.points;
         let features = points.features;
         let spec = spec.clone().define("FEATURES", features as i64);
-        // Warps that share a point's features; a tile whose block has too few for these features gives way to the default.
-        let split = |tile: &Tile| {
-            let a_thread = tile.get("FEATURES_PER_THREAD").map_or(1, i64::unsigned_abs).max(1);
-            (features as u64).div_ceil(a_thread).next_power_of_two()
-        };
+        // A tile whose block has too few warps for these features gives way to the default.
+        let split = |tile: &Tile| multivariate_split(tile, features as u64);
         let warps = |tile: &Tile| tile.get("THREADS").map_or(32, i64::unsigned_abs) / 32;
         let mut tile = choose_tile(&spec, self.settings.tile)?;
         if split(tile) > warps(tile) {
