@@ -235,7 +235,8 @@ fn sizes(record: &Record) -> Option<String> {
                 && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty())
         });
         let fastest = |a: &Option<f64>, b: &Option<f64>| a.unwrap_or(f64::MAX).total_cmp(&b.unwrap_or(f64::MAX));
-        let best = ours.min_by(|a, b| fastest(&a.median_us(), &b.median_us()))?;
+        // A size that none of ours was measured at has no row; the others keep theirs.
+        let Some(best) = ours.min_by(|a, b| fastest(&a.median_us(), &b.median_us())) else { continue };
         let theirs: Vec<Option<f64>> = others.iter().map(|r| time(&r.id, problem)).collect();
         let best_of_theirs = theirs.iter().flatten().copied().min_by(f64::total_cmp);
         let dash = || "–".to_owned();
