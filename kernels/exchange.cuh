@@ -53,7 +53,8 @@ struct Patience {
 struct PairExchange {
     static constexpr int SLOT_WORDS = 8;  // A slot in a half line of its own: the slots lie in different parts of the cache.
 
-    unsigned long long* words;  // [2][blocks][SLOT_WORDS], two used: odd and even rounds take turns, as a block may be one round ahead of another.
+    // [2][blocks][SLOT_WORDS], two used: odd and even rounds take turns, as a block may be one round ahead of another.
+    unsigned long long* words;
     Control* control;
     unsigned blocks, base;
     unsigned long long limit_ns;

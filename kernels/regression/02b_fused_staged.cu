@@ -19,15 +19,8 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
     const unsigned long long block_first = blockIdx.x * (unsigned long long)THREADS;
     const float4* x4 = reinterpret_cast<const float4*>(x);
     const float4* y4 = reinterpret_cast<const float4*>(y);
-    const float w = weights[0], b = weights[1];
+    PointSums<> points(weights[0], weights[1]);
 
-    float lanes[SUMS][4] = {};
-    const auto add = [&](int lane, float xi, float yi) {
-        const float err = fmaf(w, xi, b) - yi;
-        lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
-        lanes[GRAD_W][lane] = fmaf(err, xi, lanes[GRAD_W][lane]);
-        lanes[GRAD_B][lane] += err;
-    };
     // The bound is the block's, not the thread's: all its threads meet at the barriers.
     for (unsigned long long from = block_first; from < groups; from += STAGED * stride) {
 #pragma unroll
@@ -39,17 +32,16 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
 #pragma unroll
         for (int g = 0; g < STAGED; ++g) {
             if (from + g * stride + threadIdx.x < groups) {
-                const float4 xi = tile_x[g][threadIdx.x], yi = tile_y[g][threadIdx.x];
-                add(0, xi.x, yi.x), add(1, xi.y, yi.y), add(2, xi.z, yi.z), add(3, xi.w, yi.w);
+                points.add(tile_x[g][threadIdx.x], tile_y[g][threadIdx.x]);
             }
         }
         __syncthreads();
     }
     const unsigned long long first = block_first + threadIdx.x;
-    if (first < n % 4) add(0, x[groups * 4 + first], y[groups * 4 + first]);
+    if (first < n % 4) points.add(0, x[groups * 4 + first], y[groups * 4 + first]);
 
     float sums[SUMS];
-    add_lanes(lanes, sums);
+    points.total(sums);
     write_block_sums<THREADS>(sums, partial, columns, first_block);
 }
 

@@ -1,5 +1,5 @@
 // Idea: the launch is the barrier of the rungs before; one launch that stays, with a barrier of its own, needs no other.
-// Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][2]; f32[n].
+// Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][8], two used; f32[n].
 // Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through the level-2 cache.
 // Needs: x and y 16-byte aligned; any n; all blocks resident at once: a cooperative launch.
 // Expect: no launches; the next epoch's first points are on their way during the exchange, which takes about a microsecond.
@@ -17,7 +17,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, unsigned long long n,
         unsigned epochs, unsigned log_every, float learning_rate, float inverse_n, float* weights /* [2]: w, b */,
         float* losses /* [epochs / log_every] */, float* loss_partial /* [epochs / log_every][blocks] */,
-        unsigned long long* words /* [2][blocks][2] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
+        unsigned long long* words /* [2][blocks][SLOT_WORDS] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
     __shared__ Descent<THREADS>::Shared shared;
     const unsigned long long first = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     const unsigned long long stride = gridDim.x * (unsigned long long)THREADS, groups = n / 4;
@@ -38,15 +38,8 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
                              learning_rate * 2.0f * inverse_n, log_every, loss_partial);
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
-        const float w = descent.w, b = descent.b;
         const bool backwards = ALTERNATE && epoch % 2 == 0, logged = descent.log.next();
-        float lanes[SUMS][4] = {};
-        const auto add = [&](int lane, float xi, float yi) {
-            const float err = fmaf(w, xi, b) - yi;
-            lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
-            lanes[GRAD_W][lane] = fmaf(err, xi, lanes[GRAD_W][lane]);
-            lanes[GRAD_B][lane] += err;
-        };
+        PointSums<> points(descent.w, descent.b);
         for (unsigned k = 0; k < parts; ++k) {
             const unsigned part = backwards ? parts - 1 - k : k;
             // The first part is there already.
@@ -54,14 +47,12 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
             const unsigned long long from = first + part * (GROUPS * stride);
 #pragma unroll
             for (int g = 0; g < GROUPS; ++g) {
-                if (from + g * stride < groups) {
-                    add(0, xs[g].x, ys[g].x), add(1, xs[g].y, ys[g].y), add(2, xs[g].z, ys[g].z), add(3, xs[g].w, ys[g].w);
-                }
+                if (from + g * stride < groups) points.add(xs[g], ys[g]);
             }
         }
-        if (first < n % 4) add(0, x[groups * 4 + first], y[groups * 4 + first]);
+        if (first < n % 4) points.add(0, x[groups * 4 + first], y[groups * 4 + first]);
         float sums[SUMS];
-        add_lanes(lanes, sums);
+        points.total(sums);
         // There is nothing in the points that has to wait for the weights. Alternating, the last part is the next one's first.
         if (!ALTERNATE && parts > 1) load(0);
         if (!descent.step(epoch, logged, sums)) return;

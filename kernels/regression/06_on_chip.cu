@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, unsigned long long n,
         unsigned epochs, unsigned log_every, float learning_rate, float inverse_n, float* weights /* [2]: w, b */,
         float* losses /* [epochs / log_every] */, float* loss_partial /* [epochs / log_every][blocks] */,
-        unsigned long long* words /* [2][blocks][2] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
+        unsigned long long* words /* [2][blocks][SLOT_WORDS] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
     __shared__ Descent<THREADS>::Shared shared;
     Resident points(x, y, (unsigned)n);
     Descent<THREADS> descent(shared, PairExchange(words, control, blocks, limit_ns), weights,

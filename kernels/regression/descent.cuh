@@ -41,6 +41,26 @@ __device__ __forceinline__ void add_lanes(const float (&lanes)[SUMS][4], float (
     for (int k = 0; k < SUMS; ++k) sums[k] = (lanes[k][0] + lanes[k][1]) + (lanes[k][2] + lanes[k][3]);
 }
 
+// A thread's sums over the points it is given, at one pair of weights: four lanes, so that four chains of additions run at once.
+template <bool WITH_LOSS = true>
+struct PointSums {
+    float w, b;
+    float lanes[SUMS][4] = {};
+
+    __device__ __forceinline__ PointSums(float w, float b) : w(w), b(b) {}
+
+    __device__ __forceinline__ void add(int lane, float x, float y) {
+        const float err = fmaf(w, x, b) - y;
+        if (WITH_LOSS) lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
+        lanes[GRAD_W][lane] = fmaf(err, x, lanes[GRAD_W][lane]);
+        lanes[GRAD_B][lane] += err;
+    }
+    __device__ __forceinline__ void add(float4 x, float4 y) {
+        add(0, x.x, y.x), add(1, x.y, y.y), add(2, x.z, y.z), add(3, x.w, y.w);
+    }
+    __device__ __forceinline__ void total(float (&sums)[SUMS]) const { add_lanes(lanes, sums); }
+};
+
 // Adds up a block's sums and writes them to its column, partial[k][first_block + block].
 template <int BLOCK>
 __device__ __forceinline__ void write_block_sums(float (&sums)[SUMS], float* __restrict__ partial /* [3][columns] */,

@@ -34,26 +34,17 @@ struct Resident {
 
     template <bool WITH_LOSS>
     __device__ __forceinline__ void pass(float w, float b, float (&sums)[SUMS]) const {
-        float lanes[SUMS][4] = {};
-        const auto add = [&](int lane, float xi, float yi) {
-            const float err = fmaf(w, xi, b) - yi;
-            if (WITH_LOSS) lanes[LOSS][lane] = fmaf(err, err, lanes[LOSS][lane]);
-            lanes[GRAD_W][lane] = fmaf(err, xi, lanes[GRAD_W][lane]);
-            lanes[GRAD_B][lane] += err;
-        };
-        const auto add_group = [&](float4 xi, float4 yi) {
-            add(0, xi.x, yi.x), add(1, xi.y, yi.y), add(2, xi.z, yi.z), add(3, xi.w, yi.w);
-        };
+        PointSums<WITH_LOSS> points(w, b);
         const unsigned thread = blockIdx.x * THREADS + threadIdx.x;
-        if (thread < odd) add(0, odd_x[thread], odd_y[thread]);
+        if (thread < odd) points.add(0, odd_x[thread], odd_y[thread]);
         // A thread reads only what it has written there itself: no barrier.
 #pragma unroll 2
         for (unsigned s = 0; s < in_shared; ++s) {
-            add_group(resident_shared[(s * 2 + 0) * THREADS + threadIdx.x],
-                      resident_shared[(s * 2 + 1) * THREADS + threadIdx.x]);
+            points.add(resident_shared[(s * 2 + 0) * THREADS + threadIdx.x],
+                       resident_shared[(s * 2 + 1) * THREADS + threadIdx.x]);
         }
 #pragma unroll
-        for (int g = 0; g < REGISTER_GROUPS; ++g) add_group(x[g], y[g]);
-        add_lanes(lanes, sums);
+        for (int g = 0; g < REGISTER_GROUPS; ++g) points.add(x[g], y[g]);
+        points.total(sums);
     }
 };
