@@ -2,23 +2,10 @@
 //
 // Sums are kept as partial[3][blocks]: row LOSS holds the sum of err^2, row GRAD_W of err x, row GRAD_B of err, a block a column.
 #pragma once
+#include "launch.cuh"
 #include "reduce.cuh"
 
 constexpr int SUMS = 3, LOSS = 0, GRAD_W = 1, GRAD_B = 2;
-
-// Since Hopper a kernel may be launched before its predecessor has ended. wait_for_predecessor() is where results of the
-// predecessor are first needed; let_successor_start() lets the next kernel take up what room there is. Launched the ordinary
-// way, both do nothing.
-__device__ __forceinline__ void wait_for_predecessor() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-__device__ __forceinline__ void let_successor_start() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
 
 // Says in which epochs the loss is logged. It counts down: a remainder by a number that is known at run time only would take
 // a tenth of a microsecond, which is a tenth of an epoch on the chip.

@@ -19,13 +19,24 @@ fn show(run: &Run) {
             let _ = sheet.table().csv();
         }
         let ladders = Quantity::ALL.map(|q| charts::ladder(run, problem, q.into()));
-        let draws = [charts::loss_curve, charts::operations, charts::ablation, charts::roofline];
+        let draws = [
+            charts::loss_curve,
+            charts::operations,
+            charts::ablation,
+            charts::roofline,
+            charts::tiles,
+            charts::transfers,
+        ];
         let others = draws.map(|draw| draw(run, problem));
         ladders.iter().chain(&others).for_each(harmless);
         harmless(&charts::compare(&[run, run], problem.size()));
     }
     harmless(&charts::sweep(&[run]));
     harmless(&charts::sweep_bandwidth(&[run]));
+    harmless(&charts::sweep_throughput(&[run], None, None));
+    for dtype in run.problems().iter().filter_map(|p| p.dtype()) {
+        harmless(&charts::shapes(run, dtype));
+    }
     for text in run.sources.values() {
         let _ = (highlight::lines(text), highlight::includes(text));
     }

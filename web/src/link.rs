@@ -100,11 +100,19 @@ pub enum Quantity {
     SpeedUp,
     /// Effective bandwidth.
     Bandwidth,
+    /// Operations a second.
+    Throughput,
 }
 
 impl Quantity {
     /// All, in the order of the page.
-    pub const ALL: [Self; 3] = [Self::Time, Self::SpeedUp, Self::Bandwidth];
+    pub const ALL: [Self; 4] = [Self::Time, Self::SpeedUp, Self::Bandwidth, Self::Throughput];
+
+    /// Those that say something of a problem: passes over data are held against bandwidth, products against arithmetic.
+    pub fn of(problem: &Problem) -> Vec<Self> {
+        let left_out = if matches!(problem, Problem::Matmul { .. }) { Self::Bandwidth } else { Self::Throughput };
+        Self::ALL.into_iter().filter(|q| *q != left_out).collect()
+    }
 
     /// Its name in an address.
     pub const fn id(self) -> &'static str {
@@ -112,6 +120,7 @@ impl Quantity {
             Self::Time => "time",
             Self::SpeedUp => "speed-up",
             Self::Bandwidth => "bandwidth",
+            Self::Throughput => "throughput",
         }
     }
 
@@ -121,6 +130,7 @@ impl Quantity {
             Self::Time => "Time",
             Self::SpeedUp => "Speed-up",
             Self::Bandwidth => "Bandwidth",
+            Self::Throughput => "Operations a second",
         }
     }
 }
@@ -131,6 +141,7 @@ impl From<Quantity> for warpbook_charts::Quantity {
             Quantity::Time => Self::Time,
             Quantity::SpeedUp => Self::SpeedUp,
             Quantity::Bandwidth => Self::Bandwidth,
+            Quantity::Throughput => Self::Throughput,
         }
     }
 }

@@ -79,6 +79,11 @@ fn countable(problem: &Problem) -> bool {
             // A problem with a NaN in it would not be found again among the others.
             bytes.is_some() && !learning_rate.is_nan() && !noise.is_nan()
         }
+        Problem::Matmul { m, n, k, .. } => {
+            let terms = m.checked_mul(*n).and_then(|t| t.checked_mul(*k));
+            terms.and_then(|t| t.checked_mul(2)).is_some()
+                && m.checked_add(*n).and_then(|s| s.checked_mul(*k)).and_then(|s| s.checked_mul(8)).is_some()
+        }
         _ => true,
     }
 }

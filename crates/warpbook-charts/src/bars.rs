@@ -17,6 +17,8 @@ pub(crate) struct Bar {
     pub(crate) color: Rgb,
     /// Whether it is drawn as an outline, as sums are.
     pub(crate) hollow: bool,
+    /// What it consists of, from its beginning on, each in a colour of its own; empty of most.
+    pub(crate) parts: Vec<(f64, Rgb)>,
 }
 
 pub(crate) enum Content {
@@ -38,6 +40,8 @@ pub(crate) struct Row {
 pub(crate) struct Mark {
     pub(crate) value: f64,
     pub(crate) label: String,
+    /// Whether its line is a solid one: what was reached, not what might be.
+    pub(crate) solid: bool,
 }
 
 pub(crate) struct Bars {
@@ -49,13 +53,15 @@ pub(crate) struct Bars {
     pub(crate) base: Option<f64>,
     pub(crate) tick: fn(f64) -> String,
     pub(crate) caption: String,
-    pub(crate) mark: Option<Mark>,
+    pub(crate) marks: Vec<Mark>,
     pub(crate) legend: Vec<(Rgb, String)>,
 }
 
 /// From the end of a bar to its label.
 const GAP: f64 = 7.0;
 const LEGEND_LINE: f64 = 20.0;
+/// The height of a mark's label.
+const MARK_LINE: f64 = 20.0;
 
 /// Where things are, left to right.
 struct Layout {
@@ -73,10 +79,10 @@ impl Bars {
             self.axis = Some(axis.with_ticks(((layout.right - layout.left) / 68.0) as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;
-        let mark = if self.mark.is_some() { 20.0 } else { 0.0 };
+        let mark = self.marks.len() as f64 * MARK_LINE;
         let rows: f64 = self.rows.iter().map(Row::height).sum();
         let axis = if self.axis.is_some() { 40.0 } else { 4.0 };
-        let Self { frame, rows: all, axis: scale, base, tick, caption, mark: marked, legend: _ } = self;
+        let Self { frame, rows: all, axis: scale, base, tick, caption, marks, legend: _ } = self;
         frame.draw(legend + mark + rows + axis, |canvas, top| {
             draw_legend(canvas, &layout.legend, top)?;
             let top = top + legend;
@@ -92,9 +98,7 @@ impl Bars {
                 canvas.line(&[(zero, *from), (zero, *to)], Stroke::new(Paint::MUTED, 1.0))?;
             }
             draw_bars(canvas, &all, first, zero, x)?;
-            if let Some(mark) = &marked {
-                draw_mark(canvas, mark, &all, (top, first), x)?;
-            }
+            draw_marks(canvas, marks, &all, (top, first), x)?;
             draw_rows(canvas, &all, &layout, first, Some(&|bar: &Bar| label_at(bar, zero, x)))
         })
     }
@@ -205,7 +209,15 @@ fn draw_bars(canvas: &Canvas<'_>, rows: &[Row], first: f64, zero: f64, x: impl F
         let end = if (end - zero).abs() < 1.5 { zero + 1.5 } else { end };
         let (from, to) = (zero.min(end), zero.max(end));
         let (upper, lower) = (middle - half, middle + half);
-        if bar.hollow {
+        if !bar.parts.is_empty() {
+            let mut sum = 0.0;
+            for (value, color) in &bar.parts {
+                let begin = x(sum);
+                sum += value;
+                // What is there is seen, also between two that are longer.
+                canvas.rect((begin, x(sum).max(begin + 1.5)), (upper, lower), Paint::solid(*color))?;
+            }
+        } else if bar.hollow {
             canvas.rect((from, to), (upper, lower), Paint::faded(bar.color, 0.18))?;
             let corners = [(from, upper), (to, upper), (to, lower), (from, lower), (from, upper)];
             canvas.line(&corners, Stroke::new(Paint::solid(bar.color), 1.2))?;
@@ -228,7 +240,44 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
-/// The line of the mark, left out where a label stands in its way.
+/// Marks with a label each, the rightmost on top: the lines of those above pass beside the labels below.
+fn draw_marks(
+    canvas: &Canvas<'_>,
+    mut marks: Vec<Mark>,
+    rows: &[Row],
+    (top, first): (f64, f64),
+    x: impl Fn(f64) -> f64,
+) -> Drawn {
+    marks.sort_by(|a, b| x(b.value).total_cmp(&x(a.value)));
+    let mut end = WIDTH - MARGIN;
+    for (i, mark) in marks.iter().enumerate() {
+        let at = x(mark.value);
+        let y = top + i as f64 * MARK_LINE;
+        let width = Font::SMALL.width(&mark.label);
+        let centred = at - width / 2.0;
+        let (left, room) = match () {
+            () if i == 0 || width <= end - MARGIN => {
+                let left = centred.min(end - width).max(MARGIN);
+                (left, end - left)
+            }
+            // Right of the lines above, where there is more room.
+            () => {
+                let from = x(marks[0].value) + 6.0;
+                if WIDTH - MARGIN - from > end - MARGIN {
+                    (from, WIDTH - MARGIN - from)
+                } else {
+                    (MARGIN, end - MARGIN)
+                }
+            }
+        };
+        canvas.elided(&mark.label, room, (left, y + 8.0), At::Left, Font::SMALL)?;
+        draw_mark(canvas, mark, rows, (y + 16.0, first), &x)?;
+        end = at - 6.0;
+    }
+    Ok(())
+}
+
+/// The line of a mark, left out where a label stands in its way.
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,
@@ -238,11 +287,8 @@ fn draw_mark(
 ) -> Drawn {
     let at = x(mark.value);
     let zero = x(f64::NEG_INFINITY);
-    let width = Font::SMALL.width(&mark.label);
-    let left = (at - width / 2.0).min(WIDTH - MARGIN - width).max(MARGIN);
-    canvas.elided(&mark.label, WIDTH - 2.0 * MARGIN, (left, top + 8.0), At::Left, Font::SMALL)?;
-    let stroke = Stroke::dashed(Paint::INK, 1.5, 1);
-    let mut begun = top + 16.0;
+    let stroke = if mark.solid { Stroke::new(Paint::INK, 1.2) } else { Stroke::dashed(Paint::INK, 1.5, 1) };
+    let mut begun = top;
     let mut end = first;
     for (row, y, height) in placed(rows, first) {
         let blocked = match &row.content {

@@ -194,6 +194,20 @@ impl<'a> Canvas<'a> {
         self.write(&format!("{degrees:.2}{TURNED}{}", text::clean(text)), place, At::Middle, font)
     }
 
+    /// A line of text that begins at a place and goes up from there.
+    pub(crate) fn upwards(&self, text: &str, room: f64, place: (f64, f64), font: Font) -> Drawn {
+        let text = text::clean(text);
+        let shown = text::elide(&text, room, font.size, font.bold);
+        let title = if shown == text { String::new() } else { format!("{TITLE_OPEN}{text}{TITLE_CLOSE}") };
+        self.write(&format!("-90{TURNED}{title}{shown}"), place, At::Left, font)
+    }
+
+    /// A line of text with another one as its tooltip.
+    pub(crate) fn titled(&self, text: &str, title: &str, place: (f64, f64), anchor: At, font: Font) -> Drawn {
+        let (text, title) = (text::clean(text), text::clean(title));
+        self.write(&format!("{TITLE_OPEN}{title}{TITLE_CLOSE}{text}"), place, anchor, font)
+    }
+
     /// A line of text cut to a width; the whole of it is then its tooltip.
     pub(crate) fn elided(&self, text: &str, room: f64, place: (f64, f64), anchor: At, font: Font) -> Drawn {
         let text = text::clean(text);

@@ -3,7 +3,7 @@
 use crate::ChartError;
 use crate::canvas::{Font, MARGIN, WIDTH};
 use crate::text::{self, clean};
-use crate::words::{listed, percent, possessive, significant};
+use crate::words::{bandwidth, count, listed, percent, possessive, rate, significant};
 use warpbook_record::{
     Bound, DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem, Run, Runner, TimedBy, TrainLog,
 };
@@ -51,6 +51,32 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
 /// What bounds a rung and how near it came, as in "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
     format!("{} of {} bound", percent(share), possessive(bound.label()))
+}
+
+/// The fastest valid measurement of a problem by a GPU library, and its time in microseconds.
+pub(crate) fn best_library<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, f64)> {
+    let all = run.measurements.iter().filter(|m| m.problem == *problem && is_library(run, &m.rung));
+    all.filter_map(|m| Some((m, verdict(run, m).ok()?))).min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// The measured peak of arithmetic with elements of a type, in operations a second.
+pub(crate) fn arithmetic_peak(run: &Run, dtype: Dtype) -> Option<f64> {
+    usable(Some(run.peaks.compute.iter().find(|p| p.dtype == dtype)?.flops_per_s()))
+}
+
+/// The least time in microseconds that the measured ceilings allow a problem, and which of them does, as "memory" and
+/// "4542 GB/s": its operations at the peak of their type, or its bytes at the bandwidth that it is held against.
+pub(crate) fn least_time(run: &Run, problem: &Problem) -> Option<(f64, String, String)> {
+    let dtype = problem.dtype()?;
+    // Without it a ceiling of memory alone might be far above the true one.
+    let peak = arithmetic_peak(run, dtype)?;
+    let arithmetic = usable(Some(problem.flops() as f64 / peak * 1e6))?;
+    let memory = run.ceiling(problem).and_then(|p| {
+        let us = usable(Some(problem.bytes() as f64 / p.bytes_per_s() * 1e6))?;
+        Some((us, p.level.label().to_owned(), bandwidth(p.bytes_per_s())))
+    });
+    let arithmetic = (arithmetic, format!("{} arithmetic", dtype.label()), rate(peak));
+    Some(memory.filter(|m| m.0 > arithmetic.0).unwrap_or(arithmetic))
 }
 
 /// A time that can be drawn.
@@ -122,6 +148,11 @@ pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
     matches!(run.rung(rung).map(|r| &r.runner), Some(Runner::External(_)))
 }
 
+/// Whether a rung is a GPU library's.
+pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
+    matches!(run.rung(rung).map(|r| &r.runner), Some(Runner::Library(_)))
+}
+
 /// The remark that processor figures of a build with debug assertions need.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
     let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, m));
@@ -181,13 +212,21 @@ fn policy_differences(a: &Policy, b: &Policy) -> Vec<String> {
 }
 
 /// What else than its size decides how long a problem takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Family {
-    epochs: u64,
-    features: u64,
-    dtype: Dtype,
-    /// Trained points over all points, in ten-thousandths.
-    share: u64,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Family {
+    Regression {
+        epochs: u64,
+        features: u64,
+        dtype: Dtype,
+        /// Trained points over all points, in ten-thousandths.
+        share: u64,
+    },
+    Product {
+        /// As in "bf16, B transposed".
+        kind: String,
+        /// m, n and k of what is no cube.
+        shape: Option<[u64; 3]>,
+    },
 }
 
 /// `None` of a kind that this version does not know.
@@ -195,33 +234,63 @@ pub(crate) fn family(problem: &Problem) -> Option<Family> {
     match problem {
         Problem::Regression { points, train_points, epochs, features, dtype, .. } => {
             let share = (*train_points as f64 / (*points).max(1) as f64 * 1e4).round() as u64;
-            Some(Family { epochs: *epochs, features: *features, dtype: *dtype, share })
+            Some(Family::Regression { epochs: *epochs, features: *features, dtype: *dtype, share })
+        }
+        Problem::Matmul { m, n, k, .. } => {
+            Some(Family::Product { kind: kind_of_product(problem), shape: (m != n || n != k).then_some([*m, *n, *k]) })
         }
         _ => None,
     }
 }
 
+/// What a product is of beside its shape, as "bf16" or "bf16 to fp32, B transposed".
+pub(crate) fn kind_of_product(problem: &Problem) -> String {
+    let label = problem.label();
+    label.strip_prefix(&problem.short_label()).map_or(label.clone(), |l| l.trim_start().to_owned())
+}
+
 impl Family {
     /// What makes two different, as in "200 epochs in one and 20 in the other".
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
-        if self.epochs != other.epochs {
-            return Some(format!("{} epochs in one and {} in the other", self.epochs, other.epochs));
+        let differ = |a: String, b: String| Some(format!("{a} in one and {b} in the other"));
+        match (self, other) {
+            _ if self == other => None,
+            (
+                Self::Regression { epochs, features, dtype, .. },
+                Self::Regression { epochs: e, features: f, dtype: d, .. },
+            ) => match () {
+                () if epochs != e => differ(format!("{epochs} epochs"), e.to_string()),
+                () if features != f => differ(format!("{features} features"), f.to_string()),
+                () if dtype != d => differ(format!("{dtype:?}"), format!("{d:?}")),
+                () => Some("the share of points that is trained on differs".to_owned()),
+            },
+            (Self::Product { kind, .. }, Self::Product { kind: k, .. }) if kind != k => differ(kind.clone(), k.clone()),
+            (Self::Product { .. }, Self::Product { .. }) => Some("the shapes of the matrices differ".to_owned()),
+            _ => Some("they are of different kinds".to_owned()),
         }
-        if self.features != other.features {
-            return Some(format!("{} features in one and {} in the other", self.features, other.features));
-        }
-        if self.dtype != other.dtype {
-            return Some(format!("{:?} in one and {:?} in the other", self.dtype, other.dtype));
-        }
-        (self.share != other.share).then(|| "the share of points that is trained on differs".to_owned())
     }
 
-    /// As in "200 epochs".
+    /// As in "200 epochs", or "bf16".
     pub(crate) fn label(&self) -> String {
-        match self.features {
-            1 => format!("{} epochs", self.epochs),
-            n => format!("{n} features, {} epochs", self.epochs),
+        match self {
+            Self::Regression { epochs, features: 1, .. } => format!("{epochs} epochs"),
+            Self::Regression { epochs, features, .. } => format!("{features} features, {epochs} epochs"),
+            Self::Product { kind, .. } => kind.clone(),
         }
+    }
+
+    /// Whether its problems lie on a line by their size.
+    pub(crate) fn has_sizes(&self) -> bool {
+        !matches!(self, Self::Product { shape: Some(_), .. })
+    }
+
+    pub(crate) fn is_product(&self) -> bool {
+        matches!(self, Self::Product { .. })
+    }
+
+    /// A size as a sentence names it: "5 M points", or "4096³".
+    pub(crate) fn size(&self, size: u64) -> String {
+        if self.is_product() { format!("{size}³") } else { format!("{} points", count(size as f64)) }
     }
 }
 

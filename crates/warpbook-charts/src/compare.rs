@@ -20,12 +20,13 @@ pub fn compare(runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
     if runs.len() < 2 {
         return Err(ChartError::NothingToDraw("A comparison needs at least two records.".into()));
     }
-    let size = count(problem_size as f64);
+    let product = runs.iter().any(|r| r.problems().iter().any(|p| matches!(p, Problem::Matmul { .. })));
+    let size = if product { format!("size {problem_size}") } else { format!("{} points", count(problem_size as f64)) };
     let tags = tags(runs);
     let mut problems: Vec<&Problem> = Vec::new();
     for (run, tag) in runs.iter().zip(&tags) {
         let Some(problem) = main_of_size(run, problem_size) else {
-            return Err(ChartError::NothingToDraw(format!("The record of {tag} has no measurement of {size} points.")));
+            return Err(ChartError::NothingToDraw(format!("The record of {tag} has no measurement of {size}.")));
         };
         let (first, this) = (problems.first().and_then(|p| family(p)), family(problem));
         if let Some(difference) = first.zip(this).and_then(|(a, b)| a.difference(&b)) {
@@ -35,7 +36,7 @@ pub fn compare(runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
     }
     let comparison = Comparison { runs, tags, problems, rungs: rungs(runs) };
     if comparison.drawn().next().is_none() {
-        return Err(ChartError::NothingToDraw(format!("No record has a valid measurement of {size} points.")));
+        return Err(ChartError::NothingToDraw(format!("No record has a valid measurement of {size}.")));
     }
     comparison.draw()
 }
@@ -109,7 +110,7 @@ impl<'a> Comparison<'a> {
             base: None,
             tick: time_tick,
             caption: format!("time, shorter is better{scale}"),
-            mark: None,
+            marks: Vec::new(),
             legend: Vec::new(),
         }
         .draw()
@@ -134,6 +135,7 @@ impl<'a> Comparison<'a> {
                         note: String::new(),
                         color: SERIES[i % SERIES.len()],
                         hollow: false,
+                        parts: Vec::new(),
                     })
                 }
             };

@@ -1,25 +1,29 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
 use crate::common::{
-    MAX_ENTRIES, cache, debug_note, device, heading, joined, medians, names, of_bound, on_cpu, usable, verdict,
+    MAX_ENTRIES, best_library, cache, debug_note, device, heading, joined, least_time, medians, name, names, of_bound,
+    on_cpu, usable, verdict,
 };
 use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{bandwidth, bandwidth_tick, counted, percent, plain, significant, time, time_tick, times};
+use crate::words::{
+    bandwidth, bandwidth_tick, counted, percent, plain, rate, rate_unit, significant, time, time_tick, times,
+};
 use crate::{Chart, ChartError, Quantity, Table};
 use std::collections::{HashMap, HashSet};
-use warpbook_record::{LadderRow, Outcome, Problem, Run, Runner};
+use warpbook_record::{LadderRow, Measurement, Outcome, Problem, Run, Runner};
 
 /// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
-/// One bar a rung: its time, its speed-up over the first valid rung, or its effective bandwidth.
+/// One bar a rung: its time, its speed-up over the first valid rung, its effective bandwidth, or its operations a second.
 ///
 /// Other frameworks have a colour and a name of their own. A rung that does less than half of the work's operations is drawn
 /// hollow, and is not called the fastest. Where a rung's bytes were counted, what bounds it stands below its figure. The
 /// measured ceiling is marked; whiskers are the median absolute deviation. Rungs without a valid figure keep their row, with
-/// the reason in words; three or more that were skipped for the same reason share one remark.
+/// the reason in words; three or more that were skipped for the same reason share one remark. Operations a second are held
+/// against the fastest GPU library as well, where the record has one.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
@@ -34,12 +38,19 @@ pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart,
             problem.label()
         )));
     }
+    if quantity == Quantity::Throughput && problem.flops() == 0 {
+        return Err(ChartError::NothingToDraw(format!(
+            "No operations are known of {}, so it has no throughput.",
+            problem.label()
+        )));
+    }
     let baseline = rows.iter().find(|r| r.speed_up == Some(1.0)).and_then(|r| {
         let us = usable(r.measurement.median_us())?;
         Some((names(run, &r.measurement.rung).0, us))
     });
     let folded = folded(run, &rows);
-    Ladder { run, problem, quantity, rows, baseline, folded }.draw()
+    let library = best_library(run, problem).filter(|_| quantity == Quantity::Throughput);
+    Ladder { run, problem, quantity, rows, baseline, library, folded }.draw()
 }
 
 struct Ladder<'a> {
@@ -49,6 +60,8 @@ struct Ladder<'a> {
     rows: Vec<LadderRow<'a>>,
     /// The rung that the record's speed-ups are over, and its time in microseconds.
     baseline: Option<(String, f64)>,
+    /// The fastest library and its time, where rungs are held against it.
+    library: Option<(&'a Measurement, f64)>,
     /// Reasons that several rungs were skipped for, each with those rungs; they have no row.
     folded: Vec<(String, Vec<String>)>,
 }
@@ -73,17 +86,26 @@ fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
 }
 
 impl Ladder<'_> {
-    /// The shown value of a time.
+    /// The shown value of a time that all of the work takes.
     fn value(&self, us: f64) -> f64 {
         match self.quantity {
             Quantity::Time => us,
             Quantity::SpeedUp => self.baseline.as_ref().map_or(1.0, |(_, b)| b / us),
             Quantity::Bandwidth => self.problem.bytes() as f64 / (us * 1e-6),
+            Quantity::Throughput => self.problem.flops() as f64 / (us * 1e-6),
+        }
+    }
+
+    /// The shown value of a rung's time; its operations may be fewer than the work's.
+    fn value_of(&self, m: &Measurement, us: f64) -> f64 {
+        match self.quantity {
+            Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
+            _ => self.value(us),
         }
     }
 
     fn label(&self, row: &LadderRow<'_>, us: f64) -> String {
-        let value = self.value(us);
+        let value = self.value_of(row.measurement, us);
         let speed_up = self.baseline.as_ref().map(|(_, b)| times(b / us));
         match self.quantity {
             Quantity::Time => [Some(time(us)), speed_up].into_iter().flatten().collect::<Vec<_>>().join(" · "),
@@ -92,7 +114,21 @@ impl Ladder<'_> {
                 Some(f) if row.measurement.traffic.is_empty() => format!("{} · {}", bandwidth(value), percent(f)),
                 _ => bandwidth(value),
             },
+            Quantity::Throughput => match self.library {
+                Some((_, library)) => format!("{} · {}", rate(value), percent(library / us)),
+                None => rate(value),
+            },
         }
+    }
+
+    /// What the bars are held against: the ceiling, and the library.
+    fn marks(&self, ceiling: Option<(f64, String)>) -> Vec<Mark> {
+        let ceiling = ceiling.map(|(us, label)| Mark { value: self.value(us), label, solid: false });
+        let library = self.library.map(|(m, us)| {
+            let value = self.value_of(m, us);
+            Mark { value, label: format!("{}: {}", name(self.run, &m.rung), rate(value)), solid: true }
+        });
+        ceiling.into_iter().chain(library).collect()
     }
 
     /// What bounds a rung whose bytes were counted, as in "62 % of shared memory's bound".
@@ -113,6 +149,18 @@ impl Ladder<'_> {
 
     /// The time that the ceiling would take in microseconds, and what it is.
     fn ceiling(&self) -> Option<(f64, String)> {
+        let of_product = matches!(self.problem, Problem::Matmul { .. }) && self.quantity != Quantity::Bandwidth;
+        if of_product || self.quantity == Quantity::Throughput {
+            let (us, what, at) = least_time(self.run, self.problem)?;
+            let value = self.value(us);
+            let label = match self.quantity {
+                Quantity::Throughput if what.ends_with("arithmetic") => format!("measured ceiling: {at}, {what}"),
+                Quantity::Throughput => format!("measured ceiling: {}, {what} at {at}", rate(value)),
+                Quantity::SpeedUp => format!("measured ceiling: {}, {what} at {at}", times(value)),
+                _ => format!("measured ceiling: {}, {what} at {at}", time(us)),
+            };
+            return Some((us, label));
+        }
         let peak = self.run.ceiling(self.problem)?;
         let us = usable(Some(self.problem.bytes() as f64 / peak.bytes_per_s() * 1e6))?;
         let rate = format!("{} read at {}", peak.level.label(), bandwidth(peak.bytes_per_s()));
@@ -120,8 +168,8 @@ impl Ladder<'_> {
             us,
             match self.quantity {
                 Quantity::Bandwidth => format!("measured ceiling: {rate}"),
-                Quantity::Time => format!("measured ceiling: {}, {rate}", time(us)),
                 Quantity::SpeedUp => format!("measured ceiling: {}, {rate}", times(self.value(us))),
+                _ => format!("measured ceiling: {}, {rate}", time(us)),
             },
         ))
     }
@@ -130,8 +178,8 @@ impl Ladder<'_> {
         let drawn: Vec<(&LadderRow<'_>, f64)> =
             self.rows.iter().filter_map(|r| Some((r, verdict(self.run, r.measurement).ok()?))).collect();
         let ceiling = self.ceiling().filter(|_| !drawn.is_empty());
-        let values: Vec<f64> =
-            drawn.iter().map(|(_, us)| *us).chain(ceiling.iter().map(|c| c.0)).map(|us| self.value(us)).collect();
+        let mut values: Vec<f64> = drawn.iter().map(|(r, us)| self.value_of(r.measurement, *us)).collect();
+        values.extend(ceiling.iter().map(|c| self.value(c.0)));
         let (axis, base) = self.axis(&values);
         let (caption, tick): (&str, fn(f64) -> String) = match self.quantity {
             Quantity::Time => ("time, shorter is better", time_tick),
@@ -140,11 +188,17 @@ impl Ladder<'_> {
                 ("effective bandwidth, longer is better", bandwidth_tick)
             }
             Quantity::Bandwidth => ("effective bandwidth in GB/s, longer is better", |v| plain(v / 1e9)),
+            Quantity::Throughput => match rate_unit(values.iter().copied().fold(0.0, f64::max)).1 {
+                "TFLOP/s" => ("TFLOP/s, longer is better", |v| plain(v / 1e12)),
+                "GFLOP/s" => ("GFLOP/s, longer is better", |v| plain(v / 1e9)),
+                _ => ("MFLOP/s, longer is better", |v| plain(v / 1e6)),
+            },
         };
         let uncounted = drawn.iter().any(|(r, _)| r.fraction_of_ceiling.is_some() && r.measurement.traffic.is_empty());
         let second = match (self.quantity, &self.baseline) {
             (Quantity::Time, Some((name, _))) => format!("; ×: as fast as {name}"),
             (Quantity::Bandwidth, _) if ceiling.is_some() && uncounted => "; %: of the measured ceiling".into(),
+            (Quantity::Throughput, _) if self.library.is_some() => format!("; %: of {}", self.library_name()),
             _ => String::new(),
         };
         let log = if axis.as_ref().is_some_and(Axis::is_log) { "; logarithmic scale" } else { "" };
@@ -154,7 +208,7 @@ impl Ladder<'_> {
             base,
             tick,
             caption: format!("{caption}{log}{second}"),
-            mark: ceiling.as_ref().map(|(us, label)| Mark { value: self.value(*us), label: label.clone() }),
+            marks: self.marks(ceiling),
             legend: self.legend(&drawn),
             frame: self.frame(&drawn),
         }
@@ -179,7 +233,9 @@ impl Ladder<'_> {
             Quantity::SpeedUp if far => (Some(Axis::log(all().chain([1.0]), 0.0)), Some(1.0)),
             // Bandwidths are held against the ceiling: linear, whatever the processor's are, but not where work that does
             // without reading would press it into a corner.
-            Quantity::Bandwidth if self.far_above_ceiling(values) => (Some(Axis::from_decade(all())), None),
+            Quantity::Bandwidth | Quantity::Throughput if self.far_above_ceiling(values) => {
+                (Some(Axis::from_decade(all())), None)
+            }
             _ => (Some(Axis::from_zero(all())), None),
         }
     }
@@ -191,16 +247,17 @@ impl Ladder<'_> {
             Err(why) => Content::Reason(why),
             Ok(us) => {
                 let ends = m.mad_us().filter(|d| d.is_finite() && *d > 0.0).map(|d| {
-                    let (a, b) = (self.value((us - d).max(us * 1e-3)), self.value(us + d));
+                    let (a, b) = (self.value_of(m, (us - d).max(us * 1e-3)), self.value_of(m, us + d));
                     (a.min(b), a.max(b))
                 });
                 Content::Bar(Bar {
-                    value: self.value(us),
+                    value: self.value_of(m, us),
                     spread: ends,
                     label: self.label(row, us),
                     note: self.note(row),
                     color: kind(self.run, row).0,
                     hollow: m.does_less(),
+                    parts: Vec::new(),
                 })
             }
         };
@@ -230,6 +287,7 @@ impl Ladder<'_> {
                 None => "speed-up".into(),
             },
             Quantity::Bandwidth => "effective bandwidth".into(),
+            Quantity::Throughput => "operations a second".into(),
         };
         let title = format!("{}: {what}", heading(run));
         let medians = medians(drawn.iter().map(|d| d.0.measurement));
@@ -242,6 +300,10 @@ impl Ladder<'_> {
                  re-reads intermediates moves more than this."
                     .to_owned(),
             );
+        }
+        if self.quantity == Quantity::Throughput && self.ceiling().is_none() {
+            let dtype = self.problem.dtype().map_or("such", |d| d.label());
+            notes.push(format!("The peak of {dtype} arithmetic was not measured, so no ceiling is drawn."));
         }
         notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
         for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
@@ -258,7 +320,13 @@ impl Ladder<'_> {
         let run = self.run;
         let best = drawn.iter().filter(|d| !d.0.measurement.does_less()).min_by(|a, b| a.1.total_cmp(&b.1));
         let best = best.map_or("none has a valid figure".to_owned(), |(row, us)| {
-            let label = self.label(row, *us).replacen(" · ", " (", 1);
+            let label = match self.library {
+                // It is not held against itself.
+                Some((m, _)) if m.rung == row.measurement.rung => rate(self.value_of(m, *us)),
+                Some(_) => format!("{} of {}", self.label(row, *us), self.library_name()),
+                None => self.label(row, *us),
+            };
+            let label = label.replacen(" · ", " (", 1);
             let close = if label.contains(" (") { ")" } else { "" };
             format!("the fastest is {} with {label}{close}", names(run, &row.measurement.rung).0)
         });
@@ -274,20 +342,32 @@ impl Ladder<'_> {
         )
     }
 
+    fn library_name(&self) -> String {
+        self.library.map_or(String::new(), |(m, _)| name(self.run, &m.rung))
+    }
+
     fn table(&self) -> Table {
+        let product = matches!(self.problem, Problem::Matmul { .. });
+        let in_flops = self.quantity == Quantity::Throughput || product && self.quantity != Quantity::Bandwidth;
         let mut table = Table::new([
             "rung",
             "title",
             "time (ms)",
             "MAD (ms)",
             "speed-up",
-            "effective GB/s",
+            if in_flops { "TFLOP/s" } else { "effective GB/s" },
             "% of ceiling",
             "bound by",
             "samples",
             "max rel error",
             "outcome",
         ]);
+        if product {
+            table.headers.push("tile".into());
+        }
+        if self.library.is_some() {
+            table.headers.push("% of the library".into());
+        }
         let baseline = self.baseline.as_ref().map(|b| b.1);
         for row in &self.rows {
             let m = row.measurement;
@@ -295,20 +375,26 @@ impl Ladder<'_> {
             let verdict = verdict(self.run, m);
             let us = verdict.as_ref().ok().copied();
             let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
-            let rate = us.map(|t| self.problem.bytes() as f64 / (t * 1e-6) / 1e9).filter(|v| *v > 0.0);
-            table.push([
+            let rate = us.map(|t| match in_flops {
+                true => m.operations() as f64 / (t * 1e-6) / 1e12,
+                false => self.problem.bytes() as f64 / (t * 1e-6) / 1e9,
+            });
+            let tile = product.then(|| m.tile.clone().unwrap_or_default());
+            let of_library = self.library.map(|(_, library)| digits(us.map(|t| library / t * 100.0), 4));
+            let cells = [
                 m.rung.clone(),
                 name,
                 digits(us.map(|t| t / 1e3), 5),
                 digits(us.and(m.mad_us()).map(|t| t / 1e3), 2),
                 digits(baseline.zip(us).map(|(b, t)| b / t), 4),
-                digits(rate, 4),
+                digits(rate.filter(|v| *v > 0.0), 4),
                 digits(us.and(row.fraction_of_ceiling).map(|f| f * 100.0), 3),
                 us.and(self.run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 us.map(|_| m.samples_total.max(m.samples_us.len() as u64).to_string()).unwrap_or_default(),
                 m.check.as_ref().map(|c| significant(c.max_rel_error, 2)).unwrap_or_default(),
                 verdict.err().unwrap_or_else(|| "measured".into()),
-            ]);
+            ];
+            table.push(cells.into_iter().chain(tile).chain(of_library));
         }
         table
     }

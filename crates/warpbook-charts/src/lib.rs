@@ -1,6 +1,7 @@
 //! A record drawn: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
-//! [`highlight`] cuts the kernels' source into tokens to colour.
+//! [`highlight`] cuts the kernels' source into tokens to colour. [`diagram`] draws tiles, accesses and timelines, and
+//! [`matmul_figure`] what each kernel of the matrix product does.
 //!
 //! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with a table of this
 //! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
@@ -11,6 +12,8 @@ mod bars;
 mod canvas;
 mod common;
 mod compare;
+pub mod diagram;
+mod figures;
 pub mod highlight;
 mod labels;
 mod ladder;
@@ -19,22 +22,29 @@ mod loss;
 mod palette;
 mod parts;
 mod roofline;
+mod shapes;
 mod svg;
 mod sweep;
 mod table;
 mod text;
 mod ticks;
+mod tiles;
+mod transfers;
 pub mod words;
 
 pub use compare::compare;
+pub use figures::matmul_figure;
 pub use ladder::ladder;
 pub use loss::loss_curve;
 pub use parts::{ablation, operations};
 pub use roofline::roofline;
+pub use shapes::shapes;
 pub use svg::Svg;
-pub use sweep::{sweep, sweep_bandwidth};
+pub use sweep::{sweep, sweep_bandwidth, sweep_throughput};
 pub use table::Table;
 pub use text::escape;
+pub use tiles::tiles;
+pub use transfers::transfers;
 
 use std::fmt;
 
@@ -79,4 +89,6 @@ pub enum Quantity {
     SpeedUp,
     /// Bytes a second that reading every input once a pass amounts to; longer is better.
     Bandwidth,
+    /// Operations a second, each rung's own; longer is better.
+    Throughput,
 }

@@ -15,7 +15,7 @@ use warpbook_record::{Problem, Run, Runner, Span, SpanGroup, stats};
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, SpanGroup::Operation);
+    let groups = groups(run, problem, SpanGroup::Operation, MAX_ENTRIES);
     if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
         return Err(missing("times of single operations", problem));
     }
@@ -32,7 +32,15 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
         }
         if sum > 0.0 {
-            let bar = Bar { value: sum, spread: None, label: time(sum), note: String::new(), color, hollow: true };
+            let bar = Bar {
+                value: sum,
+                spread: None,
+                label: time(sum),
+                note: String::new(),
+                color,
+                hollow: true,
+                parts: Vec::new(),
+            };
             rows.push(Row { name: "sum".into(), id: String::new(), content: Content::Bar(bar) });
             table.push([g.rung.as_str(), "sum", &significant(sum, 4), "", "100"]);
             sums.push((g.title.clone(), sum));
@@ -48,7 +56,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let title = format!("{}: one epoch, operation by operation", heading(run));
     let frame = frame(run, problem, &groups, title, description, table);
     let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us)));
-    draw(frame, rows, longest, None, "time of one epoch; each operation timed alone")
+    draw(frame, rows, longest, Vec::new(), "time of one epoch; each operation timed alone")
 }
 
 /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
@@ -56,13 +64,13 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, SpanGroup::Ablation);
+    let groups = groups(run, problem, SpanGroup::Ablation, MAX_ENTRIES);
     if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
         return Err(missing("passes with parts left out", problem));
     }
     let mut rows = Vec::new();
     let mut table = Table::new(["rung", "pass", "time (µs)", "MAD (µs)", "difference to the whole (µs)"]);
-    let mut mark = None;
+    let mut marks = Vec::new();
     let mut said = Vec::new();
     for g in &groups {
         rows.push(g.heading());
@@ -81,7 +89,7 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             table.push(g.cells(s, difference.map(|d| d.0)));
         }
         if let (Some((_, us)), 1) = (whole, groups.len()) {
-            mark = Some(Mark { value: us, label: format!("whole pass: {}", time(us)) });
+            marks.push(Mark { value: us, label: format!("whole pass: {}", time(us)), solid: false });
         }
     }
     let description = format!(
@@ -93,26 +101,26 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let title = format!("{}: what each part of a pass costs", heading(run));
     let frame = frame(run, problem, &groups, title, description, table);
     let all = groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us));
-    draw(frame, rows, all, mark, "time of one pass; what is missing to the whole is what the part costs")
+    draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
 }
 
-struct Part {
-    name: String,
+pub(crate) struct Part {
+    pub(crate) name: String,
     /// Median in microseconds, where it can be drawn.
-    us: Option<f64>,
-    mad: Option<f64>,
-    samples: u64,
+    pub(crate) us: Option<f64>,
+    pub(crate) mad: Option<f64>,
+    pub(crate) samples: u64,
 }
 
-struct Group {
-    rung: String,
-    title: String,
-    id: String,
-    spans: Vec<Part>,
+pub(crate) struct Group {
+    pub(crate) rung: String,
+    pub(crate) title: String,
+    pub(crate) id: String,
+    pub(crate) spans: Vec<Part>,
 }
 
-/// The spans of each rung, rungs in the ladder's order.
-fn groups(run: &Run, problem: &Problem, group: SpanGroup) -> Vec<Group> {
+/// The spans of each rung, rungs in the ladder's order; at most so many of them.
+pub(crate) fn groups(run: &Run, problem: &Problem, group: SpanGroup, most: usize) -> Vec<Group> {
     let mut ids: Vec<&str> = Vec::new();
     let known = run.rungs.iter().map(|r| r.id.as_ref());
     let wanted = |s: &&Span| s.problem == *problem && s.group == group;
@@ -121,7 +129,7 @@ fn groups(run: &Run, problem: &Problem, group: SpanGroup) -> Vec<Group> {
             ids.push(id);
         }
     }
-    let mut left = MAX_ENTRIES;
+    let mut left = most;
     let mut out = Vec::new();
     for rung in ids {
         let spans: Vec<Part> = run.spans_of(rung, problem, group).into_iter().take(left).map(part).collect();
@@ -133,7 +141,7 @@ fn groups(run: &Run, problem: &Problem, group: SpanGroup) -> Vec<Group> {
                 _ => String::new(),
             };
             let id = joined([id, framework]);
-            out.push(Group { rung: clean(rung), title, id, spans });
+            out.push(Group { rung: rung.to_owned(), title, id, spans });
         }
     }
     out
@@ -146,7 +154,7 @@ fn part(span: &Span) -> Part {
 }
 
 impl Group {
-    fn heading(&self) -> Row {
+    pub(crate) fn heading(&self) -> Row {
         Row { name: self.title.clone(), id: String::new(), content: Content::Heading(self.id.clone()) }
     }
 
@@ -173,17 +181,18 @@ impl Part {
                 note: String::new(),
                 color,
                 hollow: false,
+                parts: Vec::new(),
             }),
         };
         Row { name: self.name.clone(), id: String::new(), content }
     }
 }
 
-fn missing(what: &str, problem: &Problem) -> ChartError {
+pub(crate) fn missing(what: &str, problem: &Problem) -> ChartError {
     ChartError::NothingToDraw(format!("The record has no {what} at {}.", problem.label()))
 }
 
-fn signed_percent(fraction: f64) -> String {
+pub(crate) fn signed_percent(fraction: f64) -> String {
     let sign = if fraction < 0.0 { "−" } else { "+" };
     format!("{sign}{}", percent(fraction.abs()))
 }
@@ -205,10 +214,10 @@ fn draw(
     frame: Frame,
     rows: Vec<Row>,
     values: impl Iterator<Item = f64>,
-    mark: Option<Mark>,
+    marks: Vec<Mark>,
     caption: &str,
 ) -> Result<Chart, ChartError> {
     let axis = Some(Axis::from_zero(values));
     let caption = caption.to_owned();
-    Bars { frame, rows, axis, base: None, tick: time_tick, caption, mark, legend: Vec::new() }.draw()
+    Bars { frame, rows, axis, base: None, tick: time_tick, caption, marks, legend: Vec::new() }.draw()
 }

@@ -9,7 +9,8 @@ use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
 /// Operations a second over operations a byte on logarithmic axes: each rung of ours below the measured roof of the level
-/// of memory that it works from, all roofs ending at the measured peak of fp32 arithmetic.
+/// of memory that it works from, all roofs ending at the measured peak of arithmetic with the problem's type. Of matrix
+/// products the peak of fp32 is drawn too, which is that of rungs without tensor cores.
 ///
 /// A rung's level is the one that bounds it, or the one that it moves most bytes at where arithmetic does. Rungs whose
 /// bytes were not counted are left out, and named.
@@ -37,6 +38,9 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             None => uncounted.push(name(run, &row.measurement.rung)),
         }
     }
+    let dtype = problem.dtype().unwrap_or(Dtype::F32);
+    let product = matches!(problem, Problem::Matmul { .. });
+    let lower = peak(run, Dtype::F32).filter(|_| product && dtype != Dtype::F32);
     if points.is_empty() {
         return nothing(format!(
             "No valid rung of {} has its bytes counted at {}, so there is nothing to draw below its roofs.",
@@ -44,7 +48,7 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             problem.label()
         ));
     }
-    Roofs { run, problem, roofs, peak: peak(run), points, uncounted, invalid }.draw()
+    Roofs { run, problem, roofs, dtype, peak: peak(run, dtype), lower, points, uncounted, invalid }.draw()
 }
 
 /// The measured ceiling of a level of memory.
@@ -54,8 +58,9 @@ struct Roof {
     datasheet: Option<f64>,
 }
 
-/// The ceiling of arithmetic in operations a second.
+/// The ceiling of arithmetic with elements of a type, in operations a second.
 struct Peak {
+    dtype: Dtype,
     flops_per_s: f64,
     datasheet: Option<f64>,
 }
@@ -84,10 +89,16 @@ fn roofs(run: &Run) -> Vec<Roof> {
     out
 }
 
-fn peak(run: &Run) -> Option<Peak> {
-    let p = run.peaks.compute.iter().find(|p| p.dtype == Dtype::F32)?;
+fn peak(run: &Run, dtype: Dtype) -> Option<Peak> {
+    let p = run.peaks.compute.iter().find(|p| p.dtype == dtype)?;
     let flops_per_s = usable(Some(p.flops_per_s()))?;
-    Some(Peak { flops_per_s, datasheet: usable(p.datasheet_flops_per_s) })
+    Some(Peak { dtype, flops_per_s, datasheet: usable(p.datasheet_flops_per_s) })
+}
+
+impl Peak {
+    fn name(&self) -> String {
+        format!("{} arithmetic", self.dtype.label())
+    }
 }
 
 /// `None` of a rung without a valid time or counted bytes, and of another framework's.
@@ -124,7 +135,12 @@ struct Roofs<'a> {
     run: &'a Run,
     problem: &'a Problem,
     roofs: Vec<Roof>,
+    /// The type that the work is done in.
+    dtype: Dtype,
+    /// Where the roofs end.
     peak: Option<Peak>,
+    /// The peak of other units that some rungs use.
+    lower: Option<Peak>,
     points: Vec<Point<'a>>,
     /// Titles of valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
@@ -144,6 +160,10 @@ struct Layout {
 }
 
 impl Roofs<'_> {
+    fn peaks(&self) -> impl Iterator<Item = &Peak> {
+        self.peak.iter().chain(&self.lower)
+    }
+
     fn axes(&self) -> (Axis, Axis) {
         let xs: Vec<f64> = self.points.iter().map(Point::intensity).collect();
         let ys: Vec<f64> = self.points.iter().map(Point::flops_per_s).collect();
@@ -159,7 +179,8 @@ impl Roofs<'_> {
             }
             None => self.roofs.iter().map(|r| r.bytes_per_s * right).fold(high(&ys), f64::max),
         };
-        (Axis::log([left, right], 0.0).with_ticks(8), Axis::log([low(&ys) / 2.0, top], 0.0).with_ticks(7))
+        let bottom = self.lower.as_ref().map_or(f64::INFINITY, |p| p.flops_per_s * 0.7).min(low(&ys) / 2.0);
+        (Axis::log([left, right], 0.0).with_ticks(8), Axis::log([bottom, top], 0.0).with_ticks(7))
     }
 
     fn draw(self) -> Result<Chart, ChartError> {
@@ -179,10 +200,10 @@ impl Roofs<'_> {
         let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
         let mut room = Room::new(plot);
         let mut lines = Vec::new();
-        if let Some(peak) = &self.peak {
+        for peak in self.peaks() {
             let begin = self.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
             let line = (place((begin, peak.flops_per_s)), place((x.high(), peak.flops_per_s)));
-            let text = format!("fp32 arithmetic: {}", rate(peak.flops_per_s));
+            let text = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
             lines.extend(plot.clip(line).map(|seen| (Paint::MUTED, seen, text)));
         }
         for roof in &self.roofs {
@@ -261,7 +282,10 @@ impl Roofs<'_> {
             notes.push(format!("{} without a valid figure; the ladder says why.", counted(self.invalid, "rung")));
         }
         if self.peak.is_none() {
-            notes.push("The peak of fp32 arithmetic was not measured.".into());
+            notes.push(format!("The peak of {} arithmetic was not measured.", self.dtype.label()));
+        }
+        if let Some(p) = &self.lower {
+            notes.push(format!("The peak of {} is that of rungs without tensor cores.", p.name()));
         }
         if self.points.len() > MAX_ENTRIES {
             notes.push(format!("{} of {} points are drawn; the table has all.", MAX_ENTRIES, self.points.len()));
@@ -282,7 +306,7 @@ impl Roofs<'_> {
         let run = self.run;
         let mut roofs: Vec<String> =
             self.roofs.iter().map(|r| format!("{} {}", r.level.label(), bandwidth(r.bytes_per_s))).collect();
-        roofs.extend(self.peak.as_ref().map(|p| format!("fp32 arithmetic {}", rate(p.flops_per_s))));
+        roofs.extend(self.peaks().map(|p| format!("{} {}", p.name(), rate(p.flops_per_s))));
         let fastest = self.points.iter().max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()));
         let nearest = self.points.iter().filter_map(|p| Some((p, p.bound?.1))).max_by(|a, b| a.1.total_cmp(&b.1));
         let fastest = fastest.map_or(String::new(), |p| {
@@ -330,10 +354,10 @@ impl Roofs<'_> {
             cells[12] = r.datasheet.map(bandwidth).unwrap_or_default();
             table.push(cells);
         }
-        if let Some(p) = &self.peak {
+        for p in self.peaks() {
             let mut cells = vec![String::new(); 13];
             cells[0] = "roof".into();
-            cells[1] = "fp32 arithmetic, measured".into();
+            cells[1] = format!("{}, measured", p.name());
             cells[6] = significant(p.flops_per_s / 1e9, 4);
             cells[12] = p.datasheet.map(rate).unwrap_or_default();
             table.push(cells);

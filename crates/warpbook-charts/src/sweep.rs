@@ -1,18 +1,21 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    Family, MAX_ENTRIES, cache, comparable, debug_note, device, devices, family, heading, is_external, joined, medians,
-    name, tags, usable, verdict,
+    Family, MAX_ENTRIES, arithmetic_peak, cache, comparable, debug_note, device, devices, family, heading, is_external,
+    is_library, joined, medians, name, tags, usable, verdict,
 };
 use crate::lines::{Guide, Lines, Series};
-use crate::palette::{GREYS, Rgb, SERIES};
+use crate::palette::{GREYS, PURPLE, Rgb, SERIES};
 use crate::svg::DASHES;
-use crate::text;
+use crate::text::{self, clean};
 use crate::ticks::Axis;
-use crate::words::{bandwidth, bandwidth_tick, count, counted, plain, significant, time, time_tick};
+use crate::words::{
+    bandwidth, bandwidth_tick, count, counted, listed, plain, rate, rate_tick, rate_unit, significant, time, time_tick,
+};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Measurement, MemoryLevel, Problem, Run};
+use warpbook_record::{Dtype, Measurement, MemoryLevel, Problem, Run};
 
-/// Time over size on logarithmic axes, one line a rung, with what the measured ceilings of memory and cache would take.
+/// Time over size on logarithmic axes, one line a rung, with what the measured ceilings of memory and cache would take; of
+/// matrix products also that of arithmetic.
 ///
 /// Several records are drawn together where they were timed alike, each with dashes of its own and its device's name.
 ///
@@ -20,7 +23,7 @@ use warpbook_record::{Measurement, MemoryLevel, Problem, Run};
 /// [`ChartError::NothingToDraw`] with fewer than two sizes; [`ChartError::NotComparable`] where experiments, timing
 /// policies or the work differ.
 pub fn sweep(runs: &[&Run]) -> Result<Chart, ChartError> {
-    Sweep::new(runs, false)?.draw()
+    Sweep::new(runs, Over::Time, None, None)?.draw()
 }
 
 /// Effective bandwidth over size on a logarithmic axis of sizes, one line a rung, with the measured ceilings.
@@ -28,7 +31,27 @@ pub fn sweep(runs: &[&Run]) -> Result<Chart, ChartError> {
 /// # Errors
 /// As [`sweep`].
 pub fn sweep_bandwidth(runs: &[&Run]) -> Result<Chart, ChartError> {
-    Sweep::new(runs, true)?.draw()
+    Sweep::new(runs, Over::Bandwidth, None, None)?.draw()
+}
+
+/// Operations a second over size on a logarithmic axis of sizes, one line a rung, with the measured peak of arithmetic:
+/// matrix products of cubes of one type, over their edge.
+///
+/// Without a type it is that of the record's main problem. Where `rungs` names some, only these are drawn, and the libraries
+/// that they are held against; libraries are dashed.
+///
+/// # Errors
+/// As [`sweep`]; [`ChartError::NothingToDraw`] also where none of the named rungs has a figure.
+pub fn sweep_throughput(runs: &[&Run], dtype: Option<Dtype>, rungs: Option<&[&str]>) -> Result<Chart, ChartError> {
+    Sweep::new(runs, Over::Throughput, dtype, rungs)?.draw()
+}
+
+/// What stands over the sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Over {
+    Time,
+    Bandwidth,
+    Throughput,
 }
 
 /// The guides of more devices would hide the lines.
@@ -44,7 +67,9 @@ struct Sweep<'a> {
     runs: &'a [&'a Run],
     tags: Vec<String>,
     family: Family,
-    bandwidth: bool,
+    over: Over,
+    /// Ids of the rungs that are drawn; `None` is all.
+    chosen: Option<&'a [&'a str]>,
     /// In the rungs' order, record by record.
     lines: Vec<Line<'a>>,
     /// Valid measurements of other work than the sweep's.
@@ -52,43 +77,59 @@ struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    fn new(runs: &'a [&'a Run], bandwidth: bool) -> Result<Self, ChartError> {
+    fn new(
+        runs: &'a [&'a Run],
+        over: Over,
+        dtype: Option<Dtype>,
+        chosen: Option<&'a [&'a str]>,
+    ) -> Result<Self, ChartError> {
+        let nothing = |why: String| Err(ChartError::NothingToDraw(why));
         comparable(runs)?;
         let mut of: Option<Family> = None;
         for run in runs {
-            let Some(family) = main_of(run).and_then(family) else { continue };
+            let Some(family) = main_of(run, dtype).and_then(family) else { continue };
             if let Some(difference) = of.and_then(|f| f.difference(&family)) {
                 return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
             }
             of = Some(family);
         }
-        let Some(of) = of else {
-            return Err(ChartError::NothingToDraw("The record has no valid measurement to draw over sizes.".into()));
+        let Some(family) = of else {
+            let of = dtype.map_or(String::new(), |d| format!(" of {}", d.label()));
+            return nothing(format!("The record has no valid measurement{of} to draw over sizes."));
         };
-        let mut sweep = Self { runs, tags: tags(runs), family: of, bandwidth, lines: Vec::new(), left_out: 0 };
+        let mut sweep = Self { runs, tags: tags(runs), family, over, chosen, lines: Vec::new(), left_out: 0 };
         for (i, run) in runs.iter().enumerate() {
-            sweep.add(i, run);
+            sweep.add(i, run, dtype);
+        }
+        if let Some(ids) = chosen
+            && sweep.lines.iter().all(|l| is_library(runs[l.run], l.rung))
+        {
+            let ids: Vec<String> = ids.iter().take(MAX_ENTRIES).map(|id| clean(id)).collect();
+            return nothing(format!(
+                "None of these rungs has a valid measurement to draw over sizes: {}.",
+                listed(&ids)
+            ));
         }
         let mut sizes: Vec<u64> = sweep.points().map(|(_, m, _)| m.problem.size()).collect();
         sizes.sort_unstable();
         sizes.dedup();
         match sizes.len() {
-            0 => Err(ChartError::NothingToDraw("The record has no valid measurement to draw over sizes.".into())),
-            1 => Err(ChartError::NothingToDraw(format!(
-                "A sweep needs at least two sizes; there is only {} points.",
-                count(sizes[0] as f64)
-            ))),
+            0 => nothing("The record has no valid measurement to draw over sizes.".into()),
+            1 => nothing(format!("A sweep needs at least two sizes; there is only {}.", sweep.family.size(sizes[0]))),
             _ => Ok(sweep),
         }
     }
 
-    fn add(&mut self, index: usize, run: &'a Run) {
+    fn add(&mut self, index: usize, run: &'a Run, dtype: Option<Dtype>) {
         let first = self.lines.len();
-        let main = main_of(run);
+        let main = main_of(run, dtype);
         for m in &run.measurements {
+            if self.chosen.is_some_and(|ids| !ids.contains(&m.rung.as_str())) && !is_library(run, &m.rung) {
+                continue;
+            }
             let Ok(us) = verdict(run, m) else { continue };
             let alike = main.is_some_and(|p| p.same_but_for_size(&m.problem));
-            if !alike || family(&m.problem) != Some(self.family) || m.problem.size() == 0 {
+            if !alike || family(&m.problem).as_ref() != Some(&self.family) || m.problem.size() == 0 {
                 self.left_out += 1;
                 continue;
             }
@@ -114,32 +155,62 @@ impl<'a> Sweep<'a> {
         self.lines.iter().flat_map(|l| &l.points)
     }
 
+    /// The shown value of a time that all of the work takes.
     fn value(&self, problem: &Problem, us: f64) -> f64 {
-        if self.bandwidth { problem.bytes() as f64 / (us * 1e-6) } else { us }
+        match self.over {
+            Over::Time => us,
+            Over::Bandwidth => problem.bytes() as f64 / (us * 1e-6),
+            Over::Throughput => problem.flops() as f64 / (us * 1e-6),
+        }
     }
 
-    /// Colours and markers are the rungs', dashes the records'; other frameworks are grey, and dashed by rung.
+    /// The shown value of a rung's time; its operations may be fewer than the work's.
+    fn value_of(&self, m: &Measurement, us: f64) -> f64 {
+        match self.over {
+            Over::Throughput => m.operations() as f64 / (us * 1e-6),
+            _ => self.value(&m.problem, us),
+        }
+    }
+
+    /// A value in words.
+    fn shown(&self, value: f64) -> String {
+        match self.over {
+            Over::Time => time(value),
+            Over::Bandwidth => bandwidth(value),
+            Over::Throughput => rate(value),
+        }
+    }
+
+    /// Colours and markers are the rungs', dashes the records'; other frameworks are grey, libraries have a colour of their
+    /// own, and both are dashed by rung.
     fn series(&self) -> Vec<Series> {
         let external = |l: &Line<'_>| is_external(self.runs[l.run], l.rung);
+        let library = |l: &Line<'_>| is_library(self.runs[l.run], l.rung);
         let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
         // The last of the colours is a grey.
-        let colors = if shown.iter().any(|l| external(l)) { &SERIES[..SERIES.len() - 1] } else { &SERIES[..] };
-        let (mut ours, mut theirs): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+        let (greys, libraries) = (shown.iter().any(|l| external(l)), shown.iter().any(|l| library(l)));
+        let mut colors = SERIES[..SERIES.len() - usize::from(greys)].to_vec();
+        colors.retain(|c| !(libraries && *c == PURPLE));
+        let mut rungs: [Vec<&str>; 3] = Default::default();
         let mut out = Vec::new();
         for line in shown {
-            let grey = external(line);
-            let rungs = if grey { &mut theirs } else { &mut ours };
+            let kind = if external(line) { 1 } else { usize::from(library(line)) * 2 };
+            let rungs = &mut rungs[kind];
             let number = rungs.iter().position(|r| *r == line.rung).unwrap_or_else(|| {
                 rungs.push(line.rung);
                 rungs.len() - 1
             });
             let name = name(self.runs[line.run], line.rung);
             let label = if self.runs.len() > 1 { vec![name, self.tags[line.run].clone()] } else { vec![name] };
-            let (stroke, marker) = if grey { grey_look(number, line.run) } else { look(number, line.run, colors) };
+            let (stroke, marker) = match kind {
+                0 => look(number, line.run, &colors),
+                1 => dashed_look(number, line.run, GREYS[number % GREYS.len()]),
+                _ => dashed_look(number, line.run, PURPLE),
+            };
             out.push(Series {
                 label,
                 names: 1,
-                points: line.points.iter().map(|(x, m, us)| (*x, self.value(&m.problem, *us))).collect(),
+                points: line.points.iter().map(|(x, m, us)| (*x, self.value_of(m, *us))).collect(),
                 stroke,
                 marker: Some(marker),
                 broken: None,
@@ -148,7 +219,18 @@ impl<'a> Sweep<'a> {
         out
     }
 
-    /// What each measured level of memory would take for reading x and y every epoch, at the sizes that it can hold.
+    /// The levels of memory whose ceilings are drawn. A product keeps little of what it reads in registers or shared memory; and
+    /// over edges its operations a second at a bandwidth are no straight line.
+    fn levels(&self) -> &'static [MemoryLevel] {
+        match self.over {
+            Over::Throughput if self.family.is_product() => &[],
+            _ if self.family.is_product() => &[MemoryLevel::Dram, MemoryLevel::L2],
+            _ => &[MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
+        }
+    }
+
+    /// What each measured level of memory would take for reading x and y every epoch, at the sizes that it can hold, and what
+    /// the operations would take.
     fn guides(&self) -> Vec<Guide> {
         let mut problems: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
         problems.sort_by_key(|p| p.size());
@@ -161,7 +243,20 @@ impl<'a> Sweep<'a> {
             }
             let of = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
             let of = text::elide(&of, 110.0, Font::SMALL.size, false);
-            for level in [MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers] {
+            let with_arithmetic = self.over == Over::Throughput || self.over == Over::Time && self.family.is_product();
+            let dtype = problems.first().and_then(|p| p.dtype()).filter(|_| with_arithmetic);
+            if let Some((dtype, peak)) = dtype.and_then(|d| Some((d, arithmetic_peak(run, d)?))) {
+                let ends = problems.iter().filter_map(|p| {
+                    let us = usable(Some(p.flops() as f64 / peak * 1e6))?;
+                    Some((p.size() as f64, self.value(p, us)))
+                });
+                let ends: Vec<(f64, f64)> = ends.collect();
+                if let ([first, .., last], true) = (ends.as_slice(), out.len() < MAX_GUIDES) {
+                    let name = format!("{} arithmetic{of}: {}", dtype.label(), rate(peak));
+                    out.push(Guide { name, ends: [*first, *last] });
+                }
+            }
+            for &level in self.levels() {
                 let Some(rate) = run.peaks.level(level).and_then(|p| usable(Some(p.bytes_per_s()))) else { continue };
                 let ends = problems.iter().filter(|p| holds(run, level, p)).filter_map(|p| {
                     let us = usable(Some(p.bytes() as f64 / rate * 1e6))?;
@@ -180,11 +275,15 @@ impl<'a> Sweep<'a> {
     }
 
     /// Whether a linear axis would press what the ceilings bound into its lowest quarter.
-    fn far_above_ceilings(&self, bytes_per_s: f64) -> bool {
+    fn far_above_ceilings(&self, value: f64) -> bool {
+        if self.over == Over::Throughput {
+            let highest = self.guides().iter().map(|g| g.ends[0].1).fold(0.0, f64::max);
+            return highest > 0.0 && value > 4.0 * highest;
+        }
         let of = |run: &Run, level| run.peaks.level(level).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s);
         let levels = [MemoryLevel::Dram, MemoryLevel::L2];
         let ceiling = self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max);
-        ceiling > 0.0 && bytes_per_s > 4.0 * ceiling
+        ceiling > 0.0 && value > 4.0 * ceiling
     }
 
     fn devices_differ(&self) -> bool {
@@ -195,21 +294,33 @@ impl<'a> Sweep<'a> {
         let (series, guides) = (self.series(), self.guides());
         let xs = self.points().map(|p| p.0);
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
-        let x = Axis::log(xs, 0.06);
+        let product = self.family.is_product();
+        let x = if product { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
         // The guides of memory and cache are what lines are held against; what is far from all lines is not shown.
-        let held = guides.iter().map(|g| g.ends[0].1).filter(|v| self.bandwidth && *v < 4.0 * high(&ys));
+        let held = guides.iter().map(|g| g.ends[0].1).filter(|v| self.over != Over::Time && *v < 4.0 * high(&ys));
         let all: Vec<f64> = ys.iter().copied().chain(held).collect();
-        let (y, y_tick, y_caption): (_, fn(f64) -> String, _) = match self.bandwidth {
-            true if self.far_above_ceilings(high(&ys)) => {
+        let (y, y_tick, y_caption): (_, fn(f64) -> String, _) = match self.over {
+            Over::Bandwidth if self.far_above_ceilings(high(&ys)) => {
                 (Axis::log(all, 0.08), bandwidth_tick, "effective bandwidth, higher is better; logarithmic scale")
             }
-            true => (
+            Over::Bandwidth => (
                 Axis::from_zero([high(&all) * 1.04]),
                 |v| plain(v / 1e9),
                 "effective bandwidth in GB/s, higher is better",
             ),
+            Over::Throughput if self.far_above_ceilings(high(&ys)) => {
+                (Axis::log(all, 0.08), rate_tick, "operations a second, higher is better; logarithmic scale")
+            }
+            Over::Throughput => {
+                let axis = Axis::from_zero([high(&all) * 1.04]);
+                match rate_unit(high(&all)).1 {
+                    "TFLOP/s" => (axis, |v| plain(v / 1e12), "TFLOP/s, higher is better"),
+                    "GFLOP/s" => (axis, |v| plain(v / 1e9), "GFLOP/s, higher is better"),
+                    _ => (axis, |v| plain(v / 1e6), "MFLOP/s, higher is better"),
+                }
+            }
             // Some of the way to the guides, and no line in a corner.
-            false => (
+            Over::Time => (
                 Axis::log(ys.iter().copied().chain(low_guide(&guides, &ys)), 0.08),
                 time_tick,
                 "time, lower is better; logarithmic scale",
@@ -220,9 +331,9 @@ impl<'a> Sweep<'a> {
             guides,
             x,
             y,
-            x_tick: count,
+            x_tick: if product { plain } else { count },
             y_tick,
-            x_caption: "points; logarithmic scale".into(),
+            x_caption: if product { "m = n = k; logarithmic scale" } else { "points; logarithmic scale" }.into(),
             y_caption: y_caption.into(),
             frame: self.frame(),
         }
@@ -231,7 +342,11 @@ impl<'a> Sweep<'a> {
 
     fn frame(&self) -> Frame {
         let first = self.runs[0];
-        let what = if self.bandwidth { "effective bandwidth over size" } else { "time over size" };
+        let what = match self.over {
+            Over::Time => "time over size",
+            Over::Bandwidth => "effective bandwidth over size",
+            Over::Throughput => "operations a second over size",
+        };
         let devices = devices(self.runs);
         let title = format!("{}: {what}", heading(first));
         let medians = medians(self.points().map(|p| p.1));
@@ -242,19 +357,37 @@ impl<'a> Sweep<'a> {
         }
         if self.left_out > 0 {
             let what = counted(self.left_out, "measurement");
-            notes.push(format!("Drawn is the work of {}; {what} of other work left out.", self.family.label()));
+            let work = if self.family.is_product() { "of cubes of" } else { "of" };
+            notes.push(format!("Drawn is the work {work} {}; {what} of other work left out.", self.family.label()));
         }
         let guides: Vec<String> = self.guides().into_iter().map(|g| g.name).collect();
         if !guides.is_empty() {
-            let what = if self.bandwidth {
-                "the measured bandwidth"
-            } else {
-                "reading x and y every epoch at the measured bandwidth"
+            let guides = guides.join(", ");
+            let reading = match self.over {
+                _ if self.family.is_product() => "reading A and B and writing C once",
+                _ => "reading x and y every epoch",
             };
-            notes.push(format!(
-                "Dotted: {what} of a level of memory, at the sizes that it holds ({}).",
-                guides.join(", ")
-            ));
+            notes.push(match self.over {
+                Over::Bandwidth => {
+                    format!("Dotted: the measured bandwidth of a level of memory, at the sizes that it holds ({guides}).")
+                }
+                Over::Time if self.family.is_product() => {
+                    format!("Dotted: the operations at the measured peak, and {reading} at the measured bandwidth ({guides}).")
+                }
+                Over::Time => format!(
+                    "Dotted: {reading} at the measured bandwidth of a level of memory, at the sizes that it holds ({guides})."
+                ),
+                Over::Throughput if self.family.is_product() => format!("Dotted: the measured peak ({guides})."),
+                Over::Throughput => {
+                    format!("Dotted: the measured peak, and what {reading} at a measured bandwidth allows ({guides}).")
+                }
+            });
+        }
+        let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
+        let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
+        let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
+        if !missing.is_empty() {
+            notes.push(format!("Without a valid figure: {}.", listed(&missing)));
         }
         let drawn = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], p.1)));
         notes.extend(debug_note(drawn));
@@ -271,21 +404,27 @@ impl<'a> Sweep<'a> {
         let best = at_largest.min_by(|a, b| a.1.2.total_cmp(&b.1.2)).map_or(String::new(), |(l, p)| {
             let name = name(self.runs[l.run], l.rung);
             let us = p.2;
-            let shown = if self.bandwidth { bandwidth(self.value(&p.1.problem, us)) } else { time(us) };
+            let shown = self.shown(self.value_of(p.1, us));
             format!("; at the largest size {name} is fastest with {shown}")
         });
-        format!(
-            "Lines of the {what} from {} to {} points of {} on {devices}{best}.",
-            count(low),
-            count(high),
-            counted(self.lines.len(), "rung"),
-        )
+        let (low, high) = match self.family.is_product() {
+            true => (self.family.size(low as u64), self.family.size(high as u64)),
+            false => (count(low), self.family.size(high as u64)),
+        };
+        format!("Lines of the {what} from {low} to {high} of {} on {devices}{best}.", counted(self.lines.len(), "rung"))
     }
 
     fn table(&self) -> Table {
         let several = self.runs.len() > 1;
         let record = several.then_some("record");
-        let headers = ["rung", "points", "time (ms)", "MAD (ms)", "effective GB/s", "% of ceiling", "bound by"];
+        let size = if self.family.is_product() { "edge" } else { "points" };
+        let in_flops = match self.over {
+            Over::Time => self.family.is_product(),
+            Over::Bandwidth => false,
+            Over::Throughput => true,
+        };
+        let rate = if in_flops { "TFLOP/s" } else { "effective GB/s" };
+        let headers = ["rung", size, "time (ms)", "MAD (ms)", rate, "% of ceiling", "bound by"];
         let mut table = Table::new(record.into_iter().chain(headers));
         for line in &self.lines {
             let run = self.runs[line.run];
@@ -296,7 +435,10 @@ impl<'a> Sweep<'a> {
                     m.problem.size().to_string(),
                     significant(us / 1e3, 5),
                     m.mad_us().map(|d| significant(d / 1e3, 2)).unwrap_or_default(),
-                    significant(m.problem.bytes() as f64 / (us * 1e-6) / 1e9, 4),
+                    match in_flops {
+                        true => significant(m.operations() as f64 / (us * 1e-6) / 1e12, 4),
+                        false => significant(m.problem.bytes() as f64 / (us * 1e-6) / 1e9, 4),
+                    },
                     fraction.map(|f| significant(f * 100.0, 3)).unwrap_or_default(),
                     fraction.and(run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 ];
@@ -336,23 +478,26 @@ fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
 /// Of the numberth rung of ours in a record.
 fn look(number: usize, record: usize, colors: &[Rgb]) -> (Stroke, Marker) {
     let dash = (record % DASHES.len()) as u32;
-    // Where the colours begin again the markers do not.
-    let again = if colors.len() == MARKERS.len() { number / MARKERS.len() } else { 0 };
+    // Where both would begin again the markers go on by one.
+    let both = (1..).map(|n| n * MARKERS.len()).find(|n| n.is_multiple_of(colors.len())).unwrap_or(usize::MAX);
+    let again = number / both;
     let stroke = Stroke::dashed(Paint::solid(colors[number % colors.len()]), 2.0, dash);
     (stroke, MARKERS[(number + again) % MARKERS.len()])
 }
 
-/// Of the numberth rung of other frameworks.
-fn grey_look(number: usize, record: usize) -> (Stroke, Marker) {
+/// Of the numberth rung of other frameworks, or of libraries.
+fn dashed_look(number: usize, record: usize, color: Rgb) -> (Stroke, Marker) {
     let dash = 1 + (number + record) % (DASHES.len() - 1);
-    let stroke = Stroke::dashed(Paint::solid(GREYS[number % GREYS.len()]), 1.6, dash as u32);
+    let stroke = Stroke::dashed(Paint::solid(color), 1.6, dash as u32);
     (stroke, MARKERS[number % MARKERS.len()])
 }
 
-/// The problem that the sweep is of: the record's main one, or that of most valid measurements where the main has none.
-fn main_of(run: &Run) -> Option<&Problem> {
+/// The problem that the sweep is of: the record's main one, or that of most valid measurements where the main has none or is
+/// not of the type that is asked for.
+fn main_of(run: &Run, dtype: Option<Dtype>) -> Option<&Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
-    let of_size = |p: &&Problem| p.size() > 0 && family(p).is_some();
+    let of_type = |p: &Problem| dtype.is_none() || p.dtype() == dtype;
+    let of_size = |p: &&Problem| p.size() > 0 && of_type(p) && family(p).is_some_and(|f| f.has_sizes());
     let main = run.main_problem().filter(of_size).filter(|p| valid(p) > 0);
     main.or_else(|| run.problems().into_iter().filter(of_size).filter(|p| valid(p) > 0).rev().max_by_key(|p| valid(p)))
 }
@@ -363,11 +508,11 @@ mod tests {
 
     #[test]
     fn no_two_of_a_records_lines_look_alike() {
-        for colors in [&SERIES[..], &SERIES[..SERIES.len() - 1]] {
+        for colors in [&SERIES[..], &SERIES[..SERIES.len() - 1], &SERIES[..SERIES.len() - 2]] {
             let all: Vec<_> = (0..48).map(|n| look(n, 0, colors)).collect();
             assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
         }
-        let greys: Vec<_> = (0..24).map(|n| grey_look(n, 0)).collect();
+        let greys: Vec<_> = (0..24).map(|n| dashed_look(n, 0, GREYS[n % GREYS.len()])).collect();
         assert!((1..greys.len()).all(|i| !greys[..i].contains(&greys[i])));
         assert!(greys.iter().all(|(stroke, _)| stroke.dash > 0));
     }

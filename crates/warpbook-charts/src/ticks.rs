@@ -8,6 +8,8 @@ use plotters::coord::types::RangedCoordf64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     log: bool,
+    /// Whether a logarithmic axis has its ticks at powers of two, as edges of matrices are.
+    doubling: bool,
     low: f64,
     high: f64,
     pub(crate) ticks: Vec<f64>,
@@ -21,7 +23,7 @@ impl Axis {
     pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let high = finite(values).fold(0.0, f64::max);
         let high = if high > 0.0 { high.clamp(1.0 / LIMIT, LIMIT) } else { 1.0 };
-        Self { log: false, low: 0.0, high, ticks: Vec::new() }.with_ticks(5)
+        Self { log: false, doubling: false, low: 0.0, high, ticks: Vec::new() }.with_ticks(5)
     }
 
     /// A linear axis around these values.
@@ -31,7 +33,7 @@ impl Axis {
         // All the same: a tenth of the value to both sides.
         let pad = if high > low { (high - low) * 0.05 } else { (high.abs() * 0.1).max(1e-9) };
         let (low, high) = (low - pad, high + pad);
-        Self { log: false, low, high, ticks: Vec::new() }.with_ticks(5)
+        Self { log: false, doubling: false, low, high, ticks: Vec::new() }.with_ticks(5)
     }
 
     /// A logarithmic axis around these values, with `room` decades on both sides; what is not above zero is left out.
@@ -45,7 +47,12 @@ impl Axis {
             (low, high) = (middle - 0.35, middle + 0.35);
         }
         let (low, high) = (10f64.powf(low), 10f64.powf(high));
-        Self { log: true, low, high, ticks: Vec::new() }.with_ticks(8)
+        Self { log: true, doubling: false, low, high, ticks: Vec::new() }.with_ticks(8)
+    }
+
+    /// The same with ticks at powers of two.
+    pub(crate) fn doubling(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
+        Self { doubling: true, ..Self::log(values, room) }.with_ticks(8)
     }
 
     /// The same logarithmic axis begun at the decade below; where bars stand.
@@ -57,8 +64,11 @@ impl Axis {
 
     /// The same with about so many ticks.
     pub(crate) fn with_ticks(mut self, wanted: usize) -> Self {
-        self.ticks =
-            if self.log { log_ticks(self.low, self.high, wanted) } else { linear_ticks(self.low, self.high, wanted) };
+        self.ticks = match () {
+            () if self.doubling => doubling_ticks(self.low, self.high, wanted),
+            () if self.log => log_ticks(self.low, self.high, wanted),
+            () => linear_ticks(self.low, self.high, wanted),
+        };
         self
     }
 
@@ -135,9 +145,26 @@ fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (1..=400).map(|every| of(&[1.0], every)).find(|t| t.len() <= wanted).unwrap_or_default()
 }
 
+/// Ticks at powers of two: each, or every second, third ...
+fn doubling_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    let (first, last) = (low.log2().ceil() as i32, high.log2().floor() as i32);
+    let of = |every: usize| -> Vec<f64> { (first..=last).step_by(every).map(|e| 2f64.powi(e)).collect() };
+    let found = (1..=1400).map(of).find(|t| t.len() <= wanted.max(1)).unwrap_or_default();
+    // Between two of them there is none.
+    if found.is_empty() { log_ticks(low, high, wanted) } else { found }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_of_edges_are_powers_of_two() {
+        assert_eq!(doubling_ticks(250.0, 5000.0, 8), [256.0, 512.0, 1024.0, 2048.0, 4096.0]);
+        assert_eq!(doubling_ticks(250.0, 20_000.0, 4), [256.0, 1024.0, 4096.0, 16384.0]);
+        assert_eq!(doubling_ticks(2.5, 3.5, 4), log_ticks(2.5, 3.5, 4));
+        assert!(doubling_ticks(1e-200, 1e200, 8).len() <= 8);
+    }
 
     #[test]
     fn linear_ticks_are_round() {
@@ -172,7 +199,7 @@ mod tests {
         for a in odd {
             for b in odd {
                 let axes = [Axis::from_zero([a, b]), Axis::around([a, b]), Axis::log([a, b], 0.1)];
-                for axis in axes.into_iter().chain([Axis::from_decade([a, b])]) {
+                for axis in axes.into_iter().chain([Axis::from_decade([a, b]), Axis::doubling([a, b], 0.1)]) {
                     assert!(!axis.ticks.is_empty(), "{axis:?}");
                     assert!(axis.ticks.iter().all(|t| t.is_finite()), "{axis:?}");
                     for v in odd {

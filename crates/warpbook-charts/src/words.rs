@@ -122,7 +122,8 @@ pub(crate) fn rate_tick(flops_per_s: f64) -> String {
     format!("{} {name}", plain(flops_per_s / scale))
 }
 
-fn rate_unit(flops_per_s: f64) -> Unit {
+/// The unit for operations a second: (what to divide by, name).
+pub(crate) fn rate_unit(flops_per_s: f64) -> Unit {
     match flops_per_s.abs() {
         size if size >= 9.995e11 => (1e12, "TFLOP/s"),
         size if size >= 1e7 || size == 0.0 => (1e9, "GFLOP/s"),

@@ -4,10 +4,11 @@ mod sample;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_charts::*;
 use warpbook_record::{
     Check, ComputePeak, DeviceKind, Dtype, L2State, LossPoint, Measurement, MemoryLevel, Outcome, Problem, Requires,
-    Run, Rung, Runner, Schedule, Span, SpanGroup, TimedBy, Traffic, TrainLog,
+    Run, Rung, Runner, Schedule, Span, SpanGroup, TimedBy, Traffic, TrainLog, matmul,
 };
 
 /// All charts of a record at a problem, those over several records with it alone and twice.
@@ -16,14 +17,28 @@ fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
         ladder(run, problem, Quantity::Time),
         ladder(run, problem, Quantity::SpeedUp),
         ladder(run, problem, Quantity::Bandwidth),
+        ladder(run, problem, Quantity::Throughput),
         sweep(&[run]),
         sweep(&[run, run]),
         sweep_bandwidth(&[run]),
+        sweep_throughput(&[run], None, None),
         loss_curve(run, problem),
         operations(run, problem),
         ablation(run, problem),
         roofline(run, problem),
         compare(&[run, run], problem.size()),
+    ]
+}
+
+/// The charts that only matrix products have.
+fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    let dtype = problem.dtype().unwrap_or(Dtype::F32);
+    let rungs = ["01_naive", "14_overlapped_store", "a", "b"];
+    vec![
+        sweep_throughput(&[run, run], Some(dtype), Some(&rungs)),
+        shapes(run, dtype),
+        tiles(run, problem),
+        transfers(run, problem),
     ]
 }
 
@@ -70,12 +85,13 @@ fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
             let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
             let y = number(&n, "y");
             if let Some(turn) = n.attribute("transform") {
-                // A turned text is in the middle of its place: so many small pieces along it.
+                // So many small pieces along a turned text, which is in the middle of its place or begins there.
                 let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
                 let (sin, cos) = degrees.to_radians().sin_cos();
                 let pieces = (width / 6.0).ceil() as i32;
+                let before = if n.attribute("text-anchor") == Some("start") { 0.0 } else { 0.5 };
                 return (0..=pieces)
-                    .map(|i| f64::from(i) / f64::from(pieces.max(1)) - 0.5)
+                    .map(|i| f64::from(i) / f64::from(pieces.max(1)) - before)
                     .map(|at| (x + at * width * cos, y + at * width * sin))
                     .map(|(x, y)| (x - 3.0, x + 3.0, y, text.clone()))
                     .collect();
@@ -125,6 +141,7 @@ fn records_as_they_come_are_drawn() {
         ladder(&full, &several, Quantity::Time),
         ladder(&full, &several, Quantity::SpeedUp),
         ladder(&full, &several, Quantity::Bandwidth),
+        ladder(&full, &several, Quantity::Throughput),
         roofline(&full, &several),
     ]);
     for chart in charts {
@@ -138,10 +155,24 @@ fn records_as_they_come_are_drawn() {
         }
     }
     let (cpu, small) = (sample::troubled(), sample::problem(100_000));
-    for quantity in [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth] {
+    for quantity in [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput] {
         let chart = ladder(&cpu, &small, quantity).unwrap();
         check_svg(&chart);
         check_layout(&chart);
+    }
+    let products = sample::products();
+    for problem in products.problems() {
+        let wide = all(&products, problem).into_iter().chain(of_products(&products, problem));
+        for chart in wide {
+            match chart {
+                Ok(chart) => {
+                    check_svg(&chart);
+                    check_layout(&chart);
+                    assert!(chart.description.ends_with('.'), "{}", chart.description);
+                }
+                Err(e) => assert!(matches!(e, ChartError::NothingToDraw(_)), "{e}"),
+            }
+        }
     }
     let both = [&gpu, &sample::t4()];
     for chart in [sweep(&both), sweep_bandwidth(&both), compare(&both, 5_000_000), loss_curve(&cpu, &small)] {
@@ -218,7 +249,8 @@ fn coinciding_curves_are_drawn_once_and_all_named() {
 #[test]
 fn nothing_to_draw_is_said_in_a_sentence() {
     let (run, problem) = (sample::empty("NVIDIA H200", DeviceKind::Cuda), sample::problem(5_000_000));
-    for chart in all(&run, &problem).into_iter().chain([sweep(&[]), compare(&[], 1), compare(&[&run], 1)]) {
+    let none = [sweep(&[]), sweep_throughput(&[], None, None), compare(&[], 1), compare(&[&run], 1)];
+    for chart in all(&run, &problem).into_iter().chain(of_products(&run, &problem)).chain(none) {
         match chart {
             Err(ChartError::NothingToDraw(why)) => assert!(why.ends_with('.') && why.contains(' '), "{why}"),
             other => panic!("{other:?}"),
@@ -374,6 +406,236 @@ fn devices_are_named_where_they_differ() {
     assert!(chart.svg.as_str().contains("NVIDIA H200, 2026-12-24 18:30"));
 }
 
+#[test]
+fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
+    let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let chart = ladder(&run, &problem, Quantity::Throughput).unwrap();
+    let shown = chart.svg.as_str();
+    for text in [
+        ">cuBLASLt, best of 32: 697 TFLOP/s<",
+        ">measured ceiling: 845 TFLOP/s, bf16 arithmetic<",
+        ">652 TFLOP/s · 94 %<",
+        ">GPU library<",
+        "TFLOP/s, longer is better; %: of cuBLASLt, best of 32",
+    ] {
+        assert!(shown.contains(text), "{text}");
+    }
+    assert!(
+        chart.description.contains("the fastest is cuBLASLt, best of 32 with 697 TFLOP/s;"),
+        "{}",
+        chart.description
+    );
+    let best = row(&chart.table, "14_overlapped_store");
+    assert_eq!(
+        (chart.table.headers[5].as_str(), best[5], best[11], best[12]),
+        ("TFLOP/s", "651.7", "128x256s4", "93.50")
+    );
+
+    // One step of k: bound by memory, not by arithmetic.
+    let mut thin = run.clone();
+    thin.measurements.iter_mut().for_each(|m| m.problem = sample::product((4096, 4096, 16), Dtype::Bf16));
+    let chart = ladder(&thin, &sample::product((4096, 4096, 16), Dtype::Bf16), Quantity::Throughput).unwrap();
+    assert!(chart.svg.as_str().contains("cache at 9143 GB/s<"));
+
+    let mut unmeasured = run.clone();
+    unmeasured.peaks.compute.clear();
+    let chart = ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured, so no ceiling is drawn."));
+    unmeasured.rungs.retain(|r| !matches!(r.runner, Runner::Library(_)));
+    unmeasured.measurements.retain(|m| !m.rung.starts_with("cublas"));
+    let chart = ladder(&unmeasured, &problem, Quantity::Throughput).unwrap();
+    assert!(chart.svg.as_str().contains(">652 TFLOP/s<") && !chart.svg.as_str().contains("%: of"));
+
+    // A regression has no library, and its rungs' own operations count.
+    let chart = ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
+    assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, cache at 9143 GB/s<"));
+    // The time of a product is held against its arithmetic.
+    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    assert!(chart.svg.as_str().contains(">measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s<"));
+}
+
+#[test]
+fn a_sweep_of_products_is_of_cubes_of_one_type() {
+    let run = sample::products();
+    let chart = sweep_throughput(&[&run], Some(Dtype::Bf16), None).unwrap();
+    let edges: Vec<&str> =
+        chart.table.rows.iter().filter(|r| r[0] == "14_overlapped_store").map(|r| r[1].as_str()).collect();
+    assert_eq!(edges, ["256", "512", "1000", "1024", "2048", "4096", "8192", "16384"]);
+    assert!(chart.svg.as_str().contains(">bf16 arithmetic: 845 TFLOP/s<"));
+    assert!(chart.description.contains("from 256³ to 16384³ of 17 rungs"), "{}", chart.description);
+    // The libraries, and nobody else, have dashes.
+    let dashed = |c: &Chart| c.svg.as_str().matches("<polyline").count();
+    let few =
+        sweep_throughput(&[&run], Some(Dtype::F32), Some(&["08_double_buffered", "01_naive", "15_split_k"])).unwrap();
+    assert!(dashed(&few) < dashed(&chart));
+    let ids: Vec<&str> = few.table.rows.iter().map(|r| r[0].as_str()).collect();
+    for id in ["cublas", "cublaslt", "01_naive", "08_double_buffered"] {
+        assert!(ids.contains(&id), "{id}");
+    }
+    assert!(!ids.contains(&"07_warp_tile"));
+    assert!(few.svg.as_str().contains("Without a valid figure: 15_split_k."));
+    let error = sweep_throughput(&[&run], Some(Dtype::F32), Some(&["15_split_k"])).unwrap_err().to_string();
+    assert_eq!(error, "None of these rungs has a valid measurement to draw over sizes: 15_split_k.");
+    let error = sweep_throughput(&[&run], Some(Dtype::F64), None).unwrap_err().to_string();
+    assert_eq!(error, "The record has no valid measurement of fp64 to draw over sizes.");
+    let other = sample::products();
+    let mut half = other.clone();
+    half.measurements.retain(|m| m.problem.dtype() == Some(Dtype::F16));
+    match sweep(&[&half, &{
+        let mut only = other;
+        only.measurements.retain(|m| m.problem.dtype() == Some(Dtype::Bf16));
+        only
+    }]) {
+        Err(ChartError::NotComparable(why)) => {
+            assert_eq!(why, "The records did different work: fp16 in one and bf16 in the other.")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_roof_of_a_product_is_that_of_its_type() {
+    let run = sample::products();
+    let check = |dtype, inside: &[&str], outside: &[&str]| {
+        let chart = roofline(&run, &sample::cube(4096, dtype)).unwrap();
+        for text in inside {
+            assert!(chart.svg.as_str().contains(text), "{text} of {dtype:?}");
+        }
+        for text in outside {
+            assert!(!chart.svg.as_str().contains(text), "{text} of {dtype:?}");
+        }
+    };
+    check(Dtype::F32, &[">fp32 arithmetic: 59.5 TFLOP/s<"], &["without tensor cores"]);
+    check(Dtype::Tf32, &[">tf32 arithmetic: 430 TFLOP/s<", ">fp32 arithmetic: 59.5 TFLOP/s<"], &["bf16"]);
+    check(
+        Dtype::Bf16,
+        &[">bf16 arithmetic: 845 TFLOP/s<", "Left out, as their bytes were not counted: cuBLAS"],
+        &["tf32"],
+    );
+    let mut unmeasured = run.clone();
+    unmeasured.peaks.compute.retain(|p| p.dtype == Dtype::F32);
+    let chart = roofline(&unmeasured, &sample::cube(4096, Dtype::Bf16)).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured."));
+}
+
+#[test]
+fn shapes_are_held_against_the_faster_library() {
+    let run = sample::products();
+    let chart = shapes(&run, Dtype::Bf16).unwrap();
+    let cells: Vec<&Vec<String>> = chart.table.rows.iter().filter(|r| r[0] == "4097 × 4095 × 4093").collect();
+    assert_eq!(cells.len(), 15);
+    let best: Vec<&&Vec<String>> = cells.iter().filter(|r| r[8] == "yes").collect();
+    assert_eq!(
+        (best.len(), best[0][1].as_str(), best[0][5].as_str()),
+        (1, "14_overlapped_store", "cuBLASLt, best of 32")
+    );
+    let ratio = |id: &str| cells.iter().find(|r| r[1] == id).unwrap()[7].parse::<f64>().unwrap();
+    let (p, ours) = (sample::product((4097, 4095, 4093), Dtype::Bf16), "14_overlapped_store");
+    let us = |id| run.measurement(id, &p).unwrap().median_us().unwrap();
+    assert!((ratio(ours) - us("cublaslt") / us(ours)).abs() < 1e-3);
+    let shown = chart.svg.as_str();
+    for text in [
+        "b: skipped: Its fragments want a k of whole sixteens. (2 cells).",
+        "c: failed: CUDA_ERROR_LAUNCH_FAILED",
+        ">65536 × 512 × 512<",
+        ">best of ours<",
+    ] {
+        assert!(shown.contains(text), "{text}");
+    }
+    let fp32 = shapes(&run, Dtype::F32).unwrap();
+    assert!(
+        fp32.svg
+            .as_str()
+            .contains("No column, as without a figure at any shape: WMMA (skipped: It is written for 16-bit types).")
+    );
+    assert!(!fp32.table.rows.iter().any(|r| r[1].starts_with("cpu") || r[1].starts_with("cublas")));
+
+    let mut without = run.clone();
+    without.measurements.retain(|m| !(m.rung.starts_with("cublas") && m.problem == sample::cube(256, Dtype::Bf16)));
+    let chart = shapes(&without, Dtype::Bf16).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("a: no library has a valid figure of this shape (15 cells)."));
+    without.measurements.retain(|m| !m.rung.starts_with("cublas"));
+    let error = |run: &Run, dtype| shapes(run, dtype).unwrap_err().to_string();
+    let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
+    assert_eq!(error(&without, Dtype::Bf16), expect);
+    assert_eq!(error(&run, Dtype::F64), "The record has no matrix product of fp64.");
+    assert_eq!(error(&sample::full(), Dtype::F32), "The record has no matrix product of fp32.");
+}
+
+#[test]
+fn tiles_are_held_against_the_chosen_one() {
+    let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let chart = tiles(&run, &problem).unwrap();
+    let shown = chart.svg.as_str();
+    assert!(shown.contains(
+        "Faster with another tile than with the chosen one: Persistent, in clusters with 128x128s6 (−4.0 %)."
+    ));
+    assert!(shown.contains("369 µs · 373 TFLOP/s · +31 %"));
+    let of = |id: &str| -> Vec<[&str; 3]> {
+        let rows = chart.table.rows.iter().filter(|r| r[0] == id);
+        rows.map(|r| [r[1].as_str(), r[5].as_str(), r[6].as_str()]).collect()
+    };
+    // In the order of the rung's row.
+    let expect = [["128x256s4", "1.000", "yes"], ["128x128s6", "1.069", ""], ["64x256s5", "1.309", ""]];
+    assert_eq!(of("11_wgmma_tma"), expect);
+    assert_eq!(row(&chart.table, "11_wgmma_tma")[7], "BM 128, BN 256, STAGES 4");
+    let error = tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    assert_eq!(error, "The record has no times with several tiles at 512³ bf16.");
+    // Without the chosen one the fastest is one.
+    let mut unchosen = run;
+    unchosen.measurements.clear();
+    let chart = tiles(&unchosen, &problem).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("Of 5 rungs the time with the chosen tile is missing"));
+}
+
+#[test]
+fn transfers_are_parts_of_a_whole() {
+    let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let chart = transfers(&run, &problem).unwrap();
+    assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
+    let best = row(&chart.table, "14_overlapped_store");
+    assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
+    // Far apart: shares; else times.
+    assert!(chart.svg.as_str().contains("share of the time until"));
+    let mut near = run.clone();
+    near.spans.retain(|s| s.rung != "01_naive");
+    let chart = transfers(&near, &problem).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("time until the result is on the host, shorter is better"));
+    near.spans.retain(|s| s.name != "compute");
+    let chart = transfers(&near, &problem).unwrap();
+    assert!(chart.svg.as_str().contains("Without a time for “compute”: Double-buffered and Stores overlapped."));
+    let error = transfers(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    assert_eq!(error, "The record has no times of transfers at 512³ bf16.");
+}
+
+#[test]
+fn figures_explain_every_kernel_of_the_product() {
+    let mut ids: Vec<String> = matmul::rungs().into_iter().map(|r| r.id.into_owned()).collect();
+    ids.retain(|id| matmul::takes(id).is_some());
+    assert!(ids.len() >= 5, "{ids:?}");
+    let mut titles: Vec<String> = Vec::new();
+    for id in ids {
+        let chart = matmul_figure(&id).unwrap();
+        check_svg(&chart);
+        check_layout(&chart);
+        assert!(chart.description.ends_with('.') && !chart.table.rows.is_empty(), "{id}");
+        assert_eq!(chart.svg.size().0, 720);
+        assert!(!titles.contains(&chart.title), "{}", chart.title);
+        titles.push(chart.title);
+    }
+    let naive = matmul_figure("01_naive").unwrap();
+    assert_eq!(row(&naive.table, "A, each step")[2..], ["32", "32"]);
+    let coalesced = matmul_figure("02_coalesced").unwrap();
+    assert_eq!(row(&coalesced.table, "B, each step")[2..], ["32", "1"]);
+    let sums = matmul_figure("11_wgmma_tma").unwrap();
+    assert_eq!(row(&sums.table, "31")[1..], ["7, 15", "6, 7", "d[0], d[1], d[2], d[3]"]);
+}
+
 const HOSTILE: [&str; 8] = [
     "<script>alert(1)</script>",
     "\" onload=\"alert(1)\" x='",
@@ -428,15 +690,67 @@ fn hostile_texts_are_harmless() {
         for chart in all(&with_text(sample::troubled(), text), &sample::problem(100_000)).into_iter().flatten() {
             check_svg(&chart);
         }
+        let (run, problem) = (with_text(sample::products(), text), sample::cube(4096, Dtype::Bf16));
+        for chart in all(&run, &problem).into_iter().chain(of_products(&run, &problem)).flatten() {
+            check_svg(&chart);
+        }
+        check_svg(&diagram_of(text, (3, 40), 7).unwrap());
     }
     for text in [long.as_str(), &unbroken] {
-        let run = with_text(sample::h200(), text);
-        for chart in all(&run, &sample::problem(5_000_000)) {
-            let (w, _) = chart.as_ref().unwrap().svg.size();
-            let texts = texts(&chart.unwrap());
-            assert!(texts.iter().all(|t| t.0 >= -1.0 && t.1 <= f64::from(w) + 1.0), "{texts:?}");
+        let (run, products) = (with_text(sample::h200(), text), with_text(sample::products(), text));
+        let product = sample::cube(4096, Dtype::Bf16);
+        let charts = all(&run, &sample::problem(5_000_000)).into_iter().chain(of_products(&products, &product));
+        for chart in charts.chain([Ok(diagram_of(text, (3, 40), 7).unwrap())]) {
+            let chart = chart.unwrap();
+            let (w, _) = chart.svg.size();
+            let texts = texts(&chart);
+            let outside = texts.iter().find(|t| t.0 < -1.0 || t.1 > f64::from(w) + 1.0);
+            assert_eq!(
+                outside,
+                None,
+                "{} of {}",
+                chart.description.chars().take(40).collect::<String>(),
+                chart.svg.size().1
+            );
         }
     }
+}
+
+/// A diagram with a text wherever there may be one.
+fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Result<Chart, ChartError> {
+    let matrix = || {
+        Matrix::new(text, rows, columns)
+            .cell(14.0, 13.0)
+            .shade(0..rows / 2 + 1, 1..columns, tone, text)
+            .tint(rows..rows + 4, 0..2, tone, text)
+            .frame(0..1, 0..columns)
+            .fill(text, |r, c| (r == c).then_some(tone))
+            .write(|r, c| if (r + c) % 3 == 0 { text.to_owned() } else { String::new() })
+            .at_row(rows, text)
+            .at_column(0, text)
+            .rule(2, 0)
+            .caption(text)
+    };
+    let at = tone as f64;
+    Diagram::new(text)
+        .subtitle(text)
+        .describe(text)
+        .note(text)
+        .row(text)
+        .put(matrix())
+        .put(Sign::arrow(text))
+        .put(matrix())
+        .row(text)
+        .put(Product::new(matrix(), matrix(), matrix()))
+        .put(Sign::new(text))
+        .row(text)
+        .put(
+            Timeline::new(&[text, text]).span(0, (0.0, at), tone, text, text).wait(1, (at, 9.0), 1, text, "").until(at),
+        )
+        .put(Timeline::new(&[text]).link((0, 0.0), (0, at)).span(7, (0.0, 1.0), 0, text, text))
+        .table([text, text])
+        .figures([text])
+        .draw()
 }
 
 #[test]
@@ -465,6 +779,10 @@ fn words() -> impl Strategy<Value = String> {
     ]
 }
 
+fn dtype() -> impl Strategy<Value = Dtype> {
+    prop_oneof![6 => Just(Dtype::F32), 1 => proptest::sample::select(vec![Dtype::F64, Dtype::Tf32, Dtype::Bf16, Dtype::Other])]
+}
+
 fn any_problem() -> impl Strategy<Value = Problem> {
     let size = prop_oneof![Just(0), Just(u64::MAX), Just(5_000_000), Just(100_000), 0..10_000_000u64];
     let regression = (size.clone(), size, prop_oneof![Just(200), Just(0), Just(u64::MAX)], real(), 0..3u64).prop_map(
@@ -479,7 +797,20 @@ fn any_problem() -> impl Strategy<Value = Problem> {
             dtype: Dtype::F32,
         },
     );
-    prop_oneof![6 => regression, 2 => Just(sample::problem(5_000_000)), 1 => Just(Problem::Unknown)]
+    let edge = prop_oneof![4 => Just(64), 2 => Just(4096), 1 => 0..5000u64, 1 => Just(u64::MAX)];
+    let product =
+        ((edge.clone(), edge.clone(), edge), dtype(), proptest::option::of(dtype()), any::<bool>(), any::<bool>())
+            .prop_map(|((m, n, k), dtype, out, trans_a, cube)| {
+                let (n, k) = if cube { (m, m) } else { (n, k) };
+                Problem::Matmul { m, n, k, dtype, out, trans_a, trans_b: false, seed: 1 }
+            });
+    prop_oneof![
+        6 => regression,
+        5 => product,
+        2 => Just(sample::problem(5_000_000)),
+        2 => Just(sample::cube(64, Dtype::F32)),
+        1 => Just(Problem::Unknown)
+    ]
 }
 
 fn id() -> impl Strategy<Value = String> {
@@ -508,6 +839,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     parts.prop_map(|(rung, problem, outcome, samples, check, traffic, flops)| {
         let mut m = Measurement::without_samples(rung, problem, outcome);
         m.set_samples(samples, Vec::new());
+        m.tile = Some("a".into());
         (m.traffic, m.flops) = (traffic, flops);
         m.check = check.map(|(error, passed)| Check {
             reference: String::new(),
@@ -535,14 +867,10 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
 }
 
 fn span() -> impl Strategy<Value = Span> {
-    let group = prop_oneof![Just(SpanGroup::Operation), Just(SpanGroup::Ablation), Just(SpanGroup::Other)];
-    (id(), any_problem(), group, words(), reals()).prop_map(|(rung, problem, group, name, samples_us)| Span {
-        rung,
-        problem,
-        group,
-        name,
-        samples_us,
-    })
+    let groups = [SpanGroup::Operation, SpanGroup::Ablation, SpanGroup::Tile, SpanGroup::Transfer, SpanGroup::Other];
+    let name = prop_oneof![2 => words(), 1 => proptest::sample::select(vec!["a".to_owned(), "compute".into(), "to the host".into()])];
+    (id(), any_problem(), proptest::sample::select(groups.to_vec()), name, reals())
+        .prop_map(|(rung, problem, group, name, samples_us)| Span { rung, problem, group, name, samples_us })
 }
 
 fn run() -> impl Strategy<Value = Run> {
@@ -551,7 +879,7 @@ fn run() -> impl Strategy<Value = Run> {
         proptest::collection::vec(measurement(), many(24)),
         proptest::collection::vec(train_log(), many(6)),
         proptest::collection::vec(span(), many(12)),
-        proptest::collection::vec((id(), words(), 0..3), many(4)),
+        proptest::collection::vec((id(), words(), 0..4), many(4)),
         (reals(), words(), any::<bool>(), proptest::option::of(any::<u64>()), reals()),
     );
     parts.prop_map(|(measurements, train_logs, spans, rungs, (peaks, name, gpu, l2, flops))| {
@@ -568,6 +896,7 @@ fn run() -> impl Strategy<Value = Run> {
                 runner: match of {
                     0 => Runner::Cpu("1 thread".into()),
                     1 => Runner::External(name.clone().into()),
+                    2 => Runner::Library(name.clone().into()),
                     _ => Runner::Kernels { specs: Vec::new(), schedule: Schedule::Graph },
                 },
             })
@@ -577,13 +906,15 @@ fn run() -> impl Strategy<Value = Run> {
             peak.samples_us.clone_from(&peaks);
             run.peaks.bandwidth.push(peak);
         }
-        run.peaks.compute.push(ComputePeak {
-            dtype: Dtype::F32,
-            method: name.clone(),
-            flops: 1 << 40,
-            samples_us: flops,
-            datasheet_flops_per_s: peaks.first().copied(),
-        });
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            run.peaks.compute.push(ComputePeak {
+                dtype,
+                method: name.clone(),
+                flops: 1 << 40,
+                samples_us: flops.clone(),
+                datasheet_flops_per_s: peaks.first().copied(),
+            });
+        }
         (run.measurements, run.train_logs, run.spans) = (measurements, train_logs, spans);
         run
     })
@@ -598,12 +929,27 @@ proptest! {
         problems.extend(a.train_logs.iter().map(|l| l.problem.clone()).chain(a.spans.iter().map(|s| s.problem.clone())));
         problems.truncate(8);
         for p in &problems {
-            for chart in all(&a, p).into_iter().chain([sweep(&[&a, &b]), compare(&[&a, &b], p.size())]) {
+            let of_both = [
+                sweep(&[&a, &b]),
+                sweep_throughput(&[&a, &b], p.dtype(), Some(&["a", "b"])),
+                compare(&[&a, &b], p.size()),
+            ];
+            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_both) {
                 match chart {
                     Ok(chart) => check_svg(&chart),
                     Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),
                 }
             }
         }
+    }
+
+    #[test]
+    fn any_diagram_is_well_formed(
+        text in words(),
+        rows in 0..60usize,
+        columns in prop_oneof![9 => 0..60usize, 1 => Just(1_000_000)],
+        tone in any::<usize>(),
+    ) {
+        check_svg(&diagram_of(&text, (rows, columns), tone).unwrap());
     }
 }

@@ -2,8 +2,9 @@
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
-use warpbook::Regression;
 use warpbook::device::{Bench, Choice};
+use warpbook::record::Dtype;
+use warpbook::{Matmul, Regression};
 
 /// A CUDA optimisation lab: kernels in steps, each checked and timed.
 #[derive(Debug, Parser)]
@@ -94,6 +95,9 @@ pub enum ExperimentCommand {
     /// Fused linear regression: y = w x + b by batch gradient descent.
     #[command(long_about = REGRESSION_ABOUT, after_help = REGRESSION_EXAMPLES)]
     Regression(Box<RegressionArgs>),
+    /// Matrix product: C = A B, from three loops to tensor cores.
+    #[command(long_about = MATMUL_ABOUT, after_help = MATMUL_EXAMPLES)]
+    Matmul(Box<MatmulArgs>),
 }
 
 const REGRESSION_ABOUT: &str = "\
@@ -166,12 +170,8 @@ pub struct RegressionArgs {
     /// Leave out the timing of an epoch's parts.
     #[arg(long)]
     no_parts: bool,
-    /// Most samples of a measurement. [default: 25, with --quick 7]
-    #[arg(long, value_name = "N")]
-    samples: Option<u32>,
-    /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
-    #[arg(long, value_name = "SECONDS")]
-    budget: Option<f64>,
+    #[command(flatten)]
+    timing: TimingArgs,
     /// File for the record. An existing file is replaced only if it is named here. [default: regression.json in the
     /// working directory, or regression-2.json and so on if it is there]
     #[arg(long, value_name = "FILE")]
@@ -208,7 +208,23 @@ impl RegressionArgs {
 
     /// The timing with these settings, or why it cannot be.
     pub fn bench(&self) -> Result<Bench, String> {
-        let mut bench = if self.quick { Bench::quick() } else { Bench::default() };
+        self.timing.bench(self.quick)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct TimingArgs {
+    /// Most samples of a measurement. [default: 25, with --quick 7]
+    #[arg(long, value_name = "N")]
+    samples: Option<u32>,
+    /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
+    #[arg(long, value_name = "SECONDS")]
+    budget: Option<f64>,
+}
+
+impl TimingArgs {
+    fn bench(&self, quick: bool) -> Result<Bench, String> {
+        let mut bench = if quick { Bench::quick() } else { Bench::default() };
         if let Some(samples) = self.samples {
             if samples == 0 || samples > 1_000_000 {
                 return Err(format!("--samples {samples}: choose from 1 to 1000000."));
@@ -222,6 +238,96 @@ impl RegressionArgs {
             bench.budget_s = budget;
         }
         Ok(bench)
+    }
+}
+
+const MATMUL_ABOUT: &str = "\
+Matrix product: C = A B, C being m x n and each of its elements a sum of k terms. A and B hold Gaussian numbers, rounded \
+to their type; sums are in fp32. Each rung is held against the product in f64, every element, and then timed; those that \
+are close to the fastest, NVIDIA's libraries among them, are timed in turn, so that all see the same clocks.";
+
+const MATMUL_EXAMPLES: &str = "\
+Examples:
+  warpbook run matmul --quick
+  warpbook run matmul --shape 4096 --dtype bf16
+  warpbook run matmul --shape 128x8192x8192,4097x4095x4093 --dtype bf16,fp16
+  warpbook run matmul --rungs 14_overlapped_store,cublaslt --shape 8192 --dtype bf16 --samples 100 --budget 10
+  warpbook run matmul --sweep --out matmul.json
+
+See `warpbook --help` for the exit codes.";
+
+#[derive(Debug, Args)]
+pub struct MatmulArgs {
+    /// Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas or by repeating the
+    /// option. [default: 4096, with --quick 256,512,1000]
+    #[arg(long, value_name = "MxNxK[,..]", value_delimiter = ',', value_parser = parse_shape, conflicts_with = "sweep")]
+    shape: Vec<(u64, u64, u64)>,
+    /// Types of the matrices: fp32, tf32, fp16, bf16; several with commas. [default: fp32,bf16, with --sweep all]
+    #[arg(long, value_name = "TYPE[,..]", value_delimiter = ',', value_parser = parse_dtype)]
+    dtype: Vec<Dtype>,
+    /// All shapes of the published record, in every type.
+    #[arg(long, conflicts_with = "quick")]
+    sweep: bool,
+    /// Small sizes and few samples: at most 60 seconds on two cores.
+    #[arg(long)]
+    quick: bool,
+    /// A is stored transposed, k x m.
+    #[arg(long)]
+    trans_a: bool,
+    /// B is stored transposed, n x k.
+    #[arg(long)]
+    trans_b: bool,
+    /// Seed of the random numbers.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Only these rungs, by id, with commas between them. [default: all]
+    #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
+    rungs: Vec<String>,
+    /// One tile for the rungs that have it, by id, as 128x256s4c2g8. [default: the fastest of each rung's]
+    #[arg(long, value_name = "ID")]
+    tile: Option<String>,
+    /// Take each rung's first tile and try no other.
+    #[arg(long)]
+    no_tiles: bool,
+    /// Leave out the timing of the ways to the device and back.
+    #[arg(long)]
+    no_transfers: bool,
+    #[command(flatten)]
+    timing: TimingArgs,
+    /// File for the record. An existing file is replaced only if it is named here. [default: matmul.json in the working
+    /// directory, or matmul-2.json and so on if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+impl MatmulArgs {
+    /// The experiment with these settings.
+    pub fn experiment(&self) -> Matmul {
+        let mut e = match () {
+            () if self.sweep => Matmul::sweep(),
+            () if self.quick => Matmul::quick(),
+            () => Matmul::new(),
+        };
+        if !self.shape.is_empty() {
+            e = e.shapes(self.shape.iter().copied());
+        }
+        if !self.dtype.is_empty() {
+            e = e.dtypes(self.dtype.iter().copied());
+        }
+        if !self.rungs.is_empty() {
+            e = e.rungs(self.rungs.iter().map(|id| id.trim()));
+        }
+        if let Some(tile) = &self.tile {
+            e = e.tile(tile);
+        }
+        e.transposed(self.trans_a, self.trans_b).seed(self.seed).tiles(!self.no_tiles).transfers(!self.no_transfers)
+    }
+
+    /// The timing with these settings, or why it cannot be.
+    pub fn bench(&self) -> Result<Bench, String> {
+        self.timing.bench(self.quick)
     }
 }
 
@@ -320,10 +426,48 @@ fn parse_size(text: &str) -> Result<(u64, u64), String> {
     Ok((parse_count(points)?, parse_count(features)?))
 }
 
+/// m x n x k: 128x8192x8192, or 4096 for a cube.
+fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
+    let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
+    match sizes[..] {
+        [edge] => Ok((edge, edge, edge)),
+        [m, n, k] => Ok((m, n, k)),
+        _ => Err(format!(
+            "`{text}` is no shape: write m, n and k with an x between them, as 128x8192x8192, or one number for a cube"
+        )),
+    }
+}
+
+/// fp32 and f32 are one.
+fn parse_dtype(text: &str) -> Result<Dtype, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "fp32" | "f32" => Ok(Dtype::F32),
+        "tf32" => Ok(Dtype::Tf32),
+        "fp16" | "f16" => Ok(Dtype::F16),
+        "bf16" => Ok(Dtype::Bf16),
+        _ => Err(format!("`{text}` is no type of a matrix: choose fp32, tf32, fp16 or bf16")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn shapes_and_types_are_read() {
+        let check = |text: &str, expect: Option<(u64, u64, u64)>| assert_eq!(parse_shape(text).ok(), expect, "{text}");
+        check("4096", Some((4096, 4096, 4096)));
+        check("128x8192x8k", Some((128, 8192, 8000)));
+        check("1 x 2 x 3", Some((1, 2, 3)));
+        check("1x2", None);
+        check("1x2x3x4", None);
+        check("", None);
+        check("axbxc", None);
+        assert_eq!(parse_dtype(" BF16").ok(), Some(Dtype::Bf16));
+        assert_eq!(parse_dtype("f32").ok(), Some(Dtype::F32));
+        assert!(parse_dtype("int8").unwrap_err().contains("choose fp32"));
+    }
 
     #[test]
     fn sizes_are_read() {

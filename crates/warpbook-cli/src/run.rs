@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use warpbook::device::{Bench, Cancel, Choice};
-use warpbook::{Event, Experiment, Lab, Regression, figures};
+use warpbook::{Event, Experiment, Lab, Matmul, Regression, figures};
 use warpbook_record::{Outcome, Run};
 
 /// One experiment with its settings, or the quick suite.
@@ -22,6 +22,12 @@ pub fn start(args: &RunArgs) -> Result<ExitCode, Failure> {
             let path = choose(r.out.as_deref(), "regression");
             let interrupt = Interrupt::listen();
             run(&r.experiment(), r.device.choice()?, &bench, &path, &interrupt).map(ExitCode::from)
+        }
+        Some(ExperimentCommand::Matmul(m)) => {
+            let bench = m.bench().map_err(Failure::usage)?;
+            let path = choose(m.out.as_deref(), "matmul");
+            let interrupt = Interrupt::listen();
+            run(&m.experiment(), m.device.choice()?, &bench, &path, &interrupt).map(ExitCode::from)
         }
         None if args.quick => suite(args),
         None => Err(Failure::usage(
@@ -51,8 +57,10 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
 type Quick = fn(Choice, &Path, &Interrupt) -> Result<u8, Failure>;
 
 /// The quick form of each experiment, by the name of its record.
-const SUITE: &[(&str, Quick)] =
-    &[("regression", |device, path, interrupt| run(&Regression::quick(), device, &Bench::quick(), path, interrupt))];
+const SUITE: &[(&str, Quick)] = &[
+    ("regression", |device, path, interrupt| run(&Regression::quick(), device, &Bench::quick(), path, interrupt)),
+    ("matmul", |device, path, interrupt| run(&Matmul::quick(), device, &Bench::quick(), path, interrupt)),
+];
 
 /// Runs one experiment and writes its record; gives the exit code.
 fn run(

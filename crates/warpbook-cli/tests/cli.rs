@@ -400,6 +400,8 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     assert!(begun.elapsed().as_secs() < 240, "{:?}", begun.elapsed());
     let run = read(&place.path("records/new/regression.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("regression", 4));
+    let run = read(&place.path("records/new/matmul.json"));
+    assert_eq!((run.experiment.as_str(), run.problems().len()), ("matmul", 6));
 }
 
 #[test]

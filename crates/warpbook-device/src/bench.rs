@@ -104,6 +104,70 @@ impl Bench {
         self.collect(batch, watch, once)
     }
 
+    /// Times regions in turn: every round takes one sample of each, so that all of them see the same clocks. Regions shorter than
+    /// the batching threshold are captured and replayed as a graph of several, so that launching is not what is timed.
+    ///
+    /// `budget_s` is of each region.
+    ///
+    /// # Errors
+    /// The first error of a region, the driver's, and [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn cuda_in_turn(
+        &self,
+        device: &CudaDevice,
+        stream: &Stream,
+        watch: Option<&ClockWatch>,
+        regions: &[&dyn Fn() -> Result<()>],
+    ) -> Result<Vec<Samples>> {
+        let (start, end) = (device.event()?, device.event()?);
+        let time = |work: &dyn Fn() -> Result<()>| -> Result<(f64, f64)> {
+            stream.synchronize()?;
+            let clock = Instant::now();
+            start.record(stream)?;
+            work()?;
+            end.record(stream)?;
+            stream.synchronize()?;
+            Ok((start.elapsed_us(&end)?, clock.elapsed().as_secs_f64() * 1e6))
+        };
+        // Of each the number of repetitions in a sample, and their graph where there are several.
+        let mut prepared = Vec::new();
+        for region in regions {
+            let mut last_us = 0.0;
+            for _ in 0..self.warmup.max(1) {
+                self.cancel.check()?;
+                (last_us, _) = time(region)?;
+            }
+            let batch = batch_for(last_us, self.batch_below_us);
+            // SAFETY: a region's launches are as good later as now, as long as it is borrowed; the graph ends before.
+            let graph = (batch > 1).then(|| unsafe { stream.capture(|| (0..batch).try_for_each(|_| region())) });
+            prepared.push((batch, graph.transpose()?));
+        }
+        let mut all: Vec<Samples> =
+            prepared.iter().map(|(batch, _)| Samples { batch: *batch, ..Samples::default() }).collect();
+        let begun = Instant::now();
+        // The first round of a graph is not counted: it may still be on its way to the device.
+        for round in 0..=self.samples.max(1) {
+            for ((region, (batch, graph)), samples) in regions.iter().zip(&prepared).zip(&mut all) {
+                self.cancel.check()?;
+                let (us, wall_us) = match graph {
+                    Some(graph) => time(&|| graph.launch(stream))?,
+                    None if round == 0 => continue,
+                    None => time(region)?,
+                };
+                if round > 0 {
+                    samples.us.push(us / f64::from(*batch));
+                    samples.wall_us.push(wall_us / f64::from(*batch));
+                }
+            }
+            if let Some(watch) = watch {
+                watch.read();
+            }
+            if round > 0 && begun.elapsed().as_secs_f64() >= self.budget_s * regions.len() as f64 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
     /// Times `region` by the processor's clock.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ macro_rules! elements {
         )*
     };
 }
-elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64);
+elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
 
 /// An address on the device, as a kernel takes it; it does not keep anything alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,18 @@ pub struct DevicePtr(pub(crate) u64);
 impl DevicePtr {
     /// The null pointer.
     pub const NULL: Self = Self(0);
+
+    /// The address so many bytes further on.
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+
+    /// Whether it is a multiple of so many bytes.
+    #[must_use]
+    pub const fn is_aligned(self, bytes: u64) -> bool {
+        self.0.is_multiple_of(bytes)
+    }
 }
 
 /// An array in device memory; freed with its owner.

@@ -5,7 +5,7 @@ use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Tile};
+use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Requires, Tile};
 
 /// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
@@ -206,9 +206,19 @@ impl CudaDevice {
     /// # Errors
     /// It does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
-        let architecture = self.0.info.architecture().unwrap_or_default();
+        let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile(spec, tile, &architecture)?;
         Kernel::load(self, spec, tile, &compiled)
+    }
+
+    /// The architecture that a kernel is compiled for here: its own, as in "sm_90", or the one that the kernel needs exactly.
+    #[must_use]
+    pub fn architecture_of(&self, spec: &KernelSpec) -> String {
+        match &spec.requires {
+            // Code for sm_90a is not what sm_90 compiles to.
+            Some(Requires::Exactly(name)) => name.to_string(),
+            _ => self.0.info.architecture().unwrap_or_default(),
+        }
     }
 
     /// A stream of its own, not ordered with any other.

@@ -41,6 +41,24 @@ pub enum Error {
         /// What it said.
         why: String,
     },
+    /// cuBLAS cannot be loaded.
+    #[error(
+        "cuBLAS, NVIDIA's library of matrix products, was not found. Install it with `pip install {package}` (or the CUDA toolkit), or name the folder with it and cuBLASLt in WARPBOOK_CUBLAS."
+    )]
+    NoCublas {
+        /// The package of pip that fits the driver.
+        package: &'static str,
+    },
+    /// cuBLAS is there and does not work.
+    #[error(
+        "cuBLAS at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cublas` (nvidia-cublas-cu12 for a driver of CUDA 12)."
+    )]
+    CublasFailed {
+        /// Which library, or which folder.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// An index past the last device.
     #[error("There is no device cuda:{index}: {}. `warpbook devices` lists them.", count_sentence(*.count))]
     NoSuchDevice {
@@ -99,6 +117,14 @@ pub enum Error {
     /// An earlier kernel has ended the context.
     #[error("An earlier kernel failed ({0}) and took the CUDA context with it.{RESTART}")]
     ContextLost(String),
+    /// Something that a kernel does not take.
+    #[error("{what} {why}.")]
+    Unsupported {
+        /// The kernel, or its rung.
+        what: String,
+        /// Why not, as the rest of a sentence: "needs ...".
+        why: String,
+    },
     /// A call that needs a GPU was made on the processor.
     #[error("{0} needs a CUDA device; this lab runs on the processor.")]
     NeedsCuda(&'static str),
@@ -212,6 +238,8 @@ mod tests {
         check(Error::NoDriver, "--device cpu");
         check(Error::DriverTooOld { found: "11.4".into(), needed: "12.0".into() }, "Update the driver");
         check(Error::NoNvrtc { package: "nvidia-cuda-nvrtc" }, "pip install nvidia-cuda-nvrtc");
+        check(Error::NoCublas { package: "nvidia-cublas" }, "pip install nvidia-cublas");
+        check(Error::CublasFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall");
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");

@@ -139,6 +139,12 @@ impl Kernel {
         &self.stats
     }
 
+    /// Its row.
+    #[must_use]
+    pub fn spec(&self) -> &KernelSpec {
+        &self.spec
+    }
+
     /// The tile it was compiled with.
     #[must_use]
     pub fn tile(&self) -> &Tile {
@@ -149,6 +155,12 @@ impl Kernel {
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
         self.spec.launch(&self.tile, items, self.module.device.info.multiprocessors)
+    }
+
+    /// The shape of a launch over the tiles of an `m` x `n` matrix.
+    #[must_use]
+    pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
+        self.spec.launch_tiles(&self.tile, m, n, self.module.device.info.multiprocessors)
     }
 
     /// Allows launches so much dynamic shared memory a block, beyond what its tile says, and asks anew how many blocks fit.

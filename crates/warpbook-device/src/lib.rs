@@ -1,7 +1,7 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC and NVML are loaded when they are asked for,
-//! and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS and NVML are loaded when they are
+//! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod bench;
@@ -11,6 +11,7 @@ mod cancel;
 mod compile;
 mod cpu;
 mod cubin;
+mod cublas;
 mod cuda;
 mod device;
 mod error;
@@ -19,7 +20,9 @@ mod kernel;
 mod nvml;
 mod nvrtc;
 mod peaks;
+mod places;
 mod stream;
+mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
 
@@ -28,6 +31,7 @@ pub use buffer::{Buffer, DevicePtr, Element};
 pub use cache::folder as cache_folder;
 pub use cancel::Cancel;
 pub use compile::{Compiled, Compiler};
+pub use cublas::{Cublas, CublasLt, LibraryGemm, LtPlan};
 pub use cuda::CudaDevice;
 pub use device::{Choice, Device, Inventory};
 pub use error::{CompileError, Error, Result};
@@ -37,3 +41,4 @@ pub use nvml::ClockWatch;
 pub use nvrtc::Nvrtc;
 pub use peaks::{cpu_peaks, cuda_peaks};
 pub use stream::{Event, Stream};
+pub use tensor_map::{MatrixShape, TensorMap};

@@ -3,6 +3,7 @@
 //! cudarc's own loader knows the library's names up to the CUDA it is pinned to and panics where there is none; this one
 //! also finds later ones, and those that pip installs, and says what is missing.
 
+use crate::places::{site_packages, toolkits};
 use crate::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -230,19 +231,12 @@ fn preload_builtins(path: &Path) {
 
 /// Paths and names to try, in order.
 fn candidates() -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    let mut environments: Vec<PathBuf> = Vec::new();
-    if let Ok(here) = std::env::current_dir() {
-        environments.extend(here.ancestors().map(|a| a.join(".venv")));
-    }
-    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-    environments.extend(variable("VIRTUAL_ENV"));
-    environments.extend(variable("CONDA_PREFIX"));
-    for environment in environments {
-        folders.extend(site_packages(&environment).into_iter().flat_map(|site| {
+    let folders: Vec<PathBuf> = site_packages()
+        .into_iter()
+        .flat_map(|site| {
             ["cu13/lib", "cuda_nvrtc/lib", "cu13/bin/x86_64", "cuda_nvrtc/bin"].map(|d| site.join("nvidia").join(d))
-        }));
-    }
+        })
+        .collect();
     let mut found: Vec<PathBuf> = folders.iter().flat_map(|f| libraries_in(f)).collect();
     let names: &[&str] = if cfg!(windows) {
         &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
@@ -250,21 +244,11 @@ fn candidates() -> Vec<PathBuf> {
         &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
     };
     found.extend(names.iter().map(PathBuf::from));
-    let toolkits = [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())];
-    for toolkit in toolkits.into_iter().flatten() {
+    for toolkit in toolkits() {
         for folder in ["lib64", "targets/x86_64-linux/lib", "bin"] {
             found.extend(libraries_in(&toolkit.join(folder)));
         }
     }
-    found
-}
-
-fn site_packages(environment: &Path) -> Vec<PathBuf> {
-    let mut found = vec![environment.join("Lib/site-packages")];
-    if let Ok(entries) = std::fs::read_dir(environment.join("lib")) {
-        found.extend(entries.flatten().map(|e| e.path().join("site-packages")));
-    }
-    found.retain(|p| p.is_dir());
     found
 }
 

@@ -1,9 +1,9 @@
 //! The ceilings of a device, measured.
 
-use crate::{Bench, CudaDevice, Kernel, Result};
+use crate::{Bench, CudaDevice, Kernel, Result, Stream};
 use rayon::prelude::*;
 use std::hint::black_box;
-use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, MemoryLevel, Peaks, kernels};
+use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, KernelSpec, MemoryLevel, Peaks, kernels};
 
 /// Rounds over an array that fits into the second-level cache: the first one fetches it, the rest are read from there.
 const CACHE_ROUNDS: u32 = 64;
@@ -114,7 +114,66 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
         samples_us: samples.us,
         datasheet_flops_per_s: datasheet(&info.name).map(|d| d.fp32_flops_per_s),
     });
+    for dtype in kernels::TENSOR_CORE_TYPES {
+        peaks.compute.extend(tensor_core_peak(device, bench, &stream, dtype)?);
+    }
     Ok(peaks)
+}
+
+/// The rate of tensor-core multiplications of a type; nothing where a device has none of them.
+fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
+    let info = device.info();
+    let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
+    let runs_here = |spec: &KernelSpec| spec.requires.as_ref().is_none_or(|r| r.met_by(info.compute_capability));
+    let (spec, by_warpgroups) = match (runs_here(&wgmma), runs_here(&mma)) {
+        (true, _) => (wgmma, true),
+        (_, true) => (mma, false),
+        _ => return Ok(None),
+    };
+    let kernel = device.kernel(&spec, &spec.tiles[0])?;
+    let tile = &spec.tiles[0];
+    let shape = kernel.shape(u64::MAX >> 16);
+    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+    let (words, rounds, a_block) = if by_warpgroups {
+        let (rows, columns, stages) = (tile.size("BM"), tile.size("BN"), tile.size("STAGES"));
+        // 128 bytes of k in a stage.
+        (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
+    } else {
+        let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
+        (6 * u64::from(shape.block[0]), 8192u32, u64::from(shape.block[0]) / 32 * tile.size("ITEMS") * 16 * 8 * k * 2)
+    };
+    let gaussians = device.zeros::<f32>(words as usize * 2)?;
+    fill(device, &gaussians)?;
+    let values: Vec<u32> = gaussians
+        .to_vec()?
+        .chunks(2)
+        .map(|v| match dtype {
+            Dtype::F16 => {
+                u32::from(half::f16::from_f32(v[0]).to_bits()) | u32::from(half::f16::from_f32(v[1]).to_bits()) << 16
+            }
+            Dtype::Bf16 => {
+                u32::from(half::bf16::from_f32(v[0]).to_bits()) | u32::from(half::bf16::from_f32(v[1]).to_bits()) << 16
+            }
+            _ => v[0].to_bits(),
+        })
+        .collect();
+    let values = device.buffer_from(&values)?;
+    let out = device.zeros::<f32>(threads as usize)?;
+    let samples = bench.cuda(device, stream, None, None, || {
+        // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
+        unsafe { kernel.launch(stream, shape, &[&values, &out, &rounds]) }
+    })?;
+    Ok(Some(ComputePeak {
+        dtype,
+        method: if by_warpgroups {
+            "warpgroups multiplying random tiles in shared memory (wgmma)".into()
+        } else {
+            "warps multiplying random fragments in registers (mma.sync)".into()
+        },
+        flops: u64::from(shape.grid[0]) * a_block * u64::from(rounds),
+        samples_us: samples.us,
+        datasheet_flops_per_s: datasheet(&info.name).and_then(|d| d.tensor_flops_per_s(dtype)),
+    }))
 }
 
 /// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
@@ -132,19 +191,32 @@ fn fill(device: &CudaDevice, data: &crate::Buffer<f32>) -> Result<()> {
 struct Datasheet {
     bytes_per_s: f64,
     fp32_flops_per_s: f64,
+    /// Of f16 with f32 sums, without sparsity.
+    fp16_flops_per_s: f64,
+}
+
+impl Datasheet {
+    /// bf16 is as fast as f16 and tf32 half as fast, from Ampere on.
+    fn tensor_flops_per_s(&self, dtype: Dtype) -> Option<f64> {
+        match dtype {
+            Dtype::F16 | Dtype::Bf16 => Some(self.fp16_flops_per_s),
+            Dtype::Tf32 => Some(self.fp16_flops_per_s / 2.0),
+            _ => None,
+        }
+    }
 }
 
 fn datasheet(name: &str) -> Option<Datasheet> {
-    let (bytes_per_s, fp32_flops_per_s) = match name {
-        "NVIDIA H200" => (4.8e12, 67e12),
-        "NVIDIA H100 80GB HBM3" => (3.35e12, 67e12),
-        "NVIDIA A100-SXM4-40GB" => (1.555e12, 19.5e12),
-        "NVIDIA A100-SXM4-80GB" => (2.039e12, 19.5e12),
-        "Tesla T4" => (0.32e12, 8.1e12),
-        "NVIDIA L4" => (0.3e12, 30.3e12),
+    let (bytes_per_s, fp32_flops_per_s, fp16_flops_per_s) = match name {
+        "NVIDIA H200" => (4.8e12, 67e12, 989e12),
+        "NVIDIA H100 80GB HBM3" => (3.35e12, 67e12, 989e12),
+        "NVIDIA A100-SXM4-40GB" => (1.555e12, 19.5e12, 312e12),
+        "NVIDIA A100-SXM4-80GB" => (2.039e12, 19.5e12, 312e12),
+        "Tesla T4" => (0.32e12, 8.1e12, 65e12),
+        "NVIDIA L4" => (0.3e12, 30.3e12, 121e12),
         _ => return None,
     };
-    Some(Datasheet { bytes_per_s, fp32_flops_per_s })
+    Some(Datasheet { bytes_per_s, fp32_flops_per_s, fp16_flops_per_s })
 }
 
 /// Read bandwidth of main memory and of the last cache.

@@ -1,5 +1,7 @@
 //! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that no single rung owns.
 
+use crate::Dtype;
+use crate::matmul::Form;
 use crate::rung::{Grid, KernelSpec, Requires, Source, Tile};
 
 macro_rules! source {
@@ -14,6 +16,12 @@ pub const HEADERS: &[Source] = &[
     source!("reduce.cuh"),
     source!("exchange.cuh"),
     source!("cluster.cuh"),
+    source!("launch.cuh"),
+    source!("matmul/cuda_cores.cuh"),
+    source!("matmul/gemm.cuh"),
+    source!("matmul/hopper.cuh"),
+    source!("matmul/mma.cuh"),
+    source!("matmul/persistent.cuh"),
     source!("nn/philox.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),
@@ -24,6 +32,8 @@ const PHILOX: Source = source!("nn/philox.cu");
 const READ: Source = source!("peaks/read.cu");
 const FMA: Source = source!("peaks/fma.cu");
 const SHARED: Source = source!("peaks/shared.cu");
+const WGMMA: Source = source!("peaks/wgmma.cu");
+const MMA: Source = source!("peaks/mma.cu");
 
 fn per_element() -> [Tile; 1] {
     [Tile::new("t256", &[("THREADS", 256)])]
@@ -40,6 +50,9 @@ pub fn gaussians() -> KernelSpec {
 pub fn permutation() -> KernelSpec {
     KernelSpec::new(PHILOX, "permutation", &per_element(), Grid::Cover)
 }
+
+/// The types that tensor cores multiply here.
+pub const TENSOR_CORE_TYPES: [Dtype; 3] = [Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
 /// Reads an array and adds it up: the ceiling of a bandwidth is that of its fastest tile.
 #[must_use]
@@ -61,6 +74,23 @@ pub fn read_sum() -> KernelSpec {
 pub fn fma_chains() -> KernelSpec {
     let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 8)]);
     KernelSpec::new(FMA, "fma_chains", &[tile], Grid::Resident)
+}
+
+/// Tensor-core arithmetic by warpgroups on Hopper; `dtype` is `F16`, `Bf16` or `Tf32`.
+#[must_use]
+pub fn wgmma_rounds(dtype: Dtype) -> KernelSpec {
+    let sizes = [("THREADS", 256), ("BM", 128), ("BN", 256), ("STAGES", 4), ("BLOCKS_PER_SM", 1)];
+    let tile =
+        Tile::new("128x256s4", &[&sizes[..], &[("DYNAMIC_SHARED_BYTES", 4 * (128 + 256) * 128 + 1024)]].concat());
+    let form = Form { trans_b: true, ..Form::plain(dtype) };
+    form.of(&KernelSpec::new(WGMMA, "wgmma_rounds", &[tile], Grid::Resident)).needs(Requires::Exactly("sm_90a".into()))
+}
+
+/// Tensor-core arithmetic by warps; `dtype` is `F16`, `Bf16` or `Tf32`.
+#[must_use]
+pub fn mma_rounds(dtype: Dtype) -> KernelSpec {
+    let tile = Tile::new("t256x8", &[("THREADS", 256), ("ITEMS", 8), ("BLOCKS_PER_SM", 2)]);
+    Form::plain(dtype).of(&KernelSpec::new(MMA, "mma_rounds", &[tile], Grid::Resident)).needs(Requires::AtLeast(8, 0))
 }
 
 /// Reads shared memory and adds it up: the ceiling of its bandwidth.
@@ -92,6 +122,13 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
             if !all.contains(&of_rung) {
                 all.push(of_rung);
             }
+        }
+    }
+    all.extend(crate::matmul::compiled_forms());
+    for dtype in TENSOR_CORE_TYPES {
+        for spec in [wgmma_rounds(dtype), mma_rounds(dtype)] {
+            let requires = spec.requires.clone().unwrap_or(claimed.clone());
+            all.push((spec, requires));
         }
     }
     all

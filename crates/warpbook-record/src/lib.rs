@@ -10,6 +10,7 @@
 mod check;
 mod environment;
 pub mod kernels;
+pub mod matmul;
 mod measurement;
 mod problem;
 mod read;

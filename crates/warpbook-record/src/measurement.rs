@@ -327,6 +327,10 @@ pub enum SpanGroup {
     Operation,
     /// The fused pass with one of its parts left out; the difference to the whole is what the part costs.
     Ablation,
+    /// The whole of the work with another of the rung's tiles; the span's name is the tile's id.
+    Tile,
+    /// What a result costs that is wanted on the host: "to the device", "compute", "to the host".
+    Transfer,
     /// One that this version does not know.
     #[serde(other)]
     Other,

@@ -1,6 +1,6 @@
 use crate::{
-    BandwidthPeak, DeviceKind, Dtype, Environment, Measurement, MemoryLevel, Outcome, Peaks, Policy, Problem, Requires,
-    Rung, Runner, Span, SpanGroup, TrainLog,
+    BandwidthPeak, ComputePeak, DeviceKind, Dtype, Environment, Measurement, MemoryLevel, Outcome, Peaks, Policy,
+    Problem, Requires, Rung, Runner, Span, SpanGroup, TrainLog,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -117,7 +117,17 @@ impl Run {
     pub fn main_problem(&self) -> Option<&Problem> {
         let valid = |p: &Problem| self.measurements.iter().filter(|m| m.problem == *p && m.is_valid()).count();
         // A sweep's standard size, where it is there, is the one that the lessons speak of.
-        let standard = |p: &Problem| u64::from(p.size() == crate::regression::STANDARD_POINTS && p.features() == 1);
+        let standard = |p: &Problem| match p {
+            Problem::Regression { points, features, .. } => {
+                u64::from(*points == crate::regression::STANDARD_POINTS && *features == 1)
+            }
+            // In the type that the ladder ends with.
+            Problem::Matmul { m, n, k, dtype, .. } => {
+                let cube = [m, n, k].iter().all(|v| **v == crate::matmul::STANDARD_EDGE);
+                u64::from(cube) * (1 + u64::from(*dtype == Dtype::Bf16))
+            }
+            Problem::Unknown => 0,
+        };
         self.problems().into_iter().max_by_key(|p| (valid(p) > 0, standard(p), valid(p), p.size()))
     }
 
@@ -143,6 +153,13 @@ impl Run {
     #[must_use]
     pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
         self.peaks.ceiling(problem.working_set_bytes(), self.environment.device.l2_bytes)
+    }
+
+    /// The arithmetic that a problem is held against: that of its type.
+    #[must_use]
+    pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
+        let dtype = problem.dtype().unwrap_or(Dtype::F32);
+        self.peaks.compute.iter().find(|p| p.dtype == dtype)
     }
 
     /// The measurements of a problem in the ladder's order, with speed-ups over the first valid one.
@@ -173,7 +190,7 @@ impl Run {
             let peak = self.peaks.level(t.level)?.bytes_per_s();
             (peak > 0.0).then(|| Bound { level: Some(t.level), us: t.bytes as f64 / peak * 1e6 })
         });
-        let of_arithmetic = self.peaks.compute.iter().find(|p| p.dtype == Dtype::F32).and_then(|p| {
+        let of_arithmetic = self.arithmetic(&m.problem).and_then(|p| {
             let peak = p.flops_per_s();
             (peak > 0.0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
         });

@@ -165,7 +165,8 @@ impl Tile {
     }
 
     /// A size by name; 1 where it has none of that name.
-    pub(crate) fn size(&self, name: &str) -> u64 {
+    #[must_use]
+    pub fn size(&self, name: &str) -> u64 {
         self.get(name).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
     }
 }
@@ -182,6 +183,11 @@ pub enum Grid {
     Cover,
     /// `BLOCKS_PER_SM` for each multiprocessor, or as many as cover the items if that is fewer; each block strides over them.
     Resident,
+    /// For each tile of `BM` x `BN` of a matrix as many blocks as `SPLIT` says, or one.
+    Tiles,
+    /// One for each multiprocessor, or one for each tile if there are fewer of these; in whole clusters of `CLUSTER` blocks,
+    /// which go through the tiles.
+    ResidentTiles,
 }
 
 /// The shape of a launch.
@@ -277,9 +283,30 @@ impl KernelSpec {
         let cover = items.div_ceil(threads.saturating_mul(tile.size("ITEMS"))).max(1);
         let blocks = match self.grid {
             Grid::One => 1,
-            Grid::Cover => cover,
+            Grid::Cover | Grid::Tiles | Grid::ResidentTiles => cover,
             Grid::Resident => cover.min(u64::from(multiprocessors.max(1)).saturating_mul(tile.size("BLOCKS_PER_SM"))),
         };
+        self.launch_blocks(tile, blocks)
+    }
+
+    /// The shape of a launch over the tiles of an `m` x `n` matrix.
+    #[must_use]
+    pub fn launch_tiles(&self, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
+        let (rows, columns) = (m.div_ceil(tile.size("BM")), n.div_ceil(tile.size("BN")));
+        let cluster = tile.size("CLUSTER");
+        let blocks = match self.grid {
+            Grid::ResidentTiles => {
+                let beside = tile.size("CLUSTER_N");
+                let tiles = rows.next_multiple_of(cluster / beside).saturating_mul(columns.next_multiple_of(beside));
+                tiles.min(u64::from(multiprocessors) / cluster * cluster).max(cluster)
+            }
+            _ => rows.saturating_mul(columns).saturating_mul(tile.size("SPLIT")),
+        };
+        self.launch_blocks(tile, blocks)
+    }
+
+    fn launch_blocks(&self, tile: &Tile, blocks: u64) -> Launch {
+        let threads = tile.size("THREADS");
         let clamp = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
         Launch {
             grid: [clamp(blocks), 1, 1],
@@ -387,5 +414,22 @@ mod tests {
         check(Grid::Cover, 0, 1);
         check(Grid::Resident, 1 << 20, 20);
         check(Grid::Resident, 3000, 3);
+    }
+
+    #[test]
+    fn tiles_cover_a_matrix() {
+        let source = Source { path: "x.cu", text: "" };
+        let check = |grid, sizes: &[(&'static str, i64)], (m, n), expect| {
+            let tiles = [Tile::new("t", sizes)];
+            let spec = KernelSpec::new(source, "k", &tiles, grid);
+            assert_eq!(spec.launch_tiles(&tiles[0], m, n, 132).grid, [expect, 1, 1], "{grid:?} {sizes:?} {m} {n}");
+        };
+        let tile = [("BM", 128), ("BN", 256), ("THREADS", 384)];
+        check(Grid::Tiles, &tile, (129, 256), 2);
+        check(Grid::Tiles, &[&tile[..], &[("SPLIT", 4)]].concat(), (129, 257), 16);
+        check(Grid::ResidentTiles, &tile, (129, 256), 2);
+        check(Grid::ResidentTiles, &tile, (8192, 8192), 132);
+        check(Grid::ResidentTiles, &[&tile[..], &[("CLUSTER", 2)]].concat(), (1, 1), 2);
+        check(Grid::ResidentTiles, &[&tile[..], &[("CLUSTER", 2)]].concat(), (300, 256), 4);
     }
 }

@@ -16,6 +16,7 @@ mod experiment;
 mod export;
 mod lab;
 pub mod lesson;
+mod matmul;
 pub mod prelude;
 mod regression;
 
@@ -27,6 +28,7 @@ pub use error::{Error, Result};
 pub use experiment::{Event, Experiment};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
+pub use matmul::Matmul;
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };

@@ -9,7 +9,7 @@ use crate::library::Entry;
 use crate::link::{Quantity, Size, Tab};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
-use warpbook_record::{Problem, Run, SpanGroup};
+use warpbook_record::{Dtype, Problem, Run, SpanGroup};
 use web_sys::{HtmlSelectElement, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, html};
 
@@ -50,7 +50,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if sizes || tab == Tab::Ladder {
                     <div class="toolbar">
-                        if tab == Tab::Ladder { { quantities(send, app.link.quantity) } }
+                        { for problem.filter(|_| tab == Tab::Ladder).map(|p| quantities(send, shown(app.link.quantity, p), p)) }
                         { for problem.filter(|_| sizes).map(|p| size_choice(send, run, p, tab)) }
                     </div>
                 }
@@ -140,11 +140,11 @@ fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
 }
 
 /// What the ladder draws.
-fn quantities(send: &Send, now: Quantity) -> Html {
+fn quantities(send: &Send, now: Quantity, problem: &Problem) -> Html {
     html! {
         <fieldset class="segments">
             <legend class="visually-hidden">{ "Quantity" }</legend>
-            { for Quantity::ALL.into_iter().map(|q| html! {
+            { for Quantity::of(problem).into_iter().map(|q| html! {
                 <label key={q.id()}>
                     <input type="radio" name="quantity" value={q.id()} checked={q == now}
                         onchange={send.reform(move |_: Event| Msg::Quantity(q))} />
@@ -153,6 +153,11 @@ fn quantities(send: &Send, now: Quantity) -> Html {
             }) }
         </fieldset>
     }
+}
+
+/// The quantity that is asked for, or the first where it says nothing of the problem.
+fn shown(asked: Quantity, problem: &Problem) -> Quantity {
+    if Quantity::of(problem).contains(&asked) { asked } else { Quantity::default() }
 }
 
 fn size_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
@@ -196,10 +201,15 @@ fn file_name(run: &Run, what: &[&str]) -> String {
 }
 
 fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let quantity = app.link.quantity;
+    let quantity = shown(app.link.quantity, problem);
     let drawn = charts::ladder(run, problem, quantity.into());
     let name = file_name(run, &["ladder", quantity.id(), &problem.short_label()]);
     chart::chart(send, drawn, &name)
+}
+
+/// The type of the products that a record is about, if it is about products.
+fn product(run: &Run) -> Option<Dtype> {
+    run.main_problem().filter(|p| matches!(p, Problem::Matmul { .. }))?.dtype()
 }
 
 fn sweep(run: &Run, send: &Send) -> Html {
@@ -207,7 +217,12 @@ fn sweep(run: &Run, send: &Send) -> Html {
     html! {
         <>
             { chart::chart(send, charts::sweep(&[run]), &name("sweep")) }
-            { chart::chart(send, charts::sweep_bandwidth(&[run]), &name("sweep-bandwidth")) }
+            if let Some(dtype) = product(run) {
+                { chart::chart(send, charts::sweep_throughput(&[run], None, None), &name("sweep-throughput")) }
+                { chart::chart(send, charts::shapes(run, dtype), &name("shapes")) }
+            } else {
+                { chart::chart(send, charts::sweep_bandwidth(&[run]), &name("sweep-bandwidth")) }
+            }
         </>
     }
 }
@@ -237,6 +252,8 @@ fn operations(run: &Run, send: &Send, problem: &Problem) -> Html {
         <>
             { for one(SpanGroup::Operation, "operations", charts::operations) }
             { for one(SpanGroup::Ablation, "ablation", charts::ablation) }
+            { for one(SpanGroup::Tile, "tiles", charts::tiles) }
+            { for one(SpanGroup::Transfer, "transfers", charts::transfers) }
         </>
     }
 }

@@ -2,8 +2,10 @@
 #![allow(dead_code)]
 
 mod full;
+mod products;
 
 pub use full::{full, with_features};
+pub use products::{cube, product, products};
 
 use std::collections::BTreeMap;
 use warpbook_record::{

@@ -582,7 +582,7 @@ fn train_log(rung: &Rung, prepared: &Prepared, got: &Descent) -> TrainLog {
 }
 
 /// Registers and spills of a rung that cannot run here, for Hopper; nothing where there is no NVRTC.
-fn compiled_stats(rung: &Rung) -> Vec<KernelStats> {
+pub(crate) fn compiled_stats(rung: &Rung) -> Vec<KernelStats> {
     let Ok(compiler) = Compiler::new(None) else { return Vec::new() };
     let architectures = rung.requires.architectures();
     let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {

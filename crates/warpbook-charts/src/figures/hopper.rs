@@ -1,0 +1,395 @@
+//! The rungs on Hopper's tensor cores: tiles by TMA, sums spread over a warpgroup, and who waits for whom.
+
+use super::tensor_cores::{lines_of_pieces, swizzled};
+use super::{A, B, C, STOP, figure, size};
+use crate::diagram::{Diagram, Matrix, Product, Sign, Timeline};
+use std::collections::BTreeSet;
+use warpbook_record::Tile;
+
+/// Rows that a warpgroup multiplies at once.
+const M: usize = 64;
+
+/// The warp, lane and register that hold an element of the 64 x N sums: `MULTIPLY` in `kernels/matmul/hopper.cuh`.
+fn holder(row: usize, column: usize) -> (usize, usize, usize) {
+    // d[4 j + 2 h + i]: row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + i.
+    let (j, h, i) = (column / 8, row % 16 / 8, column % 2);
+    (row / 16, row % 8 * 4 + column % 8 / 2, 4 * j + 2 * h + i)
+}
+
+pub(super) fn wgmma_tma(tile: &Tile) -> Diagram {
+    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+    let (rows, columns) = (6, 8);
+    let a = Matrix::new("A in memory", rows, columns)
+        .cell(15.0, 15.0)
+        .tint(2..4, 0..columns, A, "what the block reads of A")
+        .shade(2..4, 3..4, A, "one box")
+        .caption(&format!("{bm} rows of 128 bytes"));
+    let stage = lines_of_pieces("in shared memory", 8, |line, place| (line, swizzled(line, place)), 2, A, "")
+        .caption("8 rows of it: row.piece, swizzled");
+    let mut sums = Matrix::new(&format!("sums of a warpgroup, {M} × {bn}"), M, bn)
+        .cell(330.0 / bn as f64, 2.6)
+        .rule(16, 8)
+        .caption("four warps, 16 rows each");
+    for warp in 0..4 {
+        let rows = warp * 16..warp * 16 + 16;
+        sums = if warp % 2 == 0 { sums.tint(rows, 0..bn, C, "") } else { sums.tint(rows, 0..bn, 5, "") };
+        sums = sums.at_row(warp * 16 + 8, &format!("warp {warp}"));
+    }
+    sums = sums.shade(0..16, 0..8, C, "16 × 8 of a warp").frame(0..16, 0..8);
+    let zoom = Matrix::new("16 × 8 of them, by lane", 16, 8)
+        .cell(22.0, 13.0)
+        .fill("", |r, c| ((r / 8 + c % 2) % 2 == 0).then_some(C))
+        .write(|r, c| holder(r, c).1.to_string())
+        .rule(8, 8)
+        .caption("the shade changes with the register");
+    let mut diagram = figure("11_wgmma_tma", "boxes by TMA, sums by warpgroups")
+        .subtitle(&format!("a tile of {bm} × {bn} a block, {} warpgroups; 128 bytes of k at a time", bm / M))
+        .describe(&format!(
+            "One thread asks for a box of {bm} rows of 128 bytes, which TMA copies into shared memory, swizzled; a warpgroup multiplies 64 \
+             rows of it by {bn} columns, and of its sums lane l of a warp holds row l / 4 and columns 2 (l mod 4) and the next, 8 rows and 8 \
+             columns apart."
+        ))
+        .put(a)
+        .put(Sign::arrow("one thread asks, TMA copies"))
+        .put(stage)
+        .row(&format!("wgmma.m64n{bn}: 128 threads multiply straight from shared memory"))
+        .put(sums)
+        .put(Sign::arrow("enlarged"))
+        .put(zoom)
+        .note("B comes likewise, in boxes of its own; both lie in shared memory as the multiplying instruction reads them.")
+        .note("d[4 j + 2 h + i] of a lane is row 16 (warp mod 4) + lane / 4 + 8 h, column 8 j + 2 (lane mod 4) + i.")
+        .table(["lane", "row of its warp's 16", "column of each 8", "registers of the first 8 columns"]);
+    for lane in 0..32 {
+        let (row, column) = (lane / 4, 2 * (lane % 4));
+        let held = [(row, column), (row, column + 1), (row + 8, column), (row + 8, column + 1)];
+        let registers: Vec<String> = held.iter().map(|(r, c)| format!("d[{}]", holder(*r, *c).2)).collect();
+        diagram = diagram.figures([
+            lane.to_string(),
+            format!("{row}, {}", row + 8),
+            format!("{column}, {}", column + 1),
+            registers.join(", "),
+        ]);
+    }
+    diagram
+}
+
+/// When a stage's k block is asked for, has come, and has been multiplied, in units of about one multiplication.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Turn {
+    asked: f64,
+    come: f64,
+    begun: f64,
+    done: f64,
+}
+
+/// From asking to the arrival, between two arrivals, a multiplication, and a barrier of the whole block with what follows it.
+const LATENCY: f64 = 2.6;
+const APART: f64 = 0.7;
+const MULTIPLY: f64 = 1.0;
+const BARRIER: f64 = 0.45;
+
+/// A ring of stages. Without a producer the block asks for block b + stages - 1 when all its threads are done with block b.
+fn ring(blocks: usize, stages: usize, producer: bool) -> Vec<Turn> {
+    let mut turns: Vec<Turn> = Vec::new();
+    for b in 0..blocks {
+        let free = match (producer, b.checked_sub(if producer { stages } else { stages - 1 })) {
+            (_, None) => 0.0,
+            (true, Some(before)) => turns[before].done,
+            // What was asked for after the barrier that follows this one's predecessor in the ring.
+            (false, Some(before)) => turns[before].done + BARRIER,
+        };
+        let asked = free.max(turns.last().map_or(0.0, |t| t.asked));
+        let come = (asked + LATENCY).max(turns.last().map_or(0.0, |t| t.come + APART));
+        let ready = turns.last().map_or(0.0, |t| t.done + if producer { 0.0 } else { BARRIER });
+        let begun = come.max(ready);
+        turns.push(Turn { asked, come, begun, done: begun + MULTIPLY });
+    }
+    turns
+}
+
+fn ring_timeline(turns: &[Turn], stages: usize, end: f64, labelled: bool) -> Timeline {
+    let names: Vec<String> = (0..stages).map(|s| format!("stage {s}")).chain(["tensor cores".to_owned()]).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let label = |text| if labelled { text } else { "" };
+    let mut timeline = Timeline::new(&names);
+    for (b, t) in turns.iter().enumerate() {
+        let stage = b % stages;
+        timeline = timeline.wait(stage, (t.asked, t.come), A, "", label("on its way"));
+        if t.begun > t.come {
+            timeline = timeline.wait(stage, (t.come, t.begun), C, "", label("has come"));
+        }
+        timeline =
+            timeline.span(stage, (t.begun, t.done), C, &b.to_string(), label("multiplied, by number of its k block"));
+        timeline = timeline.span(stages, (t.begun, t.done), C, &b.to_string(), "");
+        let idle = (b.checked_sub(1).map_or(0.0, |p| turns[p].done), t.begun);
+        timeline = timeline.wait(stages, idle, STOP, "", label("tensor cores wait"));
+    }
+    timeline.until(end)
+}
+
+pub(super) fn warp_specialised(tile: &Tile) -> Diagram {
+    let (bm, bn, stages) = (size(tile, "BM"), size(tile, "BN"), size(tile, "STAGES").clamp(2, 8));
+    let blocks = 2 * stages + 1;
+    let (before, after) = (ring(blocks, stages, false), ring(blocks, stages, true));
+    let done = |turns: &[Turn]| turns.last().map_or(0.0, |t| t.done);
+    let end = done(&before).max(done(&after));
+    let idle = |turns: &[Turn]| done(turns) - turns[0].begun - blocks as f64 * MULTIPLY;
+    figure("12_warp_specialised", "a producer and its consumers")
+        .subtitle(&format!("a ring of {stages} stages of {bm} × {bn} tiles, the first {blocks} blocks of k; times are made up"))
+        .describe(&format!(
+            "Without a producer all threads meet after each stage before the next one is asked for, and the tensor cores wait; with one, \
+             a stage is asked for as soon as the consumers have emptied it, and they wait only for the first. {} consumers multiply 64 rows \
+             each.",
+            bm / M
+        ))
+        .row("11: all threads wait for the stage, multiply, meet, and one of them asks for the next")
+        .put(ring_timeline(&before, stages, end, true))
+        .row("12: a producer waits at “empty” and asks; the consumers wait at “full” and multiply")
+        .put(ring_timeline(&after, stages, end, false))
+        .note("Two barriers a stage: full, which counts the bytes that TMA brings, and empty, at which each consumer arrives.")
+        .note("Times are made up to show the order: a stage comes so long after it was asked for, and never two at once.")
+        .table(["picture", "stages under way at most", "time between multiplications, in multiplications"])
+        .figures(["11", &(stages - 1).to_string(), &format!("{:.2}", idle(&before))])
+        .figures(["12", &stages.to_string(), &format!("{:.2}", idle(&after))])
+}
+
+/// The row and the column of tiles, counted in tiles: `Tiles::at` in `kernels/matmul/persistent.cuh`.
+fn tile_at(index: usize, rank: usize, (rows, columns): (usize, usize), group: usize, cluster: usize) -> (usize, usize) {
+    let a_group = group * columns;
+    let first = index / a_group * group;
+    let (height, within) = (group.min(rows - first), index % a_group);
+    ((first + within % height) * cluster + rank, within / height)
+}
+
+pub(super) fn persistent_cluster(tile: &Tile) -> Diagram {
+    let [bm, bn, cluster] = ["BM", "BN", "CLUSTER"].map(|n| size(tile, n));
+    let cluster = cluster.clamp(1, 4);
+    // Two rows of clusters stand for the kernel's groups: more of them would not fit.
+    let group = 2;
+    let (rows, columns) = (8 / cluster, 8);
+    let at_once = 12 / cluster;
+    let grid = |name: &str, place: &dyn Fn(usize, usize) -> (usize, usize), rows: usize| {
+        let places: Vec<((usize, usize), usize)> = (0..rows * columns)
+            .flat_map(|i| (0..cluster).map(move |rank| (i, rank)))
+            .map(|(i, r)| (place(i, r), i))
+            .collect();
+        let index = |row, column| places.iter().find(|p| p.0 == (row, column)).map(|p| p.1);
+        let first: Vec<(usize, usize)> = places.iter().filter(|p| p.1 < at_once).map(|p| p.0).collect();
+        let read = |of: fn(&(usize, usize)) -> usize| first.iter().map(of).collect::<BTreeSet<_>>().len();
+        let (of_a, of_b) = (read(|p| p.0), read(|p| p.1));
+        let drawn = Matrix::new(name, rows * cluster, columns)
+            .cell(32.0, 17.0)
+            .fill("under way together", |r, c| index(r, c).filter(|i| *i < at_once).map(|_| C))
+            .write(|r, c| index(r, c).map_or(String::new(), |i| i.to_string()))
+            .rule(cluster, 1)
+            .caption(&format!("they read {of_a} rows of A and {of_b} columns of B"));
+        (drawn, of_a, of_b)
+    };
+    let (plain, plain_a, plain_b) = grid("row by row", &|i, r| (i / columns * cluster + r, i % columns), rows);
+    let grouped = grid("in groups", &|i, r| tile_at(i, r, (rows, columns), group, cluster), rows);
+    let (grouped, grouped_a, grouped_b) = grouped;
+    let mut diagram = figure("13_persistent_cluster", "the order of the tiles, and one fetch for a cluster")
+        .subtitle(&format!("tiles of {bm} × {bn}; clusters of {cluster} tiles above each other, by number of their turn"))
+        .describe(&format!(
+            "Shaded are the tiles of C that are under way at one time. In groups of rows, column by column, they read {grouped_a} rows of A \
+             and {grouped_b} columns of B, row by row {plain_a} and {plain_b}. The {cluster} blocks of a cluster fetch each its own tile of A, \
+             and together one tile of B, which goes to all of them."
+        ))
+        .row(&format!("The first {} tiles, which are under way together", at_once * cluster))
+        .put(plain)
+        .put(grouped)
+        .row(&format!("A stage in shared memory of each block of a cluster: B's tile of {bn} columns in {cluster} parts, multicast"));
+    for rank in 0..cluster {
+        let mut stage = Matrix::new(&format!("block {rank} of the cluster"), 1, 1 + cluster)
+            .cell(96.0, 24.0)
+            .shade(0..1, 0..1, rank, &format!("fetched by block {rank}"))
+            .write(|_, c| if c == 0 { format!("A, rows of {rank}") } else { format!("B, part {}", c - 1) });
+        for part in 0..cluster {
+            stage = stage.shade(0..1, part + 1..part + 2, part, &format!("fetched by block {part}"));
+        }
+        diagram = diagram.put(stage);
+    }
+    let kernel = tile.size("GROUP");
+    diagram
+        .note(&format!("Drawn are groups of {group} rows of clusters; the kernel's have {kernel}."))
+        .note("A stage is free only when the consumers of all blocks of the cluster have read it, as each of them writes into all.")
+        .table(["order", "tiles at once", "rows of A read", "columns of B read"])
+        .figures(["row by row", &(at_once * cluster).to_string(), &plain_a.to_string(), &plain_b.to_string()])
+        .figures(["in groups", &(at_once * cluster).to_string(), &grouped_a.to_string(), &grouped_b.to_string()])
+}
+
+pub(super) fn overlapped_store(tile: &Tile) -> Diagram {
+    let bn = size(tile, "BN");
+    // 64 columns of 16 bits are 128 bytes.
+    let chunks = (bn / 64).clamp(1, 8);
+    let (work, direct, pack, stage, write, copy) = (5.0, 2.4, 0.35, 0.62, 0.4, 0.55);
+    let tiles = 3;
+    let mut before = Timeline::new(&["TMA, in", "tensor cores", "stores from registers"]);
+    let mut after = Timeline::new(&["TMA, in", "tensor cores", "to shared memory", "TMA, out"]);
+    let ahead = 1.6;
+    let fetch = |timeline: Timeline, tile: usize, begun: f64, last: f64, label: &str| {
+        // The ring holds a few stages: they come before the tile is begun, the others while it is multiplied.
+        let first = (last - ahead + 0.3).max(0.0);
+        let stop = if tile == 0 { begun } else { last + 0.3 };
+        let timeline = timeline.span(0, (first, stop.max(first + 0.2)), A, "", label);
+        timeline.span(0, (begun.max(stop), begun + work - ahead), A, &format!("tile {tile}"), "")
+    };
+    let (mut t, mut done) = (ahead, ahead);
+    for i in 0..tiles {
+        before = fetch(before, i, t, done, "tiles of A and B on their way");
+        before = before.span(1, (t, t + work), C, &format!("tile {i}"), "multiplied");
+        before = before.span(2, (t + work, t + work + direct), B, &format!("tile {i}"), "C on its way out");
+        before = before.wait(1, (t + work, t + work + direct), STOP, "", "tensor cores wait");
+        done = t + work;
+        t = done + direct;
+    }
+    let end = t;
+    (t, done) = (ahead, ahead);
+    // When a buffer's last chunk has been read from it, and when the copy engine is free.
+    let mut read = [0.0f64; 2];
+    let mut engine = 0.0f64;
+    for i in 0..=tiles {
+        if i > 0 {
+            // The last tile goes out, a chunk for each of the first stages of this one.
+            for chunk in 0..chunks {
+                let begun = (t + chunk as f64 * stage + 0.1).max(read[chunk % 2]);
+                after = after.span(2, (begun, begun + write), B, &chunk.to_string(), "");
+                engine = engine.max(begun + write);
+                after = after.span(3, (engine, engine + copy), B, &chunk.to_string(), "");
+                engine += copy;
+                // What has been read may be overwritten before it has reached memory.
+                read[chunk % 2] = engine - copy / 2.0;
+            }
+        }
+        if i < tiles {
+            after = fetch(after, i, t, done, "");
+            after = after.span(1, (t, t + work), C, &format!("tile {i}"), "");
+            done = t + work;
+            after = after.wait(1, (done, done + pack), STOP, "", "");
+            t = done + pack;
+        }
+    }
+    let spared = end - t;
+    figure("14_overlapped_store", "C leaves while the next tile is multiplied")
+        .subtitle(&format!("tiles of {} × {bn}, C in {chunks} chunks of 64 columns of 16 bits; times are made up", size(tile, "BM")))
+        .describe(&format!(
+            "Stores from registers keep the tensor cores waiting until all of a tile of C is on its way; rounded to 16 bits it can wait in \
+             registers, and leaves in {chunks} chunks by way of two buffers in shared memory and the copy engine, while the first stages of the \
+             next tile are multiplied."
+        ))
+        .row("13: the consumers store what they have, 4 bytes at a time")
+        .put(before.until(end))
+        .row("14: the tile waits in half the registers, and goes out in chunks beside the next one's first stages")
+        .put(after.until(end))
+        .note("A chunk waits until the one before the last has been read out of its buffer. Times are made up to show the order.")
+        .note("Where C is fp32, or is read as well, there are no registers for a tile that waits: it goes out before the next one is begun.")
+        .table(["picture", "tensor cores wait for"])
+        .figures(["13", "all stores of the tile"])
+        .figures(["14", "the rounding of the tile's sums to 16 bits"])
+        .figures(["spared over three tiles, in the picture", &format!("{spared:.1} of {end:.1}")])
+}
+
+/// The blocks of k that a rank sums: `kernels/matmul/15_split_k.cu`.
+fn share_of_k(blocks: usize, split: usize, rank: usize) -> std::ops::Range<usize> {
+    let (share, more) = (blocks / split, blocks % split);
+    let first = rank * share + rank.min(more);
+    first..first + share + usize::from(rank < more)
+}
+
+pub(super) fn split_k(tile: &Tile) -> Diagram {
+    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+    let (split, blocks) = (4, 10);
+    let mut a = Matrix::new("A", 4, blocks).cell(19.0, 17.0);
+    let mut b = Matrix::new("B", blocks, 4).cell(19.0, 10.0);
+    for rank in 0..split {
+        let k = share_of_k(blocks, split, rank);
+        a = a.shade(0..4, k.clone(), rank, &format!("summed by block {rank}"));
+        b = b.shade(k, 0..4, rank, "");
+    }
+    let c = Matrix::new(&format!("one tile of C, {bm} × {bn}"), 4, 4).cell(26.0, 17.0).tint(0..4, 0..4, 7, "");
+    let mut diagram = figure("15_split_k", "a cluster shares the k of one tile")
+        .subtitle(&format!("drawn for {split} blocks a cluster and {blocks} blocks of k"))
+        .describe(&format!(
+            "Each of the {split} blocks of a cluster sums a part of k for the whole tile; then each finishes {} of its {bm} rows, adding what \
+             all blocks have of them, in the order of the blocks.",
+            bm / split
+        ))
+        .put(Product::new(a, b, c))
+        .row("Sums of the blocks, each in its own shared memory, and the tile that the cluster makes of them");
+    for rank in 0..split {
+        let sums = Matrix::new(&format!("block {rank}"), split, 1)
+            .cell(86.0, 22.0)
+            .shade(0..split, 0..1, rank, "")
+            .write(|r, _| format!("rows {}–{}", r * bm / split, (r + 1) * bm / split - 1))
+            .frame(1..2, 0..1);
+        diagram = diagram.put(sums).put(Sign::new(if rank + 1 < split { "+" } else { "=" }));
+    }
+    let finished = Matrix::new("C", split, 1).cell(86.0, 22.0).write(|r, _| format!("by block {r}")).frame(1..2, 0..1);
+    let finished = (0..split).fold(finished, |m, r| m.shade(r..r + 1, 0..1, r, ""));
+    diagram = diagram
+        .put(finished)
+        .note("Framed: what block 1 reads through distributed shared memory, and what it writes.")
+        .note("Always in the order of the blocks, so that the same bits come out on every run.")
+        .table(["block", "blocks of k", "rows it finishes"]);
+    for rank in 0..split {
+        let k = share_of_k(blocks, split, rank);
+        let rows = format!("{} to {}", rank * bm / split, (rank + 1) * bm / split - 1);
+        diagram = diagram.figures([rank.to_string(), format!("{} to {}", k.start, k.end - 1), rows]);
+    }
+    diagram
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warpgroup_holds_each_sum_once() {
+        for n in [64, 128, 256] {
+            let mut held = vec![0; 4 * 32 * n / 2];
+            for row in 0..M {
+                for column in 0..n {
+                    let (warp, lane, d) = holder(row, column);
+                    let (j, h, i) = (d / 4, d / 2 % 2, d % 2);
+                    assert_eq!((row, column), (16 * warp + lane / 4 + 8 * h, 8 * j + 2 * (lane % 4) + i));
+                    held[(warp * 32 + lane) * n / 2 + d] += 1;
+                }
+            }
+            assert!(held.iter().all(|n| *n == 1));
+        }
+    }
+
+    #[test]
+    fn every_tile_has_its_turn() {
+        for (rows, columns, group, cluster) in [(4, 8, 2, 2), (5, 3, 2, 2), (1, 7, 8, 1), (9, 1, 4, 2)] {
+            let mut turns = vec![0; rows * cluster * columns];
+            for i in 0..rows * columns {
+                for rank in 0..cluster {
+                    let (row, column) = tile_at(i, rank, (rows, columns), group, cluster);
+                    turns[row * columns + column] += 1;
+                }
+            }
+            assert!(turns.iter().all(|n| *n == 1), "{rows} {columns} {group} {cluster}");
+        }
+    }
+
+    #[test]
+    fn k_is_shared_out_without_gaps() {
+        for (blocks, split) in [(10, 4), (3, 4), (8, 2), (172, 8)] {
+            let all: Vec<usize> = (0..split).flat_map(|r| share_of_k(blocks, split, r)).collect();
+            assert_eq!(all, (0..blocks).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_stage_is_asked_for_when_it_is_free() {
+        let (stages, blocks) = (4, 12);
+        let idle = |turns: &[Turn]| turns.windows(2).map(|w| w[1].begun - w[0].done).sum::<f64>();
+        let (alone, with_producer) = (ring(blocks, stages, false), ring(blocks, stages, true));
+        assert!(idle(&with_producer) < idle(&alone));
+        for b in stages..blocks {
+            assert!(with_producer[b].asked >= with_producer[b - stages].done);
+            assert!(alone[b].asked >= alone[b + 1 - stages].done);
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Shapes against rungs, each cell a ratio of times: where a rung is ahead of the libraries, and where it is not.
+
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH};
+use crate::common::{
+    MAX_ENTRIES, best_library, cache, device, heading, joined, kind_of_product, medians, name, verdict,
+};
+use crate::palette::{BLUE, Rgb, VERMILLION};
+use crate::text::clean;
+use crate::words::{counted, listed, significant};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::{Dtype, Measurement, Problem, Run, Runner};
+
+/// A heat map of matrix products of one type: a row for each shape, a column for each rung of ours after one for the best of
+/// them, and in each cell the time of the faster GPU library over the rung's.
+///
+/// Above 1.00 the rung is faster. A cell without a figure has a letter, which stands for the reason below; rungs without any
+/// figure have no column.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no product of that type, no figure of a library, or none of a rung of ours.
+pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
+    let nothing = |why: String| Err(ChartError::NothingToDraw(why));
+    let of_type = |p: &&Problem| matches!(p, Problem::Matmul { .. }) && p.dtype() == Some(dtype);
+    let problems: Vec<&Problem> = run.problems().into_iter().filter(of_type).collect();
+    if problems.is_empty() {
+        return nothing(format!("The record has no matrix product of {}.", dtype.label()));
+    }
+    let rows: Vec<Shape<'_>> = problems
+        .into_iter()
+        .map(|problem| Shape { problem, name: shape_name(problem, dtype), library: best_library(run, problem) })
+        .collect();
+    if rows.iter().all(|r| r.library.is_none()) {
+        return nothing(format!(
+            "No library has a valid figure of {}, so there is nothing to hold rungs against.",
+            dtype.label()
+        ));
+    }
+    let ours = run.rungs.iter().filter(|r| matches!(r.runner, Runner::Kernels { .. })).map(|r| r.id.as_ref());
+    let mut map = HeatMap { run, dtype, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
+    for rung in ours {
+        let present = map.rows.iter().any(|r| run.measurement(rung, r.problem).is_some());
+        let valid = map.rows.iter().any(|r| map.ratio(rung, r).is_ok());
+        if valid {
+            map.columns.push(rung);
+        } else if present {
+            map.empty.push(rung);
+        }
+    }
+    if map.columns.is_empty() {
+        return nothing(format!("No rung of ours has a valid figure of {} beside a library's.", dtype.label()));
+    }
+    map.draw()
+}
+
+/// A shape as its row is called: what it is of beside the shape only where that is more than its type.
+fn shape_name(problem: &Problem, dtype: Dtype) -> String {
+    let kind = kind_of_product(problem);
+    let more = kind.strip_prefix(dtype.label()).unwrap_or(&kind).trim_start_matches([' ', ',']);
+    joined([problem.short_label().as_str(), more])
+}
+
+struct Shape<'a> {
+    problem: &'a Problem,
+    name: String,
+    /// The faster of the libraries, and its time.
+    library: Option<(&'a Measurement, f64)>,
+}
+
+struct HeatMap<'a> {
+    run: &'a Run,
+    dtype: Dtype,
+    rows: Vec<Shape<'a>>,
+    /// Ids of the rungs that have a figure, in the ladder's order.
+    columns: Vec<&'a str>,
+    /// Ids of those that have none.
+    empty: Vec<&'a str>,
+    /// Why cells are empty, in the order of their letters, and how many are.
+    reasons: Vec<(String, usize)>,
+}
+
+/// A range of ratios from this one on, up to the next; and how it is painted.
+struct Band {
+    from: f64,
+    color: Option<Rgb>,
+    alpha: f64,
+}
+
+const fn band(from: f64, color: Rgb, alpha: f64) -> Band {
+    Band { from, color: Some(color), alpha }
+}
+
+/// From slow to fast; within 2 % of the library there is no colour.
+const BANDS: [Band; 8] = [
+    band(0.0, VERMILLION, 0.62),
+    band(0.4, VERMILLION, 0.46),
+    band(0.7, VERMILLION, 0.30),
+    band(0.9, VERMILLION, 0.15),
+    Band { from: 0.98, color: None, alpha: 0.05 },
+    band(1.02, BLUE, 0.20),
+    band(1.08, BLUE, 0.38),
+    band(1.2, BLUE, 0.58),
+];
+
+impl Band {
+    fn paint(&self) -> Paint {
+        self.color.map_or(Paint { alpha: self.alpha, ..Paint::INK }, |c| Paint::faded(c, self.alpha))
+    }
+
+    fn of(ratio: f64) -> &'static Self {
+        BANDS.iter().rev().find(|b| ratio >= b.from).unwrap_or(&BANDS[0])
+    }
+
+    fn name(number: usize) -> String {
+        match BANDS.get(number + 1) {
+            None => format!("≥ {:.2}", BANDS[number].from),
+            Some(next) if number == 0 => format!("< {:.2}", next.from),
+            Some(next) => format!("{:.2}–{:.2}", BANDS[number].from, next.from),
+        }
+    }
+}
+
+/// A ratio in at most five characters.
+fn ratio_text(ratio: f64) -> String {
+    match ratio {
+        r if r >= 9_999.5 => ">9999".into(),
+        r if r >= 9.995 => significant(r, 3),
+        r if r >= 0.0995 => format!("{r:.2}"),
+        r if r >= 0.0005 => format!("{r:.3}"),
+        _ => "0.000".into(),
+    }
+}
+
+const CELL: f64 = 24.0;
+const BAND: f64 = 62.0;
+/// Bands, and the line above them.
+const LEGEND: f64 = 52.0;
+/// Between the column of the best and the others.
+const GAP: f64 = 6.0;
+const MAX_COLUMNS: usize = 20;
+const FIGURE: Font = Font { size: 10.0, bold: false, paint: Paint::INK };
+
+struct Layout {
+    header: f64,
+    /// Where the library's figures end.
+    figures: f64,
+    left: f64,
+    cell: f64,
+}
+
+impl<'a> HeatMap<'a> {
+    /// A rung's ratio at a shape, or why there is none.
+    fn ratio(&self, rung: &str, row: &Shape<'a>) -> Result<f64, String> {
+        let Some(m) = self.run.measurement(rung, row.problem) else { return Err("not measured".into()) };
+        let us = verdict(self.run, m)?;
+        let (_, library) = row.library.ok_or("no library has a valid figure of this shape")?;
+        Ok(library / us)
+    }
+
+    /// The fastest of the columns' rungs at a shape.
+    fn best(&self, row: &Shape<'a>) -> Option<(&'a str, f64)> {
+        let all = self.columns.iter().filter_map(|rung| Some((*rung, self.ratio(rung, row).ok()?)));
+        all.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The letter that stands for a reason.
+    fn letter(&mut self, why: &str) -> String {
+        let at = self.reasons.iter().position(|r| r.0 == why).unwrap_or_else(|| {
+            self.reasons.push((why.to_owned(), 0));
+            self.reasons.len() - 1
+        });
+        self.reasons[at].1 += 1;
+        // Of more reasons than letters the tooltips and the table speak.
+        u8::try_from(at).ok().filter(|n| *n < 26).map_or("–".into(), |n| char::from(b'a' + n).to_string())
+    }
+
+    fn library_rate(row: &Shape<'_>) -> Option<f64> {
+        row.library.map(|(m, us)| m.operations() as f64 / us / 1e6)
+    }
+
+    fn layout(&self, shown: &[&str]) -> Layout {
+        let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, 150.0);
+        let rates = self.rows.iter().filter_map(Self::library_rate).map(|r| Font::NOTE.width(&significant(r, 3)));
+        let figures = MARGIN + names + 14.0 + rates.fold(16.0, f64::max).min(70.0);
+        let left = figures + 10.0;
+        let cell = ((WIDTH - MARGIN - left - GAP) / (shown.len() + 1) as f64).min(44.0);
+        let titles = shown.iter().map(|id| Font::SMALL.width(&name(self.run, id)));
+        let header = titles.fold(Font::SMALL.width("library, TFLOP/s"), f64::max).min(150.0) + 8.0;
+        Layout { header, figures, left, cell }
+    }
+
+    fn draw(mut self) -> Result<Chart, ChartError> {
+        let shown: Vec<&str> = self.columns.iter().copied().take(MAX_COLUMNS).collect();
+        let layout = self.layout(&shown);
+        let rows = self.rows.len().min(MAX_ENTRIES);
+        // Letters are given in reading order, before the remarks are written.
+        let cells: Vec<Vec<Result<f64, (String, String)>>> = (0..rows)
+            .map(|i| {
+                let ratios: Vec<_> = shown.iter().map(|rung| self.ratio(rung, &self.rows[i])).collect();
+                ratios.into_iter().map(|r| r.map_err(|why| (self.letter(&why), why))).collect()
+            })
+            .collect();
+        let best: Vec<Option<(&str, f64)>> = self.rows[..rows].iter().map(|r| self.best(r)).collect();
+        let height = LEGEND + layout.header + rows as f64 * CELL + 4.0;
+        self.frame().draw(height, |canvas, top| {
+            draw_legend(canvas, top)?;
+            let first = top + LEGEND + layout.header;
+            self.draw_headers(canvas, &shown, &layout, first - 5.0)?;
+            for (i, row) in self.rows[..rows].iter().enumerate() {
+                let y = first + i as f64 * CELL;
+                let middle = y + CELL / 2.0;
+                let ink = Font { paint: Paint::INK, ..Font::NOTE };
+                let room = layout.figures - MARGIN - 14.0 - 16.0;
+                canvas.elided(&row.name, room, (MARGIN, middle), At::Left, ink)?;
+                let rate = Self::library_rate(row).map_or("–".into(), |r| significant(r, 3));
+                canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
+                let cell = |at: f64| (at, at + layout.cell - 1.0);
+                let whole = (y, y + CELL - 1.0);
+                if let Some((rung, ratio)) = best[i] {
+                    let bold = Font { bold: true, ..FIGURE };
+                    canvas.rect(cell(layout.left), whole, Band::of(ratio).paint())?;
+                    let at = (layout.left + layout.cell / 2.0, middle);
+                    canvas.titled(&ratio_text(ratio), &name(self.run, rung), at, At::Middle, bold)?;
+                }
+                for (j, content) in cells[i].iter().enumerate() {
+                    let left = layout.left + GAP + (j + 1) as f64 * layout.cell;
+                    let at = (left + layout.cell / 2.0, middle);
+                    match content {
+                        Ok(ratio) => {
+                            canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
+                            canvas.text(&ratio_text(*ratio), at, At::Middle, FIGURE)?;
+                        }
+                        Err((letter, why)) => {
+                            canvas.titled(letter, why, at, At::Middle, Font { paint: Paint::MUTED, ..FIGURE })?;
+                        }
+                    }
+                }
+            }
+            let bottom = first + rows as f64 * CELL;
+            let x = layout.left + layout.cell + GAP / 2.0 - 0.5;
+            canvas.line(&[(x, first), (x, bottom)], Stroke::new(Paint::MUTED, 1.0))
+        })
+    }
+
+    fn draw_headers(&self, canvas: &Canvas<'_>, shown: &[&str], layout: &Layout, bottom: f64) -> Drawn {
+        let room = layout.header - 8.0;
+        canvas.upwards("library, TFLOP/s", room, (layout.figures - 8.0, bottom), Font::SMALL)?;
+        let bold = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
+        canvas.upwards("best of ours", room, (layout.left + layout.cell / 2.0, bottom), bold)?;
+        for (j, rung) in shown.iter().enumerate() {
+            let x = layout.left + GAP + (j as f64 + 1.5) * layout.cell;
+            canvas.upwards(&name(self.run, rung), room, (x, bottom), Font { paint: Paint::INK, ..Font::SMALL })?;
+        }
+        Ok(())
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &'a Measurement> + '_ {
+        let valid = |rung: &str, row: &Shape<'a>| {
+            self.run.measurement(rung, row.problem).filter(|m| verdict(self.run, m).is_ok())
+        };
+        self.rows.iter().flat_map(move |r| self.columns.iter().filter_map(move |rung| valid(rung, r)))
+    }
+
+    fn frame(&self) -> Frame {
+        let run = self.run;
+        let mut notes = Vec::new();
+        for (i, (why, cells)) in self.reasons.iter().enumerate().take(26) {
+            let letter = char::from(b'a' + i as u8);
+            notes.push(format!("{letter}: {why} ({}).", counted(*cells, "cell")));
+        }
+        if self.reasons.len() > 26 {
+            notes.push("There are more reasons than letters; the table has all.".into());
+        }
+        let mut without: Vec<(String, Vec<String>)> = Vec::new();
+        for rung in &self.empty {
+            let why = self.rows.iter().find_map(|r| self.ratio(rung, r).err()).unwrap_or_default();
+            match without.iter_mut().find(|w| w.0 == why) {
+                Some(w) => w.1.push(name(run, rung)),
+                None => without.push((why, vec![name(run, rung)])),
+            }
+        }
+        for (why, mut rungs) in without.into_iter().take(4) {
+            rungs.truncate(MAX_ENTRIES);
+            notes.push(format!(
+                "No column, as without a figure at any shape: {} ({}).",
+                listed(&rungs),
+                why.trim_end_matches('.')
+            ));
+        }
+        if self.columns.len() > MAX_COLUMNS {
+            notes.push(format!("{MAX_COLUMNS} of {} columns are drawn; the table has all.", self.columns.len()));
+        }
+        if self.rows.len() > MAX_ENTRIES {
+            notes.push(format!("{MAX_ENTRIES} of {} rows are drawn; the table has all.", self.rows.len()));
+        }
+        let medians = medians(self.measured());
+        Frame {
+            title: format!("{}: shapes of {} against the library", heading(run), self.dtype.label()),
+            subtitle: joined([device(run), self.dtype.label().to_owned(), medians, cache(run).to_owned()]),
+            description: self.description(),
+            notes,
+            table: self.table(),
+        }
+    }
+
+    fn description(&self) -> String {
+        let run = self.run;
+        let best: Vec<(&Shape<'_>, &str, f64)> =
+            self.rows.iter().filter_map(|r| self.best(r).map(|(rung, ratio)| (r, rung, ratio))).collect();
+        let ahead = best.iter().filter(|b| b.2 >= 1.0).count();
+        let end = |b: Option<&(&Shape<'_>, &str, f64)>| {
+            b.map_or(String::new(), |(r, rung, ratio)| {
+                format!("{} at {} ({})", ratio_text(*ratio), r.name, name(run, rung))
+            })
+        };
+        let low = best.iter().min_by(|a, b| a.2.total_cmp(&b.2));
+        let high = best.iter().max_by(|a, b| a.2.total_cmp(&b.2));
+        format!(
+            "Heat map of the faster library's time over that of {} at {} of {} on {}: the best of ours is at least as fast at \
+             {ahead} of them, from {} to {}.",
+            counted(self.columns.len(), "rung"),
+            counted(self.rows.len(), "shape"),
+            self.dtype.label(),
+            device(run),
+            end(low),
+            end(high),
+        )
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new([
+            "shape",
+            "rung",
+            "title",
+            "time (ms)",
+            "TFLOP/s",
+            "library",
+            "library's time (ms)",
+            "ratio",
+            "best of ours",
+            "outcome",
+        ]);
+        for row in &self.rows {
+            let best = self.best(row).map(|b| b.0);
+            let (library, library_us) =
+                row.library.map_or((String::new(), None), |(m, us)| (name(self.run, &m.rung), Some(us)));
+            for rung in self.columns.iter().chain(&self.empty) {
+                let m = self.run.measurement(rung, row.problem);
+                let us = m.and_then(|m| verdict(self.run, m).ok());
+                let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
+                let ratio = self.ratio(rung, row);
+                table.push([
+                    row.name.clone(),
+                    clean(rung),
+                    name(self.run, rung),
+                    digits(us.map(|t| t / 1e3), 5),
+                    digits(m.zip(us).map(|(m, t)| m.operations() as f64 / t / 1e6), 4),
+                    library.clone(),
+                    digits(library_us.map(|t| t / 1e3), 5),
+                    digits(ratio.as_ref().ok().copied(), 4),
+                    if best == Some(*rung) { "yes".into() } else { String::new() },
+                    ratio.err().unwrap_or_else(|| "measured".into()),
+                ]);
+            }
+        }
+        table
+    }
+}
+
+fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
+    let caption = "time of the faster library over the rung's; above 1.00 the rung is faster";
+    canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
+    for (i, band) in BANDS.iter().enumerate() {
+        let left = MARGIN + i as f64 * BAND;
+        canvas.rect((left, left + BAND - 1.0), (top + 18.0, top + 38.0), band.paint())?;
+        canvas.text(&Band::name(i), (left + BAND / 2.0, top + 28.0), At::Middle, FIGURE)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::palette::{blended, contrast};
+
+    #[test]
+    fn ratios_are_short_and_find_their_band() {
+        let check = |ratio: f64, text: &str, band: &str| {
+            let number = BANDS.iter().position(|b| b.from == Band::of(ratio).from).unwrap();
+            assert_eq!((ratio_text(ratio).as_str(), Band::name(number).as_str()), (text, band));
+        };
+        check(1.0, "1.00", "0.98–1.02");
+        check(0.979, "0.98", "0.90–0.98");
+        check(1.2, "1.20", "≥ 1.20");
+        check(12.345, "12.3", "≥ 1.20");
+        check(1e9, ">9999", "≥ 1.20");
+        check(0.0126, "0.013", "< 0.40");
+        check(1e-7, "0.000", "< 0.40");
+    }
+
+    #[test]
+    fn figures_read_on_every_band() {
+        for band in BANDS {
+            for (ink, paper) in [((0x1f, 0x23, 0x28), (0xff, 0xff, 0xff)), ((0xe6, 0xe6, 0xe6), (0x16, 0x18, 0x1c))] {
+                let paint = blended(band.color.unwrap_or(ink), band.alpha, paper);
+                assert!(contrast(ink, paint) >= 4.5, "{} on {paint:?}", band.from);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+use crate::bars::{Bar, Bars, Content, Row};
+use crate::canvas::Frame;
+use crate::common::{MAX_ENTRIES, cache, device, heading, joined, median_of};
+use crate::ladder::LOG_FROM;
+use crate::palette::{AMBER, BLUE, GREEN, GREY, Rgb};
+use crate::parts::{Group, groups, missing};
+use crate::text::clean;
+use crate::ticks::Axis;
+use crate::words::{counted, listed, percent, plain, significant, time, time_tick};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::{Problem, Run, SpanGroup};
+
+/// What a result costs that is wanted on the host, one bar a rung: the way to the device, the work, and the way back. Where
+/// some take many times as long as others, bars are shares of each rung's own sum.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem.
+pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let groups = groups(run, problem, SpanGroup::Transfer, 4 * MAX_ENTRIES);
+    let all: Vec<Parts> = groups.into_iter().filter_map(Parts::of).collect();
+    if all.is_empty() {
+        return Err(missing("times of transfers", problem));
+    }
+    let mut table = Table::new([
+        "rung",
+        "title",
+        "to the device (ms)",
+        "compute (ms)",
+        "to the host (ms)",
+        "other (ms)",
+        "sum (ms)",
+        "% of the sum for transfers",
+        "TFLOP/s alone",
+        "TFLOP/s with transfers",
+    ]);
+    for p in &all {
+        let ms = |us: f64| if us > 0.0 { significant(us / 1e3, 5) } else { String::new() };
+        let speed = |us: f64| if us > 0.0 { significant(problem.flops() as f64 / us / 1e6, 4) } else { String::new() };
+        let [up, compute, down, other] = p.us;
+        table.push([
+            clean(&p.group.rung),
+            p.group.title.clone(),
+            ms(up),
+            ms(compute),
+            ms(down),
+            ms(other),
+            ms(p.sum()),
+            significant(p.moving() / p.sum() * 100.0, 3),
+            speed(compute),
+            speed(p.sum()),
+        ]);
+    }
+    let shown = &all[..all.len().min(MAX_ENTRIES)];
+    let others = shown.iter().any(|p| p.us[3] > 0.0);
+    let legend = KINDS.iter().take(3 + usize::from(others)).map(|(name, color)| (*color, (*name).to_owned())).collect();
+    let (low, high) = shown.iter().map(Parts::sum).fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(v), b.max(v)));
+    // On a logarithmic axis lengths of parts would mean nothing.
+    let shares = high > LOG_FROM * low;
+    let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
+    Bars {
+        rows: shown.iter().map(|p| p.row(unit(p))).collect(),
+        axis: Some(Axis::from_zero(shown.iter().map(|p| p.sum() / unit(p)))),
+        base: None,
+        tick: if shares { |v| format!("{} %", plain(v * 100.0)) } else { time_tick },
+        caption: match shares {
+            true => "share of the time until the result is on the host",
+            false => "time until the result is on the host, shorter is better",
+        }
+        .into(),
+        marks: Vec::new(),
+        legend,
+        frame: frame(run, problem, &all, table),
+    }
+    .draw()
+}
+
+/// The names of the parts in the record, and their colours.
+const KINDS: [(&str, Rgb); 4] = [("to the device", AMBER), ("compute", BLUE), ("to the host", GREEN), ("other", GREY)];
+
+struct Parts {
+    group: Group,
+    /// By [`KINDS`], in microseconds; 0 of what was not measured.
+    us: [f64; 4],
+}
+
+impl Parts {
+    /// `None` where no part has a usable time.
+    fn of(group: Group) -> Option<Self> {
+        let mut us = [0.0; 4];
+        for part in &group.spans {
+            let kind = KINDS.iter().position(|(name, _)| *name == part.name).unwrap_or(3);
+            us[kind] += part.us.unwrap_or(0.0);
+        }
+        let parts = Self { group, us };
+        (parts.sum() > 0.0 && parts.sum().is_finite()).then_some(parts)
+    }
+
+    fn sum(&self) -> f64 {
+        self.us.iter().sum()
+    }
+
+    fn moving(&self) -> f64 {
+        self.us[0] + self.us[2]
+    }
+
+    /// With its times in such a unit.
+    fn row(&self, unit: f64) -> Row {
+        let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
+        let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));
+        let bar = Bar {
+            value: self.sum() / unit,
+            spread: None,
+            label,
+            note: each.clone().map(|((name, _), us)| format!("{name} {}", time(us))).collect::<Vec<_>>().join(", "),
+            color: BLUE,
+            hollow: false,
+            parts: each.map(|((_, color), us)| (us / unit, *color)).collect(),
+        };
+        Row { name: self.group.title.clone(), id: self.group.id.clone(), content: Content::Bar(bar) }
+    }
+}
+
+fn frame(run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
+    let samples = all.iter().flat_map(|p| &p.group.spans).filter(|s| s.us.is_some()).map(|s| s.samples);
+    let mut notes = Vec::new();
+    let lacking = |kind: usize| all.iter().filter(move |p| p.us[kind] <= 0.0).map(|p| p.group.title.clone());
+    for (kind, (name, _)) in KINDS.iter().enumerate().take(3) {
+        let rungs: Vec<String> = lacking(kind).take(MAX_ENTRIES).collect();
+        if !rungs.is_empty() {
+            notes.push(format!("Without a time for \u{201c}{name}\u{201d}: {}.", listed(&rungs)));
+        }
+    }
+    if all.len() > MAX_ENTRIES {
+        notes.push(format!("{MAX_ENTRIES} of {} rows are drawn; the table has all.", all.len()));
+    }
+    let dearer = all.iter().filter(|p| p.us[1] > 0.0 && p.moving() > p.us[1]).count();
+    let fastest = all.iter().min_by(|a, b| a.sum().total_cmp(&b.sum())).map_or(String::new(), |p| {
+        let share = percent(p.moving() / p.sum());
+        format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
+    });
+    Frame {
+        title: format!("{}: with the transfers from and to the host", heading(run)),
+        subtitle: joined([device(run), problem.label(), median_of(samples), cache(run).to_owned()]),
+        description: format!(
+            "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
+             than the work at {dearer} of them{fastest}.",
+            counted(all.len(), "rung"),
+            device(run),
+            problem.label(),
+        ),
+        notes,
+        table,
+    }
+}

@@ -1,0 +1,143 @@
+//! Arrays on a device whose element type is known when the program runs.
+
+use half::{bf16, f16};
+use rayon::prelude::*;
+use warpbook_device::{Buffer, CudaDevice, DevicePtr, Result};
+use warpbook_record::Dtype;
+
+/// An array of f32, f16 or bf16 on a device. `Tf32` is stored as f32.
+#[derive(Debug)]
+pub enum Storage {
+    /// `F32` and `Tf32`.
+    F32(Buffer<f32>),
+    /// `F16`.
+    F16(Buffer<f16>),
+    /// `Bf16`.
+    Bf16(Buffer<bf16>),
+}
+
+impl Storage {
+    /// Values rounded to a type, to the nearest, ties to even.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
+        Ok(match dtype {
+            Dtype::F16 => {
+                Self::F16(device.buffer_from(&values.par_iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>())?)
+            }
+            Dtype::Bf16 => {
+                Self::Bf16(device.buffer_from(&values.par_iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>())?)
+            }
+            _ => Self::F32(device.buffer_from(values)?),
+        })
+    }
+
+    /// Zeros.
+    ///
+    /// # Errors
+    /// It does not fit.
+    pub fn zeros(device: &CudaDevice, len: usize, dtype: Dtype) -> Result<Self> {
+        Ok(match dtype {
+            Dtype::F16 => Self::F16(device.zeros(len)?),
+            Dtype::Bf16 => Self::Bf16(device.zeros(len)?),
+            _ => Self::F32(device.zeros(len)?),
+        })
+    }
+
+    /// The values. It waits for no stream.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        Ok(match self {
+            Self::F32(b) => b.to_vec()?,
+            Self::F16(b) => b.to_vec()?.par_iter().map(|v| v.to_f32()).collect(),
+            Self::Bf16(b) => b.to_vec()?.par_iter().map(|v| v.to_f32()).collect(),
+        })
+    }
+
+    /// Copies values in, rounded.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there are not as many values as elements.
+    pub fn write_f32(&self, values: &[f32]) -> Result<()> {
+        match self {
+            Self::F32(b) => b.write(values),
+            Self::F16(b) => b.write(&values.par_iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>()),
+            Self::Bf16(b) => b.write(&values.par_iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>()),
+        }
+    }
+
+    /// The address of an element, for a kernel.
+    ///
+    /// # Panics
+    /// If `index` is past the end.
+    #[must_use]
+    pub fn at(&self, index: usize) -> DevicePtr {
+        match self {
+            Self::F32(b) => b.at(index),
+            Self::F16(b) => b.at(index),
+            Self::Bf16(b) => b.at(index),
+        }
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(b) => b.len(),
+            Self::F16(b) => b.len(),
+            Self::Bf16(b) => b.len(),
+        }
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sets every byte.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn fill_bytes(&self, byte: u8) -> Result<()> {
+        match self {
+            Self::F32(b) => b.fill_bytes(byte),
+            Self::F16(b) => b.fill_bytes(byte),
+            Self::Bf16(b) => b.fill_bytes(byte),
+        }
+    }
+}
+
+/// A value as an array of that type holds it; of `Tf32` as the tensor cores read it, which is its upper 19 bits.
+#[must_use]
+pub fn rounded(v: f32, dtype: Dtype) -> f32 {
+    match dtype {
+        Dtype::F16 => f16::from_f32(v).to_f32(),
+        Dtype::Bf16 => bf16::from_f32(v).to_f32(),
+        Dtype::Tf32 => f32::from_bits(v.to_bits() & !0x1fff),
+        _ => v,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rounded_as_their_type_does() {
+        let check = |dtype, v: f32, expect: f32| assert_eq!(rounded(v, dtype), expect, "{v} as {dtype:?}");
+        check(Dtype::Bf16, 1.0 + 1.0 / 512.0, 1.0);
+        check(Dtype::Bf16, 1.0 + 3.0 / 256.0, 1.0 + 2.0 / 128.0);
+        check(Dtype::F16, 1.0 + 1.0 / 1024.0, 1.0 + 1.0 / 1024.0);
+        check(Dtype::F16, 70000.0, f32::INFINITY);
+        check(Dtype::Tf32, 1.0 + 1.9 / 1024.0, 1.0 + 1.0 / 1024.0);
+        check(Dtype::F32, 0.1, 0.1);
+        assert!(rounded(f32::NAN, Dtype::Bf16).is_nan());
+    }
+}

@@ -1,0 +1,128 @@
+//! The matrix product as an experiment: on the processor everywhere, on a GPU where there is one.
+
+use warpbook::device::{Bench, testing};
+use warpbook::record::matmul::{CUBLAS, CUBLASLT, rungs, takes};
+use warpbook::record::{Dtype, Measurement, Outcome, Run, SpanGroup};
+use warpbook::{Error, Experiment, Lab, Matmul};
+
+fn quick(device: &str) -> Lab {
+    Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, warmup: 1, ..Bench::default() })
+}
+
+fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
+    run.measurements.iter().find(|m| m.rung == rung).unwrap_or_else(|| panic!("no row of {rung}"))
+}
+
+#[test]
+fn the_processor_s_rungs_are_right_at_odd_sizes() {
+    let experiment = Matmul::new().shapes([(1, 1, 1), (67, 129, 33), (200, 1, 77)]).dtypes([Dtype::F32]);
+    let run = quick("cpu").run(&experiment).unwrap();
+    for m in run.measurements.iter().filter(|m| m.rung.starts_with("cpu")) {
+        assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label(), m.outcome, m.check);
+    }
+    assert_eq!(run.counts(), (12, 3 * (rungs().len() - 4), 0));
+}
+
+#[test]
+fn transposed_matrices_give_the_same_rows() {
+    let experiment = Matmul::new().shapes([(65, 40, 31)]).dtypes([Dtype::F32]).transposed(true, true);
+    let run = quick("cpu").run(&experiment).unwrap();
+    assert!(of(&run, "cpu_blocked").is_valid());
+    assert!(run.measurements[0].problem.label().contains("A and B transposed"));
+}
+
+#[test]
+fn what_the_processor_does_not_do_says_why() {
+    let run = quick("cpu").run(&Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::Bf16])).unwrap();
+    let why = |rung: &str| match &of(&run, rung).outcome {
+        Outcome::Skipped { why } => why.clone(),
+        other => panic!("{rung}: {other:?}"),
+    };
+    assert!(why("cpu_naive").contains("fp32"), "{}", why("cpu_naive"));
+    assert!(why("14_overlapped_store").contains("sm_90a"), "{}", why("14_overlapped_store"));
+    assert!(why(CUBLAS).contains("processor"), "{}", why(CUBLAS));
+    let large = quick("cpu").run(&Matmul::new().shapes([(8192, 8192, 8192)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]));
+    assert!(
+        matches!(&of(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
+    );
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let lab = quick("cpu");
+    let check = |e: Matmul, expect: &str| {
+        let error = lab.run(&e).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    check(Matmul::new().shapes([]), "No shape");
+    check(Matmul::new().dtypes([]), "No shape or no type");
+    check(Matmul::new().shapes([(0, 1, 1)]), "each size is from 1");
+    check(Matmul::new().shapes([(1, 1, 2 << 20)]), "each size is from 1");
+    check(Matmul::new().dtypes([Dtype::F64]), "choose fp32");
+    check(Matmul::new().rungs(Vec::<String>::new()), "No rung was named");
+    check(Matmul::new().tile("nonsense"), "There is no tile");
+    assert!(
+        matches!(lab.run(&Matmul::new().rungs(["14_overlaped"])), Err(Error::UnknownRung { nearest, .. }) if nearest[0] == "14_overlapped_store")
+    );
+}
+
+#[test]
+fn the_command_repeats_the_settings() {
+    let e = Matmul::new()
+        .shapes([(1, 2, 3)])
+        .dtypes([Dtype::Tf32])
+        .transposed(true, false)
+        .tile("128x64s8c1g8")
+        .transfers(false);
+    assert_eq!(
+        e.command("cuda:0"),
+        "warpbook run matmul --shape 1x2x3 --dtype tf32 --seed 1 --device cuda:0 --trans-a --no-transfers --tile 128x64s8c1g8"
+    );
+}
+
+#[test]
+fn every_rung_is_measured_or_says_why_on_a_gpu() {
+    if testing::gpu("every_rung_is_measured_or_says_why_on_a_gpu").is_none() {
+        return;
+    }
+    let experiment = Matmul::new().shapes([(264, 520, 136)]).dtypes([Dtype::F32, Dtype::Bf16]).tiles(false);
+    let run = quick("cuda:0").run(&experiment).unwrap();
+    assert_eq!(run.measurements.len(), 2 * rungs().len());
+    for m in &run.measurements {
+        let dtype = m.problem.dtype().unwrap();
+        match &m.outcome {
+            Outcome::Measured => assert!(m.is_valid(), "{}: {:?}", m.rung, m.check),
+            Outcome::Skipped { why } => {
+                let expected = m.rung == CUBLAS
+                    || m.rung == CUBLASLT
+                    || m.rung.starts_with("cpu")
+                    || takes(&m.rung).is_some_and(|t| !t.dtypes.contains(&dtype))
+                    || why.contains("needs");
+                assert!(expected, "{} skipped: {why}", m.rung);
+            }
+            Outcome::Failed { error } => panic!("{}: {error}", m.rung),
+        }
+    }
+    assert!(run.spans.iter().any(|s| s.group == SpanGroup::Transfer));
+    assert!(
+        run.measurements.iter().filter(|m| !m.kernels.is_empty()).all(|m| m.tile.is_some() && !m.traffic.is_empty())
+    );
+}
+
+#[test]
+fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
+    if testing::gpu("all_tiles_of_a_rung_are_timed_on_a_gpu").is_none() {
+        return;
+    }
+    let experiment = Matmul::new().shapes([(256, 256, 256)]).dtypes([Dtype::F32]).rungs(["06_vectorised"]);
+    let run = quick("cuda:0").run(&experiment).unwrap();
+    let rung = &Experiment::rungs(&experiment)[0];
+    let timed = run.spans.iter().filter(|s| s.group == SpanGroup::Tile).count();
+    assert_eq!(timed, rung.kernels()[0].tiles.len());
+    let best = run
+        .spans
+        .iter()
+        .filter(|s| s.group == SpanGroup::Tile)
+        .min_by(|a, b| a.median_us().unwrap().total_cmp(&b.median_us().unwrap()));
+    assert_eq!(run.measurements[0].tile.as_deref(), best.map(|s| s.name.as_str()));
+}

@@ -1,0 +1,50 @@
+// Idea: a thread computes TM x TN elements from TM numbers of A and TN of B, an outer product for each k, all in registers.
+// Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
+// Since the last rung: TN columns a thread instead of one, in a tile so much wider; numbers of A too serve TN multiply-adds each.
+// Needs: nothing; any sizes, leading dimensions and alignment, A and B transposed or not.
+// Expect: TM + TN reads of shared memory for TM x TN multiply-adds; the work outweighs the reads for the first time.
+#include "matmul/cuda_cores.cuh"
+
+static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
+static_assert(BM % TM == 0 && BN % TN == 0, "the tile is shared out evenly");
+// Lanes that bring neighbouring k of an operand write to different banks.
+constexpr int PAD = 32 / BK;
+constexpr int ROWS_APART = BM / TM, COLUMNS_APART = BN / TN;
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+    __shared__ float tile_a[BK][BM + PAD], tile_b[BK][BN + PAD];
+    const unsigned tiles_n = (n + BN - 1) / BN;
+    const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
+    const unsigned row = threadIdx.x / COLUMNS_APART, column = threadIdx.x % COLUMNS_APART;
+    const Operand<!TRANS_A, BM> op_a{a, m, k, lda};
+    const Operand<TRANS_B, BN> op_b{b, n, k, ldb};
+
+    float sums[TM][TN] = {}, fragment_a[TM], fragment_b[TN];
+    for (unsigned k0 = 0; k0 < k; k0 += BK) {
+        op_a.load(tile_a, row0, k0);
+        op_b.load(tile_b, column0, k0);
+        __syncthreads();
+#pragma unroll
+        for (int kk = 0; kk < BK; ++kk) {
+#pragma unroll
+            for (int i = 0; i < TM; ++i) fragment_a[i] = tile_a[kk][row + i * ROWS_APART];
+#pragma unroll
+            for (int j = 0; j < TN; ++j) fragment_b[j] = tile_b[kk][column + j * COLUMNS_APART];
+            multiply(sums, fragment_a, fragment_b);
+        }
+        // The next tiles take the place of these.
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+        const unsigned at = row0 + row + i * ROWS_APART;
+        if (at >= m) continue;
+#pragma unroll
+        for (int j = 0; j < TN; ++j) {
+            const unsigned to = column0 + column + j * COLUMNS_APART;
+            if (to < n) finish.store(c, at, to, ldc, sums[i][j]);
+        }
+    }
+}

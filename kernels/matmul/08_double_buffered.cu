@@ -1,0 +1,176 @@
+// Idea: nothing waits for data: tiles come by asynchronous copies while others are multiplied, fragments while the last ones are.
+// Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
+// Since the last rung: a ring of STAGES tiles, filled by cp.async (f32 from sm_80 on, else by way of registers), and two fragments.
+// Needs: any sizes; 16-byte copies where base, leading dimension and extent are multiples of them; leading dimensions below 2^24.
+// Expect: one barrier a tile, and little but multiply-adds between two of them; their issue rate is the bound.
+#include "matmul/cuda_cores.cuh"
+
+static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
+static_assert(BM % WM == 0 && BN % WN == 0 && WM * WN == 32 * TM * TN, "a warp's part of the tile for each warp");
+static_assert(WM / TM % 2 == 0 && WN % TN == 0, "lanes go by pairs of rows");
+static_assert(BK % 8 == 0, "operands along k are copied eight k at a time");
+static_assert(BM <= THREADS && BN <= THREADS, "all threads together copy whole lines across k, also one element each");
+static_assert(STAGES >= 3, "one tile is multiplied, the next one is there, and another is on its way");
+// Lanes that bring neighbouring k of an operand write to different banks, and rows stay 16-byte aligned.
+constexpr int PAD = 4;
+constexpr int ROWS_APART = 4 * WM / TM, COLUMNS_APART = 4 * WN / TN;
+
+struct Tiles {
+    alignas(16) float a[BK][BM + PAD], b[BK][BN + PAD];
+};
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * sizeof(Tiles), "the ring of tiles");
+
+#if __CUDA_ARCH__ >= 800
+constexpr bool ASYNC = IN == TYPE_F32;
+#else
+constexpr bool ASYNC = false;
+#endif
+
+// Shared memory is addressed by number, as these instructions do.
+__device__ __forceinline__ unsigned address_in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ __forceinline__ void store_shared(unsigned to, float v) {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(v) : "memory");
+}
+// Copies 4 or 16 bytes without passing through registers; zeros unless `there`.
+template <int BYTES>
+__device__ __forceinline__ void copy_async(unsigned to, const void* from, bool there) {
+    const int bytes = there ? BYTES : 0;
+    if constexpr (BYTES == 4) {
+        asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    } else {
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    }
+}
+// Ends a group of this thread's copies.
+__device__ __forceinline__ void end_group() {
+    if constexpr (ASYNC) asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until all but the last N groups have come.
+template <int N>
+__device__ __forceinline__ void wait_for_groups() {
+    if constexpr (ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// Brings an operand's tiles to the ring, one after the other along k. FOURS: neighbours of its outer extent come in aligned fours.
+template <bool ALONG_K, int OUTER, bool FOURS>
+struct Feed {
+    // Elements that are copied as one. Neighbouring k go to rows of their own in the tile.
+    static constexpr int GROUP = FOURS && !ALONG_K ? 4 : 1;
+    // All threads together copy PASS_OUTER x PASS_K elements at once: 32 bytes of a line along k, else whole lines.
+    static constexpr int PASS_OUTER = ALONG_K ? THREADS / 8 : OUTER, PASS_K = ALONG_K ? 8 : THREADS * GROUP / OUTER;
+    static constexpr int PASSES_OUTER = OUTER / PASS_OUTER, PASSES = PASSES_OUTER * (BK / PASS_K);
+    static constexpr int LINES = ALONG_K ? PASSES_OUTER : PASSES;
+    static_assert(PASSES * PASS_OUTER * PASS_K == OUTER * BK, "all threads copy equally often");
+
+    const In* from;           // the thread's place in a line of the next tile
+    unsigned offsets[LINES];  // from there to its places in all its lines
+    size_t step;              // from tile to tile
+    unsigned to;              // its place in the ring's first tile
+    int k;                    // the same along k
+    Group<In, GROUP> held[ASYNC ? 1 : PASSES];
+
+    // The first tile begins `missing` elements before k = 0. Past its outer end an operand repeats: nothing of that is stored.
+    __device__ __forceinline__ Feed(const In* array /* [extent][ld] along k, else [k][ld] */, unsigned ld, unsigned outer0,
+                                    unsigned extent, int missing, float (&tile)[BK][OUTER + PAD])
+        : step(ALONG_K ? BK : (size_t)BK * ld), k(ALONG_K ? threadIdx.x % 8 : threadIdx.x / (OUTER / GROUP)) {
+        const unsigned outer = ALONG_K ? threadIdx.x / 8 : threadIdx.x % (OUTER / GROUP) * GROUP;
+        to = address_in_shared(&tile[k][outer]);
+        const long long k0 = k - missing;
+        from = array + (ALONG_K ? (size_t)outer0 * ld + k0 : min(outer0 + outer, extent - GROUP) + k0 * ld);
+#pragma unroll
+        for (int i = 0; i < LINES; ++i) {
+            offsets[i] = (ALONG_K ? min(outer + i * PASS_OUTER, extent - 1 - outer0) : i * PASS_K) * ld;
+        }
+    }
+
+    // Begins to copy one of `parts` parts of the next tile. Of the first tile `missing` k are zeros, so that all others are whole.
+    __device__ __forceinline__ void begin(unsigned stage, int part, int parts, int missing = 0) {
+#pragma unroll
+        for (int i = part * PASSES / parts; i < (part + 1) * PASSES / parts; ++i) {
+            const int pass_k = i / PASSES_OUTER * PASS_K;
+            const In* at = from + offsets[i % LINES] + (ALONG_K ? pass_k : 0);
+            const bool there = k + pass_k >= missing;
+            if constexpr (ASYNC) copy_async<GROUP * 4>(place(stage, i), at, there);
+            else held[i] = there ? *reinterpret_cast<const Group<In, GROUP>*>(at) : Group<In, GROUP>{};
+        }
+        if (part + 1 == parts) from += step;
+    }
+
+    // Brings to the tile what has come to registers.
+    __device__ __forceinline__ void end(unsigned stage) {
+        if constexpr (!ASYNC) {
+#pragma unroll
+            for (int i = 0; i < PASSES; ++i) {
+#pragma unroll
+                for (int e = 0; e < GROUP; ++e) store_shared(place(stage, i) + e * 4, to_float(held[i].of[e]));
+            }
+        }
+    }
+
+    // Where the ith pass puts this thread's elements.
+    __device__ __forceinline__ unsigned place(unsigned stage, int i) const {
+        return to + stage * sizeof(Tiles) + (i / PASSES_OUTER * PASS_K * (OUTER + PAD) + i % PASSES_OUTER * PASS_OUTER) * 4;
+    }
+};
+
+template <bool FOURS>
+__device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsigned m, unsigned n, unsigned k, unsigned lda,
+                                        unsigned ldb, unsigned ldc, const Finish& finish) {
+    extern __shared__ Tiles ring[];
+    const unsigned tiles_n = (n + BN - 1) / BN;
+    const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
+    // Lanes 0 and 1 are above each other, 2 and 3 beside them: among any four neighbours of a warp each number is asked for twice.
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, across = WN / TN;
+    const unsigned row = warp / (BN / WN) * WM + (lane / 2 / across * 2 + lane % 2) * 4;
+    const unsigned column = warp % (BN / WN) * WN + lane / 2 % across * 4;
+
+    const unsigned tiles = (k + BK - 1) / BK;
+    const int missing = tiles * BK - k;
+    Feed<!TRANS_A, BM, FOURS> feed_a(a, lda, row0, m, missing, ring[0].a);
+    Feed<TRANS_B, BN, FOURS> feed_b(b, ldb, column0, n, missing, ring[0].b);
+#pragma unroll
+    for (int stage = 0; stage < STAGES - 1; ++stage) {
+        if (stage < tiles) {
+            feed_a.begin(stage, 0, 1, stage == 0 ? missing : 0), feed_b.begin(stage, 0, 1, stage == 0 ? missing : 0);
+            feed_a.end(stage), feed_b.end(stage);
+        }
+        end_group();
+    }
+    wait_for_groups<STAGES - 2>();
+    __syncthreads();
+
+    float sums[TM][TN] = {}, fragment_a[2][TM], fragment_b[2][TN];
+    read_fragment<COLUMNS_APART>(fragment_b[0], &ring[0].b[0][column]);
+    read_fragment<ROWS_APART>(fragment_a[0], &ring[0].a[0][row]);
+    unsigned stage = 0, free = STAGES - 1;
+    for (unsigned tile = 0; tile < tiles; ++tile) {
+        // The next tile has come as well, and all warps are done with the last one, whose stage is free.
+        wait_for_groups<STAGES - 3>();
+        __syncthreads();
+        const unsigned next = stage + 1 == STAGES ? 0 : stage + 1;
+        const bool more = tile + STAGES - 1 < tiles;
+#pragma unroll
+        for (int kk = 0; kk < BK; ++kk) {
+            const Tiles& from = ring[kk + 1 < BK ? stage : next];
+            read_fragment<COLUMNS_APART>(fragment_b[(kk + 1) % 2], &from.b[(kk + 1) % BK][column]);
+            read_fragment<ROWS_APART>(fragment_a[(kk + 1) % 2], &from.a[(kk + 1) % BK][row]);
+            // A few copies at a time, so that fragments do not queue behind many.
+            if (kk % 4 == 0 && more) feed_a.begin(free, kk / 4, BK / 4), feed_b.begin(free, kk / 4, BK / 4);
+            multiply(sums, fragment_a[kk % 2], fragment_b[kk % 2]);
+        }
+        end_group();
+        if (more) feed_a.end(free), feed_b.end(free);
+        free = stage, stage = next;
+    }
+    store_fours<ROWS_APART, COLUMNS_APART>(finish, c, row0 + row, column0 + column, m, n, ldc, sums);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+    // Offsets in a tile have 32 bits: rather no result than a wrong one.
+    if (lda >> 24 || ldb >> 24) __trap();
+    const bool fours_a = !TRANS_A || (in_fours(a, lda) && m % 4 == 0), fours_b = TRANS_B || (in_fours(b, ldb) && n % 4 == 0);
+    if (fours_a && fours_b) product<true>(a, b, c, m, n, k, lda, ldb, ldc, finish);
+    else product<false>(a, b, c, m, n, k, lda, ldb, ldc, finish);
+}

@@ -1,0 +1,259 @@
+// Hopper's own way to a matrix product: tiles that TMA copies into shared memory, and warpgroups that multiply them there (sm_90a).
+//
+// PTX ISA, sections "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix
+// Instructions". A kernel that includes this is compiled with BM, BN (tile of C) and STAGES (tiles of A and B under way).
+#pragma once
+#include "cluster.cuh"
+#include "launch.cuh"
+#include "matmul/gemm.cuh"
+
+// Blocks of a cluster, and how many of them lie side by side along n; the others lie above each other along m.
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#ifndef CLUSTER_N
+#define CLUSTER_N 1
+#endif
+constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
+static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
+
+constexpr int WARPGROUP = 128;
+constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory: what TMA's widest swizzle permutes.
+constexpr int BK = ROW_BYTES / sizeof(In);   // So many k are in a stage.
+constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements of such a row where it runs along m or n.
+constexpr int A_BYTES = BM * ROW_BYTES, B_BYTES = BN * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: what one warpgroup multiplies, or one box that TMA copies.
+constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction takes 32 bytes of k.
+static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows");
+static_assert(BN == 64 || BN == 128 || BN == 256, "the instructions that are written down here");
+static_assert(sizeof(In) == 2 || (!TRANS_A && TRANS_B), "32-bit tiles have to run along k");
+static_assert(TRANS_B || BN / 64 % CLUSTER_M == 0, "the blocks that share B's tile fetch equal parts of it");
+static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile fetch equal parts of it");
+
+// The driver's description of an array in memory, passed by value.
+struct alignas(64) TensorMap { unsigned long long words[16]; };
+
+__device__ __forceinline__ void prefetch(const TensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+// Copies a box whose first element is (x, y), x along the rows; what lies outside the array comes as zeros.
+__device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+// The same into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
+__device__ __forceinline__ void load_box_to(unsigned short blocks, unsigned to, const TensorMap* map, unsigned x, unsigned y,
+                                            unsigned barrier) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3}], [%4], %5;"
+                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks) : "memory");
+}
+__device__ __forceinline__ void store_box(const TensorMap* map, unsigned from, unsigned x, unsigned y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+                 ::"l"(map), "r"(x), "r"(y), "r"(from) : "memory");
+}
+__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+// Waits until all but the last N groups of stores have read their shared memory.
+template <int N>
+__device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
+// What this thread has written to shared memory is seen by copies begun after a barrier.
+__device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Barriers by address: `cluster.cuh` has those by pointer.
+__device__ __forceinline__ void wait_phase(unsigned barrier, unsigned parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(barrier), "r"(parity) : "memory");
+}
+__device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+}
+__device__ __forceinline__ void arrive(unsigned barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// At the same barrier in the block of that rank. Its default order is enough: what is handed back is room, not data.
+__device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
+    asm volatile("{\n.reg .b32 theirs;\nmapa.shared::cluster.u32 theirs, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [theirs];\n}" ::"r"(barrier), "r"(rank) : "memory");
+}
+
+// Moves registers between warpgroups: N is of each thread, a multiple of 8; all of the warpgroup come here.
+template <int N> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
+
+// The number of this thread's warpgroup. The shuffle tells the compiler that it is the same in all lanes: without that it puts
+// a dozen instructions that make it so between two multiplications.
+__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); }
+
+// A barrier of one warpgroup; 0 is __syncthreads'.
+__device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
+
+// A place in the ring of stages, and how often it has gone round.
+struct Ring {
+    unsigned stage = 0, parity = 0;
+    __device__ __forceinline__ void advance() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+};
+
+// Asks for the tile of op(A) from (row, k), or of op(B) from (k, column). Blocks of a cluster that need the same tile fetch a part
+// of it each, for all of them: those beside each other share A's, those above each other B's. `rank` counts downwards first.
+// Swizzled: 16-byte piece c of row r of 128 bytes lies at piece c ^ (r % 8).
+__device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned row, unsigned k, unsigned barrier, unsigned rank = 0) {
+    const unsigned part = rank / CLUSTER_M;
+    const auto load = [&](unsigned to, unsigned x, unsigned y) {
+        // Every CLUSTER_M-th block, from this one's row on.
+        constexpr unsigned ROW = ((1u << CLUSTER) - 1) / ((1u << CLUSTER_M) - 1);
+        if constexpr (CLUSTER_N > 1) load_box_to(ROW << rank % CLUSTER_M, to, a, x, y, barrier);
+        else load_box(to, a, x, y, barrier);
+    };
+    if constexpr (TRANS_A) {
+        constexpr int BOXES = BM / 64 / CLUSTER_N;
+#pragma unroll
+        for (int i = 0; i < BOXES; ++i) {
+            load(to + (part * BOXES + i) * CHUNK_BYTES, row + (part * BOXES + i) * 64, k);  // [k][64 rows]
+        }
+    } else {
+        load(to + part * (A_BYTES / CLUSTER_N), k, row + part * (BM / CLUSTER_N));  // [BM / CLUSTER_N][k]
+    }
+}
+__device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned column, unsigned k, unsigned barrier, unsigned rank = 0) {
+    const unsigned part = rank % CLUSTER_M;
+    const auto load = [&](unsigned to, unsigned x, unsigned y) {
+        constexpr unsigned COLUMN = (1u << CLUSTER_M) - 1;
+        if constexpr (CLUSTER_M > 1) load_box_to(COLUMN << rank / CLUSTER_M * CLUSTER_M, to, b, x, y, barrier);
+        else load_box(to, b, x, y, barrier);
+    };
+    if constexpr (TRANS_B) {
+        load(to + part * (B_BYTES / CLUSTER_M), k, column + part * (BN / CLUSTER_M));  // [BN / CLUSTER_M][k]
+    } else {
+        constexpr int BOXES = BN / 64 / CLUSTER_M;
+#pragma unroll
+        for (int i = 0; i < BOXES; ++i) {
+            load(to + (part * BOXES + i) * CHUNK_BYTES, column + (part * BOXES + i) * 64, k);  // [k][64 columns]
+        }
+    }
+}
+
+// How the multiplying instruction is told of a tile: its address, and the strides between pieces of eight rows of 128 bytes (along k,
+// or along m or n), all in units of 16 bytes. This is the lower half; the upper half is the same for all.
+__device__ __forceinline__ unsigned descriptor(unsigned address, bool along_k) {
+    const unsigned leading = along_k ? 1 : CHUNK_BYTES / 16;
+    return (address & 0x3ffff) >> 4 | leading << 16;
+}
+__device__ __forceinline__ unsigned long long whole_descriptor(unsigned lower) {
+    constexpr unsigned STRIDE = 8 * ROW_BYTES / 16, SWIZZLE_128 = 1;
+    return (unsigned long long)(STRIDE | SWIZZLE_128 << 30) << 32 | lower;
+}
+// From one of its K_STEPS to the next: 32 bytes along a row, or the rows of 32 bytes of k.
+constexpr int A_STEP = TRANS_A ? 32 / sizeof(In) * ROW_BYTES / 16 : 2;
+constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
+
+// The multiplying instruction, d[64][N] += a[64][32 bytes] b[32 bytes][N]. A thread has the elements
+//   d[4 j + 2 h + i]: row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + i.
+// SUMS_n names n registers, D_n binds them.
+#define SUMS_32 \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, " \
+    "%26, %27, %28, %29, %30, %31"
+#define SUMS_64 \
+    SUMS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, " \
+    "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SUMS_128 \
+    SUMS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, " \
+    "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, " \
+    "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+#define D_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define D_32(i) D_8(i), D_8(i + 8), D_8(i + 16), D_8(i + 24)
+#define D_64(i) D_32(i), D_32(i + 32)
+#define D_128(i) D_64(i), D_64(i + 64)
+// A, B and P: the numbers of the operands behind the sums; TRANSPOSED: which tiles run along m or n, of 16-bit types only.
+#define MULTIPLY(SHAPE, TYPES, SUMS, A, B, P, TRANSPOSED, BOUND, ...) \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\n" \
+                 "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" SUMS "}, %" #A ", %" #B ", p, 1, 1" TRANSPOSED ";\n}\n" \
+                 : BOUND : "l"(a), "l"(b), "r"(add) __VA_ARGS__)
+#define MULTIPLY_N(N, K16, K8, A, B, P, TA, TB) \
+    __device__ __forceinline__ void multiply_step(float (&d)[N / 2], unsigned long long a, unsigned long long b, int add) { \
+        if constexpr (IN == TYPE_F32) { \
+            MULTIPLY(K8, "f32.tf32.tf32", MULTIPLY_SUMS, A, B, P, "", MULTIPLY_BOUND); \
+        } else if constexpr (IN == TYPE_F16) { \
+            MULTIPLY(K16, "f32.f16.f16", MULTIPLY_SUMS, A, B, P, ", %" #TA ", %" #TB, MULTIPLY_BOUND, , "n"(TRANS_A), "n"(!TRANS_B)); \
+        } else { \
+            MULTIPLY(K16, "f32.bf16.bf16", MULTIPLY_SUMS, A, B, P, ", %" #TA ", %" #TB, MULTIPLY_BOUND, , "n"(TRANS_A), "n"(!TRANS_B)); \
+        } \
+    }
+#if BN == 64
+#define MULTIPLY_SUMS SUMS_32
+#define MULTIPLY_BOUND D_32(0)
+MULTIPLY_N(64, "m64n64k16", "m64n64k8", 32, 33, 34, 35, 36)
+#elif BN == 128
+#define MULTIPLY_SUMS SUMS_64
+#define MULTIPLY_BOUND D_64(0)
+MULTIPLY_N(128, "m64n128k16", "m64n128k8", 64, 65, 66, 67, 68)
+#else
+#define MULTIPLY_SUMS SUMS_128
+#define MULTIPLY_BOUND D_128(0)
+MULTIPLY_N(256, "m64n256k16", "m64n256k8", 128, 129, 130, 131, 132)
+#endif
+
+// The 64 x BN sums of a warpgroup, spread over its threads.
+struct Sums {
+    float d[BN / 2];
+
+    // Begins to multiply a stage's tiles, by the lower halves of their descriptors; add = 0 forgets what was there.
+    __device__ __forceinline__ void multiply(unsigned a, unsigned b, int add) {
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int s = 0; s < K_STEPS; ++s) {
+            multiply_step(d, whole_descriptor(a + s * A_STEP), whole_descriptor(b + s * B_STEP), s > 0 ? 1 : add);
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }
+
+    // Waits until all but the last N stages have been multiplied.
+    template <int N> __device__ __forceinline__ void wait() {
+        asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+    }
+
+    // Keeps the compiler from touching the sums earlier than here.
+    __device__ __forceinline__ void hold() {
+#pragma unroll
+        for (int i = 0; i < BN / 2; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    }
+
+    // Writes them to C from (row, column), each thread what it has: pieces of 16 or 32 bytes of a row at a time.
+    __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
+                                          unsigned column, const Finish& finish) const {
+        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+        const bool quick = finish.is_plain() && Finish::in_pairs(c, n, ldc);
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const unsigned r = row + 16 * warp + lane / 4 + 8 * h, first = column + lane % 4 * 2;
+            if (r >= m) continue;
+            if (quick) {
+                Out* to = c + (size_t)r * ldc + first;
+#pragma unroll
+                for (int j = 0; j < BN / 8; ++j) {
+                    const unsigned at = first + 8 * j;
+                    if (at < n) store_word(to + 8 * j, finish.plain(d[4 * j + 2 * h], at), finish.plain(d[4 * j + 2 * h + 1], at + 1));
+                }
+            } else {
+#pragma unroll
+                for (int i = 0; i < BN / 4; ++i) {
+                    const unsigned at = first + i / 2 * 8 + i % 2;
+                    if (at < n) finish.store(c, r, at, ldc, d[4 * (i / 2) + 2 * h + i % 2]);
+                }
+            }
+        }
+    }
+};
+
+// Dynamic shared memory begins where it likes; the swizzle wants multiples of 1024.
+__device__ __forceinline__ unsigned aligned_shared() {
+    extern __shared__ unsigned char dynamic_shared[];
+    return (shared_address(dynamic_shared) + 1023) & ~1023u;
+}

@@ -1,0 +1,109 @@
+// What the persistent matrix products share: the order in which blocks that stay go through the tiles of C, and the ring of stages
+// that one producer fills and CONSUMERS warpgroups empty, for all blocks of a cluster.
+#pragma once
+#include "matmul/hopper.cuh"
+
+constexpr int CONSUMERS = BM / 64;
+static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "a consumer for every 64 rows, and a producer");
+#ifndef GROUP
+#define GROUP 1
+#endif
+
+// Tiles in groups of GROUP rows, column by column within a group: the tiles that are under way at one time are about as high as
+// wide, so that they share most of what they read, and find it in the level-2 cache. A cluster has a tile a block.
+struct Tiles {
+    unsigned rows, columns;  // In clusters.
+
+    __device__ __forceinline__ Tiles(unsigned m, unsigned n)
+        : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)) {}
+
+    __device__ __forceinline__ unsigned count() const { return rows * columns; }
+
+    __device__ __forceinline__ void at(unsigned index, unsigned rank, unsigned& row, unsigned& column) const {
+        const unsigned a_group = GROUP * columns, group = index / a_group, first = group * GROUP;
+        const unsigned height = min((unsigned)GROUP, rows - first), within = index - group * a_group;
+        row = ((first + within % height) * CLUSTER_M + rank % CLUSTER_M) * BM;
+        column = (within / height * CLUSTER_N + rank / CLUSTER_M) * BN;
+    }
+};
+
+struct Barriers {
+    unsigned full, empty;  // Addresses of STAGES barriers each.
+
+    // All threads come here, and go on when the whole cluster may.
+    __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
+        : full(shared_address(full_barriers)), empty(shared_address(empty_barriers)) {
+        if (threadIdx.x == 0) {
+            for (int s = 0; s < STAGES; ++s) {
+                barrier_init(&full_barriers[s], 1), barrier_init(&empty_barriers[s], CONSUMERS * CLUSTER);
+            }
+            barrier_init_done();
+        }
+        if (CLUSTER > 1) cluster_sync();
+        else __syncthreads();
+    }
+
+    // A producer's turn: room first, then the tiles from (row, column), k block by k block.
+    __device__ __forceinline__ void fill(Ring& ring, unsigned base, const TensorMap* a, const TensorMap* b, unsigned row,
+                                         unsigned column, unsigned first, unsigned end, unsigned rank) const {
+        for (unsigned block = first; block < end; ++block) {
+            const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
+            wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
+            expect_bytes(barrier, STAGE_BYTES);
+            load_a(to, a, row, block * BK, barrier, rank);
+            load_b(to + A_BYTES, b, column, block * BK, barrier, rank);
+            ring.advance();
+        }
+    }
+
+    // A consumer's turn: the sums over `blocks` stages, at least one. `a` and `b` describe the first stage of the ring.
+    __device__ __forceinline__ void multiply(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums) const {
+        multiply_and<0>(ring, a, b, blocks, sums, [](int) {});
+    }
+
+    // The same with something beside it: meanwhile(i), for i from 0 to TIMES - 1, while a stage is multiplied.
+    template <int TIMES, class Meanwhile>
+    __device__ __forceinline__ void multiply_and(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums,
+                                                 Meanwhile meanwhile) const {
+        unsigned last = 0;
+        const auto begin = [&](unsigned block) {
+            wait_phase(full + ring.stage * 8, ring.parity);
+            sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
+        };
+        const auto end = [&](unsigned block) {
+            // One stage stays under way; the one before it has been read.
+            sums.wait<1>();
+            if (block > 0) release(last);
+            last = ring.stage;
+            ring.advance();
+        };
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+            if (i < blocks) begin(i);
+            meanwhile(i);
+            if (i < blocks) end(i);
+        }
+        for (unsigned block = TIMES; block < blocks; ++block) begin(block), end(block);
+        sums.wait<0>();
+        release(last);
+        sums.hold();
+    }
+
+    // Other blocks of the cluster have written into this stage, so every one hears that it is free.
+    __device__ __forceinline__ void release(unsigned stage) const {
+        if (CLUSTER == 1) {
+            if (threadIdx.x % WARPGROUP == 0) arrive(empty + stage * 8);
+        } else if (threadIdx.x % WARPGROUP < CLUSTER) {
+            arrive_at(empty + stage * 8, threadIdx.x % WARPGROUP);
+        }
+    }
+};
+
+__device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
+// Nobody leaves while another block may still write to it, or signal at its barriers.
+__device__ __forceinline__ void leave_cluster() {
+    if (CLUSTER > 1) {
+        __syncwarp();
+        cluster_sync();
+    }
+}

@@ -1,0 +1,91 @@
+// Idea: a product is only worth its time if it is right: the same in f64, by the plainest way that still ends soon.
+// Formula: want = op(A) op(B), sizes = |op(A)| |op(B)|, both f64 [m][n]; then every element of C is held against them.
+// Since the last rung: no rung of its own; it judges them.
+// Needs: any m, n, k; the arrays as the judged kernel gets them; TF32 = 1 cuts the factors to what tensor cores read of them.
+// Expect: tiles in shared memory and 4 x 4 sums a thread, bound by f64 arithmetic.
+#include "matmul/gemm.cuh"
+
+#ifndef TF32
+#define TF32 0
+#endif
+constexpr int TILE = 64, DEPTH = 16, EACH = 4;
+static_assert(THREADS == TILE / EACH * (TILE / EACH), "4 x 4 elements a thread");
+
+__device__ __forceinline__ double factor(In v) {
+    const float f = to_float(v);
+    return TF32 ? __uint_as_float(__float_as_uint(f) & ~0x1fffu) : f;
+}
+
+// alpha, beta and the last step are left to compare(): it knows them, and want serves several.
+extern "C" __global__ void __launch_bounds__(THREADS)
+reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restrict__ b /* [k][ldb] or [n][ldb] */,
+          double* __restrict__ want /* [m][n] */, double* __restrict__ sizes /* [m][n] */, unsigned m, unsigned n, unsigned k,
+          unsigned lda, unsigned ldb) {
+    __shared__ double tile_a[DEPTH][TILE + 1], tile_b[DEPTH][TILE + 1];
+    const unsigned tiles = (n + TILE - 1) / TILE, row = blockIdx.x / tiles * TILE, column = blockIdx.x % tiles * TILE;
+    const unsigned y = threadIdx.x / (TILE / EACH), x = threadIdx.x % (TILE / EACH);
+    double sum[EACH][EACH] = {}, size[EACH][EACH] = {};
+    for (unsigned first = 0; first < k; first += DEPTH) {
+        for (unsigned i = threadIdx.x; i < TILE * DEPTH; i += THREADS) {
+            // Neighbouring threads read neighbouring elements, whichever way the matrix is stored.
+            const unsigned ka = TRANS_A ? i / TILE : i % DEPTH, r = TRANS_A ? i % TILE : i / DEPTH;
+            const unsigned kb = TRANS_B ? i % DEPTH : i / TILE, c = TRANS_B ? i / DEPTH : i % TILE;
+            tile_a[ka][r] = first + ka < k && row + r < m ? factor(a[index_a(row + r, first + ka, lda)]) : 0.0;
+            tile_b[kb][c] = first + kb < k && column + c < n ? factor(b[index_b(first + kb, column + c, ldb)]) : 0.0;
+        }
+        __syncthreads();
+#pragma unroll 4
+        for (int p = 0; p < DEPTH; ++p) {
+            double u[EACH], v[EACH];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) u[i] = tile_a[p][y + i * (TILE / EACH)], v[i] = tile_b[p][x + i * (TILE / EACH)];
+#pragma unroll
+            for (int i = 0; i < EACH; ++i) {
+#pragma unroll
+                for (int j = 0; j < EACH; ++j) {
+                    sum[i][j] = fma(u[i], v[j], sum[i][j]);
+                    size[i][j] = fma(fabs(u[i]), fabs(v[j]), size[i][j]);
+                }
+            }
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+#pragma unroll
+        for (int j = 0; j < EACH; ++j) {
+            const unsigned r = row + y + i * (TILE / EACH), c = column + x + j * (TILE / EACH);
+            if (r < m && c < n) want[(size_t)r * n + c] = sum[i][j], sizes[(size_t)r * n + c] = size[i][j];
+        }
+    }
+}
+
+struct Verdict {
+    unsigned long long max_abs_error, max_error;  // Bits of f64, which order as the numbers do while they are not negative.
+    unsigned long long wrong, first_wrong;        // How many, and row * n + column of the first.
+};
+
+// Holds C = alpha A B against the reference: errors are taken beyond the rounding to C's type, relative to the sum of the
+// magnitudes that were added.
+extern "C" __global__ void __launch_bounds__(THREADS)
+compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ want /* [m][n] */, const double* __restrict__ sizes /* [m][n] */,
+        unsigned m, unsigned n, unsigned ldc, double alpha, double tolerance, double half_epsilon, double tiny, Verdict* verdict) {
+    const unsigned long long all = (unsigned long long)m * n, stride = (unsigned long long)gridDim.x * THREADS;
+    double worst_abs = 0.0, worst = 0.0;
+    unsigned long long wrong = 0, first = ~0ull;
+    for (unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x; i < all; i += stride) {
+        const double got = to_float(c[i / n * ldc + i % n]), w = alpha * want[i];
+        const double magnitude = fabs(alpha) * sizes[i], abs_error = fabs(got - w);
+        const double beyond = fmax(abs_error - half_epsilon * fabs(w), 0.0), error = beyond / fmax(magnitude, 1e-300);
+        // Where the reference is no finite number, C has to be the same; elsewhere a NaN must not slip through.
+        const bool finite = fabs(w) <= 1.7e308, right = finite ? beyond <= tolerance * magnitude + tiny : got == w || (got != got && w != w);
+        if (finite) {
+            worst_abs = abs_error == abs_error ? fmax(worst_abs, abs_error) : 1e308;
+            worst = error == error ? fmax(worst, error) : 1e308;
+        }
+        if (!right) ++wrong, first = min(first, i);
+    }
+    atomicMax(&verdict->max_abs_error, (unsigned long long)__double_as_longlong(worst_abs));
+    atomicMax(&verdict->max_error, (unsigned long long)__double_as_longlong(worst));
+    if (wrong > 0) atomicAdd(&verdict->wrong, wrong), atomicMin(&verdict->first_wrong, first);
+}

@@ -1,0 +1,46 @@
+// Idea: TMA wants rows that begin at multiples of 16 bytes; a copy sees to that.
+// Formula: to[r][c] = from[r][c]; elements of 2 or 4 bytes, row-major with leading dimensions.
+// Since the last rung: no rung of its own; it comes before a product whose rows are in the way.
+// Needs: `to` 16-byte aligned with rows of a multiple of 16 bytes.
+// Expect: one read and one write of the matrix, at the speed of memory; the cache keeps part of it for the product.
+
+#if ELEMENT_BYTES == 2
+using Element = unsigned short;
+#else
+using Element = unsigned;
+#endif
+constexpr unsigned A_PIECE = 16 / ELEMENT_BYTES;  // Elements of 16 bytes.
+
+// A tile of BM rows, each of BN elements: a thread writes 16 bytes at a time.
+extern "C" __global__ void __launch_bounds__(THREADS)
+repack(const Element* __restrict__ from /* [rows][ld_from] */, Element* __restrict__ to /* [rows][ld_to] */, unsigned rows,
+       unsigned columns, unsigned ld_from, unsigned ld_to) {
+    constexpr unsigned PIECES = BN / A_PIECE;
+    static_assert(BM * PIECES == THREADS, "a piece a thread");
+    const unsigned tiles = (columns + BN - 1) / BN;
+    const unsigned row = blockIdx.x / tiles * BM + threadIdx.x / PIECES;
+    const unsigned column = blockIdx.x % tiles * BN + threadIdx.x % PIECES * A_PIECE;
+    if (row >= rows || column >= columns) return;
+    const size_t at = (size_t)from + ((size_t)row * ld_from + column) * ELEMENT_BYTES;
+    uint4 piece;
+    unsigned* words = reinterpret_cast<unsigned*>(&piece);
+    if (column + A_PIECE <= columns) {
+        // Whole words around the 16 bytes, put together where those begin in the middle of one.
+        const unsigned* whole = reinterpret_cast<const unsigned*>(at & ~(size_t)3);
+        const unsigned shift = at % 4 * 8;
+        unsigned next = __ldg(whole);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const unsigned now = next;
+            if (i < 3 || shift != 0) next = __ldg(whole + i + 1);
+            words[i] = __funnelshift_r(now, next, shift);
+        }
+    } else {
+        Element* elements = reinterpret_cast<Element*>(&piece);
+#pragma unroll
+        for (unsigned i = 0; i < A_PIECE; ++i) {
+            elements[i] = column + i < columns ? from[(size_t)row * ld_from + column + i] : Element(0);
+        }
+    }
+    *reinterpret_cast<uint4*>(to + (size_t)row * ld_to + column) = piece;
+}
