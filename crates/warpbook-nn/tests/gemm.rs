@@ -2,7 +2,7 @@
 
 use warpbook_device::{Compiler, CudaDevice, testing};
 use warpbook_nn::gemm::cpu::{Operands, reference_rows};
-use warpbook_nn::gemm::{Arrays, Plan, Product, obstacle};
+use warpbook_nn::gemm::{Arrays, Beside, Gemm, Plan, Product, obstacle};
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::{Storage, rounded};
 use warpbook_record::matmul::{Finish, Form, rungs, takes};
@@ -292,4 +292,43 @@ fn what_is_no_number_stays_so() {
             }
         }
     }
+}
+
+#[test]
+fn one_entry_chooses_and_is_right() {
+    let Some(device) = testing::gpu("one_entry_chooses_and_is_right") else { return };
+    let gemm = Gemm::new(&device).unwrap();
+    let stream = device.stream().unwrap();
+    let (m, n, k) = (130u32, 94u32, 71u32);
+    let form = Form { out: Dtype::F32, finish: Finish::BiasRelu, ..Form::plain(Dtype::Bf16) };
+    let product = Product::new(m, n, k, form);
+    let values = |stream, len: u32| -> Vec<half::bf16> {
+        (0..len as usize).map(|i| half::bf16::from_f32(normal(stream, i))).collect()
+    };
+    let (host_a, host_b) = (values(0, m * k), values(1, k * n));
+    let host_bias: Vec<f32> = (0..n as usize).map(|i| normal(2, i)).collect();
+    let (a, b) = (device.buffer_from(&host_a).unwrap(), device.buffer_from(&host_b).unwrap());
+    let (bias, c) = (device.buffer_from(&host_bias).unwrap(), device.zeros::<f32>((m * n) as usize).unwrap());
+    let beside = Beside { bias: Some(&bias), mask: None };
+    // SAFETY: the arrays outlive the wait below.
+    unsafe { gemm.gemm(&stream, &product, (&a, &b, &c), beside) }.unwrap();
+    stream.synchronize().unwrap();
+    let got = c.to_vec().unwrap();
+    for (i, got) in got.iter().enumerate() {
+        let (row, column) = (i / n as usize, i % n as usize);
+        let at = |p: usize| {
+            f64::from(host_a[row * k as usize + p].to_f32()) * f64::from(host_b[p * n as usize + column].to_f32())
+        };
+        let want = ((0..k as usize).map(at).sum::<f64>() + f64::from(host_bias[column])).max(0.0);
+        assert!((f64::from(*got) - want).abs() < 1e-4 * (1.0 + want), "({row}, {column}): {got} {want}");
+    }
+    // Bad calls say what is wrong, and touch nothing.
+    let refused = |product: &Product, beside| {
+        // SAFETY: as above.
+        unsafe { gemm.gemm(&stream, product, (&a, &b, &c), beside) }.unwrap_err().to_string()
+    };
+    assert!(refused(&Product::new(m + 1, n, k, form), beside).contains("A has"));
+    assert!(refused(&product, Beside::default()).contains("bias needs"));
+    assert!(refused(&Product::new(m, n, k, Form::plain(Dtype::F16)), beside).contains("the arrays are bf16"));
+    assert!(refused(&product.leading(k - 1, n, n), beside).contains("lda is"));
 }

@@ -1,0 +1,299 @@
+//! Which rung and tile a product is given.
+
+use super::{Product, obstacle};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use warpbook_record::matmul::{Form, rungs};
+use warpbook_record::{DeviceInfo, Dtype, Rung, Tile};
+
+/// A rung, one of its tiles, and why.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Choice {
+    /// The rung.
+    pub rung: Rung,
+    /// The tile.
+    pub tile: Tile,
+    /// In a sentence.
+    pub why: String,
+}
+
+/// What a tile of a Hopper rung costs: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave. Measured in
+/// bf16 on an NVIDIA H200 over the shapes of the published record (least squares of the relative error); tf32 takes as long for as
+/// many bytes.
+struct Cost {
+    rung: &'static str,
+    tile: &'static str,
+    launch_us: f64,
+    wave_us: f64,
+    k_us: f64,
+}
+
+const fn cost(rung: &'static str, tile: &'static str, [launch_us, wave_us, k_us]: [f64; 3]) -> Cost {
+    Cost { rung, tile, launch_us, wave_us, k_us }
+}
+
+const COSTS: [Cost; 11] = [
+    cost("14_overlapped_store", "128x256s4c2g8", [1.73, 2.12, 0.672]),
+    cost("14_overlapped_store", "128x256s4c1g8", [1.01, 1.94, 0.671]),
+    cost("14_overlapped_store", "128x128s6c1g8", [1.21, 0.90, 0.356]),
+    cost("14_overlapped_store", "128x64s8c1g8", [1.00, 0.37, 0.287]),
+    cost("14_overlapped_store", "64x256s4c1g16", [1.17, 1.19, 0.375]),
+    cost("15_split_k", "128x128s6k2", [0.37, 4.56, 0.499]),
+    cost("15_split_k", "128x64s8k1", [0.00, 1.99, 0.280]),
+    cost("15_split_k", "64x128s8k2", [0.00, 3.83, 0.362]),
+    cost("15_split_k", "64x64s12k1", [0.12, 1.55, 0.188]),
+    cost("15_split_k", "64x64s12k2", [0.41, 2.63, 0.237]),
+    cost("15_split_k", "64x64s6k1b2", [0.00, 1.49, 0.315]),
+];
+
+/// Products from this many operations on are held down by power: blocks that share their tiles take less of it.
+const LARGE_FLOPS: f64 = 5e11;
+
+/// The rung and tile for a product on a device of these limits: what was tuned there, else what the costs say, else the last rung of
+/// the ladder that the device takes.
+#[must_use]
+pub fn choose(product: &Product, device: &DeviceInfo, tuned: &Findings) -> Option<Choice> {
+    let (form, cc) = (product.form, device.compute_capability);
+    let known = rungs();
+    let takes = |id: &str| known.iter().find(|r| r.id == id).filter(|r| obstacle(r, form, cc).is_none());
+    let choice = |rung: &str, tile: &str, why: String| {
+        let rung = takes(rung)?;
+        let tile = rung.kernels().first()?.tile(tile)?.clone();
+        Some(Choice { rung: rung.clone(), tile, why })
+    };
+    if let Some(f) = tuned.find(product)
+        && let Some(found) = choice(&f.rung, &f.tile, format!("tuned here: {:.1} us", f.us))
+    {
+        return Some(found);
+    }
+    let by_cost = COSTS
+        .iter()
+        .filter_map(|c| Some((expected_us(c, product, device)?, c)))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .and_then(|(us, c)| choice(c.rung, c.tile, format!("expected to take {us:.1} us by its tile's costs")));
+    if by_cost.is_some() {
+        return by_cost;
+    }
+    let fills = |tile: u64| {
+        let tiles = u64::from(product.m).div_ceil(tile) * u64::from(product.n).div_ceil(tile);
+        tiles >= u64::from(device.multiprocessors)
+    };
+    let large = fills(128);
+    let ladder = [
+        ("10_mma_swizzled", if large { "128x256x32s4" } else { "128x128x32s3w64" }),
+        ("09_wmma", "128x128x32"),
+        // Asynchronous copies came with compute capability 8.0.
+        ("08_double_buffered", if large { "128x256x8s4" } else { "64x64x8s4" }),
+        ("07_warp_tile", if large { "128x128x8" } else { "64x64x8" }),
+    ];
+    let suits = |rung: &str| match rung {
+        "08_double_buffered" => form.dtype == Dtype::F32 && cc >= Some((8, 0)),
+        _ => true,
+    };
+    ladder
+        .iter()
+        .filter(|(rung, _)| suits(rung))
+        .find_map(|(rung, tile)| choice(rung, tile, "the last rung of the ladder that runs here".into()))
+}
+
+/// What a product takes with a tile, by its costs; `None` where the rung does not run or take it.
+fn expected_us(cost: &Cost, product: &Product, device: &DeviceInfo) -> Option<f64> {
+    let known = rungs();
+    let rung = known.iter().find(|r| r.id == cost.rung)?;
+    if obstacle(rung, product.form, device.compute_capability).is_some() {
+        return None;
+    }
+    let tile = rung.kernels().first()?.tile(cost.tile)?;
+    let split = tile.size("SPLIT");
+    let (m, n) = (u64::from(product.m), u64::from(product.n));
+    let beside = tile.size("CLUSTER_N");
+    let above = tile.size("CLUSTER") / beside;
+    let tiles =
+        m.div_ceil(tile.size("BM")).next_multiple_of(above) * n.div_ceil(tile.size("BN")).next_multiple_of(beside);
+    let at_once = u64::from(device.multiprocessors).max(1) * tile.size("BLOCKS_PER_SM");
+    let waves = (tiles * split).div_ceil(at_once) as f64;
+    let k_blocks = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(128).div_ceil(split) as f64;
+    let flops = 2.0 * m as f64 * n as f64 * f64::from(product.k);
+    let power = if flops >= LARGE_FLOPS && tile.size("CLUSTER") == 1 { 1.02 } else { 1.0 };
+    Some((cost.launch_us + waves * (cost.wave_us + k_blocks * cost.k_us)) * power)
+}
+
+/// The fastest way that a tuner has found for a product.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Rows of C.
+    pub m: u32,
+    /// Columns of C.
+    pub n: u32,
+    /// Terms of a sum.
+    pub k: u32,
+    /// Type of A and B.
+    pub dtype: Dtype,
+    /// Whether A is stored transposed.
+    #[serde(default)]
+    pub trans_a: bool,
+    /// Whether B is stored transposed.
+    #[serde(default)]
+    pub trans_b: bool,
+    /// The rung's id.
+    pub rung: String,
+    /// The tile's id.
+    pub tile: String,
+    /// Its median time in microseconds.
+    pub us: f64,
+}
+
+/// What tuners have found on one device. Never required.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Findings {
+    /// One a product.
+    #[serde(default)]
+    pub findings: Vec<Finding>,
+}
+
+impl Findings {
+    /// Where those of a device are kept: beside the compiled kernels; `None` where there is no place for them.
+    #[must_use]
+    pub fn path(device: &DeviceInfo) -> Option<PathBuf> {
+        let letters = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        let name: String = device.name.chars().map(letters).collect();
+        Some(warpbook_device::cache_folder()?.join(format!("tuned-matmul-{name}.json")))
+    }
+
+    /// Those of a device; none where there is no file, or one that cannot be read.
+    #[must_use]
+    pub fn of(device: &DeviceInfo) -> Self {
+        Self::path(device).map(|p| Self::read(&p)).unwrap_or_default()
+    }
+
+    fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// That of a product.
+    #[must_use]
+    pub fn find(&self, p: &Product) -> Option<&Finding> {
+        let Form { dtype, trans_a, trans_b, .. } = p.form;
+        self.findings
+            .iter()
+            .find(|f| (f.m, f.n, f.k, f.dtype, f.trans_a, f.trans_b) == (p.m, p.n, p.k, dtype, trans_a, trans_b))
+    }
+
+    /// Keeps a finding, in place of an earlier one of the same product.
+    pub fn keep(&mut self, finding: Finding) {
+        let key = |f: &Finding| (f.m, f.n, f.k, f.dtype, f.trans_a, f.trans_b);
+        self.findings.retain(|f| key(f) != key(&finding));
+        self.findings.push(finding);
+    }
+
+    /// Writes them to a temporary name and renames it.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
+        let temporary = path.with_extension(format!("{}.part", std::process::id()));
+        std::fs::write(&temporary, text + "\n")?;
+        std::fs::rename(&temporary, path).inspect_err(|_| {
+            let _ = std::fs::remove_file(&temporary);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_record::DeviceKind;
+
+    fn device(name: &str, cc: (u32, u32), multiprocessors: u32) -> DeviceInfo {
+        DeviceInfo {
+            kind: DeviceKind::Cuda,
+            index: 0,
+            name: name.into(),
+            memory_bytes: 1 << 34,
+            multiprocessors,
+            compute_capability: Some(cc),
+            l2_bytes: None,
+            shared_bytes_per_multiprocessor: None,
+            shared_bytes_per_block: None,
+            registers_per_multiprocessor: None,
+            max_sm_mhz: None,
+            max_memory_mhz: None,
+        }
+    }
+
+    fn chosen(info: &DeviceInfo, (m, n, k): (u32, u32, u32), dtype: Dtype) -> String {
+        let form = Form { out: if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }, ..Form::plain(dtype) };
+        let choice =
+            choose(&Product::new(m, n, k, form), info, &Findings::default()).expect("some rung runs everywhere");
+        format!("{} {}", choice.rung.id, choice.tile.id)
+    }
+
+    #[test]
+    fn every_device_and_type_has_a_rung() {
+        let (h200, a100, t4) = (device("H200", (9, 0), 132), device("A100", (8, 0), 108), device("T4", (7, 5), 40));
+        let check = |info: &DeviceInfo, shape, dtype, expect: &str| assert_eq!(chosen(info, shape, dtype), expect);
+        let cube = (4096, 4096, 4096);
+        check(&h200, cube, Dtype::Bf16, "14_overlapped_store 128x256s4c1g8");
+        check(&h200, (8192, 8192, 8192), Dtype::F16, "14_overlapped_store 128x256s4c2g8");
+        check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
+        check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x8s4");
+        check(&a100, cube, Dtype::Tf32, "10_mma_swizzled 128x256x32s4");
+        check(&a100, (64, 64, 64), Dtype::Bf16, "10_mma_swizzled 128x128x32s3w64");
+        check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
+        check(&t4, cube, Dtype::Bf16, "07_warp_tile 128x128x8");
+        check(&t4, (64, 64, 64), Dtype::F32, "07_warp_tile 64x64x8");
+    }
+
+    #[test]
+    fn tf32_on_a_t4_has_none() {
+        let form = Form { out: Dtype::F32, ..Form::plain(Dtype::Tf32) };
+        let product = Product::new(8, 8, 8, form);
+        assert!(choose(&product, &device("T4", (7, 5), 40), &Findings::default()).is_none());
+    }
+
+    #[test]
+    fn a_finding_is_kept_once_and_goes_before_the_costs() {
+        let mut all = Findings::default();
+        let finding = |tile: &str| Finding {
+            m: 4096,
+            n: 4096,
+            k: 4096,
+            dtype: Dtype::Bf16,
+            trans_a: false,
+            trans_b: false,
+            rung: "13_persistent_cluster".into(),
+            tile: tile.into(),
+            us: 1.0,
+        };
+        all.keep(finding("128x128s6c2g8"));
+        all.keep(finding("128x256s4c2g8"));
+        assert_eq!(all.findings.len(), 1);
+        let product = Product::new(4096, 4096, 4096, Form::plain(Dtype::Bf16));
+        let info = device("H200", (9, 0), 132);
+        let choice = choose(&product, &info, &all).unwrap();
+        assert_eq!((&*choice.rung.id, &*choice.tile.id), ("13_persistent_cluster", "128x256s4c2g8"));
+        // One that names what is not there is passed over.
+        all.keep(finding("gone"));
+        assert_eq!(choose(&product, &info, &all).unwrap().rung.id, "14_overlapped_store");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.json");
+        all.write(&path).unwrap();
+        assert_eq!(Findings::read(&path), all);
+        std::fs::write(&path, "{\"findings\": [{").unwrap();
+        assert_eq!(Findings::read(&path), Findings::default());
+    }
+
+    #[test]
+    fn every_cost_is_of_a_tile_that_is_there() {
+        for c in &COSTS {
+            let known = rungs();
+            let rung = known.iter().find(|r| r.id == c.rung).unwrap();
+            assert!(rung.kernels()[0].tile(c.tile).is_some(), "{} {}", c.rung, c.tile);
+        }
+    }
+}
