@@ -43,6 +43,9 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Find the fastest rung and tile for products of some sizes on this device, and keep it.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneArgs),
     /// Put records of the same work on the same device into one, as Warpbook's and another framework's.
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeArgs),
@@ -265,7 +268,10 @@ pub struct MatmulArgs {
     /// Types of the matrices: fp32, tf32, fp16, bf16; several with commas. [default: fp32,bf16, with --sweep all]
     #[arg(long, value_name = "TYPE[,..]", value_delimiter = ',', value_parser = parse_dtype)]
     dtype: Vec<Dtype>,
-    /// All shapes of the published record, in every type.
+    /// One more product with a type of its own, as 4096:tf32; may be repeated.
+    #[arg(long, value_name = "MxNxK:TYPE", value_parser = parse_product)]
+    also: Vec<((u64, u64, u64), Dtype)>,
+    /// The published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16.
     #[arg(long, conflicts_with = "quick")]
     sweep: bool,
     /// Small sizes and few samples: at most 60 seconds on two cores.
@@ -322,12 +328,76 @@ impl MatmulArgs {
         if let Some(tile) = &self.tile {
             e = e.tile(tile);
         }
+        for (shape, dtype) in &self.also {
+            e = e.also(*shape, *dtype);
+        }
         e.transposed(self.trans_a, self.trans_b).seed(self.seed).tiles(!self.no_tiles).transfers(!self.no_transfers)
     }
 
     /// The timing with these settings, or why it cannot be.
     pub fn bench(&self) -> Result<Bench, String> {
         self.timing.bench(self.quick)
+    }
+}
+
+const TUNE_EXAMPLES: &str = "\
+Examples:
+  warpbook tune matmul --shape 4096,128x8192x8192 --dtype bf16
+  warpbook tune matmul --shape 1000 --dtype fp32,tf32 --trans-b
+
+What is found is kept beside the compiled kernels, by device. It is never required: without it, rung and tile are chosen
+by a table of costs.";
+
+#[derive(Debug, Args)]
+pub struct TuneArgs {
+    #[command(subcommand)]
+    pub what: TuneCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TuneCommand {
+    /// Matrix products.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Matmul(TuneMatmulArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct TuneMatmulArgs {
+    /// Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas or by repeating the
+    /// option.
+    #[arg(long, value_name = "MxNxK[,..]", value_delimiter = ',', value_parser = parse_shape, required = true)]
+    shape: Vec<(u64, u64, u64)>,
+    /// Types of the matrices: fp32, tf32, fp16, bf16; several with commas.
+    #[arg(long, value_name = "TYPE[,..]", value_delimiter = ',', value_parser = parse_dtype, required = true)]
+    dtype: Vec<Dtype>,
+    /// A is stored transposed, k x m.
+    #[arg(long)]
+    trans_a: bool,
+    /// B is stored transposed, n x k.
+    #[arg(long)]
+    trans_b: bool,
+    #[command(flatten)]
+    timing: TimingArgs,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+impl TuneMatmulArgs {
+    /// The rungs that may be the fastest, and the libraries beside them.
+    pub fn experiment(&self) -> Matmul {
+        let slow = |id: &str| ["cpu", "01", "02", "03", "04", "05", "06", "11", "12"].iter().any(|s| id.starts_with(s));
+        let rungs = warpbook::record::matmul::rungs();
+        Matmul::new()
+            .shapes(self.shape.iter().copied())
+            .dtypes(self.dtype.iter().copied())
+            .transposed(self.trans_a, self.trans_b)
+            .rungs(rungs.iter().map(|r| r.id.to_string()).filter(|id| !slow(id)))
+            .transfers(false)
+    }
+
+    /// The timing with these settings, or why it cannot be.
+    pub fn bench(&self) -> Result<Bench, String> {
+        self.timing.bench(false)
     }
 }
 
@@ -438,6 +508,14 @@ fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
     }
 }
 
+/// A shape and a type: 4096:tf32.
+fn parse_product(text: &str) -> Result<((u64, u64, u64), Dtype), String> {
+    let (shape, dtype) = text
+        .rsplit_once(':')
+        .ok_or_else(|| format!("`{text}` is no product: write a shape, a colon and a type, as 4096:tf32"))?;
+    Ok((parse_shape(shape)?, parse_dtype(dtype)?))
+}
+
 /// fp32 and f32 are one.
 fn parse_dtype(text: &str) -> Result<Dtype, String> {
     match text.trim().to_ascii_lowercase().as_str() {
@@ -464,6 +542,8 @@ mod tests {
         check("1x2x3x4", None);
         check("", None);
         check("axbxc", None);
+        assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32)));
+        assert!(parse_product("64x8x9").unwrap_err().contains("as 4096:tf32"));
         assert_eq!(parse_dtype(" BF16").ok(), Some(Dtype::Bf16));
         assert_eq!(parse_dtype("f32").ok(), Some(Dtype::F32));
         assert!(parse_dtype("int8").unwrap_err().contains("choose fp32"));

@@ -10,9 +10,10 @@ mod output;
 mod progress;
 mod run;
 mod save;
+mod tune;
 mod view;
 
-use args::{Cli, Command};
+use args::{Cli, Command, TuneCommand};
 use clap::Parser;
 use failure::Failure;
 use std::process::ExitCode;
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Devices(args) => devices::list(&args),
         Command::Run(args) => run::start(&args),
+        Command::Tune(args) => match args.what {
+            TuneCommand::Matmul(args) => tune::matmul(&args),
+        },
         Command::Merge(args) => merge::merge(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),

@@ -73,10 +73,11 @@ fn the_command_repeats_the_settings() {
         .dtypes([Dtype::Tf32])
         .transposed(true, false)
         .tile("128x64s8c1g8")
+        .also((4, 5, 6), Dtype::F16)
         .transfers(false);
     assert_eq!(
         e.command("cuda:0"),
-        "warpbook run matmul --shape 1x2x3 --dtype tf32 --seed 1 --device cuda:0 --trans-a --no-transfers --tile 128x64s8c1g8"
+        "warpbook run matmul --shape 1x2x3 --dtype tf32 --seed 1 --device cuda:0 --also 4x5x6:fp16 --trans-a --no-transfers --tile 128x64s8c1g8"
     );
 }
 

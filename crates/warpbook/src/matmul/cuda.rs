@@ -9,13 +9,17 @@ use warpbook_device::{
 use warpbook_nn::gemm::{Arrays, Judge, Plan, Product, Verdict, obstacle};
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
-use warpbook_record::matmul::{CUBLAS, LT_ALGORITHMS, WORKSPACE_BYTES, traffic};
+use warpbook_record::matmul::{CUBLAS, LT_ALGORITHMS, STANDARD_EDGE, WORKSPACE_BYTES, traffic};
 use warpbook_record::{
     Check, Dtype, KernelStats, Measurement, Outcome, Problem, Run, Rung, Runner, Span, SpanGroup, Tile, Traffic,
 };
 
 /// Rungs within so many times of the fastest are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
+
+/// Seconds that a rung may be expected to take for one product: a naive kernel at the largest sizes would take minutes with its
+/// warm-up, its checks and its samples.
+const LIMIT_S: f64 = 1.0;
 
 /// The matrices of one problem.
 struct Prepared {
@@ -141,6 +145,7 @@ impl Matmul {
             let why_not = obstacle(rung, product.form, device.info().compute_capability)
                 .or_else(|| lab.obstacle(rung))
                 .or_else(|| (!takes_type(rung, dtype)).then(|| format!("does not take {}", dtype.label())))
+                .or_else(|| too_slow(run, rung, problem))
                 .or_else(|| cancelled().then(|| "interrupted before it began".into()));
             rows.push(match (&prepared, why_not) {
                 _ if is_cpu(rung) => Some(super::cpu::beside_a_gpu(self, lab, rung, problem)),
@@ -185,7 +190,7 @@ impl Matmul {
                 lab.tell(&Event::Finished { measurement, run });
             }
         }
-        if let (Ok(prepared), true, None) = (&prepared, self.transfers && !cancelled(), &lost) {
+        if let (Ok(prepared), true, None) = (&prepared, self.transfers && !cancelled(), &*lost) {
             match time_transfers(lab, prepared, problem, run) {
                 Ok(spans) => run.spans.extend(spans),
                 Err(Error::Device(warpbook_device::Error::Cancelled)) => {}
@@ -283,7 +288,10 @@ impl Matmul {
         } else {
             Vec::new()
         };
-        for (way, samples) in plans.iter().zip(&times) {
+        // Of a sweep the standard size is enough to see what a tile does.
+        let (m, n, k, _) = sizes(problem);
+        let kept = self.shapes.len() == 1 || [m, n, k].iter().all(|v| *v == STANDARD_EDGE);
+        for (way, samples) in plans.iter().zip(&times).filter(|_| kept) {
             if let Way::Ours(plan) = way {
                 run.spans.push(Span {
                     rung: rung.id.to_string(),
@@ -395,6 +403,14 @@ fn best_algorithm(device: &CudaDevice, trial: &Bench, prepared: &Prepared, plans
         }
         .into()),
     }
+}
+
+/// Why a rung is left out at a size, going by its best rate in this type at those before.
+fn too_slow(run: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
+    let same = |m: &&Measurement| m.rung == rung.id && m.problem.dtype() == problem.dtype() && m.is_valid();
+    let rate = run.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
+    let expected_s = problem.flops() as f64 / rate;
+    (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
 }
 
 fn note_loss(error: &Error, rung: &Rung, lost: &mut Option<String>) {

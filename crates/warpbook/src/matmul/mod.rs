@@ -16,6 +16,7 @@ const MAX_EDGE: u64 = 1 << 20;
 pub struct Matmul {
     shapes: Vec<(u64, u64, u64)>,
     dtypes: Vec<Dtype>,
+    also: Vec<((u64, u64, u64), Dtype)>,
     transposed: (bool, bool),
     seed: u64,
     rungs: Option<Vec<String>>,
@@ -29,6 +30,7 @@ impl Default for Matmul {
         Self {
             shapes: vec![(STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE)],
             dtypes: vec![Dtype::F32, Dtype::Bf16],
+            also: Vec::new(),
             transposed: (false, false),
             seed: 1,
             rungs: None,
@@ -52,10 +54,12 @@ impl Matmul {
         Self::default().shapes([(256, 256, 256), (512, 512, 512), (1000, 1000, 1000)])
     }
 
-    /// The shapes and types of the published record.
+    /// The shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16.
     #[must_use]
     pub fn sweep() -> Self {
-        Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16])
+        let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
+        let more = cubes.flat_map(|s| [Dtype::Tf32, Dtype::F16].map(|d| (s, d))).collect();
+        Self { also: more, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
     }
 
     /// Sizes (m, n, k) of each product, from 1 up: C is m x n, each of its elements a sum of k terms.
@@ -70,6 +74,19 @@ impl Matmul {
     pub fn dtypes(mut self, dtypes: impl IntoIterator<Item = Dtype>) -> Self {
         self.dtypes = dtypes.into_iter().collect();
         self
+    }
+
+    /// One more product.
+    #[must_use]
+    pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype) -> Self {
+        self.also.push((shape, dtype));
+        self
+    }
+
+    /// Shape and type of each product.
+    fn products(&self) -> Vec<((u64, u64, u64), Dtype)> {
+        let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d)));
+        crossed.chain(self.also.iter().copied()).collect()
     }
 
     /// Whether A and B are stored transposed.
@@ -161,18 +178,14 @@ impl Matmul {
                 "No shape or no type was given. Name at least one of each, as in --shape 4096 --dtype bf16.".into(),
             );
         }
-        for dtype in &self.dtypes {
+        for ((m, n, k), dtype) in self.products() {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
                 return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
-        }
-        for &(m, n, k) in &self.shapes {
             if m.min(n).min(k) == 0 || m.max(n).max(k) > MAX_EDGE {
                 return setting(format!("{m} x {n} x {k}: each size is from 1 to {MAX_EDGE}."));
             }
-            for dtype in &self.dtypes {
-                self.fits(lab, &self.problem((m, n, k), *dtype))?;
-            }
+            self.fits(lab, &self.problem((m, n, k), dtype))?;
         }
         let known = rungs();
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
@@ -226,7 +239,7 @@ impl Experiment for Matmul {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.dtypes.iter().flat_map(|d| self.shapes.iter().map(|s| self.problem(*s, *d))).collect()
+        self.products().into_iter().map(|(s, d)| self.problem(s, d)).collect()
     }
 
     fn rungs(&self) -> Vec<Rung> {
