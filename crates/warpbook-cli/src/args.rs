@@ -385,13 +385,19 @@ pub struct TuneMatmulArgs {
 impl TuneMatmulArgs {
     /// The rungs that may be the fastest, and the libraries beside them.
     pub fn experiment(&self) -> Matmul {
-        let slow = |id: &str| ["cpu", "01", "02", "03", "04", "05", "06", "11", "12"].iter().any(|s| id.starts_with(s));
+        // fp32 is multiplied on CUDA cores, everything else by tensor cores where there are any.
+        let candidates: &[&str] = if self.dtype.contains(&Dtype::F32) {
+            &["cublas", "07_", "08_", "09_", "10_", "13_", "14_", "15_"]
+        } else {
+            &["cublas", "09_", "10_", "13_", "14_", "15_"]
+        };
+        let may_be_fastest = |id: &str| candidates.iter().any(|c| id.starts_with(c));
         let rungs = warpbook::record::matmul::rungs();
         Matmul::new()
             .shapes(self.shape.iter().copied())
             .dtypes(self.dtype.iter().copied())
             .transposed(self.trans_a, self.trans_b)
-            .rungs(rungs.iter().map(|r| r.id.to_string()).filter(|id| !slow(id)))
+            .rungs(rungs.iter().map(|r| r.id.to_string()).filter(|id| may_be_fastest(id)))
             .transfers(false)
     }
 

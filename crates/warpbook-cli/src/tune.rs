@@ -19,7 +19,9 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
         return Err(Error::NeedsCuda("Tuning").into());
     }
     let Some(path) = Findings::path(&device) else {
-        return Err(Failure::usage("There is no place for what is found: WARPBOOK_CACHE is empty, or no home folder is known."));
+        return Err(Failure::usage(
+            "There is no place for what is found: WARPBOOK_CACHE is empty, or no home folder is known.",
+        ));
     };
     let progress = Progress::new();
     let rungs = Experiment::rungs(&experiment);

@@ -337,7 +337,6 @@ fn double_buffered() -> KernelSpec {
         ring("128x256x16s3", [128, 256, 16], [8, 16], [64, 64], 3, 1),
         ring("256x128x16s3", [256, 128, 16], [16, 8], [64, 64], 3, 1),
         ring("128x128x8s4", [128, 128, 8], [8, 8], [64, 32], 4, 2),
-        ring("128x128x16s3", [128, 128, 16], [8, 8], [64, 32], 3, 2),
         ring("128x128x8s4t16", [128, 128, 8], [8, 16], [64, 64], 4, 2),
         ring("128x128x16s3t16", [128, 128, 16], [8, 16], [64, 64], 3, 2),
         ring("64x64x8s4", [64, 64, 8], [8, 8], [64, 32], 4, 6),
@@ -481,7 +480,7 @@ pub fn rungs() -> Vec<Rung> {
             "Register tile, 2-D",
             "A thread computes 8 x 8 elements from 8 + 8 that it holds in registers.",
             Requires::AtLeast(7, 5),
-            kernel(plain(REGISTER_2D, &register_tiles(false)[..2]), Schedule::Launches),
+            kernel(plain(REGISTER_2D, &register_tiles(false)[..1]), Schedule::Launches),
         ),
         rung(
             "06_vectorised",

@@ -142,6 +142,9 @@ impl Matmul {
             dtypes.join(","),
             self.seed
         );
+        for ((m, n, k), dtype) in &self.also {
+            command += &format!(" --also {m}x{n}x{k}:{}", dtype.label());
+        }
         let (a, b) = self.transposed;
         for (option, given) in
             [(" --trans-a", a), (" --trans-b", b), (" --no-tiles", !self.tiles), (" --no-transfers", !self.transfers)]
