@@ -231,7 +231,10 @@ fn every_tile_of_every_rung_is_right() {
         let want = case.want();
         let taking: Vec<Rung> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
         for rung in taking {
-            for tile in &rung.kernels()[0].tiles {
+            // Every tile in a rung's first type; in the others the one that products are given first.
+            let tiles = &rung.kernels()[0].tiles;
+            let every = takes(&rung.id).is_some_and(|t| t.dtypes[0] == dtype);
+            for tile in &tiles[..if every { tiles.len() } else { 1 }] {
                 case.check(&rung, tile, &want);
             }
         }
