@@ -71,8 +71,7 @@ struct Product {
                     fetched();
                     next(writing);
                     next(reading);
-                    // The next stage has come, and everybody has read the last of this one, which the copies after the next
-                    // barrier overwrite.
+                    // The next stage has come, and everybody has read the last of this one: the copies that follow go there.
                     cp_async_wait<STAGES - 2>();
                     __syncthreads();
                 }
