@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod attempt;
 mod devices;
 mod doctor;
 mod failure;
@@ -33,6 +34,8 @@ fn main() -> ExitCode {
         Command::Tune(args) => match args.what {
             TuneCommand::Matmul(args) => tune::matmul(&args),
         },
+        Command::Attempt(args) => attempt::attempt(&args),
+        Command::Work(args) => attempt::work(&args),
         Command::Merge(args) => merge::merge(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),

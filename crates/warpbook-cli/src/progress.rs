@@ -95,6 +95,12 @@ impl Progress {
     }
 }
 
+/// Whether these are ways to multiply matrices, which are held against each other by operations a second.
+fn is_product(rungs: &[Rung]) -> bool {
+    let known = warpbook_record::matmul::rungs();
+    rungs.iter().any(|r| known.iter().any(|k| k.id == r.id))
+}
+
 /// A row of the table that grows while the run goes on; its widths cannot wait for the last row.
 struct Row;
 
@@ -104,22 +110,24 @@ impl Row {
     }
 
     fn cells(first: &str, width: usize, rest: [&str; 7]) -> String {
-        let [points, median, epoch, bandwidth, ceiling, speed_up, check] = rest;
+        let [size, median, epoch, rate, ceiling, speed_up, check] = rest;
         let row = format!(
-            "{first:width$}  {points:>7}  {median:>11}  {epoch:>10}  {bandwidth:>7}  {ceiling:>9}  {speed_up:>8}  {check}"
+            "{first:width$}  {size:>17}  {median:>11}  {epoch:>10}  {rate:>7}  {ceiling:>9}  {speed_up:>8}  {check}"
         );
         row.trim_end().to_owned()
     }
 
     fn header(rungs: &[Rung]) -> String {
-        let names = ["points", "median (ms)", "epoch (µs)", "GB/s", "% of peak", "speed-up", "check"];
+        let [size, rate] = if is_product(rungs) { ["m x n x k", "TFLOP/s"] } else { ["points", "GB/s"] };
+        let epoch = if is_product(rungs) { "" } else { "epoch (µs)" };
+        let names = [size, "median (ms)", epoch, rate, "% of peak", "speed-up", "check"];
         Self::cells("rung", Self::width(rungs), names)
     }
 
     fn of(m: &Measurement, run: &Run, rungs: &[Rung]) -> String {
         let width = Self::width(rungs);
         let size = m.problem.short_label();
-        let without = |word: &str, why: &str| format!("{:width$}  {size:>7}  {word}: {}", m.rung, one_line(why));
+        let without = |word: &str, why: &str| format!("{:width$}  {size:>17}  {word}: {}", m.rung, one_line(why));
         match &m.outcome {
             Outcome::Skipped { why } => return without("skipped", why),
             Outcome::Failed { error } => return without("FAILED", error),
@@ -127,6 +135,7 @@ impl Row {
         }
         let row = run.ladder(&m.problem).into_iter().find(|r| r.measurement.rung == m.rung);
         let fixed = |v: Option<f64>, digits: usize| v.map(|v| format!("{v:.digits$}")).unwrap_or_default();
+        let bandwidth = m.effective_bytes_per_s();
         let check = m.check.as_ref().map_or("none", |c| if c.passed { "passed" } else { "FAILED" });
         Self::cells(
             &m.rung,
@@ -135,7 +144,10 @@ impl Row {
                 &size,
                 &fixed(m.median_us().map(|t| t * 1e-3), 3),
                 &fixed(m.epoch_us(), 2),
-                &fixed(m.effective_bytes_per_s().map(|b| b * 1e-9), 1),
+                &fixed(
+                    if is_product(rungs) { m.flops_per_s().map(|f| f * 1e-12) } else { bandwidth.map(|b| b * 1e-9) },
+                    1,
+                ),
                 &fixed(row.as_ref().and_then(|r| r.fraction_of_ceiling).map(|f| f * 100.0), 0),
                 &row.and_then(|r| r.speed_up).map(figures::times).unwrap_or_default(),
                 check,

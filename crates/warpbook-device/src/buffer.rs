@@ -156,7 +156,7 @@ impl<T> Buffer<T> {
 
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for kernels under way.
             let _ = unsafe { result::free_sync(self.address) };
         }

@@ -69,7 +69,7 @@ impl Compiler {
             return Ok(found);
         }
         // The kernel's path is its name for the compiler, so that an error points at the real line.
-        let path = format!("kernels/{}", spec.file);
+        let path = spec.path();
         let named: Vec<(&str, &str)> = headers.iter().map(|h| (h.path, h.text)).collect();
         let (cubin, log) = self.nvrtc.compile(&spec.source, &path, &named, &options).map_err(|log| {
             let mut sources = named.clone();

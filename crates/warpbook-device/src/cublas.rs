@@ -522,7 +522,7 @@ impl Cublas {
 
 impl Drop for Cublas {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again; destroying it waits for its products.
             unsafe { (self.libraries.calls.destroy)(state.handle) };
@@ -549,7 +549,7 @@ unsafe impl Sync for LtHandle {}
 
 impl Drop for LtHandle {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             let raw = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again.
             unsafe { (self.libraries.calls.lt_destroy)(*raw) };

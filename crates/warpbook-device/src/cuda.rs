@@ -4,6 +4,7 @@ use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Requires, Tile};
 
@@ -85,6 +86,8 @@ pub(crate) struct Inner {
     pub(crate) transfers: sys::CUstream,
     /// The error that ended the context.
     lost: Mutex<Option<String>>,
+    /// A kernel runs that will not end: whoever frees something would wait for it.
+    abandoned: AtomicBool,
 }
 
 // SAFETY: the stream's handle may be used from any thread whose current context is its own; `bind` sees to that.
@@ -94,7 +97,7 @@ unsafe impl Sync for Inner {}
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
+        if self.may_free() {
             // SAFETY: the handle was created by `open` and is not used again.
             let _ = unsafe { result::stream::destroy(self.transfers) };
         }
@@ -114,6 +117,20 @@ impl Inner {
             return Err(Error::ContextLost(why.clone()));
         }
         self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
+    }
+
+    /// Whether something of this device can be given back: its context, made current here, is still good for that.
+    pub(crate) fn may_free(&self) -> bool {
+        !self.abandoned.load(Ordering::Relaxed) && self.context.bind_to_thread().is_ok()
+    }
+
+    /// Gives the device up, as a kernel on it does not end.
+    pub(crate) fn abandon(&self, why: &str) {
+        if !self.abandoned.swap(true, Ordering::Relaxed) {
+            // Giving the context back would wait too.
+            std::mem::forget(self.context.clone());
+        }
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.to_owned());
     }
 
     /// An error of the driver, remembered where nothing can follow it.
@@ -165,6 +182,7 @@ impl CudaDevice {
             uuid,
             compiler: OnceLock::new(),
             lost: Mutex::new(None),
+            abandoned: AtomicBool::new(false),
         })))
     }
 

@@ -117,6 +117,16 @@ pub enum Error {
     /// An earlier kernel has ended the context.
     #[error("An earlier kernel failed ({0}) and took the CUDA context with it.{RESTART}")]
     ContextLost(String),
+    /// A kernel did not end within its time, and CUDA has no call that would stop it.
+    #[error(
+        "The kernel {kernel} was still running after {limit_s} s. A loop that never ends, or a barrier that not all threads reach, does that. CUDA cannot stop it inside this process: write what you have measured to a file, then restart the kernel (or the program)."
+    )]
+    StillRunning {
+        /// Its entry.
+        kernel: String,
+        /// How long was waited, in seconds.
+        limit_s: f64,
+    },
     /// Something that a kernel does not take.
     #[error("{what} {why}.")]
     Unsupported {
@@ -144,7 +154,7 @@ impl Error {
     pub fn is_sticky(&self) -> bool {
         match self {
             Self::Launch { sticky, .. } | Self::Cuda { sticky, .. } => *sticky,
-            Self::ContextLost(_) => true,
+            Self::ContextLost(_) | Self::StillRunning { .. } => true,
             _ => false,
         }
     }
@@ -174,37 +184,90 @@ pub struct CompileError {
     pub path: String,
     /// The architecture it was compiled for.
     pub architecture: String,
-    /// Where the first error is, if the log says so: file, line counted from 1, message.
-    pub first: Option<(String, u32, String)>,
-    /// The text of that line.
-    pub line_text: Option<String>,
+    /// What the compiler complains of, in its order; warnings too.
+    pub diagnostics: Vec<Diagnostic>,
     /// The whole log.
     pub log: String,
 }
 
+/// One complaint of the compiler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file, as in `kernels/regression/02_fused.cu`.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: u32,
+    /// The column that its caret points at, counted from 1, if it has one.
+    pub column: Option<u32>,
+    /// Whether it is an error; a warning otherwise.
+    pub is_error: bool,
+    /// In the compiler's words.
+    pub message: String,
+    /// The text of the line.
+    pub text: Option<String>,
+}
+
+impl Diagnostic {
+    /// The line, and below it a caret where the compiler points; empty where the line is not known.
+    #[must_use]
+    pub fn excerpt(&self) -> String {
+        let Some(text) = self.text.as_deref().map(str::trim_end) else { return String::new() };
+        let number = format!("{:5} | ", self.line);
+        let Some(column) = self.column else { return format!("{number}{text}") };
+        // Tabs stay tabs, so that the caret stands where it should however wide they are shown.
+        let before: String =
+            text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        format!("{number}{text}\n      | {before}^")
+    }
+}
+
 impl CompileError {
-    /// Finds the first error in a log of NVRTC, whose lines read `path(line): error: message`.
+    /// Reads a log of NVRTC, whose complaints begin `path(line): error: message`, or `warning #n: message`, and quote the line with
+    /// a caret below it.
     pub(crate) fn new(path: String, architecture: String, log: String, sources: &[(&str, &str)]) -> Self {
-        let first = log.lines().find_map(|l| {
-            let (place, message) = l.split_once("): error")?;
-            let (file, line) = place.rsplit_once('(')?;
-            Some((file.trim().to_owned(), line.parse().ok()?, message.trim_start_matches([':', ' ']).trim().to_owned()))
-        });
-        let line_text = first.as_ref().and_then(|(file, line, _)| {
-            let text = sources.iter().find(|(name, _)| name == file)?.1;
-            text.lines().nth((*line as usize).checked_sub(1)?).map(str::to_owned)
-        });
-        Self { path, architecture, first, line_text, log }
+        let lines: Vec<&str> = log.lines().collect();
+        let read = |(at, line): (usize, &&str)| -> Option<Diagnostic> {
+            let (place, rest) = line.split_once("): ")?;
+            let (file, number) = place.rsplit_once('(')?;
+            let number: u32 = number.parse().ok()?;
+            let kind = ["catastrophic error", "error", "warning"].into_iter().find(|k| rest.starts_with(k))?;
+            let message = rest[kind.len()..].split_once(": ").map_or(rest, |(_, m)| m).trim().to_owned();
+            let source = sources.iter().find(|(name, _)| *name == file.trim()).map(|(_, text)| *text);
+            let text = source.and_then(|t| t.lines().nth((number as usize).checked_sub(1)?)).map(str::to_owned);
+            // The caret's line comes before the next complaint. The line that it quotes is indented anew.
+            let caret = lines[at + 1..]
+                .iter()
+                .take(4)
+                .take_while(|l| !l.contains("): error") && !l.contains("): warning"))
+                .position(|l| l.trim() == "^");
+            let column = caret.zip(text.as_deref()).and_then(|(below, text)| {
+                let (quoted, pointer) = (lines.get(at + below)?, lines[at + 1 + below]);
+                let spaces = |l: &str| l.chars().take_while(|c| c.is_whitespace()).count();
+                let within = (pointer.chars().count() - 1).checked_sub(spaces(quoted))?;
+                u32::try_from(within + spaces(text) + 1).ok()
+            });
+            let is_error = kind != "warning";
+            Some(Diagnostic { file: file.trim().to_owned(), line: number, column, is_error, message, text })
+        };
+        let diagnostics = lines.iter().enumerate().filter_map(read).collect();
+        Self { path, architecture, diagnostics, log }
+    }
+
+    /// The first error, if the log has one with its place.
+    #[must_use]
+    pub fn first(&self) -> Option<&Diagnostic> {
+        self.diagnostics.iter().find(|d| d.is_error)
     }
 }
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.first {
-            Some((file, line, message)) => {
-                write!(f, "{file}, line {line}: {message}")?;
-                if let Some(text) = &self.line_text {
-                    write!(f, "\n    {}", text.trim_end())?;
+        match self.first() {
+            Some(first) => {
+                write!(f, "{}, line {}: {}", first.file, first.line, first.message)?;
+                let excerpt = first.excerpt();
+                if !excerpt.is_empty() {
+                    write!(f, "\n{excerpt}")?;
                 }
             }
             None => write!(f, "{} does not compile for {}", self.path, self.architecture)?,
@@ -218,17 +281,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_error_is_found_with_its_line() {
-        let log =
-            "kernels/x.cu(1): warning #1: w\nkernels/x.cu(2): error: identifier \"q\" is undefined\n\n1 error detected";
-        let e = CompileError::new(
-            "kernels/x.cu".into(),
-            "sm_90".into(),
-            log.into(),
-            &[("kernels/x.cu", "int a;\nint b = q;\n")],
-        );
-        assert_eq!(e.first, Some(("kernels/x.cu".into(), 2, "identifier \"q\" is undefined".into())));
-        assert_eq!(e.line_text.as_deref(), Some("int b = q;"));
+    fn complaints_are_read_with_line_and_caret() {
+        let log = "kernels/x.cu(1): warning #177-D: variable was declared but never referenced\n  int a;\n      ^\n\n\
+            Remark: something else\n\n\
+            kernels/x.cu(2): error: identifier \"q\" is undefined\n      int b = q;\n              ^\n\n\
+            kernels/y.cuh(7): error: no caret here\n\n2 errors detected in the compilation of \"kernels/x.cu\".\n";
+        let sources = [("kernels/x.cu", "int a;\n\tint b = q;\n")];
+        let e = CompileError::new("kernels/x.cu".into(), "sm_90".into(), log.into(), &sources);
+        let places: Vec<_> = e.diagnostics.iter().map(|d| (d.line, d.column, d.is_error)).collect();
+        assert_eq!(places, [(1, Some(5), false), (2, Some(10), true), (7, None, true)]);
+        let first = e.first().unwrap();
+        assert_eq!(first.message, "identifier \"q\" is undefined");
+        assert_eq!(first.excerpt(), "    2 | \tint b = q;\n      | \t        ^");
+        assert_eq!(e.diagnostics[0].message, "variable was declared but never referenced");
+        assert_eq!(e.diagnostics[2].excerpt(), "");
         assert!(e.to_string().starts_with("kernels/x.cu, line 2: identifier"));
     }
 

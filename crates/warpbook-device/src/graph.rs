@@ -89,7 +89,7 @@ impl Graph {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             // SAFETY: the handle came from `capture` and is not used again; the driver frees it when its launch is done.
             let _ = unsafe {
                 result::graph::exec_destroy(*self.executable.get_mut().unwrap_or_else(PoisonError::into_inner))

@@ -60,7 +60,7 @@ unsafe impl Sync for Module {}
 
 impl Drop for Module {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             // SAFETY: the handle was created by `load` and is not used again.
             let _ = unsafe { result::module::unload(self.raw) };
         }
@@ -96,12 +96,12 @@ impl Kernel {
         inner.bind()?;
         // SAFETY: the image is a cubin that lives past the call.
         let raw = unsafe { result::module::load_data(compiled.cubin.as_ptr().cast()) }
-            .map_err(|e| inner.error(format!("Loading kernels/{}", spec.file), e))?;
+            .map_err(|e| inner.error(format!("Loading {}", spec.path()), e))?;
         let module = Arc::new(Module { device: inner.clone(), raw });
         let entry = CString::new(&*spec.entry).unwrap_or_default();
         // SAFETY: the module is live.
         let function = unsafe { result::module::get_function(raw, entry) }
-            .map_err(|e| inner.error(format!("Finding {} in kernels/{}", spec.entry, spec.file), e))?;
+            .map_err(|e| inner.error(format!("Finding {} in {}", spec.entry, spec.path()), e))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
         let attribute = |a| {
             // SAFETY: the function is the live module's.
@@ -129,7 +129,7 @@ impl Kernel {
         stats.dynamic_shared_bytes = shape.dynamic_shared_bytes;
         stats.blocks_per_multiprocessor = Some(blocks);
         stats.occupancy = Some(occupancy);
-        let name = Arc::from(format!("{} in kernels/{}", spec.entry, spec.file));
+        let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
         Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads })
     }
 

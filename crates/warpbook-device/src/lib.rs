@@ -34,7 +34,7 @@ pub use compile::{Compiled, Compiler};
 pub use cublas::{Cublas, CublasLt, LibraryGemm, LtPlan};
 pub use cuda::CudaDevice;
 pub use device::{Choice, Device, Inventory};
-pub use error::{CompileError, Error, Result};
+pub use error::{CompileError, Diagnostic, Error, Result};
 pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use nvml::ClockWatch;

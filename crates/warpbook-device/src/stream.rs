@@ -3,6 +3,7 @@ use crate::{CudaDevice, Error, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use warpbook_record::Launch;
 
 /// A queue of work on a device.
@@ -49,6 +50,33 @@ impl Stream {
         })
     }
 
+    /// Waits for all that was queued, but no longer than so many seconds.
+    ///
+    /// # Errors
+    /// As of [`Stream::synchronize`]; [`Error::StillRunning`] after that time, and from then on the device cannot be used by this
+    /// process: nothing of it is freed any more, since that would wait for the kernel too.
+    pub fn synchronize_within(&self, limit_s: f64) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            self.device.bind()?;
+            // SAFETY: the handle is live as long as `self`.
+            match unsafe { sys::cuStreamQuery(self.raw) } {
+                sys::CUresult::CUDA_ERROR_NOT_READY if begun.elapsed().as_secs_f64() < limit_s => {
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+                sys::CUresult::CUDA_ERROR_NOT_READY => {
+                    let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let kernel = last.map_or_else(|| "launched last".into(), |(kernel, _)| kernel.to_string());
+                    let error = Error::StillRunning { kernel, limit_s };
+                    self.device.abandon(&error.to_string());
+                    return Err(error);
+                }
+                // Done, or failed: this tells which.
+                _ => return self.synchronize(),
+            }
+        }
+    }
+
     /// Lets what is queued from now on wait for an event.
     ///
     /// # Errors
@@ -68,7 +96,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
             let _ = unsafe { result::stream::destroy(self.raw) };
         }
@@ -119,7 +147,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.device.context.bind_to_thread().is_ok() {
+        if self.device.may_free() {
             // SAFETY: the handle was created by `new` and is not used again.
             let _ = unsafe { result::event::destroy(self.raw) };
         }

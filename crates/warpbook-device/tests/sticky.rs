@@ -17,7 +17,7 @@ fn a_failed_kernel_is_named_and_the_context_is_given_up() {
     let error = stream.synchronize().unwrap_err();
     assert!(error.is_sticky(), "{error}");
     let words = error.to_string();
-    assert!(words.contains("stray in kernels/live/stray.cu") && words.contains("restart the kernel"), "{words}");
+    assert!(words.contains("stray in live/stray.cu") && words.contains("restart the kernel"), "{words}");
     let after = kept.to_vec().unwrap_err();
     assert!(matches!(after, Error::ContextLost(_)), "{after}");
     assert!(device.zeros::<f32>(1).is_err());

@@ -1,7 +1,7 @@
 //! The rungs of the matrix product, and what each of them takes.
 
 use crate::kernels::source;
-use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile};
+use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile, base};
 use crate::{Dtype, MemoryLevel, Problem, Traffic};
 
 /// The shapes (m, n, k) of the published record: cubes, sizes that are multiples of nothing, and thin ones.
@@ -117,10 +117,11 @@ pub struct Takes {
     pub overlaps: bool,
 }
 
-/// What a rung of ours takes; `None` of any other.
+/// What a rung of ours takes, or the rung that it is a variant of; `None` of any other.
 #[must_use]
 pub fn takes(rung: &str) -> Option<Takes> {
     use Dtype::{Bf16, F16, F32, Tf32};
+    let rung = base(rung);
     let (dtypes, operands): (&'static [Dtype], _) = match rung {
         "01_naive" | "02_coalesced" | "03_shared_tile" | "04_register_1d" | "05_register_2d" | "06_vectorised"
         | "07_warp_tile" | "08_double_buffered" => (&[F32, F16, Bf16], Operands::Addresses),

@@ -1,6 +1,15 @@
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+/// Where the sources of kernels stand that somebody wrote in a notebook: no file of ours.
+pub const LIVE: &str = "live/";
+
+/// The rung that a rung is a variant of, by id: `02_coalesced` of `02_coalesced+mine`, and of itself.
+#[must_use]
+pub fn base(id: &str) -> &str {
+    id.split('+').next().unwrap_or(id)
+}
+
 /// One way to do the work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -268,6 +277,12 @@ impl KernelSpec {
     pub fn with(mut self, names: &[&'static str]) -> Self {
         self.defines.extend(names.iter().map(|n| Define::new(*n, 1)));
         self
+    }
+
+    /// Its file as messages name it: below `kernels/`, but for a learner's own.
+    #[must_use]
+    pub fn path(&self) -> String {
+        if self.file.starts_with(LIVE) { self.file.to_string() } else { format!("kernels/{}", self.file) }
     }
 
     /// The tile of that id.

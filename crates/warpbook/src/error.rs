@@ -36,6 +36,9 @@ pub enum Error {
         /// Blocks that are resident at once.
         room: u32,
     },
+    /// A kernel's product is wrong; where, and the likeliest reason.
+    #[error("{0}")]
+    WrongProduct(String),
     /// A rung that is not there.
     #[error("There is no rung `{name}`. {}", did_you_mean(.nearest))]
     UnknownRung {

@@ -28,7 +28,7 @@ pub use error::{Error, Result};
 pub use experiment::{Event, Experiment};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
-pub use matmul::Matmul;
+pub use matmul::{Attempt, Compilation, LiveKernel, Matmul, Request};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };

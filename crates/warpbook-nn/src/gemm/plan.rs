@@ -6,7 +6,7 @@ use warpbook_device::{
     CudaDevice, DevicePtr, Kernel, KernelArg, LaunchOptions, MatrixShape, Result, Stream, TensorMap,
 };
 use warpbook_record::matmul::{Form, Operands, WORKSPACE_BYTES, repack, takes};
-use warpbook_record::{Dtype, Grid, KernelSpec, KernelStats, Launch, Rung, Tile};
+use warpbook_record::{Dtype, Grid, KernelSpec, KernelStats, Launch, Rung, Tile, base};
 
 /// Where a product's arrays are. The bias and the mask are only looked at where the product's last step asks for them.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ pub fn obstacle(rung: &Rung, form: Form, compute_capability: Option<(u32, u32)>)
         return Some(format!("takes {}, not {}", known.join(", "), form.dtype.label()));
     }
     // wmma's bf16 came with compute capability 8.0.
-    if rung.id == "09_wmma" && form.dtype == Dtype::Bf16 && compute_capability < Some((8, 0)) {
+    if base(&rung.id) == "09_wmma" && form.dtype == Dtype::Bf16 && compute_capability < Some((8, 0)) {
         return Some("takes bf16 from compute capability 8.0 on".into());
     }
     None

@@ -1,7 +1,10 @@
 use super::Show;
 use super::html::{escape, printable};
 use std::error::Error as StdError;
-use warpbook_device::CompileError;
+use warpbook_device::{CompileError, Diagnostic};
+
+/// The first error is often the cause of those after it.
+const SHOWN_ERRORS: usize = 3;
 
 /// The error as a box: its sentence, and for a kernel that does not compile also the line and the compiler's words.
 pub(super) fn html_of(error: &(dyn StdError + 'static)) -> String {
@@ -25,17 +28,27 @@ fn compile_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a CompileE
 }
 
 fn compile_html(e: &CompileError) -> String {
-    let place = match &e.first {
-        Some((file, line, message)) => format!("<code>{}</code>, line {line}: {}", escape(file), escape(message)),
-        None => format!("<code>{}</code> does not compile for {}", escape(&e.path), escape(&e.architecture)),
+    let one = |d: &Diagnostic| {
+        let kind = if d.is_error { "" } else { "warning: " };
+        let excerpt = d.excerpt();
+        let excerpt = if excerpt.is_empty() { excerpt } else { format!("<pre>{}</pre>", escape(&excerpt)) };
+        let (file, message) = (escape(&d.file), escape(&d.message));
+        format!("<p><b><code>{file}</code>, line {}: {kind}{message}</b></p>{excerpt}", d.line)
     };
-    let line = e.line_text.as_ref().map_or_else(String::new, |l| format!("<pre>{}</pre>", escape(l.trim_end())));
+    // Errors first: a warning is seldom what has to be seen first.
+    let errors: Vec<&Diagnostic> = e.diagnostics.iter().filter(|d| d.is_error).collect();
+    let shown: String = errors.iter().take(SHOWN_ERRORS).map(|d| one(d)).collect();
+    let place = match errors.len() {
+        0 => format!("<p><b><code>{}</code> does not compile for {}</b></p>", escape(&e.path), escape(&e.architecture)),
+        n if n > SHOWN_ERRORS => format!("{shown}<p>and {} more below.</p>", n - SHOWN_ERRORS),
+        _ => shown,
+    };
     let log = format!(
         "<details><summary>What the compiler says, for {}</summary><pre>{}</pre></details>",
         escape(&e.architecture),
         escape(e.log.trim_end())
     );
-    boxed(&format!("<p><b>{place}</b></p>{line}{log}"))
+    boxed(&format!("{place}{log}"))
 }
 
 impl Show for CompileError {
@@ -98,15 +111,24 @@ mod tests {
         let compile = CompileError {
             path: "kernels/x.cu".into(),
             architecture: "sm_90".into(),
-            first: Some(("kernels/x.cu".into(), 2, "identifier \"q\" is undefined".into())),
-            line_text: Some("a<b> = q;".into()),
+            diagnostics: vec![Diagnostic {
+                file: "kernels/x.cu".into(),
+                line: 2,
+                column: Some(8),
+                is_error: true,
+                message: "identifier \"q\" is undefined".into(),
+                text: Some("a<b> = q;".into()),
+            }],
             log: "kernels/x.cu(2): error\n<1 error>".into(),
         };
         let device = warpbook_device::Error::Compile(Box::new(compile.clone()));
         let nested: crate::Result<String> = Err(crate::Error::Device(device.clone()));
         for html in [compile.html(), device.html(), nested.html()] {
             assert!(html.contains("<code>kernels/x.cu</code>, line 2: identifier &quot;q&quot;"), "{html}");
-            assert!(html.contains("<pre>a&lt;b&gt; = q;</pre>") && html.contains("&lt;1 error&gt;"), "{html}");
+            assert!(
+                html.contains("    2 | a&lt;b&gt; = q;\n      |        ^</pre>") && html.contains("&lt;1 error&gt;"),
+                "{html}"
+            );
         }
         assert!(nested.text().starts_with("kernels/x.cu, line 2:"));
     }

@@ -4,7 +4,7 @@ use super::{Show, lines_of_code};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, Schedule, nearest};
+use warpbook_record::{KernelSpec, LIVE, Requires, Run, Rung, Runner, Schedule, nearest};
 
 /// The source of kernels, or a part of it, with its real line numbers.
 ///
@@ -46,10 +46,15 @@ impl Part {
 
     fn caption(&self) -> String {
         if self.first == 1 && self.last >= self.source.lines().count() {
-            return format!("kernels/{}", self.file);
+            return path(&self.file);
         }
-        format!("kernels/{}, lines {} to {}", self.file, self.first, self.last)
+        format!("{}, lines {} to {}", path(&self.file), self.first, self.last)
     }
+}
+
+/// A file as messages name it; a learner's own is not below `kernels/`.
+fn path(file: &str) -> String {
+    if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
 }
 
 impl KernelView {
@@ -143,7 +148,7 @@ impl KernelView {
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.parts.iter().map(|p| format!("kernels/{}", p.file)).collect();
+        let names: Vec<String> = self.parts.iter().map(|p| path(&p.file)).collect();
         if names.is_empty() { "a rung without kernels of its own".into() } else { names.join(", ") }
     }
 }
@@ -312,7 +317,7 @@ fn rung_facts(r: &Rung) -> Facts {
         Runner::Cpu(how) => format!("the processor, {how}"),
         Runner::External(name) => name.to_string(),
     };
-    let kernels: Vec<String> = r.kernels().iter().map(|k| format!("{} in kernels/{}", k.entry, k.file)).collect();
+    let kernels: Vec<String> = r.kernels().iter().map(|k| format!("{} in {}", k.entry, k.path())).collect();
     let requires = (r.requires != Requires::Nothing).then(|| r.requires.sentence());
     let lines = Some(lines_of_code(r)).filter(|n| *n > 0);
     Facts::new()

@@ -1,5 +1,6 @@
 //! How values show themselves in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
 
+mod attempts;
 mod cuda_cpp;
 mod devices;
 mod errors;

@@ -20,8 +20,11 @@ fn check(m: &Measurement) -> String {
     }
 }
 
-/// One size of a record as a table: the ladder.
+/// One size of a record as a table: the ladder. The last columns are the check and what is to be said.
 fn ladder_table(run: &Run, problem: &Problem) -> Table {
+    if matches!(problem, Problem::Matmul { .. }) {
+        return product_table(run, problem);
+    }
     let rows = run.ladder(problem).into_iter().map(|row| {
         let m = row.measurement;
         let valid = m.is_valid();
@@ -40,6 +43,33 @@ fn ladder_table(run: &Run, problem: &Problem) -> Table {
         ]
     });
     let headers = ["rung", "median", "MAD", "an epoch", "speed-up", "bandwidth", "of ceiling", "check", "remark"];
+    table(headers, rows.collect())
+}
+
+/// The same of products: operations a second, and how they compare with the fastest library's.
+fn product_table(run: &Run, problem: &Problem) -> Table {
+    let library = run
+        .ladder(problem)
+        .into_iter()
+        .filter(|r| r.measurement.is_valid() && r.rung.is_some_and(|r| matches!(r.runner, Runner::Library(_))));
+    let library = library.filter_map(|r| r.measurement.median_us()).min_by(f64::total_cmp);
+    let rows = run.ladder(problem).into_iter().map(|row| {
+        let m = row.measurement;
+        let only = |v: Option<f64>, form: fn(f64) -> String| v.filter(|_| m.is_valid()).map(form).unwrap_or_default();
+        [
+            m.rung.clone(),
+            only(m.median_us(), figures::time),
+            only(m.mad_us().filter(|_| m.samples_us.len() > 1), |t| format!("± {}", figures::time(t))),
+            only(m.flops_per_s(), figures::rate),
+            only(row.speed_up, figures::times),
+            only(library.zip(m.median_us()).map(|(l, t)| l / t), figures::times),
+            only(row.fraction_of_ceiling, figures::percent),
+            check(m),
+            if m.outcome == Outcome::Measured { String::new() } else { outcome(m) },
+        ]
+    });
+    let headers =
+        ["rung", "median", "MAD", "operations", "speed-up", "of the library", "of ceiling", "check", "remark"];
     table(headers, rows.collect())
 }
 

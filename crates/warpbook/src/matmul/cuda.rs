@@ -1,15 +1,16 @@
 #![allow(unsafe_code)]
 
-use super::{Matmul, failed, is_cpu, sizes, skipped, takes_type};
+use super::live::is_live;
+use super::{LiveKernel, Matmul, failed, is_cpu, sizes, skipped, takes_type};
 use crate::{Error, Event, Lab, Result};
 use rayon::prelude::*;
 use warpbook_device::{
     Bench, Buffer, ClockWatch, Cublas, CublasLt, CudaDevice, DevicePtr, LibraryGemm, LtPlan, Samples, Stream,
 };
-use warpbook_nn::gemm::{Arrays, Judge, Plan, Product, Verdict, obstacle};
+use warpbook_nn::gemm::{Arrays, Judge, Plan, Product, Rehearsed, Verdict, obstacle, rehearse};
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
-use warpbook_record::matmul::{CUBLAS, LT_ALGORITHMS, STANDARD_EDGE, WORKSPACE_BYTES, traffic};
+use warpbook_record::matmul::{CUBLAS, Form, LT_ALGORITHMS, STANDARD_EDGE, WORKSPACE_BYTES, traffic};
 use warpbook_record::{
     Check, Dtype, KernelStats, Measurement, Outcome, Problem, Run, Rung, Runner, Span, SpanGroup, Tile, Traffic,
 };
@@ -83,10 +84,13 @@ impl Prepared {
         }
     }
 
-    /// Runs it once over a C of NaNs, and holds the result against the reference.
-    fn judge(&self, way: &Way) -> Result<Verdict> {
+    /// Runs it once over a C of NaNs, and holds the result against the reference. What is not known to end is given a limit.
+    fn judge(&self, way: &Way, limit_s: Option<f64>) -> Result<Verdict> {
         self.c.fill_bytes(0xff)?;
         self.queue(way)?;
+        if let Some(limit_s) = limit_s {
+            self.stream.synchronize_within(limit_s)?;
+        }
         // SAFETY: C has the product's elements.
         Ok(unsafe { self.judge.judge(&self.stream, self.c.at(0)) }?)
     }
@@ -137,41 +141,43 @@ impl Matmul {
         if prepared.is_ok() {
             self.compile_all(device, &rungs, &product);
         }
-        // A row for each rung, in the ladder's order; those that are timed are filled in at the end.
-        let mut rows: Vec<Option<Measurement>> = Vec::new();
-        let mut entrants: Vec<(usize, Entrant)> = Vec::new();
-        for (place, rung) in rungs.iter().enumerate() {
-            lab.tell(&Event::Started { rung, problem });
-            let why_not = obstacle(rung, product.form, device.info().compute_capability)
-                .or_else(|| lab.obstacle(rung))
-                .or_else(|| (!takes_type(rung, dtype)).then(|| format!("does not take {}", dtype.label())))
-                .or_else(|| too_slow(run, rung, problem))
-                .or_else(|| cancelled().then(|| "interrupted before it began".into()));
-            rows.push(match (&prepared, why_not) {
-                _ if is_cpu(rung) => Some(super::cpu::beside_a_gpu(self, lab, rung, problem)),
-                (_, Some(why)) => Some(skipped(rung, problem, why)),
-                (Err(why), _) if lost.is_some() => Some(skipped(rung, problem, why.clone())),
-                (Err(error), _) => Some(failed(rung, problem, error)),
-                (Ok(prepared), None) => match self.enter(lab, device, prepared, rung, problem, run) {
-                    Ok(entrant) if entrant.verdict.passed() => {
-                        entrants.push((place, entrant));
-                        None
-                    }
-                    Ok(entrant) => Some(wrong(&entrant, problem)),
-                    Err(Error::Device(warpbook_device::Error::Cancelled)) => {
-                        Some(skipped(rung, problem, "interrupted"))
-                    }
-                    Err(Error::Device(
-                        e @ (warpbook_device::Error::NoCublas { .. } | warpbook_device::Error::Unsupported { .. }),
-                    )) => Some(skipped(rung, problem, e.to_string())),
-                    Err(error) => {
-                        note_loss(&error, rung, lost);
-                        Some(failed(rung, problem, error))
-                    }
-                },
-            });
-        }
-        if let Ok(prepared) = &prepared {
+        // A row for each rung, in the ladder's order.
+        let mut rows: Vec<Option<Measurement>> = rungs.iter().map(|_| None).collect();
+        // Kernels that nobody has tried yet come after all others, which are measured by then.
+        for live in [false, true] {
+            let mut entrants: Vec<(usize, Entrant)> = Vec::new();
+            for (place, rung) in rungs.iter().enumerate().filter(|(_, r)| is_live(r) == live) {
+                lab.tell(&Event::Started { rung, problem });
+                let why_not = obstacle(rung, product.form, device.info().compute_capability)
+                    .or_else(|| lab.obstacle(rung))
+                    .or_else(|| (!takes_type(rung, dtype)).then(|| format!("does not take {}", dtype.label())))
+                    .or_else(|| too_slow(run, rung, problem))
+                    .or_else(|| cancelled().then(|| "interrupted before it began".into()));
+                rows[place] = match (&prepared, why_not) {
+                    _ if is_cpu(rung) => Some(super::cpu::beside_a_gpu(self, lab, rung, problem)),
+                    (_, Some(why)) => Some(skipped(rung, problem, why)),
+                    (_, None) if lost.is_some() => Some(skipped(rung, problem, lost.clone().unwrap_or_default())),
+                    (Err(error), _) => Some(failed(rung, problem, error)),
+                    (Ok(prepared), None) => match self.enter(lab, device, prepared, rung, problem, run) {
+                        Ok(entrant) if entrant.verdict.passed() => {
+                            entrants.push((place, entrant));
+                            None
+                        }
+                        Ok(entrant) => Some(wrong(&entrant, problem)),
+                        Err(Error::Device(warpbook_device::Error::Cancelled)) => {
+                            Some(skipped(rung, problem, "interrupted"))
+                        }
+                        Err(Error::Device(
+                            e @ (warpbook_device::Error::NoCublas { .. } | warpbook_device::Error::Unsupported { .. }),
+                        )) => Some(skipped(rung, problem, e.to_string())),
+                        Err(error) => {
+                            note_loss(&error, rung, lost);
+                            Some(failed(rung, problem, self.sentence(rung, &error)))
+                        }
+                    },
+                };
+            }
+            let Ok(prepared) = &prepared else { continue };
             if let Err(error) = time(lab, device, prepared, entrants.iter_mut().map(|(_, e)| e).collect())
                 && !matches!(error, Error::Device(warpbook_device::Error::Cancelled))
             {
@@ -196,6 +202,25 @@ impl Matmul {
                 Err(Error::Device(warpbook_device::Error::Cancelled)) => {}
                 Err(error) => run.notes.push(format!("The transfers could not be timed: {error}")),
             }
+        }
+    }
+
+    /// An error of a rung, as its row tells it.
+    fn sentence(&self, rung: &Rung, error: &Error) -> String {
+        match (self.live_of(rung), error) {
+            (Some(live), Error::Device(warpbook_device::Error::StillRunning { limit_s, .. })) if live.isolated => {
+                format!(
+                    "The kernel was still running after {limit_s} s and was stopped. A loop that never ends, or a barrier that not \
+                     all threads reach, does that. It ran in a process of its own, so nothing else was lost."
+                )
+            }
+            (Some(live), Error::Device(warpbook_device::Error::Launch { why, sticky: true, .. })) if live.isolated => {
+                format!(
+                    "The kernel failed: {why}. Most often it reads or writes outside of its arrays: look at its guards and at how it \
+                     computes addresses. It ran in a process of its own, so nothing else was lost."
+                )
+            }
+            _ => error.to_string(),
         }
     }
 
@@ -250,6 +275,9 @@ impl Matmul {
                 (way, None, Some(choice))
             }
             _ => {
+                if let Some(live) = self.live_of(rung) {
+                    try_small(device, rung, prepared.product.form, live.limit_s())?;
+                }
                 let plan = self.best_tile(device, &trial, prepared, rung, problem, run)?;
                 let (tile, choice) = (plan.tile().to_owned(), plan.preparation());
                 (Way::Ours(Box::new(plan)), Some(tile), choice)
@@ -258,7 +286,7 @@ impl Matmul {
         let stats = if let Way::Ours(plan) = &way { plan.stats() } else { Vec::new() };
         let tiles = rung.kernels().first().and_then(|k| k.tile(tile.as_deref()?));
         let traffic = tiles.map(|t| traffic(&rung.id, t, problem)).unwrap_or_default();
-        let verdict = prepared.judge(&way)?;
+        let verdict = prepared.judge(&way, self.live_of(rung).map(LiveKernel::limit_s))?;
         Ok(Entrant { rung: rung.clone(), way, tile, stats, choice, traffic, verdict, samples: Samples::default() })
     }
 
@@ -322,7 +350,7 @@ impl Matmul {
             let why = lost.clone().unwrap_or_else(|| "interrupted before it was timed".into());
             return skipped(&entrant.rung, problem, why);
         }
-        let last = match prepared.judge(&entrant.way) {
+        let last = match prepared.judge(&entrant.way, None) {
             Ok(verdict) => verdict,
             Err(error) => {
                 note_loss(&error, &entrant.rung, lost);
@@ -386,7 +414,7 @@ fn best_algorithm(device: &CudaDevice, trial: &Bench, prepared: &Prepared, plans
     for plan in plans {
         let way = Way::CublasLt(plan);
         // Some are suggested that the device then refuses.
-        match prepared.judge(&way) {
+        match prepared.judge(&way, None) {
             Ok(verdict) if verdict.passed() => ways.push(way),
             Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
             _ => {}
@@ -411,6 +439,24 @@ fn too_slow(run: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     let rate = run.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
     let expected_s = problem.flops() as f64 / rate;
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
+}
+
+/// Tries a kernel at small products, where what is wrong can be told.
+fn try_small(device: &CudaDevice, rung: &Rung, form: Form, limit_s: f64) -> Result<()> {
+    let tiles = rung.kernels().iter().flat_map(|k| k.tiles.first());
+    for tile in tiles {
+        match rehearse(device, rung, tile, form, limit_s)? {
+            Rehearsed::Right => {}
+            Rehearsed::Wrong(flaw) => return Err(Error::WrongProduct(flaw.to_string())),
+            Rehearsed::Outside { sizes: [m, n, k], elements: (before, after) } => {
+                return Err(Error::WrongProduct(format!(
+                    "In a product of {m} x {n} x {k}, memory around C was written: {before} elements before it and {after} after it. \
+                     Hint: look at the guards of the edge, and whether a row of C begins every ldc elements."
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn note_loss(error: &Error, rung: &Rung, lost: &mut Option<String>) {

@@ -2,6 +2,11 @@
 
 mod cpu;
 mod cuda;
+mod live;
+mod worker;
+
+pub use live::{Attempt, Compilation, LiveKernel};
+pub use worker::Request;
 
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::collections::BTreeMap;
@@ -23,6 +28,7 @@ pub struct Matmul {
     tile: Option<String>,
     tiles: bool,
     transfers: bool,
+    lives: Vec<LiveKernel>,
 }
 
 impl Default for Matmul {
@@ -37,6 +43,7 @@ impl Default for Matmul {
             tile: None,
             tiles: true,
             transfers: true,
+            lives: Vec::new(),
         }
     }
 }
@@ -131,6 +138,19 @@ impl Matmul {
         self
     }
 
+    /// One more rung, with somebody's own kernel. It is tried on small products first, and run after all others: what it breaks is
+    /// then measured already.
+    #[must_use]
+    pub fn live(mut self, kernel: LiveKernel) -> Self {
+        self.lives.push(kernel);
+        self
+    }
+
+    /// The learner's kernel that a rung is, if it is one.
+    fn live_of(&self, rung: &Rung) -> Option<&LiveKernel> {
+        self.lives.iter().find(|l| l.id() == rung.id)
+    }
+
     /// The command that repeats it on a device.
     #[must_use]
     pub fn command(&self, device: &str) -> String {
@@ -159,7 +179,33 @@ impl Matmul {
         if let Some(tile) = &self.tile {
             command += &format!(" --tile {tile}");
         }
+        // Their sources are in the record.
+        for live in &self.lives {
+            command += &format!(" # and {}", live.id());
+        }
         command
+    }
+
+    /// A record with nothing measured yet.
+    fn begin(&self, lab: &Lab, rungs: Vec<Rung>, peaks: warpbook_record::Peaks) -> Run {
+        let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
+        let device = if on_gpu { format!("cuda:{}", lab.device().info().index) } else { "cpu".into() };
+        Run {
+            schema: SCHEMA,
+            experiment: self.name().into(),
+            title: "Matrix product".into(),
+            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            command: self.command(&device),
+            environment: lab.environment(),
+            policy: lab.bench().policy(on_gpu, "A and B standard Gaussian (Philox), rounded to their type"),
+            peaks,
+            rungs,
+            sources: BTreeMap::new(),
+            measurements: Vec::new(),
+            train_logs: Vec::new(),
+            spans: Vec::new(),
+            notes: Vec::new(),
+        }
     }
 
     fn problem(&self, (m, n, k): (u64, u64, u64), dtype: Dtype) -> Problem {
@@ -190,6 +236,7 @@ impl Matmul {
             }
             self.fits(lab, &self.problem((m, n, k), dtype))?;
         }
+        self.lives.iter().try_for_each(LiveKernel::validate)?;
         let known = rungs();
         if self.rungs.as_ref().is_some_and(Vec::is_empty) {
             return setting("No rung was named. Leave the list out to run all of them.".into());
@@ -247,13 +294,11 @@ impl Experiment for Matmul {
 
     fn rungs(&self) -> Vec<Rung> {
         let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|w| w.iter().any(|w| *w == r.id));
-        rungs().into_iter().filter(chosen).collect()
+        rungs().into_iter().filter(chosen).chain(self.lives.iter().map(LiveKernel::rung)).collect()
     }
 
     fn run(&self, lab: &Lab) -> Result<Run> {
         let rungs = self.validate(lab)?;
-        let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        let device_name = if on_gpu { format!("cuda:{}", lab.device().info().index) } else { "cpu".into() };
         lab.tell(&Event::Planned { measurements: self.problems().len() * rungs.len() });
         lab.tell(&Event::Preparing("measuring the ceilings of the device"));
         let mut notes = Vec::new();
@@ -261,23 +306,9 @@ impl Experiment for Matmul {
             notes.push(format!("The ceilings could not be measured: {e}"));
             warpbook_record::Peaks::default()
         });
-        let mut run = Run {
-            schema: SCHEMA,
-            experiment: self.name().into(),
-            title: "Matrix product".into(),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            command: self.command(&device_name),
-            environment: lab.environment(),
-            policy: lab.bench().policy(on_gpu, "A and B standard Gaussian (Philox), rounded to their type"),
-            peaks,
-            rungs,
-            sources: BTreeMap::new(),
-            measurements: Vec::new(),
-            train_logs: Vec::new(),
-            spans: Vec::new(),
-            notes,
-        };
-        if on_gpu {
+        let mut run = self.begin(lab, rungs, peaks);
+        run.notes = notes;
+        if lab.device().cuda().is_some() {
             run.notes.push(
                 "Rungs and libraries that are within five times of the fastest were timed in turn, a sample of each a round, so that all saw the same clocks."
                     .into(),

@@ -1,0 +1,460 @@
+//! What is wrong with a wrong product, guessed from where and how it differs.
+
+use rayon::prelude::*;
+use std::fmt;
+use warpbook_record::{Dtype, Tolerance};
+
+/// A product as a kernel gave it, on the host, row-major and without gaps.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'a> {
+    /// m, n and k.
+    pub sizes: [usize; 3],
+    /// Rows and columns of C that a block computes, and the k that it takes at a time, where they are known.
+    pub tile: [usize; 3],
+    /// Type of A and B, for the tolerance.
+    pub dtype: Dtype,
+    /// Type of C, for its rounding.
+    pub out: Dtype,
+    /// op(A), `[m][k]`, rounded as the kernel sees it.
+    pub a: &'a [f32],
+    /// op(B), `[k][n]`.
+    pub b: &'a [f32],
+    /// C, `[m][n]`.
+    pub got: &'a [f32],
+    /// Whether an element of C still holds what was there before, `[m][n]`.
+    pub unwritten: &'a [bool],
+    /// What a second run gave.
+    pub again: &'a [f32],
+}
+
+/// What is wrong with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Flaw {
+    /// m, n and k.
+    pub sizes: [usize; 3],
+    /// Row and column of the first wrong element.
+    pub first: (usize, usize),
+    /// What it holds; `None` where nothing was written.
+    pub got: Option<f32>,
+    /// What belongs there.
+    pub want: f64,
+    /// Elements that are wrong, of all.
+    pub wrong: (usize, usize),
+    /// The likeliest reason, in a sentence or two; empty where none was found.
+    pub hint: String,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([m, n, k], (row, column), (wrong, of)) = (self.sizes, self.first, self.wrong);
+        write!(
+            f,
+            "In a product of {m} x {n} x {k}, {wrong} of {of} elements are wrong. The first is C[{row}][{column}]: "
+        )?;
+        match self.got {
+            Some(got) => write!(f, "it is {got} and should be {:.6}.", self.want)?,
+            None => write!(f, "it was not written and should be {:.6}.", self.want)?,
+        }
+        if self.hint.is_empty() { Ok(()) } else { write!(f, " Hint: {}", self.hint) }
+    }
+}
+
+/// The product and the sums of the magnitudes of its terms, in f64.
+struct Reference {
+    want: Vec<f64>,
+    size: Vec<f64>,
+}
+
+impl Reference {
+    fn of(e: &Evidence<'_>) -> Self {
+        let [_, n, k] = e.sizes;
+        let row = |a: &[f32]| {
+            let (mut want, mut size) = (vec![0.0; n], vec![0.0; n]);
+            for (kk, a) in a.iter().enumerate() {
+                for (j, b) in e.b[kk * n..(kk + 1) * n].iter().enumerate() {
+                    let term = f64::from(*a) * f64::from(*b);
+                    want[j] += term;
+                    size[j] += term.abs();
+                }
+            }
+            (want, size)
+        };
+        let rows: Vec<_> = e.a.par_chunks(k).map(row).collect();
+        let (want, size): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        Self { want: want.concat(), size: size.concat() }
+    }
+}
+
+impl Evidence<'_> {
+    /// Whether a number may stand where `want` belongs.
+    fn is_close(&self, got: f32, want: f64, size: f64) -> bool {
+        let Tolerance(tolerance) = Tolerance::product(self.dtype, self.sizes[2] as u64);
+        let tiny = if self.out == Dtype::F16 { 1e-7 } else { 1e-37 };
+        (f64::from(got) - want).abs() <= tolerance * size + 0.5 * self.out.epsilon() * want.abs() + tiny
+    }
+
+    /// What is wrong, if something is.
+    #[must_use]
+    pub fn examine(&self) -> Option<Flaw> {
+        let [_, n, _] = self.sizes;
+        let reference = Reference::of(self);
+        let right = |i: usize| !self.unwritten[i] && self.is_close(self.got[i], reference.want[i], reference.size[i]);
+        let wrong: Vec<usize> = (0..self.got.len()).filter(|i| !right(*i)).collect();
+        let first = *wrong.first()?;
+        Some(Flaw {
+            sizes: self.sizes,
+            first: (first / n, first % n),
+            got: (!self.unwritten[first]).then(|| self.got[first]),
+            want: reference.want[first],
+            wrong: (wrong.len(), self.got.len()),
+            hint: self.hint(&reference, &wrong).unwrap_or_default(),
+        })
+    }
+
+    fn hint(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+        self.unwritten_parts(wrong)
+            .or_else(|| self.not_a_number(wrong))
+            .or_else(|| self.other_place(reference, wrong))
+            .or_else(|| self.other_operands(reference, wrong))
+            .or_else(|| self.other_terms(wrong))
+            .or_else(|| self.race(wrong))
+            .or_else(|| self.only_edges(wrong))
+            .or_else(|| self.nearly(reference, wrong))
+    }
+
+    fn unwritten_parts(&self, wrong: &[usize]) -> Option<String> {
+        let [m, n, _] = self.sizes;
+        let holes: Vec<usize> = wrong.iter().copied().filter(|i| self.unwritten[*i]).collect();
+        if holes.is_empty() {
+            return None;
+        }
+        if holes.len() == m * n {
+            return Some(
+                "nothing of C was written. Does every thread return before its store, or is the store missing?".into(),
+            );
+        }
+        let empty_row = |r: usize| (0..n).all(|c| self.unwritten[r * n + c]);
+        let empty_column = |c: usize| (0..m).all(|r| self.unwritten[r * n + c]);
+        let tail = |count: usize, is_empty: &dyn Fn(usize) -> bool| {
+            let begin = (0..count).rev().take_while(|i| is_empty(*i)).last()?;
+            (holes.len() == (count - begin) * (m * n / count)).then_some(begin)
+        };
+        if let Some(row) = tail(m, &empty_row) {
+            return Some(format!(
+                "rows from {row} on were not written. Does the grid cover all {m} rows, and each block all {} of its own?",
+                self.tile[0]
+            ));
+        }
+        if let Some(column) = tail(n, &empty_column) {
+            return Some(format!(
+                "columns from {column} on were not written. Does the grid cover all {n} columns, and each block all {} of its own?",
+                self.tile[1]
+            ));
+        }
+        let rows = (0..m).filter(|r| empty_row(*r)).count();
+        let columns = (0..n).filter(|c| empty_column(*c)).count();
+        Some(match () {
+            () if rows * n == holes.len() => {
+                format!("{rows} of {m} rows were not written, row {} the first.", holes[0] / n)
+            }
+            () if columns * m == holes.len() => {
+                format!("{columns} of {n} columns were not written, column {} the first.", holes[0] % n)
+            }
+            () => format!("{} elements were not written. Which thread is to store them?", holes.len()),
+        })
+    }
+
+    fn not_a_number(&self, wrong: &[usize]) -> Option<String> {
+        let nans = wrong.iter().filter(|i| self.got[**i].is_nan()).count();
+        (nans > 0).then(|| {
+            format!(
+                "{nans} elements are NaN. A, B and C are surrounded by NaNs here, and C holds them at first: something outside A or B was \
+                 read, or C was, or shared memory before it was filled."
+            )
+        })
+    }
+
+    /// Whether elements stand elsewhere than they should.
+    fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+        let [m, n, _] = self.sizes;
+        let close = |at: usize, of: usize| self.is_close(self.got[at], reference.want[of], reference.size[of]);
+        let most = |hits: usize, of: usize| hits * 10 >= of * 9 && of > 1;
+        let transposed = if m == n {
+            wrong.iter().filter(|i| close(**i, **i % n * n + **i / n)).count()
+        } else {
+            // An m x n matrix written as n x m.
+            wrong.iter().filter(|i| close(**i, **i % m * n + **i / m)).count()
+        };
+        if most(transposed, wrong.len()) {
+            return Some(
+                "C is transposed: the indices of row and column are swapped in the store, or in both loads.".into(),
+            );
+        }
+        let (row, column) = (wrong[0] / n, wrong[0] % n);
+        let row_is =
+            |other: &usize| *other != row && most((0..n).filter(|c| close(row * n + c, other * n + c)).count(), n);
+        if let Some(other) = (0..m).find(row_is) {
+            return Some(format!("row {row} holds what belongs into row {other}: look at how the row is computed."));
+        }
+        let column_is = |other: &usize| {
+            *other != column && most((0..m).filter(|r| close(r * n + column, r * n + other)).count(), m)
+        };
+        if let Some(other) = (0..n).find(column_is) {
+            return Some(format!(
+                "column {column} holds what belongs into column {other}: look at how the column is computed."
+            ));
+        }
+        None
+    }
+
+    /// A few wrong elements, spread over all.
+    fn sample<'w>(&self, wrong: &'w [usize]) -> impl Iterator<Item = usize> + use<'w> {
+        wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
+    }
+
+    /// Whether A or B was read in another order, or one in place of the other.
+    fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+        let [m, n, k] = self.sizes;
+        // Otherwise other orders leave the arrays.
+        if m != n || n != k {
+            return None;
+        }
+        let (a, b) = (|r: usize, c: usize| self.a[r * k + c], |r: usize, c: usize| self.b[r * k + c]);
+        let is = |first: &dyn Fn(usize, usize) -> f32, second: &dyn Fn(usize, usize) -> f32| {
+            self.sample(wrong).all(|i| {
+                let terms = (0..k).map(|kk| f64::from(first(i / n, kk)) * f64::from(second(kk, i % n)));
+                self.is_close(self.got[i], terms.sum(), reference.size[i])
+            })
+        };
+        let (a_t, b_t) = (|r, c| a(c, r), |r, c| b(c, r));
+        let said = |text: &str| Some(text.to_owned());
+        match () {
+            () if is(&a_t, &b) => said("A is read transposed: its row and k are swapped."),
+            () if is(&a, &b_t) => said("B is read transposed: its k and column are swapped."),
+            () if is(&a_t, &b_t) => said("A and B are both read transposed."),
+            () if is(&b, &a) => said("this is B times A: the two are swapped."),
+            () => None,
+        }
+    }
+
+    /// Whether all terms were added, and once each.
+    fn other_terms(&self, wrong: &[usize]) -> Option<String> {
+        let [_, n, k] = self.sizes;
+        let terms = |i: usize| -> Vec<f64> {
+            (0..k).map(|kk| f64::from(self.a[i / n * k + kk]) * f64::from(self.b[kk * n + i % n])).collect()
+        };
+        let sampled: Vec<(f32, Vec<f64>)> = self.sample(wrong).map(|i| (self.got[i], terms(i))).collect();
+        let all = |part: &dyn Fn(&[f64]) -> f64| {
+            sampled.iter().all(|(got, t)| self.is_close(*got, part(t), t.iter().map(|v| v.abs()).sum()))
+        };
+        if all(&|_| 0.0) {
+            return Some("all of these are 0: was anything added up?".into());
+        }
+        for count in 1..k {
+            if all(&|t| t[..count].iter().sum()) {
+                return Some(format!(
+                    "only the first {count} of {k} terms of each sum were added: look at the end of the loop over k."
+                ));
+            }
+            if all(&|t| t[count..].iter().sum()) {
+                return Some(format!(
+                    "the first {count} of {k} terms of each sum are missing: look at the beginning of the loop over k."
+                ));
+            }
+        }
+        let step = self.tile[2].max(1);
+        if let Some(from) = (0..k).step_by(step).find(|from| {
+            let to = (from + step).min(k);
+            all(&|t| t[..*from].iter().chain(&t[to..]).sum())
+        }) {
+            return Some(format!("the terms {from} to {} of each sum are missing.", (from + step).min(k) - 1));
+        }
+        let ratio = sampled.iter().map(|(got, t)| f64::from(*got) / t.iter().sum::<f64>()).next()?;
+        let said = |r: f64| format!("every wrong element is {r:.4} times what it should be.");
+        (ratio.is_finite() && all(&|t| t.iter().sum::<f64>() * ratio)).then(|| said(ratio))
+    }
+
+    fn race(&self, wrong: &[usize]) -> Option<String> {
+        let differ = wrong.iter().filter(|i| self.got[**i].to_bits() != self.again[**i].to_bits()).count();
+        (differ > 0).then(|| {
+            format!(
+                "{differ} of them came out otherwise when the kernel was run a second time: threads race. Is a __syncthreads() missing before \
+                 shared memory is read, or before it is overwritten?"
+            )
+        })
+    }
+
+    fn only_edges(&self, wrong: &[usize]) -> Option<String> {
+        let ([m, n, _], [bm, bn, _]) = (self.sizes, self.tile);
+        let (bm, bn) = (bm.max(1), bn.max(1));
+        let (whole_m, whole_n) = (m / bm * bm, n / bn * bn);
+        let at_edge = wrong.iter().all(|i| i / n >= whole_m || i % n >= whole_n);
+        (at_edge && (whole_m < m || whole_n < n)).then(|| {
+            format!(
+                "only elements in tiles that C cuts off are wrong (rows from {whole_m} on, columns from {whole_n} on, with tiles of {bm} x {bn}): \
+                 look at the guards of the edge."
+            )
+        })
+    }
+
+    fn nearly(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
+        let near = wrong.iter().all(|i| {
+            let error = (f64::from(self.got[*i]) - reference.want[*i]).abs();
+            error <= 0.05 * reference.size[*i] / (self.sizes[2] as f64).sqrt()
+        });
+        near.then(|| {
+            "all are nearly right: are sums kept, or numbers passed on, in a type with fewer digits than fp32?".into()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: [usize; 3] = [24, 40, 16];
+
+    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / 8_388_608.0 - 1.0
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    struct Case {
+        sizes: [usize; 3],
+        a: Vec<f32>,
+        b: Vec<f32>,
+    }
+
+    impl Case {
+        fn new(sizes: [usize; 3]) -> Self {
+            let [m, n, k] = sizes;
+            Self { sizes, a: numbers(m * k, 1), b: numbers(k * n, 2) }
+        }
+
+        /// What a kernel gives that takes its element (row, column, k) from there.
+        fn product(&self, term: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
+            let [m, n, k] = self.sizes;
+            (0..m * n).map(|i| (0..k).map(|kk| term(i / n, i % n, kk)).sum()).collect()
+        }
+
+        fn right(&self) -> Vec<f32> {
+            let [_, n, k] = self.sizes;
+            self.product(|r, c, kk| self.a[r * k + kk] * self.b[kk * n + c])
+        }
+
+        fn flaw_of(&self, got: &[f32], again: &[f32], holes: &[usize]) -> Option<Flaw> {
+            let mut unwritten = vec![false; got.len()];
+            holes.iter().for_each(|i| unwritten[*i] = true);
+            Evidence {
+                sizes: self.sizes,
+                tile: [16, 16, 8],
+                dtype: Dtype::F32,
+                out: Dtype::F32,
+                a: &self.a,
+                b: &self.b,
+                got,
+                unwritten: &unwritten,
+                again,
+            }
+            .examine()
+        }
+
+        fn check(&self, got: &[f32], expect: &str) {
+            let flaw = self.flaw_of(got, got, &[]).unwrap();
+            assert!(flaw.hint.contains(expect), "{flaw}");
+        }
+    }
+
+    #[test]
+    fn a_right_product_has_no_flaw() {
+        let case = Case::new(SIZES);
+        assert_eq!(case.flaw_of(&case.right(), &case.right(), &[]), None);
+    }
+
+    #[test]
+    fn holes_are_told_by_where_they_are() {
+        let case = Case::new(SIZES);
+        let [m, n, _] = SIZES;
+        let check = |holes: Vec<usize>, expect: &str| {
+            let got = case.right();
+            let flaw = case.flaw_of(&got, &got, &holes).unwrap();
+            assert_eq!((flaw.got, flaw.wrong), (None, (holes.len(), m * n)));
+            assert!(flaw.hint.contains(expect) && flaw.to_string().contains("it was not written"), "{flaw}");
+        };
+        check((0..m * n).collect(), "nothing of C");
+        check((16 * n..m * n).collect(), "rows from 16 on");
+        check((0..m * n).filter(|i| i % n >= 32).collect(), "columns from 32 on");
+        check((0..m * n).filter(|i| i / n % 2 == 1).collect(), "12 of 24 rows were not written, row 1 the first");
+        check((0..m * n).filter(|i| i % n % 4 == 3).collect(), "10 of 40 columns were not written, column 3");
+        check(vec![5, 77], "2 elements were not written");
+    }
+
+    #[test]
+    fn elements_in_the_wrong_place_are_found() {
+        let (case, square) = (Case::new(SIZES), Case::new([32, 32, 32]));
+        let [m, n, _] = SIZES;
+        let right = case.right();
+        // An m x n matrix stored as n x m.
+        let transposed: Vec<f32> = (0..m * n).map(|i| right[i % m * n + i / m]).collect();
+        case.check(&transposed, "C is transposed");
+        let right_square = square.right();
+        let transposed: Vec<f32> = (0..32 * 32).map(|i| right_square[i % 32 * 32 + i / 32]).collect();
+        square.check(&transposed, "C is transposed");
+        let shifted: Vec<f32> = (0..m * n).map(|i| right[(i / n + 1) % m * n + i % n]).collect();
+        case.check(&shifted, "row 0 holds what belongs into row 1");
+        let shifted: Vec<f32> = (0..m * n).map(|i| right[i / n * n + (i % n + 3) % n]).collect();
+        case.check(&shifted, "column 0 holds what belongs into column 3");
+    }
+
+    #[test]
+    fn operands_in_the_wrong_order_are_found() {
+        let case = Case::new([32, 32, 32]);
+        let (a, b) = (&case.a, &case.b);
+        case.check(&case.product(|r, c, k| a[k * 32 + r] * b[k * 32 + c]), "A is read transposed");
+        case.check(&case.product(|r, c, k| a[r * 32 + k] * b[c * 32 + k]), "B is read transposed");
+        case.check(&case.product(|r, c, k| b[r * 32 + k] * a[k * 32 + c]), "B times A");
+    }
+
+    #[test]
+    fn terms_that_are_missing_or_too_many_are_found() {
+        let case = Case::new(SIZES);
+        let [_, n, k] = SIZES;
+        let term = |r: usize, c: usize, kk: usize| case.a[r * k + kk] * case.b[kk * n + c];
+        let only = |keep: &dyn Fn(usize) -> bool| case.product(|r, c, kk| if keep(kk) { term(r, c, kk) } else { 0.0 });
+        case.check(&only(&|kk| kk < 15), "only the first 15 of 16 terms");
+        case.check(&only(&|kk| kk >= 2), "the first 2 of 16 terms");
+        case.check(&only(&|_| false), "all of these are 0");
+        let doubled: Vec<f32> = case.right().iter().map(|v| 2.0 * v).collect();
+        case.check(&doubled, "2.0000 times");
+        let long = Case::new([24, 40, 32]);
+        let gap = long.product(
+            |r, c, kk| {
+                if (8..16).contains(&kk) { 0.0 } else { long.a[r * 32 + kk] * long.b[kk * 40 + c] }
+            },
+        );
+        long.check(&gap, "the terms 8 to 15");
+    }
+
+    #[test]
+    fn what_is_left_is_told_apart() {
+        let case = Case::new(SIZES);
+        let [_, n, _] = SIZES;
+        let spoilt = |which: &dyn Fn(usize) -> bool, noise: &[f32]| -> Vec<f32> {
+            case.right().iter().enumerate().map(|(i, v)| if which(i) { v + noise[i] } else { *v }).collect()
+        };
+        let (noise, other) = (numbers(24 * 40, 7), numbers(24 * 40, 9));
+        let got = spoilt(&|i| i % 3 == 0, &noise);
+        let flaw = case.flaw_of(&got, &spoilt(&|i| i % 3 == 0, &other), &[]).unwrap();
+        assert!(flaw.hint.contains("threads race"), "{flaw}");
+        case.check(&spoilt(&|i| i % n >= 32, &noise), "tiles that C cuts off");
+        let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
+        case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly right");
+        case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
+        // Nothing is made up where nothing fits.
+        assert_eq!(case.flaw_of(&got, &got, &[]).unwrap().hint, "");
+    }
+}

@@ -1,0 +1,152 @@
+#![allow(unsafe_code)]
+
+use super::flaw::{Evidence, Flaw};
+use super::{Arrays, Plan, Product};
+use crate::philox::gaussians;
+use crate::storage::{Storage, rounded};
+use warpbook_device::{CudaDevice, DevicePtr, Result, Stream};
+use warpbook_record::matmul::{Form, WORKSPACE_BYTES};
+use warpbook_record::{Rung, Tile};
+
+/// Elements around each matrix that belong to nobody.
+const GUARD: usize = 1024;
+
+/// What a rehearsal found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Rehearsed {
+    /// Every product was right.
+    Right,
+    /// A product was wrong.
+    Wrong(Box<Flaw>),
+    /// Memory around C was written to.
+    Outside {
+        /// m, n and k.
+        sizes: [usize; 3],
+        /// Elements written before C and after it.
+        elements: (usize, usize),
+    },
+}
+
+/// The shapes that a kernel with this tile is tried at: a cube of whole tiles, then sides that differ, then multiples of nothing.
+#[must_use]
+pub fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
+    let sides = ["BM", "BN", "BK"].map(|name| tile.size(name) as usize);
+    let whole = sides.into_iter().fold(1, least_common_multiple);
+    // Odd tiles would have a large one.
+    let side = if whole <= 512 { whole * 64usize.div_ceil(whole) } else { 256 };
+    [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
+}
+
+fn least_common_multiple(a: usize, b: usize) -> usize {
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    a / x * b
+}
+
+/// Tries a rung at small shapes, with NaNs around A and B and in C, and holds every element against f64. A kernel that is still
+/// running after `limit_s` seconds is an error that ends the use of the device.
+///
+/// # Errors
+/// The device's, those of the kernel included.
+pub fn rehearse(device: &CudaDevice, rung: &Rung, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
+    let stream = device.stream()?;
+    for sizes in shapes(tile) {
+        let found = rehearse_at(device, &stream, rung, tile, form, sizes, limit_s)?;
+        if found != Rehearsed::Right {
+            return Ok(found);
+        }
+    }
+    Ok(Rehearsed::Right)
+}
+
+fn rehearse_at(
+    device: &CudaDevice,
+    stream: &Stream,
+    rung: &Rung,
+    tile: &Tile,
+    form: Form,
+    sizes: [usize; 3],
+    limit_s: f64,
+) -> Result<Rehearsed> {
+    let [m, n, k] = sizes;
+    let side = |v: usize| u32::try_from(v).unwrap_or(u32::MAX);
+    let product = Product::new(side(m), side(n), side(k), form);
+    let plan = Plan::new(device, rung, tile, &product, [true; 2])?;
+    let [a_len, b_len, c_len] = product.elements();
+    let (a, b) = (gaussians(device, 11, 0, a_len)?.to_vec()?, gaussians(device, 11, 1, b_len)?.to_vec()?);
+    let guarded = |values: &[f32]| -> Result<Storage> {
+        let guard = [f32::NAN; GUARD];
+        Storage::from_f32(device, &[&guard[..], values, &guard].concat(), form.dtype)
+    };
+    let (in_a, in_b) = (guarded(&a)?, guarded(&b)?);
+    let c = Storage::zeros(device, c_len + 2 * GUARD, form.out)?;
+    let workspace = device.zeros::<u8>(WORKSPACE_BYTES as usize)?;
+    let null = DevicePtr::NULL;
+    let arrays = Arrays {
+        a: in_a.at(GUARD),
+        b: in_b.at(GUARD),
+        c: c.at(GUARD),
+        bias: null,
+        mask: null,
+        workspace: workspace.at(0),
+    };
+    let once = || -> Result<(Vec<f32>, Vec<bool>)> {
+        c.fill_bytes(0xff)?;
+        // SAFETY: the arrays are as large as the product says, and live until the stream has been waited for; where that is given
+        // up, the device's memory is not freed any more.
+        unsafe { plan.launch(stream, &arrays) }?;
+        stream.synchronize_within(limit_s)?;
+        Ok((c.to_f32()?, filled(&c)?))
+    };
+    let (got, unwritten) = once()?;
+    let (again, _) = once()?;
+    let written = |range: std::ops::Range<usize>| unwritten[range].iter().filter(|u| !**u).count();
+    let elements = (written(0..GUARD), written(GUARD + c_len..GUARD + c_len + GUARD));
+    if elements != (0, 0) {
+        return Ok(Rehearsed::Outside { sizes, elements });
+    }
+    let inner = GUARD..GUARD + c_len;
+    let seen = |values: &[f32], transposed: bool, rows: usize, columns: usize| -> Vec<f32> {
+        let at = |i: usize| if transposed { i % columns * rows + i / columns } else { i };
+        (0..rows * columns).map(|i| rounded(values[at(i)], form.dtype)).collect()
+    };
+    let evidence = Evidence {
+        sizes,
+        tile: ["BM", "BN", "BK"].map(|name| tile.size(name) as usize),
+        dtype: form.dtype,
+        out: form.out,
+        a: &seen(&a, form.trans_a, m, k),
+        b: &seen(&b, form.trans_b, k, n),
+        got: &got[inner.clone()],
+        unwritten: &unwritten[inner.clone()],
+        again: &again[inner],
+    };
+    Ok(evidence.examine().map_or(Rehearsed::Right, |flaw| Rehearsed::Wrong(Box::new(flaw))))
+}
+
+/// Which elements still have all bits set.
+fn filled(c: &Storage) -> Result<Vec<bool>> {
+    Ok(match c {
+        Storage::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
+        Storage::F16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+        Storage::Bf16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_fit_the_tile_and_do_not() {
+        let of = |bm, bn, bk| shapes(&Tile::new("t", &[("BM", bm), ("BN", bn), ("BK", bk)]));
+        assert_eq!(of(8, 32, 1), [[64, 64, 64], [64, 128, 192], [67, 77, 37]]);
+        assert_eq!(of(128, 256, 64)[0], [256, 256, 256]);
+        assert_eq!(of(48, 32, 8)[0], [96, 96, 96]);
+        // A kernel without a tile, and one with an odd one.
+        assert_eq!(shapes(&Tile::new("t", &[]))[0], [64, 64, 64]);
+        assert_eq!(of(97, 89, 7)[0], [256, 256, 256]);
+    }
+}

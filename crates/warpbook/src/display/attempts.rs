@@ -1,0 +1,176 @@
+use super::html::{Facts, escape, heading, note, printable};
+use super::{KernelView, Show, figures};
+use crate::{Attempt, Compilation};
+use warpbook_charts::{Quantity, ladder};
+use warpbook_record::{KernelStats, Measurement, Outcome};
+
+/// What compiler and device say of a kernel.
+fn facts(attempt: &Attempt) -> Facts {
+    // Of its own kernel: copies that come before it are in the row too.
+    let of_run = attempt.measurement().and_then(|m| m.kernels.last());
+    let of_compiler = if let Compilation::Code(stats) = &attempt.compiled { Some(&**stats) } else { None };
+    let Some(stats) = of_run.or(of_compiler) else { return Facts::new() };
+    let spills = |s: &KernelStats| match s.spill_store_bytes + s.spill_load_bytes {
+        0 => "none".to_owned(),
+        _ => format!(
+            "{} B stored and {} B loaded a thread: it has more values than registers",
+            s.spill_store_bytes, s.spill_load_bytes
+        ),
+    };
+    let shared = u64::from(stats.static_shared_bytes) + u64::from(stats.dynamic_shared_bytes);
+    let resident = stats.blocks_per_multiprocessor.zip(stats.occupancy).map(|(blocks, share)| {
+        format!("{blocks} blocks at once on a multiprocessor, {} of the threads it can hold", figures::percent(share))
+    });
+    Facts::new()
+        .add("compiled for", &*attempt.architecture)
+        .add("registers a thread", stats.registers.to_string())
+        .add("spills", spills(stats))
+        .add("shared memory a block", figures::bytes(shared))
+        .maybe("occupancy", resident)
+}
+
+/// What the check said, in a sentence.
+fn verdict(attempt: &Attempt, m: &Measurement) -> String {
+    match &m.outcome {
+        Outcome::Measured => format!(
+            "Right: every element, at three small products whose edges tell mistakes apart and at {}. The largest error is {:.1e}, \
+             the tolerance {:.1e}.",
+            attempt.problem.label(),
+            m.check.as_ref().map_or(f64::NAN, |c| c.max_rel_error),
+            m.check.as_ref().map_or(f64::NAN, |c| c.tolerance)
+        ),
+        Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
+        Outcome::Failed { error } => error.clone(),
+    }
+}
+
+/// How fast it is, beside what was timed with it.
+fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
+    let us = m.median_us().filter(|_| m.is_valid())?;
+    let others = attempt.run.measurements.iter().filter(|o| o.rung != m.rung && o.problem == m.problem && o.is_valid());
+    let against: Vec<String> = others
+        .filter_map(|o| {
+            let title = attempt.run.rung(&o.rung).map_or(o.rung.as_str(), |r| &r.title);
+            Some(format!("{} as fast as {title}", figures::times(o.median_us()? / us)))
+        })
+        .collect();
+    let rate = m.flops_per_s().map(figures::rate).unwrap_or_default();
+    let against = if against.is_empty() { String::new() } else { format!(": {}", against.join(", ")) };
+    Some(format!("{}, {rate}{against}.", figures::time(us)))
+}
+
+/// Beside each other, best read with the ladder below.
+fn beside(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
+    let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
+    if several && attempt.is_right() { ladder(&attempt.run, &attempt.problem, Quantity::Throughput).ok() } else { None }
+}
+
+impl Show for Attempt {
+    fn html(&self) -> String {
+        let title = heading(&self.rung.id);
+        if let Compilation::Broken(error) = &self.compiled {
+            return format!("{title}{}", error.html());
+        }
+        let Some(m) = self.measurement() else { return title };
+        let said = escape(&verdict(self, m));
+        let said = match m.outcome {
+            Outcome::Failed { .. } => format!("<div class=\"wb-error\" role=\"alert\">{said}</div>"),
+            Outcome::Skipped { .. } => note(&verdict(self, m)),
+            Outcome::Measured => format!("<p>{said}</p>"),
+        };
+        let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
+        let chart = beside(self).map_or_else(String::new, |c| c.html());
+        let source = super::html::details("Source", &KernelView::of(&self.rung).html());
+        format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
+    }
+
+    fn text(&self) -> String {
+        let title = printable(&self.rung.id);
+        if let Compilation::Broken(error) = &self.compiled {
+            return format!("{title}\n{}", error.text());
+        }
+        let Some(m) = self.measurement() else { return title };
+        let parts = [Some(title), Some(printable(&verdict(self, m))), speed(self, m), Some(facts(self).text())];
+        parts.into_iter().flatten().filter(|p| !p.is_empty()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prelude::*;
+
+    fn attempted(live: &LiveKernel) -> Option<Attempt> {
+        warpbook_device::Nvrtc::load(None).ok()?;
+        Some(Lab::open("cpu").unwrap().attempt(live).unwrap())
+    }
+
+    #[test]
+    fn a_source_that_does_not_compile_shows_line_and_caret() {
+        let live = LiveKernel::of("02_coalesced").unwrap().replacing("float sum = 0.0f;", "float sum = zero;").unwrap();
+        let Some(attempt) = attempted(&live) else { return };
+        let line = live.text().lines().position(|l| l.contains("= zero")).unwrap() + 1;
+        let text = attempt.text();
+        assert!(text.contains(&format!("live/mine.cu, line {line}: identifier \"zero\" is undefined")), "{text}");
+        assert!(text.contains(&format!("{line:5} |     float sum = zero;\n      |                 ^")), "{text}");
+        assert!(attempt.html().contains("zero;\n      |                 ^</pre>"), "{}", attempt.html());
+        assert!(!attempt.compiles() && attempt.error().is_some() && !attempt.is_right());
+    }
+
+    #[test]
+    fn without_a_gpu_the_compiler_is_heard() {
+        let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("TM", 8);
+        let Some(attempt) = attempted(&live) else { return };
+        for form in [attempt.text(), attempt.html()] {
+            assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
+            assert!(form.contains("none") && form.contains("not run: needs a GPU of compute capability 7.5"), "{form}");
+        }
+        let stats = &attempt.measurement().unwrap().kernels[0];
+        assert!(stats.registers > 64 && stats.file == "live/big.cu");
+        assert_eq!(attempt.run().sources["live/big.cu"], live.text());
+        // With fewer registers than values it spills.
+        let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
+        assert!(attempted(&tight).unwrap().text().contains("more values than registers"));
+    }
+
+    #[test]
+    fn a_source_without_the_kernel_says_so() {
+        let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
+        let Some(attempt) = attempted(&live) else { return };
+        assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
+        // What a static_assert says comes from the kernel's own text.
+        let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
+        assert!(attempted(&uneven).unwrap().text().contains("a thread for each element of the tile"));
+    }
+
+    #[test]
+    fn its_source_travels_with_a_ladder() {
+        let live = LiveKernel::of("02_coalesced").unwrap().named("a<b").named("ours");
+        let Some(attempt) = attempted(&live) else { return };
+        let ladder = super::super::runs::tests::sample_run();
+        let both = attempt.beside(&ladder).unwrap();
+        assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);
+        assert!(both.sources.contains_key("live/ours.cu"));
+        // Again: it takes the place of the first.
+        assert_eq!(attempt.beside(&both).unwrap(), both);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let lab = Lab::open("cpu").unwrap();
+        let check = |live: LiveKernel, expect: &str| {
+            let sentence = lab.attempt(&live).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        let of = |id: &str| LiveKernel::of(id).unwrap();
+        check(of("02_coalesced").named("../x"), "letters, digits");
+        check(of("02_coalesced").size("BM", 0), "BM has to be");
+        check(of("02_coalesced").time_limit(f64::NAN), "time limit");
+        check(of("14_overlapped_store").dtype(Dtype::F32), "takes fp16, bf16, tf32, not fp32");
+        assert!(LiveKernel::of("02_coalessed").unwrap_err().to_string().contains("02_coalesced"));
+        assert!(LiveKernel::of("cublas").is_err());
+        assert!(of("08_double_buffered").tile("1x1").unwrap_err().to_string().contains("128x256x8s4"));
+        assert!(of("02_coalesced").replacing("nothing like it", "").unwrap_err().to_string().contains("no passage"));
+        assert!(of("02_coalesced").replacing("row", "").unwrap_err().to_string().contains("times"));
+    }
+}
