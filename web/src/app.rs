@@ -252,7 +252,7 @@ impl App {
             }
             Msg::Show(tab) => self.link.tab = Some(tab),
             Msg::Size(size) => self.link.size = Some(size),
-            Msg::Quantity(quantity) => self.link.quantity = quantity,
+            Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
             Msg::Rung(rung) => self.link.rung = Some(rung),
             Msg::Source(rung) => {
                 self.link.rung = Some(rung);

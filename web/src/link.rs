@@ -91,10 +91,9 @@ impl Tab {
 }
 
 /// What a ladder draws.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Time of the region.
-    #[default]
     Time,
     /// Against the first rung.
     SpeedUp,
@@ -112,6 +111,11 @@ impl Quantity {
     pub fn of(problem: &Problem) -> Vec<Self> {
         let left_out = if matches!(problem, Problem::Matmul { .. }) { Self::Bandwidth } else { Self::Throughput };
         Self::ALL.into_iter().filter(|q| *q != left_out).collect()
+    }
+
+    /// The one that the page begins with: what people compare by. That of a product is operations a second.
+    pub fn first(problem: &Problem) -> Self {
+        if matches!(problem, Problem::Matmul { .. }) { Self::Throughput } else { Self::Time }
     }
 
     /// Its name in an address.
@@ -193,8 +197,8 @@ pub struct Link {
     pub tab: Option<Tab>,
     /// The size that is shown.
     pub size: Option<Size>,
-    /// What the ladder draws.
-    pub quantity: Quantity,
+    /// What the ladder draws, if one was asked for.
+    pub quantity: Option<Quantity>,
     /// The rung whose source is shown.
     pub rung: Option<String>,
 }
@@ -215,7 +219,7 @@ impl Link {
                 "compare" => push_new(&mut link.ticked, value),
                 "tab" => link.tab = Tab::ALL.into_iter().find(|t| t.id() == value),
                 "size" => link.size = Size::parse(&value),
-                "show" => link.quantity = Quantity::ALL.into_iter().find(|q| q.id() == value).unwrap_or_default(),
+                "show" => link.quantity = Quantity::ALL.into_iter().find(|q| q.id() == value),
                 "rung" => link.rung = Some(value),
                 _ => {}
             }
@@ -230,9 +234,7 @@ impl Link {
         pairs.extend(self.record.iter().map(|r| ("record", r.clone())));
         pairs.extend(self.tab.iter().filter(|t| **t != Tab::Ladder).map(|t| ("tab", t.id().into())));
         pairs.extend(self.size.iter().map(|s| ("size", s.id())));
-        if self.quantity != Quantity::default() {
-            pairs.push(("show", self.quantity.id().into()));
-        }
+        pairs.extend(self.quantity.iter().map(|q| ("show", q.id().into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
         pairs.extend(self.ticked.iter().map(|t| ("compare", t.clone())));
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
@@ -297,7 +299,7 @@ mod tests {
             ticked: vec!["a.json".into(), "@1".into()],
             tab: Some(Tab::Source),
             size: Some(Size { size: 5_000_000, nth: 1 }),
-            quantity: Quantity::Bandwidth,
+            quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
         };
         assert_eq!(Link::parse(&link.query()), link);

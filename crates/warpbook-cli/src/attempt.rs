@@ -5,7 +5,7 @@ use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::say;
 use crate::save::check_writable;
 use std::process::ExitCode;
-use warpbook::device::Choice;
+use warpbook::device::{Choice, CudaDevice, exit_at_once};
 use warpbook::{Lab, LiveKernel, Request, Show, write_record};
 
 /// Compiles a kernel of somebody's own, tries it and times it.
@@ -26,7 +26,7 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
         let path = write_record(attempt.run(), out)?;
         say(&format!("Record: {}", path.display()));
     }
-    Ok(ExitCode::from(if attempt.error().is_some() { RUNG_FAILED } else { 0 }))
+    Ok(end(&lab, if attempt.error().is_some() { RUNG_FAILED } else { 0 }))
 }
 
 /// Does what another process asks for, and writes the record.
@@ -35,5 +35,13 @@ pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let lab = Lab::on(request.device.parse::<Choice>()?)?.with_bench(request.bench());
     let run = lab.attempt_here(&request.live)?;
     write_record(&run, &args.out)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(end(&lab, 0))
+}
+
+/// The exit code, or the end where a kernel still runs.
+fn end(lab: &Lab, code: u8) -> ExitCode {
+    if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
+        exit_at_once(code);
+    }
+    ExitCode::from(code)
 }

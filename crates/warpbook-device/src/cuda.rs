@@ -4,6 +4,7 @@ use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Requires, Tile};
@@ -148,6 +149,16 @@ impl Inner {
     }
 }
 
+/// Ends the process without what the driver does at its end, which would wait for a kernel that runs for ever.
+pub fn exit_at_once(code: u8) -> ! {
+    unsafe extern "C" {
+        fn _exit(code: std::ffi::c_int) -> !;
+    }
+    let _ = std::io::stdout().flush();
+    // SAFETY: C's own; nothing of this process is used afterwards.
+    unsafe { _exit(code.into()) }
+}
+
 /// A CUDA device with its context; clones share it.
 #[derive(Clone)]
 pub struct CudaDevice(pub(crate) Arc<Inner>);
@@ -196,6 +207,13 @@ impl CudaDevice {
     #[must_use]
     pub fn driver_cuda(&self) -> (u32, u32) {
         self.0.driver_cuda
+    }
+
+    /// Whether it was given up because a kernel on it does not end. A process that ends in the ordinary way would then wait for that
+    /// kernel: it uses [`exit_at_once`].
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.0.abandoned.load(Ordering::Relaxed)
     }
 
     /// As NVML knows it, "GPU-...".

@@ -272,6 +272,10 @@ impl fmt::Display for CompileError {
             }
             None => write!(f, "{} does not compile for {}", self.path, self.architecture)?,
         }
+        // One complaint has been told in full.
+        if self.diagnostics.len() == 1 && self.first().is_some() {
+            return Ok(());
+        }
         write!(f, "\n{}", self.log.trim_end())
     }
 }

@@ -32,7 +32,7 @@ pub use cache::folder as cache_folder;
 pub use cancel::Cancel;
 pub use compile::{Compiled, Compiler};
 pub use cublas::{Cublas, CublasLt, LibraryGemm, LtPlan};
-pub use cuda::CudaDevice;
+pub use cuda::{CudaDevice, exit_at_once};
 pub use device::{Choice, Device, Inventory};
 pub use error::{CompileError, Diagnostic, Error, Result};
 pub use graph::Graph;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use warpbook_charts::words;
-use warpbook_record::{LadderRow, Outcome, Problem, Requires, Run, Runner, SCHEMA};
+use warpbook_charts::{Quantity, words};
+use warpbook_record::{Dtype, LadderRow, Measurement, Outcome, Problem, Requires, Run, Rung, Runner, SCHEMA};
 
 const INDEX: &str = "index.json";
 const BEGIN: &str = "<!-- results:begin -->";
@@ -118,12 +118,20 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
 /// The charts of a record that the README shows, as files: (name, SVG).
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem() else { return Vec::new() };
-    let stem = record.file.trim_end_matches(".json");
-    let charts = [
-        ("ladder", warpbook_charts::ladder(&record.run, problem, warpbook_charts::Quantity::Time)),
-        ("sweep", warpbook_charts::sweep(&[&record.run])),
-        ("roofline", warpbook_charts::roofline(&record.run, problem)),
-    ];
+    let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);
+    let charts = if let Problem::Matmul { dtype, .. } = problem {
+        vec![
+            ("ladder", warpbook_charts::ladder(run, problem, Quantity::Throughput)),
+            ("shapes", warpbook_charts::shapes(run, *dtype)),
+            ("roofline", warpbook_charts::roofline(run, problem)),
+        ]
+    } else {
+        vec![
+            ("ladder", warpbook_charts::ladder(run, problem, Quantity::Time)),
+            ("sweep", warpbook_charts::sweep(&[run])),
+            ("roofline", warpbook_charts::roofline(run, problem)),
+        ]
+    };
     // A record that has nothing to draw has no picture.
     let drawn = charts.into_iter().filter_map(|(kind, chart)| Some((kind, chart.ok()?)));
     drawn.map(|(kind, chart)| (format!("{stem}-{kind}.svg"), chart.svg.standalone())).collect()
@@ -142,41 +150,40 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
 
 /// The README's results: a ladder of each record at its main problem.
 fn results(records: &[Record]) -> String {
-    let tables = |r: &Record| [ladder(r), sizes(r)];
+    let tables = |r: &Record| match r.run.main_problem() {
+        Some(main @ Problem::Matmul { .. }) => [products(r, main), against_libraries(r)],
+        _ => [ladder(r), sizes(r)],
+    };
     let ladders: Vec<String> = records.iter().flat_map(tables).flatten().collect();
     if ladders.is_empty() { "No results are published yet.".into() } else { ladders.join("\n\n") }
+}
+
+/// Of what a record is, and where it was made.
+fn heading(record: &Record, of: &str) -> String {
+    let (run, e) = (&record.run, &record.run.environment);
+    let versions = [("driver", &e.driver), ("CUDA", &e.cuda), ("NVRTC", &e.nvrtc)];
+    let versions: String =
+        versions.iter().filter_map(|(n, v)| v.as_ref().map(|v| format!(", {n} {}", cell(v)))).collect();
+    let title = if run.title.is_empty() { &run.experiment } else { &run.title };
+    format!(
+        "**{}**, {of}, on {}{versions} ([record](data/results/{}), {}):\n\n",
+        cell(title),
+        cell(&e.device.name),
+        record.file,
+        run.created.get(..10).unwrap_or("undated"),
+    )
 }
 
 fn ladder(record: &Record) -> Option<String> {
     let run = &record.run;
     let problem = run.main_problem()?;
-    let e = &run.environment;
-    let versions = [("driver", &e.driver), ("CUDA", &e.cuda), ("NVRTC", &e.nvrtc)];
-    let versions: String =
-        versions.iter().filter_map(|(n, v)| v.as_ref().map(|v| format!(", {n} {}", cell(v)))).collect();
-    let title = if run.title.is_empty() { &run.experiment } else { &run.title };
-    let mut text = format!(
-        "**{}**, {}, on {}{versions} ([record](data/results/{}), {}):\n\n",
-        cell(title),
-        problem.label(),
-        cell(&e.device.name),
-        record.file,
-        run.created.get(..10).unwrap_or("undated"),
-    );
+    let mut text = heading(record, &problem.label());
     text += "| rung | | median | an epoch | speed-up | x and y at | of its bound | check |\n|---|---|---:|---:|---:|---:|---:|---|\n";
     for row in run.ladder(problem) {
         let m = row.measurement;
         let title = row.rung.map_or("", |r| &r.title);
         let dash = || "–".to_owned();
-        let verdict = match &m.outcome {
-            Outcome::Measured => match &m.check {
-                Some(c) if c.passed => "passed".into(),
-                Some(_) => "failed".into(),
-                None => dash(),
-            },
-            Outcome::Skipped { why } => format!("skipped: {}", cell(why)),
-            Outcome::Failed { error } => format!("failed: {}", cell(error)),
-        };
+        let verdict = verdict(m);
         let valid = m.is_valid();
         text += &format!(
             "| `{}` | {} | {} | {} | {} | {} | {} | {verdict} |\n",
@@ -190,6 +197,97 @@ fn ladder(record: &Record) -> Option<String> {
         );
     }
     Some(text.trim_end().to_owned())
+}
+
+fn verdict(m: &Measurement) -> String {
+    match &m.outcome {
+        Outcome::Measured => m.check.as_ref().map_or("–", |c| if c.passed { "passed" } else { "failed" }).into(),
+        Outcome::Skipped { why } => format!("skipped: {}", cell(why)),
+        Outcome::Failed { error } => format!("failed: {}", cell(error)),
+    }
+}
+
+/// The ladder of products at the main size, in fp32 and in the type that it ends with: a column each.
+fn products(record: &Record, main: &Problem) -> Option<String> {
+    let run = &record.run;
+    let mut columns = vec![main];
+    columns.extend(
+        run.problems().into_iter().filter(|p| p.dtype() == Some(Dtype::F32) && same_shape(p, main) && *p != main),
+    );
+    columns.reverse();
+    let mut text = heading(record, &main.short_label());
+    text += "| rung | |";
+    for p in &columns {
+        let dtype = p.dtype().map_or("", |d| d.label());
+        text += &format!(" {dtype} | | of the library |");
+    }
+    text += &format!("\n|---|---|{}\n", "---:|---:|---:|".repeat(columns.len()));
+    for rung in &run.rungs {
+        let rows: Vec<Option<&Measurement>> =
+            columns.iter().map(|p| run.measurement(&rung.id, p).filter(|m| m.is_valid())).collect();
+        if rows.iter().all(Option::is_none) {
+            continue;
+        }
+        text += &format!("| `{}` | {} |", cell(&rung.id).replace('`', ""), cell(&rung.title));
+        for (p, m) in columns.iter().zip(rows) {
+            let us = m.and_then(Measurement::median_us);
+            let ratio = us.zip(library(run, p)).map(|(us, (_, library))| format!("{:.3}", library / us));
+            text += &format!(
+                " {} | {} | {} |",
+                us.map_or_else(String::new, words::time),
+                m.and_then(Measurement::flops_per_s).map_or_else(String::new, words::rate),
+                ratio.unwrap_or_default()
+            );
+        }
+        text += "\n";
+    }
+    Some(text.trim_end().to_owned())
+}
+
+fn same_shape(a: &Problem, b: &Problem) -> bool {
+    a.short_label() == b.short_label()
+}
+
+/// The fastest library at a problem, and its time in microseconds.
+fn library<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Rung, f64)> {
+    let times = run.rungs.iter().filter(|r| matches!(r.runner, Runner::Library(_))).filter_map(|r| {
+        let m = run.measurement(&r.id, problem).filter(|m| m.is_valid())?;
+        Some((r, m.median_us()?))
+    });
+    times.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Every shape and type: our fastest rung beside the faster library.
+fn against_libraries(record: &Record) -> Option<String> {
+    let run = &record.run;
+    let mut text =
+        "Every shape of the same record, our fastest rung beside the faster of cuBLAS and cuBLASLt (its best \
+                    algorithm of 32 asked for), timed in turn. Above 1 ours is faster.\n\n\
+                    | m x n x k | type | library | ours | | rung, tile | ratio |\n|---|---|---:|---:|---:|---|---:|\n"
+            .to_owned();
+    let mut any = false;
+    for p in run.problems() {
+        let Some((_, library_us)) = library(run, p) else { continue };
+        let ours = run
+            .measurements
+            .iter()
+            .filter(|m| m.problem == *p && m.is_valid() && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty()));
+        let time = |m: &&Measurement| m.median_us().unwrap_or(f64::MAX);
+        let Some(best) = ours.min_by(|a, b| time(a).total_cmp(&time(b))) else { continue };
+        any = true;
+        text += &format!(
+            "| {} | {} | {} | {} | {} | `{}`, {} | {:.3} |\n",
+            p.short_label(),
+            p.dtype().map_or("", |d| d.label()),
+            words::time(library_us),
+            best.median_us().map_or_else(String::new, words::time),
+            best.flops_per_s().map_or_else(String::new, words::rate),
+            cell(&best.rung).replace('`', ""),
+            cell(best.tile.as_deref().unwrap_or("–")),
+            library_us / time(&best)
+        );
+    }
+    any.then(|| text.trim_end().to_owned())
 }
 
 /// What a rung is held against, and how much of it it reached.

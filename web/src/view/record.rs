@@ -155,9 +155,9 @@ fn quantities(send: &Send, now: Quantity, problem: &Problem) -> Html {
     }
 }
 
-/// The quantity that is asked for, or the first where it says nothing of the problem.
-fn shown(asked: Quantity, problem: &Problem) -> Quantity {
-    if Quantity::of(problem).contains(&asked) { asked } else { Quantity::default() }
+/// The quantity that is asked for, or the one to begin with where it says nothing of the problem.
+fn shown(asked: Option<Quantity>, problem: &Problem) -> Quantity {
+    asked.filter(|q| Quantity::of(problem).contains(q)).unwrap_or_else(|| Quantity::first(problem))
 }
 
 fn size_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {

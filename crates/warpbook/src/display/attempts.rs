@@ -100,15 +100,17 @@ mod tests {
     use super::*;
     use crate::prelude::*;
 
-    fn attempted(live: &LiveKernel) -> Option<Attempt> {
-        warpbook_device::Nvrtc::load(None).ok()?;
-        Some(Lab::open("cpu").unwrap().attempt(live).unwrap())
+    /// Needs NVRTC and no GPU.
+    fn attempted(live: &LiveKernel) -> Attempt {
+        let attempt = Lab::open("cpu").unwrap().attempt(live).unwrap();
+        assert!(!attempt.text().contains("NVRTC"), "{}", attempt.text());
+        attempt
     }
 
     #[test]
     fn a_source_that_does_not_compile_shows_line_and_caret() {
         let live = LiveKernel::of("02_coalesced").unwrap().replacing("float sum = 0.0f;", "float sum = zero;").unwrap();
-        let Some(attempt) = attempted(&live) else { return };
+        let attempt = attempted(&live);
         let line = live.text().lines().position(|l| l.contains("= zero")).unwrap() + 1;
         let text = attempt.text();
         assert!(text.contains(&format!("live/mine.cu, line {line}: identifier \"zero\" is undefined")), "{text}");
@@ -120,7 +122,7 @@ mod tests {
     #[test]
     fn without_a_gpu_the_compiler_is_heard() {
         let live = LiveKernel::of("05_register_2d").unwrap().named("big").size("TM", 8);
-        let Some(attempt) = attempted(&live) else { return };
+        let attempt = attempted(&live);
         for form in [attempt.text(), attempt.html()] {
             assert!(form.contains("05_register_2d+big") && form.contains("registers a thread"), "{form}");
             assert!(form.contains("none") && form.contains("not run: needs a GPU of compute capability 7.5"), "{form}");
@@ -130,23 +132,23 @@ mod tests {
         assert_eq!(attempt.run().sources["live/big.cu"], live.text());
         // With fewer registers than values it spills.
         let tight = LiveKernel::of("05_register_2d").unwrap().size("BLOCKS_PER_SM", 8);
-        assert!(attempted(&tight).unwrap().text().contains("more values than registers"));
+        assert!(attempted(&tight).text().contains("more values than registers"));
     }
 
     #[test]
     fn a_source_without_the_kernel_says_so() {
         let live = LiveKernel::of("01_naive").unwrap().source("__global__ void other() {}");
-        let Some(attempt) = attempted(&live) else { return };
+        let attempt = attempted(&live);
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
         // What a static_assert says comes from the kernel's own text.
         let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
-        assert!(attempted(&uneven).unwrap().text().contains("a thread for each element of the tile"));
+        assert!(attempted(&uneven).text().contains("a thread for each element of the tile"));
     }
 
     #[test]
     fn its_source_travels_with_a_ladder() {
         let live = LiveKernel::of("02_coalesced").unwrap().named("a<b").named("ours");
-        let Some(attempt) = attempted(&live) else { return };
+        let attempt = attempted(&live);
         let ladder = super::super::runs::tests::sample_run();
         let both = attempt.beside(&ladder).unwrap();
         assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);

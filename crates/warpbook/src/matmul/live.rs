@@ -414,16 +414,22 @@ impl Lab {
             Some(device) => device.compiler().cloned(),
             None => Compiler::new(None),
         };
+        let missing = || {
+            Compilation::None(format!(
+                "The source compiles, but defines no kernel `extern \"C\" __global__ void {}(...)`.",
+                spec.entry
+            ))
+        };
         let compiled = match compiler.and_then(|c| c.compile(&spec, &live.tile, &architecture)) {
-            Ok(code) => code.stats_of(&spec.entry).map_or_else(
-                || {
-                    Compilation::None(format!(
-                        "The source compiles, but defines no kernel `extern \"C\" __global__ void {}(...)`.",
-                        spec.entry
-                    ))
-                },
-                |stats| Compilation::Code(Box::new(stats.clone())),
-            ),
+            Ok(code) => match (code.stats_of(&spec.entry), self.device().cuda()) {
+                (None, _) => missing(),
+                // The device knows how many of its blocks fit.
+                (Some(_), Some(device)) => device.kernel(&spec, &live.tile).map_or_else(
+                    |error| Compilation::None(error.to_string()),
+                    |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
+                ),
+                (Some(stats), None) => Compilation::Code(Box::new(stats.clone())),
+            },
             Err(warpbook_device::Error::Compile(error)) => Compilation::Broken(error),
             Err(error) => Compilation::None(error.to_string()),
         };
