@@ -13,17 +13,17 @@ __device__ __forceinline__ unsigned cluster_rank() {
     return rank;
 }
 
-// All threads of the cluster; what was written before is seen after.
-__device__ __forceinline__ void cluster_sync() {
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+// All threads of the cluster; what was written before one's arrival is seen after the wait. Whole warps come here.
+__device__ __forceinline__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_sync() { cluster_arrive(), cluster_wait(); }
 
 // A barrier in shared memory that counts arrivals and bytes. A phase ends when `arrivals` threads have arrived and as many bytes
 // as they announced have come.
 __device__ __forceinline__ void barrier_init(unsigned long long* barrier, unsigned arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes the barriers known to the cluster; a cluster_sync() has to follow.
+// Makes the barriers known to the cluster, which has to meet before it uses them.
 __device__ __forceinline__ void barrier_init_done() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
 __device__ __forceinline__ void barrier_arrive_and_expect(unsigned long long* barrier, unsigned bytes) {

@@ -18,14 +18,17 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
+        barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
                 tiles.at(tile, rank, row, column);
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
+            barriers.drain(ring);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
+        barriers.meet();
         const unsigned a = descriptor(base + group * CHUNK_BYTES, !TRANS_A), b = descriptor(base + A_BYTES, TRANS_B);
         Sums sums;
         for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
@@ -34,5 +37,4 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             sums.store(c, m, n, ldc, row + group * 64, column, finish);
         }
     }
-    leave_cluster();
 }

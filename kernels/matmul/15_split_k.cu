@@ -1,30 +1,64 @@
 // Idea: a product with few tiles and a long k leaves multiprocessors idle: the blocks of a cluster share the k of one tile.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, a tile of BM x BN a cluster.
-// Since the last rung: SPLIT blocks each sum a part of k, and add up through distributed shared memory, always in the same order.
-// Needs: as 11_wgmma_tma; SPLIT of at most 8; a tile of sums fits where the stages were.
-// Expect: thin shapes read A and B with the whole chip; large ones gain nothing, as the sums go through shared memory once more.
+// Since the last rung: SPLIT blocks each sum a part of k, send each other those of BN / SPLIT columns, and add up in a fixed order.
+// Needs: as 11_wgmma_tma; SPLIT of at most 8; room for what the other blocks send beside the stages.
+// Expect: thin shapes read A and B with the whole chip; large ones gain nothing, as most of the sums travel once more.
 #define CLUSTER 1
 #include "matmul/persistent.cuh"
 
-constexpr int PIECES = BN / 4;  // Of a row of sums, 16 bytes each.
-static_assert(BM * BN * 4 <= STAGES * STAGE_BYTES, "the sums lie where the stages were");
+constexpr int SUMMERS = CONSUMERS * WARPGROUP;
+constexpr int PART = BN / 2 / SPLIT;            // Sums of a thread that one block finishes,
+constexpr int SENT_BYTES = SUMMERS * PART * 4;  // and of all threads of a block: what it sends to another.
+static_assert(BN / 8 % SPLIT == 0, "a block finishes whole groups of eight columns");
 static_assert(SPLIT <= 8, "larger clusters are not on every chip");
 
-// Where a piece of a row of sums lies: permuted, so that the rows of a warp fall into different banks.
-__device__ __forceinline__ unsigned place(unsigned row, unsigned piece) { return (row * PIECES + (piece ^ row % 8)) * 16; }
-
-__device__ __forceinline__ float4 load_from(unsigned address, unsigned rank) {
+__device__ __forceinline__ unsigned in_block(unsigned address, unsigned rank) {
+    unsigned theirs;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(theirs) : "r"(address), "r"(rank));
+    return theirs;
+}
+__device__ __forceinline__ float4 load_shared(unsigned address) {
     float4 v;
-    asm volatile("{\n.reg .b32 theirs;\nmapa.shared::cluster.u32 theirs, %4, %5;\n"
-                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [theirs];\n}"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address), "r"(rank) : "memory");
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address) : "memory");
     return v;
+}
+
+// What a thread finishes goes to C: the sums of 64 rows from `row` on and of 2 N columns from `column` on.
+template <int N>
+__device__ __forceinline__ void finish_part(const float (&d)[N], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
+                                            unsigned row, unsigned column, const Finish& finish) {
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const bool quick = finish.is_plain() && Finish::in_pairs(c, n, ldc);
+    if constexpr (sizeof(Out) == 2 && N % 16 == 0) {
+        if (quick && n % 8 == 0 && ldc % 8 == 0 && (size_t)c % 16 == 0) {
+            unsigned pairs[N / 2];
+#pragma unroll
+            for (int i = 0; i < N / 2; ++i) {
+                // Past the edge the last column's bias will do.
+                const unsigned at = min(column + i / 2 * 8 + lane % 4 * 2, n - 2);
+                pairs[i] = pack(Out{}, finish.plain(d[2 * i], at), finish.plain(d[2 * i + 1], at + 1));
+            }
+            store_wide(pairs, c, m, n, ldc, row, column);
+            return;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+        const unsigned r = row + 16 * warp + lane / 4 + i / 2 % 2 * 8, at = column + i / 4 * 8 + lane % 4 * 2;
+        if (r >= m) continue;
+        if (quick) {
+            if (at < n) store_word(c + (size_t)r * ldc + at, finish.plain(d[i], at), finish.plain(d[i + 1], at + 1));
+        } else {
+            if (at < n) finish.store(c, r, at, ldc, d[i]);
+            if (at + 1 < n) finish.store(c, r, at + 1, ldc, d[i + 1]);
+        }
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Finish finish) {
-    __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
+    __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
     const unsigned base = aligned_shared(), rank = SPLIT > 1 ? cluster_rank() : 0, k_blocks = (k + BK - 1) / BK;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
@@ -32,8 +66,13 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned first = rank * share + min(rank, more), end = first + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
-    if (threadIdx.x == 0) prefetch(&map_a), prefetch(&map_b);
+    if (threadIdx.x == 0) {
+        prefetch(&map_a), prefetch(&map_b);
+        if (SPLIT > 1) barrier_init(&received, 1), barrier_arrive_and_expect(&received, (SPLIT - 1) * SENT_BYTES);
+    }
     const Barriers barriers(full_barriers, empty_barriers);
+    // Blocks need to know of each other's barrier only when they send.
+    if (SPLIT > 1) cluster_arrive();
     Ring ring;
     let_successor_start();
 
@@ -41,60 +80,54 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
-            barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, 0);
+            // With a single row of tiles B is a stream.
+            barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, 0, m <= BM);
         }
         __syncwarp();
-        if (SPLIT > 1) cluster_sync(), cluster_sync();
+        if (SPLIT > 1) cluster_wait();
     } else {
         take_registers<CONSUMER_REGISTERS>();
         const unsigned a = descriptor(base + group * CHUNK_BYTES, !TRANS_A), b = descriptor(base + A_BYTES, TRANS_B);
         Sums sums;
-        // A short k may leave a block without a share.
-        const bool any = end > first;
-        if (any) barriers.multiply(ring, a, b, end - first, sums);
-        if (SPLIT == 1) {
-            sums.store(c, m, n, ldc, row + group * 64, column, finish);
-            return;
+        if (end > first) {
+            barriers.multiply(ring, a, b, end - first, sums);
+        } else {
+            // A short k may leave a block without a share.
+#pragma unroll
+            for (int i = 0; i < BN / 2; ++i) sums.d[i] = 0.0f;
         }
-        // All consumers have read all stages: the sums may go to where those were.
-        asm volatile("bar.sync 1, %0;" ::"n"(CONSUMERS * WARPGROUP) : "memory");
-        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+        if constexpr (SPLIT == 1) {
+            finish_part(sums.d, c, m, n, ldc, row + group * 64, column, finish);
+        } else {
+            cluster_wait();
+            // A thread sends to the one that has its place in the other block, behind the stages: one slot for each sender.
+            const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(&received);
+            float own[PART];
 #pragma unroll
-        for (int j = 0; j < BN / 8; ++j) {
+            for (unsigned part = 0; part < SPLIT; ++part) {
+                if (part == rank) {
 #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                const unsigned r = 16 * warp + lane / 4 + 8 * h, piece = 2 * j + lane % 4 / 2;
-                asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
-                             ::"r"(base + place(r, piece) + lane % 2 * 8), "f"(any ? sums.d[4 * j + 2 * h] : 0.0f),
-                             "f"(any ? sums.d[4 * j + 2 * h + 1] : 0.0f) : "memory");
-            }
-        }
-        cluster_sync();
-        // The blocks finish pieces in turn.
-        const bool quick = finish.is_plain() && Finish::in_pairs(c, n, ldc);
-        for (unsigned i = rank * CONSUMERS * WARPGROUP + threadIdx.x; i < BM * PIECES; i += SPLIT * CONSUMERS * WARPGROUP) {
-            const unsigned r = i / PIECES, piece = i % PIECES, at = column + piece * 4;
-            float4 parts[SPLIT];
-#pragma unroll
-            for (int s = 0; s < SPLIT; ++s) parts[s] = load_from(base + place(r, piece), s);
-            float sum[4] = {parts[0].x, parts[0].y, parts[0].z, parts[0].w};
-#pragma unroll
-            for (int s = 1; s < SPLIT; ++s) sum[0] += parts[s].x, sum[1] += parts[s].y, sum[2] += parts[s].z, sum[3] += parts[s].w;
-            if (row + r >= m) continue;
-#pragma unroll
-            for (unsigned pair = 0; pair < 4; pair += 2) {
-                if (quick) {
-                    if (at + pair < n) {
-                        store_word(c + (size_t)(row + r) * ldc + at + pair, finish.plain(sum[pair], at + pair),
-                                   finish.plain(sum[pair + 1], at + pair + 1));
-                    }
+                    for (int i = 0; i < PART; ++i) own[i] = sums.d[part * PART + i];
                 } else {
-                    if (at + pair < n) finish.store(c, row + r, at + pair, ldc, sum[pair]);
-                    if (at + pair + 1 < n) finish.store(c, row + r, at + pair + 1, ldc, sum[pair + 1]);
+                    const unsigned to = in_block(slots + (rank < part ? rank : rank - 1) * SENT_BYTES, part), theirs = in_block(signal, part);
+#pragma unroll
+                    for (int i = 0; i < PART; i += 4) {
+                        const float* from = &sums.d[part * PART + i];
+                        store_and_signal(to + i * 4 * SUMMERS, make_float4(from[0], from[1], from[2], from[3]), theirs);
+                    }
                 }
             }
+            // Nobody leaves before all that is sent to it has come, so no one sends to a block that is gone.
+            barrier_wait(&received, 0);
+#pragma unroll
+            for (int s = 0; s < SPLIT - 1; ++s) {
+#pragma unroll
+                for (int i = 0; i < PART; i += 4) {
+                    const float4 v = load_shared(slots + s * SENT_BYTES + i * 4 * SUMMERS);
+                    own[i] += v.x, own[i + 1] += v.y, own[i + 2] += v.z, own[i + 3] += v.w;
+                }
+            }
+            finish_part(own, c, m, n, ldc, row + group * 64, column + rank * (BN / SPLIT), finish);
         }
-        // Nobody leaves while others read its sums.
-        cluster_sync();
     }
 }

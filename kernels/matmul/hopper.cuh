@@ -42,7 +42,14 @@ __device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsi
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
-// The same into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
+// The same of what is read only once: in the level-2 cache it makes room before anything else does.
+__device__ __forceinline__ void load_box_once(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
+    unsigned long long policy;
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
+                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(policy) : "memory");
+}
+// A box into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
 __device__ __forceinline__ void load_box_to(unsigned short blocks, unsigned to, const TensorMap* map, unsigned x, unsigned y,
                                             unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -122,11 +129,13 @@ __device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned
         load(to + part * (A_BYTES / CLUSTER_N), k, row + part * (BM / CLUSTER_N));  // [BM / CLUSTER_N][k]
     }
 }
-__device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned column, unsigned k, unsigned barrier, unsigned rank = 0) {
+__device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned column, unsigned k, unsigned barrier, unsigned rank = 0,
+                                       bool once = false) {
     const unsigned part = rank % CLUSTER_M;
     const auto load = [&](unsigned to, unsigned x, unsigned y) {
         constexpr unsigned COLUMN = (1u << CLUSTER_M) - 1;
         if constexpr (CLUSTER_M > 1) load_box_to(COLUMN << rank / CLUSTER_M * CLUSTER_M, to, b, x, y, barrier);
+        else if (once) load_box_once(to, b, x, y, barrier);
         else load_box(to, b, x, y, barrier);
     };
     if constexpr (TRANS_B) {
@@ -251,6 +260,37 @@ struct Sums {
         }
     }
 };
+
+// Writes 64 rows of 16-bit numbers, pairs[2 j + h] as the sums are spread: four lanes that share a row exchange pairs until each has
+// 16 bytes of it. C's rows and its edge are at multiples of 16 bytes.
+template <int PAIRS>
+__device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n,
+                                           unsigned ldc, unsigned row, unsigned column) {
+    static_assert(PAIRS % 8 == 0, "four neighbours in a row, and two rows");
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const unsigned r = row + 16 * warp + lane / 4 + 8 * h;
+#pragma unroll
+        for (int j = 0; j < PAIRS / 2; j += 4) {
+            unsigned w[4] = {pairs[2 * j + h], pairs[2 * j + 2 + h], pairs[2 * j + 4 + h], pairs[2 * j + 6 + h]};
+            // A transposition of 4 x 4: every second word changes places with a neighbour's, then every second pair.
+#pragma unroll
+            for (int bit = 1; bit <= 2; bit *= 2) {
+                const bool odd = lane & bit;
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    if (i & bit) continue;
+                    const unsigned theirs = __shfl_xor_sync(0xffffffffu, odd ? w[i] : w[i | bit], bit);
+                    if (odd) w[i] = theirs;
+                    else w[i | bit] = theirs;
+                }
+            }
+            const unsigned at = column + 8 * (j + lane % 4);
+            if (r < m && at < n) *reinterpret_cast<uint4*>(c + (size_t)r * ldc + at) = make_uint4(w[0], w[1], w[2], w[3]);
+        }
+    }
+}
 
 // Dynamic shared memory begins where it likes; the swizzle wants multiples of 1024.
 __device__ __forceinline__ unsigned aligned_shared() {

@@ -30,7 +30,7 @@ struct Tiles {
 struct Barriers {
     unsigned full, empty;  // Addresses of STAGES barriers each.
 
-    // All threads come here, and go on when the whole cluster may.
+    // All threads come here. Those of other blocks may use these barriers once `meet` has been passed.
     __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
         : full(shared_address(full_barriers)), empty(shared_address(empty_barriers)) {
         if (threadIdx.x == 0) {
@@ -39,19 +39,29 @@ struct Barriers {
             }
             barrier_init_done();
         }
-        if (CLUSTER > 1) cluster_sync();
-        else __syncthreads();
+        if (CLUSTER > 1) cluster_arrive();
+        __syncthreads();
     }
 
-    // A producer's turn: room first, then the tiles from (row, column), k block by k block.
+    // All threads come here before they touch what belongs to another block.
+    __device__ __forceinline__ void meet() const {
+        if (CLUSTER > 1) cluster_wait();
+    }
+
+    // A producer's last turn: it stays until no other block can still signal that a stage is free.
+    __device__ __forceinline__ void drain(Ring& ring) const {
+        for (int s = 0; s < STAGES && CLUSTER > 1; ++s) wait_phase(empty + ring.stage * 8, ring.parity ^ 1), ring.advance();
+    }
+
+    // A producer's turn: room first, then the tiles from (row, column), k block by k block. `once`: no other tile reads this part of B.
     __device__ __forceinline__ void fill(Ring& ring, unsigned base, const TensorMap* a, const TensorMap* b, unsigned row,
-                                         unsigned column, unsigned first, unsigned end, unsigned rank) const {
+                                         unsigned column, unsigned first, unsigned end, unsigned rank, bool once = false) const {
         for (unsigned block = first; block < end; ++block) {
             const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
             wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
             expect_bytes(barrier, STAGE_BYTES);
             load_a(to, a, row, block * BK, barrier, rank);
-            load_b(to + A_BYTES, b, column, block * BK, barrier, rank);
+            load_b(to + A_BYTES, b, column, block * BK, barrier, rank, once);
             ring.advance();
         }
     }
@@ -100,10 +110,3 @@ struct Barriers {
 };
 
 __device__ __forceinline__ unsigned rank_in_cluster() { return CLUSTER > 1 ? cluster_rank() : 0; }
-// Nobody leaves while another block may still write to it, or signal at its barriers.
-__device__ __forceinline__ void leave_cluster() {
-    if (CLUSTER > 1) {
-        __syncwarp();
-        cluster_sync();
-    }
-}

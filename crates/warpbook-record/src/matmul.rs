@@ -177,19 +177,21 @@ fn hopper() -> Requires {
 /// Bytes of a row of a tile in shared memory that TMA swizzles, and of 64 of them.
 const ROW_BYTES: i64 = 128;
 const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
+/// Names bytes of shared memory beside the stages; no definition for the compiler.
+const BESIDE: &str = "BESIDE";
 
 /// A tile of a Hopper rung: `stages` tiles of A and B under way, one warpgroup for every 64 rows and `others` beside them.
 fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64, more: &[(&'static str, i64)]) -> Tile {
-    // Chunks of C on their way out: two for each consumer, where a kernel has them; the rest is for rounding up to 1024.
-    let out = more.iter().find(|(name, _)| *name == "OUT_CHUNKS").map_or(0, |(_, n)| n * CHUNK_BYTES);
+    // Beside the stages a kernel may want room for what leaves or arrives; the rest is for rounding up to 1024.
+    let beside = more.iter().find(|(name, _)| *name == BESIDE).map_or(0, |(_, bytes)| *bytes);
     let mut sizes = vec![
         ("THREADS", (bm / 64 + others) * 128),
         ("BM", bm),
         ("BN", bn),
         ("STAGES", stages),
-        ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * ROW_BYTES + out + 1024),
+        ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * ROW_BYTES + beside + 1024),
     ];
-    sizes.extend(more.iter().filter(|(name, _)| *name != "OUT_CHUNKS"));
+    sizes.extend(more.iter().filter(|(name, _)| *name != BESIDE));
     Tile::new(id, &sizes)
 }
 
@@ -203,8 +205,9 @@ fn specialised(id: &'static str, shape: (i64, i64), stages: i64) -> Tile {
 /// A tile of a rung whose blocks stay, in clusters of `[m, n]` blocks that share what both need, tiles in groups of `group` rows of
 /// clusters; `out` for a kernel that sends C by way of shared memory.
 fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2], group: i64, out: bool) -> Tile {
+    // Two chunks of C on their way out for each consumer.
     let chunks = if out { shape.0 / 64 * 2 } else { 0 };
-    let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), ("OUT_CHUNKS", chunks)];
+    let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (BESIDE, chunks * CHUNK_BYTES)];
     hopper_tile(id, shape, stages, 1, &[&REGISTERS[..], &cluster].concat())
 }
 
@@ -214,8 +217,14 @@ fn split(id: &'static str, shape: (i64, i64), stages: i64, split: i64, blocks: i
     let (consumers, threads) = (shape.0 / 64, (shape.0 / 64 + 1) * 128);
     let each = 65536 / (threads * blocks) / 8 * 8;
     let registers = ((each * (consumers + 1) - 40) / consumers / 8 * 8).min(232);
-    let more =
-        [("SPLIT", split), ("BLOCKS_PER_SM", blocks), ("PRODUCER_REGISTERS", 40), ("CONSUMER_REGISTERS", registers)];
+    let more = [
+        ("SPLIT", split),
+        ("BLOCKS_PER_SM", blocks),
+        ("PRODUCER_REGISTERS", 40),
+        ("CONSUMER_REGISTERS", registers),
+        // The sums of its part of the columns that the other blocks send.
+        (BESIDE, shape.0 * shape.1 * 4 / split * (split - 1)),
+    ];
     hopper_tile(id, shape, stages, 1, &more)
 }
 
@@ -259,13 +268,13 @@ fn overlapped_store() -> KernelSpec {
         persistent("128x256s4c2g16", (128, 256), 4, [2, 1], 16, true),
         persistent("128x256s4c1g8", (128, 256), 4, [1, 1], 8, true),
         persistent("128x256s4c1g16", (128, 256), 4, [1, 1], 16, true),
+        persistent("128x256s4c1g1", (128, 256), 4, [1, 1], 1, true),
         persistent("128x256s4c1x2g8", (128, 256), 4, [1, 2], 8, true),
         persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
         persistent("128x128s6c1g8", (128, 128), 6, [1, 1], 8, true),
         persistent("128x128s6c2x2g4", (128, 128), 6, [2, 2], 4, true),
         persistent("128x64s8c1g8", (128, 64), 8, [1, 1], 8, true),
-        persistent("128x64s8c1x2g8", (128, 64), 8, [1, 2], 8, true),
-        persistent("128x64s8c1x4g8", (128, 64), 8, [1, 4], 8, true),
+        persistent("128x64s6c1x2g1", (128, 64), 6, [1, 2], 1, true),
         persistent("64x256s4c1g16", (64, 256), 4, [1, 1], 16, true),
     ];
     KernelSpec::new(OVERLAPPED, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
@@ -275,19 +284,14 @@ fn split_k() -> KernelSpec {
     let tiles = [
         split("128x128s6k2", (128, 128), 6, 2, 1),
         split("128x128s6k1", (128, 128), 6, 1, 1),
-        split("128x256s4k2", (128, 256), 4, 2, 1),
-        split("128x256s4k3", (128, 256), 4, 3, 1),
-        split("128x256s4k4", (128, 256), 4, 4, 1),
         split("128x64s8k1", (128, 64), 8, 1, 1),
         split("128x64s8k2", (128, 64), 8, 2, 1),
         split("128x64s4k1b2", (128, 64), 4, 1, 2),
-        split("64x256s5k4", (64, 256), 5, 4, 1),
-        split("64x256s5k8", (64, 256), 5, 8, 1),
+        split("64x256s4k4", (64, 256), 4, 4, 1),
+        split("64x256s4k8", (64, 256), 4, 8, 1),
         split("64x128s8k2", (64, 128), 8, 2, 1),
         split("64x128s8k4", (64, 128), 8, 4, 1),
         split("64x128s4k1b2", (64, 128), 4, 1, 2),
-        split("64x128s4k2b2", (64, 128), 4, 2, 2),
-        split("64x128s4k4b2", (64, 128), 4, 4, 2),
         split("64x64s12k1", (64, 64), 12, 1, 1),
         split("64x64s12k2", (64, 64), 12, 2, 1),
         split("64x64s6k1b2", (64, 64), 6, 1, 2),

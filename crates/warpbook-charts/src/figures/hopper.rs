@@ -310,31 +310,31 @@ pub(super) fn split_k(tile: &Tile) -> Diagram {
     let mut diagram = figure("15_split_k", "a cluster shares the k of one tile")
         .subtitle(&format!("drawn for {split} blocks a cluster and {blocks} blocks of k"))
         .describe(&format!(
-            "Each of the {split} blocks of a cluster sums a part of k for the whole tile; then each finishes {} of its {bm} rows, adding what \
-             all blocks have of them, in the order of the blocks.",
-            bm / split
+            "Each of the {split} blocks of a cluster sums a part of k for the whole tile; then each finishes {} of its {bn} columns, and is \
+             sent what the other blocks have of them.",
+            bn / split
         ))
         .put(Product::new(a, b, c))
-        .row("Sums of the blocks, each in its own shared memory, and the tile that the cluster makes of them");
+        .row(&format!("Sums of the blocks, in parts of {} columns, and the tile that the cluster makes of them", bn / split));
     for rank in 0..split {
-        let sums = Matrix::new(&format!("block {rank}"), split, 1)
-            .cell(86.0, 22.0)
-            .shade(0..split, 0..1, rank, "")
-            .write(|r, _| format!("rows {}–{}", r * bm / split, (r + 1) * bm / split - 1))
-            .frame(1..2, 0..1);
+        let sums = Matrix::new(&format!("block {rank}"), 1, split)
+            .cell(22.0, 86.0)
+            .shade(0..1, 0..split, rank, "")
+            .write(|_, part| part.to_string())
+            .frame(0..1, 1..2);
         diagram = diagram.put(sums).put(Sign::new(if rank + 1 < split { "+" } else { "=" }));
     }
-    let finished = Matrix::new("C", split, 1).cell(86.0, 22.0).write(|r, _| format!("by block {r}")).frame(1..2, 0..1);
-    let finished = (0..split).fold(finished, |m, r| m.shade(r..r + 1, 0..1, r, ""));
+    let finished = Matrix::new("C", 1, split).cell(22.0, 86.0).write(|_, part| part.to_string()).frame(0..1, 1..2);
+    let finished = (0..split).fold(finished, |m, part| m.shade(0..1, part..part + 1, part, ""));
     diagram = diagram
         .put(finished)
-        .note("Framed: what block 1 reads through distributed shared memory, and what it writes.")
-        .note("Always in the order of the blocks, so that the same bits come out on every run.")
-        .table(["block", "blocks of k", "rows it finishes"]);
+        .note("Framed: what the others send to block 1 through distributed shared memory, and what it writes.")
+        .note("It adds to its own sums those of the others in the order of the blocks, so that the same bits come out on every run.")
+        .table(["block", "blocks of k", "columns it finishes"]);
     for rank in 0..split {
         let k = share_of_k(blocks, split, rank);
-        let rows = format!("{} to {}", rank * bm / split, (rank + 1) * bm / split - 1);
-        diagram = diagram.figures([rank.to_string(), format!("{} to {}", k.start, k.end - 1), rows]);
+        let columns = format!("{} to {}", rank * bn / split, (rank + 1) * bn / split - 1);
+        diagram = diagram.figures([rank.to_string(), format!("{} to {}", k.start, k.end - 1), columns]);
     }
     diagram
 }
