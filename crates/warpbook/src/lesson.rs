@@ -1,4 +1,8 @@
 //! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
+//!
+//! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product.
+
+pub mod matmul;
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};
@@ -21,7 +25,7 @@ pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
 }
 
 /// The same of rungs at other sizes, or with other settings.
-pub fn learn_at(lab: &Lab, story: &Run, experiment: &Regression) -> Result<Run> {
+pub fn learn_at(lab: &Lab, story: &Run, experiment: &impl Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),
         None => Ok(story.clone()),
@@ -221,7 +225,7 @@ fn cell(us: Option<f64>) -> String {
 /// How the work's operations and bytes compare with what a device can do in the same time.
 #[must_use]
 pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
-    let Some(roof) = peaks.roofline(MemoryLevel::Dram, Dtype::F32) else {
+    let Some(roof) = peaks.roofline(MemoryLevel::Dram, problem.dtype().unwrap_or(Dtype::F32)) else {
         return format!("Bandwidth and arithmetic of {device} were not both measured, so there is no balance to draw.");
     };
     let intensity = problem.flops() as f64 / problem.bytes() as f64;
@@ -295,21 +299,26 @@ pub fn against(run: &Run, new: &str, old: &str) -> String {
     let (Some(n), Some(o)) = (of(new), of(old)) else {
         return format!("{} and {} were not both measured here.", title(run, new), title(run, old));
     };
-    let (us, was) = (n.median_us().unwrap_or(f64::NAN), o.median_us().unwrap_or(f64::NAN));
-    let noise = 3.0 * (n.mad_us().unwrap_or(0.0) + o.mad_us().unwrap_or(0.0)) + 0.01 * was;
-    let verdict = match us - was {
+    format!(
+        "On {}, {} takes {} and {} takes {}: {}.",
+        run.environment.device.name,
+        title(run, new),
+        cell(n.median_us()),
+        title(run, old),
+        cell(o.median_us()),
+        verdict(n, o)
+    )
+}
+
+/// How a time compares with an older one, in words that know their noise.
+fn verdict(new: &Measurement, old: &Measurement) -> String {
+    let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
+    let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
+    match us - was {
         d if d.abs() <= noise => "no difference that stands out from the noise".to_owned(),
         d if d < 0.0 => format!("{} as fast", figures::times(was / us)),
         _ => format!("slower, it takes {} the time", figures::times(us / was)),
-    };
-    format!(
-        "On {}, {} takes {} and {} takes {}: {verdict}.",
-        run.environment.device.name,
-        title(run, new),
-        figures::time(us),
-        title(run, old),
-        figures::time(was)
-    )
+    }
 }
 
 /// The same of several pairs (new, old): a sentence for each that was measured.

@@ -21,7 +21,7 @@ pub mod prelude;
 mod regression;
 
 pub use display::{
-    EvcxrDisplay, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress,
+    EvcxrDisplay, KernelDiff, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress,
     progress_line,
 };
 pub use error::{Error, Result};

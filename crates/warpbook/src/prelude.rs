@@ -7,6 +7,6 @@ pub use crate::charts::{
 pub use crate::device::{Bench, Choice, Device, Inventory};
 pub use crate::record::{Dtype, MemoryLevel, Problem, Run, Rung, SpanGroup};
 pub use crate::{
-    Attempt, Error, EvcxrDisplay, Event, Experiment, KernelView, Lab, LiveKernel, Matmul, Panel, Regression, Result,
-    Show, lines_against_speed, lines_of_code, notebook_progress, read_record, write_record,
+    Attempt, Error, EvcxrDisplay, Event, Experiment, KernelDiff, KernelView, Lab, LiveKernel, Matmul, Panel,
+    Regression, Result, Show, lines_against_speed, lines_of_code, notebook_progress, read_record, write_record,
 };

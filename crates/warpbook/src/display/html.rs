@@ -31,6 +31,9 @@ background:rgba(128,128,128,.1)}\
 background:var(--jp-cell-editor-background,rgba(128,128,128,.08));border:1px solid var(--jp-border-color2,rgba(128,128,128,.35))}\
 .wb .wb-n::before{content:attr(data-n);display:inline-block;width:3.2em;margin-right:1em;text-align:right;opacity:.5;\
 user-select:none}\
+.wb .wb-add,.wb .wb-del{display:inline-block;min-width:100%}\
+.wb .wb-add{background:rgba(46,160,67,.2)}\
+.wb .wb-del{background:rgba(215,58,73,.16)}\
 .wb .wb-c{color:var(--jp-mirror-editor-comment-color,#5f8f8f);font-style:italic}\
 .wb .wb-s{color:var(--jp-mirror-editor-string-color,#c0504d)}\
 .wb .wb-p{color:var(--jp-mirror-editor-meta-color,#9a6cc8)}\

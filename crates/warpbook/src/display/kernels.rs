@@ -1,4 +1,5 @@
 use super::cuda_cpp::{highlighted, without_comments};
+use super::diff::{KernelDiff, Side};
 use super::html::{Facts, details, escape, heading, printable};
 use super::{Show, lines_of_code};
 use crate::{Error, Result};
@@ -145,6 +146,18 @@ impl KernelView {
             }
             _ => Err(Error::Setting(format!("There are no lines {first} to {last} in {}.", self.names()))),
         }
+    }
+
+    /// What changed since an older view, as from one rung's file to the next's.
+    #[must_use]
+    pub fn since(&self, older: &Self) -> KernelDiff {
+        KernelDiff::new(&older.side(), &self.side())
+    }
+
+    fn side(&self) -> Side {
+        let names: Vec<String> = self.parts.iter().map(Part::caption).collect();
+        let text: Vec<String> = self.parts.iter().map(Part::shown).collect();
+        Side { caption: names.join(", "), first: self.parts.first().map_or(1, |p| p.first), text: text.join("\n") }
     }
 
     fn names(&self) -> String {

@@ -3,6 +3,7 @@
 mod attempts;
 mod cuda_cpp;
 mod devices;
+mod diff;
 mod errors;
 pub use warpbook_charts::words as figures;
 mod html;
@@ -12,6 +13,7 @@ mod panel;
 mod progress;
 mod runs;
 
+pub use diff::KernelDiff;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
 pub use panel::Panel;

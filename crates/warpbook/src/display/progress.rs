@@ -3,7 +3,7 @@ use super::html::printable;
 use crate::Event;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use warpbook_record::{Measurement, Outcome, Run};
+use warpbook_record::{Measurement, Outcome, Problem, Run};
 
 /// A finished measurement in a line, as "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
 #[must_use]
@@ -23,8 +23,11 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
             }
         }
     };
-    let size = measurement.problem.short_label();
-    printable(&format!("{title}, {size} points: {came_out}").replace('\n', " "))
+    let size = match &measurement.problem {
+        Problem::Regression { .. } => format!("{} points", measurement.problem.short_label()),
+        other => other.label(),
+    };
+    printable(&format!("{title}, {size}: {came_out}").replace('\n', " "))
 }
 
 /// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for each finished measurement:
