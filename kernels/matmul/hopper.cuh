@@ -14,6 +14,10 @@
 #ifndef CLUSTER_N
 #define CLUSTER_N 1
 #endif
+// 1: the multiplying instruction takes A and B in each other's place, and B's tile by way of registers.
+#ifndef B_IN_REGISTERS
+#define B_IN_REGISTERS 0
+#endif
 constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
 static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
@@ -26,8 +30,8 @@ constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: what one warpgroup mult
 constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction takes 32 bytes of k.
 static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows");
 static_assert(BN == 64 || BN == 128 || BN == 256, "the instructions that are written down here");
-static_assert(sizeof(In) == 2 || (!TRANS_A && TRANS_B), "32-bit tiles have to run along k");
-static_assert(TRANS_B || BN / 64 % CLUSTER_M == 0, "the blocks that share B's tile fetch equal parts of it");
+static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory have to run along k");
+static_assert(TRANS_B || BN / LANES % CLUSTER_M == 0, "the blocks that share B's tile fetch equal parts of it");
 static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile fetch equal parts of it");
 
 // The driver's description of an array in memory, passed by value.
@@ -141,10 +145,10 @@ __device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned
     if constexpr (TRANS_B) {
         load(to + part * (B_BYTES / CLUSTER_M), k, column + part * (BN / CLUSTER_M));  // [BN / CLUSTER_M][k]
     } else {
-        constexpr int BOXES = BN / 64 / CLUSTER_M;
+        constexpr int BOXES = BN / LANES / CLUSTER_M;
 #pragma unroll
         for (int i = 0; i < BOXES; ++i) {
-            load(to + (part * BOXES + i) * CHUNK_BYTES, column + (part * BOXES + i) * 64, k);  // [k][64 columns]
+            load(to + (part * BOXES + i) * BK * ROW_BYTES, column + (part * BOXES + i) * LANES, k);  // [k][64 columns, or 32]
         }
     }
 }

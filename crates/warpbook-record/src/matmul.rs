@@ -104,6 +104,8 @@ pub enum Operands {
     TensorMaps,
     /// The same, and C by a description too, where its rows allow one.
     TensorMapsAndC,
+    /// The same, and B's tiles go through registers: 32-bit ones run along n.
+    BInRegisters,
 }
 
 /// What a rung of kernels takes.
@@ -131,9 +133,14 @@ pub fn takes(rung: &str) -> Option<Takes> {
             (&[F16, Bf16, Tf32], Operands::TensorMaps)
         }
         "14_overlapped_store" => (&[F16, Bf16, Tf32], Operands::TensorMapsAndC),
+        "16_tf32_registers" => (&[Tf32], Operands::BInRegisters),
         _ => return None,
     };
-    Some(Takes { dtypes, operands, overlaps: matches!(rung, "14_overlapped_store" | "15_split_k") })
+    Some(Takes {
+        dtypes,
+        operands,
+        overlaps: matches!(rung, "14_overlapped_store" | "15_split_k" | "16_tf32_registers"),
+    })
 }
 
 const COPY: Source = source!("matmul/repack.cu");
@@ -233,6 +240,7 @@ const SPECIALISED: Source = source!("matmul/12_warp_specialised.cu");
 const PERSISTENT: Source = source!("matmul/13_persistent_cluster.cu");
 const OVERLAPPED: Source = source!("matmul/14_overlapped_store.cu");
 const SPLIT_K: Source = source!("matmul/15_split_k.cu");
+const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
 
 fn wgmma() -> KernelSpec {
     let tiles = [
@@ -299,6 +307,23 @@ fn split_k() -> KernelSpec {
         split("64x64s6k4b2", (64, 64), 6, 4, 2),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+fn tf32_registers() -> KernelSpec {
+    // As `persistent` with stores through shared memory, but with a consumer for every 64 columns.
+    let tile = |id, (bm, bn): (i64, i64), stages, [m, n]: [i64; 2], group| {
+        let more = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), ("OUT_CHUNKS", bn / 64 * 2)];
+        hopper_tile(id, (bm, bn), stages, (bn - bm) / 64 + 1, &[&REGISTERS[..], &more].concat())
+    };
+    let tiles = [
+        tile("256x128s4c1g4", (256, 128), 4, [1, 1], 4),
+        tile("256x128s4c2g4", (256, 128), 4, [2, 1], 4),
+        tile("256x128s4c1x2g4", (256, 128), 4, [1, 2], 4),
+        tile("128x128s6c1g8", (128, 128), 6, [1, 1], 8),
+        tile("128x64s8c1g8", (128, 64), 8, [1, 1], 8),
+        tile("64x64s12c1g8", (64, 64), 12, [1, 1], 8),
+    ];
+    KernelSpec::new(TF32_REGISTERS, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
 }
 
 const NAIVE: Source = source!("matmul/01_naive.cu");
@@ -557,6 +582,13 @@ pub fn rungs() -> Vec<Rung> {
             hopper(),
             kernel(split_k(), Schedule::Cluster(2)),
         ),
+        rung(
+            "16_tf32_registers",
+            "tf32 through registers",
+            "B goes to the tensor cores by way of registers, which read it as it lies: no copy transposes it first.",
+            hopper(),
+            kernel(tf32_registers(), Schedule::Cluster(2)),
+        ),
     ]
 }
 
@@ -587,8 +619,8 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
         let (Some(takes), Some(spec)) = (takes(&rung.id), rung.kernels().first()) else { continue };
         for dtype in takes.dtypes {
             let mut form = Form::plain(*dtype);
-            // 32-bit tiles of Hopper's tensor cores run along k; a copy comes before them otherwise.
-            if *dtype == Dtype::Tf32 && takes.operands != Operands::Addresses {
+            // 32-bit tiles that Hopper's tensor cores read run along k; a copy comes before them otherwise.
+            if *dtype == Dtype::Tf32 && matches!(takes.operands, Operands::TensorMaps | Operands::TensorMapsAndC) {
                 form.trans_b = true;
             }
             let mut spec = form.of(spec);

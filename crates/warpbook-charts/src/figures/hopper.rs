@@ -1,6 +1,6 @@
 //! The rungs on Hopper's tensor cores: tiles by TMA, sums spread over a warpgroup, and who waits for whom.
 
-use super::tensor_cores::{lines_of_pieces, swizzled};
+use super::tensor_cores::{PIECES, lines_of_pieces, swizzled};
 use super::{A, B, C, STOP, figure, size};
 use crate::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use std::collections::BTreeSet;
@@ -339,6 +339,59 @@ pub(super) fn split_k(tile: &Tile) -> Diagram {
     diagram
 }
 
+/// The columns of its box of 32 that a lane of the first two warps has, this one and the next: `lane_column` in
+/// `kernels/matmul/16_tf32_registers.cu`.
+fn lane_column(warp: usize, lane: usize) -> usize {
+    let piece = (warp % 2 * 2 + lane / 16) ^ (lane / 8 % 2 * 5);
+    piece * 4 + lane / 4 % 2 * 2
+}
+
+/// Which of 32 columns' holders it is: warp and lane / 4.
+fn column_holder(column: usize) -> Option<(usize, usize)> {
+    let lanes = (0..2).flat_map(|warp| (0..8).map(move |g| (warp, g)));
+    lanes.into_iter().find(|(warp, g)| lane_column(*warp, 4 * g) == column / 2 * 2)
+}
+
+pub(super) fn tf32_registers(tile: &Tile) -> Diagram {
+    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+    // What the first 16 lanes reach at once, by the rows that they reach it in.
+    let lines = |name: &str, row_of: fn(usize) -> usize, tone, label: &str| {
+        let places: Vec<(usize, usize)> =
+            (0..16).map(|l| (row_of(l % 4), swizzled(row_of(l % 4), lane_column(0, l) / 4))).collect();
+        lines_of_pieces(name, 8, |row, place| (row, swizzled(row, place)), PIECES, tone, "")
+            .fill(label, move |row, place| places.contains(&(row, place)).then_some(tone))
+    };
+    let columns = Matrix::new("a box of 32 columns", 1, 32)
+        .cell(16.0, 17.0)
+        .fill("warp 0", |_, column| column_holder(column).filter(|h| h.0 == 0).map(|_| B))
+        .write(|_, column| column_holder(column).map_or(String::new(), |h| h.1.to_string()))
+        .rule(1, 4)
+        .caption("lane / 4; shaded: warp 0, the others: warp 1");
+    let mut diagram = figure("16_tf32_registers", "B goes through registers, as it lies")
+        .subtitle(&format!("a tile of {bm} × {bn}: {} consumers, each with 64 columns as the rows of its instruction", bn / M))
+        .describe(&format!(
+            "Tensor cores read tf32 in shared memory only along k, and B runs along n; so A and B change places, and a thread brings B's \
+             elements in registers. Its two columns are chosen so that 16 lanes find all 32 banks, both where they read B and where they \
+             write C. A tile has {bm} rows of A, which stay in shared memory."
+        ))
+        .row("Row.piece at each place of 128 bytes: shaded is what 16 lanes read or write at once")
+        .put(lines("B's tile, a row a k", |t| t, B, "read at once, from all 32 banks").caption("rows: lane mod 4"))
+        .put(lines("C on its way out", |t| 2 * t, C, "written at once, to all 32 banks").caption("rows: 2 (lane mod 4)"))
+        .row("The lanes that bring a column to the instruction")
+        .put(columns)
+        .note("A thread has two neighbouring columns: rows lane / 4 and lane / 4 + 8 of its warp's 16 in the instruction, at k = lane mod 4 and 4 more.")
+        .note("Its sums are of the same two columns, so that C leaves in pairs, through shared memory and the copy engine.")
+        .table(["lane", "columns of warp 0", "columns of warp 1", "k of each 8"]);
+    for lane in 0..32 {
+        let of = |warp| {
+            let first = lane_column(warp, lane);
+            format!("{first}, {}", first + 1)
+        };
+        diagram = diagram.figures([lane.to_string(), of(0), of(1), format!("{}, {}", lane % 4, lane % 4 + 4)]);
+    }
+    diagram
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,6 +423,26 @@ mod tests {
                 }
             }
             assert!(turns.iter().all(|n| *n == 1), "{rows} {columns} {group} {cluster}");
+        }
+    }
+
+    #[test]
+    fn lanes_served_together_find_all_banks() {
+        assert!((0..32).all(|column| column_holder(column).is_some()));
+        for warp in 0..2 {
+            for first in [0, 16] {
+                let rows: [fn(usize) -> usize; 4] = [|t| t, |t| t + 4, |t| 2 * t, |t| 2 * t + 1];
+                for row_of in rows {
+                    // Pairs of banks, eight bytes each.
+                    let banks: BTreeSet<usize> = (first..first + 16)
+                        .map(|l| {
+                            let column = lane_column(warp, l);
+                            swizzled(row_of(l % 4), column / 4) * 2 + column / 2 % 2
+                        })
+                        .collect();
+                    assert_eq!(banks.len(), 16, "warp {warp}, lanes from {first} on, rows from {} on", row_of(0));
+                }
+            }
         }
     }
 

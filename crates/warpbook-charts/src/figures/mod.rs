@@ -28,6 +28,7 @@ pub fn matmul_figure(rung: &str) -> Option<Chart> {
         "13_persistent_cluster" => hopper::persistent_cluster(&tile(rung, &CLUSTERS)),
         "14_overlapped_store" => hopper::overlapped_store(&tile(rung, &CLUSTERS)),
         "15_split_k" => hopper::split_k(&tile(rung, &[("BM", 128), ("BN", 128), ("SPLIT", 2)])),
+        "16_tf32_registers" => hopper::tf32_registers(&tile(rung, &[("BM", 256), ("BN", 128)])),
         _ => return None,
     };
     diagram.draw().ok()

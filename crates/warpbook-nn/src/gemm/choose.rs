@@ -1,9 +1,10 @@
 //! Which rung and tile a product is given.
 
+use super::plan::given;
 use super::{Product, obstacle};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use warpbook_record::matmul::{Form, rungs};
+use warpbook_record::matmul::{Form, Operands, rungs, takes};
 use warpbook_record::{DeviceInfo, Dtype, Rung, Tile};
 
 /// A rung, one of its tiles, and why.
@@ -19,7 +20,7 @@ pub struct Choice {
 
 /// What a tile of a Hopper rung costs: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave. Measured in
 /// bf16 on an NVIDIA H200 over the shapes of the published record (least squares of the relative error); tf32 takes as long for as
-/// many bytes.
+/// many bytes. The rung that only takes tf32 was measured in it.
 struct Cost {
     rung: &'static str,
     tile: &'static str,
@@ -32,7 +33,7 @@ const fn cost(rung: &'static str, tile: &'static str, [launch_us, wave_us, k_us]
     Cost { rung, tile, launch_us, wave_us, k_us }
 }
 
-const COSTS: [Cost; 13] = [
+const COSTS: [Cost; 17] = [
     cost("14_overlapped_store", "128x256s4c2g8", [1.45, 1.60, 0.709]),
     cost("14_overlapped_store", "128x256s4c1g1", [1.43, 1.40, 0.712]),
     cost("14_overlapped_store", "128x256s4c1g8", [1.46, 1.47, 0.704]),
@@ -46,11 +47,18 @@ const COSTS: [Cost; 13] = [
     cost("15_split_k", "64x128s8k2", [0.00, 2.10, 0.337]),
     cost("15_split_k", "64x64s12k1", [0.00, 1.23, 0.181]),
     cost("15_split_k", "64x64s12k2", [0.29, 1.52, 0.265]),
+    cost("16_tf32_registers", "256x128s4c1g4", [0.00, 2.78, 0.672]),
+    cost("16_tf32_registers", "128x128s6c1g8", [0.00, 1.30, 0.344]),
+    cost("16_tf32_registers", "128x64s8c1g8", [0.78, 1.02, 0.226]),
+    cost("16_tf32_registers", "64x64s12c1g8", [0.14, 1.51, 0.146]),
 ];
 
 /// Microseconds that a block waits for a row of 128 bytes in a wave where it lies in two lines of the level-2 cache. Measured like
 /// the costs. Neighbouring blocks find less of each other's lines there, so those that share their tiles by design gain.
 const STRADDLING_ROW_US: f64 = 0.0025;
+
+/// Microseconds of a transposing copy, and of a MiB of it.
+const TURN_US: [f64; 2] = [4.0, 0.7];
 
 /// The rung and tile for a product on a device of these limits: what was tuned there, else what the costs say, else the last rung of
 /// the ladder that the device takes.
@@ -125,7 +133,18 @@ fn expected_us(cost: &Cost, product: &Product, device: &DeviceInfo) -> Option<f6
     let rows_a = straddles(product.lda) * (tile.size("BM") / beside) as f64;
     let rows_b = straddles(product.ldb) * (tile.size("BN") / above) as f64;
     let k_us = cost.k_us.max(STRADDLING_ROW_US * (rows_a + rows_b));
-    Some(cost.launch_us + waves * (cost.wave_us + k_blocks * k_us))
+    let product_us = cost.launch_us + waves * (cost.wave_us + k_blocks * k_us);
+    Some(product_us + turns_us(product, takes(cost.rung)?.operands))
+}
+
+/// What the transposing copies take that come first.
+fn turns_us(product: &Product, operands: Operands) -> f64 {
+    let (form, given) = (product.form, given(product.form, operands));
+    let turn = |turns: bool, count: u32| {
+        let mib = f64::from(count) * f64::from(product.k) * form.dtype.bytes() as f64 / f64::from(1 << 20);
+        if turns { TURN_US[0] + TURN_US[1] * mib } else { 0.0 }
+    };
+    turn(form.trans_a != given.trans_a, product.m) + turn(form.trans_b != given.trans_b, product.n)
 }
 
 /// The fastest way that a tuner has found for a product.
@@ -254,12 +273,28 @@ mod tests {
         check(&h200, (1000, 1000, 1000), Dtype::Bf16, "14_overlapped_store 128x64s6c1x2g1");
         check(&h200, (1024, 1024, 1024), Dtype::Bf16, "15_split_k 128x64s8k1");
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
+        check(&h200, cube, Dtype::Tf32, "16_tf32_registers 256x128s4c1g4");
+        check(&h200, (512, 512, 512), Dtype::Tf32, "16_tf32_registers 64x64s12c1g8");
         check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x8s4");
         check(&a100, cube, Dtype::Tf32, "10_mma_swizzled 128x256x32s4");
         check(&a100, (64, 64, 64), Dtype::Bf16, "10_mma_swizzled 128x128x32s3w64");
         check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
         check(&t4, cube, Dtype::Bf16, "07_warp_tile 128x128x8");
         check(&t4, (64, 64, 64), Dtype::F32, "07_warp_tile 64x64x8");
+    }
+
+    #[test]
+    fn tf32_goes_where_least_is_copied() {
+        let info = device("H200", (9, 0), 132);
+        let chosen = |trans_a, trans_b, out| {
+            let form = Form { trans_a, trans_b, out, ..Form::plain(Dtype::Tf32) };
+            choose(&Product::new(4096, 4096, 4096, form), &info, &Findings::default()).unwrap().rung.id
+        };
+        assert_eq!(chosen(false, false, Dtype::F32), "16_tf32_registers");
+        assert_eq!(chosen(true, false, Dtype::F32), "16_tf32_registers");
+        assert_eq!(chosen(false, true, Dtype::F32), "14_overlapped_store");
+        assert_eq!(chosen(true, true, Dtype::F32), "14_overlapped_store");
+        assert_eq!(chosen(false, false, Dtype::Bf16), "14_overlapped_store");
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub fn obstacle(rung: &Rung, form: Form, compute_capability: Option<(u32, u32)>)
         let known: Vec<&str> = taken.dtypes.iter().map(|d| d.label()).collect();
         return Some(format!("takes {}, not {}", known.join(", "), form.dtype.label()));
     }
+    if taken.operands == Operands::BInRegisters && form.out.bytes() != 4 {
+        return Some(format!("writes fp32, not {}", form.out.label()));
+    }
     // wmma's bf16 came with compute capability 8.0.
     if base(&rung.id) == "09_wmma" && form.dtype == Dtype::Bf16 && compute_capability < Some((8, 0)) {
         return Some("takes bf16 from compute capability 8.0 on".into());
@@ -107,7 +110,7 @@ impl Plan {
         let compiled_for = Self::spec(rung, product).ok_or_else(|| refused("is no rung of kernels".into()))?;
         let (form, copies, panel) = match taken.operands {
             Operands::Addresses => (product.form, [None, None], [product.m, product.n]),
-            _ => copies(device, product, tile, aligned)?.ok_or_else(|| {
+            operands => copies(device, product, tile, operands, aligned)?.ok_or_else(|| {
                 refused(format!(
                     "would copy its operands, and with k = {} they do not fit into the workspace",
                     product.k
@@ -247,7 +250,7 @@ impl Plan {
         let from = from.offset(in_array * p.form.dtype.bytes());
         let Some(copied) = &self.copies[which] else { return Ok((from, ld)) };
         let to = arrays.workspace.offset(copied.offset);
-        let (rows, columns) = if transposed && !copied.transpose { (p.k, count) } else { (count, p.k) };
+        let (rows, columns) = if transposed != copied.transpose { (p.k, count) } else { (count, p.k) };
         let shape = copied.kernel.tiles_shape(rows.into(), columns.into());
         // SAFETY: repack(from, to, rows, columns, ld_from, ld_to), as the caller promises; `to` has room for the panel.
         unsafe { copied.kernel.launch(stream, shape, &[&from, &to, &rows, &columns, &ld, &copied.ld])? };
@@ -289,7 +292,7 @@ impl Plan {
         let map_b = if self.form.trans_b {
             map(b, (n, p.k), ldb, (size("BN") / (size("CLUSTER") / size("CLUSTER_N")), along))
         } else {
-            map(b, (p.k, n), ldb, (along, 64))
+            map(b, (p.k, n), ldb, (along, along))
         }?;
         if self.operands == Operands::TensorMaps {
             // gemm(map_a, map_b, c, m, n, k, ldc, finish)
@@ -300,14 +303,9 @@ impl Plan {
         let by_copy = MatrixShape::suits(out, p.ldc.into(), c) && (u64::from(n) * out.bytes()).is_multiple_of(16);
         let map_c = if by_copy {
             let box_columns = u32::try_from(128 / out.bytes()).unwrap_or(1);
-            let shape = MatrixShape {
-                dtype: out,
-                rows: m.into(),
-                columns: n.into(),
-                ld: p.ldc.into(),
-                box_rows: 64,
-                box_columns,
-            };
+            let box_rows = if self.operands == Operands::BInRegisters { 32 } else { 64 };
+            let shape =
+                MatrixShape { dtype: out, rows: m.into(), columns: n.into(), ld: p.ldc.into(), box_rows, box_columns };
             TensorMap::new(&self.device, c, shape)?
         } else {
             map_a
@@ -317,10 +315,11 @@ impl Plan {
     }
 }
 
-/// The form that a kernel is given: 32-bit tiles that TMA fetches have to run along k, and copies see to it.
-fn given(form: Form, operands: Operands) -> Form {
+/// The form that a kernel is given: 32-bit tiles that tensor cores read from shared memory have to run along k, and those that go
+/// through registers along n; copies see to it.
+pub(super) fn given(form: Form, operands: Operands) -> Form {
     if operands != Operands::Addresses && form.dtype.bytes() == 4 {
-        Form { trans_a: false, trans_b: true, ..form }
+        Form { trans_a: false, trans_b: operands != Operands::BInRegisters, ..form }
     } else {
         form
     }
@@ -329,13 +328,17 @@ fn given(form: Form, operands: Operands) -> Form {
 type Copies = (Form, [Option<Copied>; 2], [u32; 2]);
 
 /// Which matrices are copied first, and how much of them at a time; `None` where not even a tile's part fits.
-fn copies(device: &CudaDevice, p: &Product, tile: &Tile, aligned: Aligned) -> Result<Option<Copies>> {
-    let form = p.form;
+fn copies(
+    device: &CudaDevice,
+    p: &Product,
+    tile: &Tile,
+    operands: Operands,
+    aligned: Aligned,
+) -> Result<Option<Copies>> {
+    let (form, given) = (p.form, given(p.form, operands));
     let bytes = form.dtype.bytes();
     let rows_suit = |ld: u32| (u64::from(ld) * bytes).is_multiple_of(16);
-    // 32-bit tiles have to run along k.
-    let wide = bytes == 4;
-    let turn = [wide && form.trans_a, wide && !form.trans_b];
+    let turn = [form.trans_a != given.trans_a, form.trans_b != given.trans_b];
     let copy = [turn[0] || !aligned[0] || !rows_suit(p.lda), turn[1] || !aligned[1] || !rows_suit(p.ldb)];
     let wanted = copy.iter().filter(|c| **c).count() as u64;
     let per_copy = WORKSPACE_BYTES / wanted.max(1) / 1024 * 1024;
@@ -346,7 +349,7 @@ fn copies(device: &CudaDevice, p: &Product, tile: &Tile, aligned: Aligned) -> Re
         if !copy[which] {
             continue;
         }
-        let along_k = turn[which] || if which == 0 { !form.trans_a } else { form.trans_b };
+        let along_k = if which == 0 { !given.trans_a } else { given.trans_b };
         let piece = u32::try_from(16 / bytes).unwrap_or(1);
         let step = u32::try_from(
             tile.size(if which == 0 { "BM" } else { "BN" }) * if which == 0 { tile.size("CLUSTER") } else { 1 },
@@ -390,7 +393,7 @@ fn copies(device: &CudaDevice, p: &Product, tile: &Tile, aligned: Aligned) -> Re
         panel[which] = count;
         offset = (offset + size).next_multiple_of(1024);
     }
-    Ok(Some((given(form, Operands::TensorMaps), found, panel)))
+    Ok(Some((given, found, panel)))
 }
 
 /// Bytes of a copy of the whole of B.
