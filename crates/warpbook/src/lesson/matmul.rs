@@ -32,6 +32,8 @@ pub const TENSOR_CORES: [&str; 7] = [
     "14_overlapped_store",
     "15_split_k",
 ];
+/// The rung that only tf32 has.
+pub const TF32_RUNG: &str = "16_tf32_registers";
 /// The libraries on the GPU.
 pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 
@@ -117,6 +119,8 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
             // A warp reads its part of both tiles for each step of k; wgmma reads 64 rows of A and all columns of B.
             let (rows, columns) = match rung {
                 "09_wmma" | "10_mma_swizzled" => (size("WM"), size("WN")),
+                // The other way round: 64 columns of B by way of registers, and all rows of A.
+                TF32_RUNG => (bm, 64.0),
                 _ => (64.0, bn),
             };
             takes(rung)?;
@@ -754,7 +758,8 @@ mod tests {
         // 128 x 128 asks the cache for more than it gives while tensor cores work; 128 x 256 in clusters does not.
         check("09_wmma", Dtype::Bf16, "level-2 cache");
         check("14_overlapped_store", Dtype::Bf16, "tensor cores");
-        let all: Vec<&str> = CUDA_CORES.into_iter().chain(TENSOR_CORES).chain(LIBRARIES).collect();
+        check(TF32_RUNG, Dtype::Tf32, "tensor cores");
+        let all: Vec<&str> = CUDA_CORES.into_iter().chain(TENSOR_CORES).chain([TF32_RUNG]).chain(LIBRARIES).collect();
         assert!(rungs().iter().all(|r| r.id.starts_with("cpu") || all.contains(&&*r.id)));
         assert!(prediction(&run, &cube(4096, Dtype::F32), "03_shared_tile").contains("the bound: shared memory, so "));
         // Also before the record has it.
