@@ -163,16 +163,19 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
+        // What the consumers do comes after what is fetched here, so this wait is theirs too.
+        wait_for_predecessor();
+        barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
-            // What the consumers do comes after what is fetched here, so this wait is theirs too.
-            wait_for_predecessor();
             for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
                 tiles.at(tile, rank, row, column);
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
+            barriers.drain(ring);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
+        barriers.meet();
         const bool leader = threadIdx.x % WARPGROUP == 0, plain = finish.is_plain();
         const unsigned a = descriptor(base, true), t = threadIdx.x % 4;
         const unsigned b = base + A_BYTES + (group * 2 + lane_box()) * BOX_BYTES + lane_at(t);
@@ -205,5 +208,4 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         // The buffers are this block's until they have been read.
         if (leader) store_wait_read<0>();
     }
-    leave_cluster();
 }
