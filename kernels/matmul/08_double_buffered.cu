@@ -1,16 +1,19 @@
 // Idea: nothing waits for data: tiles come by asynchronous copies while others are multiplied, fragments while the last ones are.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: a ring of STAGES tiles, filled by cp.async (f32 from sm_80 on, else by way of registers), and two fragments.
+// Since the last rung: STAGES tiles in a ring, by cp.async (f32 from sm_80 on, else through registers); two fragments; SLICES of k.
 // Needs: any sizes; 16-byte copies where base, leading dimension and extent are multiples of them; leading dimensions below 2^24.
 // Expect: one barrier a tile, and little but multiply-adds between two of them; their issue rate is the bound.
 #include "matmul/cuda_cores.cuh"
 
-static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
+constexpr int SLICE = THREADS / SLICES;  // Threads of a slice.
+static_assert(BM * BN == TM * TN * SLICE, "TM x TN elements of the tile for each thread of a slice");
 static_assert(BM % WM == 0 && BN % WN == 0 && WM * WN == 32 * TM * TN, "a warp's part of the tile for each warp");
 static_assert(WM / TM % 2 == 0 && WN % TN == 0, "lanes go by pairs of rows");
 static_assert(BK % 8 == 0, "operands along k are copied eight k at a time");
-static_assert(BM <= THREADS && BN <= THREADS, "all threads together copy whole lines across k, also one element each");
+static_assert(SLICE == 32 || SLICES < 16, "a barrier for each slice, and one for all");
 static_assert(STAGES >= 3, "one tile is multiplied, the next one is there, and another is on its way");
+// At which of four k copies begin: where ptxas was seen to leave the fewest conflicts between banks of registers.
+constexpr int COPIES_AT = BK == 16 && SLICES == 1 ? 1 : 0;
 // Lanes that bring neighbouring k of an operand write to different banks, and rows stay 16-byte aligned.
 constexpr int PAD = 4;
 constexpr int ROWS_APART = 4 * WM / TM, COLUMNS_APART = 4 * WN / TN;
@@ -18,7 +21,10 @@ constexpr int ROWS_APART = 4 * WM / TM, COLUMNS_APART = 4 * WN / TN;
 struct Tiles {
     alignas(16) float a[BK][BM + PAD], b[BK][BN + PAD];
 };
-static_assert(DYNAMIC_SHARED_BYTES >= STAGES * sizeof(Tiles), "the ring of tiles");
+static_assert(DYNAMIC_SHARED_BYTES >= SLICES * STAGES * sizeof(Tiles), "the rings of tiles");
+// From row to row of a slice's sums in shared memory: rows that are stored together begin in different banks.
+constexpr int SUMS_PITCH = BN + 4;
+static_assert(SLICES == 1 || DYNAMIC_SHARED_BYTES >= SLICES * BM * SUMS_PITCH * 4, "sums of all slices, where the rings were");
 
 #if __CUDA_ARCH__ >= 800
 constexpr bool ASYNC = IN == TYPE_F32;
@@ -51,13 +57,21 @@ __device__ __forceinline__ void wait_for_groups() {
     if constexpr (ASYNC) asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-// Brings an operand's tiles to the ring, one after the other along k. FOURS: neighbours of its outer extent come in aligned fours.
+// Waits for the threads of a slice.
+__device__ __forceinline__ void sync_slice(unsigned slice) {
+    if constexpr (SLICES == 1) __syncthreads();
+    else if constexpr (SLICE == 32) __syncwarp();
+    else asm volatile("bar.sync %0, %1;" ::"r"(slice + 1), "n"(SLICE) : "memory");
+}
+
+// Brings an operand's tiles to a ring, one after the other along k. FOURS: neighbours of its outer extent come in aligned fours.
 template <bool ALONG_K, int OUTER, bool FOURS>
 struct Feed {
     // Elements that are copied as one. Neighbouring k go to rows of their own in the tile.
     static constexpr int GROUP = FOURS && !ALONG_K ? 4 : 1;
-    // All threads together copy PASS_OUTER x PASS_K elements at once: 32 bytes of a line along k, else whole lines.
-    static constexpr int PASS_OUTER = ALONG_K ? THREADS / 8 : OUTER, PASS_K = ALONG_K ? 8 : THREADS * GROUP / OUTER;
+    // A slice's threads together copy PASS_OUTER x PASS_K elements at once: 32 bytes of a line along k, else lines or parts of one.
+    static constexpr int PASS_OUTER = ALONG_K ? SLICE / 8 : SLICE * GROUP < OUTER ? SLICE * GROUP : OUTER;
+    static constexpr int PASS_K = ALONG_K ? 8 : SLICE * GROUP / PASS_OUTER;
     static constexpr int PASSES_OUTER = OUTER / PASS_OUTER, PASSES = PASSES_OUTER * (BK / PASS_K);
     static constexpr int LINES = ALONG_K ? PASSES_OUTER : PASSES;
     static_assert(PASSES * PASS_OUTER * PASS_K == OUTER * BK, "all threads copy equally often");
@@ -69,24 +83,30 @@ struct Feed {
     int k;                    // the same along k
     Group<In, GROUP> held[ASYNC ? 1 : PASSES];
 
-    // The first tile begins `missing` elements before k = 0. Past its outer end an operand repeats: nothing of that is stored.
+    // Slices take tiles in turn, this one its first at `k_first`: in 32 bits, so that less is computed in 64. Past its outer end an
+    // operand repeats: nothing of that is stored.
     __device__ __forceinline__ Feed(const In* array /* [extent][ld] along k, else [k][ld] */, unsigned ld, unsigned outer0,
-                                    unsigned extent, int missing, float (&tile)[BK][OUTER + PAD])
-        : step(ALONG_K ? BK : (size_t)BK * ld), k(ALONG_K ? threadIdx.x % 8 : threadIdx.x / (OUTER / GROUP)) {
-        const unsigned outer = ALONG_K ? threadIdx.x / 8 : threadIdx.x % (OUTER / GROUP) * GROUP;
+                                    unsigned extent, int k_first, unsigned thread, float (&tile)[BK][OUTER + PAD])
+        : step(ALONG_K ? SLICES * BK : (size_t)(SLICES * BK) * ld), k(ALONG_K ? thread % 8 : thread / (PASS_OUTER / GROUP)) {
+        const unsigned outer = ALONG_K ? thread / 8 : thread % (PASS_OUTER / GROUP) * GROUP;
         to = address_in_shared(&tile[k][outer]);
-        const long long k0 = k - missing;
-        from = array + (ALONG_K ? (size_t)outer0 * ld + k0 : min(outer0 + outer, extent - GROUP) + k0 * ld);
+        const long long k0 = k_first + k;
+        const unsigned last = extent - GROUP - outer0, first = ALONG_K ? 0 : min(outer, last);
+        from = array + (ALONG_K ? (size_t)outer0 * ld + k0 : outer0 + first + k0 * ld);
 #pragma unroll
         for (int i = 0; i < LINES; ++i) {
-            offsets[i] = (ALONG_K ? min(outer + i * PASS_OUTER, extent - 1 - outer0) : i * PASS_K) * ld;
+            const unsigned line = min(outer + i % PASSES_OUTER * PASS_OUTER, last);
+            offsets[i] = ALONG_K ? line * ld : i / PASSES_OUTER * PASS_K * ld + (i % PASSES_OUTER ? line - first : 0);
+            // Where many came from is forgotten, or they would be computed anew for each copy.
+            if constexpr (LINES > 8) asm volatile("" : "+r"(offsets[i]));
         }
     }
 
     // Begins to copy one of `parts` parts of the next tile. Of the first tile `missing` k are zeros, so that all others are whole.
     __device__ __forceinline__ void begin(unsigned stage, int part, int parts, int missing = 0) {
 #pragma unroll
-        for (int i = part * PASSES / parts; i < (part + 1) * PASSES / parts; ++i) {
+        for (int i = 0; i < PASSES; ++i) {
+            if (i < part * PASSES / parts || i >= (part + 1) * PASSES / parts) continue;
             const int pass_k = i / PASSES_OUTER * PASS_K;
             const In* at = from + offsets[i % LINES] + (ALONG_K ? pass_k : 0);
             const bool there = k + pass_k >= missing;
@@ -116,18 +136,22 @@ struct Feed {
 template <bool FOURS>
 __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsigned m, unsigned n, unsigned k, unsigned lda,
                                         unsigned ldb, unsigned ldc, const Finish& finish) {
-    extern __shared__ Tiles ring[];
+    extern __shared__ Tiles rings[];
+    const unsigned slice = SLICES == 1 ? 0 : threadIdx.x / SLICE, thread = SLICES == 1 ? threadIdx.x : threadIdx.x % SLICE;
+    Tiles* const ring = rings + slice * STAGES;
     const unsigned tiles_n = (n + BN - 1) / BN;
     const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
     // Lanes 0 and 1 are above each other, 2 and 3 beside them: among any four neighbours of a warp each number is asked for twice.
-    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32, across = WN / TN;
+    const unsigned warp = thread / 32, lane = thread % 32, across = WN / TN;
     const unsigned row = warp / (BN / WN) * WM + (lane / 2 / across * 2 + lane % 2) * 4;
     const unsigned column = warp % (BN / WN) * WN + lane / 2 % across * 4;
 
-    const unsigned tiles = (k + BK - 1) / BK;
-    const int missing = tiles * BK - k;
-    Feed<!TRANS_A, BM, FOURS> feed_a(a, lda, row0, m, missing, ring[0].a);
-    Feed<TRANS_B, BN, FOURS> feed_b(b, ldb, column0, n, missing, ring[0].b);
+    // The first of all tiles begins before k = 0, so that the last one is whole.
+    const unsigned all_tiles = (k + BK - 1) / BK, tiles = (all_tiles + SLICES - 1 - slice) / SLICES;
+    const int before = all_tiles * BK - k, missing = slice == 0 ? before : 0;
+    const int k_first = (int)(slice * BK) - before;
+    Feed<!TRANS_A, BM, FOURS> feed_a(a, lda, row0, m, k_first, thread, ring[0].a);
+    Feed<TRANS_B, BN, FOURS> feed_b(b, ldb, column0, n, k_first, thread, ring[0].b);
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < tiles) {
@@ -137,7 +161,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
         end_group();
     }
     wait_for_groups<STAGES - 2>();
-    __syncthreads();
+    sync_slice(slice);
 
     float sums[TM][TN] = {}, fragment_a[2][TM], fragment_b[2][TN];
     read_fragment<COLUMNS_APART>(fragment_b[0], &ring[0].b[0][column]);
@@ -146,7 +170,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     for (unsigned tile = 0; tile < tiles; ++tile) {
         // The next tile has come as well, and all warps are done with the last one, whose stage is free.
         wait_for_groups<STAGES - 3>();
-        __syncthreads();
+        sync_slice(slice);
         const unsigned next = stage + 1 == STAGES ? 0 : stage + 1;
         const bool more = tile + STAGES - 1 < tiles;
 #pragma unroll
@@ -155,14 +179,40 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
             read_fragment<COLUMNS_APART>(fragment_b[(kk + 1) % 2], &from.b[(kk + 1) % BK][column]);
             read_fragment<ROWS_APART>(fragment_a[(kk + 1) % 2], &from.a[(kk + 1) % BK][row]);
             // A few copies at a time, so that fragments do not queue behind many.
-            if (kk % 4 == 0 && more) feed_a.begin(free, kk / 4, BK / 4), feed_b.begin(free, kk / 4, BK / 4);
+            if (kk % 4 == COPIES_AT && more) feed_a.begin(free, kk / 4, BK / 4), feed_b.begin(free, kk / 4, BK / 4);
             multiply(sums, fragment_a[kk % 2], fragment_b[kk % 2]);
         }
         end_group();
         if (more) feed_a.end(free), feed_b.end(free);
         free = stage, stage = next;
     }
-    store_fours<ROWS_APART, COLUMNS_APART>(finish, c, row0 + row, column0 + column, m, n, ldc, sums);
+    if constexpr (SLICES == 1) {
+        store_fours<ROWS_APART, COLUMNS_APART>(finish, c, row0 + row, column0 + column, m, n, ldc, sums);
+    } else {
+        // All slices have read all their tiles: their sums go to where the rings were, and are added in the order of the slices.
+        __syncthreads();
+        float* const parts = reinterpret_cast<float*>(rings);
+        float* const own = parts + (slice * BM + row) * SUMS_PITCH + column;
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+#pragma unroll
+            for (int j = 0; j < TN; j += 4) {
+                *reinterpret_cast<float4*>(own + place<ROWS_APART>(i) * SUMS_PITCH + place<COLUMNS_APART>(j)) =
+                    make_float4(sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]);
+            }
+        }
+        __syncthreads();
+        for (unsigned i = threadIdx.x; i < BM * BN / 4; i += THREADS) {
+            const unsigned r = i / (BN / 4), at = i % (BN / 4) * 4;
+            float sum[1][4] = {};
+#pragma unroll
+            for (int s = 0; s < SLICES; ++s) {
+                const float4 part = *reinterpret_cast<const float4*>(parts + (s * BM + r) * SUMS_PITCH + at);
+                sum[0][0] += part.x, sum[0][1] += part.y, sum[0][2] += part.z, sum[0][3] += part.w;
+            }
+            store_fours<4, 4>(finish, c, row0 + r, column0 + at, m, n, ldc, sum);
+        }
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)

@@ -339,37 +339,47 @@ const WMMA: Source = source!("matmul/09_wmma.cu");
 const MMA_SWIZZLED: Source = source!("matmul/10_mma_swizzled.cu");
 
 /// A ring of `stages` tiles in shared memory, rows padded by 16 bytes; `[tm, tn]` sums a thread, `[wm, wn]` a warp.
-fn ring(
+fn ring(id: &'static str, shape: [i64; 3], sums: [i64; 2], warp: [i64; 2], [stages, blocks]: [i64; 2]) -> Tile {
+    sliced(id, shape, sums, warp, [stages, blocks], 1)
+}
+
+/// The same with its k shared by `slices` groups of threads, each with a ring of its own; their sums meet where the rings were.
+fn sliced(
     id: &'static str,
     [bm, bn, bk]: [i64; 3],
     [tm, tn]: [i64; 2],
     [wm, wn]: [i64; 2],
-    stages: i64,
-    blocks: i64,
+    [stages, blocks]: [i64; 2],
+    slices: i64,
 ) -> Tile {
+    let rings = slices * stages * bk * (bm + bn + 8) * 4;
+    let sums = if slices > 1 { slices * bm * (bn + 4) * 4 } else { 0 };
     let more = [
         ("TM", tm),
         ("TN", tn),
         ("WM", wm),
         ("WN", wn),
         ("STAGES", stages),
-        ("UNROLL", 2),
+        ("SLICES", slices),
         ("BLOCKS_PER_SM", blocks),
-        ("DYNAMIC_SHARED_BYTES", stages * bk * (bm + bn + 8) * 4),
+        ("DYNAMIC_SHARED_BYTES", rings.max(sums)),
     ];
-    block(id, bm * bn / tm / tn, [bm, bn, bk], &more)
+    block(id, bm * bn / tm / tn * slices, [bm, bn, bk], &more)
 }
 
 fn double_buffered() -> KernelSpec {
     let tiles = [
-        ring("128x256x8s4", [128, 256, 8], [8, 16], [64, 64], 4, 1),
-        ring("256x128x8s4", [256, 128, 8], [16, 8], [64, 64], 4, 1),
-        ring("128x256x16s3", [128, 256, 16], [8, 16], [64, 64], 3, 1),
-        ring("256x128x16s3", [256, 128, 16], [16, 8], [64, 64], 3, 1),
-        ring("128x128x8s4", [128, 128, 8], [8, 8], [64, 32], 4, 2),
-        ring("128x128x8s4t16", [128, 128, 8], [8, 16], [64, 64], 4, 2),
-        ring("128x128x16s3t16", [128, 128, 16], [8, 16], [64, 64], 3, 2),
-        ring("64x64x8s4", [64, 64, 8], [8, 8], [64, 32], 4, 6),
+        ring("128x256x8s4", [128, 256, 8], [8, 16], [64, 64], [4, 1]),
+        ring("128x256x16s4", [128, 256, 16], [8, 16], [64, 64], [4, 1]),
+        ring("256x128x8s4", [256, 128, 8], [16, 8], [64, 64], [4, 1]),
+        ring("128x128x8s4", [128, 128, 8], [8, 8], [64, 32], [4, 2]),
+        ring("128x128x8s4t16", [128, 128, 8], [8, 16], [64, 64], [4, 2]),
+        ring("64x64x8s4", [64, 64, 8], [8, 8], [64, 32], [4, 6]),
+        // Few tiles: the warps of a block share k.
+        sliced("64x128x8s4k4", [64, 128, 8], [8, 16], [64, 64], [4, 1], 4),
+        sliced("32x64x16s3k8", [32, 64, 16], [8, 8], [32, 64], [3, 1], 8),
+        sliced("32x32x8s3k8", [32, 32, 8], [4, 8], [32, 32], [3, 2], 8),
+        sliced("32x16x8s3k8", [32, 16, 8], [4, 4], [32, 16], [3, 2], 8),
     ];
     KernelSpec::new(DOUBLE_BUFFERED, "gemm", &tiles, Grid::Tiles)
 }

@@ -18,9 +18,9 @@ pub struct Choice {
     pub why: String,
 }
 
-/// What a tile of a Hopper rung costs: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave. Measured in
-/// bf16 on an NVIDIA H200 over the shapes of the published record (least squares of the relative error); tf32 takes as long for as
-/// many bytes. The rung that only takes tf32 was measured in it.
+/// What a tile costs: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave. Measured on an NVIDIA H200 over
+/// the shapes of the published record (least squares of the relative error): Hopper's rungs in bf16, as tf32 takes as long for as
+/// many bytes, but the rung that only takes tf32; CUDA cores in fp32.
 struct Cost {
     rung: &'static str,
     tile: &'static str,
@@ -33,7 +33,10 @@ const fn cost(rung: &'static str, tile: &'static str, [launch_us, wave_us, k_us]
     Cost { rung, tile, launch_us, wave_us, k_us }
 }
 
-const COSTS: [Cost; 17] = [
+/// The rung that products on CUDA cores are given.
+const CUDA_CORES: &str = "08_double_buffered";
+
+const COSTS: [Cost; 24] = [
     cost("14_overlapped_store", "128x256s4c2g8", [1.45, 1.60, 0.709]),
     cost("14_overlapped_store", "128x256s4c1g1", [1.43, 1.40, 0.712]),
     cost("14_overlapped_store", "128x256s4c1g8", [1.46, 1.47, 0.704]),
@@ -51,6 +54,13 @@ const COSTS: [Cost; 17] = [
     cost("16_tf32_registers", "128x128s6c1g8", [0.00, 1.30, 0.344]),
     cost("16_tf32_registers", "128x64s8c1g8", [0.78, 1.02, 0.226]),
     cost("16_tf32_registers", "64x64s12c1g8", [0.14, 1.51, 0.146]),
+    cost(CUDA_CORES, "128x256x8s4", [11.3, 5.46, 5.108]),
+    cost(CUDA_CORES, "128x256x16s4", [11.3, 8.00, 5.07]),
+    cost(CUDA_CORES, "128x128x8s4", [4.04, 1.07, 2.721]),
+    cost(CUDA_CORES, "64x128x8s4k4", [1.78, 2.69, 1.426]),
+    cost(CUDA_CORES, "32x64x16s3k8", [1.58, 2.00, 0.389]),
+    cost(CUDA_CORES, "32x32x8s3k8", [1.62, 0.56, 0.249]),
+    cost(CUDA_CORES, "32x16x8s3k8", [1.89, 0.21, 0.188]),
 ];
 
 /// Microseconds that a block waits for a row of 128 bytes in a wave where it lies in two lines of the level-2 cache. Measured like
@@ -93,35 +103,34 @@ pub fn choose(product: &Product, device: &DeviceInfo, tuned: &Findings) -> Optio
     let ladder = [
         ("10_mma_swizzled", if large { "128x256x32s4" } else { "128x128x32s3w64" }),
         ("09_wmma", "128x128x32"),
-        // Asynchronous copies came with compute capability 8.0.
-        ("08_double_buffered", if large { "128x256x8s4" } else { "64x64x8s4" }),
         ("07_warp_tile", if large { "128x128x8" } else { "64x64x8" }),
     ];
-    let suits = |rung: &str| match rung {
-        "08_double_buffered" => form.dtype == Dtype::F32 && cc >= Some((8, 0)),
-        _ => true,
-    };
-    ladder
-        .iter()
-        .filter(|(rung, _)| suits(rung))
-        .find_map(|(rung, tile)| choice(rung, tile, "the last rung of the ladder that runs here".into()))
+    ladder.iter().find_map(|(rung, tile)| choice(rung, tile, "the last rung of the ladder that runs here".into()))
 }
 
 /// What a product takes with a tile, by its costs; `None` where the rung does not run or take it.
 fn expected_us(cost: &Cost, product: &Product, device: &DeviceInfo) -> Option<f64> {
     let known = rungs();
     let rung = known.iter().find(|r| r.id == cost.rung)?;
-    if obstacle(rung, product.form, device.compute_capability).is_some() {
+    let cc = device.compute_capability;
+    // On CUDA cores asynchronous copies take f32 alone, and came with compute capability 8.0.
+    let asynchronous = product.form.dtype == Dtype::F32 && cc >= Some((8, 0));
+    if obstacle(rung, product.form, cc).is_some() || (cost.rung == CUDA_CORES && !asynchronous) {
         return None;
     }
     let tile = rung.kernels().first()?.tile(cost.tile)?;
+    if device.shared_bytes_per_block.is_some_and(|most| tile.size("DYNAMIC_SHARED_BYTES") > most) {
+        return None;
+    }
     let split = tile.size("SPLIT");
     let (m, n) = (u64::from(product.m), u64::from(product.n));
     let beside = tile.size("CLUSTER_N");
     let above = tile.size("CLUSTER") / beside;
     let tiles =
         m.div_ceil(tile.size("BM")).next_multiple_of(above) * n.div_ceil(tile.size("BN")).next_multiple_of(beside);
-    let at_once = u64::from(device.multiprocessors).max(1) * tile.size("BLOCKS_PER_SM");
+    // Blocks on one multiprocessor hide each other's waits, but on CUDA cores they share what one alone would compute with.
+    let beside_each_other = if cost.rung == CUDA_CORES { 1 } else { tile.size("BLOCKS_PER_SM") };
+    let at_once = u64::from(device.multiprocessors).max(1) * beside_each_other;
     let waves = (tiles * split).div_ceil(at_once) as f64;
     let k_blocks = (u64::from(product.k) * product.form.dtype.bytes()).div_ceil(128).div_ceil(split) as f64;
     // Rows that a block fetches itself, of 128 bytes each, which lie across lines where the matrix' rows are no multiple of one.
@@ -275,7 +284,14 @@ mod tests {
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
         check(&h200, cube, Dtype::Tf32, "16_tf32_registers 256x128s4c1g4");
         check(&h200, (512, 512, 512), Dtype::Tf32, "16_tf32_registers 64x64s12c1g8");
-        check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x8s4");
+        check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x16s4");
+        check(&h200, (256, 256, 256), Dtype::F32, "08_double_buffered 32x16x8s3k8");
+        check(&h200, (64, 4096, 11008), Dtype::F32, "08_double_buffered 32x64x16s3k8");
+        check(&h200, (8192, 8192, 128), Dtype::F32, "08_double_buffered 128x128x8s4");
+        check(&a100, cube, Dtype::F32, "08_double_buffered 128x256x16s4");
+        // Less shared memory than the tile that others are given.
+        let rtx = DeviceInfo { shared_bytes_per_block: Some(101_376), ..device("RTX", (8, 6), 84) };
+        check(&rtx, (64, 4096, 11008), Dtype::F32, "08_double_buffered 32x32x8s3k8");
         check(&a100, cube, Dtype::Tf32, "10_mma_swizzled 128x256x32s4");
         check(&a100, (64, 64, 64), Dtype::Bf16, "10_mma_swizzled 128x128x32s3w64");
         check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
