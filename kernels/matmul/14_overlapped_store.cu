@@ -7,6 +7,7 @@
 
 constexpr int CHUNK_COLUMNS = ROW_BYTES / sizeof(Out), CHUNKS = BN / CHUNK_COLUMNS;
 static_assert(BN % CHUNK_COLUMNS == 0, "chunks are whole");
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 2 * CHUNK_BYTES + 1024, "two chunks for each consumer");
 
 // What becomes of an element of a warpgroup's sums: i = 0 or 1 of the pair j in the upper (h = 0) or lower eight rows.
 template <bool PLAIN>

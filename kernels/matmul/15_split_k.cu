@@ -10,6 +10,7 @@ constexpr int SUMMERS = CONSUMERS * WARPGROUP;
 constexpr int PART = BN / 2 / SPLIT;            // Sums of a thread that one block finishes,
 constexpr int SENT_BYTES = SUMMERS * PART * 4;  // and of all threads of a block: what it sends to another.
 static_assert(BN / 8 % SPLIT == 0, "a block finishes whole groups of eight columns");
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the others' sums");
 static_assert(SPLIT <= 8, "larger clusters are not on every chip");
 
 __device__ __forceinline__ unsigned in_block(unsigned address, unsigned rank) {

@@ -11,6 +11,7 @@ static_assert(!TRANS_A && !TRANS_B, "A runs along k and B does not");
 
 constexpr int BOX_BYTES = BK * ROW_BYTES;  // Of B's tile: [BK][32 columns].
 constexpr int OUT_ROWS = 32, OUT_BYTES = OUT_ROWS * ROW_BYTES;  // Of C on its way out: a box of [32][32 columns].
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 4 * OUT_BYTES + 1024, "two pairs of boxes for each consumer");
 
 // The multiplying instruction, d[64][BM] += a[64][8] b[8][BM], where d is a part of C^T. A thread has the elements
 //   d[4 j + 2 h + i]: row 8 j + 2 (lane % 4) + i of C, in the column that row 16 warp + lane / 4 + 8 h of the instruction stands for

@@ -312,7 +312,7 @@ fn split_k() -> KernelSpec {
 fn tf32_registers() -> KernelSpec {
     // As `persistent` with stores through shared memory, but with a consumer for every 64 columns.
     let tile = |id, (bm, bn): (i64, i64), stages, [m, n]: [i64; 2], group| {
-        let more = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), ("OUT_CHUNKS", bn / 64 * 2)];
+        let more = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (BESIDE, bn / 64 * 2 * CHUNK_BYTES)];
         hopper_tile(id, (bm, bn), stages, (bn - bm) / 64 + 1, &[&REGISTERS[..], &more].concat())
     };
     let tiles = [
