@@ -29,7 +29,7 @@ constexpr int A_BYTES = BM * ROW_BYTES, B_BYTES = BN * ROW_BYTES, STAGE_BYTES = 
 constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: what one warpgroup multiplies, or one box that TMA copies.
 constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction takes 32 bytes of k.
 static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows");
-static_assert(BN == 64 || BN == 128 || BN == 256, "the instructions that are written down here");
+static_assert(BN == 64 || BN == 128 || BN == 192 || BN == 256, "the instructions that are written down here");
 static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory have to run along k");
 static_assert(TRANS_B || BN / LANES % CLUSTER_M == 0, "the blocks that share B's tile fetch equal parts of it");
 static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile fetch equal parts of it");
@@ -176,13 +176,16 @@ constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
 #define SUMS_64 \
     SUMS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, " \
     "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define SUMS_96 \
+    SUMS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, " \
+    "%85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
 #define SUMS_128 \
-    SUMS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, " \
-    "%86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, " \
-    "%108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+    SUMS_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
+    "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define D_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define D_32(i) D_8(i), D_8(i + 8), D_8(i + 16), D_8(i + 24)
 #define D_64(i) D_32(i), D_32(i + 32)
+#define D_96(i) D_64(i), D_32(i + 64)
 #define D_128(i) D_64(i), D_64(i + 64)
 // A, B and P: the numbers of the operands behind the sums; TRANSPOSED: which tiles run along m or n, of 16-bit types only.
 #define MULTIPLY(SHAPE, TYPES, SUMS, A, B, P, TRANSPOSED, BOUND, ...) \
@@ -207,6 +210,10 @@ MULTIPLY_N(64, "m64n64k16", "m64n64k8", 32, 33, 34, 35, 36)
 #define MULTIPLY_SUMS SUMS_64
 #define MULTIPLY_BOUND D_64(0)
 MULTIPLY_N(128, "m64n128k16", "m64n128k8", 64, 65, 66, 67, 68)
+#elif BN == 192
+#define MULTIPLY_SUMS SUMS_96
+#define MULTIPLY_BOUND D_96(0)
+MULTIPLY_N(192, "m64n192k16", "m64n192k8", 96, 97, 98, 99, 100)
 #else
 #define MULTIPLY_SUMS SUMS_128
 #define MULTIPLY_BOUND D_128(0)

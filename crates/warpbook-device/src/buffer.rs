@@ -101,6 +101,25 @@ impl<T: Element> Buffer<T> {
         self.device.wait_for_transfers("Copying to the device")
     }
 
+    /// Copies the values into memory that is there already; as of [`Buffer::to_vec`] otherwise.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there is not room for as many values as elements.
+    pub fn read(&self, values: &mut [T]) -> Result<()> {
+        assert_eq!(values.len(), self.len, "as many values as elements");
+        if self.len == 0 {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: both ranges are `bytes()` long, any bytes are values of T, and the values live past the wait.
+        unsafe { result::memcpy_dtoh_async(values, self.address, self.device.transfers) }
+            .map_err(|e| self.device.error("Copying from the device", e))?;
+        self.device.wait_for_transfers("Copying from the device")
+    }
+
     /// Copies the values out. It waits for no stream: [`Stream::synchronize`](crate::Stream::synchronize) comes first
     /// where a kernel is still writing them.
     ///

@@ -278,6 +278,8 @@ fn overlapped_store() -> KernelSpec {
         persistent("128x256s4c1g16", (128, 256), 4, [1, 1], 16, true),
         persistent("128x256s4c1g1", (128, 256), 4, [1, 1], 1, true),
         persistent("128x256s4c1x2g8", (128, 256), 4, [1, 2], 8, true),
+        persistent("128x192s4c1g8", (128, 192), 4, [1, 1], 8, true),
+        persistent("128x192s4c1g16", (128, 192), 4, [1, 1], 16, true),
         persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
         persistent("128x128s6c1g8", (128, 128), 6, [1, 1], 8, true),
         persistent("128x128s6c2x2g4", (128, 128), 6, [2, 2], 4, true),

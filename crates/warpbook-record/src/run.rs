@@ -180,10 +180,10 @@ impl Run {
     }
 
     /// The slowest of what a measurement has to do, each at its measured ceiling: the bytes of each level, and the operations.
-    /// `None` where its traffic was not counted or nothing of it has a ceiling.
+    /// `None` where nothing of it has a ceiling, or its traffic was not counted; of a product the operations are known all the same.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
-        if m.traffic.is_empty() {
+        if m.traffic.is_empty() && !matches!(m.problem, Problem::Matmul { .. }) {
             return None;
         }
         let of_memory = m.traffic.iter().filter_map(|t| {
@@ -204,7 +204,9 @@ impl Run {
         match self.bound(m) {
             _ if !self.on_device(m) => None,
             Some(bound) => Some(bound.us / m.median_us()?),
-            None if m.traffic.is_empty() => m.fraction_of(self.ceiling(&m.problem)?),
+            None if m.traffic.is_empty() && !matches!(m.problem, Problem::Matmul { .. }) => {
+                m.fraction_of(self.ceiling(&m.problem)?)
+            }
             None => None,
         }
     }
