@@ -36,7 +36,7 @@ impl Record {
     }
 }
 
-/// The published records by file name.
+/// The published records, the earliest first.
 pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     let folder = w.path("data/results");
     if !folder.exists() {
@@ -50,6 +50,8 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
             found.push(Record::new(name, text)?);
         }
     }
+    // The page opens with the first, and the README tells of it first.
+    found.sort_by(|a, b| a.run.created.cmp(&b.run.created));
     Ok(found)
 }
 
@@ -287,7 +289,7 @@ fn against_libraries(record: &Record) -> Option<String> {
             library_us / time(&best)
         );
     }
-    any.then(|| text.trim_end().to_owned())
+    any.then(|| format!("{text}\n</details>"))
 }
 
 /// What a rung is held against, and how much of it it reached.
