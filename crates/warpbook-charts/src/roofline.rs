@@ -274,6 +274,15 @@ impl Roofs<'_> {
              the least time that its own bytes and operations allow."
                 .to_owned(),
         ];
+        // A product's bytes are counted as its blocks ask for them.
+        let is_product = matches!(self.problem, Problem::Matmul { .. });
+        let over = |p: &Point<'_>| p.bound.is_some_and(|(b, share)| b.level == Some(MemoryLevel::L2) && share > 1.0);
+        if is_product && self.points.iter().any(over) {
+            notes.push(
+                "Above 100 %: bytes are counted as blocks ask for them, and neighbours that ask for the same line together are served at once."
+                    .into(),
+            );
+        }
         if !self.uncounted.is_empty() {
             let shown: Vec<String> = self.uncounted.iter().take(MAX_ENTRIES).cloned().collect();
             notes.push(format!("Left out, as their bytes were not counted: {}.", listed(&shown)));
