@@ -42,6 +42,9 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         nvrtc = nvrtc::ensure_for_all(w, &cuda);
         for file in [&skips, &kernels] {
             let _ = fs::remove_file(file);
+            if let Some(folder) = file.parent() {
+                fs::create_dir_all(folder).with_context(|| format!("{} cannot be made", folder.display()))?;
+            }
         }
         let mut test = cargo(w);
         test.args(["test", "--workspace", "--no-fail-fast"]);
