@@ -17,8 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// The fresh record's name on the page.
-const FRESH: &str = "fresh.json";
+/// What the names of fresh records on the page begin with.
+const FRESH: &str = "fresh-";
 const JUPYTER_START: Duration = Duration::from_secs(90);
 
 /// Runs the command.
@@ -37,12 +37,12 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
             eprintln!("warning: {e:#}; the GPU's kernels cannot be compiled until then");
         }
     }
-    let record = quick_suite(w, args.device.as_deref())?;
+    let fresh = quick_suite(w, args.device.as_deref())?;
     go_on()?;
 
     let mut failures = Vec::new();
     let mut keep = |what: &str, e: anyhow::Error| failures.push(format!("{what}: {e:#}"));
-    let site = viewer(w, &record).map_err(|e| keep("the viewer", e)).ok();
+    let site = viewer(w, &fresh).map_err(|e| keep("the viewer", e)).ok();
     go_on()?;
     let venv = match args.no_notebooks {
         true => None,
@@ -50,7 +50,9 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     };
     go_on()?;
     say(&format!("Set up in {}", seconds(begin.elapsed())));
-    println!("Record:   {}", w.show(&record));
+    for record in &fresh {
+        println!("Record:   {}", w.show(record));
+    }
     if let Some(site) = &site {
         println!("Viewer:   {} (opens from disk)", w.show(&site.join("warpbook.html")));
     }
@@ -61,7 +63,7 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     if args.no_serve || (site.is_none() && venv.is_none()) {
         return Ok(code);
     }
-    serve(w, args, site.as_deref(), venv.as_ref())?;
+    serve(w, args, site.as_deref(), venv.as_ref(), &fresh)?;
     Ok(code)
 }
 
@@ -72,42 +74,53 @@ fn go_on() -> Result<()> {
     Ok(())
 }
 
-/// Runs the quick suite; gives its record.
-fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<PathBuf> {
+/// Runs the quick suite; gives its records, the first experiment's first.
+fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     say("Building the warpbook program (1 to 3 minutes the first time)");
     run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))?;
     say("Running the quick suite (at most 1 minute)");
-    let folder = w.target.join("lab/records");
-    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let record = folder.join(format!("regression-{}.json", date(now)));
+    let folder = w.target.join("lab/records").join(date(now));
+    fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
     let mut suite = command(w.target.join("release/warpbook"));
-    suite.current_dir(&w.root).args(["run", "regression", "--quick", "--out"]).arg(&record);
+    suite.current_dir(&w.root).args(["run", "--quick", "--out"]).arg(&folder);
     if let Some(device) = device {
         suite.args(["--device", device]);
     }
     let status = suite.status().with_context(|| format!("`{}` cannot be started", show(&suite)))?;
-    if !record.exists() {
+    let mut records = files_below(&folder, &[])?;
+    records.retain(|p| p.extension().is_some_and(|e| e == "json"));
+    // In the order of the experiments.
+    records.sort_by_key(|p| p.metadata().and_then(|m| m.modified()).ok());
+    if records.is_empty() {
         bail!("the quick suite wrote no record ({status})");
     }
     if !status.success() {
-        eprintln!("warning: the quick suite ended early or in part ({status}); its record holds what was finished");
+        eprintln!("warning: the quick suite ended early or in part ({status}); its records hold what was finished");
     }
-    Ok(record)
+    Ok(records)
 }
 
-/// Builds the viewer and lays it out with the fresh record first.
-fn viewer(w: &Workspace, record: &Path) -> Result<PathBuf> {
+/// A fresh record's name on the page.
+fn name_on_page(record: &Path) -> String {
+    format!("{FRESH}{}", record.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// Builds the viewer and lays it out with the fresh records first.
+fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
     let built = web::Built::ensure(w)?;
-    let text = fs::read_to_string(record).with_context(|| format!("{} cannot be read", record.display()))?;
-    let mut records = vec![Record::new(FRESH, text)?];
+    let mut records = Vec::new();
+    for record in fresh {
+        let text = fs::read_to_string(record).with_context(|| format!("{} cannot be read", record.display()))?;
+        records.push(Record::new(name_on_page(record), text)?);
+    }
     records.extend(publish::records(w)?);
     let site = w.target.join("lab/site");
     web::lay_out(w, &built, &records, &site)?;
     Ok(site)
 }
 
-fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>) -> Result<()> {
+fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>, fresh: &[PathBuf]) -> Result<()> {
     let viewer = site.map(|folder| Site::serve(folder, args.viewer_port)).transpose()?;
     let mut jupyter = venv.map(|v| Jupyter::start(w, v, args.port)).transpose()?;
     println!();
@@ -115,7 +128,8 @@ fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>
         println!("Notebooks: {}", jupyter.url);
     }
     if let Some(viewer) = &viewer {
-        println!("Viewer:    {}?src=data/{FRESH}", viewer.url());
+        let first = fresh.first().map(|r| name_on_page(r)).unwrap_or_default();
+        println!("Viewer:    {}?src=data/{first}", viewer.url());
     }
     println!("Ctrl-C ends both.");
     while !INTERRUPTED.load(Ordering::SeqCst) {
