@@ -135,7 +135,11 @@ impl Row {
         }
         let row = run.ladder(&m.problem).into_iter().find(|r| r.measurement.rung == m.rung);
         let fixed = |v: Option<f64>, digits: usize| v.map(|v| format!("{v:.digits$}")).unwrap_or_default();
-        let bandwidth = m.effective_bytes_per_s();
+        let rate = if is_product(rungs) {
+            m.flops_per_s().map(|f| f * 1e-12)
+        } else {
+            m.effective_bytes_per_s().map(|b| b * 1e-9)
+        };
         let check = m.check.as_ref().map_or("none", |c| if c.passed { "passed" } else { "FAILED" });
         Self::cells(
             &m.rung,
@@ -144,10 +148,8 @@ impl Row {
                 &size,
                 &fixed(m.median_us().map(|t| t * 1e-3), 3),
                 &fixed(m.epoch_us(), 2),
-                &fixed(
-                    if is_product(rungs) { m.flops_per_s().map(|f| f * 1e-12) } else { bandwidth.map(|b| b * 1e-9) },
-                    1,
-                ),
+                // A processor's are far below one.
+                &fixed(rate, if rate.is_some_and(|r| r < 10.0) { 3 } else { 1 }),
                 &fixed(row.as_ref().and_then(|r| r.fraction_of_ceiling).map(|f| f * 100.0), 0),
                 &row.and_then(|r| r.speed_up).map(figures::times).unwrap_or_default(),
                 check,
