@@ -1,5 +1,8 @@
 //! `warpbook attempt`: kernels of somebody's own, right and wrong. Those that run need a GPU.
 
+mod common;
+
+use common::program;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -7,16 +10,6 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpbook::device::testing;
 use warpbook_record::{Outcome, Run, matmul};
-
-fn program() -> Option<PathBuf> {
-    let at_run_time = std::env::var_os("CARGO_BIN_EXE_warpbook").map(PathBuf::from);
-    let found = at_run_time.unwrap_or_else(|| env!("CARGO_BIN_EXE_warpbook").into());
-    if !found.is_file() {
-        eprintln!("skipped: {} is not there; name the program in CARGO_BIN_EXE_warpbook", found.display());
-        return None;
-    }
-    Some(found)
-}
 
 /// A rung's own source.
 fn source(rung: &str) -> String {

@@ -1,22 +1,14 @@
 //! The program as its users start it. Runs on the processor; where there is a GPU, it is left alone.
 
+mod common;
+
+use common::program;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 use warpbook_record::{Outcome, Run};
-
-/// The program: tests may have been packed and moved since they were compiled.
-fn program() -> Option<PathBuf> {
-    let at_run_time = std::env::var_os("CARGO_BIN_EXE_warpbook").map(PathBuf::from);
-    let found = at_run_time.unwrap_or_else(|| env!("CARGO_BIN_EXE_warpbook").into());
-    if !found.is_file() {
-        eprintln!("skipped: {} is not there; name the program in CARGO_BIN_EXE_warpbook", found.display());
-        return None;
-    }
-    Some(found)
-}
 
 /// A folder to run in, and nothing of the user's that changes what the program does.
 struct Place {
