@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use std::process::ExitCode;
 use warpbook::device::Error;
 use warpbook::nn::gemm::{Finding, Findings};
-use warpbook::record::{Problem, Run, Runner};
+use warpbook::record::{Problem, Run};
 use warpbook::{Event, Experiment, Lab, figures};
 
 /// Times every rung and tile that may be the fastest, and keeps the fastest of each product for this device.
@@ -47,16 +47,10 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
 
 /// Keeps the fastest rung of ours, and says how it stands beside the libraries.
 fn verdict(run: &Run, problem: &Problem, findings: &mut Findings) -> String {
-    let valid = || run.measurements.iter().filter(|m| m.problem == *problem && m.is_valid());
-    let time = |m: &&warpbook::record::Measurement| m.median_us().unwrap_or(f64::INFINITY);
-    let fastest = |library: bool| {
-        let is_library = |id: &str| run.rung(id).is_some_and(|r| matches!(r.runner, Runner::Library(_)));
-        valid().filter(|m| is_library(&m.rung) == library).min_by(|a, b| time(a).total_cmp(&time(b)))
+    let Some((best, us)) = run.fastest_kernels(problem) else {
+        return format!("{}: nothing was measured.", problem.label());
     };
-    let Some(best) = fastest(false) else { return format!("{}: nothing was measured.", problem.label()) };
-    let (Problem::Matmul { m, n, k, dtype, trans_a, trans_b, .. }, Some(tile), Some(us)) =
-        (problem, &best.tile, best.median_us())
-    else {
+    let (Problem::Matmul { m, n, k, dtype, trans_a, trans_b, .. }, Some(tile)) = (problem, &best.tile) else {
         return format!("{}: nothing to keep.", problem.label());
     };
     let side = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
@@ -72,8 +66,8 @@ fn verdict(run: &Run, problem: &Problem, findings: &mut Findings) -> String {
         us,
     });
     let rate = best.flops_per_s().map(|r| format!(", {:.1} TFLOP/s", r * 1e-12)).unwrap_or_default();
-    let against = fastest(false).zip(fastest(true)).map_or_else(String::new, |(ours, library)| {
-        format!("; {:.3} of the speed of {}", time(&library) / time(&ours), library.rung)
+    let against = run.fastest_library(problem).map_or_else(String::new, |(library, library_us)| {
+        format!("; {:.3} of the speed of {}", library_us / us, library.rung)
     });
     format!("{}: {} with {tile}, {}{rate}{against}.", problem.label(), best.rung, figures::time(us))
 }

@@ -132,10 +132,7 @@ impl<T: Element> Buffer<T> {
             let spare = values.spare_capacity_mut();
             // SAFETY: MaybeUninit<T> has the layout of T; the slice has room for `len` of them.
             let target = unsafe { std::slice::from_raw_parts_mut(spare.as_mut_ptr().cast::<T>(), self.len) };
-            // SAFETY: both ranges are `bytes()` long, any bytes are values of T, and the target lives past the wait.
-            unsafe { result::memcpy_dtoh_async(target, self.address, self.device.transfers) }
-                .map_err(|e| self.device.error("Copying from the device", e))?;
-            self.device.wait_for_transfers("Copying from the device")?;
+            self.read(target)?;
             // SAFETY: the copy has written all of them.
             unsafe { values.set_len(self.len) };
         }

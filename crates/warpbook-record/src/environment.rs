@@ -53,6 +53,16 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// As it is chosen: "cuda:0" or "cpu".
+    #[must_use]
+    pub fn selector(&self) -> String {
+        match self.kind {
+            DeviceKind::Cuda => format!("cuda:{}", self.index),
+            DeviceKind::Cpu => "cpu".into(),
+            _ => "other".into(),
+        }
+    }
+
     /// "sm_90" for compute capability 9.0; `None` of a processor.
     #[must_use]
     pub fn architecture(&self) -> Option<String> {

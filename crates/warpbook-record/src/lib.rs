@@ -30,7 +30,9 @@ pub use problem::{Dtype, Problem};
 pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline};
 pub use run::{Bound, LadderRow, Run, SCHEMA};
-pub use rung::{Define, Grid, KernelSpec, LIVE, Launch, Requires, Rung, Runner, Schedule, Source, Tile, base, nearest};
+pub use rung::{
+    Define, Grid, KernelSpec, LIVE, Launch, Requires, Rung, Runner, Schedule, Source, Tile, base, nearest, source_path,
+};
 
 /// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
 #[cfg(feature = "schema")]

@@ -274,6 +274,26 @@ impl Run {
         valid.min_by(|a, b| a.median_us().unwrap_or(f64::MAX).total_cmp(&b.median_us().unwrap_or(f64::MAX)))
     }
 
+    /// The fastest valid measurement of a problem among rungs of some kind, as libraries, and its median in microseconds.
+    #[must_use]
+    pub fn fastest(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
+        let of_kind = |m: &&Measurement| m.is_valid() && self.rung(&m.rung).is_some_and(&kind);
+        let all = self.measurements.iter().filter(|m| m.problem == *problem).filter(of_kind);
+        all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The fastest library at a problem.
+    #[must_use]
+    pub fn fastest_library(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
+        self.fastest(problem, |r| matches!(r.runner, Runner::Library(_)))
+    }
+
+    /// The fastest rung of kernels at a problem.
+    #[must_use]
+    pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
+        self.fastest(problem, |r| matches!(r.runner, Runner::Kernels { .. }))
+    }
+
     /// Counts of measured, skipped and failed measurements.
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize) {

@@ -4,6 +4,12 @@ use std::borrow::Cow;
 /// Where the sources of kernels stand that somebody wrote in a notebook: no file of ours.
 pub const LIVE: &str = "live/";
 
+/// A source as messages name it: below `kernels/`, but for a learner's own.
+#[must_use]
+pub fn source_path(file: &str) -> String {
+    if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
+}
+
 /// The rung that a rung is a variant of, by id: `02_coalesced` of `02_coalesced+mine`, and of itself.
 #[must_use]
 pub fn base(id: &str) -> &str {
@@ -282,7 +288,7 @@ impl KernelSpec {
     /// Its file as messages name it: below `kernels/`, but for a learner's own.
     #[must_use]
     pub fn path(&self) -> String {
-        if self.file.starts_with(LIVE) { self.file.to_string() } else { format!("kernels/{}", self.file) }
+        source_path(&self.file)
     }
 
     /// The tile of that id.

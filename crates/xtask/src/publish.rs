@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use warpbook_charts::{Quantity, words};
-use warpbook_record::{Dtype, LadderRow, Measurement, Outcome, Problem, Requires, Run, Rung, Runner, SCHEMA};
+use warpbook_record::{Dtype, LadderRow, Measurement, Outcome, Problem, Requires, Run, Runner, SCHEMA};
 
 const INDEX: &str = "index.json";
 const BEGIN: &str = "<!-- results:begin -->";
@@ -233,7 +233,7 @@ fn products(record: &Record, main: &Problem) -> Option<String> {
         text += &format!("| `{}` | {} |", cell(&rung.id).replace('`', ""), cell(&rung.title));
         for (p, m) in columns.iter().zip(rows) {
             let us = m.and_then(Measurement::median_us);
-            let ratio = us.zip(library(run, p)).map(|(us, (_, library))| format!("{:.3}", library / us));
+            let ratio = us.zip(run.fastest_library(p)).map(|(us, (_, library))| format!("{:.3}", library / us));
             text += &format!(
                 " {} | {} | {} |",
                 us.map_or_else(String::new, words::time),
@@ -250,43 +250,28 @@ fn same_shape(a: &Problem, b: &Problem) -> bool {
     a.short_label() == b.short_label()
 }
 
-/// The fastest library at a problem, and its time in microseconds.
-fn library<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Rung, f64)> {
-    let times = run.rungs.iter().filter(|r| matches!(r.runner, Runner::Library(_))).filter_map(|r| {
-        let m = run.measurement(&r.id, problem).filter(|m| m.is_valid())?;
-        Some((r, m.median_us()?))
-    });
-    times.min_by(|a, b| a.1.total_cmp(&b.1))
-}
-
 /// Every shape and type: our fastest rung beside the faster library.
 fn against_libraries(record: &Record) -> Option<String> {
     let run = &record.run;
-    let mut text =
-        "Every shape of the same record, our fastest rung beside the faster of cuBLAS and cuBLASLt (its best \
-                    algorithm of 32 asked for), timed in turn. Above 1 ours is faster.\n\n\
-                    | m x n x k | type | library | ours | | rung, tile | ratio |\n|---|---|---:|---:|---:|---|---:|\n"
-            .to_owned();
+    let mut text = String::from(
+        "<details><summary>Every shape of the same record, our fastest rung beside the faster of cuBLAS and cuBLASLt (its best \
+         algorithm of 32 asked for), timed in turn. Above 1 ours is faster.</summary>\n\n\
+         | m x n x k | type | library | ours | | rung, tile | ratio |\n|---|---|---:|---:|---:|---|---:|\n",
+    );
     let mut any = false;
     for p in run.problems() {
-        let Some((_, library_us)) = library(run, p) else { continue };
-        let ours = run
-            .measurements
-            .iter()
-            .filter(|m| m.problem == *p && m.is_valid() && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty()));
-        let time = |m: &&Measurement| m.median_us().unwrap_or(f64::MAX);
-        let Some(best) = ours.min_by(|a, b| time(a).total_cmp(&time(b))) else { continue };
+        let Some(((_, library_us), (best, us))) = run.fastest_library(p).zip(run.fastest_kernels(p)) else { continue };
         any = true;
         text += &format!(
             "| {} | {} | {} | {} | {} | `{}`, {} | {:.3} |\n",
             p.short_label(),
             p.dtype().map_or("", |d| d.label()),
             words::time(library_us),
-            best.median_us().map_or_else(String::new, words::time),
+            words::time(us),
             best.flops_per_s().map_or_else(String::new, words::rate),
             cell(&best.rung).replace('`', ""),
             cell(best.tile.as_deref().unwrap_or("–")),
-            library_us / time(&best)
+            library_us / us
         );
     }
     any.then(|| format!("{text}\n</details>"))

@@ -15,4 +15,4 @@ pub use handle::{Beside, Gemm, MatrixElement};
 pub use judge::{Judge, Verdict};
 pub use plan::{Aligned, Arrays, Plan, obstacle};
 pub use product::{Malformed, Product};
-pub use rehearsal::{Rehearsed, rehearse, shapes as rehearsal_shapes};
+pub use rehearsal::{Rehearsed, rehearse};

@@ -28,8 +28,7 @@ pub enum Rehearsed {
 }
 
 /// The shapes that a kernel with this tile is tried at: a cube of whole tiles, then sides that differ, then multiples of nothing.
-#[must_use]
-pub fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
+fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
     let sides = ["BM", "BN", "BK"].map(|name| tile.size(name) as usize);
     let whole = sides.into_iter().fold(1, least_common_multiple);
     // Odd tiles would have a large one.

@@ -5,15 +5,6 @@ use warpbook_charts::Table;
 use warpbook_device::{Device, Inventory};
 use warpbook_record::{ClockReport, DeviceInfo, DeviceKind, Environment, Peaks};
 
-/// As it is chosen: "cuda:0" or "cpu".
-fn choice(d: &DeviceInfo) -> String {
-    match d.kind {
-        DeviceKind::Cuda => format!("cuda:{}", d.index),
-        DeviceKind::Cpu => "cpu".into(),
-        _ => "other".into(),
-    }
-}
-
 fn capability(d: &DeviceInfo) -> Option<String> {
     d.compute_capability.map(|(major, minor)| format!("{major}.{minor}"))
 }
@@ -43,7 +34,7 @@ fn clocks(c: &ClockReport) -> String {
 fn facts(d: &DeviceInfo) -> Facts {
     let gpu = d.kind == DeviceKind::Cuda;
     Facts::new()
-        .add("chosen as", choice(d))
+        .add("chosen as", d.selector())
         .add("memory", figures::bytes(d.memory_bytes))
         .add(if gpu { "multiprocessors" } else { "threads" }, d.multiprocessors.to_string())
         .maybe("compute capability", capability(d))
@@ -82,7 +73,7 @@ fn lab_facts(lab: &Lab) -> Facts {
     let timing =
         format!("{} warm-up{plural}, then up to {} samples within {} s", bench.warmup, bench.samples, bench.budget_s);
     Facts::new()
-        .add("device", format!("{} ({})", info.name, choice(info)))
+        .add("device", format!("{} ({})", info.name, info.selector()))
         .maybe("compute capability", capability(info))
         .add("memory", figures::bytes(info.memory_bytes))
         .add("timing", timing)
@@ -119,7 +110,7 @@ fn inventory_table(i: &Inventory) -> Table {
         let fastest = d.max_sm_mhz.map(|m| format!("up to {m} MHz"));
         let clock = if now.is_empty() { fastest.unwrap_or_default() } else { now };
         [
-            choice(d),
+            d.selector(),
             d.name.clone(),
             figures::bytes(d.memory_bytes),
             d.multiprocessors.to_string(),

@@ -5,7 +5,7 @@ use super::{Show, lines_of_code};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use warpbook_record::{KernelSpec, LIVE, Requires, Run, Rung, Runner, Schedule, nearest};
+use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, Schedule, nearest, source_path};
 
 /// The source of kernels, or a part of it, with its real line numbers.
 ///
@@ -47,15 +47,10 @@ impl Part {
 
     fn caption(&self) -> String {
         if self.first == 1 && self.last >= self.source.lines().count() {
-            return path(&self.file);
+            return source_path(&self.file);
         }
-        format!("{}, lines {} to {}", path(&self.file), self.first, self.last)
+        format!("{}, lines {} to {}", source_path(&self.file), self.first, self.last)
     }
-}
-
-/// A file as messages name it; a learner's own is not below `kernels/`.
-fn path(file: &str) -> String {
-    if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
 }
 
 impl KernelView {
@@ -161,7 +156,7 @@ impl KernelView {
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.parts.iter().map(|p| path(&p.file)).collect();
+        let names: Vec<String> = self.parts.iter().map(|p| source_path(&p.file)).collect();
         if names.is_empty() { "a rung without kernels of its own".into() } else { names.join(", ") }
     }
 }

@@ -48,11 +48,7 @@ fn ladder_table(run: &Run, problem: &Problem) -> Table {
 
 /// The same of products: operations a second, and how they compare with the fastest library's.
 fn product_table(run: &Run, problem: &Problem) -> Table {
-    let library = run
-        .ladder(problem)
-        .into_iter()
-        .filter(|r| r.measurement.is_valid() && r.rung.is_some_and(|r| matches!(r.runner, Runner::Library(_))));
-    let library = library.filter_map(|r| r.measurement.median_us()).min_by(f64::total_cmp);
+    let library = run.fastest_library(problem).map(|(_, us)| us);
     let rows = run.ladder(problem).into_iter().map(|row| {
         let m = row.measurement;
         let only = |v: Option<f64>, form: fn(f64) -> String| v.filter(|_| m.is_valid()).map(form).unwrap_or_default();

@@ -311,22 +311,6 @@ pub fn steps(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     table(&["rung", "time", "rate", "against the last", "as fast as the first"], rows)
 }
 
-/// The faster of the libraries on the GPU at a size.
-fn library<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, f64)> {
-    fastest(run, problem, |r| matches!(r.runner, Runner::Library(_)))
-}
-
-/// The fastest rung of ours on the GPU.
-fn ours<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, f64)> {
-    fastest(run, problem, |r| matches!(r.runner, Runner::Kernels { .. }))
-}
-
-fn fastest<'a>(run: &'a Run, problem: &Problem, of: impl Fn(&Rung) -> bool) -> Option<(&'a Measurement, f64)> {
-    let all =
-        run.measurements.iter().filter(|m| m.problem == *problem && m.is_valid() && run.rung(&m.rung).is_some_and(&of));
-    all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
-}
-
 /// The line that rungs are held against: what the libraries do, and how near the measured ceiling that is.
 #[must_use]
 pub fn the_line(run: &Run, problem: &Problem) -> String {
@@ -335,7 +319,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
         .filter_map(|id| Some((title(run, id), valid(run, id, problem)?.median_us()?)))
         .map(|(name, us)| format!("{name} {}", rate_of(problem, us)))
         .collect();
-    let Some((best, us)) = library(run, problem) else {
+    let Some((best, us)) = run.fastest_library(problem) else {
         return format!("No library was measured at {}, so there is no line to hold rungs against.", problem.label());
     };
     let share = run.arithmetic(problem).map(|p| problem.flops() as f64 / us * 1e6 / p.flops_per_s());
@@ -352,7 +336,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
 /// How the fastest of these rungs stands beside the faster library.
 #[must_use]
 pub fn beside_the_library(run: &Run, problem: &Problem) -> String {
-    let (Some((mine, us)), Some((theirs, line))) = (ours(run, problem), library(run, problem)) else {
+    let (Some((mine, us)), Some((theirs, line))) = (run.fastest_kernels(problem), run.fastest_library(problem)) else {
         return format!("Rungs and libraries were not both measured at {}.", problem.label());
     };
     let compared = match line / us {
@@ -379,7 +363,7 @@ fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
 #[must_use]
 pub fn every_rung(run: &Run, problem: &Problem) -> Table {
     let peak = run.arithmetic(problem).map(|p| p.flops_per_s());
-    let line = library(run, problem).map(|(_, us)| us);
+    let line = run.fastest_library(problem).map(|(_, us)| us);
     let mut rows = Vec::new();
     for row in run.ladder(problem) {
         let m = row.measurement;
@@ -584,7 +568,7 @@ fn in_types(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Vec<Problem> {
 #[must_use]
 pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
     let row = |p: &Problem| {
-        let (mine, line) = (ours(run, p), library(run, p));
+        let (mine, line) = (run.fastest_kernels(p), run.fastest_library(p));
         let error = mine.and_then(|(m, _)| m.check.as_ref()).map(|c| format!("{:.1e}", c.max_rel_error));
         vec![
             p.dtype().map_or("", Dtype::label).to_owned(),
@@ -615,9 +599,10 @@ pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
             rows.push(row);
             rows.len() - 1
         });
-        rows[at][column + 1] = ours(run, p).zip(library(run, p)).map_or_else(String::new, |((m, us), (_, line))| {
-            format!("{} ({})", figures::times(line / us), title(run, &m.rung))
-        });
+        rows[at][column + 1] =
+            run.fastest_kernels(p).zip(run.fastest_library(p)).map_or_else(String::new, |((m, us), (_, line))| {
+                format!("{} ({})", figures::times(line / us), title(run, &m.rung))
+            });
     }
     Table { headers, rows }
 }

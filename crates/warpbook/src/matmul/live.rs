@@ -375,14 +375,13 @@ impl Lab {
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
             Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),
-            Compilation::Code(_) => match (self.obstacle(&attempt.rung), worker::find()) {
-                (Some(why), _) => attempt.without_figures(Outcome::Skipped { why }),
-                (None, Some(program)) => match worker::run(self, live, &program)? {
+            Compilation::Code(_) => match self.obstacle(&attempt.rung) {
+                Some(why) => attempt.without_figures(Outcome::Skipped { why }),
+                None => match worker::run(self, live)? {
                     worker::Came::Back(run) => *run,
                     worker::Came::Not(error) => attempt.without_figures(Outcome::Failed { error }),
                     worker::Came::Never => self.attempt_here(live)?,
                 },
-                (None, None) => self.attempt_here(live)?,
             },
         };
         Ok(attempt)

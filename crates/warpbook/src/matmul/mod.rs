@@ -189,13 +189,12 @@ impl Matmul {
     /// A record with nothing measured yet.
     fn begin(&self, lab: &Lab, rungs: Vec<Rung>, peaks: warpbook_record::Peaks) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        let device = if on_gpu { format!("cuda:{}", lab.device().info().index) } else { "cpu".into() };
         Run {
             schema: SCHEMA,
             experiment: self.name().into(),
             title: "Matrix product".into(),
             created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            command: self.command(&device),
+            command: self.command(&lab.device().info().selector()),
             environment: lab.environment(),
             policy: lab.bench().policy(on_gpu, "A and B standard Gaussian (Philox), rounded to their type"),
             peaks,

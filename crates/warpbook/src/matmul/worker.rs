@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use warpbook_device::Bench;
-use warpbook_record::{DeviceKind, Run};
+use warpbook_record::Run;
 
 /// The variable that names the program.
 const WORKER: &str = "WARPBOOK_WORKER";
@@ -32,8 +32,7 @@ pub struct Request {
 
 impl Request {
     fn of(lab: &Lab, live: &LiveKernel) -> Self {
-        let (bench, info) = (lab.bench(), lab.device().info());
-        let device = if info.kind == DeviceKind::Cuda { format!("cuda:{}", info.index) } else { "cpu".into() };
+        let (bench, device) = (lab.bench(), lab.device().info().selector());
         let mut live = live.clone();
         live.isolated = true;
         Self {
@@ -74,12 +73,12 @@ pub(super) enum Came {
     Back(Box<Run>),
     /// It was stopped or ended without one, for this reason.
     Not(String),
-    /// It did not take the request, as a program of another version.
+    /// There is no such program, or it did not take the request, as one of another version.
     Never,
 }
 
 /// The program, if it is somewhere.
-pub(super) fn find() -> Option<PathBuf> {
+fn find() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(WORKER) {
         // Empty: run in this process.
         return Some(PathBuf::from(named)).filter(|p| p.is_file());
@@ -131,7 +130,11 @@ impl Drop for Files {
 ///
 /// # Errors
 /// No files can be written for it.
-pub(super) fn run(lab: &Lab, live: &LiveKernel, program: &Path) -> Result<Came> {
+pub(super) fn run(lab: &Lab, live: &LiveKernel) -> Result<Came> {
+    find().map_or(Ok(Came::Never), |program| run_program(lab, live, &program))
+}
+
+fn run_program(lab: &Lab, live: &LiveKernel, program: &Path) -> Result<Came> {
     let write = |why| Error::Write { path: std::env::temp_dir(), why };
     let files = Files::new().map_err(write)?;
     let request = serde_json::to_string(&Request::of(lab, live)).map_err(|e| Error::Setting(e.to_string()))?;
@@ -198,7 +201,7 @@ mod tests {
         let program = folder.path().join("worker");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        run(&lab(), &LiveKernel::of("02_coalesced").unwrap().time_limit(0.1), &program).unwrap()
+        run_program(&lab(), &LiveKernel::of("02_coalesced").unwrap().time_limit(0.1), &program).unwrap()
     }
 
     #[test]
@@ -211,7 +214,10 @@ mod tests {
         not("kill -9 $$", "signal: 9");
         not("echo '{}' > \"$4\"", "it said nothing");
         assert!(matches!(came_of("echo \"error: unrecognized subcommand 'work'\" >&2; exit 2"), Came::Never));
-        assert!(matches!(run(&lab(), &LiveKernel::of("01_naive").unwrap(), Path::new("/no/such")), Ok(Came::Never)));
+        assert!(matches!(
+            run_program(&lab(), &LiveKernel::of("01_naive").unwrap(), Path::new("/no/such")),
+            Ok(Came::Never)
+        ));
     }
 
     #[test]

@@ -299,7 +299,7 @@ impl Experiment for Regression {
     fn run(&self, lab: &Lab) -> Result<Run> {
         let rungs = self.validate(lab)?;
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        let device_name = if on_gpu { format!("cuda:{}", lab.device().info().index) } else { "cpu".into() };
+        let device_name = lab.device().info().selector();
         let one = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
         let several = "several features: standard Gaussian x, y = sum of w x + 2 + Gaussian noise (Philox)";
         let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
