@@ -1,17 +1,17 @@
-// Idea: a block's threads need the same rows of A and columns of B, so they fetch them once, a tile at a time, into shared memory.
+// Idea: the threads of a block need the same rows of A and columns of B, so it loads them once, tile by tile, into shared memory.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: a thread's operands come from tiles of BK k in shared memory, which all threads of the block have filled.
-// Needs: nothing; any sizes, leading dimensions and alignment, A and B transposed or not.
-// Expect: memory is read BM or BN times less often; two reads of shared memory for every multiply-add are the bound now.
+// Since the last rung: operands come from tiles in shared memory, BK deep, which all threads of the block load together.
+// Needs: any sizes, leading dimensions and alignment; A and B transposed or not.
+// Expect: BN and BM times fewer global loads of A and B; now bound by two shared-memory loads for every FMA.
 #include "matmul/cuda_cores.cuh"
 
-static_assert(BM * BN == THREADS, "a thread for each element of the tile");
-// Lanes that bring neighbouring k of an operand write to different banks.
+static_assert(BM * BN == THREADS, "one thread for each element of the tile");
+// Padding: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     __shared__ float tile_a[BK][BM + PAD], tile_b[BK][BN + PAD];
     const unsigned tiles_n = (n + BN - 1) / BN;
     const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
@@ -26,8 +26,8 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
         __syncthreads();
 #pragma unroll
         for (int kk = 0; kk < BK; ++kk) sum = fmaf(tile_a[kk][row], tile_b[kk][column], sum);
-        // The next tiles take the place of these.
+        // The next tiles overwrite these.
         __syncthreads();
     }
-    if (row0 + row < m && column0 + column < n) finish.store(c, row0 + row, column0 + column, ldc, sum);
+    if (row0 + row < m && column0 + column < n) epilogue.store(c, row0 + row, column0 + column, ldc, sum);
 }

@@ -1,19 +1,19 @@
-// Idea: a thread computes TM elements of a column, so that a number of B, once in a register, serves TM multiply-adds.
+// Idea: each thread computes TM elements of a column, so that an element of B in a register is used for TM FMAs.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: TM sums a thread instead of one, in a tile so much higher; BK is smaller, as tiles must fit.
-// Needs: nothing; any sizes, leading dimensions and alignment, A and B transposed or not.
-// Expect: TM + 1 reads of shared memory for TM multiply-adds instead of 2 TM, most of them the same word for a whole warp.
+// Since the last rung: TM sums per thread instead of one, so the tile is TM times taller; a smaller BK, to fit in shared memory.
+// Needs: any sizes, leading dimensions and alignment; A and B transposed or not.
+// Expect: TM + 1 shared-memory loads for TM FMAs instead of 2 TM, most of them broadcasts of one word to a whole warp.
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == TM * THREADS, "TM elements of the tile for each thread");
-static_assert(BM % TM == 0, "a column of the tile is shared out evenly");
-// Lanes that bring neighbouring k of an operand write to different banks.
+static_assert(BM % TM == 0, "the threads divide a column of the tile evenly");
+// Padding: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 constexpr int ROWS_APART = BM / TM;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     __shared__ float tile_a[BK][BM + PAD], tile_b[BK][BN + PAD];
     const unsigned tiles_n = (n + BN - 1) / BN;
     const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
@@ -32,13 +32,13 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 #pragma unroll
             for (int i = 0; i < TM; ++i) sums[i] = fmaf(tile_a[kk][row + i * ROWS_APART], fragment_b, sums[i]);
         }
-        // The next tiles take the place of these.
+        // The next tiles overwrite these.
         __syncthreads();
     }
 #pragma unroll
     for (int i = 0; i < TM; ++i) {
         const unsigned at = row0 + row + i * ROWS_APART;
         if (at >= m) continue;
-        if (column0 + column < n) finish.store(c, at, column0 + column, ldc, sums[i]);
+        if (column0 + column < n) epilogue.store(c, at, column0 + column, ldc, sums[i]);
     }
 }

@@ -1,19 +1,19 @@
-// Idea: a thread computes TM x TN elements from TM numbers of A and TN of B, an outer product for each k, all in registers.
+// Idea: each thread computes TM x TN elements from TM elements of A and TN of B in registers: an outer product for each k.
 // Formula: C = f(alpha op(A) op(B) + beta C), row-major with leading dimensions; A and B of type IN, C of type OUT, sums in f32.
-// Since the last rung: TN columns a thread instead of one, in a tile so much wider; numbers of A too serve TN multiply-adds each.
-// Needs: nothing; any sizes, leading dimensions and alignment, A and B transposed or not.
-// Expect: TM + TN reads of shared memory for TM x TN multiply-adds; the work outweighs the reads for the first time.
+// Since the last rung: TN columns per thread instead of one, so the tile is wider; an element of A too is used for TN FMAs.
+// Needs: any sizes, leading dimensions and alignment; A and B transposed or not.
+// Expect: TM + TN shared-memory loads for TM x TN FMAs; for the first time there are more FMAs than loads.
 #include "matmul/cuda_cores.cuh"
 
 static_assert(BM * BN == TM * TN * THREADS, "TM x TN elements of the tile for each thread");
-static_assert(BM % TM == 0 && BN % TN == 0, "the tile is shared out evenly");
-// Lanes that bring neighbouring k of an operand write to different banks.
+static_assert(BM % TM == 0 && BN % TN == 0, "the threads divide the tile evenly");
+// Padding: lanes that store adjacent k of an operand write to different banks.
 constexpr int PAD = 32 / BK;
 constexpr int ROWS_APART = BM / TM, COLUMNS_APART = BN / TN;
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     __shared__ float tile_a[BK][BM + PAD], tile_b[BK][BN + PAD];
     const unsigned tiles_n = (n + BN - 1) / BN;
     const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
@@ -34,7 +34,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
             for (int j = 0; j < TN; ++j) fragment_b[j] = tile_b[kk][column + j * COLUMNS_APART];
             multiply(sums, fragment_a, fragment_b);
         }
-        // The next tiles take the place of these.
+        // The next tiles overwrite these.
         __syncthreads();
     }
 #pragma unroll
@@ -44,7 +44,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const unsigned to = column0 + column + j * COLUMNS_APART;
-            if (to < n) finish.store(c, at, to, ldc, sums[i][j]);
+            if (to < n) epilogue.store(c, at, to, ldc, sums[i][j]);
         }
     }
 }

@@ -1,26 +1,26 @@
-// Idea: a tensor core multiplies blocks of 16 x 16 x 16 by a warp's one instruction; wmma hides how they are spread over its lanes.
-// Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, BM x BN of C a block, WM x WN a warp.
-// Since the last rung: a warp's multiply-adds became wmma.mma on 16-bit tiles as they lie in memory; two of them, by way of registers.
-// Needs: f16 on sm_70, bf16 on sm_80; any m, n, k; fast loads: A and B 16-byte aligned, their rows whole multiples of 16 bytes.
-// Expect: far above any fma, and far below the tensor cores: they wait for fragments from shared memory before every 16 of k.
+// Idea: tensor cores multiply blocks of 16 x 16 x 16 with one warp instruction; wmma hides how a block is distributed over the lanes.
+// Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, BM x BN of C per block, WM x WN per warp.
+// Since the last rung: wmma.mma instead of FMAs, on 16-bit tiles in memory order; two buffers, loaded through registers.
+// Needs: f16 on sm_70, bf16 on sm_80; any m, n, k; fast loads only where A and B and their rows are 16-byte aligned.
+// Expect: far faster than FMAs, far below the tensor cores' peak: they stall on fragment loads from shared memory every 16 k.
 #include "matmul/mma.cuh"
 
-static_assert(IN != TYPE_F32, "blocks of 16 x 16 x 16 are of 16-bit types");
+static_assert(IN != TYPE_F32, "wmma's 16 x 16 x 16 blocks have 16-bit types");
 static_assert(BM % WM == 0 && BN % WN == 0 && THREADS == BM / WM * (BN / WN) * WARP, "the warps' parts cover the tile");
-static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 16 == 0, "made of blocks of 16");
+static_assert(WM % 16 == 0 && WN % 16 == 0 && BK % 16 == 0, "parts consist of blocks of 16");
 
-// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it lies along k in memory, else [BK][OUTER].
+// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, else [BK][OUTER].
 template <int OUTER, bool ALONG_K>
 struct PaddedTile {
     static constexpr int ROWS = ALONG_K ? OUTER : BK, COLUMNS = ALONG_K ? BK : OUTER, CHUNKS = COLUMNS / VECTOR;
-    // 16 bytes more than needed: eight rows, read at once, then begin in eight different sixteenths of a bank line.
+    // Padded by 16 bytes, so that eight rows that are read at once start in different banks.
     static constexpr int STRIDE = COLUMNS + VECTOR, SIZE = ROWS * STRIDE;
     static constexpr int PIECES = ROWS * CHUNKS / THREADS;
-    static_assert(COLUMNS % VECTOR == 0 && ROWS * CHUNKS % THREADS == 0, "all threads load equally many chunks");
+    static_assert(COLUMNS % VECTOR == 0 && ROWS * CHUNKS % THREADS == 0, "every thread loads the same number of chunks");
 
-    uint4 pieces[PIECES];  // on their way from memory to the tile
+    uint4 pieces[PIECES];  // loaded from memory, not yet in the tile
 
-    // From the place where k and `outer` begin; `outer_end` and `k_end` are the operand's extents.
+    // Loads the tile at (`outer`, `k`); `outer_end` and `k_end` are the operand's extents.
     __device__ __forceinline__ void fetch(const In* __restrict__ matrix, unsigned outer, unsigned k, unsigned outer_end,
                                           unsigned k_end, unsigned ld, bool aligned) {
 #pragma unroll
@@ -45,7 +45,7 @@ struct PaddedTile {
 using TileA = PaddedTile<BM, !TRANS_A>;
 using TileB = PaddedTile<BN, TRANS_B>;
 
-// A lane's share of a 16 x 16 block of A or B: f16 keeps the layout of the first tensor cores, where each element was held twice.
+// Registers of a lane for a 16 x 16 block of A or B: f16 keeps the layout of the first tensor cores, which held each element twice.
 constexpr int FRAGMENT = IN == TYPE_F16 ? 8 : 4;
 #if IN == TYPE_F16
 #define WMMA_TYPE "f16"
@@ -74,8 +74,8 @@ constexpr int FRAGMENT = IN == TYPE_F16 ? 8 : 4;
 #define WMMA_LAYOUT_B "row"
 #endif
 
-// Blocks of 16 x 16 from and to shared memory, their rows (or columns) `stride` elements apart. PTX ISA, "wmma"; of f16 it wants rows
-// aligned to 32 bytes, where CUDA's own mma.h makes do with 16: what the ldmatrix needs that this becomes.
+// Blocks of 16 x 16 from and to shared memory, rows (or columns) `stride` elements apart. PTX ISA, "wmma", asks for 32-byte aligned
+// rows of f16; CUDA's mma.h is content with 16, which is what ldmatrix, the instruction that this compiles to, needs.
 __device__ __forceinline__ void wmma_load_a(unsigned (&r)[FRAGMENT], unsigned from, int stride) {
     asm volatile("wmma.load.a.sync.aligned." WMMA_LAYOUT_A ".m16n16k16.shared." WMMA_TYPE " " WMMA_LOADED ";"
                  : WMMA_OUTPUT(r) : "r"(from), "r"(stride) : "memory");
@@ -98,13 +98,13 @@ __device__ __forceinline__ void wmma_mma(float (&d)[8], const unsigned (&a)[FRAG
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     constexpr int PATCH = 16 * 16, WARPS = THREADS / WARP, WARPS_N = BN / WN;
     constexpr int BYTES = 2 * (TileA::SIZE + TileB::SIZE) * sizeof(In), PATCH_BYTES = WARPS * PATCH * sizeof(float);
-    static_assert(BYTES <= 48 << 10 && PATCH_BYTES <= 48 << 10, "static shared memory ends at 48 KiB a block");
-    static_assert(TileA::SIZE * sizeof(In) % 32 == 0 && TileB::SIZE * sizeof(In) % 32 == 0, "wmma wants blocks aligned to 32 bytes");
+    static_assert(BYTES <= 48 << 10 && PATCH_BYTES <= 48 << 10, "static shared memory is limited to 48 KiB per block");
+    static_assert(TileA::SIZE * sizeof(In) % 32 == 0 && TileB::SIZE * sizeof(In) % 32 == 0, "wmma needs blocks aligned to 32 bytes");
     __shared__ __align__(128) unsigned char shared[BYTES > PATCH_BYTES ? BYTES : PATCH_BYTES];
-    // [2]: A's tile, B's tile. One is multiplied while the other is filled.
+    // [2]: A's tile, B's tile. One pair is multiplied while the other is filled.
     In* tiles = reinterpret_cast<In*>(shared);
     constexpr int BOTH = TileA::SIZE + TileB::SIZE;
 
@@ -153,7 +153,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
         __syncthreads();
     }
 
-    // Which lane has which sum only wmma.store knows: by way of shared memory, where the tiles were.
+    // Only wmma.store knows which lane holds which sum, so they go through shared memory, in place of the tiles.
     float* patch = reinterpret_cast<float*>(shared) + warp * PATCH;  // [16][16]
 #pragma unroll
     for (int i = 0; i < WM / 16; ++i) {
@@ -164,7 +164,7 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 #pragma unroll
             for (int e = 0; e < PATCH; e += WARP) {
                 const unsigned r = row + warp_row + i * 16 + (e + lane) / 16, at = column + warp_column + j * 16 + lane % 16;
-                if (r < m && at < n) finish.store(c, r, at, ldc, patch[e + lane]);
+                if (r < m && at < n) epilogue.store(c, r, at, ldc, patch[e + lane]);
             }
             __syncwarp();
         }

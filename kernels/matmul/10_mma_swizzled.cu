@@ -1,11 +1,11 @@
-// Idea: tensor cores starve unless fragments and tiles come while others are multiplied, and every read uses all banks.
-// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, BM x BN of C a block, WM x WN a warp.
-// Since the last rung: mma.sync on fragments that ldmatrix reads from swizzled tiles, one step ahead; 08's ring of tiles by cp.async.
-// Needs: sm_80; any m, n, k; the fast way: A and B 16-byte aligned, their rows whole multiples of 16 bytes.
-// Expect: the most that mma.sync gives: on sm_80 all of the tensor cores' rate, on Hopper well below what wgmma can reach.
+// Idea: keep tensor cores busy: load fragments and tiles while others are multiplied, without bank conflicts.
+// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, BM x BN of C per block, WM x WN per warp.
+// Since the last rung: mma.sync on fragments that ldmatrix reads from swizzled tiles one step ahead; the ring of tiles of 08.
+// Needs: sm_80; any m, n, k; the fast path only where base, leading dimension and row length of A and B are multiples of 16 bytes.
+// Expect: the peak of mma.sync: the tensor cores' full rate on sm_80, well below what wgmma reaches on Hopper.
 #include "matmul/mma.cuh"
 
-// So many rows of tiles are gone through together, column by column: blocks at work at the same time then share more of A and B.
+// Rows of tiles in a group, which is traversed column by column: concurrent blocks then share more of A and B in L2.
 #ifndef GROUP
 #define GROUP 1
 #endif
@@ -15,10 +15,10 @@ using TileA = Tile<BM, !TRANS_A>;
 using TileB = Tile<BN, TRANS_B>;
 constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES;
 static_assert(BM % WM == 0 && BN % WN == 0 && THREADS == BM / WM * WARPS_N * WARP, "the warps' parts cover the tile");
-static_assert(STEPS % 2 == 0 && BK % K_STEP == 0, "a stage ends with the same half of the registers that it began with");
-static_assert(STAGES >= 2, "one stage is multiplied while another is fetched");
+static_assert(STEPS % 2 == 0 && BK % K_STEP == 0, "a stage ends in the same register buffer that it started in");
+static_assert(STAGES >= 2, "one stage is multiplied while another is loaded");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES, "room for all stages");
-static_assert(TileA::BYTES % 128 == 0 && TileB::BYTES % 128 == 0, "the swizzle wants tiles to begin at multiples of 128 bytes");
+static_assert(TileA::BYTES % 128 == 0 && TileB::BYTES % 128 == 0, "the swizzle needs tiles at multiples of 128 bytes");
 
 struct Product {
     using FetchA = Fetch<BM, !TRANS_A>;
@@ -29,10 +29,10 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // The loop over k. WHOLE: the fast way to fetch tiles.
+    // The loop over k. WHOLE: the fast path of Fetch.
     template <bool WHOLE>
     __device__ __forceinline__ void multiply(FetchA fetch_a, FetchB fetch_b, unsigned ring, unsigned stages, unsigned warp) {
-        // Past the end of k they bring zeros, so that no step has to be told apart.
+        // Past the end of k it fills tiles with zeros, so that no step is a special case.
         const auto fetch = [&](unsigned stage, int first, int last) {
 #pragma unroll
             for (int i = first; i < last && i < PIECES; ++i) {
@@ -71,7 +71,7 @@ struct Product {
                     fetched();
                     next(writing);
                     next(reading);
-                    // The next stage has come, and everybody has read the last of this one: the copies that follow go there.
+                    // The next stage has arrived, and every warp has read all of this one: the following copies overwrite it.
                     cp_async_wait<STAGES - 2>();
                     __syncthreads();
                 }
@@ -96,45 +96,45 @@ struct Product {
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-            for (int turn = 0; turn < WN / 8; ++turn) {
-                // Every other row backwards: it begins with the operand that is still at hand.
-                const int j = i % 2 ? WN / 8 - 1 - turn : turn;
+            for (int s = 0; s < WN / 8; ++s) {
+                // Every other row backwards: it starts with the operand of the previous instruction.
+                const int j = i % 2 ? WN / 8 - 1 - s : s;
                 mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
         }
     }
 
-    // Writes the warp's part of C, which begins at (row, column). What can be asked once for all is not asked of every element.
+    // Writes the warp's part of C, at (row, column). Conditions that hold for all elements are checked once.
     __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
-                                          unsigned column, Finish finish) const {
-        const bool pairs = row + WM <= m && column + WN <= n && Finish::in_pairs(c, n, ldc);
+                                          unsigned column, Epilogue epilogue) const {
+        const bool pairs = row + WM <= m && column + WN <= n && Epilogue::in_pairs(c, n, ldc);
         row += threadIdx.x % WARP / 4, column += threadIdx.x % 4 * 2;
-        if (pairs && finish.beta == 0.0f) {
-            finish.beta = 0.0f;  // The compiler drops what reads C.
-            store_rows<true>(c, m, n, ldc, row, column, finish);
+        if (pairs && epilogue.beta == 0.0f) {
+            epilogue.beta = 0.0f;  // Lets the compiler remove the reads of C.
+            store_rows<true>(c, m, n, ldc, row, column, epilogue);
         } else if (pairs) {
-            store_rows<true>(c, m, n, ldc, row, column, finish);
+            store_rows<true>(c, m, n, ldc, row, column, epilogue);
         } else {
-            store_rows<false>(c, m, n, ldc, row, column, finish);
+            store_rows<false>(c, m, n, ldc, row, column, epilogue);
         }
     }
 
-    // The same from this lane's first element. PAIRS: all of them exist, and two neighbours are one word.
+    // The same from this lane's first element. PAIRS: all elements exist, and two adjacent ones are stored as one word.
     template <bool PAIRS>
     __device__ __forceinline__ void store_rows(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
-                                               unsigned row, unsigned column, const Finish& finish) const {
+                                               unsigned row, unsigned column, const Epilogue& epilogue) const {
 #pragma unroll
         for (int i = 0; i < WM / 8; ++i, row += 8) {
-            // A row's reads all come before its writes, or each would wait for the one before; and the next row's come after
-            // them, or there would not be registers for all.
+            // All reads of a row come before its writes, so that none waits for the one before; the next row's come after them, to
+            // save registers.
             asm volatile("" ::: "memory");
             float values[WN / 4];
 #pragma unroll
             for (int j = 0; j < WN / 4; ++j) {
                 const float sum = sums[i / 2][j / 2][i % 2 * 2 + j % 2];
                 const unsigned at = column + j / 2 * 8 + j % 2;
-                // What lies outside C is finished with something inside, and dropped: a read needs no question first.
-                values[j] = finish(sum, c, PAIRS ? row : min(row, m - 1), PAIRS ? at : min(at, n - 1), ldc);
+                // Elements outside C use the inputs of one inside and are dropped, so that no read needs a condition.
+                values[j] = epilogue(sum, c, PAIRS ? row : min(row, m - 1), PAIRS ? at : min(at, n - 1), ldc);
             }
             Out* to = c + (size_t)row * ldc + column;
 #pragma unroll
@@ -152,7 +152,7 @@ struct Product {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Finish finish) {
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [STAGES]: A's tile, B's tile
     const unsigned tiles_n = (n + BN - 1) / BN;
     unsigned row = blockIdx.x / tiles_n, column = blockIdx.x % tiles_n;
@@ -172,5 +172,5 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     if (whole) product.multiply<true>(fetch_a, fetch_b, ring, stages, warp);
     else product.multiply<false>(fetch_a, fetch_b, ring, stages, warp);
 
-    product.store(c, m, n, ldc, row + warp / WARPS_N * WM, column + warp % WARPS_N * WN, finish);
+    product.store(c, m, n, ldc, row + warp / WARPS_N * WM, column + warp % WARPS_N * WN, epilogue);
 }

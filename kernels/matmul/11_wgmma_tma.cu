@@ -1,16 +1,16 @@
-// Idea: a copy engine fetches whole tiles, and 128 threads together multiply them straight from shared memory.
-// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, a tile of BM x BN a block.
-// Since the last rung: mma.sync on registers became wgmma on shared memory, and cp.async by every thread became TMA by one.
-// Needs: sm_90a; A and B 16-byte aligned with rows of a multiple of 16 bytes; tf32: op(A) and op(B)^T stored along k.
-// Expect: no address arithmetic and no fragments to load; the tensor cores still wait whenever all threads wait for a stage.
+// Idea: a copy engine (TMA) loads whole tiles, and a warpgroup of 128 threads multiplies them directly from shared memory (wgmma).
+// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per block.
+// Since the last rung: wgmma on shared memory instead of mma.sync on registers, and TMA by one thread instead of cp.async by all.
+// Needs: sm_90a; A and B 16-byte aligned with rows of a multiple of 16 bytes; for tf32, A and B contiguous along k.
+// Expect: no address arithmetic and no fragment loads; the tensor cores still idle whenever the block waits for a stage.
 #include "matmul/hopper.cuh"
 
-static_assert(THREADS == BM / 64 * WARPGROUP, "a warpgroup for every 64 rows");
-static_assert(STAGES >= 2, "one stage is multiplied while another is fetched");
+static_assert(THREADS == BM / 64 * WARPGROUP, "one warpgroup for every 64 rows");
+static_assert(STAGES >= 2, "one stage is multiplied while another is loaded");
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
-     unsigned m, unsigned n, unsigned k, unsigned ldc, Finish finish) {
+     unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES];
     const unsigned base = aligned_shared(), full = shared_address(full_barriers);
     const unsigned tiles_n = (n + BN - 1) / BN, k_blocks = (k + BK - 1) / BK;
@@ -40,11 +40,11 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         wait_phase(full + ring.stage * 8, ring.parity);
         sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         sums.wait<0>();
-        // Everybody is done with this stage: the next one to be fetched goes to where the one before it was.
+        // All warpgroups have read this stage: the next load overwrites the one before it.
         __syncthreads();
         if (leader && block + STAGES - 1 < k_blocks) fetch(block + STAGES - 1);
         ring.advance();
     }
     sums.hold();
-    sums.store(c, m, n, ldc, row + group * 64, column, finish);
+    sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
 }

@@ -1,16 +1,16 @@
-// Idea: who fetches need not wait for who multiplies: one warpgroup does nothing but fetch, and the others nothing but multiply.
-// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, a tile of BM x BN a block.
-// Since the last rung: a producer and consumers that meet at two barriers a stage, full and empty; registers go to the consumers.
-// Needs: as 11_wgmma_tma.
-// Expect: the tensor cores always have the next stage queued; registers for 64 x 256 sums a consumer halve the traffic of A's tiles.
+// Idea: warp specialisation: one warpgroup only loads, the others only multiply, so neither waits for the other's instructions.
+// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per block.
+// Since the last rung: a producer and consumers with two barriers per stage, full and empty; the producer gives up registers.
+// Needs: the same as 11_wgmma_tma.
+// Expect: the next wgmma is always queued; with registers for 64 x 256 sums per consumer, wider tiles halve the reads of A.
 #include "matmul/hopper.cuh"
 
 constexpr int CONSUMERS = BM / 64;
-static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "a consumer for every 64 rows, and a producer");
+static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64 rows, and a producer");
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
-     unsigned m, unsigned n, unsigned k, unsigned ldc, Finish finish) {
+     unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned tiles_n = (n + BN - 1) / BN, k_blocks = (k + BK - 1) / BK;
@@ -28,7 +28,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (threadIdx.x % WARPGROUP == 0) {
             for (unsigned block = 0; block < k_blocks; ++block) {
                 const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
-                // The first time round everything is empty: the phase before the first counts as over.
+                // In the first round every stage is empty: the phase before the first counts as complete.
                 wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
                 expect_bytes(barrier, STAGE_BYTES);
                 load_a(to, &map_a, row, block * BK, barrier);
@@ -45,7 +45,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         for (unsigned block = 0; block < k_blocks; ++block) {
             wait_phase(full + ring.stage * 8, ring.parity);
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
-            // One stage stays under way; the one before it has been read.
+            // One stage stays in flight; the one before it has been read.
             sums.wait<1>();
             if (leader && block > 0) arrive(empty + last * 8);
             last = ring.stage;
@@ -53,6 +53,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         }
         sums.wait<0>();
         sums.hold();
-        sums.store(c, m, n, ldc, row + group * 64, column, finish);
+        sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
     }
 }

@@ -1,13 +1,13 @@
-// Idea: blocks that stay fetch the next tile while this one is stored, and two neighbours fetch what both need only once.
+// Idea: persistent blocks load the next tile while this one is stored, and the blocks of a cluster load shared tiles only once.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, tiles of BM x BN.
-// Since the last rung: one block a multiprocessor goes through many tiles, in groups that share the cache; B's tiles go to a cluster.
-// Needs: as 11_wgmma_tma.
-// Expect: half of B's traffic from the level-2 cache, no start-up between tiles; the stores still stand in the consumers' way.
+// Since the last rung: one block per SM computes many tiles, in an order that reuses L2; B's tiles are multicast to a cluster.
+// Needs: the same as 11_wgmma_tma.
+// Expect: half the reads of B from L2 and no prologue between tiles; the consumers still stall on their stores.
 #include "matmul/persistent.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
-     unsigned m, unsigned n, unsigned k, unsigned ldc, Finish finish) {
+     unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
@@ -34,7 +34,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
             tiles.at(tile, rank, row, column);
             barriers.multiply(ring, a, b, k_blocks, sums);
-            sums.store(c, m, n, ldc, row + group * 64, column, finish);
+            sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
         }
     }
 }

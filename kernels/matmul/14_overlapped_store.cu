@@ -1,28 +1,29 @@
-// Idea: the copy engine can also write: sums go to shared memory in whole rows, and from there to memory while the next tile begins.
+// Idea: TMA can also store: sums go to shared memory in whole rows, and from there to global memory while the next tile starts.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, tiles of BM x BN.
-// Since the last rung: stores of 4 bytes from registers became stmatrix and TMA, 64 rows of 128 bytes at a time, two under way.
-// Needs: as 11_wgmma_tma; where C's rows or its edge are at no multiple of 16 bytes, warps write them from shared memory.
-// Expect: whole lines are written, and the tensor cores wait only for the way to shared memory.
+// Since the last rung: stmatrix and TMA stores of 64 rows of 128 bytes, two in flight, instead of 4-byte stores from registers.
+// Needs: the same as 11_wgmma_tma; where C's rows or its edge are not at multiples of 16 bytes, warps store from shared memory.
+// Expect: full-line stores; the tensor cores idle only while sums are written to shared memory.
 #include "matmul/persistent.cuh"
 
 constexpr int CHUNK_COLUMNS = ROW_BYTES / sizeof(Out), CHUNKS = BN / CHUNK_COLUMNS;
 static_assert(BN % CHUNK_COLUMNS == 0, "chunks are whole");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 2 * CHUNK_BYTES + 1024, "two chunks for each consumer");
 
-// What becomes of an element of a warpgroup's sums: i = 0 or 1 of the pair j in the upper (h = 0) or lower eight rows.
+// The epilogue of one of a warpgroup's sums: element i (0 or 1) of pair j in the upper (h = 0) or lower (h = 1) eight rows.
 template <bool PLAIN>
-__device__ __forceinline__ float finished(const Sums& sums, int j, int h, int i, const Finish& finish, const Out* c, unsigned row,
+__device__ __forceinline__ float epilogue_of(const Sums& sums, int j, int h, int i, const Epilogue& epilogue, const Out* c, unsigned row,
                                           unsigned column, unsigned m, unsigned n, unsigned ldc) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const unsigned r = row + 16 * warp + lane / 4 + 8 * h, at = column + 8 * j + lane % 4 * 2 + i;
     const float sum = sums.d[4 * j + 2 * h + i];
-    // Past the edge the last column's bias will do.
-    if (PLAIN) return finish.plain(sum, FINISH == FINISH_NONE ? at : min(at, n - 1));
-    return finish.guarded(sum, c, r, at, m, n, ldc);
+    // Past the edge any bias may be read: it takes that of the last column.
+    if (PLAIN) return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(at, n - 1) : at);
+    return epilogue.guarded(sum, c, r, at, m, n, ldc);
 }
 
-// Where this lane points stmatrix in a buffer that begins at a multiple of 1024: to row l % 8 of piece l / 8, which are rows 0 to 7 and
-// 8 to 15 of a warp's first 16 bytes, and of the next. Swizzled as TMA reads them; piece p of the row is at `lane_in(buffer) ^ p * 16`.
+// The address that this lane passes to stmatrix, in a buffer at a multiple of 1024 bytes: row l % 8 of matrix l / 8. The matrices are
+// rows 0 to 7 and 8 to 15 of the warp's first 16-byte piece, and of the next one. Swizzled as TMA reads it; piece p of the row is at
+// `lane_in(buffer) ^ p * 16`.
 __device__ __forceinline__ unsigned lane_in(unsigned buffer) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, r = 16 * warp + (lane & 8) + lane % 8;
     return buffer + r * ROW_BYTES + ((lane / 16) ^ (lane % 8)) * 16;
@@ -31,19 +32,19 @@ __device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
 
-// A tile of 16-bit numbers on its way out: half the registers of its sums, so that it can wait while the next tile begins.
+// A tile of 16-bit elements to be stored: half the registers of its sums, so that it can wait while the next tile starts.
 struct Packed {
     unsigned words[BN / 4];  // [2 j + h]
 
-    __device__ __forceinline__ void take(const Sums& sums, const Finish& finish, unsigned column, unsigned n) {
+    __device__ __forceinline__ void take(const Sums& sums, const Epilogue& epilogue, unsigned column, unsigned n) {
 #pragma unroll
         for (int i = 0; i < BN / 4; ++i) {
-            const auto value = [&](int k) { return finished<true>(sums, i / 2, i % 2, k, finish, nullptr, 0, column, 0, n, 0); };
+            const auto value = [&](int k) { return epilogue_of<true>(sums, i / 2, i % 2, k, epilogue, nullptr, 0, column, 0, n, 0); };
             words[i] = pack(Out{}, value(0), value(1));
         }
     }
 
-    // Writes columns from CHUNK_COLUMNS * chunk on into 64 rows of 128 bytes.
+    // Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.
     __device__ __forceinline__ void write(unsigned lane_at, int chunk) const {
 #pragma unroll
         for (int p = 0; p < 8; p += 2) {
@@ -53,11 +54,11 @@ struct Packed {
     }
 };
 
-// The same straight from the sums.
+// The same directly from the sums.
 template <bool PLAIN>
-__device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Finish& finish, const Out* c, unsigned row,
+__device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, const Out* c, unsigned row,
                                       unsigned column, unsigned m, unsigned n, unsigned ldc) {
-    const auto value = [&](int j, int h, int i) { return finished<PLAIN>(sums, j, h, i, finish, c, row, column, m, n, ldc); };
+    const auto value = [&](int j, int h, int i) { return epilogue_of<PLAIN>(sums, j, h, i, epilogue, c, row, column, m, n, ldc); };
     if constexpr (sizeof(Out) == 2) {
         const auto word = [&](int j, int h) { return pack(Out{}, value(j, h, 0), value(j, h, 1)); };
 #pragma unroll
@@ -80,7 +81,7 @@ __device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, 
     }
 }
 
-// The bits of one element of such a chunk.
+// The bits of one element of a chunk in shared memory.
 __device__ __forceinline__ unsigned read_chunk(unsigned from, unsigned r, unsigned i) {
     const unsigned byte = i * sizeof(Out), at = from + r * ROW_BYTES + ((byte / 16 ^ r % 8) * 16) + byte % 16;
     unsigned bits;
@@ -89,7 +90,7 @@ __device__ __forceinline__ unsigned read_chunk(unsigned from, unsigned r, unsign
     return bits;
 }
 
-// Where TMA cannot: a warp a row, in words of four bytes.
+// Stores a chunk where TMA cannot: one warp per row, in 4-byte words.
 __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, unsigned from, unsigned row, unsigned column, unsigned m,
                                           unsigned n, unsigned ldc) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -103,7 +104,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
         if constexpr (sizeof(Out) == 4) {
             if (lane < columns) words[lane] = read_chunk(from, r, lane);
         } else {
-            // A row may begin in the middle of a word: then its first and its last element go alone.
+            // A row may start in the middle of a word: then its first and its last element are stored alone.
             unsigned short* halves = reinterpret_cast<unsigned short*>(to);
             const unsigned odd = to / 2 % 2, first = 2 * lane + odd;
             if (first + 1 < columns) {
@@ -116,13 +117,13 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
     }
 }
 
-// A turn of one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes a chunk of a tile there, and it goes to C from
-// (row, column) on; by TMA, or where C's rows do not allow that, by the warps.
+// Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes it there, and it is stored to C at
+// (row, column) by TMA, or by the warps where C's rows do not allow that.
 template <bool BY_COPY, class Fill>
 __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int id, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
     const bool leader = threadIdx.x % WARPGROUP == 0;
-    // The store before the last has been read: its buffer is this one.
+    // The store before the last used this buffer: wait until it has been read.
     if (BY_COPY && leader) store_wait_read<1>();
     warpgroup_sync(id);
     fill(buffer);
@@ -137,8 +138,8 @@ __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buff
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
-     unsigned by_copy /* 1: map_c describes C, whose rows and edge are at multiples of 16 bytes */, Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned ldc,
-     Finish finish) {
+     unsigned by_copy /* 1: map_c describes C, whose rows and edge are at multiples of 16 bytes */, Out* __restrict__ c /* [m][ldc] */,
+     unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
@@ -151,7 +152,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
-        // What the consumers do comes after what is fetched here, so this wait is theirs too.
+        // The consumers' stores follow these loads, so this wait covers them too.
         wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
@@ -166,33 +167,33 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         barriers.meet();
         const unsigned a = descriptor(base + group * CHUNK_BYTES, !TRANS_A), b = descriptor(base + A_BYTES, TRANS_B);
         const unsigned buffers = base + STAGES * STAGE_BYTES + group * 2 * CHUNK_BYTES;
-        const bool plain = finish.is_plain();
+        const bool plain = epilogue.is_plain();
         Sums sums;
-        // What reads C or a mask as well has no registers left for a tile that waits.
+        // An epilogue that reads C or a mask leaves no registers for a waiting tile.
         if (sizeof(Out) == 2 && by_copy && plain) {
             if constexpr (sizeof(Out) == 2) {
                 Packed packed;
-                // Where the tile that waits belongs, in one register: row / 64 above column / 64.
+                // The position of the waiting tile in one register: row / 64 in the upper half, column / 64 in the lower.
                 constexpr unsigned NONE = ~0u;
                 unsigned waiting = NONE;
                 const unsigned lane_at = lane_in(buffers);
-                const auto go_out = [&](int chunk) {
+                const auto store_waiting = [&](int chunk) {
                     const int offset = chunk % 2 * CHUNK_BYTES;
                     send<true>(&map_c, c, buffers + offset, 1 + group, waiting / 65536 * 64, waiting % 65536 * 64 + chunk * CHUNK_COLUMNS,
                                m, n, ldc, [&](unsigned) { packed.write(lane_at + offset, chunk); });
                 };
                 for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
-                    // While the first stages are multiplied, the last tile goes out, a chunk a stage.
+                    // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, k_blocks, sums, [&](int chunk) {
-                        if (waiting != NONE) go_out(chunk);
+                        if (waiting != NONE) store_waiting(chunk);
                     });
                     tiles.at(tile, rank, row, column);
                     row += group * 64, waiting = row / 64 * 65536 + column / 64;
-                    packed.take(sums, finish, column, n);
+                    packed.take(sums, epilogue, column, n);
                 }
                 if (waiting != NONE) {
 #pragma unroll
-                    for (int chunk = 0; chunk < CHUNKS; ++chunk) go_out(chunk);
+                    for (int chunk = 0; chunk < CHUNKS; ++chunk) store_waiting(chunk);
                 }
             }
         } else {
@@ -203,8 +204,8 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
                 for (int chunk = 0; chunk < CHUNKS; ++chunk) {
                     const auto fill = [&](unsigned to) {
-                        if (plain) write<true>(to, sums, chunk, finish, c, row, column, m, n, ldc);
-                        else write<false>(to, sums, chunk, finish, c, row, column, m, n, ldc);
+                        if (plain) write<true>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
+                        else write<false>(to, sums, chunk, epilogue, c, row, column, m, n, ldc);
                     };
                     const unsigned buffer = buffers + chunk % 2 * CHUNK_BYTES, from = column + chunk * CHUNK_COLUMNS;
                     if (by_copy) send<true>(&map_c, c, buffer, 1 + group, row, from, m, n, ldc, fill);
@@ -212,7 +213,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
         }
-        // The buffers are this block's until they have been read.
+        // Shared memory must stay allocated until the last stores have read it.
         if (threadIdx.x % WARPGROUP == 0) store_wait_read<0>();
     }
 }

@@ -1,16 +1,16 @@
-// Idea: a product with few tiles and a long k leaves multiprocessors idle: the blocks of a cluster share the k of one tile.
-// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, a tile of BM x BN a cluster.
-// Since the last rung: SPLIT blocks each sum a part of k, send each other those of BN / SPLIT columns, and add up in a fixed order.
-// Needs: as 11_wgmma_tma; SPLIT of at most 8; room for what the other blocks send beside the stages.
-// Expect: thin shapes read A and B with the whole chip; large ones gain nothing, as most of the sums travel once more.
+// Idea: a product with few tiles and a long k leaves SMs idle, so the blocks of a cluster split the k of one tile.
+// Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per cluster.
+// Since the last rung: SPLIT blocks sum a part of k each, exchange the partial sums of BN / SPLIT columns and add in a fixed order.
+// Needs: the same as 11_wgmma_tma; SPLIT at most 8; shared memory for the other blocks' partial sums next to the stages.
+// Expect: thin shapes read A and B with all SMs; large ones lose, as most partial sums cross the cluster. SPLIT = 1: small tiles.
 #define CLUSTER 1
 #include "matmul/persistent.cuh"
 
-constexpr int SUMMERS = CONSUMERS * WARPGROUP;
-constexpr int PART = BN / 2 / SPLIT;            // Sums of a thread that one block finishes,
-constexpr int SENT_BYTES = SUMMERS * PART * 4;  // and of all threads of a block: what it sends to another.
-static_assert(BN / 8 % SPLIT == 0, "a block finishes whole groups of eight columns");
-static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the others' sums");
+constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
+constexpr int PART = BN / 2 / SPLIT;                     // Sums of a thread for which one block is responsible,
+constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and of all its threads: what a block sends to another.
+static_assert(BN / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns");
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
 static_assert(SPLIT <= 8, "larger clusters are not on every chip");
 
 __device__ __forceinline__ unsigned in_block(unsigned address, unsigned rank) {
@@ -24,20 +24,20 @@ __device__ __forceinline__ float4 load_shared(unsigned address) {
     return v;
 }
 
-// What a thread finishes goes to C: the sums of 64 rows from `row` on and of 2 N columns from `column` on.
+// Applies the epilogue to a warpgroup's sums and stores them: 64 rows from `row` on, 2 N columns from `column` on.
 template <int N>
-__device__ __forceinline__ void finish_part(const float (&d)[N], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
-                                            unsigned row, unsigned column, const Finish& finish) {
+__device__ __forceinline__ void store_part(const float (&d)[N], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
+                                           unsigned row, unsigned column, const Epilogue& epilogue) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-    const bool quick = finish.is_plain() && Finish::in_pairs(c, n, ldc);
+    const bool quick = epilogue.is_plain() && Epilogue::in_pairs(c, n, ldc);
     if constexpr (sizeof(Out) == 2 && N % 16 == 0) {
         if (quick && n % 8 == 0 && ldc % 8 == 0 && (size_t)c % 16 == 0) {
             unsigned pairs[N / 2];
 #pragma unroll
             for (int i = 0; i < N / 2; ++i) {
-                // Past the edge the last column's bias will do.
+                // Past the edge any bias may be read: it takes that of the last columns.
                 const unsigned at = min(column + i / 2 * 8 + lane % 4 * 2, n - 2);
-                pairs[i] = pack(Out{}, finish.plain(d[2 * i], at), finish.plain(d[2 * i + 1], at + 1));
+                pairs[i] = pack(Out{}, epilogue.plain(d[2 * i], at), epilogue.plain(d[2 * i + 1], at + 1));
             }
             store_wide(pairs, c, m, n, ldc, row, column);
             return;
@@ -48,22 +48,22 @@ __device__ __forceinline__ void finish_part(const float (&d)[N], Out* __restrict
         const unsigned r = row + 16 * warp + lane / 4 + i / 2 % 2 * 8, at = column + i / 4 * 8 + lane % 4 * 2;
         if (r >= m) continue;
         if (quick) {
-            if (at < n) store_word(c + (size_t)r * ldc + at, finish.plain(d[i], at), finish.plain(d[i + 1], at + 1));
+            if (at < n) store_word(c + (size_t)r * ldc + at, epilogue.plain(d[i], at), epilogue.plain(d[i + 1], at + 1));
         } else {
-            if (at < n) finish.store(c, r, at, ldc, d[i]);
-            if (at + 1 < n) finish.store(c, r, at + 1, ldc, d[i + 1]);
+            if (at < n) epilogue.store(c, r, at, ldc, d[i]);
+            if (at + 1 < n) epilogue.store(c, r, at + 1, ldc, d[i + 1]);
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
-     unsigned m, unsigned n, unsigned k, unsigned ldc, Finish finish) {
+     unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
     const unsigned base = aligned_shared(), rank = SPLIT > 1 ? cluster_rank() : 0, k_blocks = (k + BK - 1) / BK;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
-    // The first blocks have one more where it does not come out even.
+    // The first blocks have one more where it does not divide evenly.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned first = rank * share + min(rank, more), end = first + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
@@ -72,7 +72,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (SPLIT > 1) barrier_init(&received, 1), barrier_arrive_and_expect(&received, (SPLIT - 1) * SENT_BYTES);
     }
     const Barriers barriers(full_barriers, empty_barriers);
-    // Blocks need to know of each other's barrier only when they send.
+    // The other blocks' barriers must be ready only before the partial sums are sent.
     if (SPLIT > 1) cluster_arrive();
     Ring ring;
     let_successor_start();
@@ -81,7 +81,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
-            // With a single row of tiles B is a stream.
+            // With a single row of tiles every part of B is read once.
             barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, 0, m <= BM);
         }
         __syncwarp();
@@ -93,15 +93,15 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (end > first) {
             barriers.multiply(ring, a, b, end - first, sums);
         } else {
-            // A short k may leave a block without a share.
+            // A short k may leave a block without a part.
 #pragma unroll
             for (int i = 0; i < BN / 2; ++i) sums.d[i] = 0.0f;
         }
         if constexpr (SPLIT == 1) {
-            finish_part(sums.d, c, m, n, ldc, row + group * 64, column, finish);
+            store_part(sums.d, c, m, n, ldc, row + group * 64, column, epilogue);
         } else {
             cluster_wait();
-            // A thread sends to the one that has its place in the other block, behind the stages: one slot for each sender.
+            // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
             const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(&received);
             float own[PART];
 #pragma unroll
@@ -114,21 +114,21 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
                     for (int i = 0; i < PART; i += 4) {
                         const float* from = &sums.d[part * PART + i];
-                        store_and_signal(to + i * 4 * SUMMERS, make_float4(from[0], from[1], from[2], from[3]), theirs);
+                        store_and_signal(to + i * 4 * CONSUMER_THREADS, make_float4(from[0], from[1], from[2], from[3]), theirs);
                     }
                 }
             }
-            // Nobody leaves before all that is sent to it has come, so no one sends to a block that is gone.
+            // Every block waits for all that is sent to it, so that none sends to a block that has exited.
             barrier_wait(&received, 0);
 #pragma unroll
             for (int s = 0; s < SPLIT - 1; ++s) {
 #pragma unroll
                 for (int i = 0; i < PART; i += 4) {
-                    const float4 v = load_shared(slots + s * SENT_BYTES + i * 4 * SUMMERS);
+                    const float4 v = load_shared(slots + s * SENT_BYTES + i * 4 * CONSUMER_THREADS);
                     own[i] += v.x, own[i + 1] += v.y, own[i + 2] += v.z, own[i + 3] += v.w;
                 }
             }
-            finish_part(own, c, m, n, ldc, row + group * 64, column + rank * (BN / SPLIT), finish);
+            store_part(own, c, m, n, ldc, row + group * 64, column + rank * (BN / SPLIT), epilogue);
         }
     }
 }

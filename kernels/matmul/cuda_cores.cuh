@@ -1,21 +1,21 @@
-// What the rungs without tensor cores share: A and B into shared memory, fragments of them multiplied in registers, C out again.
+// What the rungs on CUDA cores share: loading tiles of A and B into shared memory, multiplying fragments in registers, storing C.
 //
-// An operand has an outer extent, m of A or n of B, and k. A lies along k as it is and B transposed; however an operand lies in
-// memory, its tile is kept as [BK][outer]: what is multiplied at the same time stands in one row.
+// An operand has an outer extent (m of A, n of B) and k. A is contiguous along k as it is, B where it is stored transposed. Either
+// way its tile in shared memory is [BK][outer], so that the elements multiplied in one step are in one row.
 #pragma once
 #include "matmul/gemm.cuh"
 
-// N neighbours that move as one.
+// N adjacent elements that are loaded and stored with one instruction.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Group { T of[N]; };
 
-// Whether all rows of an array can be read and written in fours.
+// Whether every row of an array can be read and written in vectors of four.
 template <class T>
-__device__ __forceinline__ bool in_fours(const T* array, unsigned ld) {
+__device__ __forceinline__ bool allows_vec4(const T* array, unsigned ld) {
     return (size_t)array % (4 * sizeof(T)) == 0 && ld % 4 == 0;
 }
 
-// An operand, of which a block takes tiles of OUTER x BK.
+// An operand, of which a block loads tiles of OUTER x BK.
 template <bool ALONG_K, int OUTER>
 struct Operand {
     const In* array;  // [outers][ld] along k, else [ks][ld]
@@ -25,15 +25,15 @@ struct Operand {
         return array + (ALONG_K ? (size_t)outer * ld + k : (size_t)k * ld + outer);
     }
 
-    // 0 where there is no such element. Along k zeros of A meet zeros of B, so that none meets an infinity.
+    // 0 outside the matrix. Past the end of k the elements of both A and B are 0, so none is multiplied with an infinity.
     __device__ __forceinline__ float operator()(unsigned outer, unsigned k) const {
         return outer < outers && k < ks ? to_float(*at(outer, k)) : 0.0f;
     }
 
-    // Brings the tile that begins at (outer0, k0) into shared memory. Neighbouring threads read neighbours.
+    // Loads the tile at (outer0, k0) into shared memory. Adjacent threads read adjacent elements.
     template <int PITCH>
     __device__ __forceinline__ void load(float (&tile)[BK][PITCH], unsigned outer0, unsigned k0) const {
-        static_assert(OUTER * BK % THREADS == 0, "all threads read equally many elements");
+        static_assert(OUTER * BK % THREADS == 0, "every thread loads the same number of elements");
 #pragma unroll
         for (int i = 0; i < OUTER * BK / THREADS; ++i) {
             const int from = i * THREADS + threadIdx.x;
@@ -42,22 +42,22 @@ struct Operand {
         }
     }
 
-    // The same in fours, where all four are there.
+    // The same in vectors of four, where all four elements exist.
     template <int PITCH>
-    __device__ __forceinline__ void load_fours(float (&tile)[BK][PITCH], unsigned outer0, unsigned k0) const {
-        static_assert(OUTER * BK % (4 * THREADS) == 0, "all threads read equally many fours");
-        static_assert(BK % 4 == 0 && OUTER % 4 == 0 && PITCH % 4 == 0, "fours do not go past the end of a tile's row");
-        const bool fours = in_fours(array, ld);
+    __device__ __forceinline__ void load_vec4(float (&tile)[BK][PITCH], unsigned outer0, unsigned k0) const {
+        static_assert(OUTER * BK % (4 * THREADS) == 0, "every thread loads the same number of vectors");
+        static_assert(BK % 4 == 0 && OUTER % 4 == 0 && PITCH % 4 == 0, "a vector does not cross the end of a row of the tile");
+        const bool vec4 = allows_vec4(array, ld);
 #pragma unroll
         for (int i = 0; i < OUTER * BK / 4 / THREADS; ++i) {
             const int from = i * THREADS + threadIdx.x;
             const int outer = ALONG_K ? from / (BK / 4) : from % (OUTER / 4) * 4;
             const int k = ALONG_K ? from % (BK / 4) * 4 : from / (OUTER / 4);
             float v[4];
-            if (fours && outer0 + outer + (ALONG_K ? 0 : 3) < outers && k0 + k + (ALONG_K ? 3 : 0) < ks) {
-                const auto four = *reinterpret_cast<const Group<In, 4>*>(at(outer0 + outer, k0 + k));
+            if (vec4 && outer0 + outer + (ALONG_K ? 0 : 3) < outers && k0 + k + (ALONG_K ? 3 : 0) < ks) {
+                const auto vector = *reinterpret_cast<const Group<In, 4>*>(at(outer0 + outer, k0 + k));
 #pragma unroll
-                for (int e = 0; e < 4; ++e) v[e] = to_float(four.of[e]);
+                for (int e = 0; e < 4; ++e) v[e] = to_float(vector.of[e]);
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
@@ -74,14 +74,14 @@ struct Operand {
     }
 };
 
-// A thread's element i of N along an extent: fours that begin APART elements from each other.
+// The position of a thread's element i along an extent: its vectors of four are APART elements from each other.
 template <int APART>
 __device__ constexpr int place(int i) { return i / 4 * APART + i % 4; }
 
-// Reads such elements from a row of a tile.
+// Reads a thread's elements from a row of a tile.
 template <int APART, int N>
 __device__ __forceinline__ void read_fragment(float (&fragment)[N], const float* first /* shared, 16-byte aligned */) {
-    static_assert(N % 4 == 0, "fragments are read in fours");
+    static_assert(N % 4 == 0, "fragments are read in vectors of four");
 #pragma unroll
     for (int i = 0; i < N; i += 4) {
         const float4 v = *reinterpret_cast<const float4*>(first + place<APART>(i));
@@ -89,8 +89,8 @@ __device__ __forceinline__ void read_fragment(float (&fragment)[N], const float*
     }
 }
 
-// sums += a b^T, winding to and fro, so that from one step to the next only one of the factors changes: registers lie in two banks
-// that give a number a clock each, and a step asks for its sum besides. Short rows first: ptxas keeps that order.
+// sums += a b^T in a serpentine order: only one factor changes from one FMA to the next. The register file has two banks, each of
+// which delivers one operand a clock, and an FMA also reads its sum. The shorter extent is the inner loop: ptxas keeps this order.
 template <int M, int N>
 __device__ __forceinline__ void multiply(float (&sums)[M][N], const float (&a)[M], const float (&b)[N]) {
     constexpr int LONG = M < N ? N : M, SHORT = M < N ? M : N;
@@ -105,11 +105,11 @@ __device__ __forceinline__ void multiply(float (&sums)[M][N], const float (&a)[M
     }
 }
 
-// Finishes a thread's sums and stores them, in fours where C allows it.
+// Applies the epilogue to a thread's sums and stores them, in vectors of four where C allows it.
 template <int ROWS_APART, int COLUMNS_APART, int M, int N>
-__device__ __forceinline__ void store_fours(const Finish& finish, Out* c /* [m][ldc] */, unsigned row0, unsigned column0,
+__device__ __forceinline__ void store_vec4(const Epilogue& epilogue, Out* c /* [m][ldc] */, unsigned row0, unsigned column0,
                                             unsigned m, unsigned n, unsigned ldc, const float (&sums)[M][N]) {
-    const bool fours = in_fours(c, ldc);
+    const bool vec4 = allows_vec4(c, ldc);
 #pragma unroll
     for (int i = 0; i < M; ++i) {
         const unsigned row = row0 + place<ROWS_APART>(i);
@@ -117,15 +117,15 @@ __device__ __forceinline__ void store_fours(const Finish& finish, Out* c /* [m][
 #pragma unroll
         for (int j = 0; j < N; j += 4) {
             const unsigned column = column0 + place<COLUMNS_APART>(j);
-            if (fours && column + 3 < n) {
-                Group<Out, 4> four;
+            if (vec4 && column + 3 < n) {
+                Group<Out, 4> vector;
 #pragma unroll
-                for (int e = 0; e < 4; ++e) four.of[e] = from_float<Out>(finish(sums[i][j + e], c, row, column + e, ldc));
-                *reinterpret_cast<Group<Out, 4>*>(c + (size_t)row * ldc + column) = four;
+                for (int e = 0; e < 4; ++e) vector.of[e] = from_float<Out>(epilogue(sums[i][j + e], c, row, column + e, ldc));
+                *reinterpret_cast<Group<Out, 4>*>(c + (size_t)row * ldc + column) = vector;
             } else {
 #pragma unroll
                 for (int e = 0; e < 4; ++e) {
-                    if (column + e < n) finish.store(c, row, column + e, ldc, sums[i][j + e]);
+                    if (column + e < n) epilogue.store(c, row, column + e, ldc, sums[i][j + e]);
                 }
             }
         }

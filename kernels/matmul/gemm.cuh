@@ -1,19 +1,21 @@
-// What every matrix product shares: element types, operands in either order, and what becomes of an element of C at the end.
+// What every matrix product shares: element types, operands stored either way, and the epilogue of an element of C.
 //
 //   C = f(alpha op(A) op(B) + beta C)      C is [m][ldc], op(A) [m][k], op(B) [k][n]; all row-major, sums in f32
 //
-// A kernel is compiled with IN and OUT (types of A and B, and of C), TRANS_A and TRANS_B (1: it is stored transposed), and FINISH.
+// A kernel is compiled with IN (type of A and B), OUT (type of C), TRANS_A and TRANS_B (1: stored transposed), and EPILOGUE.
 #pragma once
 
 // The values of IN and OUT.
 #define TYPE_F32 0
 #define TYPE_F16 1
 #define TYPE_BF16 2
-// The values of FINISH: what f is.
-#define FINISH_NONE 0       // v
-#define FINISH_BIAS 1       // v + bias[column]
-#define FINISH_BIAS_RELU 2  // max(v + bias[column], 0)
-#define FINISH_RELU_MASK 3  // v where mask[row][column] > 0, else 0: the gradient through a ReLU
+// The values of EPILOGUE: the function f.
+#define EPILOGUE_NONE 0       // v
+#define EPILOGUE_BIAS 1       // v + bias[column]
+#define EPILOGUE_BIAS_RELU 2  // max(v + bias[column], 0)
+#define EPILOGUE_RELU_MASK 3  // v where mask[row][column] > 0, else 0: the gradient through a ReLU
+#define EPILOGUE_GELU 4       // gelu(v), the exact form: v times the normal distribution function
+#define EPILOGUE_BIAS_GELU 5  // gelu(v + bias[column])
 
 #ifndef IN
 #define IN TYPE_F32
@@ -27,8 +29,8 @@
 #ifndef TRANS_B
 #define TRANS_B 0
 #endif
-#ifndef FINISH
-#define FINISH FINISH_NONE
+#ifndef EPILOGUE
+#define EPILOGUE EPILOGUE_NONE
 #endif
 
 struct f16 { unsigned short bits; };
@@ -68,20 +70,20 @@ __device__ __forceinline__ unsigned pack(bf16, float low, float high) {
 #else
     const auto round = [](float v) {
         const unsigned bits = __float_as_uint(v);
-        // Of a NaN the upper half might be that of an infinity.
+        // The upper half of a NaN's bits may be those of an infinity.
         return v != v ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
     };
     return round(low) | round(high) << 16;
 #endif
 }
 
-// Two f32 do not fit into a word: this is only named, in branches that a kernel for f32 leaves out.
+// Two f32 do not fit into a word. Only declared: the branches that call it are discarded in kernels for f32.
 __device__ unsigned pack(float, float low, float high);
 
 template <class T> __device__ __forceinline__ T from_float(float v) { return T{(unsigned short)pack(T{}, v, 0.0f)}; }
 template <> __device__ __forceinline__ float from_float<float>(float v) { return v; }
 
-// Where op(A)[row][k] and op(B)[k][column] stand in their arrays.
+// The index of op(A)[row][k] in A, and of op(B)[k][column] in B.
 __device__ __forceinline__ size_t index_a(unsigned row, unsigned k, unsigned lda) {
     return TRANS_A ? (size_t)k * lda + row : (size_t)row * lda + k;
 }
@@ -89,22 +91,32 @@ __device__ __forceinline__ size_t index_b(unsigned k, unsigned column, unsigned 
     return TRANS_B ? (size_t)column * ldb + k : (size_t)k * ldb + column;
 }
 
-// What becomes of a sum on its way into C. C is read only where beta is not 0, so it may then hold anything.
-struct Finish {
+// The exact form, as torch.nn.GELU computes it by default.
+__device__ __forceinline__ float gelu(float v) { return 0.5f * v * (1.0f + erff(0.70710678f * v)); }
+
+// Turns a sum into an element of C. C is read only where beta is not 0; otherwise it may hold anything, NaN included.
+struct Epilogue {
+    static constexpr bool HAS_BIAS = EPILOGUE == EPILOGUE_BIAS || EPILOGUE == EPILOGUE_BIAS_RELU || EPILOGUE == EPILOGUE_BIAS_GELU;
+
     float alpha, beta;
-    const float* bias;  // [n], where FINISH asks for it
-    const Out* mask;    // [m][ldc], where FINISH asks for it
+    const float* bias;  // [n], read by epilogues with a bias
+    const Out* mask;    // [m][ldc], read by EPILOGUE_RELU_MASK
 
-    // Whether neither C nor a mask is read.
-    __device__ __forceinline__ bool is_plain() const { return beta == 0.0f && FINISH != FINISH_RELU_MASK; }
+    __device__ __forceinline__ static float activate(float v) {
+        // Not fmaxf, which would turn a NaN into 0.
+        if (EPILOGUE == EPILOGUE_BIAS_RELU) v = v < 0.0f ? 0.0f : v;
+        if (EPILOGUE == EPILOGUE_GELU || EPILOGUE == EPILOGUE_BIAS_GELU) v = gelu(v);
+        return v;
+    }
 
-    // The same where it is: of a column of C.
+    // Whether it reads neither C nor the mask.
+    __device__ __forceinline__ bool is_plain() const { return beta == 0.0f && EPILOGUE != EPILOGUE_RELU_MASK; }
+
+    // The epilogue where it is plain: only the column matters.
     __device__ __forceinline__ float plain(float sum, unsigned column) const {
         float v = alpha * sum;
-        if (FINISH == FINISH_BIAS || FINISH == FINISH_BIAS_RELU) v += bias[column];
-        // Not fmaxf: a NaN stays one.
-        if (FINISH == FINISH_BIAS_RELU) v = v < 0.0f ? 0.0f : v;
-        return v;
+        if (HAS_BIAS) v += bias[column];
+        return activate(v);
     }
 
     __device__ __forceinline__ float operator()(float sum, const Out* c /* [m][ldc] */, unsigned row, unsigned column,
@@ -112,13 +124,13 @@ struct Finish {
         const size_t at = (size_t)row * ldc + column;
         float v = alpha * sum;
         if (beta != 0.0f) v = fmaf(beta, to_float(c[at]), v);
-        if (FINISH == FINISH_BIAS || FINISH == FINISH_BIAS_RELU) v += bias[column];
-        if (FINISH == FINISH_BIAS_RELU) v = v < 0.0f ? 0.0f : v;
-        if (FINISH == FINISH_RELU_MASK) v = to_float(mask[at]) > 0.0f ? v : 0.0f;
+        if (HAS_BIAS) v += bias[column];
+        v = activate(v);
+        if (EPILOGUE == EPILOGUE_RELU_MASK) v = to_float(mask[at]) > 0.0f ? v : 0.0f;
         return v;
     }
 
-    // Of an element that may lie outside C, where anything will do but nothing may be read.
+    // The same for an element that may lie outside C: its value does not matter, but nothing may be read for it.
     __device__ __forceinline__ float guarded(float sum, const Out* c /* [m][ldc] */, unsigned row, unsigned column, unsigned m,
                                              unsigned n, unsigned ldc) const {
         return row < m && column < n ? (*this)(sum, c, row, column, ldc) : 0.0f;
@@ -128,7 +140,7 @@ struct Finish {
         c[(size_t)row * ldc + column] = from_float<Out>((*this)(sum, c, row, column, ldc));
     }
 
-    // Whether two neighbours, the first in an even column, can be stored as one word: every row begins at a multiple of it.
+    // Whether two adjacent elements, the first in an even column, can be stored as one word in every row.
     __device__ __forceinline__ static bool in_pairs(const Out* c, unsigned n, unsigned ldc) {
         return n % 2 == 0 && ldc % 2 == 0 && (size_t)c % (2 * sizeof(Out)) == 0;
     }

@@ -1,20 +1,20 @@
-// Hopper's own way to a matrix product: tiles that TMA copies into shared memory, and warpgroups that multiply them there (sm_90a).
+// Building blocks for Hopper (sm_90a): tiles that TMA copies into shared memory, and wgmma, which multiplies them there.
 //
 // PTX ISA, sections "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix
-// Instructions". A kernel that includes this is compiled with BM, BN (tile of C) and STAGES (tiles of A and B under way).
+// Instructions". A kernel that includes this is compiled with BM, BN (tile of C) and STAGES (tiles of A and B in flight).
 #pragma once
 #include "cluster.cuh"
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
 
-// Blocks of a cluster, and how many of them lie side by side along n; the others lie above each other along m.
+// Blocks of a cluster, and how many of them are adjacent along n; a cluster has CLUSTER / CLUSTER_N rows of blocks.
 #ifndef CLUSTER
 #define CLUSTER 1
 #endif
 #ifndef CLUSTER_N
 #define CLUSTER_N 1
 #endif
-// 1: the multiplying instruction takes A and B in each other's place, and B's tile by way of registers.
+// 1: wgmma computes C^T = B^T A^T, with its first operand, from B's tile, in registers.
 #ifndef B_IN_REGISTERS
 #define B_IN_REGISTERS 0
 #endif
@@ -22,38 +22,38 @@ constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
 static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
 constexpr int WARPGROUP = 128;
-constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory: what TMA's widest swizzle permutes.
-constexpr int BK = ROW_BYTES / sizeof(In);   // So many k are in a stage.
-constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements of such a row where it runs along m or n.
+constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory, as wide as TMA's widest swizzle.
+constexpr int BK = ROW_BYTES / sizeof(In);   // The k of a stage.
+constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements of such a row where it is contiguous along m or n.
 constexpr int A_BYTES = BM * ROW_BYTES, B_BYTES = BN * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
-constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: what one warpgroup multiplies, or one box that TMA copies.
-constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction takes 32 bytes of k.
+constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: the share of one warpgroup, or one TMA box.
+constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction multiplies 32 bytes of k.
 static_assert(BM % 64 == 0, "a warpgroup multiplies 64 rows");
-static_assert(BN == 64 || BN == 128 || BN == 192 || BN == 256, "the instructions that are written down here");
-static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory have to run along k");
-static_assert(TRANS_B || BN / LANES % CLUSTER_M == 0, "the blocks that share B's tile fetch equal parts of it");
-static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile fetch equal parts of it");
+static_assert(BN == 64 || BN == 128 || BN == 192 || BN == 256, "the wgmma shapes defined below");
+static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory must be contiguous along k");
+static_assert(TRANS_B || BN / LANES % CLUSTER_M == 0, "the blocks that share B's tile load equal parts of it");
+static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile load equal parts of it");
 
-// The driver's description of an array in memory, passed by value.
+// The driver's tensor map of a matrix, passed by value.
 struct alignas(64) TensorMap { unsigned long long words[16]; };
 
 __device__ __forceinline__ void prefetch(const TensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Copies a box whose first element is (x, y), x along the rows; what lies outside the array comes as zeros.
+// Copies the box at (x, y) of a matrix, x counting columns; elements outside the matrix are zeros.
 __device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
-// The same of what is read only once: in the level-2 cache it makes room before anything else does.
+// The same for data that is read only once: L2 evicts it first.
 __device__ __forceinline__ void load_box_once(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
     unsigned long long policy;
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(policy) : "memory");
 }
-// A box into every block of the cluster whose bit is set, at the same place and counted at the same barrier of each.
+// The same into every block of the cluster whose bit is set, at the same address and with the same barrier in each.
 __device__ __forceinline__ void load_box_to(unsigned short blocks, unsigned to, const TensorMap* map, unsigned x, unsigned y,
                                             unsigned barrier) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
@@ -68,10 +68,10 @@ __device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.com
 // Waits until all but the last N groups of stores have read their shared memory.
 template <int N>
 __device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
-// What this thread has written to shared memory is seen by copies begun after a barrier.
+// Makes this thread's writes to shared memory visible to bulk copies that start after a barrier.
 __device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Barriers by address: `cluster.cuh` has those by pointer.
+// Barriers by shared-memory address; `cluster.cuh` has the same by pointer.
 __device__ __forceinline__ void wait_phase(unsigned barrier, unsigned parity) {
     asm volatile(
         "{\n"
@@ -87,24 +87,24 @@ __device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
 __device__ __forceinline__ void arrive(unsigned barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-// At the same barrier in the block of that rank. Its default order is enough: what is handed back is room, not data.
+// At the same barrier in the block of that rank. The default ordering is enough: it hands back space, not data.
 __device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
     asm volatile("{\n.reg .b32 theirs;\nmapa.shared::cluster.u32 theirs, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [theirs];\n}" ::"r"(barrier), "r"(rank) : "memory");
 }
 
-// Moves registers between warpgroups: N is of each thread, a multiple of 8; all of the warpgroup come here.
+// Moves registers between warpgroups: N per thread, a multiple of 8; called by all threads of a warpgroup.
 template <int N> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
 template <int N> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
-// The number of this thread's warpgroup. The shuffle tells the compiler that it is the same in all lanes: without that it puts
-// a dozen instructions that make it so between two multiplications.
+// The index of this thread's warpgroup. The shuffle tells the compiler that it is uniform across the warp; otherwise it inserts a
+// dozen instructions between two wgmma to make it so.
 __device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); }
 
-// A barrier of one warpgroup; 0 is __syncthreads'.
+// A named barrier for one warpgroup; id 0 is __syncthreads'.
 __device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
-// A place in the ring of stages, and how often it has gone round.
+// A position in the ring of stages, and the parity of its round.
 struct Ring {
     unsigned stage = 0, parity = 0;
     __device__ __forceinline__ void advance() {
@@ -112,13 +112,13 @@ struct Ring {
     }
 };
 
-// Asks for the tile of op(A) from (row, k), or of op(B) from (k, column). Blocks of a cluster that need the same tile fetch a part
-// of it each, for all of them: those beside each other share A's, those above each other B's. `rank` counts downwards first.
-// Swizzled: 16-byte piece c of row r of 128 bytes lies at piece c ^ (r % 8).
+// Starts to load the tile of op(A) at (row, k), or of op(B) at (k, column). Blocks of a cluster that need the same tile each load a
+// part of it and multicast it: blocks in one row share A's tile, blocks in one column B's. `rank` counts along a column first.
+// Swizzled: 16-byte piece c of row r is stored at piece c ^ (r % 8).
 __device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned row, unsigned k, unsigned barrier, unsigned rank = 0) {
     const unsigned part = rank / CLUSTER_M;
     const auto load = [&](unsigned to, unsigned x, unsigned y) {
-        // Every CLUSTER_M-th block, from this one's row on.
+        // The blocks of this row: every CLUSTER_M-th bit.
         constexpr unsigned ROW = ((1u << CLUSTER) - 1) / ((1u << CLUSTER_M) - 1);
         if constexpr (CLUSTER_N > 1) load_box_to(ROW << rank % CLUSTER_M, to, a, x, y, barrier);
         else load_box(to, a, x, y, barrier);
@@ -153,8 +153,8 @@ __device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned
     }
 }
 
-// How the multiplying instruction is told of a tile: its address, and the strides between pieces of eight rows of 128 bytes (along k,
-// or along m or n), all in units of 16 bytes. This is the lower half; the upper half is the same for all.
+// The matrix descriptor of a tile for wgmma: its address, and the strides between groups of eight rows of 128 bytes (along k, and
+// along m or n), in units of 16 bytes. This is the lower half; the upper half is the same for all tiles.
 __device__ __forceinline__ unsigned descriptor(unsigned address, bool along_k) {
     const unsigned leading = along_k ? 1 : CHUNK_BYTES / 16;
     return (address & 0x3ffff) >> 4 | leading << 16;
@@ -163,13 +163,13 @@ __device__ __forceinline__ unsigned long long whole_descriptor(unsigned lower) {
     constexpr unsigned STRIDE = 8 * ROW_BYTES / 16, SWIZZLE_128 = 1;
     return (unsigned long long)(STRIDE | SWIZZLE_128 << 30) << 32 | lower;
 }
-// From one of its K_STEPS to the next: 32 bytes along a row, or the rows of 32 bytes of k.
+// From one of the K_STEPS to the next: 32 bytes along a row, or as many rows as there are elements in 32 bytes.
 constexpr int A_STEP = TRANS_A ? 32 / sizeof(In) * ROW_BYTES / 16 : 2;
 constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
 
-// The multiplying instruction, d[64][N] += a[64][32 bytes] b[32 bytes][N]. A thread has the elements
+// wgmma: d[64][N] += a[64][32 bytes] b[32 bytes][N]. A thread holds the elements
 //   d[4 j + 2 h + i]: row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + i.
-// SUMS_n names n registers, D_n binds them.
+// SUMS_n names n register operands, D_n binds them.
 #define SUMS_32 \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, " \
     "%26, %27, %28, %29, %30, %31"
@@ -187,7 +187,7 @@ constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
 #define D_64(i) D_32(i), D_32(i + 32)
 #define D_96(i) D_64(i), D_32(i + 64)
 #define D_128(i) D_64(i), D_64(i + 64)
-// A, B and P: the numbers of the operands behind the sums; TRANSPOSED: which tiles run along m or n, of 16-bit types only.
+// A, B and P: the operand numbers after the sums; TRANSPOSED: which tiles are contiguous along m or n (16-bit types only).
 #define MULTIPLY(SHAPE, TYPES, SUMS, A, B, P, TRANSPOSED, BOUND, ...) \
     asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\n" \
                  "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" SUMS "}, %" #A ", %" #B ", p, 1, 1" TRANSPOSED ";\n}\n" \
@@ -220,11 +220,11 @@ MULTIPLY_N(192, "m64n192k16", "m64n192k8", 96, 97, 98, 99, 100)
 MULTIPLY_N(256, "m64n256k16", "m64n256k8", 128, 129, 130, 131, 132)
 #endif
 
-// The 64 x BN sums of a warpgroup, spread over its threads.
+// The 64 x BN sums of a warpgroup, distributed over its threads.
 struct Sums {
     float d[BN / 2];
 
-    // Begins to multiply a stage's tiles, by the lower halves of their descriptors; add = 0 forgets what was there.
+    // Begins to multiply a stage's tiles, given the lower halves of their descriptors; add = 0 overwrites the sums.
     __device__ __forceinline__ void multiply(unsigned a, unsigned b, int add) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
@@ -239,17 +239,17 @@ struct Sums {
         asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
     }
 
-    // Keeps the compiler from touching the sums earlier than here.
+    // Keeps the compiler from reading the sums before this point.
     __device__ __forceinline__ void hold() {
 #pragma unroll
         for (int i = 0; i < BN / 2; ++i) asm volatile("" : "+f"(d[i])::"memory");
     }
 
-    // Writes them to C from (row, column), each thread what it has: pieces of 16 or 32 bytes of a row at a time.
+    // Writes them to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
     __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
-                                          unsigned column, const Finish& finish) const {
+                                          unsigned column, const Epilogue& epilogue) const {
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
-        const bool quick = finish.is_plain() && Finish::in_pairs(c, n, ldc);
+        const bool quick = epilogue.is_plain() && Epilogue::in_pairs(c, n, ldc);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             const unsigned r = row + 16 * warp + lane / 4 + 8 * h, first = column + lane % 4 * 2;
@@ -259,25 +259,25 @@ struct Sums {
 #pragma unroll
                 for (int j = 0; j < BN / 8; ++j) {
                     const unsigned at = first + 8 * j;
-                    if (at < n) store_word(to + 8 * j, finish.plain(d[4 * j + 2 * h], at), finish.plain(d[4 * j + 2 * h + 1], at + 1));
+                    if (at < n) store_word(to + 8 * j, epilogue.plain(d[4 * j + 2 * h], at), epilogue.plain(d[4 * j + 2 * h + 1], at + 1));
                 }
             } else {
 #pragma unroll
                 for (int i = 0; i < BN / 4; ++i) {
                     const unsigned at = first + i / 2 * 8 + i % 2;
-                    if (at < n) finish.store(c, r, at, ldc, d[4 * (i / 2) + 2 * h + i % 2]);
+                    if (at < n) epilogue.store(c, r, at, ldc, d[4 * (i / 2) + 2 * h + i % 2]);
                 }
             }
         }
     }
 };
 
-// Writes 64 rows of 16-bit numbers, pairs[2 j + h] as the sums are spread: four lanes that share a row exchange pairs until each has
-// 16 bytes of it. C's rows and its edge are at multiples of 16 bytes.
+// Writes 64 rows of 16-bit elements, pairs[2 j + h] distributed like the sums: the four lanes of a row exchange pairs until each has
+// 16 contiguous bytes. C's rows and its edge are at multiples of 16 bytes.
 template <int PAIRS>
 __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n,
                                            unsigned ldc, unsigned row, unsigned column) {
-    static_assert(PAIRS % 8 == 0, "four neighbours in a row, and two rows");
+    static_assert(PAIRS % 8 == 0, "four pairs in a row, and two rows");
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -285,7 +285,7 @@ __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* 
 #pragma unroll
         for (int j = 0; j < PAIRS / 2; j += 4) {
             unsigned w[4] = {pairs[2 * j + h], pairs[2 * j + 2 + h], pairs[2 * j + 4 + h], pairs[2 * j + 6 + h]};
-            // A transposition of 4 x 4: every second word changes places with a neighbour's, then every second pair.
+            // A 4 x 4 transpose across four lanes: exchange every second word, then every second pair of words.
 #pragma unroll
             for (int bit = 1; bit <= 2; bit *= 2) {
                 const bool odd = lane & bit;
@@ -303,7 +303,7 @@ __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* 
     }
 }
 
-// Dynamic shared memory begins where it likes; the swizzle wants multiples of 1024.
+// Dynamic shared memory has no guaranteed alignment; the swizzle needs multiples of 1024 bytes.
 __device__ __forceinline__ unsigned aligned_shared() {
     extern __shared__ unsigned char dynamic_shared[];
     return (shared_address(dynamic_shared) + 1023) & ~1023u;

@@ -1,17 +1,17 @@
-// Building blocks of a matrix product by single warps: copies that run beside the work, fragments, and the tensor cores (sm_80).
+// Building blocks for warp-level tensor cores (sm_80): asynchronous copies, fragments, and mma.sync.
 //
-// PTX ISA, sections "Data Movement and Conversion Instructions: cp.async" and "Warp Level Matrix Instructions" (ldmatrix, mma). Shared
-// memory is addressed by number, as these instructions do. A kernel that uses the tiles is compiled with THREADS and BK.
+// PTX ISA, sections "Data Movement and Conversion Instructions: cp.async" and "Warp Level Matrix Instructions" (ldmatrix, mma). These
+// instructions take shared memory by its 32-bit address. A kernel that uses the tiles is compiled with THREADS and BK.
 #pragma once
 #include "matmul/gemm.cuh"
 #include "reduce.cuh"
 
-constexpr int VECTOR = 16 / sizeof(In);  // Elements in a chunk: 16 bytes, the most that a thread moves at once.
-constexpr int K_STEP = 32 / sizeof(In);  // The k of one tensor-core operation: 16, or 8 of tf32.
+constexpr int VECTOR = 16 / sizeof(In);  // Elements in a chunk of 16 bytes, the widest access of a thread.
+constexpr int K_STEP = 32 / sizeof(In);  // The k of one tensor-core instruction: 16, or 8 for tf32.
 
 __device__ __forceinline__ unsigned address_in_shared(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 
-// The chunk at `from` of which `left` elements exist (none if negative); zeros for the rest. Aligned chunks in one piece.
+// The chunk at `from`, of which `left` elements exist (none if negative); the others are zeros. Aligned chunks with one load.
 __device__ __forceinline__ uint4 load_chunk(const In* __restrict__ from, int left, bool aligned) {
     if (aligned && left >= VECTOR) return *reinterpret_cast<const uint4*>(from);
     unsigned words[4] = {};
@@ -26,13 +26,13 @@ __device__ __forceinline__ uint4 load_chunk(const In* __restrict__ from, int lef
 
 #if __CUDA_ARCH__ >= 800
 
-// Copies 16 bytes without passing through registers: the first `bytes` are read, the rest become zeros.
+// Copies 16 bytes without passing through registers: the first `bytes` are read, the others are zeros.
 __device__ __forceinline__ void cp_async16(unsigned to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 // Ends a group of this thread's copies.
 __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits until all but the last N groups have come. What other threads copied needs a barrier on top.
+// Waits until all but the last N groups of this thread have arrived. Other threads' copies need a barrier as well.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
@@ -45,21 +45,21 @@ __device__ __forceinline__ unsigned load_shared(unsigned from) {
     return v;
 }
 
-// Four matrices of 8 rows of 16 bytes; lane l names row l % 8 of matrix l / 8. Of each a lane gets the 4 bytes at
-// 4 (lane % 4) of row lane / 4.
+// Loads four matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8. A lane receives, of each matrix,
+// the 4 bytes at 4 (lane % 4) of row lane / 4.
 __device__ __forceinline__ void ldmatrix_x4(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
-// The same of 8 x 8 16-bit elements transposed: a lane gets those in column lane / 4 of rows 2 (lane % 4) and the next.
+// The same for 8 x 8 16-bit elements, transposed: a lane receives those in column lane / 4 of row 2 (lane % 4) and the next.
 __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(row) : "memory");
 }
 
-// d[16][8] += a[16][K_STEP] b[K_STEP][8], spread over the lanes with g = lane / 4 and t = lane % 4:
+// d[16][8] += a[16][K_STEP] b[K_STEP][8], distributed over the lanes with g = lane / 4 and t = lane % 4:
 //   d[i]: row g + 8 (i / 2), column 2 t + i % 2
-//   a[i]: row g + 8 (i % 2); k = 2 t + 8 (i / 2) and the next, or of tf32 k = t + 4 (i / 2)
+//   a[i]: row g + 8 (i % 2); k = 2 t + 8 (i / 2) and the next, or for tf32 k = t + 4 (i / 2)
 //   b0, b1: column g; k as in a[0], a[2]
 __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #define MMA(SHAPE_AND_TYPES) \
@@ -71,49 +71,49 @@ __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsig
 #undef MMA
 }
 
-// Tensor cores ignore the lower 13 bits of what should be tf32, so half of the last bit that stays makes it the nearest, as
-// cvt.rna.tf32.f32 does (ties away from 0), for one instruction less. Of a NaN the sum might be a zero.
+// Tensor cores ignore the lower 13 bits of a tf32 operand, so adding half a unit of the last bit they read rounds to nearest (ties
+// away from 0), as cvt.rna.tf32.f32 does with one instruction more. A NaN is left alone: the addition could turn it into 0.
 __device__ __forceinline__ void round_to_tf32(unsigned& bits) {
     asm volatile("{\n.reg .pred number;\nsetp.eq.f32 number, %1, %1;\n@number add.u32 %0, %0, 0x1000;\n}"
                  : "+r"(bits) : "f"(__uint_as_float(bits)));
 }
 
-// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it lies along k in memory, else [BK][OUTER].
+// An operand's tile in shared memory, OUTER (along m or n) x BK: [OUTER][BK] if it is contiguous along k in memory, else [BK][OUTER].
 //
-// Chunk c of row r is kept as chunk c ^ swizzle(r), so that what is read at once is spread over all 32 banks (128 bytes).
+// Chunk c of row r is stored as chunk c ^ swizzle(r), so that simultaneous reads are spread over all 32 banks (128 bytes).
 template <int OUTER, bool ALONG_K>
 struct Tile {
     static constexpr int ROWS = ALONG_K ? OUTER : BK, COLUMNS = ALONG_K ? BK : OUTER;
     static constexpr int ROW_BYTES = COLUMNS * sizeof(In), BYTES = ROWS * ROW_BYTES, CHUNKS = ROW_BYTES / 16;
-    static constexpr bool WORDWISE = sizeof(In) == 4 && !ALONG_K;  // ldmatrix transposes no 32-bit elements.
+    static constexpr bool WORDWISE = sizeof(In) == 4 && !ALONG_K;  // ldmatrix cannot transpose 32-bit elements.
     static_assert((ROW_BYTES & (ROW_BYTES - 1)) == 0, "an XOR permutes the chunks of a power of two");
-    static_assert(ALONG_K ? ROW_BYTES == 64 || ROW_BYTES == 128 : ROW_BYTES >= 128, "the swizzle is made for these rows");
+    static_assert(ALONG_K ? ROW_BYTES == 64 || ROW_BYTES == 128 : ROW_BYTES >= 128, "the rows that the swizzle supports");
     static_assert(ROWS % 8 == 0, "the swizzle repeats after 8 rows");
 
     __device__ static constexpr unsigned swizzle(unsigned row) {
-        // Eight words of each of four rows at once: two chunks.
+        // Eight words of each of four rows are read at once: two chunks.
         if (WORDWISE) return row % 4 * 2;
-        // One chunk of each of eight rows at once. Rows of 64 bytes share the banks by two.
+        // One chunk of each of eight rows is read at once. Two rows of 64 bytes share the banks.
         return ROW_BYTES >= 128 ? row % 8 : row / 2 % 4;
     }
     __device__ static constexpr unsigned offset(unsigned row, unsigned chunk) { return row * ROW_BYTES + (chunk ^ swizzle(row)) * 16; }
 };
 
-// Brings an operand's tiles into shared memory, one after the other along k, each in PIECES chunks a thread.
+// Loads an operand's tiles into shared memory, one after the other along k, PIECES chunks per thread and tile.
 template <int OUTER, bool ALONG_K>
 struct Fetch {
     using To = Tile<OUTER, ALONG_K>;
     static constexpr int ROWS_AT_ONCE = THREADS / To::CHUNKS, PIECES = To::ROWS / ROWS_AT_ONCE;
-    static_assert(THREADS % To::CHUNKS == 0 && To::ROWS % ROWS_AT_ONCE == 0, "all threads copy equally many chunks");
-    static_assert(ROWS_AT_ONCE % (To::WORDWISE ? 4 : 8) == 0, "a thread's chunks lie in rows of the same swizzle");
+    static_assert(THREADS % To::CHUNKS == 0 && To::ROWS % ROWS_AT_ONCE == 0, "every thread copies the same number of chunks");
+    static_assert(ROWS_AT_ONCE % (To::WORDWISE ? 4 : 8) == 0, "a thread's chunks are in rows of the same swizzle");
 
     const In* from;     // the thread's first chunk of the next tile
     unsigned ld;        // elements from row to row
-    int rows, columns;  // so many exist from there on
-    unsigned to;        // where that chunk goes, counted from the tile's beginning
-    bool aligned;       // are all chunks?
+    int rows, columns;  // rows and columns of the operand from there on
+    unsigned to;        // the chunk's offset in the tile
+    bool aligned;       // whether all chunks are
 
-    // `outer` and `k` are the extents of the whole operand, `first` is the tile's place along the outer one.
+    // `outer` and `k` are the extents of the whole operand; the tile starts at `first` along the outer one.
     __device__ __forceinline__ Fetch(const In* matrix, unsigned outer, unsigned k, unsigned ld, unsigned first) : ld(ld) {
         const unsigned row = threadIdx.x / To::CHUNKS, chunk = threadIdx.x % To::CHUNKS;
         const unsigned first_row = row + (ALONG_K ? first : 0), first_column = chunk * VECTOR + (ALONG_K ? 0 : first);
@@ -124,7 +124,7 @@ struct Fetch {
         aligned = (size_t)matrix % 16 == 0 && ld % VECTOR == 0;
     }
 
-    // WHOLE: chunks are aligned, and exist as a whole or not at all.
+    // WHOLE: chunks are aligned, and either inside the operand or outside.
     template <bool WHOLE>
     __device__ __forceinline__ void piece(unsigned tile, int i) const {
         const In* chunk = from + (size_t)(i * ROWS_AT_ONCE) * ld;
@@ -140,26 +140,26 @@ struct Fetch {
     }
 };
 
-// Reads a warp's PART of an operand's tile, blocks of 16 x K_STEP in four registers each. Of A they are `a` of mma(); of B they
-// are b0 and b1 of the first 8 columns, then those of the others: the tensor cores want b0 and b1 side by side.
+// Reads a warp's PART of an operand's tile, blocks of 16 x K_STEP in four registers each. For A they are `a` of mma(); for B they
+// are b0 and b1 of the first 8 columns, then those of the other 8: mma() takes b0 and b1 from consecutive registers.
 template <bool OF_A, int OUTER, bool ALONG_K, int PART>
 struct Fragments {
     using From = Tile<OUTER, ALONG_K>;
     static constexpr int BLOCKS = PART / 16;
-    static_assert(PART % 16 == 0 && (PART & (PART - 1)) == 0, "blocks of 16, and an XOR goes from one to the next");
+    static_assert(PART % 16 == 0 && (PART & (PART - 1)) == 0, "blocks of 16, and one XOR leads from one to the next");
 
-    unsigned from;  // what this lane reads first, counted from the tile's beginning
+    unsigned from;  // the offset in the tile of this lane's first read
 
     __device__ __forceinline__ explicit Fragments(unsigned part) {
         const unsigned lane = threadIdx.x % WARP, first = part * PART;
-        // Register i is in this half of the 16, and in this half of K_STEP; for ldmatrix the lanes i * 8 to i * 8 + 7 name its rows.
+        // The half of the 16 and the half of K_STEP that register i holds; ldmatrix takes its rows from lanes i * 8 to i * 8 + 7.
         const unsigned i = lane / 8, outer = OF_A ? i % 2 : i / 2, k = OF_A ? i / 2 : i % 2;
         if constexpr (ALONG_K) from = From::offset(first + outer * 8 + lane % 8, k);
         else if constexpr (From::WORDWISE) from = From::offset(lane % 4, (first + lane / 4) / 4) + lane / 4 % 4 * 4;
         else from = From::offset(k * 8 + lane % 8, first / 8 + outer);
     }
 
-    // Tiles begin at multiples of 128 bytes: the swizzle's XOR commutes with a step's or a block's as long as it is one too.
+    // Tiles start at multiples of 128 bytes, so that moving by a step or a block is an XOR too, which commutes with the swizzle's.
     __device__ __forceinline__ void load(unsigned (&r)[BLOCKS][4], unsigned tile, int step) const {
         const unsigned base = tile + from;
 #pragma unroll

@@ -1,18 +1,18 @@
-// What the persistent matrix products share: the order in which blocks that stay go through the tiles of C, and the ring of stages
-// that one producer fills and CONSUMERS warpgroups empty, for all blocks of a cluster.
+// What the persistent kernels share: the order in which resident blocks traverse the tiles of C, and the ring of stages that one
+// producer fills and CONSUMERS warpgroups empty, across all blocks of a cluster.
 #pragma once
 #include "matmul/hopper.cuh"
 
 constexpr int CONSUMERS = (B_IN_REGISTERS ? BN : BM) / 64;
-static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "a consumer for every 64 rows, or columns, and a producer");
+static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64 rows (or columns), and a producer");
 #ifndef GROUP
 #define GROUP 1
 #endif
 
-// Tiles in groups of GROUP rows, column by column within a group: the tiles that are under way at one time are about as high as
-// wide, so that they share most of what they read, and find it in the level-2 cache. A cluster has a tile a block.
+// Tiles in groups of GROUP rows, column by column within a group: the tiles in progress at one time cover a region about as tall as
+// wide, so that they share most of what they read and find it in L2. A cluster computes one tile per block.
 struct Tiles {
-    unsigned rows, columns;  // In clusters.
+    unsigned rows, columns;  // Counted in clusters.
 
     __device__ __forceinline__ Tiles(unsigned m, unsigned n)
         : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)) {}
@@ -30,7 +30,7 @@ struct Tiles {
 struct Barriers {
     unsigned full, empty;  // Addresses of STAGES barriers each.
 
-    // All threads come here. Those of other blocks may use these barriers once `meet` has been passed.
+    // Called by all threads. Other blocks may use these barriers after `meet`.
     __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
         : full(shared_address(full_barriers)), empty(shared_address(empty_barriers)) {
         if (threadIdx.x == 0) {
@@ -43,17 +43,18 @@ struct Barriers {
         __syncthreads();
     }
 
-    // All threads come here before they touch what belongs to another block.
+    // Called by all threads before they access another block's shared memory.
     __device__ __forceinline__ void meet() const {
         if (CLUSTER > 1) cluster_wait();
     }
 
-    // A producer's last turn: it stays until no other block can still signal that a stage is free.
+    // The producer's last step: it stays until no other block can still signal that a stage is free.
     __device__ __forceinline__ void drain(Ring& ring) const {
         for (int s = 0; s < STAGES && CLUSTER > 1; ++s) wait_phase(empty + ring.stage * 8, ring.parity ^ 1), ring.advance();
     }
 
-    // A producer's turn: room first, then the tiles from (row, column), k block by k block. `once`: no other tile reads this part of B.
+    // The producer's loop: waits for a free stage and loads the tiles at (row, column), k block by k block. `once`: no other tile
+    // reads this part of B.
     __device__ __forceinline__ void fill(Ring& ring, unsigned base, const TensorMap* a, const TensorMap* b, unsigned row,
                                          unsigned column, unsigned first, unsigned end, unsigned rank, bool once = false) const {
         for (unsigned block = first; block < end; ++block) {
@@ -66,12 +67,12 @@ struct Barriers {
         }
     }
 
-    // A consumer's turn: the sums over `blocks` stages, at least one. `a` and `b` describe the first stage of the ring.
+    // A consumer's loop: the sums over `blocks` stages, at least one. `a` and `b` are descriptors of the ring's first stage.
     __device__ __forceinline__ void multiply(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums) const {
         multiply_and<0>(ring, a, b, blocks, sums, [](int) {});
     }
 
-    // The same with something beside it: meanwhile(i), for i from 0 to TIMES - 1, while a stage is multiplied.
+    // The same, with calls of meanwhile(i), i from 0 to TIMES - 1, each while a stage is multiplied.
     template <int TIMES, class Meanwhile>
     __device__ __forceinline__ void multiply_and(Ring& ring, unsigned a, unsigned b, unsigned blocks, Sums& sums,
                                                  Meanwhile meanwhile) const {
@@ -81,7 +82,7 @@ struct Barriers {
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         };
         const auto end = [&](unsigned block) {
-            // One stage stays under way; the one before it has been read.
+            // One stage stays in flight; the one before it has been read.
             sums.wait<1>();
             if (block > 0) release(last);
             last = ring.stage;
@@ -99,7 +100,7 @@ struct Barriers {
         sums.hold();
     }
 
-    // Other blocks of the cluster have written into this stage, so every one hears that it is free.
+    // Every block of the cluster writes into this stage, so each is told that it is free.
     __device__ __forceinline__ void release(unsigned stage) const {
         if (CLUSTER == 1) {
             if (threadIdx.x % WARPGROUP == 0) arrive(empty + stage * 8);

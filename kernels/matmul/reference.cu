@@ -1,22 +1,22 @@
-// Idea: a product is only worth its time if it is right: the same in f64, by the plainest way that still ends soon.
-// Formula: want = op(A) op(B), sizes = |op(A)| |op(B)|, both f64 [m][n]; then every element of C is held against them.
-// Since the last rung: no rung of its own; it judges them.
-// Needs: any m, n, k; the arrays as the judged kernel gets them; TF32 = 1 cuts the factors to what tensor cores read of them.
-// Expect: tiles in shared memory and 4 x 4 sums a thread, bound by f64 arithmetic.
+// Idea: every result is checked against the same product in f64, computed by a simple tiled kernel.
+// Formula: want = op(A) op(B), sizes = |op(A)| |op(B)|, both f64 [m][n]; then every element of C is compared.
+// Since the last rung: not a rung; it checks them.
+// Needs: any m, n, k; the arrays as the checked kernel gets them; TF32 = 1 truncates factors to the bits that tensor cores read.
+// Expect: tiles in shared memory and 4 x 4 sums per thread, bound by FP64 throughput.
 #include "matmul/gemm.cuh"
 
 #ifndef TF32
 #define TF32 0
 #endif
 constexpr int TILE = 64, DEPTH = 16, EACH = 4;
-static_assert(THREADS == TILE / EACH * (TILE / EACH), "4 x 4 elements a thread");
+static_assert(THREADS == TILE / EACH * (TILE / EACH), "4 x 4 elements per thread");
 
 __device__ __forceinline__ double factor(In v) {
     const float f = to_float(v);
     return TF32 ? __uint_as_float(__float_as_uint(f) & ~0x1fffu) : f;
 }
 
-// alpha, beta and the last step are left to compare(): it knows them, and want serves several.
+// alpha is applied by compare(), so that one reference serves several.
 extern "C" __global__ void __launch_bounds__(THREADS)
 reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restrict__ b /* [k][ldb] or [n][ldb] */,
           double* __restrict__ want /* [m][n] */, double* __restrict__ sizes /* [m][n] */, unsigned m, unsigned n, unsigned k,
@@ -27,7 +27,7 @@ reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restr
     double sum[EACH][EACH] = {}, size[EACH][EACH] = {};
     for (unsigned first = 0; first < k; first += DEPTH) {
         for (unsigned i = threadIdx.x; i < TILE * DEPTH; i += THREADS) {
-            // Neighbouring threads read neighbouring elements, whichever way the matrix is stored.
+            // Adjacent threads read adjacent elements, whichever way the matrix is stored.
             const unsigned ka = TRANS_A ? i / TILE : i % DEPTH, r = TRANS_A ? i % TILE : i / DEPTH;
             const unsigned kb = TRANS_B ? i % DEPTH : i / TILE, c = TRANS_B ? i / DEPTH : i % TILE;
             tile_a[ka][r] = first + ka < k && row + r < m ? factor(a[index_a(row + r, first + ka, lda)]) : 0.0;
@@ -61,12 +61,12 @@ reference(const In* __restrict__ a /* [m][lda] or [k][lda] */, const In* __restr
 }
 
 struct Verdict {
-    unsigned long long max_abs_error, max_error;  // Bits of f64, which order as the numbers do while they are not negative.
-    unsigned long long wrong, first_wrong;        // How many, and row * n + column of the first.
+    unsigned long long max_abs_error, max_error;  // Bits of f64, which order like the values as long as these are not negative.
+    unsigned long long wrong, first_wrong;        // The count, and row * n + column of the first.
 };
 
-// Holds C = alpha A B against the reference: errors are taken beyond the rounding to C's type, relative to the sum of the
-// magnitudes that were added.
+// Compares C = alpha A B with the reference: errors beyond the rounding to C's type, relative to the sum of the magnitudes of the
+// terms.
 extern "C" __global__ void __launch_bounds__(THREADS)
 compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ want /* [m][n] */, const double* __restrict__ sizes /* [m][n] */,
         unsigned m, unsigned n, unsigned ldc, double alpha, double tolerance, double half_epsilon, double tiny, Verdict* verdict) {
@@ -76,8 +76,10 @@ compare(const Out* __restrict__ c /* [m][ldc] */, const double* __restrict__ wan
     for (unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x; i < all; i += stride) {
         const double got = to_float(c[i / n * ldc + i % n]), w = alpha * want[i];
         const double magnitude = fabs(alpha) * sizes[i], abs_error = fabs(got - w);
-        const double beyond = fmax(abs_error - half_epsilon * fabs(w), 0.0), error = beyond / fmax(magnitude, 1e-300);
-        // Where the reference is no finite number, C has to be the same; elsewhere a NaN must not slip through.
+        // Not fmax: it returns the other operand for NaN, and an element that is NaN would have no error.
+        const double rounding = half_epsilon * fabs(w), beyond = abs_error <= rounding ? 0.0 : abs_error - rounding;
+        const double error = beyond / fmax(magnitude, 1e-300);
+        // Where the reference is not finite, C must be the same; elsewhere a NaN must fail.
         const bool finite = fabs(w) <= 1.7e308, right = finite ? beyond <= tolerance * magnitude + tiny : got == w || (got != got && w != w);
         if (finite) {
             worst_abs = abs_error == abs_error ? fmax(worst_abs, abs_error) : 1e308;

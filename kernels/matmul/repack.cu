@@ -1,22 +1,22 @@
-// Idea: TMA wants rows that begin at multiples of 16 bytes; a copy sees to that.
+// Idea: TMA needs rows at multiples of 16 bytes; a copy provides them.
 // Formula: to[r][c] = from[r][c]; elements of 2 or 4 bytes, row-major with leading dimensions.
-// Since the last rung: no rung of its own; it comes before a product whose rows are in the way.
+// Since the last rung: not a rung; it runs before a product whose matrices are not aligned.
 // Needs: `to` 16-byte aligned with rows of a multiple of 16 bytes.
-// Expect: one read and one write of the matrix, at the speed of memory; the cache keeps part of it for the product.
+// Expect: one read and one write of the matrix at DRAM bandwidth; L2 keeps part of it for the product.
 
 #if ELEMENT_BYTES == 2
 using Element = unsigned short;
 #else
 using Element = unsigned;
 #endif
-constexpr unsigned A_PIECE = 16 / ELEMENT_BYTES;  // Elements of 16 bytes.
+constexpr unsigned A_PIECE = 16 / ELEMENT_BYTES;  // Elements in 16 bytes.
 
-// A tile of BM rows, each of BN elements: a thread writes 16 bytes at a time.
+// One tile of BM rows of BN elements per block, 16 bytes per thread.
 extern "C" __global__ void __launch_bounds__(THREADS)
 repack(const Element* __restrict__ from /* [rows][ld_from] */, Element* __restrict__ to /* [rows][ld_to] */, unsigned rows,
        unsigned columns, unsigned ld_from, unsigned ld_to) {
     constexpr unsigned PIECES = BN / A_PIECE;
-    static_assert(BM * PIECES == THREADS, "a piece a thread");
+    static_assert(BM * PIECES == THREADS, "one piece per thread");
     const unsigned tiles = (columns + BN - 1) / BN;
     const unsigned row = blockIdx.x / tiles * BM + threadIdx.x / PIECES;
     const unsigned column = blockIdx.x % tiles * BN + threadIdx.x % PIECES * A_PIECE;
@@ -25,7 +25,7 @@ repack(const Element* __restrict__ from /* [rows][ld_from] */, Element* __restri
     uint4 piece;
     unsigned* words = reinterpret_cast<unsigned*>(&piece);
     if (column + A_PIECE <= columns) {
-        // Whole words around the 16 bytes, put together where those begin in the middle of one.
+        // Loads the aligned words around the 16 bytes and shifts them together where these start in the middle of a word.
         const unsigned* whole = reinterpret_cast<const unsigned*>(at & ~(size_t)3);
         const unsigned shift = at % 4 * 8;
         unsigned next = __ldg(whole);

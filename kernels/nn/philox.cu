@@ -1,18 +1,27 @@
-// Idea: random numbers that depend on (seed, index) alone, so that any thread, block or processor draws the same ones.
-// Formula: out[i] = gaussian(seed, i, stream), f32[n]; out[i] = permute(seed, i, n), u64[n].
-// Since the last rung: none; this is a building block with a body on the CPU beside it.
-// Needs: any shape; n below 2^62.
-// Expect: bound by integer multiplication, ten rounds a number.
+// Idea: random numbers that depend only on (seed, stream, index), so that any thread, any GPU and the CPU draw the same ones.
+// Formula: out[i] = gaussian(seed, first + i, stream) or uniform(...), f32[n]; out[i] = permute(seed, first + i, of), u64[n].
+// Since the last rung: not a rung; a building block with a CPU body.
+// Needs: any n; `of` at least first + n and at most 2^62.
+// Expect: bound by integer multiplication, ten rounds per number.
 #include "nn/philox.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-gaussians(float* __restrict__ out /* [n] */, unsigned long long n, unsigned long long seed, unsigned stream) {
+gaussians(float* __restrict__ out /* [n] */, unsigned long long n, unsigned long long seed, unsigned stream,
+          unsigned long long first) {
     const unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
-    if (i < n) out[i] = gaussian(seed, i, stream);
+    if (i < n) out[i] = gaussian(seed, first + i, stream);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-permutation(unsigned long long* __restrict__ out /* [n] */, unsigned long long n, unsigned long long seed) {
+uniforms(float* __restrict__ out /* [n] */, unsigned long long n, unsigned long long seed, unsigned stream,
+         unsigned long long first) {
     const unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
-    if (i < n) out[i] = permute(seed, i, n);
+    if (i < n) out[i] = uniform(seed, first + i, stream);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+permutation(unsigned long long* __restrict__ out /* [n] */, unsigned long long n, unsigned long long seed,
+            unsigned long long first, unsigned long long of) {
+    const unsigned long long i = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (i < n) out[i] = permute(seed, first + i, of);
 }

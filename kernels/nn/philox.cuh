@@ -1,17 +1,17 @@
-// Philox4x32-10, Gaussian numbers and a seeded permutation: the same bits here and in crates/warpbook-nn/src/philox/cpu.rs.
+// Philox4x32-10, uniform and Gaussian numbers and a seeded permutation: the same bits as crates/warpbook-nn/src/philox/cpu.rs.
 //
 // Philox: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-// Gaussian: Box and Muller, 1958, with a logarithm and a cosine made of single IEEE operations (_rn intrinsics are never
-// contracted to fused multiply-adds), because a library's differ between processors.
-// Permutation: a Feistel network (Luby and Rackoff, 1988) over the next power of two, walked until it falls below n
-// (Black and Rogaway, 2002), so that index i finds its place without a table.
+// Gaussian: Box and Muller, 1958. The logarithm and cosine consist of single IEEE operations (_rn intrinsics are never contracted to
+// FMAs), because those of libraries differ between CPUs and GPUs.
+// Permutation: a Feistel network (Luby and Rackoff, 1988) over the next power of two, iterated until the result is below n (Black and
+// Rogaway, 2002), so that index i finds its place without a table.
 #pragma once
 
 struct Words {
     unsigned w[4];
 };
 
-// The block of four random words at `counter` of the sequence `stream` under `seed`.
+// The four random words at `counter` of sequence `stream` of `seed`.
 __device__ __forceinline__ Words philox(unsigned long long seed, unsigned long long counter, unsigned stream) {
     unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32);
     Words c = {{(unsigned)counter, (unsigned)(counter >> 32), stream, 0u}};
@@ -34,7 +34,7 @@ __device__ __forceinline__ float unit_interval(unsigned word) {
 // ln(u) for a normal u > 0, to about 2 ulp.
 __device__ __forceinline__ float natural_log(float u) {
     const int bits = __float_as_int(u);
-    // Subtracting the bits of sqrt(1/2) splits u = m 2^e with m in [sqrt(1/2), sqrt(2)).
+    // Subtracting the bits of sqrt(1/2) splits u = m 2^e, m in [sqrt(1/2), sqrt(2)).
     const int e = (bits - 0x3f3504f3) >> 23;
     const float m = __int_as_float(bits - (e << 23));
     const float f = __fadd_rn(m, -1.0f);
@@ -50,7 +50,7 @@ __device__ __forceinline__ float natural_log(float u) {
 }
 
 // cos(2 pi v) for v in [0, 1), to about 2^-23.
-__device__ __forceinline__ float cos_turn(float v) {
+__device__ __forceinline__ float cos_2pi(float v) {
     const float quarters = __fmul_rn(v, 4.0f);
     const int q = (int)quarters;
     const float t = __fmul_rn(__fadd_rn(quarters, -(float)q), 1.57079633f);
@@ -73,11 +73,16 @@ __device__ __forceinline__ float cos_turn(float v) {
     return (q == 1 || q == 2) ? -value : value;
 }
 
+// Number `index` of a sequence of uniform numbers in (0, 1).
+__device__ __forceinline__ float uniform(unsigned long long seed, unsigned long long index, unsigned stream) {
+    return unit_interval(philox(seed, index, stream).w[0]);
+}
+
 // Number `index` of a sequence of standard Gaussian numbers.
 __device__ __forceinline__ float gaussian(unsigned long long seed, unsigned long long index, unsigned stream) {
     const Words r = philox(seed, index, stream);
     const float radius = __fsqrt_rn(__fmul_rn(-2.0f, natural_log(unit_interval(r.w[0]))));
-    return __fmul_rn(radius, cos_turn(unit_interval(r.w[1])));
+    return __fmul_rn(radius, cos_2pi(unit_interval(r.w[1])));
 }
 
 // The place of index i in a permutation of 0..n; n at least 1 and at most 2^62.

@@ -139,7 +139,7 @@ impl Bench {
             let batch = batch_for(last_us, self.batch_below_us);
             // SAFETY: a region's launches are as good later as now, as long as it is borrowed; the graph ends before.
             let graph = (batch > 1).then(|| unsafe { stream.capture(|| (0..batch).try_for_each(|_| region())) });
-            prepared.push((batch, graph.transpose()?));
+            prepared.push((batch, graph.transpose()?.map(|g| g.named("repetitions of a timed region"))));
         }
         let mut all: Vec<Samples> =
             prepared.iter().map(|(batch, _)| Samples { batch: *batch, ..Samples::default() }).collect();
@@ -168,11 +168,19 @@ impl Bench {
         Ok(all)
     }
 
-    /// Times `region` by the processor's clock.
+    /// Times `region` by the host's clock.
     ///
     /// # Errors
     /// Those of the closure, and [`Error::Cancelled`](crate::Error::Cancelled).
-    pub fn cpu(&self, mut region: impl FnMut() -> Result<()>) -> Result<Samples> {
+    pub fn cpu(&self, region: impl FnMut() -> Result<()>) -> Result<Samples> {
+        self.cpu_checked(region, || true)
+    }
+
+    /// The same, where `go_on` looks at what the first repetition gave, untimed; if it says no, that repetition is the only sample.
+    ///
+    /// # Errors
+    /// As of [`Bench::cpu`].
+    pub fn cpu_checked(&self, mut region: impl FnMut() -> Result<()>, go_on: impl FnOnce() -> bool) -> Result<Samples> {
         let mut once = |batch: u32| -> Result<(f64, f64)> {
             let clock = Instant::now();
             for _ in 0..batch {
@@ -184,7 +192,7 @@ impl Bench {
         self.cancel.check()?;
         let first = once(1)?;
         // A region that takes the whole budget by itself has warmed up by running once, and that run counts.
-        if first.0 * 1e-6 >= self.budget_s {
+        if !go_on() || first.0 * 1e-6 >= self.budget_s {
             return Ok(Samples { us: vec![first.0], wall_us: vec![first.1], batch: 1 });
         }
         self.collect(batch_for(first.0, self.batch_below_us), None, once)

@@ -35,11 +35,7 @@ impl Compiler {
     /// # Errors
     /// Those of [`Nvrtc::load`].
     pub fn new(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
-        Ok(Self {
-            nvrtc: Nvrtc::load(driver_cuda)?,
-            headers: warpbook_record::kernels::HEADERS,
-            cache: Cache::of_user(),
-        })
+        Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
     }
 
     /// Its NVRTC.

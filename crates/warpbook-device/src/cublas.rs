@@ -11,7 +11,8 @@ use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_record::{Dtype, Launch};
+use warpbook_kernels::Launch;
+use warpbook_record::Dtype;
 
 type Status = c_int;
 type Handle = *mut c_void;
@@ -394,8 +395,9 @@ fn alignment(bytes: u64) -> u64 {
 }
 
 /// What a stream tells of a launch whose kernel only the library knows.
-fn launched(stream: &Stream, name: &Arc<str>) {
-    stream.launched(name, Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 });
+fn launched(stream: &Stream, name: &Arc<str>) -> Result<()> {
+    stream.queueing()?.launched(name, Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 }, |_| ());
+    Ok(())
 }
 
 /// cuBLAS on a device, with 64 MiB of memory of its own, so that a product allocates nothing.
@@ -465,8 +467,8 @@ impl Cublas {
     /// shows when the stream is waited for.
     ///
     /// # Safety
-    /// A, B and C live, and are as large as the call says, until the product has ended; C overlaps neither of the others. The
-    /// stream is of the same device. Products of one `Cublas` share its workspace, so no two of them run at the same time, and
+    /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
+    /// overlaps neither of the others. The stream is of the same device. Products of one `Cublas` share its workspace, so no two of them run at the same time, and
     /// it lives as long as a graph that has captured one.
     pub unsafe fn gemm(
         &self,
@@ -515,8 +517,7 @@ impl Cublas {
                 GEMM_DEFAULT,
             )
         })?;
-        launched(stream, &self.name);
-        Ok(())
+        launched(stream, &self.name)
     }
 }
 
@@ -814,8 +815,7 @@ impl LtPlan {
         };
         drop(handle);
         lt.libraries.check(&lt.device, &|| call.name(), status)?;
-        launched(stream, &lt.name);
-        Ok(())
+        launched(stream, &lt.name)
     }
 }
 
@@ -991,8 +991,8 @@ mod tests {
         let libraries = match Libraries::load(None) {
             Ok(libraries) => libraries,
             Err(why @ Error::NoCublas { .. }) => {
-                println!("skipped: every_function_is_in_the_library: {why}");
-                return;
+                let needs = "needs cuBLAS, which is installed for a GPU";
+                return crate::testing::skip("every_function_is_in_the_library", needs, why);
             }
             Err(why) => panic!("{why}"),
         };

@@ -1,5 +1,7 @@
 //! The driver, probed before cudarc is let near it, and a device's context.
 
+use crate::memory::Counters;
+use crate::module::Modules;
 use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
@@ -7,7 +9,8 @@ use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Launch, Requires, Tile};
+use warpbook_kernels::{Launch, over_items};
+use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Requires, Tile};
 
 /// The oldest CUDA whose driver has every call that is used; cudarc is pinned to the same (`cuda-12000`).
 const MINIMUM: (u32, u32) = (12, 0);
@@ -83,6 +86,8 @@ pub(crate) struct Inner {
     driver_cuda: (u32, u32),
     uuid: Option<String>,
     compiler: OnceLock<Result<Compiler>>,
+    pub(crate) memory: Counters,
+    pub(crate) modules: Modules,
     /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
     /// The error that ended the context.
@@ -182,7 +187,8 @@ impl CudaDevice {
         }
         let context = CudaContext::new(index as usize).map_err(|e| Error::DriverFailed(describe(e)))?;
         let info = info(index)?;
-        let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(i8::cast_unsigned)));
+        // C's char is signed on x86 and unsigned on Arm.
+        let uuid = context.uuid().ok().map(|u| format_uuid(&u.bytes.map(|b| b.to_ne_bytes()[0])));
         let transfers = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|e| Error::DriverFailed(describe(e)))?;
         Ok(Self(Arc::new(Inner {
@@ -192,6 +198,8 @@ impl CudaDevice {
             driver_cuda,
             uuid,
             compiler: OnceLock::new(),
+            memory: Counters::default(),
+            modules: Modules::default(),
             lost: Mutex::new(None),
             abandoned: AtomicBool::new(false),
         })))
@@ -237,7 +245,7 @@ impl CudaDevice {
         self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
     }
 
-    /// Compiles and loads a kernel with one of its tiles.
+    /// Compiles and loads a kernel with one of its tiles. Kernels with the same machine code share one module.
     ///
     /// # Errors
     /// It does not compile, or the device refuses it.
@@ -317,7 +325,7 @@ impl CudaDevice {
     /// The shape of a launch of a kernel over so many items here.
     #[must_use]
     pub fn launch_shape(&self, spec: &KernelSpec, tile: &Tile, items: u64) -> Launch {
-        spec.launch(tile, items, self.0.info.multiprocessors)
+        over_items(spec, tile, items, self.0.info.multiprocessors)
     }
 }
 

@@ -104,6 +104,42 @@ pub enum Error {
         /// Whether the device can no longer be used by this process.
         sticky: bool,
     },
+    /// A graph was refused, or one of its kernels failed.
+    #[error("The graph {}, failed: {why}.{}", graph_sentence(.graph, .kernels), if *.sticky { RESTART } else { "" })]
+    Graph {
+        /// Its name.
+        graph: String,
+        /// Names of the kernels that it launches, each once.
+        kernels: Vec<String>,
+        /// The CUDA error.
+        why: String,
+        /// Whether the device can no longer be used by this process.
+        sticky: bool,
+    },
+    /// An arena has no room for a slice.
+    #[error(
+        "A slice of {what} asks for {asked} bytes, and {left} of its {total} bytes are left in the arena. Make the arena larger, or let arrays that are not in use at the same time share memory (ArenaPlan)."
+    )]
+    ArenaFull {
+        /// The slice's elements, as in "1000 f32".
+        what: String,
+        /// Bytes asked for.
+        asked: usize,
+        /// Bytes of the largest slice that fits.
+        left: usize,
+        /// Bytes of the arena.
+        total: usize,
+    },
+    /// The host still looks at page-locked memory that is to be used.
+    #[error(
+        "{what} needs page-locked memory that the host can still {loan}: drop what `Pinned::{loan}` returned first."
+    )]
+    PinnedInUse {
+        /// What was tried.
+        what: &'static str,
+        /// What the host may do with the memory: "read" or "write".
+        loan: &'static str,
+    },
     /// Any other CUDA call failed.
     #[error("{what} failed: {why}.{}", if *.sticky { RESTART } else { "" })]
     Cuda {
@@ -153,7 +189,7 @@ impl Error {
     #[must_use]
     pub fn is_sticky(&self) -> bool {
         match self {
-            Self::Launch { sticky, .. } | Self::Cuda { sticky, .. } => *sticky,
+            Self::Launch { sticky, .. } | Self::Graph { sticky, .. } | Self::Cuda { sticky, .. } => *sticky,
             Self::ContextLost(_) | Self::StillRunning { .. } => true,
             _ => false,
         }
@@ -166,6 +202,18 @@ fn count_sentence(count: u32) -> String {
         1 => "the only one is cuda:0".into(),
         n => format!("they are cuda:0 to cuda:{}", n - 1),
     }
+}
+
+/// A graph by its name, with the kernels that it launches as a relative clause.
+pub(crate) fn graph_sentence(graph: &str, kernels: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let kernels = match kernels {
+        [] => "no kernel".into(),
+        [one] => one.clone(),
+        [most @ .., last] if kernels.len() <= SHOWN => format!("{} and {last}", most.join(", ")),
+        _ => format!("{} and {} other kernels", kernels[..SHOWN - 1].join(", "), kernels.len() + 1 - SHOWN),
+    };
+    format!("`{graph}`, which launches {kernels}")
 }
 
 /// Bytes as people read them.
@@ -303,6 +351,20 @@ mod tests {
     }
 
     #[test]
+    fn a_graph_is_told_with_its_kernels() {
+        let words = |n: usize, sticky| {
+            let kernels = (0..n).map(|i| format!("k{i} in x.cu")).collect();
+            Error::Graph { graph: "step".into(), kernels, why: "illegal address".into(), sticky }.to_string()
+        };
+        assert_eq!(words(0, false), "The graph `step`, which launches no kernel, failed: illegal address.");
+        assert_eq!(words(1, false), "The graph `step`, which launches k0 in x.cu, failed: illegal address.");
+        assert!(words(2, false).contains("launches k0 in x.cu and k1 in x.cu, failed"));
+        assert!(words(6, false).contains("k4 in x.cu and k5 in x.cu, failed"));
+        assert!(words(7, false).contains("k3 in x.cu, k4 in x.cu and 2 other kernels, failed"));
+        assert!(words(1, true).contains("restart the kernel"));
+    }
+
+    #[test]
     fn every_error_says_what_to_do() {
         let check = |e: Error, expect: &str| assert!(e.to_string().contains(expect), "{e}");
         check(Error::NoDriver, "--device cpu");
@@ -313,6 +375,7 @@ mod tests {
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");
+        check(Error::PinnedInUse { what: "A copy to the host", loan: "read" }, "drop what `Pinned::read` returned");
         check(Error::ContextLost("illegal address".into()), "restart the kernel");
     }
 }

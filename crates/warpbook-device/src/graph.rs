@@ -1,21 +1,63 @@
+use crate::capture::{Capturing, Keep, PinnedUse};
 use crate::cuda::Inner;
-use crate::{Result, Stream};
+use crate::error::graph_sentence;
+use crate::{Error, Result, Stream};
 use cudarc::driver::result;
 use cudarc::driver::sys;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Launches captured once, to be replayed as one.
+///
+/// It owns what it replays as far as that is known: the kernels, slices and buffers that were passed to them, the memory of fills
+/// and copies, and what was given to [`Stream::capture_owning`].
 pub struct Graph {
     device: Arc<Inner>,
     /// The driver asks that calls on one graph come one at a time.
     executable: Mutex<sys::CUgraphExec>,
     nodes: usize,
+    label: Arc<Label>,
+    replayed: Arc<Replayed>,
 }
 
 // SAFETY: the handle may be used from any thread, one at a time, which its lock sees to.
 unsafe impl Send for Graph {}
 // SAFETY: as above.
 unsafe impl Sync for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Graph({}, {} nodes)", self.label, self.nodes)
+    }
+}
+
+/// What a graph is called in errors.
+pub(crate) struct Label {
+    name: String,
+    kernels: Vec<Arc<str>>,
+}
+
+impl Label {
+    fn kernels(&self) -> Vec<String> {
+        self.kernels.iter().map(|k| k.to_string()).collect()
+    }
+
+    pub(crate) fn error(&self, why: String, sticky: bool) -> Error {
+        Error::Graph { graph: self.name.clone(), kernels: self.kernels(), why, sticky }
+    }
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&graph_sentence(&self.name, &self.kernels()))
+    }
+}
+
+/// What has to live as long as a graph can be launched.
+struct Replayed {
+    _kept: Vec<Keep>,
+    pinned: Vec<PinnedUse>,
+    resources: Keep,
+}
 
 impl Stream {
     /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph.
@@ -25,17 +67,33 @@ impl Stream {
     /// Those of `work`, and the driver's where something cannot be captured.
     ///
     /// # Safety
-    /// What the captured launches touch lives as long as the graph is launched.
+    /// What the captured launches touch lives as long as the graph.
     pub unsafe fn capture(&self, work: impl FnOnce() -> Result<()>) -> Result<Graph> {
+        self.capture_owning("unnamed", (), |()| work())
+    }
+
+    /// Captures what `work` queues on this stream, and on streams that it joins to it by events, as a graph of that name, which
+    /// owns the resources: arrays, kernels and workspaces that `work` uses. Nothing runs yet.
+    ///
+    /// This is safe: fills and copies are of memory that the graph then owns, and who launches kernels promises in an unsafe
+    /// block that what their arguments point to lives as long as the graph. The resources and clones of their slices do.
+    ///
+    /// # Errors
+    /// Those of `work`, and the driver's where something cannot be captured.
+    pub fn capture_owning<R: Send + Sync + 'static>(
+        &self,
+        name: impl Into<String>,
+        resources: R,
+        work: impl FnOnce(&R) -> Result<()>,
+    ) -> Result<Graph> {
         let device = &self.device;
         device.bind()?;
-        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is live and not being captured: capture ends below in every case.
-        unsafe { result::stream::begin_capture(self.raw, mode) }.map_err(|e| device.error("Beginning a capture", e))?;
-        let worked = work();
-        // SAFETY: the capture was begun above.
-        let ended = unsafe { result::stream::end_capture(self.raw) };
-        let captured = match (worked, ended) {
+        // Behind its pointer from now on: what is captured may have the addresses of what is inside.
+        let resources = Arc::new(resources);
+        let capturing = Capturing::begin(self)?;
+        let worked = work(&resources);
+        let (ended, captured) = capturing.end();
+        let graph = match (worked, ended) {
             (Ok(()), Ok(graph)) => graph,
             (worked, ended) => {
                 if let Ok(graph) = ended {
@@ -45,45 +103,89 @@ impl Stream {
                 worked?;
                 return Err(ended.map_or_else(
                     |e| device.error("Capturing a graph", e),
-                    |_| crate::Error::Cuda {
-                        what: "Capturing a graph".into(),
-                        why: "nothing came".into(),
-                        sticky: false,
-                    },
+                    |_| Error::Cuda { what: "Capturing a graph".into(), why: "nothing came".into(), sticky: false },
                 ));
             }
         };
         let mut nodes = 0usize;
         // SAFETY: the graph is live; with a null array only the number is asked for.
-        let counted = unsafe { sys::cuGraphGetNodes(captured, std::ptr::null_mut(), &raw mut nodes) };
+        let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
         // SAFETY: the graph is live.
-        let executable = unsafe { result::graph::instantiate(captured, sys::CUgraphInstantiate_flags(0)) };
+        let executable = unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) };
         // SAFETY: an executable graph does not need the one it came from.
-        let _ = unsafe { result::graph::destroy(captured) };
-        counted.result().map_err(|e| device.error("Counting a graph's nodes", e))?;
+        let _ = unsafe { result::graph::destroy(graph) };
         let executable = executable.map_err(|e| device.error("Instantiating a graph", e))?;
+        let (kept, pinned, kernels) = captured.into_parts();
+        let graph = Graph {
+            device: device.clone(),
+            executable: Mutex::new(executable),
+            nodes,
+            label: Arc::new(Label { name: name.into(), kernels }),
+            replayed: Arc::new(Replayed { _kept: kept, pinned, resources }),
+        };
+        counted.result().map_err(|e| device.error("Counting a graph's nodes", e))?;
         // SAFETY: both handles are live.
         unsafe { result::graph::upload(executable, self.raw) }.map_err(|e| device.error("Uploading a graph", e))?;
-        Ok(Graph { device: device.clone(), executable: Mutex::new(executable), nodes })
+        Ok(graph)
     }
 }
 
 impl Graph {
+    /// The same graph under another name, by which errors tell of it.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.label = Arc::new(Label { name: name.into(), kernels: self.label.kernels.clone() });
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.label.name
+    }
+
+    /// Names of the kernels that it launches, each once, in the order of their first launches.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.label.kernels.iter().map(|k| &**k)
+    }
+
     /// Its nodes.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes
     }
 
-    /// Queues all of it.
+    /// The resources that [`Stream::capture_owning`] was given, if they are of this type.
+    #[must_use]
+    pub fn resources<R: Send + Sync + 'static>(&self) -> Option<&R> {
+        self.replayed.resources.downcast_ref()
+    }
+
+    /// Queues all of it. Launches of one graph run one after the other, also on different streams.
     ///
     /// # Errors
-    /// The driver's.
+    /// [`Error::Graph`] where the driver refuses it, and on a stream that is being captured; [`Error::PinnedInUse`] while the host looks at page-locked memory that it
+    /// copies from or to.
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
-        let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
-        // SAFETY: both handles are live; what the graph touches is the promise made to `capture`.
-        unsafe { result::graph::launch(*executable, stream.raw) }.map_err(|e| self.device.error("Launching a graph", e))
+        let queueing = stream.queueing()?;
+        let launch = || {
+            let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: both handles are live, and so is what the graph touches: it owns that, or it is the promise made to
+            // `capture` or to a launch.
+            unsafe { result::graph::launch(*executable, stream.raw) }
+                .map_err(|e| self.label.error(crate::cuda::describe(e), self.device.note(e)))
+        };
+        if queueing.captured().is_some() {
+            // Refused here: the driver's refusal would end the capture too.
+            let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
+            return Err(self.label.error(why.into(), false));
+        }
+        let claims = self.replayed.pinned.iter().map(|(m, access)| m.claim(*access, stream, "A launch of a graph"));
+        let claims = claims.collect::<Result<Vec<_>>>()?;
+        launch()?;
+        stream.replayed(&self.label);
+        claims.into_iter().try_for_each(|claim| claim.queued(stream))
     }
 }
 

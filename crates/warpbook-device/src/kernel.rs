@@ -1,10 +1,14 @@
+use crate::capture::Keep;
 use crate::cuda::Inner;
-use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Stream};
+use crate::module::Module;
+use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use std::ffi::{CString, c_void};
+use std::any::Any;
+use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_record::{KernelSpec, KernelStats, Launch, Tile};
+use warpbook_kernels::{Launch, over_items, over_tiles};
+use warpbook_record::{KernelSpec, KernelStats, Tile};
 
 /// Something that a kernel takes as an argument, by the address of its bytes.
 ///
@@ -13,6 +17,12 @@ use warpbook_record::{KernelSpec, KernelStats, Launch, Tile};
 pub unsafe trait KernelArg {
     /// The address of the value.
     fn as_arg(&self) -> *mut c_void;
+
+    /// A share in the memory that it points to, which a graph that captures the launch keeps. `None` of a plain value, and of
+    /// a pointer that owns nothing.
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        None
+    }
 }
 
 macro_rules! scalar_args {
@@ -27,12 +37,27 @@ macro_rules! scalar_args {
         )*
     };
 }
-scalar_args!(f32, f64, u32, u64, i32, i64, DevicePtr);
+scalar_args!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16, DevicePtr);
 
-// SAFETY: the kernel reads the address of the array.
-unsafe impl<T> KernelArg for Buffer<T> {
+// SAFETY: the kernel reads the address of the first element.
+unsafe impl<T> KernelArg for Slice<T> {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.address).cast_mut().cast()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(self.memory().clone())
+    }
+}
+
+// SAFETY: as of the slice that it is.
+unsafe impl<T> KernelArg for Buffer<T> {
+    fn as_arg(&self) -> *mut c_void {
+        (**self).as_arg()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        (**self).owner()
     }
 }
 
@@ -45,26 +70,6 @@ pub struct LaunchOptions {
     pub cooperative: bool,
     /// Blocks of a cluster in x.
     pub cluster: Option<u32>,
-}
-
-/// A module, unloaded with its last kernel.
-struct Module {
-    device: Arc<Inner>,
-    raw: sys::CUmodule,
-}
-
-// SAFETY: a module's handle may be used from any thread whose current context is its own.
-unsafe impl Send for Module {}
-// SAFETY: it is only read.
-unsafe impl Sync for Module {}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        if self.device.may_free() {
-            // SAFETY: the handle was created by `load` and is not used again.
-            let _ = unsafe { result::module::unload(self.raw) };
-        }
-    }
 }
 
 /// A compiled kernel on a device.
@@ -94,13 +99,9 @@ impl Kernel {
     pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile, compiled: &Compiled) -> Result<Self> {
         let inner = &device.0;
         inner.bind()?;
-        // SAFETY: the image is a cubin that lives past the call.
-        let raw = unsafe { result::module::load_data(compiled.cubin.as_ptr().cast()) }
-            .map_err(|e| inner.error(format!("Loading {}", spec.path()), e))?;
-        let module = Arc::new(Module { device: inner.clone(), raw });
-        let entry = CString::new(&*spec.entry).unwrap_or_default();
-        // SAFETY: the module is live.
-        let function = unsafe { result::module::get_function(raw, entry) }
+        let module = Module::load(inner, &compiled.cubin, &spec.path())?;
+        let function = module
+            .function(&spec.entry)
             .map_err(|e| inner.error(format!("Finding {} in {}", spec.entry, spec.path()), e))?;
         let mut stats = compiled.stats_of(&spec.entry).cloned().unwrap_or_default();
         let attribute = |a| {
@@ -114,15 +115,9 @@ impl Kernel {
         let shape = device.launch_shape(spec, tile, u64::MAX >> 16);
         let threads = shape.block.iter().product::<u32>();
         if shape.dynamic_shared_bytes > 48 << 10 {
-            // SAFETY: as above.
-            unsafe {
-                result::function::set_function_attribute(
-                    function,
-                    Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                    i32::try_from(shape.dynamic_shared_bytes).unwrap_or(i32::MAX),
-                )
-            }
-            .map_err(|e| inner.error(format!("Asking for {} bytes of shared memory", shape.dynamic_shared_bytes), e))?;
+            module.allow_shared(function, shape.dynamic_shared_bytes).map_err(|e| {
+                inner.error(format!("Asking for {} bytes of shared memory", shape.dynamic_shared_bytes), e)
+            })?;
         }
         let (blocks, occupancy) = fit(inner, function, threads, shape.dynamic_shared_bytes)?;
         stats.block = Some(shape.block);
@@ -154,13 +149,13 @@ impl Kernel {
     /// The shape of a launch over so many items.
     #[must_use]
     pub fn shape(&self, items: u64) -> Launch {
-        self.spec.launch(&self.tile, items, self.module.device.info.multiprocessors)
+        over_items(&self.spec, &self.tile, items, self.module.device.info.multiprocessors)
     }
 
     /// The shape of a launch over the tiles of an `m` x `n` matrix.
     #[must_use]
     pub fn tiles_shape(&self, m: u64, n: u64) -> Launch {
-        self.spec.launch_tiles(&self.tile, m, n, self.module.device.info.multiprocessors)
+        over_tiles(&self.spec, &self.tile, m, n, self.module.device.info.multiprocessors)
     }
 
     /// Allows launches so much dynamic shared memory a block, beyond what its tile says, and asks anew how many blocks fit.
@@ -171,15 +166,7 @@ impl Kernel {
         let device = &self.module.device;
         device.bind()?;
         let what = || format!("Asking for {bytes} bytes of shared memory for {}", self.name);
-        // SAFETY: the function is the live module's.
-        unsafe {
-            result::function::set_function_attribute(
-                self.function,
-                Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                i32::try_from(bytes).unwrap_or(i32::MAX),
-            )
-        }
-        .map_err(|e| device.error(what(), e))?;
+        self.module.allow_shared(self.function, bytes).map_err(|e| device.error(what(), e))?;
         let threads = self.stats.block.map_or(1, |b| b.iter().product::<u32>());
         let (blocks, occupancy) = fit(device, self.function, threads, bytes)?;
         self.stats.blocks_per_multiprocessor = Some(blocks);
@@ -232,7 +219,7 @@ impl Kernel {
     ///
     /// # Safety
     /// The arguments are those that the kernel declares, in order, and their arrays live, and are as large as it
-    /// assumes, until the launch has ended.
+    /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
         // SAFETY: the caller's.
         unsafe { self.launch_with(stream, shape, LaunchOptions::default(), args) }
@@ -269,12 +256,16 @@ impl Kernel {
         let mut pointers: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
         let mut attributes = attributes(options);
         let config = config(shape, stream.raw, &mut attributes);
+        let queueing = stream.queueing()?;
         // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
         let status = unsafe {
             sys::cuLaunchKernelEx(&raw const config, self.function, pointers.as_mut_ptr(), std::ptr::null_mut())
         };
         status.result().map_err(|e| refused(crate::cuda::describe(e), device.note(e)))?;
-        stream.launched(&self.name, shape);
+        queueing.launched(&self.name, shape, |captured| {
+            captured.keep(self.module.clone() as Keep);
+            args.iter().filter_map(|a| a.owner()).for_each(|owner| captured.keep(owner));
+        });
         Ok(())
     }
 }
@@ -336,4 +327,33 @@ fn attributes(options: LaunchOptions) -> Vec<sys::CUlaunchAttribute> {
         }));
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use half::{bf16, f16};
+
+    #[test]
+    fn plain_arguments_are_their_bytes_and_own_nothing() {
+        fn check<T: KernelArg + Copy + PartialEq + std::fmt::Debug>(value: T) {
+            // SAFETY: an argument's address is that of a value of the type that the kernel declares, which is T.
+            let read = unsafe { value.as_arg().cast::<T>().read() };
+            assert_eq!(read, value);
+            assert!(value.owner().is_none());
+        }
+        check(1.5f32);
+        check(-2.5f64);
+        check(0xfeu8);
+        check(0xfedcu16);
+        check(0xfedc_ba98u32);
+        check(0xfedc_ba98_7654_3210u64);
+        check(-7i8);
+        check(-777i16);
+        check(-77_777i32);
+        check(-7_777_777_777i64);
+        check(f16::from_f32(0.1));
+        check(bf16::from_f32(0.1));
+        check(DevicePtr(256).offset(4));
+    }
 }

@@ -4,10 +4,13 @@
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod arena;
+mod arena_plan;
 mod bench;
 mod buffer;
 mod cache;
 mod cancel;
+mod capture;
 mod compile;
 mod cpu;
 mod cubin;
@@ -17,15 +20,22 @@ mod device;
 mod error;
 mod graph;
 mod kernel;
+mod memory;
+mod module;
 mod nvml;
 mod nvrtc;
 mod peaks;
+mod pinned;
 mod places;
+mod queue;
+mod slice;
 mod stream;
 mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
 
+pub use arena::Arena;
+pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
 pub use bench::{Bench, Samples};
 pub use buffer::{Buffer, DevicePtr, Element};
 pub use cache::folder as cache_folder;
@@ -40,5 +50,7 @@ pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use nvml::ClockWatch;
 pub use nvrtc::Nvrtc;
 pub use peaks::{cpu_peaks, cuda_peaks};
+pub use pinned::{Pinned, PinnedRead, PinnedWrite};
+pub use slice::Slice;
 pub use stream::{Event, Stream};
 pub use tensor_map::{MatrixShape, TensorMap};

@@ -1,9 +1,10 @@
 //! The ceilings of a device, measured.
 
-use crate::{Bench, CudaDevice, Kernel, Result, Stream};
+use crate::{Bench, Buffer, CudaDevice, Kernel, Result, Stream};
 use rayon::prelude::*;
 use std::hint::black_box;
-use warpbook_record::{BandwidthPeak, ComputePeak, Dtype, KernelSpec, MemoryLevel, Peaks, kernels};
+use warpbook_kernels as kernels;
+use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec, MemoryLevel, Peaks};
 
 /// Rounds over an array that fits into the second-level cache: the first one fetches it, the rest are read from there.
 const CACHE_ROUNDS: u32 = 64;
@@ -46,6 +47,7 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     };
     let peak = |level, method: &str, bytes, samples_us, datasheet| BandwidthPeak {
         level,
+        access: Access::Read,
         method: method.into(),
         bytes,
         samples_us,
@@ -59,6 +61,11 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
         measure(large, 1)?,
         datasheet(&info.name).map(|d| d.bytes_per_s),
     ));
+    let (copied, samples_us) = copy_samples(device, bench, &stream, &data)?;
+    peaks.bandwidth.push(BandwidthPeak {
+        access: Access::Copy,
+        ..peak(MemoryLevel::Dram, "copy of half of that array into the other half", copied, samples_us, None)
+    });
     if small < large {
         peaks.bandwidth.push(peak(
             MemoryLevel::L2,
@@ -120,6 +127,30 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     Ok(peaks)
 }
 
+/// Copies the first half of an array into the second with the fastest of the kernel's tiles: bytes read and written, and the times.
+fn copy_samples(device: &CudaDevice, bench: &Bench, stream: &Stream, data: &Buffer<f32>) -> Result<(u64, Vec<f64>)> {
+    let spec = kernels::copy();
+    let half = data.len() / 2 / 4 * 4;
+    let (from, to, n) = (data.range(..half), data.range(half..2 * half), half as u64);
+    let mut best: Option<(f64, Kernel)> = None;
+    let time = |kernel: &Kernel, bench: &Bench| {
+        let shape = kernel.shape(u64::MAX >> 16);
+        // SAFETY: copy(from, to, n); both slices have n elements and begin at multiples of 16 bytes.
+        let launch = || unsafe { kernel.launch(stream, shape, &[&from, &to, &n]) };
+        bench.cuda(device, stream, None, None, launch)
+    };
+    let trial = Bench { samples: 3, warmup: 1, ..bench.clone() };
+    for tile in &spec.tiles {
+        let kernel = device.kernel(&spec, tile)?;
+        let us = time(&kernel, &trial)?.median_us();
+        if best.as_ref().is_none_or(|(least, _)| us < *least) {
+            best = Some((us, kernel));
+        }
+    }
+    let samples = best.map_or(Ok(Vec::new()), |(_, kernel)| time(&kernel, bench).map(|s| s.us))?;
+    Ok((8 * n, samples))
+}
+
 /// The rate of tensor-core multiplications of a type; nothing where a device has none of them.
 fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let info = device.info();
@@ -135,12 +166,16 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
     let shape = kernel.shape(u64::MAX >> 16);
     let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
     let (words, rounds, a_block) = if by_warpgroups {
-        let (rows, columns, stages) = (tile.size("BM"), tile.size("BN"), tile.size("STAGES"));
+        let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
         // 128 bytes of k in a stage.
         (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
     } else {
         let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
-        (6 * u64::from(shape.block[0]), 8192u32, u64::from(shape.block[0]) / 32 * tile.size("ITEMS") * 16 * 8 * k * 2)
+        (
+            6 * u64::from(shape.block[0]),
+            8192u32,
+            u64::from(shape.block[0]) / 32 * tile.size(Dim::Items) * 16 * 8 * k * 2,
+        )
     };
     let gaussians = device.zeros::<f32>(words as usize * 2)?;
     fill(device, &gaussians)?;
@@ -177,13 +212,13 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
 }
 
 /// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
-fn fill(device: &CudaDevice, data: &crate::Buffer<f32>) -> Result<()> {
+fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
     let stream = device.stream()?;
     let n = data.len() as u64;
-    // SAFETY: gaussians(out, n, seed, stream); `data` has n elements.
-    unsafe { kernel.launch(&stream, kernel.shape(n), &[data, &n, &1u64, &0u32]) }?;
+    // SAFETY: gaussians(out, n, seed, stream, first); `data` has n elements.
+    unsafe { kernel.launch(&stream, kernel.shape(n), &[data, &n, &1u64, &0u32, &0u64]) }?;
     stream.synchronize()
 }
 
@@ -255,6 +290,7 @@ pub fn cpu_peaks(bench: &Bench, cache_bytes: Option<u64>, memory_bytes: u64) -> 
         let (all, one) = (time(sum)?, time(sum_of_chunk)?);
         let samples = if one.median_us() < all.median_us() { one } else { all };
         peaks.bandwidth.push(BandwidthPeak {
+            access: Access::Read,
             level,
             method: method.into(),
             bytes: data.len() as u64 * 4 * rounds,

@@ -1,17 +1,29 @@
+use crate::capture::{joining, relaxed};
 use crate::cuda::Inner;
+use crate::graph::Label;
 use crate::{CudaDevice, Error, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use warpbook_record::Launch;
+use warpbook_kernels::Launch;
 
 /// A queue of work on a device.
 pub struct Stream {
     pub(crate) device: Arc<Inner>,
     pub(crate) raw: sys::CUstream,
+    /// Not used twice in a process, unlike the driver's handle.
+    pub(crate) id: u64,
     /// What was launched last: an error that shows later is told with its name.
-    last: Mutex<Option<(Arc<str>, Launch)>>,
+    last: Mutex<Option<Last>>,
+}
+
+/// The last launch on a stream.
+#[derive(Clone)]
+enum Last {
+    Kernel(Arc<str>, Launch),
+    Graph(Arc<Label>),
 }
 
 // SAFETY: a stream's handle may be used from any thread whose current context is its own, and every call binds it first.
@@ -24,20 +36,23 @@ impl Stream {
         device.0.bind()?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|e| device.0.error("Creating a stream", e))?;
-        Ok(Self { device: device.0.clone(), raw, last: Mutex::new(None) })
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { device: device.0.clone(), raw, id, last: Mutex::new(None) })
     }
 
     /// Waits for all that was queued.
     ///
     /// # Errors
-    /// That of a kernel that failed, with the name of the last one launched.
+    /// That of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handle is live as long as `self`.
         unsafe { result::stream::synchronize(self.raw) }.map_err(|e| {
             let sticky = self.device.note(e);
             match &*self.last.lock().unwrap_or_else(PoisonError::into_inner) {
-                Some((kernel, shape)) => Error::Launch {
+                Some(Last::Graph(graph)) => graph.error(crate::cuda::describe(e), sticky),
+                Some(Last::Kernel(kernel, shape)) => Error::Launch {
                     kernel: kernel.to_string(),
                     grid: shape.grid,
                     block: shape.block,
@@ -66,7 +81,11 @@ impl Stream {
                 }
                 sys::CUresult::CUDA_ERROR_NOT_READY => {
                     let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    let kernel = last.map_or_else(|| "launched last".into(), |(kernel, _)| kernel.to_string());
+                    let kernel = match last {
+                        None => "launched last".into(),
+                        Some(Last::Kernel(kernel, _)) => kernel.to_string(),
+                        Some(Last::Graph(graph)) => format!("in the graph {graph},"),
+                    };
                     let error = Error::StillRunning { kernel, limit_s };
                     self.device.abandon(&error.to_string());
                     return Err(error);
@@ -83,6 +102,7 @@ impl Stream {
     /// The driver's.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.device.bind()?;
+        let _joining = joining();
         // SAFETY: both handles are live.
         unsafe { result::stream::wait_event(self.raw, event.raw, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
             .map_err(|e| self.device.error("Waiting for an event", e))
@@ -90,7 +110,12 @@ impl Stream {
 
     /// Records what was launched; a clone of a pointer.
     pub(crate) fn launched(&self, kernel: &Arc<str>, shape: Launch) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((kernel.clone(), shape));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Kernel(kernel.clone(), shape));
+    }
+
+    /// Records that a graph was launched.
+    pub(crate) fn replayed(&self, graph: &Arc<Label>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last::Graph(graph.clone()));
     }
 }
 
@@ -120,6 +145,39 @@ impl Event {
         let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|e| device.0.error("Creating an event", e))?;
         Ok(Self { device: device.0.clone(), raw })
+    }
+
+    /// One that takes no time, which costs the device less.
+    pub(crate) fn untimed(device: &Arc<Inner>) -> Result<Self> {
+        device.bind()?;
+        let raw = relaxed(|| result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING))
+            .map_err(|e| device.error("Creating an event", e))?;
+        Ok(Self { device: device.clone(), raw })
+    }
+
+    /// Waits until what was queued before the event has ended; not at all for an event that was never recorded.
+    ///
+    /// # Errors
+    /// That of the work before it, where it failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.device.bind()?;
+        // SAFETY: the handle is live.
+        relaxed(|| unsafe { result::event::synchronize(self.raw) })
+            .map_err(|e| self.device.error("Waiting for an event", e))
+    }
+
+    /// Whether what was queued before the event has ended, as for one that was never recorded.
+    ///
+    /// # Errors
+    /// As of [`Event::synchronize`].
+    pub fn has_happened(&self) -> Result<bool> {
+        self.device.bind()?;
+        // SAFETY: the handle is live.
+        match relaxed(|| unsafe { result::event::query(self.raw) }) {
+            Ok(()) => Ok(true),
+            Err(e) if e.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            Err(e) => Err(self.device.error("Asking for an event", e)),
+        }
     }
 
     /// Marks the point that a stream has got to.

@@ -1,24 +1,44 @@
-//! What tests that need a GPU begin with.
+//! What tests begin with that need a GPU, or files whose place is known only at run time.
 
 use crate::{Choice, CudaDevice, Device};
+use std::fmt::Display;
 use std::io::Write;
+use std::path::PathBuf;
 
-/// A GPU, or `None` where there is none, which is printed and, if `WARPBOOK_SKIP_LOG` names a file, appended to it.
+/// A GPU, or `None` where there is none, which [`skip`] notes.
 ///
 /// # Panics
 /// Under `WARPBOOK_REQUIRE_GPU=1` where there is none.
 #[must_use]
+#[track_caller]
 pub fn gpu(test: &str) -> Option<CudaDevice> {
     match Device::open(Choice::Cuda(0)) {
         Ok(Device::Cuda(device)) => Some(device),
         Ok(Device::Cpu(_)) => unreachable!("a CUDA device was asked for"),
         Err(why) => {
-            assert!(std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() != Ok("1"), "{test} needs a GPU: {why}");
-            println!("skipped: needs a GPU: {test}");
-            append(&format!("{test}\tneeds a GPU\n"));
+            skip(test, "needs a GPU", why);
             None
         }
     }
+}
+
+/// Notes that a test cannot run and what it needs: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of
+/// that file, name and need with a tab between. The test then returns.
+///
+/// # Panics
+/// Under `WARPBOOK_REQUIRE_GPU=1`, where every test has to run.
+#[track_caller]
+pub fn skip(test: &str, needs: &str, why: impl Display) {
+    assert!(std::env::var("WARPBOOK_REQUIRE_GPU").as_deref() != Ok("1"), "{test} {needs}: {why}");
+    println!("skipped: {test} {needs}: {why}");
+    append(&format!("{test}\t{needs}\n"));
+}
+
+/// The folder of the package whose tests run; `compiled` is `env!("CARGO_MANIFEST_DIR")` there. What the variable says at
+/// run time goes first: test executables may be packed and run elsewhere than where they were compiled.
+#[must_use]
+pub fn manifest_dir(compiled: &str) -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| compiled.into(), PathBuf::from)
 }
 
 fn append(line: &str) {

@@ -13,7 +13,7 @@ fn on_gpu<T>(test: &str, open: impl FnOnce(&CudaDevice) -> Result<T, Error>) -> 
     match open(&device) {
         Ok(library) => Some((device, library)),
         Err(why @ Error::NoCublas { .. }) => {
-            println!("skipped: {test}: {why}");
+            testing::skip(test, "needs cuBLAS", why);
             None
         }
         Err(why) => panic!("{why}"),

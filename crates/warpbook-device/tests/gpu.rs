@@ -79,7 +79,7 @@ fn a_launch_that_is_refused_names_kernel_and_shape() {
     shape.block = [256, 1, 1];
     // SAFETY: the launch is refused before it begins.
     let error = unsafe { kernel.launch(&stream, shape, &[&out, &1.0f32, &1u32]) }.unwrap_err().to_string();
-    assert!(error.contains("add in kernels/live/add.cu") && error.contains("at most 128 threads"), "{error}");
+    assert!(error.contains("add in live/add.cu") && error.contains("at most 128 threads"), "{error}");
     shape.block = [128, 1, 1];
     shape.dynamic_shared_bytes = 1 << 20;
     // SAFETY: as above.

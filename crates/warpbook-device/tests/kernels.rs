@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use warpbook_device::Compiler;
-use warpbook_record::{KernelStats, kernels};
+use warpbook_kernels as kernels;
+use warpbook_record::KernelStats;
 
 fn folder() -> PathBuf {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");

@@ -1,6 +1,6 @@
-//! Operations with two bodies, one for the processor and one for CUDA, each in a folder of its own.
+//! Operations with a CPU body and a CUDA body each.
 //!
-//! So far: [`gemm`], the matrix product, and [`philox`], the random numbers that every experiment draws its data with.
+//! [`gemm`] is the matrix product, [`philox`] the random numbers that every experiment draws its data with.
 #![deny(unsafe_code)]
 
 pub mod gemm;

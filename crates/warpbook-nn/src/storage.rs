@@ -1,4 +1,4 @@
-//! Arrays on a device whose element type is known when the program runs.
+//! Arrays on a device whose element type is chosen at run time.
 
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -17,10 +17,10 @@ pub enum Storage {
 }
 
 impl Storage {
-    /// Values rounded to a type, to the nearest, ties to even.
+    /// An array of these values, rounded to a type: to the nearest, ties to even.
     ///
     /// # Errors
-    /// It does not fit.
+    /// It does not fit into device memory.
     pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => {
@@ -33,10 +33,10 @@ impl Storage {
         })
     }
 
-    /// Zeros.
+    /// An array of zeros.
     ///
     /// # Errors
-    /// It does not fit.
+    /// It does not fit into device memory.
     pub fn zeros(device: &CudaDevice, len: usize, dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
             Dtype::F16 => Self::F16(device.zeros(len)?),
@@ -45,7 +45,7 @@ impl Storage {
         })
     }
 
-    /// The values. It waits for no stream.
+    /// Its values. It does not wait for streams.
     ///
     /// # Errors
     /// The driver's.
@@ -85,7 +85,7 @@ impl Storage {
         }
     }
 
-    /// Elements.
+    /// The number of its elements.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -95,13 +95,13 @@ impl Storage {
         }
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Sets every byte.
+    /// Sets every byte, and waits for it.
     ///
     /// # Errors
     /// The driver's.
@@ -114,7 +114,7 @@ impl Storage {
     }
 }
 
-/// A value as an array of that type holds it; of `Tf32` as the tensor cores read it, which is its upper 19 bits.
+/// A value rounded to a type; for `Tf32` its upper 19 bits, which are what tensor cores read.
 #[must_use]
 pub fn rounded(v: f32, dtype: Dtype) -> f32 {
     match dtype {

@@ -1,27 +1,31 @@
-//! Every rung and tile of the matrix product on a GPU, against f64 on the processor.
+//! Every rung and tile of the matrix product on a GPU, against f64 on the CPU.
 
 use warpbook_device::{Compiler, CudaDevice, testing};
+use warpbook_kernels::Tolerance;
+use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_nn::gemm::cpu::{Operands, reference_rows};
-use warpbook_nn::gemm::{Arrays, Beside, Gemm, Plan, Product, obstacle};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Workspace, gelu};
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::{Storage, rounded};
-use warpbook_record::matmul::{Finish, Form, rungs, takes};
-use warpbook_record::{Dtype, Requires, Rung, Tile, Tolerance};
+use warpbook_record::{Dtype, Requires, Tile};
 
-/// What a byte around C is filled with; as f16, bf16 and f32 a number that no product here gives.
+/// The bytes around C; as f16, bf16 and f32 numbers that no product here gives.
 const GUARD: u8 = 0xa5;
-/// Elements around C that nobody may touch.
+/// Elements around C that may not be written.
 const FENCE: usize = 4096;
 
 struct Case {
     product: Product,
-    /// Elements that A and B begin after a multiple of 16 bytes.
+    /// Elements from a multiple of 16 bytes to the start of A and B.
     offset: usize,
     device: CudaDevice,
     host: [Vec<f32>; 4],
     arrays: [Storage; 4],
     c: Storage,
+    /// What C holds before.
     c0: Vec<f32>,
+    /// What the bias gradient holds before.
+    sums0: Vec<f32>,
 }
 
 impl Case {
@@ -41,14 +45,15 @@ impl Case {
         let arrays = std::array::from_fn(|i| Storage::from_f32(device, &host[i], types[i]).unwrap());
         let c0 = draw(4, c, out);
         let c = Storage::zeros(device, c + 2 * FENCE, out).unwrap();
-        Self { product, offset, device: device.clone(), host, arrays, c, c0 }
+        let sums0 = draw(5, product.n as usize, Dtype::F32);
+        Self { product, offset, device: device.clone(), host, arrays, c, c0, sums0 }
     }
 
-    /// The whole of C's array after a product by that rung and tile, guards included; twice, as bits of f32.
-    fn run(&self, rung: &Rung, tile: &Tile) -> Vec<f32> {
+    /// C's array with its guards, and the bias gradient, after a product by that row's kernel and tile. It runs twice, to the same bits.
+    fn run(&self, row: &Row, tile: &Tile) -> (Vec<f32>, Vec<f32>) {
         let aligned = [self.offset == 0; 2];
-        let plan = Plan::new(&self.device, rung, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
-        let workspace = self.device.zeros::<u8>(plan.workspace_bytes() as usize).unwrap();
+        let plan = Plan::new(&self.device, row, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
+        let workspace = Workspace::for_plans(&self.device, [&plan]).unwrap();
         let stream = self.device.stream().unwrap();
         let once = || {
             self.c.fill_bytes(GUARD).unwrap();
@@ -62,26 +67,29 @@ impl Case {
                 self.c.write_f32(&before).unwrap();
             }
             let [a, b, bias, mask] = &self.arrays;
-            let arrays = Arrays {
-                a: a.at(self.offset),
-                b: b.at(self.offset),
-                c: self.c.at(FENCE),
-                bias: bias.at(0),
-                mask: mask.at(0),
-                workspace: workspace.at(0),
-            };
-            // SAFETY: the arrays have the elements that the product says, and live past the wait.
-            unsafe { plan.launch(&stream, &arrays) }.unwrap_or_else(|e| panic!("{e}"));
-            stream.synchronize().unwrap_or_else(|e| panic!("{e}"));
-            self.c.to_f32().unwrap()
+            let [a_len, b_len, c_len] = self.product.elements();
+            let part = |storage: &Storage, first, len| DeviceArray::from(storage).range(first..first + len);
+            let mut arrays = DeviceArrays::new(
+                part(a, self.offset, a_len),
+                part(b, self.offset, b_len),
+                part(&self.c, FENCE, c_len),
+            );
+            let epilogue = self.product.form.epilogue;
+            arrays.epilogue.bias = epilogue.has_bias().then(|| bias.into());
+            arrays.epilogue.mask = epilogue.has_mask().then(|| mask.into());
+            let sums = self.device.buffer_from(&self.sums0).unwrap();
+            arrays.bias_gradient = self.product.bias_gradient.then(|| (&sums).into());
+            plan.run(&stream, &arrays, &workspace, None).unwrap_or_else(|e| panic!("{e}"));
+            (self.c.to_f32().unwrap(), sums.to_vec().unwrap())
         };
         let (first, second) = (once(), once());
-        let same = first.iter().zip(&second).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(same, "{} {}: other bits on a second run of {:?}", rung.id, tile.id, self.product);
+        let same = |a: &[f32], b: &[f32]| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
+        let repeats = same(&first.0, &second.0) && same(&first.1, &second.1);
+        assert!(repeats, "{} {}: other bits on a second run of {:?}", row.rung.id, tile.id, self.product);
         first
     }
 
-    /// What C should be, and the sum of the magnitudes that were added, row by row without gaps.
+    /// C as it should be, and the scale of the rounding errors of its elements, row by row without gaps.
     fn want(&self) -> (Vec<f64>, Vec<f64>) {
         let p = &self.product;
         let exact = |v: &[f32]| v.iter().map(|v| rounded(*v, p.form.dtype)).collect::<Vec<_>>();
@@ -106,25 +114,31 @@ impl Case {
         };
         let magnitude = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
         let mut want = of(&a, &b, &self.c0, p.alpha, p.beta);
-        let sums = of(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
+        let mut sums = of(&magnitude(&a), &magnitude(&b), &magnitude(&self.c0), p.alpha.abs(), p.beta.abs());
         for (i, v) in want.iter_mut().enumerate() {
             let (row, column) = (i / p.n as usize, i % p.n as usize);
             let bias = f64::from(self.host[2][column]);
             let mask = self.host[3][row * p.ldc as usize + column];
-            match p.form.finish {
-                Finish::None => {}
-                Finish::Bias => *v += bias,
-                Finish::BiasRelu => *v = if *v + bias < 0.0 { 0.0 } else { *v + bias },
-                Finish::ReluMask => *v = if mask > 0.0 { *v } else { 0.0 },
+            match p.form.epilogue {
+                Epilogue::None => {}
+                Epilogue::Bias => *v += bias,
+                Epilogue::BiasRelu => *v = if *v + bias < 0.0 { 0.0 } else { *v + bias },
+                Epilogue::ReluMask => *v = if mask > 0.0 { *v } else { 0.0 },
+                Epilogue::Gelu | Epilogue::BiasGelu => {
+                    let x = if p.form.epilogue == Epilogue::BiasGelu { *v + bias } else { *v };
+                    *v = gelu(x);
+                    // Its slope is at most 1.13, and erff has an error too.
+                    sums[i] = 1.13 * sums[i] + x.abs();
+                }
             }
         }
         (want, sums)
     }
 
-    fn check(&self, rung: &Rung, tile: &Tile, want: &(Vec<f64>, Vec<f64>)) {
+    fn check(&self, row: &Row, tile: &Tile, want: &(Vec<f64>, Vec<f64>)) {
         let p = &self.product;
-        let got = self.run(rung, tile);
-        let what = || format!("{} {} of {p:?}, offset {}", rung.id, tile.id, self.offset);
+        let (got, sums) = self.run(row, tile);
+        let what = || format!("{} {} of {p:?}, offset {}", row.rung.id, tile.id, self.offset);
         let guard = self.guard();
         let (columns, ld) = (p.n as usize, p.ldc as usize);
         let Tolerance(tolerance) = Tolerance::product(p.form.dtype, p.k.into());
@@ -132,7 +146,7 @@ impl Case {
             let inside =
                 i.checked_sub(FENCE).map(|i| (i / ld, i % ld)).filter(|(r, c)| *r < p.m as usize && *c < columns);
             let Some((row, column)) = inside else {
-                assert_eq!(value.to_bits(), guard.to_bits(), "{}: touched element {i} beside C", what());
+                assert_eq!(value.to_bits(), guard.to_bits(), "{}: touched element {i} outside C", what());
                 continue;
             };
             let (w, magnitude) = (want.0[row * columns + column], want.1[row * columns + column]);
@@ -141,7 +155,9 @@ impl Case {
                 assert!(g == w || (g.is_nan() && w.is_nan()), "{}: element ({row}, {column}) is {g}, not {w}", what());
                 continue;
             }
-            let beyond = ((g - w).abs() - 0.5 * p.form.out.epsilon() * w.abs()).max(0.0);
+            let (error, rounding) = ((g - w).abs(), 0.5 * p.form.out.epsilon() * w.abs());
+            // Not `max`: it would turn NaN into 0.
+            let beyond = if error <= rounding { 0.0 } else { error - rounding };
             // What is below the smallest normal f16 is rounded more coarsely.
             let tiny = if p.form.out == Dtype::F16 { 1e-7 } else { 1e-30 };
             assert!(
@@ -150,6 +166,25 @@ impl Case {
                 what(),
                 beyond / magnitude
             );
+        }
+        self.check_bias_gradient(&sums, &what());
+    }
+
+    fn check_bias_gradient(&self, got: &[f32], what: &str) {
+        let p = &self.product;
+        if !p.bias_gradient {
+            return;
+        }
+        let (ldb, b) = (p.ldb as usize, &self.host[1][self.offset..]);
+        let (alpha, beta) = (f64::from(p.alpha), f64::from(p.beta));
+        for (j, got) in got.iter().enumerate() {
+            let at = |r: usize| f64::from(b[if p.form.trans_b { j * ldb + r } else { r * ldb + j }]);
+            let before = beta * f64::from(self.sums0[j]);
+            let want = alpha * (0..p.k as usize).map(at).sum::<f64>() + before;
+            let magnitude = alpha.abs() * (0..p.k as usize).map(|r| at(r).abs()).sum::<f64>() + before.abs();
+            let error = (f64::from(*got) - want).abs();
+            let bound = 8.0 * f64::from(p.k).sqrt() * 2f64.powi(-24) * magnitude + 1e-30;
+            assert!(error <= bound, "{what}: bias gradient {j} is {got}, not {want}");
         }
     }
 
@@ -167,13 +202,13 @@ fn normal(stream: u32, i: usize) -> f32 {
     gaussian(7, i as u64, stream)
 }
 
-fn kernels(device: &CudaDevice) -> Vec<Rung> {
+fn kernels(device: &CudaDevice) -> Vec<Row> {
     let cc = device.info().compute_capability;
-    rungs().into_iter().filter(|r| !r.kernels().is_empty() && r.requires.met_by(cc)).collect()
+    rows().into_iter().filter(|r| r.kernel().is_some() && r.rung.requires.met_by(cc)).collect()
 }
 
-fn takes_it(device: &CudaDevice, rung: &Rung, form: Form) -> bool {
-    obstacle(rung, form, device.info().compute_capability).is_none()
+fn takes_it(device: &CudaDevice, row: &Row, form: Form) -> bool {
+    row.obstacle(form, device.info().compute_capability).is_none()
 }
 
 fn every_form(dtype: Dtype) -> Vec<Form> {
@@ -182,17 +217,17 @@ fn every_form(dtype: Dtype) -> Vec<Form> {
     let mut forms: Vec<Form> = [(false, false), (true, false), (false, true), (true, true)]
         .map(|(trans_a, trans_b)| Form { trans_a, trans_b, ..plain })
         .into();
-    forms.extend([Finish::Bias, Finish::BiasRelu, Finish::ReluMask].map(|finish| Form { finish, ..plain }));
+    forms.extend(Epilogue::ALL[1..].iter().map(|epilogue| Form { epilogue: *epilogue, ..plain }));
     if matches!(dtype, Dtype::F16 | Dtype::Bf16) {
         forms.push(Form { out: Dtype::F32, ..plain });
     }
     forms
 }
 
-/// The forms that rungs are tried in: all of them in bf16, fp32 and tf32, the plain one where types differ in nothing else.
-fn tried(rung: &Rung, dtype: Dtype) -> Vec<Form> {
+/// The forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one where a type adds nothing else.
+fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
     let all = every_form(dtype);
-    let on_cuda_cores = takes(&rung.id).is_some_and(|t| t.dtypes[0] == Dtype::F32);
+    let on_cuda_cores = row.capabilities().is_some_and(|c| c.dtypes[0].0 == Dtype::F32);
     match dtype {
         Dtype::F16 => all[..1].to_vec(),
         Dtype::Bf16 if on_cuda_cores => all[..1].to_vec(),
@@ -204,16 +239,16 @@ fn tried(rung: &Rung, dtype: Dtype) -> Vec<Form> {
 fn every_form_of_every_rung_compiles() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let mut compiled = 0;
-    for rung in rungs().iter().filter(|r| !r.kernels().is_empty()) {
+    for row in rows().iter().filter(|r| r.kernel().is_some()) {
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
-            for form in tried(rung, dtype).into_iter().filter(|f| obstacle(rung, *f, Some((9, 0))).is_none()) {
-                let spec = Plan::spec(rung, &Product::new(1, 1, 1, form)).unwrap();
+            for form in tried(row, dtype).into_iter().filter(|f| row.obstacle(*f, Some((9, 0))).is_none()) {
+                let spec = Plan::spec(row, &Product::new(1, 1, 1, form)).unwrap();
                 let architecture = match &spec.requires {
                     Some(Requires::Exactly(name)) => name.to_string(),
                     _ => "sm_90".into(),
                 };
                 let built = compiler.compile(&spec, &spec.tiles[0], &architecture).unwrap_or_else(|e| panic!("{e}"));
-                assert!(built.stats_of("gemm").is_some_and(|s| s.registers > 0), "{} in {form:?}", rung.id);
+                assert!(built.stats_of("gemm").is_some_and(|s| s.registers > 0), "{} in {form:?}", row.rung.id);
                 compiled += 1;
             }
         }
@@ -229,13 +264,13 @@ fn every_tile_of_every_rung_is_right() {
         let product = Product::new(300, 520, 392, form);
         let case = Case::new(&device, product, 0, normal);
         let want = case.want();
-        let taking: Vec<Rung> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
-        for rung in taking {
-            // Every tile in a rung's first type; in the others the one that products are given first.
-            let tiles = &rung.kernels()[0].tiles;
-            let every = takes(&rung.id).is_some_and(|t| t.dtypes[0] == dtype);
+        let taking: Vec<Row> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
+        for row in taking {
+            // Every tile in a rung's first type, the first tile in the others.
+            let tiles = &row.kernel().unwrap().tiles;
+            let every = row.capabilities().is_some_and(|c| c.dtypes[0].0 == dtype);
             for tile in &tiles[..if every { tiles.len() } else { 1 }] {
-                case.check(&rung, tile, &want);
+                case.check(&row, tile, &want);
             }
         }
     }
@@ -246,12 +281,12 @@ fn every_rung_takes_every_form_and_shape() {
     let Some(device) = testing::gpu("every_rung_takes_every_form_and_shape") else { return };
     let shapes = [(1, 1, 1), (17, 33, 5), (129, 130, 67), (64, 264, 200), (200, 77, 1), (3, 513, 1030)];
     for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
-        let rungs = kernels(&device);
+        let all = kernels(&device);
         let forms = every_form(dtype);
         for (i, form) in forms.into_iter().enumerate() {
             for (j, (m, n, k)) in shapes.into_iter().enumerate() {
                 let tight = Product::new(m, n, k, form);
-                // By turns: rows without gaps, rows of a multiple of 16 bytes, and rows that are multiples of nothing.
+                // In turn rows without gaps, rows of a multiple of 16 bytes, and rows without any alignment.
                 let (product, offset) = match (i + j) % 3 {
                     0 => (tight, 0),
                     1 => {
@@ -260,11 +295,11 @@ fn every_rung_takes_every_form_and_shape() {
                     }
                     _ => (tight.leading(tight.lda + 3, tight.ldb + 1, tight.ldc + 5), 1),
                 };
-                let product = if (i + j) % 2 == 0 { product } else { product.scaled(-0.5, 2.0) };
+                let product = if (i + j) % 2 == 0 { product } else { product.scaled(-0.5, 2.0).with_bias_gradient() };
                 let case = Case::new(&device, product, offset, normal);
                 let want = case.want();
-                for rung in rungs.iter().filter(|r| takes_it(&device, r, form) && tried(r, dtype).contains(&form)) {
-                    case.check(rung, &rung.kernels()[0].tiles[0], &want);
+                for row in all.iter().filter(|r| takes_it(&device, r, form) && tried(r, dtype).contains(&form)) {
+                    case.check(row, &row.kernel().unwrap().tiles[0], &want);
                 }
             }
         }
@@ -272,9 +307,9 @@ fn every_rung_takes_every_form_and_shape() {
 }
 
 #[test]
-fn what_is_no_number_stays_so() {
-    let Some(device) = testing::gpu("what_is_no_number_stays_so") else { return };
-    // NaN in A, infinity in B, zeros beside them.
+fn nan_and_infinity_propagate() {
+    let Some(device) = testing::gpu("nan_and_infinity_propagate") else { return };
+    // NaN in A, infinity in B, zeros next to them.
     let values = |stream: u32, i: usize| match (stream, i) {
         (0, 333) => f32::NAN,
         (0, _) if i.is_multiple_of(97) => 0.0,
@@ -289,21 +324,52 @@ fn what_is_no_number_stays_so() {
         let case = Case::new(&device, Product::new(130, 70, 99, form), 0, values);
         let want = case.want();
         assert!(want.0.iter().any(|v| v.is_nan()) && want.0.iter().any(|v| v.is_finite()));
-        for rung in kernels(&device) {
-            if takes_it(&device, &rung, form) {
-                case.check(&rung, &rung.kernels()[0].tiles[0], &want);
+        for row in kernels(&device) {
+            if takes_it(&device, &row, form) {
+                case.check(&row, &row.kernel().unwrap().tiles[0], &want);
             }
         }
     }
 }
 
 #[test]
+fn the_check_on_the_device_finds_every_wrong_element() {
+    let Some(device) = testing::gpu("the_check_on_the_device_finds_every_wrong_element") else { return };
+    let (m, n, k) = (70, 45, 33);
+    let product = Product::new(m, n, k, Form::plain(Dtype::F32));
+    let draw = |stream, len: u32| -> Vec<f32> { (0..len as usize).map(|i| normal(stream, i)).collect() };
+    let (a, b) = (draw(0, m * k), draw(1, k * n));
+    let on_device = |host: &[f32]| device.buffer_from(host).unwrap();
+    let judge = Judge::new(&device, &product, &on_device(&a), &on_device(&b)).unwrap();
+    let element = |i: usize| -> f64 {
+        let (row, column) = (i / n as usize, i % n as usize);
+        let term = |p| f64::from(a[row * k as usize + p]) * f64::from(b[p * n as usize + column]);
+        (0..k as usize).map(term).sum()
+    };
+    let right: Vec<f32> = (0..(m * n) as usize).map(|i| element(i) as f32).collect();
+    let stream = device.stream().unwrap();
+    let judged = |c: &[f32]| judge.judge(&stream, &on_device(c)).unwrap();
+    let verdict = judged(&right);
+    assert!(verdict.passed() && verdict.first_wrong.is_none(), "{verdict:?}");
+    // What was not written is NaN where the output was poisoned before.
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e3, right[1777] + 1e-3] {
+        let mut c = right.clone();
+        c[1777] = wrong;
+        let verdict = judged(&c);
+        assert!(!verdict.passed() && verdict.wrong == 1, "{wrong}: {verdict:?}");
+        assert_eq!(verdict.first_wrong, Some((1777 / n, 1777 % n)), "{wrong}");
+        assert!(verdict.max_error > verdict.tolerance, "{wrong}: {verdict:?}");
+    }
+    assert_eq!(judged(&vec![f32::NAN; right.len()]).wrong, u64::from(m * n));
+}
+
+#[test]
 fn one_entry_chooses_and_is_right() {
     let Some(device) = testing::gpu("one_entry_chooses_and_is_right") else { return };
-    let gemm = Gemm::new(&device).unwrap();
+    let gemm = Gemm::new(&device);
     let stream = device.stream().unwrap();
     let (m, n, k) = (130u32, 94u32, 71u32);
-    let form = Form { out: Dtype::F32, finish: Finish::BiasRelu, ..Form::plain(Dtype::Bf16) };
+    let form = Form { out: Dtype::F32, epilogue: Epilogue::BiasRelu, ..Form::plain(Dtype::Bf16) };
     let product = Product::new(m, n, k, form);
     let values = |stream, len: u32| -> Vec<half::bf16> {
         (0..len as usize).map(|i| half::bf16::from_f32(normal(stream, i))).collect()
@@ -312,26 +378,44 @@ fn one_entry_chooses_and_is_right() {
     let host_bias: Vec<f32> = (0..n as usize).map(|i| normal(2, i)).collect();
     let (a, b) = (device.buffer_from(&host_a).unwrap(), device.buffer_from(&host_b).unwrap());
     let (bias, c) = (device.buffer_from(&host_bias).unwrap(), device.zeros::<f32>((m * n) as usize).unwrap());
-    let beside = Beside { bias: Some(&bias), mask: None };
-    // SAFETY: the arrays outlive the wait below.
-    unsafe { gemm.gemm(&stream, &product, (&a, &b, &c), beside) }.unwrap();
+    let plain = DeviceArrays::new(&a, &b, &c);
+    let arrays = plain.clone().bias(&bias);
+    let plan = gemm.plan_for(&product, &arrays).unwrap();
+    let workspace = Workspace::for_plans(&device, [&*plan]).unwrap();
+    gemm.gemm(&stream, &product, &arrays, &workspace).unwrap();
     stream.synchronize().unwrap();
-    let got = c.to_vec().unwrap();
-    for (i, got) in got.iter().enumerate() {
-        let (row, column) = (i / n as usize, i % n as usize);
-        let at = |p: usize| {
-            f64::from(host_a[row * k as usize + p].to_f32()) * f64::from(host_b[p * n as usize + column].to_f32())
-        };
-        let want = ((0..k as usize).map(at).sum::<f64>() + f64::from(host_bias[column])).max(0.0);
-        assert!((f64::from(*got) - want).abs() < 1e-4 * (1.0 + want), "({row}, {column}): {got} {want}");
-    }
-    // Bad calls say what is wrong, and touch nothing.
-    let refused = |product: &Product, beside| {
-        // SAFETY: as above.
-        unsafe { gemm.gemm(&stream, product, (&a, &b, &c), beside) }.unwrap_err().to_string()
+    let check = |got: Vec<f32>| {
+        for (i, got) in got.iter().enumerate() {
+            let (row, column) = (i / n as usize, i % n as usize);
+            let at = |p: usize| {
+                f64::from(host_a[row * k as usize + p].to_f32()) * f64::from(host_b[p * n as usize + column].to_f32())
+            };
+            let want = ((0..k as usize).map(at).sum::<f64>() + f64::from(host_bias[column])).max(0.0);
+            assert!((f64::from(*got) - want).abs() < 1e-4 * (1.0 + want), "({row}, {column}): {got} {want}");
+        }
     };
-    assert!(refused(&Product::new(m + 1, n, k, form), beside).contains("A has"));
-    assert!(refused(&product, Beside::default()).contains("bias needs"));
-    assert!(refused(&Product::new(m, n, k, Form::plain(Dtype::F16)), beside).contains("the arrays are bf16"));
-    assert!(refused(&product.leading(k - 1, n, n), beside).contains("lda is"));
+    check(c.to_vec().unwrap());
+    // The same plan is found again, and its launches can be prepared.
+    assert!(std::sync::Arc::ptr_eq(&plan, &gemm.plan_for(&product, &arrays).unwrap()));
+    let bound = plan.bind(&arrays, &workspace).unwrap();
+    c.fill_bytes(0xff).unwrap();
+    bound.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    check(c.to_vec().unwrap());
+    // Bad calls say what is wrong, and write nothing.
+    let refused = |product: &Product, arrays: &DeviceArrays, workspace: &Workspace| {
+        gemm.gemm(&stream, product, arrays, workspace).unwrap_err().to_string()
+    };
+    assert!(refused(&Product::new(m + 1, n, k, form), &arrays, &workspace).contains("A has"));
+    assert!(refused(&product, &plain, &workspace).contains("bias is missing"));
+    assert!(refused(&product, &arrays.clone().mask(&c), &workspace).contains("mask is passed"));
+    let f16 = Form { out: Dtype::F32, ..Form::plain(Dtype::F16) };
+    assert!(refused(&Product::new(m, n, k, f16), &plain, &workspace).contains("A is bf16"));
+    assert!(refused(&product.leading(k - 1, n, n), &arrays, &workspace).contains("lda is"));
+    let long = Product::new(m, n, k, Form { epilogue: Epilogue::None, ..form }).with_bias_gradient();
+    assert!(refused(&long, &plain, &workspace).contains("bias_gradient is missing"));
+    if plan.workspace_bytes() > 0 {
+        let none = Workspace::new(&device, 0).unwrap();
+        assert!(refused(&product, &arrays, &none).contains("Workspace::for_plans"));
+    }
 }

@@ -1,11 +1,10 @@
-use crate::Dtype;
 use serde::{Deserialize, Serialize};
 
-/// A result held against a reference.
+/// A result compared with a reference.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
-    /// What it was held against, as in "f64 descent on the CPU".
+    /// What it was compared with, as in "f64 descent on the CPU".
     pub reference: String,
     /// The largest |got - want|.
     #[serde(with = "crate::real::one")]
@@ -28,13 +27,26 @@ impl Check {
     /// Anything that is not a number, and an empty list, fails.
     #[must_use]
     pub fn compare(reference: impl Into<String>, pairs: &[(f64, f64)], scale: f64, tolerance: f64) -> Self {
-        let worst = |errors: &mut dyn Iterator<Item = f64>| {
-            errors.fold(0.0, |a: f64, e| if e.is_nan() || a.is_nan() { f64::NAN } else { a.max(e) })
-        };
-        let max_abs_error = worst(&mut pairs.iter().map(|(g, w)| (g - w).abs()));
-        let max_rel_error = worst(&mut pairs.iter().map(|(g, w)| (g - w).abs() / w.abs().max(scale)));
+        Self::over(reference, pairs.iter().copied(), scale, tolerance)
+    }
+
+    /// The same over as many pairs as an iterator gives, without keeping them.
+    #[must_use]
+    pub fn over(
+        reference: impl Into<String>,
+        pairs: impl IntoIterator<Item = (f64, f64)>,
+        scale: f64,
+        tolerance: f64,
+    ) -> Self {
+        let worst = |a: f64, e: f64| if e.is_nan() || a.is_nan() { f64::NAN } else { a.max(e) };
+        let (mut max_abs_error, mut max_rel_error, mut any) = (0.0, 0.0, false);
+        for (got, want) in pairs {
+            let error = (got - want).abs();
+            (max_abs_error, any) = (worst(max_abs_error, error), true);
+            max_rel_error = worst(max_rel_error, error / want.abs().max(scale));
+        }
         // `<=` and not `!(>)`: NaN must fail.
-        let passed = !pairs.is_empty() && max_rel_error <= tolerance;
+        let passed = any && max_rel_error <= tolerance;
         Self { reference: reference.into(), max_abs_error, max_rel_error, tolerance, passed }
     }
 
@@ -44,39 +56,6 @@ impl Check {
         let passed = self.passed && other.passed;
         let pick = if other.max_rel_error.is_nan() || other.max_rel_error > self.max_rel_error { other } else { self };
         Self { passed, ..pick }
-    }
-}
-
-/// Bounds on rounding errors, from the dtype and the length of what is summed.
-///
-/// A sum of n terms in any tree of depth d has a relative error of at most about d u against the sum of magnitudes
-/// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), u being half of epsilon.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tolerance(pub f64);
-
-impl Tolerance {
-    /// Of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
-    ///
-    /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most
-    /// 256 serial additions below log2(points) levels; none of it is forgotten in the slow direction of the descent.
-    #[must_use]
-    pub fn descent(dtype: Dtype, points: u64, epochs: u64) -> Self {
-        let depth = 256.0 + (points.max(2) as f64).log2();
-        Self(dtype.epsilon() * 0.5 * (depth + epochs as f64))
-    }
-
-    /// Of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
-    ///
-    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it
-    /// is below 8 sqrt(k) u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41,
-    /// 2019). u is 2^-23, as tensor cores cut off what they cannot keep. f16 and bf16 are multiplied exactly; tf32 loses the last
-    /// 13 bits of each factor, which the reference does too, or may round them: 2^-9 of a term, which of k such terms as large as
-    /// each other leaves 2^-9 / sqrt(k), up to the same factor.
-    #[must_use]
-    pub fn product(dtype: Dtype, k: u64) -> Self {
-        let root = (k.max(1) as f64).sqrt();
-        let of_factors = if dtype == Dtype::Tf32 { (2f64.powi(-8) / root).max(2f64.powi(-13)) * 2.0 } else { 0.0 };
-        Self(8.0 * root * 2f64.powi(-23) + of_factors)
     }
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum DeviceKind {
     /// An NVIDIA GPU.
     Cuda,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// One that this version does not know.
     #[serde(other)]
@@ -19,32 +19,32 @@ pub enum DeviceKind {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceInfo {
-    /// GPU or processor.
+    /// GPU or CPU.
     pub kind: DeviceKind,
     /// Its number among its kind.
     pub index: u32,
     /// As its driver calls it, as in "NVIDIA H200".
     pub name: String,
-    /// Device memory, or main memory, in bytes.
+    /// GPU memory or host memory in bytes.
     pub memory_bytes: u64,
-    /// Streaming multiprocessors, or hardware threads.
+    /// SMs (streaming multiprocessors) of a GPU, hardware threads of a CPU.
     pub multiprocessors: u32,
     /// Compute capability (major, minor) of a GPU.
     #[serde(default)]
     pub compute_capability: Option<(u32, u32)>,
-    /// Level-2 cache of a GPU in bytes.
+    /// L2 of a GPU in bytes.
     #[serde(default)]
     pub l2_bytes: Option<u64>,
-    /// Shared memory of one multiprocessor in bytes.
+    /// Shared memory of one SM in bytes.
     #[serde(default)]
     pub shared_bytes_per_multiprocessor: Option<u64>,
     /// The most shared memory that one block may ask for, in bytes.
     #[serde(default)]
     pub shared_bytes_per_block: Option<u64>,
-    /// 32-bit registers of one multiprocessor.
+    /// 32-bit registers of one SM.
     #[serde(default)]
     pub registers_per_multiprocessor: Option<u64>,
-    /// The fastest multiprocessor clock in MHz.
+    /// The fastest SM clock in MHz.
     #[serde(default)]
     pub max_sm_mhz: Option<u32>,
     /// The fastest memory clock in MHz.
@@ -63,7 +63,7 @@ impl DeviceInfo {
         }
     }
 
-    /// "sm_90" for compute capability 9.0; `None` of a processor.
+    /// "sm_90" for compute capability 9.0; `None` for a CPU.
     #[must_use]
     pub fn architecture(&self) -> Option<String> {
         self.compute_capability.map(|(major, minor)| format!("sm_{major}{minor}"))
@@ -78,7 +78,7 @@ pub struct ClockReport {
     pub source: String,
     /// How often it was asked.
     pub readings: u32,
-    /// Lowest and highest multiprocessor clock seen, in MHz.
+    /// Lowest and highest SM clock seen, in MHz.
     #[serde(default)]
     pub sm_mhz: Option<(u32, u32)>,
     /// Lowest and highest memory clock seen, in MHz.
@@ -113,7 +113,7 @@ pub struct Environment {
     /// Clocks, power and throttling, where NVML could be asked.
     #[serde(default)]
     pub clocks: Option<ClockReport>,
-    /// Model name of the processor.
+    /// Model name of the CPU.
     pub cpu: String,
     /// Hardware threads that the process may use.
     pub cpu_threads: u32,

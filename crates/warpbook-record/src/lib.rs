@@ -8,30 +8,30 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod descriptor;
 mod environment;
-pub mod kernels;
-pub mod matmul;
 mod measurement;
 mod problem;
 mod read;
 pub mod real;
-pub mod regression;
 mod roofline;
 mod run;
 mod rung;
 pub mod stats;
+mod v1;
 
-pub use check::{Check, Tolerance};
+pub use check::Check;
+pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxis};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use measurement::{
-    KernelStats, L2State, LossPoint, Measurement, Outcome, Policy, Span, SpanGroup, TimedBy, Traffic, TrainLog,
+    KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
 };
-pub use problem::{Dtype, Problem};
+pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
 pub use read::{MAX_BYTES, ReadError};
-pub use roofline::{BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline};
+pub use roofline::{Access, BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline, kept_by_cache};
 pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{
-    Define, Grid, KernelSpec, LIVE, Launch, Requires, Rung, Runner, Schedule, Source, Tile, base, nearest, source_path,
+    Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest, source_path,
 };
 
 /// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.

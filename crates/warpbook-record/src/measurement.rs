@@ -1,3 +1,4 @@
+use crate::problem::by_id;
 use crate::{BandwidthPeak, Check, MemoryLevel, Problem, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -32,14 +33,14 @@ pub enum Outcome {
 pub enum TimedBy {
     /// CUDA events around the region.
     CudaEvents,
-    /// The processor's clock around the region.
+    /// The host's clock around the region.
     WallClock,
     /// One that this version does not know.
     #[serde(other)]
     Other,
 }
 
-/// The state of the level-2 cache at the start of a sample.
+/// The state of L2 at the start of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -58,9 +59,9 @@ pub enum L2State {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policy {
-    /// The clock of the GPU rungs; CPU rungs are always timed by the processor's.
+    /// The clock of the GPU rungs; CPU rungs are always timed by the host's.
     pub timed_by: TimedBy,
-    /// The cache at the start of a sample.
+    /// L2 at the start of a sample.
     pub l2: L2State,
     /// Untimed repetitions before the first sample.
     pub warmup: u32,
@@ -79,7 +80,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Whether figures taken under the two may stand in one chart.
+    /// Whether figures taken under the two may share a chart.
     #[must_use]
     pub fn comparable(&self, other: &Self) -> bool {
         self.timed_by == other.timed_by && self.l2 == other.l2 && self.inputs == other.inputs
@@ -113,10 +114,10 @@ pub struct KernelStats {
     /// Block of the launch, where there was one.
     #[serde(default)]
     pub block: Option<[u32; 3]>,
-    /// Blocks that fit onto one multiprocessor at once, where a device could be asked.
+    /// Blocks per SM that are resident at once, where a device could be asked.
     #[serde(default)]
     pub blocks_per_multiprocessor: Option<u32>,
-    /// Resident warps over the most that a multiprocessor holds, where a device could be asked.
+    /// Resident warps over the most that an SM holds, where a device could be asked.
     #[serde(default)]
     pub occupancy: Option<f64>,
 }
@@ -127,7 +128,9 @@ pub struct KernelStats {
 pub struct Measurement {
     /// The id of its [`Rung`](crate::Rung).
     pub rung: String,
-    /// The work.
+    /// The work, by the id of its [`Problem`].
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
     /// The id of the tile it ran with, where the rung has tiles.
     #[serde(default)]
@@ -141,7 +144,7 @@ pub struct Measurement {
     /// How many samples were taken; more than are kept where there were over a thousand.
     #[serde(default)]
     pub samples_total: u64,
-    /// Times of the same regions by the processor's clock, launch and final synchronisation included, in microseconds.
+    /// Times of the same regions by the host's clock, launch and final synchronisation included, in microseconds.
     #[serde(default, with = "crate::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
     pub wall_us: Vec<f64>,
@@ -227,36 +230,39 @@ impl Measurement {
         stats::median(&self.wall_us)
     }
 
-    /// Microseconds an epoch, for work that has epochs.
+    /// Microseconds a pass, as an epoch, of work with several passes.
     #[must_use]
-    pub fn epoch_us(&self) -> Option<f64> {
-        match self.problem {
-            Problem::Regression { epochs, .. } if epochs > 0 => Some(self.median_us()? / epochs as f64),
-            _ => None,
-        }
+    pub fn pass_us(&self) -> Option<f64> {
+        (self.problem.passes > 1).then_some(self.median_us()? / self.problem.passes as f64)
+    }
+
+    /// Items a second, of work that has items.
+    #[must_use]
+    pub fn items_per_s(&self) -> Option<f64> {
+        Some(self.problem.items? as f64 / (self.median_us()? * 1e-6))
     }
 
     /// Bytes a second that reading every input once a pass amounts to. A rung that also writes and re-reads
     /// intermediates moves more than this, and a rung that keeps its data on the chip less.
     #[must_use]
     pub fn effective_bytes_per_s(&self) -> Option<f64> {
-        Some(self.problem.bytes() as f64 / (self.median_us()? * 1e-6))
+        Some(self.problem.bytes as f64 / (self.median_us()? * 1e-6))
     }
 
     /// Operations of the timed region.
     #[must_use]
     pub fn operations(&self) -> u64 {
-        self.flops.unwrap_or_else(|| self.problem.flops())
+        self.flops.unwrap_or_else(|| self.problem.flops)
     }
 
-    /// Whether it comes to the same result with less than half of the work's operations. Such a rung stands apart: its time says
-    /// nothing of how well the work is done.
+    /// Whether it reaches the same result with less than half of the problem's operations. Such a rung is not ranked with the
+    /// others: its time says nothing about how well the work is done.
     #[must_use]
     pub fn does_less(&self) -> bool {
-        self.operations().saturating_mul(2) < self.problem.flops()
+        self.operations().saturating_mul(2) < self.problem.flops
     }
 
-    /// Operations a second.
+    /// FLOP/s, counting [`Measurement::operations`].
     #[must_use]
     pub fn flops_per_s(&self) -> Option<f64> {
         Some(self.operations() as f64 / (self.median_us()? * 1e-6))
@@ -276,6 +282,9 @@ impl Measurement {
 pub struct LossPoint {
     /// Epochs done when the loss was taken, counted from 1; the loss is that of the weights the epoch began with.
     pub epoch: u64,
+    /// Steps done when the loss was taken, counted from 1, where losses are logged by the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
     /// The loss.
     #[serde(with = "crate::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
@@ -288,7 +297,9 @@ pub struct LossPoint {
 pub struct TrainLog {
     /// The id of its rung.
     pub rung: String,
-    /// The work.
+    /// The work, by the id of its [`Problem`].
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
     /// The logged losses.
     #[serde(default)]
@@ -317,19 +328,19 @@ impl TrainLog {
     }
 }
 
-/// What a group of spans takes apart.
+/// What a group of parts takes apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum SpanGroup {
+pub enum PartGroup {
     /// The kernels of one pass, each timed alone; together they are the pass.
     Operation,
     /// The fused pass with one of its parts left out; the difference to the whole is what the part costs.
     Ablation,
-    /// The whole of the work with another of the rung's tiles; the span's name is the tile's id.
+    /// The whole work with another of the rung's tiles; the part's name is the tile's id.
     Tile,
-    /// What a result costs that is wanted on the host: "to the device", "compute", "to the host".
+    /// The copies that a result on the host needs: "to the device", "to the host". Records of format 1 also have "compute".
     Transfer,
     /// One that this version does not know.
     #[serde(other)]
@@ -339,13 +350,15 @@ pub enum SpanGroup {
 /// The time of a part of a rung.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Span {
-    /// The id of its rung.
+pub struct Part {
+    /// The id of its rung; empty for a part that all rungs share.
     pub rung: String,
-    /// The work that it is a part of; the times are of one pass (one epoch) of it.
+    /// The work that it is a part of, by its id; the times are of one pass (one epoch) of it.
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub problem: Problem,
     /// What it belongs to.
-    pub group: SpanGroup,
+    pub group: PartGroup,
     /// Its name, as "forward" or "without loss".
     pub name: String,
     /// Times in microseconds.
@@ -354,10 +367,43 @@ pub struct Span {
     pub samples_us: Vec<f64>,
 }
 
-impl Span {
+impl Part {
     /// Median of the samples in microseconds.
     #[must_use]
     pub fn median_us(&self) -> Option<f64> {
         stats::median(&self.samples_us)
+    }
+}
+
+/// An interval on a timeline: a kernel, a copy, or work of the host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Span {
+    /// The id of its rung; empty for work that belongs to no rung.
+    #[serde(default)]
+    pub rung: String,
+    /// The work, by its id.
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub problem: Problem,
+    /// Its name, as that of a kernel.
+    pub name: String,
+    /// The stream it ran on, as "0"; "host" for work of the host.
+    pub stream: String,
+    /// Its start in microseconds, from the start of the timeline.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub start_us: f64,
+    /// How long it took, in microseconds.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub duration_us: f64,
+}
+
+impl Span {
+    /// Its end in microseconds, from the start of the timeline.
+    #[must_use]
+    pub fn end_us(&self) -> f64 {
+        self.start_us + self.duration_us
     }
 }

@@ -1,4 +1,7 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// The element type that the work is done in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,193 +60,267 @@ impl Dtype {
     }
 }
 
-/// The sizes of a piece of work. The only place with formulas for operations and bytes.
+/// What a size of a problem is: a count, a real number, or a word.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Problem {
-    /// y = w x + b by batch gradient descent on the mean squared error, with one weight a feature.
-    Regression {
-        /// All points, test points included.
-        points: u64,
-        /// The points that are trained on.
-        train_points: u64,
-        /// Numbers that a point has beside its y, and so weights beside b.
-        #[serde(default = "one", skip_serializing_if = "is_one")]
-        features: u64,
-        /// Passes over the training points.
-        epochs: u64,
-        /// Step width of the descent.
-        #[serde(with = "crate::real::one")]
-        #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
-        learning_rate: f64,
-        /// Standard deviation of the Gaussian noise on y.
-        #[serde(with = "crate::real::one")]
-        #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
-        noise: f64,
-        /// Key of the Philox generator.
-        seed: u64,
-        /// Type of x, y, w and b.
-        dtype: Dtype,
-    },
-    /// C = A B for dense matrices: C is m x n, op(A) m x k, op(B) k x n.
-    Matmul {
-        /// Rows of C.
-        m: u64,
-        /// Columns of C.
-        n: u64,
-        /// The length of each sum.
-        k: u64,
-        /// Type of A and B; sums are in f32.
-        dtype: Dtype,
-        /// Type of C, where it is another one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        out: Option<Dtype>,
-        /// Whether A is stored transposed, k x m.
-        #[serde(default, skip_serializing_if = "is_false")]
-        trans_a: bool,
-        /// Whether B is stored transposed, n x k.
-        #[serde(default, skip_serializing_if = "is_false")]
-        trans_b: bool,
-        /// Key of the Philox generator.
-        seed: u64,
-    },
-    /// A kind that this version does not know; it can be listed, not charted.
-    #[serde(other)]
-    Unknown,
+#[serde(untagged)]
+pub enum SizeValue {
+    /// A count, as of points.
+    Count(u64),
+    /// A real number, as a learning rate.
+    Real(crate::real::Real),
+    /// A word, as the name of a network.
+    Text(String),
 }
 
+impl fmt::Display for SizeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(n) => write!(f, "{n}"),
+            Self::Real(v) => write!(f, "{}", v.0),
+            Self::Text(t) => f.write_str(t),
+        }
+    }
+}
+
+impl From<u64> for SizeValue {
+    fn from(n: u64) -> Self {
+        Self::Count(n)
+    }
+}
+
+impl From<f64> for SizeValue {
+    fn from(v: f64) -> Self {
+        Self::Real(crate::real::Real(v))
+    }
+}
+
+impl From<&str> for SizeValue {
+    fn from(t: &str) -> Self {
+        Self::Text(t.into())
+    }
+}
+
+/// A named size of a problem, as `points` or `k`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Size {
+    /// Its name, as the field uses it.
+    pub name: String,
+    /// Its value.
+    pub value: SizeValue,
+    /// What is counted, as "rows"; absent for a pure number or a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+}
+
+/// The place of a problem on a line of a sweep.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SweepPoint {
+    /// The size that the sweep runs over.
+    pub size: u64,
+    /// What has to be equal along one line, as "200 epochs" or "bf16, B transposed".
+    pub line: String,
+}
+
+/// A piece of work that describes itself: what any reader of a record needs to know of it. Its formulas are the experiment's;
+/// their results are here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProblemData {
+    /// Names it in a record, and identifies it across records: its sizes and its type.
+    pub id: String,
+    /// A few words, as in "5 M points, 200 epochs".
+    pub label: String,
+    /// Its size in a few characters, as in "5 M" or "4096³".
+    pub short: String,
+    /// Its sizes by name.
+    #[serde(default)]
+    pub sizes: Vec<Size>,
+    /// The type that the work is done in.
+    pub dtype: Dtype,
+    /// Floating-point operations of the whole work.
+    #[serde(default)]
+    pub flops: u64,
+    /// The bytes that have to be read and written if every pass moves its inputs and results once and keeps nothing.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Of these bytes, those that are written, where they are counted: what writes a third or more is held against the bandwidth of
+    /// copies.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub written_bytes: u64,
+    /// The bytes of the inputs and results themselves, which decide whether they stay in L2 between passes.
+    #[serde(default)]
+    pub working_set_bytes: u64,
+    /// How often the work goes over its inputs, as epochs; 1 for most.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub passes: u64,
+    /// Items that are processed, as images, where a rate of them is of interest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<u64>,
+    /// Its place in a sweep; absent where it lies on no line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep: Option<SweepPoint>,
+}
+
+/// A [`ProblemData`] that is cheap to clone. Two are equal where their ids are.
+#[derive(Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct Problem(Arc<ProblemData>);
+
 impl Problem {
-    /// Floating-point operations of the whole work: for regression four a point and epoch and four more a feature
-    /// (- y, err^2 and its sum, the sum of err; w x, its sum, err x, its sum); for a matrix product a multiplication and an
-    /// addition for each of m n k terms.
+    /// A problem of these sizes; its id is made of their names and values and the type. Work, passes and sweep are set with
+    /// [`Problem::with`].
     #[must_use]
-    pub fn flops(&self) -> u64 {
-        match self {
-            Self::Regression { train_points, epochs, features, .. } => {
-                train_points.saturating_mul(*epochs).saturating_mul(features.saturating_mul(4).saturating_add(4))
-            }
-            Self::Matmul { m, n, k, .. } => m.saturating_mul(*n).saturating_mul(*k).saturating_mul(2),
-            Self::Unknown => 0,
+    pub fn new(label: impl Into<String>, short: impl Into<String>, sizes: Vec<Size>, dtype: Dtype) -> Self {
+        let mut id: String = sizes.iter().map(|s| format!("{}={} ", s.name, s.value)).collect();
+        id += dtype.label();
+        Self(Arc::new(ProblemData {
+            id,
+            label: label.into(),
+            short: short.into(),
+            sizes,
+            dtype,
+            flops: 0,
+            bytes: 0,
+            written_bytes: 0,
+            working_set_bytes: 0,
+            passes: 1,
+            items: None,
+            sweep: None,
+        }))
+    }
+
+    /// The same with `change` applied to a copy of its data.
+    #[must_use]
+    pub fn with(&self, change: impl FnOnce(&mut ProblemData)) -> Self {
+        let mut data = ProblemData::clone(self);
+        change(&mut data);
+        Self(Arc::new(data))
+    }
+
+    /// A placeholder for the problem of that id, until the record's list is at hand.
+    fn named(id: String) -> Self {
+        Self::new("", "", Vec::new(), Dtype::Other).with(|p| p.id = id)
+    }
+}
+
+impl ProblemData {
+    fn value(&self, name: &str) -> Option<&SizeValue> {
+        self.sizes.iter().find(|s| s.name == name).map(|s| &s.value)
+    }
+
+    /// A size that is a count, by name.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        match self.value(name)? {
+            SizeValue::Count(n) => Some(*n),
+            _ => None,
         }
     }
 
-    /// The bytes that have to come from memory if every pass reads its inputs once and keeps nothing:
-    /// for regression x and y, once an epoch; for a matrix product A, B and C once.
+    /// A size that is a number, by name.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::Regression { epochs, .. } => self.working_set_bytes().saturating_mul(*epochs),
-            Self::Matmul { .. } => self.working_set_bytes(),
-            Self::Unknown => 0,
+    pub fn real(&self, name: &str) -> Option<f64> {
+        match self.value(name)? {
+            SizeValue::Count(n) => Some(*n as f64),
+            SizeValue::Real(v) => Some(v.0),
+            SizeValue::Text(_) => None,
         }
     }
 
-    /// The bytes of the inputs themselves, which is the least that any method reads; of a matrix product those of C too.
+    /// A size that is a word, by name.
     #[must_use]
-    pub fn working_set_bytes(&self) -> u64 {
-        match self {
-            Self::Regression { train_points, features, dtype, .. } => {
-                train_points.saturating_mul(features.saturating_add(1).saturating_mul(dtype.bytes()))
-            }
-            Self::Matmul { m, n, k, dtype, out, .. } => {
-                let inputs = m.saturating_add(*n).saturating_mul(*k).saturating_mul(dtype.bytes());
-                inputs.saturating_add(m.saturating_mul(*n).saturating_mul(out.unwrap_or(*dtype).bytes()))
-            }
-            Self::Unknown => 0,
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.value(name)? {
+            SizeValue::Text(t) => Some(t),
+            _ => None,
         }
     }
 
-    /// The size that a sweep runs over: the points of a regression, the edge of the cube with as many terms as a matrix product.
+    /// The size that a sweep runs over; 0 for a problem on no line.
     #[must_use]
     pub fn size(&self) -> u64 {
-        match self {
-            Self::Regression { points, .. } => *points,
-            Self::Matmul { m, n, k, .. } => (*m as f64 * *n as f64 * *k as f64).cbrt().round() as u64,
-            Self::Unknown => 0,
-        }
+        self.sweep.as_ref().map_or(0, |s| s.size)
     }
 
-    /// The features of a regression; one of anything else.
+    /// The part of its bytes that is written.
     #[must_use]
-    pub fn features(&self) -> u64 {
-        match self {
-            Self::Regression { features, .. } => *features,
-            Self::Matmul { .. } | Self::Unknown => 1,
-        }
+    pub fn written_part(&self) -> f64 {
+        if self.bytes == 0 { 0.0 } else { self.written_bytes as f64 / self.bytes as f64 }
     }
 
-    /// Whether the two differ in nothing but their size, and so stand on one line of a sweep.
+    /// Whether the two lie on one line of a sweep.
     #[must_use]
-    pub fn same_but_for_size(&self, other: &Self) -> bool {
-        let resized = |p: &Self| match p.clone() {
-            Self::Regression { epochs, features, learning_rate, noise, seed, dtype, .. } => {
-                Self::Regression { points: 0, train_points: 0, features, epochs, learning_rate, noise, seed, dtype }
-            }
-            // Cubes lie on a line; of other shapes each stands for itself.
-            Self::Matmul { m, n, k, dtype, out, trans_a, trans_b, seed } if m == n && n == k => {
-                Self::Matmul { m: 0, n: 0, k: 0, dtype, out, trans_a, trans_b, seed }
-            }
-            Self::Matmul { .. } => p.clone(),
-            Self::Unknown => Self::Unknown,
-        };
-        resized(self) == resized(other)
+    pub fn same_line(&self, other: &Self) -> bool {
+        let on_one = self.sweep.as_ref().zip(other.sweep.as_ref()).is_some_and(|(a, b)| a.line == b.line);
+        on_one && self.dtype == other.dtype
+    }
+}
+
+impl Deref for Problem {
+    type Target = ProblemData;
+
+    fn deref(&self) -> &ProblemData {
+        &self.0
+    }
+}
+
+impl From<ProblemData> for Problem {
+    fn from(data: ProblemData) -> Self {
+        Self(Arc::new(data))
+    }
+}
+
+impl PartialEq for Problem {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.id == other.id
+    }
+}
+
+impl Eq for Problem {}
+
+impl fmt::Debug for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A problem written as its id: `#[serde(with = "by_id")]`. What is read is a placeholder until [`resolve`].
+pub(crate) mod by_id {
+    use super::{Deserialize, Deserializer, Problem, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(problem: &Problem, s: S) -> Result<S::Ok, S::Error> {
+        problem.id.serialize(s)
     }
 
-    /// A few words, as in "5 M points, 200 epochs".
-    #[must_use]
-    pub fn label(&self) -> String {
-        match self {
-            Self::Regression { points, epochs, features: 1, .. } => {
-                format!("{} points, {epochs} epochs", short_count(*points))
-            }
-            Self::Regression { points, epochs, features, .. } => {
-                format!("{} points of {features} features, {epochs} epochs", short_count(*points))
-            }
-            Self::Matmul { dtype, out, trans_a, trans_b, .. } => {
-                let out = out.filter(|o| o != dtype).map_or_else(String::new, |o| format!(" to {}", o.label()));
-                let transposed = match (trans_a, trans_b) {
-                    (false, false) => "",
-                    (true, false) => ", A transposed",
-                    (false, true) => ", B transposed",
-                    (true, true) => ", A and B transposed",
-                };
-                format!("{} {}{out}{transposed}", self.shape_label(), dtype.label())
-            }
-            Self::Unknown => "unknown work".into(),
-        }
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Problem, D::Error> {
+        Ok(Problem::named(String::deserialize(d)?))
     }
+}
 
-    /// The shape of a matrix product: "4096³", or "128 × 8192 × 8192" for m, n and k.
-    fn shape_label(&self) -> String {
-        match self {
-            Self::Matmul { m, n, k, .. } if m == n && n == k => format!("{m}³"),
-            Self::Matmul { m, n, k, .. } => format!("{m} × {n} × {k}"),
-            _ => String::new(),
-        }
-    }
+/// Puts the problem of the list in the place of a placeholder; an error is the id that the list does not have.
+pub(crate) fn resolve(
+    placeholder: &mut Problem,
+    known: &std::collections::HashMap<&str, &Problem>,
+) -> Result<(), String> {
+    let found = known.get(placeholder.id.as_str()).copied().cloned();
+    *placeholder = found.ok_or_else(|| placeholder.id.clone())?;
+    Ok(())
+}
 
-    /// The type that the work is done in.
-    #[must_use]
-    pub fn dtype(&self) -> Option<Dtype> {
-        match self {
-            Self::Regression { dtype, .. } | Self::Matmul { dtype, .. } => Some(*dtype),
-            Self::Unknown => None,
-        }
-    }
+/// A size that is a count.
+#[must_use]
+pub fn count(name: &str, value: u64, unit: &str) -> Size {
+    Size { name: name.into(), value: value.into(), unit: (!unit.is_empty()).then(|| unit.into()) }
+}
 
-    /// Its size in a few characters, as in "5 M", or "5 M × 16" with several features, or "4096³" of a matrix product.
-    #[must_use]
-    pub fn short_label(&self) -> String {
-        if let Self::Matmul { .. } = self {
-            return self.shape_label();
-        }
-        match self.features() {
-            1 => short_count(self.size()),
-            features => format!("{} × {features}", short_count(self.size())),
-        }
-    }
+/// A size that is a pure number or a word.
+#[must_use]
+pub fn setting(name: &str, value: impl Into<SizeValue>) -> Size {
+    Size { name: name.into(), value: value.into(), unit: None }
 }
 
 const fn one() -> u64 {
@@ -251,17 +328,18 @@ const fn one() -> u64 {
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-const fn is_one(features: &u64) -> bool {
-    *features == 1
+const fn is_one(n: &u64) -> bool {
+    *n == 1
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
-const fn is_false(v: &bool) -> bool {
-    !*v
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// 5_000_000 as "5 M", 1_500 as "1.5 k".
-fn short_count(n: u64) -> String {
+#[must_use]
+pub fn short_count(n: u64) -> String {
     let (unit, name) = match n {
         0..1_000 => return n.to_string(),
         1_000..1_000_000 => (1e3, "k"),
@@ -279,12 +357,9 @@ fn short_count(n: u64) -> String {
 mod tests {
     use super::*;
 
-    fn check(n: u64, expect: &str) {
-        assert_eq!(short_count(n), expect);
-    }
-
     #[test]
     fn counts_are_short() {
+        let check = |n: u64, expect: &str| assert_eq!(short_count(n), expect);
         check(7, "7");
         check(1_500, "1.5 k");
         check(100_000, "100 k");
@@ -295,40 +370,30 @@ mod tests {
     }
 
     #[test]
-    fn a_product_reads_a_and_b_and_writes_c() {
-        let p =
-            |(m, n, k), dtype, out| Problem::Matmul { m, n, k, dtype, out, trans_a: false, trans_b: false, seed: 1 };
-        let p1 = p((2, 3, 5), Dtype::Bf16, None);
-        assert_eq!((p1.flops(), p1.bytes()), (60, (10 + 15 + 6) * 2));
-        assert_eq!(p((2, 3, 5), Dtype::Bf16, Some(Dtype::F32)).bytes(), (10 + 15) * 2 + 6 * 4);
-        let cube = |n, dtype| p((n, n, n), dtype, None);
-        assert_eq!(cube(4096, Dtype::Tf32).label(), "4096³ tf32");
-        assert_eq!(cube(4096, Dtype::Tf32).size(), 4096);
-        assert_eq!(p1.label(), "2 × 3 × 5 bf16");
-        assert!(cube(64, Dtype::F32).same_but_for_size(&cube(128, Dtype::F32)));
-        assert!(!cube(64, Dtype::F32).same_but_for_size(&cube(64, Dtype::F16)));
-        assert!(!p1.same_but_for_size(&p((2, 3, 6), Dtype::Bf16, None)));
+    fn sizes_are_found_by_name_and_identify_the_problem() {
+        let sizes =
+            vec![count("points", 5_000_000, "points"), setting("learning_rate", 0.01), setting("network", "mnist")];
+        let p = Problem::new("5 M points", "5 M", sizes.clone(), Dtype::F32);
+        assert_eq!(p.id, "points=5000000 learning_rate=0.01 network=mnist fp32");
+        assert_eq!(
+            (p.count("points"), p.real("learning_rate"), p.text("network")),
+            (Some(5_000_000), Some(0.01), Some("mnist"))
+        );
+        assert_eq!((p.count("learning_rate"), p.real("points"), p.count("none")), (None, Some(5e6), None));
+        assert_eq!(p, Problem::new("in other words", "", sizes.clone(), Dtype::F32));
+        assert_ne!(p, Problem::new("5 M points", "5 M", sizes, Dtype::F16));
     }
 
     #[test]
-    fn regression_reads_x_and_y_once_an_epoch() {
-        let p = |features| Problem::Regression {
-            points: 5_000_000,
-            train_points: 4_000_000,
-            features,
-            epochs: 200,
-            learning_rate: 0.01,
-            noise: 0.1,
-            seed: 1,
-            dtype: Dtype::F32,
+    fn a_line_joins_problems_of_one_kind_and_type() {
+        let on = |size, line: &str, dtype| {
+            Problem::new("", "", vec![count("n", size, "")], dtype)
+                .with(|p| p.sweep = Some(SweepPoint { size, line: line.into() }))
         };
-        assert_eq!(p(1).working_set_bytes(), 32_000_000);
-        assert_eq!(p(1).bytes(), 6_400_000_000);
-        assert_eq!(p(1).flops(), 6_400_000_000);
-        assert_eq!(p(16).working_set_bytes(), 4_000_000 * 17 * 4);
-        assert_eq!(p(16).flops(), 4_000_000 * 68 * 200);
-        assert_eq!(p(16).label(), "5 M points of 16 features, 200 epochs");
-        assert_eq!(p(16).short_label(), "5 M × 16");
-        assert!(p(1).same_but_for_size(&p(1)) && !p(1).same_but_for_size(&p(16)));
+        assert!(on(1, "a", Dtype::F32).same_line(&on(2, "a", Dtype::F32)));
+        assert!(!on(1, "a", Dtype::F32).same_line(&on(2, "b", Dtype::F32)));
+        assert!(!on(1, "a", Dtype::F32).same_line(&on(2, "a", Dtype::F16)));
+        let off = Problem::new("", "", Vec::new(), Dtype::F32);
+        assert!(!off.same_line(&off));
     }
 }

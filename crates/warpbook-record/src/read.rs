@@ -71,10 +71,17 @@ impl Run {
             .get("schema")
             .and_then(serde_json::Value::as_u64)
             .ok_or_else(|| ReadError::NotARecord("it has no number \"schema\"".into()))?;
-        if found != u64::from(SCHEMA) {
-            return Err(ReadError::Schema { found });
-        }
-        // From the text and not from the value: errors then name their line.
-        serde_json::from_str(text).map_err(|e| ReadError::NotARecord(e.to_string()))
+        let not_a_record = |e: serde_json::Error| ReadError::NotARecord(e.to_string());
+        let mut run: Self = match found {
+            1 => {
+                let upgraded = crate::v1::upgrade(value).map_err(ReadError::NotARecord)?;
+                serde_json::from_value(upgraded).map_err(not_a_record)?
+            }
+            // From the text and not from the value: errors then name their line.
+            _ if found == u64::from(SCHEMA) => serde_json::from_str(text).map_err(not_a_record)?,
+            _ => return Err(ReadError::Schema { found }),
+        };
+        run.resolve_problems().map_err(ReadError::NotARecord)?;
+        Ok(run)
     }
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub enum MemoryLevel {
     /// Registers.
     Registers,
-    /// Shared memory, or a processor's first caches.
+    /// Shared memory, or the first caches of a CPU.
     Shared,
-    /// Level-2 cache, or a processor's last cache.
+    /// L2, or the last cache of a CPU.
     L2,
-    /// Device memory, or main memory.
+    /// GPU memory, or host memory.
     Dram,
     /// One that this version does not know.
     #[serde(other)]
@@ -27,22 +27,44 @@ impl MemoryLevel {
         match self {
             Self::Registers => "registers",
             Self::Shared => "shared memory",
-            Self::L2 => "cache",
-            Self::Dram => "memory",
+            Self::L2 => "L2",
+            Self::Dram => "DRAM",
             Self::Other => "other",
         }
     }
 }
 
-/// A read bandwidth as it was measured: this many bytes in each of these times.
+/// What a bandwidth is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Reads.
+    #[default]
+    Read,
+    /// As many reads as writes.
+    Copy,
+}
+
+impl Access {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_read(&self) -> bool {
+        *self == Self::Read
+    }
+}
+
+/// A bandwidth as it was measured: this many bytes in each of these times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BandwidthPeak {
     /// The level that the bytes came from.
     pub level: MemoryLevel,
+    /// Reads, or reads and writes.
+    #[serde(default, skip_serializing_if = "Access::is_read")]
+    pub access: Access,
     /// How it was measured, in a few words.
     pub method: String,
-    /// Bytes read in one sample.
+    /// Bytes moved in one sample.
     pub bytes: u64,
     /// Times of the samples in microseconds.
     #[serde(with = "crate::real::many")]
@@ -75,13 +97,13 @@ pub struct ComputePeak {
     #[serde(with = "crate::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
     pub samples_us: Vec<f64>,
-    /// The datasheet's figure in operations a second, where there is one.
+    /// The datasheet's figure in FLOP/s, where there is one.
     #[serde(default)]
     pub datasheet_flops_per_s: Option<f64>,
 }
 
 impl ComputePeak {
-    /// Operations a second of the median sample; zero without samples.
+    /// FLOP/s of the median sample; zero without samples.
     #[must_use]
     pub fn flops_per_s(&self) -> f64 {
         stats::median(&self.samples_us).map_or(0.0, |us| self.flops as f64 / (us * 1e-6))
@@ -101,33 +123,64 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The bandwidth peak of a level.
-    #[must_use]
-    pub fn level(&self, level: MemoryLevel) -> Option<&BandwidthPeak> {
-        self.bandwidth.iter().find(|p| p.level == level)
+    /// The bandwidth of one kind of access to a level; `None` for [`MemoryLevel::Other`], since two unknown levels need not be the
+    /// same.
+    fn of(&self, level: MemoryLevel, access: Access) -> Option<&BandwidthPeak> {
+        self.bandwidth.iter().find(|p| p.level == level && p.access == access && level != MemoryLevel::Other)
     }
 
-    /// The ceiling for work that reads the same bytes over and over: that of the cache where they fit into `cache_bytes`
-    /// with room to spare (five eighths of it), else that of memory; the other where only that was measured.
+    /// The read bandwidth of a level.
+    #[must_use]
+    pub fn level(&self, level: MemoryLevel) -> Option<&BandwidthPeak> {
+        self.of(level, Access::Read)
+    }
+
+    /// The bandwidth of a level for work of which so large a part is written: from a third on that of copies, where it was measured.
+    #[must_use]
+    pub fn level_for(&self, level: MemoryLevel, written: f64) -> Option<&BandwidthPeak> {
+        let copies = || self.of(level, Access::Copy);
+        (written * 3.0 >= 1.0).then(copies).flatten().or_else(|| self.level(level))
+    }
+
+    /// The arithmetic peak of an element type; `None` for [`Dtype::Other`], since two unknown types need not be the same.
+    #[must_use]
+    pub fn arithmetic(&self, dtype: Dtype) -> Option<&ComputePeak> {
+        self.compute.iter().find(|p| p.dtype == dtype && dtype != Dtype::Other)
+    }
+
+    /// The ceiling for work that reads the same bytes over and over: that of L2 where they fit into `cache_bytes`
+    /// with room to spare (five eighths of it), else that of DRAM; the other where only that was measured.
     #[must_use]
     pub fn ceiling(&self, working_set_bytes: u64, cache_bytes: Option<u64>) -> Option<&BandwidthPeak> {
+        self.ceiling_for(working_set_bytes, cache_bytes, 0.0)
+    }
+
+    /// The same for work of which so large a part is written.
+    #[must_use]
+    pub fn ceiling_for(
+        &self,
+        working_set_bytes: u64,
+        cache_bytes: Option<u64>,
+        written: f64,
+    ) -> Option<&BandwidthPeak> {
         let fits = cache_bytes.is_some_and(|c| working_set_bytes <= kept_by_cache(c));
         let (first, second) =
             if fits { (MemoryLevel::L2, MemoryLevel::Dram) } else { (MemoryLevel::Dram, MemoryLevel::L2) };
-        self.level(first).or_else(|| self.level(second))
+        self.level_for(first, written).or_else(|| self.level_for(second, written))
     }
 
     /// The roofline of one memory level and one element type, where both were measured.
     #[must_use]
     pub fn roofline(&self, level: MemoryLevel, dtype: Dtype) -> Option<Roofline> {
         let bytes_per_s = self.level(level)?.bytes_per_s();
-        let flops_per_s = self.compute.iter().find(|p| p.dtype == dtype)?.flops_per_s();
+        let flops_per_s = self.arithmetic(dtype)?.flops_per_s();
         Some(Roofline { bytes_per_s, flops_per_s })
     }
 }
 
-/// The bytes that a cache of this size keeps from one pass to the next: five eighths, with room to spare.
-pub(crate) const fn kept_by_cache(cache_bytes: u64) -> u64 {
+/// The bytes that a cache of this many bytes keeps from one pass to the next: five eighths, with room to spare.
+#[must_use]
+pub const fn kept_by_cache(cache_bytes: u64) -> u64 {
     cache_bytes / 8 * 5
 }
 
@@ -136,18 +189,18 @@ pub(crate) const fn kept_by_cache(cache_bytes: u64) -> u64 {
 pub struct Roofline {
     /// Bandwidth in bytes a second.
     pub bytes_per_s: f64,
-    /// Arithmetic rate in operations a second.
+    /// Arithmetic rate in FLOP/s.
     pub flops_per_s: f64,
 }
 
 impl Roofline {
-    /// The operations a byte from which on arithmetic is the bound.
+    /// The FLOP/byte from which on arithmetic is the bound.
     #[must_use]
     pub fn ridge(&self) -> f64 {
         self.flops_per_s / self.bytes_per_s
     }
 
-    /// The operations a second that work of this many operations a byte can reach.
+    /// The FLOP/s that work of this many FLOP/byte can reach.
     #[must_use]
     pub fn attainable(&self, flops_per_byte: f64) -> f64 {
         (self.bytes_per_s * flops_per_byte).min(self.flops_per_s)

@@ -1,12 +1,13 @@
+use crate::problem::resolve;
 use crate::{
-    BandwidthPeak, ComputePeak, DeviceKind, Dtype, Environment, Measurement, MemoryLevel, Outcome, Peaks, Policy,
-    Problem, Requires, Rung, Runner, Span, SpanGroup, TrainLog,
+    BandwidthPeak, Baseline, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel, Outcome, Part,
+    PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The version of the record's format that this code writes.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// One record: an experiment as it was run on one device.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,9 @@ pub struct Run {
     /// A few words for a heading.
     #[serde(default)]
     pub title: String,
+    /// Who made it, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
     /// When it was begun: RFC 3339, UTC.
     #[serde(default)]
     pub created: String,
@@ -32,6 +36,15 @@ pub struct Run {
     /// The ceilings of the device.
     #[serde(default)]
     pub peaks: Peaks,
+    /// How it is read.
+    #[serde(default)]
+    pub descriptor: Descriptor,
+    /// The pieces of work; everything else names them by their ids.
+    #[serde(default)]
+    pub problems: Vec<Problem>,
+    /// The id of the problem that is shown first, where the experiment chose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub main_problem: Option<String>,
     /// The rungs, in the ladder's order.
     #[serde(default)]
     pub rungs: Vec<Rung>,
@@ -46,6 +59,9 @@ pub struct Run {
     pub train_logs: Vec<TrainLog>,
     /// Parts of rungs, timed alone or left out.
     #[serde(default)]
+    pub parts: Vec<Part>,
+    /// Timelines.
+    #[serde(default)]
     pub spans: Vec<Span>,
     /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
     #[serde(default)]
@@ -59,14 +75,13 @@ pub struct LadderRow<'a> {
     pub measurement: &'a Measurement,
     /// Its rung, if the record has it.
     pub rung: Option<&'a Rung>,
-    /// How many times as fast as the baseline, the first valid row.
+    /// How many times as fast as [`Run::baseline`].
     pub speed_up: Option<f64>,
-    /// The least time that its own traffic and operations allow over its time, or effective bandwidth over the ceiling's where
-    /// the traffic was not counted.
-    pub fraction_of_ceiling: Option<f64>,
+    /// See [`Run::fraction_of_bound`].
+    pub fraction_of_bound: Option<f64>,
 }
 
-/// What bounds a measurement, by the measured ceilings.
+/// What bounds a measurement, given the measured ceilings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     /// The level of memory; `None` where it is arithmetic.
@@ -76,7 +91,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// As a sentence names it: "memory", "shared memory", "arithmetic".
+    /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
     #[must_use]
     pub fn label(&self) -> &'static str {
         self.level.map_or("arithmetic", MemoryLevel::label)
@@ -84,14 +99,59 @@ impl Bound {
 }
 
 impl Run {
-    /// The record as JSON text with a newline at its end.
+    /// The record as JSON text with a newline at its end. Its list of problems is completed: each problem of the record, once.
     ///
     /// # Errors
     /// None that a record of this crate's types can cause; serde_json's otherwise.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        let mut text = serde_json::to_string_pretty(self)?;
+        let problems = self.all_problems();
+        let mut text = if problems == self.problems {
+            serde_json::to_string_pretty(self)?
+        } else {
+            serde_json::to_string_pretty(&Self { problems, ..self.clone() })?
+        };
         text.push('\n');
         Ok(text)
+    }
+
+    /// The list's problems and those that it lacks, each once.
+    fn all_problems(&self) -> Vec<Problem> {
+        let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
+        let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
+        let mut seen = HashSet::new();
+        let all = self.problems.iter().chain(of_rungs).chain(of_times);
+        all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
+    }
+
+    /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or
+    /// the id that is listed more than once.
+    pub(crate) fn resolve_problems(&mut self) -> Result<(), String> {
+        let listed = std::mem::take(&mut self.problems);
+        let mut known: HashMap<&str, &Problem> = HashMap::new();
+        for p in &listed {
+            if known.insert(&p.id, p).is_some() {
+                return Err(format!("\"problems\" lists the id `{}` more than once", p.id));
+            }
+        }
+        let lacks = |what: &str, i: usize| {
+            let what = what.to_owned();
+            move |id: String| format!("{what}[{i}] has the problem `{id}`, which \"problems\" does not list")
+        };
+        for (i, m) in self.measurements.iter_mut().enumerate() {
+            resolve(&mut m.problem, &known).map_err(lacks("measurements", i))?;
+        }
+        for (i, l) in self.train_logs.iter_mut().enumerate() {
+            resolve(&mut l.problem, &known).map_err(lacks("train_logs", i))?;
+        }
+        for (i, p) in self.parts.iter_mut().enumerate() {
+            resolve(&mut p.problem, &known).map_err(lacks("parts", i))?;
+        }
+        for (i, s) in self.spans.iter_mut().enumerate() {
+            resolve(&mut s.problem, &known).map_err(lacks("spans", i))?;
+        }
+        drop(known);
+        self.problems = listed;
+        Ok(())
     }
 
     /// The rung of that id.
@@ -100,35 +160,20 @@ impl Run {
         self.rungs.iter().find(|r| r.id == id)
     }
 
-    /// The different problems, in the order they were run.
+    /// The distinct problems that have measurements, in the order they were run.
     #[must_use]
     pub fn problems(&self) -> Vec<&Problem> {
-        let mut seen: Vec<&Problem> = Vec::new();
-        for m in &self.measurements {
-            if !seen.contains(&&m.problem) {
-                seen.push(&m.problem);
-            }
-        }
-        seen
+        let mut seen = HashSet::new();
+        self.measurements.iter().map(|m| &m.problem).filter(|p| seen.insert(p.id.as_str())).collect()
     }
 
-    /// The problem that a ladder shows when none is asked for: the one with most valid measurements, the larger of equals.
+    /// The problem that a ladder shows when none is asked for: the experiment's choice where it has a valid measurement, else the
+    /// one with the most of them; of equals the larger.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let valid = |p: &Problem| self.measurements.iter().filter(|m| m.problem == *p && m.is_valid()).count();
-        // A sweep's standard size, where it is there, is the one that the lessons speak of.
-        let standard = |p: &Problem| match p {
-            Problem::Regression { points, features, .. } => {
-                u64::from(*points == crate::regression::STANDARD_POINTS && *features == 1)
-            }
-            // In the type that the ladder ends with.
-            Problem::Matmul { m, n, k, dtype, .. } => {
-                let cube = [m, n, k].iter().all(|v| **v == crate::matmul::STANDARD_EDGE);
-                u64::from(cube) * (1 + u64::from(*dtype == Dtype::Bf16))
-            }
-            Problem::Unknown => 0,
-        };
-        self.problems().into_iter().max_by_key(|p| (valid(p) > 0, standard(p), valid(p), p.size()))
+        let chosen = |p: &Problem| self.main_problem.as_ref() == Some(&p.id);
+        self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()))
     }
 
     /// The measurement of a rung at a problem.
@@ -145,81 +190,116 @@ impl Run {
 
     /// The parts of a rung at a problem, in the order of the record.
     #[must_use]
-    pub fn spans_of(&self, rung: &str, problem: &Problem, group: SpanGroup) -> Vec<&Span> {
-        self.spans.iter().filter(|s| s.rung == rung && s.problem == *problem && s.group == group).collect()
+    pub fn parts_of(&self, rung: &str, problem: &Problem, group: PartGroup) -> Vec<&Part> {
+        self.parts.iter().filter(|p| p.rung == rung && p.problem == *problem && p.group == group).collect()
     }
 
-    /// The bandwidth that a problem is held against: the cache's where its inputs stay there between passes.
+    /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
     #[must_use]
     pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
-        self.peaks.ceiling(problem.working_set_bytes(), self.environment.device.l2_bytes)
+        self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
     }
 
-    /// The arithmetic that a problem is held against: that of its type.
+    /// The arithmetic ceiling of a problem: that of its element type.
     #[must_use]
     pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
-        let dtype = problem.dtype().unwrap_or(Dtype::F32);
-        self.peaks.compute.iter().find(|p| p.dtype == dtype)
+        self.peaks.arithmetic(problem.dtype)
     }
 
-    /// The measurements of a problem in the ladder's order, with speed-ups over the first valid one.
+    /// Whether a measurement has a figure that others may be compared with: it is valid, took longer than nothing, and its training
+    /// did not diverge. Only such rungs have a bar, are a baseline or are the fastest.
+    #[must_use]
+    pub fn is_sound(&self, m: &Measurement) -> bool {
+        m.is_valid()
+            && m.median_us().is_some_and(|us| us > 0.0)
+            && !self.train_log(&m.rung, &m.problem).is_some_and(TrainLog::diverged)
+    }
+
+    /// The measurements of a problem in the ladder's order; those of rungs that the record lacks come last.
+    fn in_order(&self, problem: &Problem) -> Vec<&Measurement> {
+        let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
+        rows.sort_by_cached_key(|m| self.rungs.iter().position(|r| r.id == m.rung).unwrap_or(usize::MAX));
+        rows
+    }
+
+    /// The measurements of a problem in the ladder's order, with speed-ups over [`Run::baseline`].
     #[must_use]
     pub fn ladder<'a>(&'a self, problem: &Problem) -> Vec<LadderRow<'a>> {
-        let place = |m: &Measurement| self.rungs.iter().position(|r| r.id == m.rung).unwrap_or(usize::MAX);
-        let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
-        rows.sort_by_key(|m| place(m));
-        let baseline = rows.iter().find(|m| m.is_valid()).and_then(|m| m.median_us());
-        rows.into_iter()
+        let baseline = self.baseline(problem).and_then(|m| m.median_us());
+        self.in_order(problem)
+            .into_iter()
             .map(|m| LadderRow {
                 measurement: m,
                 rung: self.rung(&m.rung),
-                speed_up: if m.is_valid() { baseline.zip(m.median_us()).map(|(b, t)| b / t) } else { None },
-                fraction_of_ceiling: if m.is_valid() { self.fraction_of_ceiling(m) } else { None },
+                speed_up: baseline.zip(m.median_us()).filter(|_| self.is_sound(m)).map(|(b, t)| b / t),
+                fraction_of_bound: self.fraction_of_bound(m).filter(|_| self.is_sound(m)),
             })
             .collect()
     }
 
-    /// The slowest of what a measurement has to do, each at its measured ceiling: the bytes of each level, and the operations.
-    /// `None` where nothing of it has a ceiling, or its traffic was not counted; of a product the operations are known all the same.
+    /// What speed-ups at a problem are relative to, as the descriptor says; the first sound measurement of the ladder where that
+    /// was not measured, or its check failed.
+    #[must_use]
+    pub fn baseline(&self, problem: &Problem) -> Option<&Measurement> {
+        let named = match &self.descriptor.baseline {
+            Baseline::FirstValid => None,
+            Baseline::FastestLibrary => self.fastest_library(problem).map(|(m, _)| m),
+            Baseline::Rung(id) => {
+                self.measurements.iter().find(|m| m.rung == *id && m.problem == *problem && self.is_sound(m))
+            }
+        };
+        named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
+    }
+
+    /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
+    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations. `None`
+    /// where none of these has a ceiling.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
-        if m.traffic.is_empty() && !matches!(m.problem, Problem::Matmul { .. }) {
-            return None;
-        }
-        let of_memory = m.traffic.iter().filter_map(|t| {
-            let peak = self.peaks.level(t.level)?.bytes_per_s();
-            (peak > 0.0).then(|| Bound { level: Some(t.level), us: t.bytes as f64 / peak * 1e6 })
-        });
-        let of_arithmetic = self.arithmetic(&m.problem).and_then(|p| {
-            let peak = p.flops_per_s();
-            (peak > 0.0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
-        });
-        of_memory.chain(of_arithmetic).max_by(|a, b| a.us.total_cmp(&b.us))
+        let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
+            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
+        };
+        let written = m.problem.written_part();
+        let counted = m
+            .traffic
+            .iter()
+            .filter_map(|t| at(t.level, t.bytes, self.peaks.level_for(t.level, written)?.bytes_per_s()));
+        let uncounted = || {
+            let peak = self.ceiling(&m.problem).filter(|_| m.traffic.is_empty() && m.problem.bytes > 0)?;
+            at(peak.level, m.problem.bytes, peak.bytes_per_s())
+        };
+        let of_arithmetic = || {
+            let peak = self.arithmetic(&m.problem)?.flops_per_s();
+            (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
+        };
+        counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
-    /// The least time of a measurement's own bytes and operations over its time, or its effective bandwidth over the ceiling's
-    /// where its bytes were not counted; nothing of a processor's rung in a GPU's record, which has another memory above it.
+    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
     #[must_use]
-    pub fn fraction_of_ceiling(&self, m: &Measurement) -> Option<f64> {
-        match self.bound(m) {
-            _ if !self.on_device(m) => None,
-            Some(bound) => Some(bound.us / m.median_us()?),
-            None if m.traffic.is_empty() && !matches!(m.problem, Problem::Matmul { .. }) => {
-                m.fraction_of(self.ceiling(&m.problem)?)
-            }
-            None => None,
-        }
+    pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
+        self.bound(&Measurement::without_samples("", problem.clone(), Outcome::Measured))
     }
 
-    /// Whether a measurement was made on the record's device, and not by the processor beside it.
+    /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
+    /// measured.
+    #[must_use]
+    pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
+        let bound = self.bound(m).filter(|_| self.on_device(m))?;
+        Some(bound.us / m.median_us()?)
+    }
+
+    /// Whether a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run
+    /// on the CPU.
     #[must_use]
     pub fn on_device(&self, m: &Measurement) -> bool {
         let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
         by_cpu == (self.environment.device.kind == DeviceKind::Cpu)
     }
 
-    /// Takes over the rungs and figures of another record of the same work on the same device, as of another framework.
-    /// Its rungs come after the processor's.
+    /// Takes over the rungs and figures of another record of the same experiment on the same device, as of another framework.
+    /// Its rungs come after the CPU rungs that the ladder begins with. Where both describe a problem, this record's description
+    /// stays.
     ///
     /// # Errors
     /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
@@ -244,17 +324,20 @@ impl Run {
             return differ("the driver", &name(&self.environment.driver), &name(&other.environment.driver));
         }
         if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
-            return Err("The two records were timed in different ways, so their figures do not belong into one.".into());
+            return Err("The two records were timed in different ways, so their figures do not belong in one.".into());
         }
         if let Some(rung) = other.rungs.iter().find(|r| self.rung(&r.id).is_some()) {
             return Err(format!("Both records have the rung {}. Nothing was merged.", rung.id));
         }
-        let after_cpu = self.rungs.iter().take_while(|r| matches!(r.runner, Runner::Cpu(_))).count();
+        let after_cpu = self.rungs.iter().take_while(|r| r.is_cpu()).count();
         self.rungs.splice(after_cpu..after_cpu, other.rungs);
         self.sources.extend(other.sources);
         self.measurements.extend(other.measurements);
         self.train_logs.extend(other.train_logs);
+        self.parts.extend(other.parts);
         self.spans.extend(other.spans);
+        self.problems.extend(other.problems);
+        self.problems = self.all_problems();
         self.notes.extend(other.notes);
         for library in other.environment.libraries {
             if !self.environment.libraries.contains(&library) {
@@ -264,34 +347,37 @@ impl Run {
         if !other.command.is_empty() {
             self.command = format!("{} && {}", self.command, other.command);
         }
-        Ok(())
+        self.resolve_problems()
     }
 
-    /// The fastest valid measurement of a problem, of those that do all of the work.
+    /// The fastest sound measurement of a problem, of those that do all of the work; see [`Run::is_sound`].
     #[must_use]
-    pub fn best(&self, problem: &Problem) -> Option<&Measurement> {
-        let valid = self.measurements.iter().filter(|m| m.problem == *problem && m.is_valid() && !m.does_less());
-        valid.min_by(|a, b| a.median_us().unwrap_or(f64::MAX).total_cmp(&b.median_us().unwrap_or(f64::MAX)))
+    pub fn fastest(&self, problem: &Problem) -> Option<&Measurement> {
+        self.fastest_where(problem, |_| true).map(|(m, _)| m)
     }
 
-    /// The fastest valid measurement of a problem among rungs of some kind, as libraries, and its median in microseconds.
+    /// The same among the record's rungs of some kind, as libraries, with its median in microseconds.
     #[must_use]
-    pub fn fastest(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
-        let of_kind = |m: &&Measurement| m.is_valid() && self.rung(&m.rung).is_some_and(&kind);
-        let all = self.measurements.iter().filter(|m| m.problem == *problem).filter(of_kind);
+    pub fn fastest_of(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
+        self.fastest_where(problem, |m| self.rung(&m.rung).is_some_and(&kind))
+    }
+
+    fn fastest_where(&self, problem: &Problem, keep: impl Fn(&Measurement) -> bool) -> Option<(&Measurement, f64)> {
+        let ranked = |m: &&Measurement| m.problem == *problem && self.is_sound(m) && !m.does_less() && keep(m);
+        let all = self.measurements.iter().filter(ranked);
         all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// The fastest library at a problem.
+    /// The fastest GPU library at a problem, with its median in microseconds.
     #[must_use]
     pub fn fastest_library(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest(problem, |r| matches!(r.runner, Runner::Library(_)))
+        self.fastest_of(problem, Rung::is_library)
     }
 
-    /// The fastest rung of kernels at a problem.
+    /// The fastest rung of kernels at a problem, with its median in microseconds.
     #[must_use]
     pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest(problem, |r| matches!(r.runner, Runner::Kernels { .. }))
+        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. }))
     }
 
     /// Counts of measured, skipped and failed measurements.
@@ -304,7 +390,7 @@ impl Run {
         })
     }
 
-    /// Takes over the sources of its rungs' kernels; call it before writing the record.
+    /// Copies the sources of the rungs' kernels, and these shared ones, into the record; call it before writing.
     pub fn collect_sources(&mut self, shared: &[crate::Source]) {
         for kernel in self.rungs.iter().flat_map(Rung::kernels) {
             if !kernel.source.is_empty() {
@@ -314,5 +400,283 @@ impl Run {
         for s in shared {
             self.sources.insert(s.path.to_owned(), s.text.to_owned());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Check, Dtype, SweepPoint, Traffic, count};
+
+    const GPU: Requires = Requires::AtLeast(7, 5);
+
+    fn rung(id: &'static str, requires: Requires, runner: Runner) -> Rung {
+        Rung { id: id.into(), title: id.into(), idea: "".into(), requires, runner, variant_of: None }
+    }
+
+    /// A GPU with 40 MiB of L2, of which 25 MiB are kept; 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in f32.
+    fn run() -> Run {
+        let text = r#"{ "schema": 2, "experiment": "sums",
+            "environment": {
+                "device": { "kind": "cuda", "index": 0, "name": "GPU", "memory_bytes": 1, "multiprocessors": 2,
+                    "l2_bytes": 41943040 },
+                "cpu": "CPU", "cpu_threads": 2, "os": "linux", "warpbook": "0.1.0", "debug_assertions": false },
+            "policy": { "timed_by": "cuda_events", "l2": "warm", "warmup": 1, "samples": 5, "budget_s": 1,
+                "batch_below_us": 50, "inputs": "Philox" },
+            "peaks": {
+                "bandwidth": [
+                    { "level": "dram", "method": "", "bytes": 100, "samples_us": [100] },
+                    { "level": "l2", "method": "", "bytes": 400, "samples_us": [100] },
+                    { "level": "other", "method": "", "bytes": 1, "samples_us": [100] } ],
+                "compute": [
+                    { "dtype": "f32", "method": "", "flops": 1000, "samples_us": [100] },
+                    { "dtype": "other", "method": "", "flops": 1, "samples_us": [100] } ] } }"#;
+        let kernels = || Runner::Kernels { specs: Vec::new(), schedule: crate::Schedule::Launches };
+        let rungs = vec![
+            rung("cpu", Requires::Nothing, Runner::Cpu("1 thread".into())),
+            rung("library", GPU, Runner::Library("cuBLAS".into())),
+            rung("faster_library", GPU, Runner::Library("cuBLASLt".into())),
+            rung("01", GPU, kernels()),
+            rung("02", GPU, kernels()),
+        ];
+        Run { rungs, ..Run::from_json(text.as_bytes()).expect("a record") }
+    }
+
+    /// 1000 bytes, 600 of them resident, and 2000 FLOP.
+    fn problem(id: &str) -> Problem {
+        Problem::new("", "", vec![count("n", 1, "")], Dtype::F32).with(|p| {
+            p.id = id.into();
+            (p.bytes, p.working_set_bytes, p.flops) = (1000, 600, 2000);
+        })
+    }
+
+    fn timed(rung: &str, problem: &Problem, us: f64) -> Measurement {
+        Measurement {
+            samples_us: vec![us],
+            check: Some(Check::compare("r", &[(1.0, 1.0)], 1.0, 1e-3)),
+            ..Measurement::without_samples(rung, problem.clone(), Outcome::Measured)
+        }
+    }
+
+    fn wrong(m: Measurement) -> Measurement {
+        Measurement { check: Some(Check::compare("r", &[(2.0, 1.0)], 1.0, 1e-3)), ..m }
+    }
+
+    /// The rung and time of a measurement.
+    fn who(m: Option<&Measurement>) -> Option<(&str, f64)> {
+        m.and_then(|m| Some((m.rung.as_str(), m.median_us()?)))
+    }
+
+    #[test]
+    fn a_baseline_is_the_descriptors_or_the_first_valid_rung() {
+        let p = problem("p");
+        let check = |baseline: Baseline, measurements: &[Measurement], expect: Option<(&str, f64)>| {
+            let mut run = Run { measurements: measurements.to_vec(), ..run() };
+            run.descriptor.baseline = baseline.clone();
+            assert_eq!(who(run.baseline(&p)), expect, "{baseline:?}");
+            assert!(run.baseline(&problem("another")).is_none());
+            let ladder = run.ladder(&p);
+            assert_eq!(ladder.len(), measurements.len());
+            for row in ladder {
+                let ratio = |m: &Measurement| Some(expect?.1 / m.median_us()?);
+                let valid = row.measurement.is_valid();
+                assert_eq!(row.speed_up, if valid { ratio(row.measurement) } else { None }, "{}", row.measurement.rung);
+            }
+        };
+        // Run in another order than the ladder's.
+        let all = [
+            timed("02", &p, 10.0),
+            timed("01", &p, 40.0),
+            timed("library", &p, 8.0),
+            timed("faster_library", &p, 5.0),
+            timed("cpu", &p, 900.0),
+        ];
+        check(Baseline::FirstValid, &all, Some(("cpu", 900.0)));
+        check(Baseline::FastestLibrary, &all, Some(("faster_library", 5.0)));
+        check(Baseline::Rung("01".into()), &all, Some(("01", 40.0)));
+        // Fallbacks: no library, no such rung, a rung whose check failed.
+        check(Baseline::FastestLibrary, &all[..2], Some(("01", 40.0)));
+        check(Baseline::Rung("03".into()), &all, Some(("cpu", 900.0)));
+        let failed = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0)];
+        check(Baseline::Rung("01".into()), &failed, Some(("02", 10.0)));
+        check(Baseline::FirstValid, &failed, Some(("02", 10.0)));
+        // A rung that was run again after it had failed.
+        let again = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0), timed("01", &p, 41.0)];
+        check(Baseline::FirstValid, &again, Some(("01", 41.0)));
+        check(Baseline::Rung("01".into()), &again, Some(("01", 41.0)));
+        // Rungs that the record does not describe come last, and are no libraries.
+        let strange = [timed("strange", &p, 1.0), timed("02", &p, 10.0)];
+        check(Baseline::FirstValid, &strange, Some(("02", 10.0)));
+        check(Baseline::FirstValid, &strange[..1], Some(("strange", 1.0)));
+        check(Baseline::FastestLibrary, &strange, Some(("02", 10.0)));
+        check(Baseline::FirstValid, &[wrong(timed("01", &p, 1.0))], None);
+    }
+
+    #[test]
+    fn a_bound_is_the_slowest_part_of_the_work() {
+        let run = run();
+        let p = problem("p");
+        let traffic = |level, bytes| Traffic { level, bytes };
+        let check = |m: &Measurement, expect: Option<(Option<MemoryLevel>, f64)>| {
+            let close =
+                |b: Bound, (level, us): (Option<MemoryLevel>, f64)| b.level == level && (b.us / us - 1.0).abs() < 1e-12;
+            let got = run.bound(m);
+            assert!(
+                got.is_some() == expect.is_some() && got.zip(expect).is_none_or(|(b, e)| close(b, e)),
+                "{got:?} {expect:?}"
+            );
+        };
+        let with = |change: &dyn Fn(&mut crate::ProblemData)| timed("01", &p.with(change), 1.0);
+        // 1000 bytes take 250 us from L2, where they stay, and 1000 us from DRAM; 2000 FLOP take 200 us.
+        check(&timed("01", &p, 1.0), Some((Some(MemoryLevel::L2), 250.0)));
+        check(&with(&|p| p.working_set_bytes = 26 << 20), Some((Some(MemoryLevel::Dram), 1000.0)));
+        check(&with(&|p| p.flops = 3000), Some((None, 300.0)));
+        // A measurement's own operations come before the problem's.
+        check(&Measurement { flops: Some(9000), ..timed("01", &p, 1.0) }, Some((None, 900.0)));
+        // What was counted comes before the least bytes, also where it is less.
+        let counted = |list: &[Traffic]| Measurement { traffic: list.to_vec(), ..timed("01", &p, 1.0) };
+        check(
+            &counted(&[traffic(MemoryLevel::L2, 1200), traffic(MemoryLevel::Dram, 500)]),
+            Some((Some(MemoryLevel::Dram), 500.0)),
+        );
+        check(
+            &counted(&[traffic(MemoryLevel::L2, 4000), traffic(MemoryLevel::Dram, 500)]),
+            Some((Some(MemoryLevel::L2), 1000.0)),
+        );
+        check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
+        // Levels and types without a ceiling, or that this version does not know, bound nothing.
+        check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
+        check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
+        check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
+        check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
+
+        assert_eq!(run.least_time(&p), run.bound(&timed("01", &p, 1.0)));
+        assert_eq!(run.least_time(&p).map(|b| b.label()), Some("L2"));
+        let arithmetic = p.with(|p| p.bytes = 0);
+        assert_eq!(run.least_time(&arithmetic).map(|b| b.label()), Some("arithmetic"));
+        assert!(Run { peaks: Peaks::default(), ..run }.least_time(&p).is_none());
+    }
+
+    #[test]
+    fn the_fastest_does_all_of_the_work() {
+        let (p, other) = (problem("p"), problem("other"));
+        let less = |m: Measurement| Measurement { flops: Some(999), ..m };
+        let half = |m: Measurement| Measurement { flops: Some(1000), ..m };
+        let measurements = vec![
+            less(timed("01", &p, 1.0)),
+            wrong(timed("02", &p, 2.0)),
+            timed("01", &other, 3.0),
+            half(timed("02", &p, 4.0)),
+            timed("01", &p, 5.0),
+            less(timed("library", &p, 1.0)),
+            timed("faster_library", &p, 6.0),
+            timed("cpu", &p, 900.0),
+        ];
+        let mut run = Run { measurements, ..run() };
+        assert_eq!(who(run.fastest(&p)), Some(("02", 4.0)));
+        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
+        assert_eq!(run.fastest_library(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("faster_library", 6.0)));
+        assert_eq!(run.fastest_of(&p, Rung::is_cpu).map(|(_, us)| us), Some(900.0));
+        assert!(run.fastest_library(&other).is_none());
+        // A rung that the record does not describe is the fastest, but of no kind.
+        run.measurements.push(timed("strange", &p, 3.5));
+        assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
+        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
+        assert!(run.fastest_of(&p, |r| r.id == "strange").is_none());
+    }
+
+    #[test]
+    fn a_fraction_of_the_bound_needs_the_ceilings_of_its_own_device() {
+        let p = problem("p");
+        let mut run = run();
+        run.rungs.push(rung("framework_cpu", Requires::Nothing, Runner::External("PyTorch".into())));
+        let rounded = |v: f64| (v * 1e9).round() / 1e9;
+        let fraction = |run: &Run, id: &str| run.fraction_of_bound(&timed(id, &p, 500.0)).map(rounded);
+        assert_eq!(fraction(&run, "01"), Some(0.5));
+        assert_eq!(fraction(&run, "library"), Some(0.5));
+        assert_eq!((fraction(&run, "cpu"), fraction(&run, "framework_cpu")), (None, None));
+        assert_eq!(run.fraction_of_bound(&Measurement::without_samples("01", p.clone(), Outcome::Measured)), None);
+        run.measurements = vec![timed("01", &p, 500.0), timed("cpu", &p, 500.0), wrong(timed("02", &p, 500.0))];
+        let of_ladder: Vec<_> = run.ladder(&p).iter().map(|r| r.fraction_of_bound.map(rounded)).collect();
+        assert_eq!(of_ladder, [None, Some(0.5), None]);
+        // In a CPU's record the ceilings are those of the CPU.
+        run.environment.device.kind = DeviceKind::Cpu;
+        run.environment.device.l2_bytes = None;
+        assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
+    }
+
+    #[test]
+    fn the_main_problem_is_the_chosen_one_where_it_is_valid() {
+        let sized = |id: &str, size| problem(id).with(|p| p.sweep = Some(SweepPoint { size, line: String::new() }));
+        let (small, large, chosen) = (sized("small", 1), sized("large", 9), sized("chosen", 5));
+        let measurements = vec![
+            timed("01", &small, 1.0),
+            timed("01", &large, 1.0),
+            wrong(timed("01", &chosen, 1.0)),
+            wrong(timed("02", &chosen, 1.0)),
+        ];
+        let mut run = Run { measurements, main_problem: Some("chosen".into()), ..run() };
+        assert_eq!(run.main_problem(), Some(&large), "the larger of equals");
+        run.measurements.push(timed("02", &small, 1.0));
+        assert_eq!(run.main_problem(), Some(&small), "the one with the most");
+        run.measurements.push(timed("cpu", &chosen, 1.0));
+        assert_eq!(run.main_problem(), Some(&chosen));
+        run.main_problem = Some("not run".into());
+        assert_eq!(run.main_problem(), Some(&small));
+    }
+
+    #[test]
+    fn records_of_the_same_work_are_joined() {
+        let (p, q, r) = (problem("p"), problem("q"), problem("r"));
+        let ours = Run {
+            problems: vec![p.clone()],
+            measurements: vec![timed("01", &p, 10.0)],
+            command: "ours".into(),
+            ..run()
+        };
+        let part = Part {
+            rung: "eager".into(),
+            problem: r.clone(),
+            group: PartGroup::Operation,
+            name: "forward".into(),
+            samples_us: vec![1.0],
+        };
+        // The same problem, described in other words.
+        let p_of_theirs = p.with(|p| p.label = "theirs".into());
+        let theirs = Run {
+            rungs: vec![rung("eager", GPU, Runner::External("PyTorch".into()))],
+            problems: vec![p_of_theirs.clone(), q.clone()],
+            measurements: vec![timed("eager", &p_of_theirs, 20.0), timed("eager", &q, 30.0)],
+            parts: vec![part],
+            notes: vec!["a note".into()],
+            command: "theirs".into(),
+            ..run()
+        };
+        let mut joined = ours.clone();
+        joined.absorb(theirs.clone()).expect("they belong together");
+        assert_eq!(joined.problems, [p.clone(), q, r], "each once, also what only a part has");
+        assert_eq!(joined.rungs.iter().map(|r| &*r.id).take(3).collect::<Vec<_>>(), ["cpu", "eager", "library"]);
+        assert_eq!(joined.rungs.len(), ours.rungs.len() + 1);
+        assert_eq!(joined.ladder(&p).len(), 2);
+        assert_eq!(joined.measurement("eager", &p).map(|m| m.problem.label.as_str()), Some(""));
+        assert_eq!((joined.command.as_str(), joined.notes.len(), joined.parts.len()), ("ours && theirs", 1, 1));
+        let again = Run::from_json(joined.to_json().expect("JSON").as_bytes()).expect("a record");
+        assert_eq!(format!("{again:?}"), format!("{joined:?}"));
+
+        let refused = |change: &dyn Fn(&mut Run), expect: &str| {
+            let mut other = theirs.clone();
+            change(&mut other);
+            let mut run = ours.clone();
+            let sentence = run.absorb(other).expect_err(expect);
+            assert!(sentence.contains(expect), "{sentence}");
+            assert_eq!(run, ours, "nothing is taken over");
+        };
+        refused(
+            &|o| o.experiment = "products".into(),
+            "the experiment is sums in the first and products in the second",
+        );
+        refused(&|o| o.environment.device.name = "TPU".into(), "the device is GPU in the first and TPU in the second");
+        refused(&|o| o.policy.l2 = crate::L2State::Cold, "timed in different ways");
+        refused(&|o| o.rungs[0].id = "01".into(), "Both records have the rung 01");
     }
 }

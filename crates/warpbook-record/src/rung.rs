@@ -1,19 +1,13 @@
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
-/// Where the sources of kernels stand that somebody wrote in a notebook: no file of ours.
+/// The folder of kernels that somebody wrote in a notebook: no files of ours.
 pub const LIVE: &str = "live/";
 
 /// A source as messages name it: below `kernels/`, but for a learner's own.
 #[must_use]
 pub fn source_path(file: &str) -> String {
     if file.starts_with(LIVE) { file.to_owned() } else { format!("kernels/{file}") }
-}
-
-/// The rung that a rung is a variant of, by id: `02_coalesced` of `02_coalesced+mine`, and of itself.
-#[must_use]
-pub fn base(id: &str) -> &str {
-    id.split('+').next().unwrap_or(id)
 }
 
 /// One way to do the work.
@@ -30,6 +24,9 @@ pub struct Rung {
     pub requires: Requires,
     /// What runs it.
     pub runner: Runner,
+    /// The rung that it is a variant of, by id, as of a learner's own kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant_of: Option<Cow<'static, str>>,
 }
 
 /// The hardware that a rung needs.
@@ -46,7 +43,7 @@ pub enum Requires {
 }
 
 impl Requires {
-    /// Whether a device of this compute capability will do; `None` is a processor.
+    /// Whether a device of this compute capability will do; `None` is a CPU.
     #[must_use]
     pub fn met_by(&self, compute_capability: Option<(u32, u32)>) -> bool {
         match (self, compute_capability) {
@@ -109,7 +106,7 @@ pub enum Runner {
     },
     /// A GPU library, by name.
     Library(Cow<'static, str>),
-    /// The processor: what it uses, as in "1 thread".
+    /// The CPU: what it uses, as in "1 thread".
     Cpu(Cow<'static, str>),
     /// Another framework, by name.
     External(Cow<'static, str>),
@@ -132,8 +129,23 @@ pub enum Schedule {
     OverlappedGraph,
     /// One cooperative launch of a grid that is resident all at once.
     Cooperative,
-    /// Launched in clusters of this many thread blocks.
-    Cluster(u32),
+    /// Launched in clusters of as many thread blocks as the tile says (`CLUSTER`, or `SPLIT`).
+    Clusters,
+}
+
+impl Schedule {
+    /// In words, as in "captured once as a CUDA graph and replayed".
+    #[must_use]
+    pub fn sentence(self) -> String {
+        match self {
+            Self::Launches => "launched one after another on one stream".into(),
+            Self::Streams(n) => format!("launched over {n} streams, joined by events"),
+            Self::Graph => "captured once as a CUDA graph and replayed".into(),
+            Self::OverlappedGraph => "captured as a CUDA graph with programmatic dependent launch and replayed".into(),
+            Self::Cooperative => "one cooperative launch".into(),
+            Self::Clusters => "launched in clusters of as many thread blocks as the tile says".into(),
+        }
+    }
 }
 
 /// A name and a value that a kernel is compiled with, as `-D NAME=VALUE`.
@@ -179,10 +191,69 @@ impl Tile {
         self.defines.iter().find(|d| d.name == name).map(|d| d.value)
     }
 
-    /// A size by name; 1 where it has none of that name.
+    /// One of the sizes that give a launch its shape; 1 where the tile leaves it out.
     #[must_use]
-    pub fn size(&self, name: &str) -> u64 {
-        self.get(name).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
+    pub fn size(&self, dim: Dim) -> u64 {
+        self.get(dim.name()).and_then(|v| u64::try_from(v).ok()).filter(|v| *v > 0).unwrap_or(1)
+    }
+
+    /// Dynamic shared memory of a block in bytes.
+    #[must_use]
+    pub fn dynamic_shared_bytes(&self) -> u64 {
+        self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
+    }
+
+    /// Blocks of a cluster: those that share a tile's rows and columns, or its k.
+    #[must_use]
+    pub fn cluster_blocks(&self) -> u64 {
+        self.size(Dim::Cluster).max(self.size(Dim::Split))
+    }
+}
+
+/// The sizes of a tile that launches are made of: a misspelt one does not compile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Dim {
+    /// `THREADS` of a block.
+    Threads,
+    /// `ITEMS` of a thread.
+    Items,
+    /// `BLOCKS_PER_SM`.
+    BlocksPerSm,
+    /// `BM`: rows of a tile of C.
+    Bm,
+    /// `BN`: columns of a tile of C.
+    Bn,
+    /// `BK`: terms of a sum at a time.
+    Bk,
+    /// `SPLIT`: blocks that share the k of one tile.
+    Split,
+    /// `CLUSTER`: blocks of a cluster.
+    Cluster,
+    /// `CLUSTER_N`: blocks of a cluster next to each other along n.
+    ClusterN,
+    /// `STAGES`: tiles in flight.
+    Stages,
+    /// `FEATURES_PER_THREAD`.
+    FeaturesPerThread,
+}
+
+impl Dim {
+    /// Its macro.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Threads => "THREADS",
+            Self::Items => "ITEMS",
+            Self::BlocksPerSm => "BLOCKS_PER_SM",
+            Self::Bm => "BM",
+            Self::Bn => "BN",
+            Self::Bk => "BK",
+            Self::Split => "SPLIT",
+            Self::Cluster => "CLUSTER",
+            Self::ClusterN => "CLUSTER_N",
+            Self::Stages => "STAGES",
+            Self::FeaturesPerThread => "FEATURES_PER_THREAD",
+        }
     }
 }
 
@@ -196,24 +267,27 @@ pub enum Grid {
     One,
     /// As many as cover the items, `THREADS` x `ITEMS` a block.
     Cover,
-    /// `BLOCKS_PER_SM` for each multiprocessor, or as many as cover the items if that is fewer; each block strides over them.
+    /// `BLOCKS_PER_SM` for each SM, or as many as cover the items if that is fewer; each block strides over them.
     Resident,
     /// For each tile of `BM` x `BN` of a matrix as many blocks as `SPLIT` says, or one.
     Tiles,
-    /// One for each multiprocessor, or one for each tile if there are fewer of these; in whole clusters of `CLUSTER` blocks,
+    /// One for each SM, or one for each tile if there are fewer of these; in whole clusters of `CLUSTER` blocks,
     /// which go through the tiles.
     ResidentTiles,
 }
 
-/// The shape of a launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Launch {
-    /// Blocks in x, y and z.
-    pub grid: [u32; 3],
-    /// Threads of a block in x, y and z.
-    pub block: [u32; 3],
-    /// Dynamic shared memory of a block in bytes.
-    pub dynamic_shared_bytes: u32,
+impl Grid {
+    /// In words, as in "as many blocks as cover the items".
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::One => "one block",
+            Self::Cover => "as many blocks as cover the items",
+            Self::Resident => "a resident grid that strides over the items",
+            Self::Tiles => "a block for each tile of the result, or as many as share its k",
+            Self::ResidentTiles => "a block for each SM, which goes through tiles of the result",
+        }
+    }
 }
 
 /// A file of CUDA C++, known by its path below `kernels/`.
@@ -236,7 +310,7 @@ pub struct KernelSpec {
     /// The text of its source; a record keeps it once, under [`Run::sources`](crate::Run::sources).
     #[serde(skip)]
     pub source: Cow<'static, str>,
-    /// What it is always compiled with, beside its tile.
+    /// What it is always compiled with, in addition to its tile.
     #[serde(default)]
     pub defines: Vec<Define>,
     /// The permitted tiles, the default first.
@@ -296,48 +370,31 @@ impl KernelSpec {
     pub fn tile(&self, id: &str) -> Option<&Tile> {
         self.tiles.iter().find(|t| t.id == id)
     }
-
-    /// The shape of a launch over `items` with one of its tiles on a device of so many multiprocessors.
-    #[must_use]
-    pub fn launch(&self, tile: &Tile, items: u64, multiprocessors: u32) -> Launch {
-        let threads = tile.size("THREADS");
-        let cover = items.div_ceil(threads.saturating_mul(tile.size("ITEMS"))).max(1);
-        let blocks = match self.grid {
-            Grid::One => 1,
-            Grid::Cover | Grid::Tiles | Grid::ResidentTiles => cover,
-            Grid::Resident => cover.min(u64::from(multiprocessors.max(1)).saturating_mul(tile.size("BLOCKS_PER_SM"))),
-        };
-        self.launch_blocks(tile, blocks)
-    }
-
-    /// The shape of a launch over the tiles of an `m` x `n` matrix.
-    #[must_use]
-    pub fn launch_tiles(&self, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
-        let (rows, columns) = (m.div_ceil(tile.size("BM")), n.div_ceil(tile.size("BN")));
-        let cluster = tile.size("CLUSTER");
-        let blocks = match self.grid {
-            Grid::ResidentTiles => {
-                let beside = tile.size("CLUSTER_N");
-                let tiles = rows.next_multiple_of(cluster / beside).saturating_mul(columns.next_multiple_of(beside));
-                tiles.min(u64::from(multiprocessors) / cluster * cluster).max(cluster)
-            }
-            _ => rows.saturating_mul(columns).saturating_mul(tile.size("SPLIT")),
-        };
-        self.launch_blocks(tile, blocks)
-    }
-
-    fn launch_blocks(&self, tile: &Tile, blocks: u64) -> Launch {
-        let threads = tile.size("THREADS");
-        let clamp = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
-        Launch {
-            grid: [clamp(blocks), 1, 1],
-            block: [clamp(threads), 1, 1],
-            dynamic_shared_bytes: clamp(tile.get("DYNAMIC_SHARED_BYTES").map_or(0, |b| b.max(0).cast_unsigned())),
-        }
-    }
 }
 
 impl Rung {
+    /// One that runs on the CPU; `what` says how, as in "1 thread".
+    #[must_use]
+    pub fn cpu(id: &'static str, title: &'static str, idea: &'static str, what: &'static str) -> Self {
+        let runner = Runner::Cpu(what.into());
+        Self {
+            id: id.into(),
+            title: title.into(),
+            idea: idea.into(),
+            requires: Requires::Nothing,
+            runner,
+            variant_of: None,
+        }
+    }
+
+    /// One of a single kernel, for GPUs of compute capability 7.5 or later, or what the kernel needs.
+    #[must_use]
+    pub fn cuda(id: &'static str, title: &'static str, idea: &'static str, kernel: KernelSpec) -> Self {
+        let requires = kernel.requires.clone().unwrap_or(Requires::AtLeast(7, 5));
+        let runner = Runner::Kernels { specs: vec![kernel], schedule: Schedule::Launches };
+        Self { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None }
+    }
+
     /// The kernels, if it is made of kernels.
     #[must_use]
     pub fn kernels(&self) -> &[KernelSpec] {
@@ -362,10 +419,25 @@ impl Rung {
         self.kernels().iter().find(|k| k.entry == entry)
     }
 
-    /// The shape of a launch of one of its kernels; `None` of a kernel it does not have.
+    /// Whether it runs on the CPU.
     #[must_use]
-    pub fn launch(&self, entry: &str, tile: &Tile, items: u64, multiprocessors: u32) -> Option<Launch> {
-        Some(self.kernel(entry)?.launch(tile, items, multiprocessors))
+    pub fn is_cpu(&self) -> bool {
+        matches!(self.runner, Runner::Cpu(_))
+    }
+
+    /// Whether it is a GPU library's.
+    #[must_use]
+    pub fn is_library(&self) -> bool {
+        matches!(self.runner, Runner::Library(_))
+    }
+
+    /// The framework that runs it, where that is another program.
+    #[must_use]
+    pub fn framework(&self) -> Option<&str> {
+        match &self.runner {
+            Runner::External(name) => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -420,37 +492,5 @@ mod tests {
         check(Requires::AtLeast(9, 0), Some((8, 9)), false);
         check(Requires::Exactly("sm_90a".into()), Some((9, 0)), true);
         check(Requires::Exactly("sm_90a".into()), Some((10, 0)), false);
-    }
-
-    #[test]
-    fn a_launch_covers_its_items() {
-        let tiles = [Tile::new("t", &[("THREADS", 256), ("ITEMS", 4), ("BLOCKS_PER_SM", 2)])];
-        let source = Source { path: "x.cu", text: "" };
-        let check = |grid, items, expect| {
-            let spec = KernelSpec::new(source, "k", &tiles, grid);
-            assert_eq!(spec.launch(&tiles[0], items, 10).grid[0], expect, "{grid:?} {items}");
-        };
-        check(Grid::One, 1 << 20, 1);
-        check(Grid::Cover, 1025, 2);
-        check(Grid::Cover, 0, 1);
-        check(Grid::Resident, 1 << 20, 20);
-        check(Grid::Resident, 3000, 3);
-    }
-
-    #[test]
-    fn tiles_cover_a_matrix() {
-        let source = Source { path: "x.cu", text: "" };
-        let check = |grid, sizes: &[(&'static str, i64)], (m, n), expect| {
-            let tiles = [Tile::new("t", sizes)];
-            let spec = KernelSpec::new(source, "k", &tiles, grid);
-            assert_eq!(spec.launch_tiles(&tiles[0], m, n, 132).grid, [expect, 1, 1], "{grid:?} {sizes:?} {m} {n}");
-        };
-        let tile = [("BM", 128), ("BN", 256), ("THREADS", 384)];
-        check(Grid::Tiles, &tile, (129, 256), 2);
-        check(Grid::Tiles, &[&tile[..], &[("SPLIT", 4)]].concat(), (129, 257), 16);
-        check(Grid::ResidentTiles, &tile, (129, 256), 2);
-        check(Grid::ResidentTiles, &tile, (8192, 8192), 132);
-        check(Grid::ResidentTiles, &[&tile[..], &[("CLUSTER", 2)]].concat(), (1, 1), 2);
-        check(Grid::ResidentTiles, &[&tile[..], &[("CLUSTER", 2)]].concat(), (300, 256), 4);
     }
 }

@@ -1,6 +1,6 @@
 //! The statistics of a measurement: median and median absolute deviation.
 
-/// The median of the samples; `None` of none. NaN samples sort last.
+/// The median of the samples; `None` without samples. NaN samples sort last.
 #[must_use]
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
@@ -13,14 +13,14 @@ pub fn median(samples: &[f64]) -> Option<f64> {
     }
 }
 
-/// The median absolute deviation from the median, unscaled, in the samples' unit; `None` of none.
+/// The median absolute deviation from the median, unscaled, in the samples' unit; `None` without samples.
 #[must_use]
 pub fn mad(samples: &[f64]) -> Option<f64> {
     let centre = median(samples)?;
     median(&samples.iter().map(|s| (s - centre).abs()).collect::<Vec<_>>())
 }
 
-/// The smallest sample; `None` of none.
+/// The smallest sample; `None` without samples.
 #[must_use]
 pub fn min(samples: &[f64]) -> Option<f64> {
     samples.iter().copied().min_by(f64::total_cmp)

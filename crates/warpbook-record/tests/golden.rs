@@ -1,10 +1,11 @@
-//! The record's format: what format 1 looks like, what is tolerated in it and what is refused.
+//! The record's format: what its formats look like, what is tolerated in them and what is refused.
 
 mod common;
 
-use common::{assert_same, expected, golden};
+use common::{assert_same, expected, expected_of_v1, file, golden, golden_v1};
 use warpbook_record::{
-    DeviceKind, Dtype, L2State, MAX_BYTES, MemoryLevel, Problem, ReadError, Run, SpanGroup, TimedBy,
+    Baseline, ChartKind, Column, DeviceKind, Dtype, L2State, MAX_BYTES, MemoryLevel, PartGroup, Quantity, ReadError,
+    Run, Schedule, SizeValue, TimedBy, stats,
 };
 
 type Json = serde_json::Value;
@@ -13,10 +14,20 @@ fn read(text: &str) -> Result<Run, ReadError> {
     Run::from_json(text.as_bytes())
 }
 
+fn json(text: &str) -> Json {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// Both golden records, each with what it says.
+fn both() -> [(String, Run); 2] {
+    [(golden(), expected()), (golden_v1(), expected_of_v1())]
+}
+
 #[test]
-fn the_golden_record_says_what_it_said() {
-    let run = read(&golden()).unwrap();
-    assert_same(&run, &expected());
+fn the_golden_records_say_what_they_said() {
+    for (text, expected) in both() {
+        assert_same(&read(&text).unwrap(), &expected);
+    }
 }
 
 #[test]
@@ -25,28 +36,131 @@ fn written_again_it_is_the_same_bytes() {
 }
 
 #[test]
+fn an_upgraded_record_is_written_in_the_current_format() {
+    let text = read(&golden_v1()).unwrap().to_json().unwrap();
+    assert!(text.starts_with("{\n  \"schema\": 2,"), "{}", &text[..40]);
+    assert_same(&read(&text).unwrap(), &expected_of_v1());
+}
+
+/// What the upgrade makes of records of format 1 is left alone in a record of format 2.
+#[test]
+fn a_record_of_the_current_format_is_not_upgraded() {
+    let mut run = expected();
+    run.experiment = "matmul".into();
+    run.main_problem = None;
+    run.rungs[5].variant_of = None;
+    assert!(run.rungs[5].id.contains('+'));
+    assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
+}
+
+#[test]
 fn nan_and_infinity_survive() {
+    let survive = |run: &Run, failed: usize| {
+        let wild = &run.train_logs[1];
+        assert!(wild.diverged() && wild.losses[1].loss == f64::INFINITY && wild.losses[2].loss.is_nan());
+        assert_eq!(wild.parameters["b"], f64::NEG_INFINITY);
+        assert!(wild.parameters["w"].is_nan() && wild.train_loss.is_nan());
+        assert!(run.measurements[failed].check.as_ref().unwrap().max_rel_error.is_nan());
+        assert_eq!(run.measurements[failed].samples_us, [f64::INFINITY]);
+        assert_eq!(run.policy.budget_s, f64::INFINITY);
+    };
     let run = read(&golden()).unwrap();
-    let wild = &run.train_logs[1];
-    assert!(wild.diverged() && wild.losses[1].loss == f64::INFINITY && wild.losses[2].loss.is_nan());
-    assert_eq!(wild.parameters["b"], f64::NEG_INFINITY);
-    assert!(wild.parameters["w"].is_nan() && wild.train_loss.is_nan());
-    assert!(run.measurements[3].check.as_ref().unwrap().max_rel_error.is_nan());
-    assert_eq!(run.measurements[3].samples_us, [f64::INFINITY]);
-    assert_eq!(run.policy.budget_s, f64::INFINITY);
+    survive(&run, 4);
+    survive(&read(&golden_v1()).unwrap(), 3);
+    let wild = &run.train_logs[1].problem;
+    assert_eq!(wild.real("learning_rate"), Some(f64::INFINITY));
+    assert!(wild.real("noise").is_some_and(f64::is_nan));
+}
+
+/// Words that spell a number that JSON lacks are that number.
+#[test]
+fn a_size_is_a_count_a_real_number_or_a_word() {
+    let check = |value: Json, expect: &dyn Fn(&SizeValue) -> bool| {
+        let mut record = json(&golden());
+        record["problems"][0]["sizes"][0]["value"] = value.clone();
+        let run = read(&record.to_string()).unwrap_or_else(|e| panic!("{value}: {e}"));
+        assert!(expect(&run.problems[0].sizes[0].value), "{value}: {:?}", run.problems[0].sizes[0]);
+    };
+    check(7.into(), &|v| *v == SizeValue::Count(7));
+    check(u64::MAX.into(), &|v| *v == SizeValue::Count(u64::MAX));
+    check(7.0.into(), &|v| *v == 7.0.into());
+    check((-7).into(), &|v| *v == (-7.0).into());
+    check("seven".into(), &|v| *v == "seven".into());
+    check("infinite".into(), &|v| *v == "infinite".into());
+    check("-Infinity".into(), &|v| *v == f64::NEG_INFINITY.into());
+    check("NaN".into(), &|v| matches!(v, SizeValue::Real(r) if r.0.is_nan()));
 }
 
 #[test]
 fn figures_come_from_the_samples() {
+    for (text, counts) in [(golden(), (3, 1, 1)), (golden_v1(), (2, 1, 1))] {
+        let run = read(&text).unwrap();
+        let problem = run.measurements[1].problem.clone();
+        assert_eq!(run.counts(), counts);
+        assert_eq!(run.fastest(&problem).unwrap().rung, "04_fused_graph");
+        assert_eq!(run.measurements[1].median_us(), Some(2310.4));
+        assert_eq!(run.measurements[1].pass_us(), Some(2310.4 / 200.0));
+        // 32 MB of x and y stay in the L2 of 60 MiB.
+        assert_eq!(run.ceiling(&problem).unwrap().level, MemoryLevel::L2);
+        assert!(!run.measurements.last().unwrap().is_valid());
+    }
     let run = read(&golden()).unwrap();
-    let problem = run.measurements[1].problem.clone();
-    assert_eq!(run.counts(), (2, 1, 1));
-    assert_eq!(run.best(&problem).unwrap().rung, "04_fused_graph");
-    assert_eq!(run.measurements[1].median_us(), Some(2310.4));
-    assert_eq!(run.measurements[1].epoch_us(), Some(2310.4 / 200.0));
-    // 32 MB of x and y stay in the cache of 60 MiB.
-    assert_eq!(run.ceiling(&problem).unwrap().level, MemoryLevel::L2);
-    assert!(!run.measurements[3].is_valid());
+    assert_eq!(run.main_problem().unwrap().short, "4096³");
+    assert_eq!(run.measurements[1].items_per_s(), Some(800e6 / (2310.4 * 1e-6)));
+    assert_eq!((run.spans[1].end_us(), run.spans[2].end_us()), (1.75, 0.5));
+}
+
+/// The value of `list[i]["problem"]` of a record, and the problem it was read as.
+fn assert_same_problem(value: &Json, problem: &warpbook_record::Problem) {
+    match value {
+        Json::String(id) => assert_eq!(*id, problem.id),
+        Json::Object(sizes) => {
+            let dtype: Dtype = serde_json::from_value(sizes["dtype"].clone()).expect("a type");
+            assert_eq!(problem.dtype, dtype);
+            for (name, size) in sizes.iter().filter(|(_, v)| v.is_number()) {
+                assert_eq!(problem.real(name), size.as_f64(), "{name} of {}", problem.id);
+            }
+            assert!(problem.flops > 0 && problem.bytes > 0 && problem.working_set_bytes > 0);
+        }
+        other => panic!("no problem: {other}"),
+    }
+}
+
+#[test]
+fn published_records_open_and_keep_their_figures() {
+    let index = json(&file("../../data/results/index.json"));
+    let records = index["records"].as_array().expect("a list");
+    assert!(records.len() >= 2);
+    for record in records {
+        let name = record["file"].as_str().expect("a name");
+        let text = file(&format!("../../data/results/{name}"));
+        let run = read(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let raw = json(&text);
+        let list = |name: &str| raw.get(name).and_then(Json::as_array).cloned().unwrap_or_default();
+        let samples = |of: &Json| -> Vec<f64> { serde_json::from_value(of["samples_us"].clone()).expect("numbers") };
+
+        assert_eq!(run.measurements.len(), list("measurements").len());
+        for (m, raw) in run.measurements.iter().zip(list("measurements")) {
+            assert_eq!(m.median_us(), stats::median(&samples(&raw)), "{name}: {} at {}", m.rung, m.problem.id);
+            assert_same_problem(&raw["problem"], &m.problem);
+        }
+        assert_eq!(run.train_logs.len(), list("train_logs").len());
+        for (log, raw) in run.train_logs.iter().zip(list("train_logs")) {
+            assert_same_problem(&raw["problem"], &log.problem);
+        }
+        let parts = if raw["schema"] == 1 { list("spans") } else { list("parts") };
+        assert_eq!(run.parts.len(), parts.len());
+        for (part, raw) in run.parts.iter().zip(parts) {
+            assert_eq!(part.median_us(), stats::median(&samples(&raw)), "{name}: {}", part.name);
+            assert_same_problem(&raw["problem"], &part.problem);
+        }
+
+        assert!(run.problems().iter().all(|p| run.problems.contains(p)));
+        let main = run.main_problem().expect("a problem");
+        assert_eq!(run.main_problem.as_ref(), Some(&main.id), "{name}");
+        assert!(run.least_time(main).is_some() && run.baseline(main).is_some());
+        assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
+    }
 }
 
 #[test]
@@ -62,7 +176,7 @@ fn with_unknown_fields(value: &mut Json, name: &str) {
                 with_unknown_fields(v, key);
             }
             // Maps from names, and enums whose only key is the variant.
-            if !["sources", "parameters", "runner", "requires", "schedule"].contains(&name) {
+            if !["sources", "parameters", "runner", "requires", "schedule", "baseline"].contains(&name) {
                 map.insert("of_the_future".into(), serde_json::json!({ "deep": [1, "two", null] }));
             }
         }
@@ -73,44 +187,182 @@ fn with_unknown_fields(value: &mut Json, name: &str) {
 
 #[test]
 fn unknown_fields_are_ignored() {
-    let mut json: Json = serde_json::from_str(&golden()).unwrap();
-    with_unknown_fields(&mut json, "");
-    let text = json.to_string();
-    assert!(text.matches("of_the_future").count() > 50);
-    assert_same(&read(&text).unwrap(), &expected());
+    for (text, expected) in both() {
+        let mut record = json(&text);
+        with_unknown_fields(&mut record, "");
+        let text = record.to_string();
+        assert!(text.matches("of_the_future").count() > 50);
+        assert_same(&read(&text).unwrap(), &expected);
+    }
+}
+
+/// A record with "of_the_future" in the place of a value.
+fn of_the_future(record: &str, pointer: &str) -> Run {
+    let mut record = json(record);
+    *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = "of_the_future".into();
+    let run = read(&record.to_string()).unwrap_or_else(|e| panic!("{pointer}: {e}"));
+    // And it can be written.
+    assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
+    run
 }
 
 #[test]
 fn unknown_kinds_are_read_as_other() {
     let check = |pointer: &str, ask: &dyn Fn(&Run) -> bool| {
-        let mut json: Json = serde_json::from_str(&golden()).unwrap();
-        *json.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = "of_the_future".into();
-        let run = read(&json.to_string()).unwrap_or_else(|e| panic!("{pointer}: {e}"));
-        assert!(ask(&run), "{pointer}");
-        // And it can be written.
-        read(&run.to_json().unwrap()).unwrap();
+        assert!(ask(&of_the_future(&golden(), pointer)), "{pointer}");
     };
     check("/environment/device/kind", &|r| r.environment.device.kind == DeviceKind::Other);
     check("/policy/timed_by", &|r| r.policy.timed_by == TimedBy::Other);
     check("/policy/l2", &|r| r.policy.l2 == L2State::Other);
     check("/peaks/bandwidth/0/level", &|r| r.peaks.bandwidth[0].level == MemoryLevel::Other);
     check("/peaks/compute/0/dtype", &|r| r.peaks.compute[0].dtype == Dtype::Other);
-    check("/spans/0/group", &|r| r.spans[0].group == SpanGroup::Other);
-    check("/measurements/0/problem/kind", &|r| r.measurements[0].problem == Problem::Unknown);
-    let dtype = |r: &Run| matches!(r.measurements[0].problem, Problem::Regression { dtype: Dtype::Other, .. });
-    check("/measurements/0/problem/dtype", &dtype);
+    check("/descriptor/headline", &|r| r.descriptor.headline == Quantity::Time);
+    check("/descriptor/quantities/0", &|r| r.descriptor.quantities[0] == Quantity::Time);
+    check("/descriptor/baseline", &|r| r.descriptor.baseline == Baseline::FirstValid);
+    check("/descriptor/columns/0", &|r| r.descriptor.columns[0] == Column::Other);
+    check("/descriptor/charts/8", &|r| r.descriptor.charts[8] == ChartKind::Other);
+    check("/descriptor/levels/3", &|r| r.descriptor.levels[3] == MemoryLevel::Other);
+    check("/problems/0/dtype", &|r| r.measurements[0].problem.dtype == Dtype::Other);
+    check("/measurements/1/traffic/0/level", &|r| r.measurements[1].traffic[0].level == MemoryLevel::Other);
+    check("/parts/0/group", &|r| r.parts[0].group == PartGroup::Other);
+}
+
+#[test]
+fn unknown_kinds_of_format_1_are_read_as_other() {
+    let check = |pointer: &str, ask: &dyn Fn(&Run) -> bool| {
+        assert!(ask(&of_the_future(&golden_v1(), pointer)), "{pointer}");
+    };
+    check("/environment/device/kind", &|r| r.environment.device.kind == DeviceKind::Other);
+    check("/spans/0/group", &|r| r.parts[0].group == PartGroup::Other);
+    check("/measurements/0/problem/dtype", &|r| r.measurements[0].problem.dtype == Dtype::Other);
+    let unknown = |r: &Run| {
+        let p = &r.measurements[0].problem;
+        (p.text("kind"), p.label.as_str(), p.flops) == (Some("of_the_future"), "unknown work", 0)
+    };
+    check("/measurements/0/problem/kind", &unknown);
+}
+
+/// What a record had to have in the first version of its format; everything else has a default.
+fn first_version(schema: u32, more: &str) -> String {
+    format!(
+        r#"{{ "schema": {schema}, "experiment": "regression",
+        "environment": {{ "device": {{ "kind": "cpu", "index": 0, "name": "Xeon", "memory_bytes": 1, "multiprocessors": 2 }},
+            "cpu": "Xeon", "cpu_threads": 2, "os": "linux", "warpbook": "0.1.0", "debug_assertions": true }},
+        "policy": {{ "timed_by": "wall_clock", "l2": "warm", "warmup": 1, "samples": 5, "budget_s": 1,
+            "batch_below_us": 50, "inputs": "Philox" }} {more} }}"#
+    )
 }
 
 #[test]
 fn fields_that_came_later_may_be_missing() {
-    // What a first version of format 1 must have; everything else has a default.
-    let text = r#"{ "schema": 1, "experiment": "regression",
-        "environment": { "device": { "kind": "cpu", "index": 0, "name": "Xeon", "memory_bytes": 1, "multiprocessors": 2 },
-            "cpu": "Xeon", "cpu_threads": 2, "os": "linux", "warpbook": "0.1.0", "debug_assertions": true },
-        "policy": { "timed_by": "wall_clock", "l2": "warm", "warmup": 1, "samples": 5, "budget_s": 1,
-            "batch_below_us": 50, "inputs": "Philox" } }"#;
-    let run = read(text).unwrap();
-    assert!(run.measurements.is_empty() && run.peaks.bandwidth.is_empty() && run.environment.clocks.is_none());
+    for schema in [1, 2] {
+        let run = read(&first_version(schema, "")).unwrap();
+        assert!(run.measurements.is_empty() && run.peaks.bandwidth.is_empty() && run.environment.clocks.is_none());
+        assert!(run.problems.is_empty() && run.author.is_none() && run.main_problem().is_none());
+    }
+    let entries = r#", "descriptor": {},
+        "problems": [{ "id": "p", "label": "points", "short": "5", "dtype": "f32" }],
+        "measurements": [{ "rung": "a", "problem": "p", "outcome": { "status": "measured" } }],
+        "train_logs": [{ "rung": "a", "problem": "p", "train_loss": 1, "test_loss": 2 }],
+        "parts": [{ "rung": "a", "problem": "p", "group": "tile", "name": "t", "samples_us": [] }],
+        "spans": [{ "problem": "p", "name": "pass", "stream": "0", "start_us": 0, "duration_us": 1 }]"#;
+    let run = read(&first_version(2, entries)).unwrap();
+    let problem = &run.measurements[0].problem;
+    assert_eq!((problem.passes, problem.items, problem.size()), (1, None, 0));
+    assert!(run.descriptor.columns.is_empty() && run.descriptor.baseline == Baseline::FirstValid);
+    assert_eq!((run.train_logs[0].losses.len(), run.spans[0].rung.as_str()), (0, ""));
+}
+
+#[test]
+fn a_problem_that_is_not_listed_is_refused() {
+    let check = |list: &str, i: usize| {
+        let mut record = json(&golden());
+        record[list][i]["problem"] = "m=7".into();
+        let expect = format!(
+            "The file is JSON, but no Warpbook record: {list}[{i}] has the problem `m=7`, which \"problems\" does not list."
+        );
+        assert_eq!(read(&record.to_string()).expect_err(list).to_string(), expect);
+    };
+    check("measurements", 3);
+    check("train_logs", 1);
+    check("parts", 2);
+    check("spans", 0);
+}
+
+#[test]
+fn an_id_that_is_listed_twice_is_refused() {
+    let mut record = json(&golden());
+    record["problems"][3]["id"] = record["problems"][2]["id"].clone();
+    let expect = "The file is JSON, but no Warpbook record: \"problems\" lists the id `mnist/512` more than once.";
+    assert_eq!(read(&record.to_string()).expect_err("twice").to_string(), expect);
+}
+
+#[test]
+fn problems_that_the_list_lacks_are_written_once() {
+    let mut run = expected();
+    let all = std::mem::take(&mut run.problems);
+    // Listed twice, and not used by anything.
+    let spare = all[0].with(|p| p.id = "spare".into());
+    run.problems = vec![spare.clone(), all[2].clone(), spare.clone()];
+    let again = read(&run.to_json().unwrap()).unwrap();
+    let ids = |list: &[warpbook_record::Problem]| -> Vec<String> { list.iter().map(|p| p.id.clone()).collect() };
+    // The list's come first, the others in the order of the measurements.
+    assert_eq!(ids(&again.problems), ids(&[spare, all[2].clone(), all[0].clone(), all[1].clone(), all[3].clone()]));
+    assert_same(&Run { problems: all.clone(), ..again }, &expected());
+    assert_eq!(run.problems.len(), 3, "the record itself stays as it was");
+
+    // Also what only a training, a part or a span is about.
+    let only = |i: u32| all[0].with(|p| p.id = i.to_string());
+    let mut run = expected();
+    run.train_logs[0].problem = only(1);
+    run.parts[0].problem = only(2);
+    run.spans[0].problem = only(3);
+    let again = read(&run.to_json().unwrap()).unwrap();
+    assert_eq!(ids(&again.problems[4..]), ["1", "2", "3"]);
+}
+
+/// Format 1 with something in the place of a value that it cannot have there.
+#[test]
+fn what_format_1_did_not_have_is_refused() {
+    let check = |pointer: &str, value: Json, expect: &str| {
+        let mut record = json(&golden_v1());
+        *record.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer}")) = value;
+        let sentence = read(&record.to_string()).expect_err(pointer).to_string();
+        assert_eq!(sentence, format!("The file is JSON, but no Warpbook record: {expect}."));
+    };
+    let problem = |list: &str, why: &str| format!("the problem of {list} is not one of format 1: {why}");
+    check(
+        "/measurements/1/problem/points",
+        (-1).into(),
+        &problem("measurements[1]", "invalid value: integer `-1`, expected u64"),
+    );
+    check("/train_logs/0/problem", serde_json::json!({}), &problem("train_logs[0]", "missing field `kind`"));
+    check(
+        "/spans/3/problem",
+        serde_json::json!({ "kind": "matmul", "m": 1 }),
+        &problem("spans[3]", "missing field `n`"),
+    );
+    check("/measurements/0", serde_json::json!({ "rung": "cublas" }), "missing field `problem`");
+    check("/environment/device/index", (-1).into(), "invalid value: integer `-1`, expected u32");
+    check("/experiment", Json::Null, "invalid type: null, expected a string");
+}
+
+#[test]
+fn products_of_format_1_are_upgraded() {
+    let mut record = json(&golden_v1());
+    record["experiment"] = "matmul".into();
+    let product = |n: u32, dtype: &str| serde_json::json!({ "kind": "matmul", "m": n, "n": n, "k": n, "dtype": dtype, "seed": 1 });
+    for (i, problem) in [product(4096, "f32"), product(4096, "bf16"), product(8192, "bf16")].into_iter().enumerate() {
+        record["measurements"][i]["problem"] = problem;
+    }
+    record["rungs"][5]["id"] = "13_cluster+mine".into();
+    let run = read(&record.to_string()).unwrap();
+    assert_eq!(run.main_problem.as_deref(), Some("m=4096 n=4096 k=4096 seed=1 bf16"));
+    let rung = run.rung("13_cluster+mine").unwrap();
+    assert_eq!((rung.variant_of.as_deref(), rung.schedule()), (Some("13_cluster"), Some(Schedule::Clusters)));
+    assert!(run.rungs.iter().filter(|r| r.variant_of.is_some()).count() == 1);
+    assert_eq!((run.descriptor.headline, &run.descriptor.baseline), (Quantity::Throughput, &Baseline::FastestLibrary));
+    assert!(run.descriptor.has(ChartKind::HeatMap) && !run.descriptor.has(ChartKind::Loss));
 }
 
 #[test]
@@ -131,13 +383,13 @@ fn a_record_cut_off_anywhere_is_refused() {
 
 /// The golden record with another value for "schema"; `None` takes it out.
 fn with_schema(value: Option<Json>) -> String {
-    let mut json: Json = serde_json::from_str(&golden()).unwrap();
-    let object = json.as_object_mut().unwrap();
+    let mut record = json(&golden());
+    let object = record.as_object_mut().unwrap();
     match value {
         Some(v) => _ = object.insert("schema".into(), v),
         None => _ = object.remove("schema"),
     }
-    json.to_string()
+    record.to_string()
 }
 
 #[test]
@@ -154,8 +406,8 @@ fn other_files_are_refused_with_a_sentence() {
     check(with_schema(Some(1.5.into())).as_bytes(), no_schema);
     check(b"{}", no_schema);
     check(
-        with_schema(Some(2.into())).as_bytes(),
-        "The record has format 2; this version of Warpbook reads formats up to 1. Update Warpbook to open it.",
+        with_schema(Some(3.into())).as_bytes(),
+        "The record has format 3; this version of Warpbook reads formats up to 2. Update Warpbook to open it.",
     );
     check(
         with_schema(Some(0.into())).as_bytes(),
@@ -163,8 +415,8 @@ fn other_files_are_refused_with_a_sentence() {
     );
     // A later format is known as one whatever else it has.
     check(
-        b"{\"schema\": 2, \"experiment\": 5}",
-        "The record has format 2; this version of Warpbook reads formats up to 1. Update Warpbook to open it.",
+        b"{\"schema\": 3, \"experiment\": 5}",
+        "The record has format 3; this version of Warpbook reads formats up to 2. Update Warpbook to open it.",
     );
     let outermost = "The file is JSON, but no Warpbook record: its outermost value is not an object.";
     check(b"[]", outermost);
@@ -192,14 +444,18 @@ fn wrong_types_are_refused_with_their_line() {
     check("\"rungs\": [", "\"rungs\": {}, \"unknown\": [");
     check("\"Infinity\"", "\"infinite\"");
     check("\"status\": \"skipped\"", "\"status\": \"of_the_future\"");
-    check("\"experiment\": \"regression\"", "\"experiment\": null");
+    check("\"experiment\": \"everything\"", "\"experiment\": null");
+    check("\"value\": 200", "\"value\": null");
+    check("\"passes\": 200", "\"passes\": 0.5");
+    check("\"problem\": \"wild\"", "\"problem\": {}");
+    check("\"stream\": \"0\"", "\"stream\": 0");
 }
 
 #[test]
 fn deep_nesting_is_refused() {
     let depth = 100_000;
     let field = |open: &str, close: &str| {
-        format!("{{\"schema\": 1, \"deep\": {}1{}}}", open.repeat(depth), close.repeat(depth))
+        format!("{{\"schema\": 2, \"deep\": {}1{}}}", open.repeat(depth), close.repeat(depth))
     };
     let texts = ["[".repeat(depth), "{\"a\":".repeat(depth), field("[", "]"), field("{\"a\":", "}")];
     for text in texts {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::golden;
+use common::{file, golden, golden_v1};
 use serde_json::Value;
 
 fn validator() -> jsonschema::Validator {
@@ -12,13 +12,29 @@ fn validator() -> jsonschema::Validator {
     jsonschema::validator_for(&schema).expect("the schema can be used")
 }
 
-#[test]
-fn the_golden_record_is_valid() {
-    let record: Value = serde_json::from_str(&golden()).expect("JSON");
-    let validator = validator();
+fn assert_valid(validator: &jsonschema::Validator, record: &str) {
+    let record: Value = serde_json::from_str(record).expect("JSON");
     let errors: Vec<String> =
         validator.iter_errors(&record).map(|e| format!("{} at {}", e, e.instance_path())).collect();
     assert!(errors.is_empty(), "{errors:#?}");
+}
+
+#[test]
+fn the_golden_record_is_valid() {
+    assert_valid(&validator(), &golden());
+}
+
+/// The schema of format 1 stays as it was published.
+#[test]
+fn each_format_has_a_schema() {
+    let schema: Value = serde_json::from_str(&file("../../data/schema/run.v1.schema.json")).expect("JSON");
+    let first = jsonschema::validator_for(&schema).expect("the schema can be used");
+    assert_valid(&first, &golden_v1());
+    let json = |text: String| serde_json::from_str::<Value>(&text).expect("JSON");
+    assert!(!first.is_valid(&json(golden())));
+    assert!(!validator().is_valid(&json(golden_v1())));
+    let upgraded = warpbook_record::Run::from_json(golden_v1().as_bytes()).expect("a record");
+    assert_valid(&validator(), &upgraded.to_json().expect("JSON"));
 }
 
 #[test]
@@ -37,8 +53,15 @@ fn what_the_reader_refuses_is_invalid() {
     check("/measurements/0/outcome/status", "of_the_future".into());
     check("/train_logs/0/losses/0/loss", Value::Null);
     check("/rungs", serde_json::json!({}));
+    check("/descriptor/axis", Value::Null);
+    check("/problems/0/id", 1.into());
+    check("/problems/0/sizes/0/value", Value::Null);
+    check("/problems/0/sweep/size", (-1).into());
+    check("/measurements/0/problem", serde_json::json!({ "kind": "regression" }));
+    check("/train_logs/0/losses/0/step", 0.5.into());
+    check("/spans/0/duration_us", Value::Null);
     assert!(!validator.is_valid(&serde_json::json!([])));
-    assert!(!validator.is_valid(&serde_json::json!({ "schema": 1 })));
+    assert!(!validator.is_valid(&serde_json::json!({ "schema": 2 })));
 }
 
 #[test]

@@ -1,46 +1,47 @@
-//! What is wrong with a wrong product, guessed from where and how it differs.
+//! The likely cause of a wrong product, from where and how it differs.
 
 use rayon::prelude::*;
 use std::fmt;
-use warpbook_record::{Dtype, Tolerance};
+use warpbook_kernels::Tolerance;
+use warpbook_record::Dtype;
 
-/// A product as a kernel gave it, on the host, row-major and without gaps.
+/// The result of a kernel and its inputs, on the host, row-major and without gaps.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// m, n and k.
     pub sizes: [usize; 3],
-    /// Rows and columns of C that a block computes, and the k that it takes at a time, where they are known.
+    /// Rows and columns of C per block, and the k of a step, where they are known.
     pub tile: [usize; 3],
     /// Type of A and B, for the tolerance.
     pub dtype: Dtype,
     /// Type of C, for its rounding.
     pub out: Dtype,
-    /// op(A), `[m][k]`, rounded as the kernel sees it.
+    /// op(A), `[m][k]`, rounded as the kernel reads it.
     pub a: &'a [f32],
     /// op(B), `[k][n]`.
     pub b: &'a [f32],
     /// C, `[m][n]`.
     pub got: &'a [f32],
-    /// Whether an element of C still holds what was there before, `[m][n]`.
+    /// Whether an element of C has not been written, `[m][n]`.
     pub unwritten: &'a [bool],
-    /// What a second run gave.
+    /// The result of a second run.
     pub again: &'a [f32],
 }
 
-/// What is wrong with it.
+/// What is wrong with a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flaw {
     /// m, n and k.
     pub sizes: [usize; 3],
     /// Row and column of the first wrong element.
     pub first: (usize, usize),
-    /// What it holds; `None` where nothing was written.
+    /// Its value; `None` where nothing was written.
     pub got: Option<f32>,
-    /// What belongs there.
+    /// The correct value.
     pub want: f64,
-    /// Elements that are wrong, of all.
+    /// Wrong elements, and all elements.
     pub wrong: (usize, usize),
-    /// The likeliest reason, in a sentence or two; empty where none was found.
+    /// The most likely cause, in a sentence or two; empty where none was found.
     pub hint: String,
 }
 
@@ -86,14 +87,14 @@ impl Reference {
 }
 
 impl Evidence<'_> {
-    /// Whether a number may stand where `want` belongs.
+    /// Whether a value is `want` within the rounding errors of its type.
     fn is_close(&self, got: f32, want: f64, size: f64) -> bool {
         let Tolerance(tolerance) = Tolerance::product(self.dtype, self.sizes[2] as u64);
         let tiny = if self.out == Dtype::F16 { 1e-7 } else { 1e-37 };
         (f64::from(got) - want).abs() <= tolerance * size + 0.5 * self.out.epsilon() * want.abs() + tiny
     }
 
-    /// What is wrong, if something is.
+    /// The flaw, if there is one.
     #[must_use]
     pub fn examine(&self) -> Option<Flaw> {
         let [_, n, _] = self.sizes;
@@ -141,13 +142,13 @@ impl Evidence<'_> {
         };
         if let Some(row) = tail(m, &empty_row) {
             return Some(format!(
-                "rows from {row} on were not written. Does the grid cover all {m} rows, and each block all {} of its own?",
+                "rows from {row} on were not written. Does the grid cover all {m} rows, and each block its {}?",
                 self.tile[0]
             ));
         }
         if let Some(column) = tail(n, &empty_column) {
             return Some(format!(
-                "columns from {column} on were not written. Does the grid cover all {n} columns, and each block all {} of its own?",
+                "columns from {column} on were not written. Does the grid cover all {n} columns, and each block its {}?",
                 self.tile[1]
             ));
         }
@@ -160,7 +161,7 @@ impl Evidence<'_> {
             () if columns * m == holes.len() => {
                 format!("{columns} of {n} columns were not written, column {} the first.", holes[0] % n)
             }
-            () => format!("{} elements were not written. Which thread is to store them?", holes.len()),
+            () => format!("{} elements were not written. Which thread should store them?", holes.len()),
         })
     }
 
@@ -174,7 +175,7 @@ impl Evidence<'_> {
         })
     }
 
-    /// Whether elements stand elsewhere than they should.
+    /// Whether elements were written to the wrong place.
     fn other_place(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, _] = self.sizes;
         let close = |at: usize, of: usize| self.is_close(self.got[at], reference.want[of], reference.size[of]);
@@ -194,14 +195,14 @@ impl Evidence<'_> {
         let row_is =
             |other: &usize| *other != row && most((0..n).filter(|c| close(row * n + c, other * n + c)).count(), n);
         if let Some(other) = (0..m).find(row_is) {
-            return Some(format!("row {row} holds what belongs into row {other}: look at how the row is computed."));
+            return Some(format!("row {row} holds the values of row {other}: look at how the row is computed."));
         }
         let column_is = |other: &usize| {
             *other != column && most((0..m).filter(|r| close(r * n + column, r * n + other)).count(), m)
         };
         if let Some(other) = (0..n).find(column_is) {
             return Some(format!(
-                "column {column} holds what belongs into column {other}: look at how the column is computed."
+                "column {column} holds the values of column {other}: look at how the column is computed."
             ));
         }
         None
@@ -212,10 +213,10 @@ impl Evidence<'_> {
         wrong.iter().copied().step_by((wrong.len() / 16).max(1)).take(16)
     }
 
-    /// Whether A or B was read in another order, or one in place of the other.
+    /// Whether A or B was read transposed, or both were swapped.
     fn other_operands(&self, reference: &Reference, wrong: &[usize]) -> Option<String> {
         let [m, n, k] = self.sizes;
-        // Otherwise other orders leave the arrays.
+        // For other shapes these would read outside the arrays.
         if m != n || n != k {
             return None;
         }
@@ -248,7 +249,7 @@ impl Evidence<'_> {
             sampled.iter().all(|(got, t)| self.is_close(*got, part(t), t.iter().map(|v| v.abs()).sum()))
         };
         if all(&|_| 0.0) {
-            return Some("all of these are 0: was anything added up?".into());
+            return Some("all of these are 0: was anything summed?".into());
         }
         for count in 1..k {
             if all(&|t| t[..count].iter().sum()) {
@@ -278,7 +279,7 @@ impl Evidence<'_> {
         let differ = wrong.iter().filter(|i| self.got[**i].to_bits() != self.again[**i].to_bits()).count();
         (differ > 0).then(|| {
             format!(
-                "{differ} of them came out otherwise when the kernel was run a second time: threads race. Is a __syncthreads() missing before \
+                "{differ} of them differ in a second run of the kernel: threads race. Is a __syncthreads() missing before \
                  shared memory is read, or before it is overwritten?"
             )
         })
@@ -291,8 +292,8 @@ impl Evidence<'_> {
         let at_edge = wrong.iter().all(|i| i / n >= whole_m || i % n >= whole_n);
         (at_edge && (whole_m < m || whole_n < n)).then(|| {
             format!(
-                "only elements in tiles that C cuts off are wrong (rows from {whole_m} on, columns from {whole_n} on, with tiles of {bm} x {bn}): \
-                 look at the guards of the edge."
+                "only elements in tiles that cross the edge of C are wrong (rows from {whole_m} on, columns from {whole_n} on, with tiles of {bm} x {bn}): \
+                 look at the guards at the edge."
             )
         })
     }
@@ -303,7 +304,7 @@ impl Evidence<'_> {
             error <= 0.05 * reference.size[*i] / (self.sizes[2] as f64).sqrt()
         });
         near.then(|| {
-            "all are nearly right: are sums kept, or numbers passed on, in a type with fewer digits than fp32?".into()
+            "all are nearly right: are sums or intermediate values in a type with fewer digits than fp32?".into()
         })
     }
 }
@@ -335,7 +336,7 @@ mod tests {
             Self { sizes, a: numbers(m * k, 1), b: numbers(k * n, 2) }
         }
 
-        /// What a kernel gives that takes its element (row, column, k) from there.
+        /// The result of a kernel with these terms, by (row, column, k).
         fn product(&self, term: impl Fn(usize, usize, usize) -> f32) -> Vec<f32> {
             let [m, n, k] = self.sizes;
             (0..m * n).map(|i| (0..k).map(|kk| term(i / n, i % n, kk)).sum()).collect()
@@ -376,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_told_by_where_they_are() {
+    fn holes_are_described_by_where_they_are() {
         let case = Case::new(SIZES);
         let [m, n, _] = SIZES;
         let check = |holes: Vec<usize>, expect: &str| {
@@ -405,9 +406,9 @@ mod tests {
         let transposed: Vec<f32> = (0..32 * 32).map(|i| right_square[i % 32 * 32 + i / 32]).collect();
         square.check(&transposed, "C is transposed");
         let shifted: Vec<f32> = (0..m * n).map(|i| right[(i / n + 1) % m * n + i % n]).collect();
-        case.check(&shifted, "row 0 holds what belongs into row 1");
+        case.check(&shifted, "row 0 holds the values of row 1");
         let shifted: Vec<f32> = (0..m * n).map(|i| right[i / n * n + (i % n + 3) % n]).collect();
-        case.check(&shifted, "column 0 holds what belongs into column 3");
+        case.check(&shifted, "column 0 holds the values of column 3");
     }
 
     #[test]
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_apart() {
+    fn races_edges_and_rounding_are_told_apart() {
         let case = Case::new(SIZES);
         let [_, n, _] = SIZES;
         let spoilt = |which: &dyn Fn(usize) -> bool, noise: &[f32]| -> Vec<f32> {
@@ -450,11 +451,11 @@ mod tests {
         let got = spoilt(&|i| i % 3 == 0, &noise);
         let flaw = case.flaw_of(&got, &spoilt(&|i| i % 3 == 0, &other), &[]).unwrap();
         assert!(flaw.hint.contains("threads race"), "{flaw}");
-        case.check(&spoilt(&|i| i % n >= 32, &noise), "tiles that C cuts off");
+        case.check(&spoilt(&|i| i % n >= 32, &noise), "tiles that cross the edge of C");
         let small: Vec<f32> = noise.iter().map(|v| v * 1e-3).collect();
         case.check(&spoilt(&|i| i % 3 == 0, &small), "nearly right");
         case.check(&spoilt(&|i| i == 4, &vec![f32::NAN; 24 * 40]), "1 elements are NaN");
-        // Nothing is made up where nothing fits.
+        // No hint where none applies.
         assert_eq!(case.flaw_of(&got, &got, &[]).unwrap().hint, "");
     }
 }

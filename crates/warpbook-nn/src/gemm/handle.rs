@@ -1,60 +1,55 @@
-#![allow(unsafe_code)]
+//! One entry to all products: chooses, plans and checks.
 
-use super::choose::{Choice, Findings, choose};
-use super::{Aligned, Arrays, Malformed, Plan, Product};
+use super::{
+    Aligned, Arrays, Choice, DeviceArrays, Findings, Malformed, Plan, Product, Workspace, choose, choose_from,
+};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_device::{Buffer, CudaDevice, DevicePtr, Element, Error, Result, Stream};
-use warpbook_record::Dtype;
-use warpbook_record::matmul::{Finish, WORKSPACE_BYTES};
+use warpbook_device::{CudaDevice, Error, Result, Stream};
+use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 
-/// An element of a matrix: f32, f16 or bf16.
-pub trait MatrixElement: Element {
-    /// Its type; `Tf32` products take f32.
-    const DTYPE: Dtype;
-}
-impl MatrixElement for f32 {
-    const DTYPE: Dtype = Dtype::F32;
-}
-impl MatrixElement for half::f16 {
-    const DTYPE: Dtype = Dtype::F16;
-}
-impl MatrixElement for half::bf16 {
-    const DTYPE: Dtype = Dtype::Bf16;
-}
-
-/// Products on a device: chooses rung and tile by type, shape and device, and keeps compiled kernels and a workspace of 64 MiB.
+/// Products on a device: chooses rung and tile by type, shape and device, and keeps the plans.
 ///
-/// The workspace is one: products of one handle run one after another, on one stream or on streams that wait for each other.
+/// It owns no arrays: each call is given a [`Workspace`], so that products on different streams may run at once.
 #[derive(Debug)]
 pub struct Gemm {
     device: CudaDevice,
     findings: Findings,
-    workspace: Buffer<u8>,
-    plans: Mutex<HashMap<String, Arc<Plan>>>,
+    plans: Mutex<HashMap<Key, Arc<Plan>>>,
 }
 
-/// What a product's last step needs beside A, B and C.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Beside<'a, C> {
-    /// f32 `[n]`.
-    pub bias: Option<&'a Buffer<f32>>,
-    /// As C.
-    pub mask: Option<&'a Buffer<C>>,
+/// What a plan was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    sizes: [u32; 3],
+    leading: [u32; 3],
+    form: Form,
+    factors: [u32; 2],
+    bias_gradient: bool,
+    aligned: Aligned,
+}
+
+impl Key {
+    fn new(p: &Product, aligned: Aligned) -> Self {
+        Self {
+            sizes: [p.m, p.n, p.k],
+            leading: [p.lda, p.ldb, p.ldc],
+            form: p.form,
+            factors: [p.alpha.to_bits(), p.beta.to_bits()],
+            bias_gradient: p.bias_gradient,
+            aligned,
+        }
+    }
 }
 
 impl Gemm {
-    /// A handle, with what was tuned on this device.
-    ///
-    /// # Errors
-    /// Too little memory.
-    pub fn new(device: &CudaDevice) -> Result<Self> {
-        let findings = Findings::of(device.info());
-        let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
-        Ok(Self { device: device.clone(), findings, workspace, plans: Mutex::default() })
+    /// A handle, with what tuning found on this device.
+    #[must_use]
+    pub fn new(device: &CudaDevice) -> Self {
+        Self { device: device.clone(), findings: Findings::of(device.info()), plans: Mutex::default() }
     }
 
-    /// The rung and tile that a product is given, and why.
+    /// The rung and tile for a product, and why.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where no rung takes its types on this device.
@@ -65,94 +60,80 @@ impl Gemm {
         })
     }
 
-    /// The compiled plan of a product whose A and B are aligned so; compiles it at most once.
+    /// The plan of a product whose A and B are aligned so. It is compiled and loaded at the first call.
     ///
     /// # Errors
     /// As of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
-        let key = format!("{product:?} {aligned:?}");
-        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = plans.get(&key) {
+        let key = Key::new(product, aligned);
+        let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(plan) = plans().get(&key) {
             return Ok(plan.clone());
         }
+        // Not under the lock: others may plan, and launch what is planned, while this compiles.
         let choice = self.choice(product)?;
-        let plan = match Plan::new(&self.device, &choice.rung, &choice.tile, product, aligned) {
-            // Copies that do not fit into the workspace: a rung that takes operands as they are.
+        let plan = match Plan::new(&self.device, &choice.row, &choice.tile, product, aligned) {
+            // Copies that do not fit into the workspace.
             Err(Error::Unsupported { .. }) => self.plan_by_addresses(product)?,
             other => other?,
         };
-        let plan = Arc::new(plan);
-        plans.insert(key, plan.clone());
-        Ok(plan)
+        Ok(plans().entry(key).or_insert_with(|| Arc::new(plan)).clone())
     }
 
-    fn plan_by_addresses(&self, product: &Product) -> Result<Plan> {
-        let mut older = self.device.info().clone();
-        older.compute_capability = older.compute_capability.map(|cc| cc.min((8, 9)));
-        let choice = choose(product, &older, &Findings::default()).ok_or_else(|| Error::Unsupported {
-            what: "A product of these types".into(),
-            why: "has no rung here that takes its operands as they are stored".into(),
-        })?;
-        Plan::new(&self.device, &choice.rung, &choice.tile, product, [true; 2])
-    }
-
-    /// Queues C = f(alpha op(A) op(B) + beta C) on a stream. It waits for nothing; after a first call with the same product and
-    /// alignment it also compiles and allocates nothing, so that it can be captured.
+    /// The plan of a product of these arrays: [`Gemm::plan`] with their alignment.
     ///
     /// # Errors
-    /// [`Error::Unsupported`], with what is wrong, for arrays that are too small or of another type than the product says; the
-    /// compiler's and the device's.
+    /// [`Error::Unsupported`] where an array does not fit the product; as of [`Gemm::plan`].
+    pub fn plan_for(&self, product: &Product, arrays: &DeviceArrays) -> Result<Arc<Plan>> {
+        product.check(&arrays.specs()).map_err(refused)?;
+        self.plan(product, alignment(arrays))
+    }
+
+    /// Queues C = f(alpha op(A) op(B) + beta C) on a stream, and waits for nothing. After a first call with the same product and
+    /// alignment, or after [`Gemm::plan`], it compiles nothing and allocates no device memory, so it can be captured.
     ///
-    /// # Safety
-    /// The arrays and this handle live, and nobody else writes to them, until the stream has got past the product.
-    pub unsafe fn gemm<T: MatrixElement, C: MatrixElement>(
-        &self,
-        stream: &Stream,
-        product: &Product,
-        (a, b, c): (&Buffer<T>, &Buffer<T>, &Buffer<C>),
-        beside: Beside<'_, C>,
-    ) -> Result<()> {
-        let form = product.form;
-        let wrong = |text: String| Err(refused(Malformed(text)));
-        let same = |is: Dtype, said: Dtype| is == said || (is == Dtype::F32 && said == Dtype::Tf32);
-        if !same(T::DTYPE, form.dtype) || !same(C::DTYPE, form.out) {
-            return wrong(format!(
-                "The product is of {} into {}, the arrays are {} and {}.",
-                form.dtype.label(),
-                form.out.label(),
-                T::DTYPE.label(),
-                C::DTYPE.label()
-            ));
-        }
-        let plan = self.plan(product, [a.at(0).is_aligned(16), b.at(0).is_aligned(16)])?;
-        for (name, has, needs) in [
-            ("A", a.len(), product.elements()[0]),
-            ("B", b.len(), product.elements()[1]),
-            ("C", c.len(), product.elements()[2]),
-        ] {
-            if has < needs {
-                return wrong(format!("{name} has {has} elements, the product needs {needs}."));
+    /// # Errors
+    /// As of [`Gemm::plan`] and [`Plan::launch_checked`].
+    pub fn gemm(&self, stream: &Stream, product: &Product, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
+        self.plan_for(product, arrays)?.launch_checked(stream, arrays, workspace)
+    }
+
+    /// The plan of a rung that reads operands as they are stored.
+    fn plan_by_addresses(&self, product: &Product) -> Result<Plan> {
+        let by_address = |row: &Row| row.capabilities().is_some_and(|c| c.operands == Operands::Addresses);
+        let rows: Vec<Row> = rows().into_iter().filter(by_address).collect();
+        let choice = choose_from(&rows, product, self.device.info(), &Findings::default()).ok_or_else(|| {
+            Error::Unsupported {
+                what: format!("A product in {} with k = {}", product.form.dtype.label(), product.k),
+                why: "has no rung here that reads its operands as they are stored; align their rows to 16 bytes".into(),
             }
-        }
-        let null = DevicePtr::NULL;
-        let bias = match (form.finish, beside.bias) {
-            (Finish::Bias | Finish::BiasRelu, Some(bias)) if bias.len() >= product.n as usize => bias.at(0),
-            (Finish::Bias | Finish::BiasRelu, _) => return wrong(format!("The bias needs {} elements.", product.n)),
-            _ => null,
-        };
-        let mask = match (form.finish, beside.mask) {
-            (Finish::ReluMask, Some(mask)) if mask.len() >= product.elements()[2] => mask.at(0),
-            (Finish::ReluMask, _) => return wrong(format!("The mask needs {} elements.", product.elements()[2])),
-            _ => null,
-        };
-        let arrays = Arrays { a: a.at(0), b: b.at(0), c: c.at(0), bias, mask, workspace: self.workspace.at(0) };
-        // SAFETY: sizes and types were checked; that the arrays live is the caller's promise.
-        unsafe { plan.launch(stream, &arrays) }
+        })?;
+        Plan::new(&self.device, &choice.row, &choice.tile, product, [true; 2])
     }
 }
 
-fn refused(why: Malformed) -> Error {
+impl Plan {
+    /// The addresses of arrays whose types, lengths and alignment are those that the plan was made for.
+    pub(super) fn check(&self, arrays: &DeviceArrays, workspace: &Workspace) -> Result<Arrays> {
+        self.product().check(&arrays.specs()).map_err(refused)?;
+        workspace.check(self.workspace_bytes()).map_err(refused)?;
+        let (is, needs) = (alignment(arrays), self.needs_aligned());
+        for (name, is, needs) in [("A", is[0], needs[0]), ("B", is[1], needs[1])] {
+            if needs && !is {
+                let text = format!("{name} is not aligned to 16 bytes, but the plan was made for an array that is.");
+                return Err(refused(Malformed(text)));
+            }
+        }
+        Ok(arrays.addresses(workspace))
+    }
+}
+
+fn alignment(arrays: &DeviceArrays) -> Aligned {
+    [&arrays.a, &arrays.b].map(|x| x.address().is_aligned(16))
+}
+
+pub(super) fn refused(why: Malformed) -> Error {
     let text = why.to_string();
-    Error::Unsupported { what: "This product cannot be:".into(), why: text.trim_end_matches('.').to_owned() }
+    Error::Unsupported { what: "This product is not possible:".into(), why: text.trim_end_matches('.').to_owned() }
 }

@@ -1,18 +1,32 @@
-//! Matrix products, C = f(alpha op(A) op(B) + beta C).
+//! Matrix products, C = f(alpha op(A) op(B) + beta C), f being the epilogue.
+//!
+//! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung
+//! and the tile, and keeps the plans. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a kernel of its own
+//! that the plan queues first: fused into every rung it would cost registers where there are none to spare, while reading B once more
+//! costs little next to the product, and it sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU.
 
+mod arrays;
 mod choose;
+mod copies;
 pub mod cpu;
+mod epilogue;
+mod findings;
 mod flaw;
 mod handle;
 mod judge;
+mod launch;
 mod plan;
 mod product;
 mod rehearsal;
 
-pub use choose::{Choice, Finding, Findings, choose};
+pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
+pub use choose::{Choice, choose, choose_from};
+pub use epilogue::gelu;
+pub use findings::{Finding, Findings};
 pub use flaw::{Evidence, Flaw};
-pub use handle::{Beside, Gemm, MatrixElement};
+pub use handle::Gemm;
 pub use judge::{Judge, Verdict};
-pub use plan::{Aligned, Arrays, Plan, obstacle};
+pub use launch::BoundPlan;
+pub use plan::{Aligned, Plan};
 pub use product::{Malformed, Product};
 pub use rehearsal::{Rehearsed, rehearse};

@@ -1,155 +1,172 @@
-#![allow(unsafe_code)]
+//! One way to compute one product: kernels compiled and loaded, launches known.
 
-use super::Product;
-use std::ffi::c_void;
-use warpbook_device::{
-    CudaDevice, DevicePtr, Kernel, KernelArg, LaunchOptions, MatrixShape, Result, Stream, TensorMap,
-};
-use warpbook_record::matmul::{Form, Operands, WORKSPACE_BYTES, repack, takes};
-use warpbook_record::{Dtype, Grid, KernelSpec, KernelStats, Launch, Rung, Tile, base};
+use super::copies::{Layouts, OperandCopy};
+use super::{Arrays, Product};
+use warpbook_device::{CudaDevice, DevicePtr, Error, Kernel, LaunchOptions, MatrixShape, Result, TensorMap};
+use warpbook_kernels::Launch;
+use warpbook_kernels::matmul::{Form, Operands, Row, column_sums};
+use warpbook_record::{Dim, Dtype, Grid, KernelSpec, KernelStats, Tile};
 
-/// Where a product's arrays are. The bias and the mask are only looked at where the product's last step asks for them.
-#[derive(Debug, Clone, Copy)]
-pub struct Arrays {
-    /// A as it is stored.
-    pub a: DevicePtr,
-    /// B as it is stored.
-    pub b: DevicePtr,
-    /// C.
-    pub c: DevicePtr,
-    /// f32 `[n]`.
-    pub bias: DevicePtr,
-    /// As C.
-    pub mask: DevicePtr,
-    /// At least [`Plan::workspace_bytes`], at a multiple of 1024 bytes.
-    pub workspace: DevicePtr,
-}
+/// Whether A and B start at multiples of 16 bytes.
+pub type Aligned = [bool; 2];
 
-/// `Finish` of `kernels/matmul/gemm.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct LastStep {
-    alpha: f32,
-    beta: f32,
-    bias: DevicePtr,
-    mask: DevicePtr,
-}
-
-// SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
-unsafe impl KernelArg for LastStep {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-/// One way to compute one product on one device: kernels compiled, launches known. Launching allocates nothing and waits for
-/// nothing, so it can be captured.
+/// One way to compute one product on one device.
+///
+/// Creating it compiles and loads everything. Launching it allocates no device memory and waits for nothing, so it can be captured;
+/// [`Plan::bind`] also prepares the arguments of every launch beforehand.
 #[derive(Debug)]
 pub struct Plan {
     device: CudaDevice,
     product: Product,
-    /// What the kernel is given: after copies A and B may be stored in another way.
-    form: Form,
+    /// What the kernel is compiled for: copies may store A and B another way.
+    given: Form,
     kernel: Kernel,
     options: LaunchOptions,
     operands: Operands,
-    copies: [Option<Copied>; 2],
-    /// Of a grid whose blocks stay, so that all of them are there at once: chips differ in how many clusters they hold.
+    /// Whether A and B have to start at multiples of 16 bytes.
+    needs_aligned: Aligned,
+    /// The largest grid of resident blocks: devices differ in how many clusters they hold.
     most_blocks: u32,
-    /// Rows of A and columns of B whose copies are in the workspace at one time.
+    copies: [Option<OperandCopy>; 2],
+    /// Rows of op(A) and columns of op(B) that are copied, and multiplied, at a time.
     panel: [u32; 2],
+    bias_gradient: Option<ColumnSums>,
     rung: String,
 }
 
-/// A matrix that is copied before it is read.
+/// Column sums of op(B) in two levels: over chunks of its rows, then over the chunks.
 #[derive(Debug)]
-struct Copied {
-    kernel: Kernel,
-    transpose: bool,
-    ld: u32,
+struct ColumnSums {
+    /// The first level; `None` where there is one chunk.
+    chunks: Option<Kernel>,
+    total: Kernel,
+    /// Rows of a chunk.
+    rows: u32,
+    /// Where the sums of the chunks start in the workspace, f32 `[chunks][n]`.
     offset: u64,
     bytes: u64,
 }
 
-/// Whether A and B begin at multiples of 16 bytes.
-pub type Aligned = [bool; 2];
+/// The arguments of a launch.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::large_enum_variant, reason = "it lives on the stack, or once for each launch in a bound plan")]
+pub(super) enum Step {
+    ColumnSums(Summed),
+    Copy(Copied),
+    Multiply(Multiplied),
+}
 
-/// Why a rung's kernel does not take a product here; `None` if it does.
-#[must_use]
-pub fn obstacle(rung: &Rung, form: Form, compute_capability: Option<(u32, u32)>) -> Option<String> {
-    let taken = takes(&rung.id)?;
-    if !rung.requires.met_by(compute_capability) {
-        return Some(format!("needs {}", rung.requires.sentence()));
-    }
-    if !taken.dtypes.contains(&form.dtype) {
-        let known: Vec<&str> = taken.dtypes.iter().map(|d| d.label()).collect();
-        return Some(format!("takes {}, not {}", known.join(", "), form.dtype.label()));
-    }
-    if taken.operands == Operands::BInRegisters && form.out.bytes() != 4 {
-        return Some(format!("writes fp32, not {}", form.out.label()));
-    }
-    // wmma's bf16 came with compute capability 8.0.
-    if base(&rung.id) == "09_wmma" && form.dtype == Dtype::Bf16 && compute_capability < Some((8, 0)) {
-        return Some("takes bf16 from compute capability 8.0 on".into());
-    }
-    None
+/// `column_sums(b, ldb, n, k, rows, alpha, beta, out)`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Summed {
+    pub is_total: bool,
+    pub b: DevicePtr,
+    pub ldb: u32,
+    pub k: u32,
+    pub rows: u32,
+    pub alpha: f32,
+    pub beta: f32,
+    pub out: DevicePtr,
+}
+
+/// `repack(from, to, rows, columns, ld_from, ld_to)`, of A (0) or B (1).
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Copied {
+    pub which: usize,
+    pub from: DevicePtr,
+    pub to: DevicePtr,
+    pub rows: u32,
+    pub columns: u32,
+    pub ld_from: u32,
+}
+
+/// `gemm(...)` of a panel, see [`KernelOperands`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Multiplied {
+    pub operands: KernelOperands,
+    pub c: DevicePtr,
+    pub m: u32,
+    pub n: u32,
+    pub bias: DevicePtr,
+    pub mask: DevicePtr,
+}
+
+/// The operands of a kernel, and so its parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum KernelOperands {
+    /// `gemm(a, b, c, m, n, k, lda, ldb, ldc, epilogue)`.
+    Addresses { a: DevicePtr, b: DevicePtr, lda: u32, ldb: u32 },
+    /// `gemm(map_a, map_b, c, m, n, k, ldc, epilogue)`.
+    Maps([TensorMap; 2]),
+    /// `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, epilogue)`.
+    MapsAndC { maps: [TensorMap; 3], by_copy: bool },
 }
 
 impl Plan {
-    /// Compiles a rung's kernel with one of its tiles for a product.
+    /// Compiles and loads a row's kernel with one of its tiles for a product, and the kernels of the copies that come before it.
     ///
     /// # Errors
-    /// The device's; a product whose k is too long for its copies to fit into the workspace.
-    pub fn new(device: &CudaDevice, rung: &Rung, tile: &Tile, product: &Product, aligned: Aligned) -> Result<Self> {
-        let refused = |why: String| warpbook_device::Error::Unsupported { what: rung.id.to_string(), why };
-        let cc = device.info().compute_capability;
-        if let Some(why) = obstacle(rung, product.form, cc) {
+    /// [`Error::Unsupported`] where the row does not take the product on this device, or its copies do not fit into the workspace;
+    /// the compiler's and the device's.
+    pub fn new(device: &CudaDevice, row: &Row, tile: &Tile, product: &Product, aligned: Aligned) -> Result<Self> {
+        let refused = |why: String| Error::Unsupported { what: row.rung.id.to_string(), why };
+        if let Some(why) = row.obstacle(product.form, device.info().compute_capability) {
             return Err(refused(why));
         }
-        let Some(taken) = takes(&rung.id) else { return Err(refused("is no rung of kernels".into())) };
-        let compiled_for = Self::spec(rung, product).ok_or_else(|| refused("is no rung of kernels".into()))?;
-        let (form, copies, panel) = match taken.operands {
-            Operands::Addresses => (product.form, [None, None], [product.m, product.n]),
-            operands => copies(device, product, tile, operands, aligned)?.ok_or_else(|| {
+        let (Some(can), Some(spec)) = (row.capabilities(), Self::spec(row, product)) else {
+            return Err(refused("has no kernel of ours".into()));
+        };
+        let layouts = match can.operands {
+            Operands::Addresses => Layouts::none(product),
+            operands => Layouts::new(product, tile, operands, aligned).ok_or_else(|| {
                 refused(format!(
                     "would copy its operands, and with k = {} they do not fit into the workspace",
                     product.k
                 ))
             })?,
         };
-        let kernel = device.kernel(&compiled_for, tile)?;
-        let blocks = tile.size("CLUSTER").max(tile.size("SPLIT"));
+        let [a, b] = layouts.copies.map(|l| l.map(|l| OperandCopy::new(device, product, l)).transpose());
+        let bias_gradient =
+            product.bias_gradient.then(|| ColumnSums::new(device, product, layouts.end())).transpose()?;
+        let kernel = device.kernel(&spec, tile)?;
+        let blocks = tile.cluster_blocks();
         let cluster = (blocks > 1).then(|| u32::try_from(blocks).unwrap_or(u32::MAX));
-        let stays = kernel.spec().grid == Grid::ResidentTiles;
         let most_blocks = match cluster {
-            Some(size) if stays => {
+            Some(size) if kernel.spec().grid == Grid::ResidentTiles => {
                 kernel.resident_clusters(size, kernel.tiles_shape(u64::from(size), 1))?.max(1) * size
             }
             _ => u32::MAX,
         };
         Ok(Self {
-            most_blocks,
             device: device.clone(),
             product: *product,
-            form,
+            given: can.operands.given(product.form),
             kernel,
             options: LaunchOptions {
                 cluster,
-                programmatic: taken.overlaps && device.has_programmatic_launch(),
+                programmatic: can.overlaps && device.has_programmatic_launch(),
                 ..LaunchOptions::default()
             },
-            operands: taken.operands,
-            copies,
-            panel,
-            rung: rung.id.to_string(),
+            operands: can.operands,
+            needs_aligned: if can.operands == Operands::Addresses { [false; 2] } else { aligned },
+            most_blocks,
+            copies: [a?, b?],
+            panel: layouts.panel,
+            bias_gradient,
+            rung: row.rung.id.to_string(),
         })
     }
 
-    /// The kernel of a rung as a product needs it compiled; `None` of a rung that has none.
+    /// A row's kernel as a product needs it compiled; `None` of a row without one.
     #[must_use]
-    pub fn spec(rung: &Rung, product: &Product) -> Option<KernelSpec> {
-        let taken = takes(&rung.id)?;
-        Some(given(product.form, taken.operands).of(rung.kernels().first()?))
+    pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
+        Some(row.capabilities()?.operands.given(product.form).of(row.kernel()?))
+    }
+
+    /// The product.
+    #[must_use]
+    pub fn product(&self) -> &Product {
+        &self.product
     }
 
     /// The rung's id.
@@ -164,240 +181,190 @@ impl Plan {
         &self.kernel.tile().id
     }
 
-    /// Memory that a launch uses beside the matrices, in bytes.
+    /// The workspace that a launch needs, in bytes.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        self.copies.iter().flatten().map(|c| c.offset + c.bytes).max().unwrap_or(0)
+        let copies = self.copies.iter().flatten().map(|c| c.layout.offset + c.layout.bytes);
+        let sums = self.bias_gradient.iter().map(|s| if s.bytes == 0 { 0 } else { s.offset + s.bytes });
+        copies.chain(sums).max().unwrap_or(0)
     }
 
-    /// What the compiler and the device say of its kernels, copies first.
+    /// The statistics of its kernels, in the order of their launches.
     #[must_use]
     pub fn stats(&self) -> Vec<KernelStats> {
-        let copies = self.copies.iter().flatten().map(|c| c.kernel.stats().clone());
+        let sums = self.bias_gradient.iter().flat_map(|s| s.chunks.iter().chain([&s.total]));
+        let before = sums.chain(self.copies.iter().flatten().map(|c| &c.kernel)).map(|k| k.stats().clone());
         let mut own = self.kernel.stats().clone();
         own.grid = Some(self.shape(self.product.m.min(self.panel[0]), self.product.n.min(self.panel[1])).grid);
-        copies.chain([own]).collect()
+        before.chain([own]).collect()
     }
 
-    /// A sentence on what is done before the product, where something is.
+    /// A sentence on the copies that are made before the product, if any.
     #[must_use]
     pub fn preparation(&self) -> Option<String> {
-        let of = |c: &Option<Copied>, name: &str| {
-            c.as_ref().map(|c| {
-                format!(
-                    "{name} is {} first",
-                    if c.transpose { "transposed" } else { "copied into rows of a multiple of 16 bytes" }
-                )
-            })
+        let sentence = |(copy, name): (&Option<OperandCopy>, &str)| {
+            let how = if copy.as_ref()?.layout.transpose {
+                "transposed"
+            } else {
+                "copied into rows of a multiple of 16 bytes"
+            };
+            Some(format!("{name} is {how} first"))
         };
-        let all: Vec<String> = [of(&self.copies[0], "A"), of(&self.copies[1], "B")].into_iter().flatten().collect();
-        (!all.is_empty()).then(|| format!("{}, inside the timed region.", all.join("; ")))
+        let all: Vec<String> = self.copies.iter().zip(["A", "B"]).filter_map(sentence).collect();
+        (!all.is_empty()).then(|| format!("{}; the time includes it.", all.join(", ")))
     }
 
-    fn shape(&self, m: u32, n: u32) -> Launch {
+    pub(super) fn needs_aligned(&self) -> Aligned {
+        self.needs_aligned
+    }
+
+    pub(super) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    pub(super) fn options(&self) -> LaunchOptions {
+        self.options
+    }
+
+    /// The kernel that copies A (0) or B (1), and the leading dimension of the copy.
+    pub(super) fn copy(&self, which: usize) -> Option<(&Kernel, u32)> {
+        self.copies[which].as_ref().map(|c| (&c.kernel, c.layout.ld))
+    }
+
+    /// The kernel of a level of the column sums.
+    pub(super) fn sums(&self, is_total: bool) -> Option<&Kernel> {
+        let sums = self.bias_gradient.as_ref()?;
+        if is_total { Some(&sums.total) } else { sums.chunks.as_ref() }
+    }
+
+    /// The shape of a launch for a panel of C.
+    pub(super) fn shape(&self, m: u32, n: u32) -> Launch {
         let mut shape = self.kernel.tiles_shape(m.into(), n.into());
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
         shape
     }
 
-    /// Queues it.
-    ///
-    /// # Errors
-    /// A launch that is refused.
-    ///
-    /// # Safety
-    /// The arrays live, and hold what the product says, until the stream has got past it; C overlaps none of the others.
-    pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
+    /// Hands over the arguments of its launches, in their order.
+    pub(super) fn steps(&self, arrays: &Arrays, mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
         let p = &self.product;
+        if let Some(sums) = &self.bias_gradient {
+            sums.steps(p, arrays, &mut step)?;
+        }
         let [step_m, step_n] = self.panel;
         for row in (0..p.m).step_by(step_m as usize) {
             let m = step_m.min(p.m - row);
-            // SAFETY: the caller's; the panel lies within A, its copy within the workspace.
-            let (a, lda) = unsafe { self.operand(stream, 0, arrays, row, m)? };
+            let a = self.operand(0, arrays, row, m, &mut step)?;
             for column in (0..p.n).step_by(step_n as usize) {
                 let n = step_n.min(p.n - column);
-                // SAFETY: as above, of B.
-                let (b, ldb) = unsafe { self.operand(stream, 1, arrays, column, n)? };
-                let out = p.form.out.bytes();
-                let in_c = (u64::from(row) * u64::from(p.ldc) + u64::from(column)) * out;
-                let step = LastStep {
-                    alpha: p.alpha,
-                    beta: p.beta,
+                let b = self.operand(1, arrays, column, n, &mut step)?;
+                let in_c = (u64::from(row) * u64::from(p.ldc) + u64::from(column)) * p.form.out.bytes();
+                let c = arrays.c.offset(in_c);
+                step(Step::Multiply(Multiplied {
+                    operands: self.kernel_operands(a, b, c, (m, n))?,
+                    c,
+                    m,
+                    n,
                     bias: arrays.bias.offset(u64::from(column) * 4),
                     mask: arrays.mask.offset(in_c),
-                };
-                // SAFETY: as above; the panel of C lies within C.
-                unsafe { self.launch_panel(stream, (a, lda), (b, ldb), arrays.c.offset(in_c), (m, n), step)? };
+                }))?;
             }
         }
         Ok(())
     }
 
-    /// Address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on, copied where they have to be.
-    unsafe fn operand(
+    /// Address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.
+    fn operand(
         &self,
-        stream: &Stream,
         which: usize,
         arrays: &Arrays,
         first: u32,
         count: u32,
+        mut step: impl FnMut(Step) -> Result<()>,
     ) -> Result<(DevicePtr, u32)> {
         let p = &self.product;
-        let (from, ld, transposed) =
+        let (from, ld, along_outer) =
             if which == 0 { (arrays.a, p.lda, p.form.trans_a) } else { (arrays.b, p.ldb, !p.form.trans_b) };
-        // Rows of op(A) and columns of op(B) run along k where they are stored so.
-        let in_array = if transposed { u64::from(first) } else { u64::from(first) * u64::from(ld) };
-        let from = from.offset(in_array * p.form.dtype.bytes());
-        let Some(copied) = &self.copies[which] else { return Ok((from, ld)) };
-        let to = arrays.workspace.offset(copied.offset);
-        let (rows, columns) = if transposed != copied.transpose { (p.k, count) } else { (count, p.k) };
-        let shape = copied.kernel.tiles_shape(rows.into(), columns.into());
-        // SAFETY: repack(from, to, rows, columns, ld_from, ld_to), as the caller promises; `to` has room for the panel.
-        unsafe { copied.kernel.launch(stream, shape, &[&from, &to, &rows, &columns, &ld, &copied.ld])? };
-        Ok((to, copied.ld))
+        let skipped = if along_outer { u64::from(first) } else { u64::from(first) * u64::from(ld) };
+        let from = from.offset(skipped * p.form.dtype.bytes());
+        let Some(copy) = &self.copies[which] else { return Ok((from, ld)) };
+        let to = arrays.workspace.offset(copy.layout.offset);
+        let (rows, columns) = if along_outer != copy.layout.transpose { (p.k, count) } else { (count, p.k) };
+        step(Step::Copy(Copied { which, from, to, rows, columns, ld_from: ld }))?;
+        Ok((to, copy.layout.ld))
     }
 
-    unsafe fn launch_panel(
+    /// The operands of a panel as the kernel takes them.
+    fn kernel_operands(
         &self,
-        stream: &Stream,
         (a, lda): (DevicePtr, u32),
         (b, ldb): (DevicePtr, u32),
         c: DevicePtr,
         (m, n): (u32, u32),
-        step: LastStep,
-    ) -> Result<()> {
-        let (p, shape) = (&self.product, self.shape(m, n));
-        let launch = |args: &[&dyn KernelArg]| {
-            // SAFETY: the arguments are those of the kernel, see below; the arrays are the caller's promise.
-            unsafe { self.kernel.launch_with(stream, shape, self.options, args) }
-        };
-        if self.operands == Operands::Addresses {
-            // gemm(a, b, c, m, n, k, lda, ldb, ldc, finish)
-            return launch(&[&a, &b, &c, &m, &n, &p.k, &lda, &ldb, &p.ldc, &step]);
-        }
-        let tile = self.kernel.tile();
-        let size = |name| u32::try_from(tile.size(name)).unwrap_or(u32::MAX);
-        let dtype = p.form.dtype;
-        let along = u32::try_from(128 / dtype.bytes()).unwrap_or(1);
-        let map = |address, (rows, columns): (u32, u32), ld: u32, (box_rows, box_columns)| {
+    ) -> Result<KernelOperands> {
+        let (p, tile) = (&self.product, self.kernel.tile());
+        let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
+        let map = |dtype, address, (rows, columns): (u32, u32), ld: u32, (box_rows, box_columns)| {
             let shape =
                 MatrixShape { dtype, rows: rows.into(), columns: columns.into(), ld: ld.into(), box_rows, box_columns };
             TensorMap::new(&self.device, address, shape)
         };
-        let map_a = if self.form.trans_a {
-            map(a, (p.k, m), lda, (along, 64))
-        } else {
-            map(a, (m, p.k), lda, (size("BM") / size("CLUSTER_N"), along))
-        }?;
-        let map_b = if self.form.trans_b {
-            map(b, (n, p.k), ldb, (size("BN") / (size("CLUSTER") / size("CLUSTER_N")), along))
-        } else {
-            map(b, (p.k, n), ldb, (along, along))
-        }?;
-        if self.operands == Operands::TensorMaps {
-            // gemm(map_a, map_b, c, m, n, k, ldc, finish)
-            return launch(&[&map_a, &map_b, &c, &m, &n, &p.k, &p.ldc, &step]);
-        }
-        let out = p.form.out;
-        // TMA cuts what it writes off at multiples of 16 bytes.
-        let by_copy = MatrixShape::suits(out, p.ldc.into(), c) && (u64::from(n) * out.bytes()).is_multiple_of(16);
-        let map_c = if by_copy {
-            let box_columns = u32::try_from(128 / out.bytes()).unwrap_or(1);
-            let box_rows = if self.operands == Operands::BInRegisters { 32 } else { 64 };
-            let shape =
-                MatrixShape { dtype: out, rows: m.into(), columns: n.into(), ld: p.ldc.into(), box_rows, box_columns };
-            TensorMap::new(&self.device, c, shape)?
-        } else {
-            map_a
+        // Elements in the 128 bytes of a box's row.
+        let in_row = |dtype: Dtype| u32::try_from(128 / dtype.bytes()).unwrap_or(1);
+        let (dtype, out) = (p.form.dtype, p.form.out);
+        let in_row_of_input = in_row(dtype);
+        let maps = || -> Result<[TensorMap; 2]> {
+            let map_a = if self.given.trans_a {
+                map(dtype, a, (p.k, m), lda, (in_row_of_input, 64))
+            } else {
+                map(dtype, a, (m, p.k), lda, (size(Dim::Bm) / size(Dim::ClusterN), in_row_of_input))
+            };
+            let map_b = if self.given.trans_b {
+                let rows = size(Dim::Bn) / (size(Dim::Cluster) / size(Dim::ClusterN));
+                map(dtype, b, (n, p.k), ldb, (rows, in_row_of_input))
+            } else {
+                map(dtype, b, (p.k, n), ldb, (in_row_of_input, in_row_of_input))
+            };
+            Ok([map_a?, map_b?])
         };
-        // gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, finish)
-        launch(&[&map_a, &map_b, &map_c, &u32::from(by_copy), &c, &m, &n, &p.k, &p.ldc, &step])
-    }
-}
-
-/// The form that a kernel is given: 32-bit tiles that tensor cores read from shared memory have to run along k, and those that go
-/// through registers along n; copies see to it.
-pub(super) fn given(form: Form, operands: Operands) -> Form {
-    if operands != Operands::Addresses && form.dtype.bytes() == 4 {
-        Form { trans_a: false, trans_b: operands != Operands::BInRegisters, ..form }
-    } else {
-        form
-    }
-}
-
-type Copies = (Form, [Option<Copied>; 2], [u32; 2]);
-
-/// Which matrices are copied first, and how much of them at a time; `None` where not even a tile's part fits.
-fn copies(
-    device: &CudaDevice,
-    p: &Product,
-    tile: &Tile,
-    operands: Operands,
-    aligned: Aligned,
-) -> Result<Option<Copies>> {
-    let (form, given) = (p.form, given(p.form, operands));
-    let bytes = form.dtype.bytes();
-    let rows_suit = |ld: u32| (u64::from(ld) * bytes).is_multiple_of(16);
-    let turn = [form.trans_a != given.trans_a, form.trans_b != given.trans_b];
-    let copy = [turn[0] || !aligned[0] || !rows_suit(p.lda), turn[1] || !aligned[1] || !rows_suit(p.ldb)];
-    let wanted = copy.iter().filter(|c| **c).count() as u64;
-    let per_copy = WORKSPACE_BYTES / wanted.max(1) / 1024 * 1024;
-    let mut panel = [p.m, p.n];
-    let mut found: [Option<Copied>; 2] = [None, None];
-    let mut offset = 0;
-    for which in 0..2 {
-        if !copy[which] {
-            continue;
-        }
-        let along_k = if which == 0 { !given.trans_a } else { given.trans_b };
-        let piece = u32::try_from(16 / bytes).unwrap_or(1);
-        let step = u32::try_from(
-            tile.size(if which == 0 { "BM" } else { "BN" }) * if which == 0 { tile.size("CLUSTER") } else { 1 },
-        )
-        .unwrap_or(u32::MAX);
-        let whole = panel[which];
-        let bytes_of = |count: u32| {
-            let (rows, columns) = if along_k { (count, p.k) } else { (p.k, count) };
-            u64::from(rows) * u64::from(columns.next_multiple_of(piece)) * bytes
-        };
-        let mut count = whole;
-        // One matrix may have more than its half where the other needs less.
-        let room = if which == 1 {
-            WORKSPACE_BYTES - offset
-        } else if copy[1] {
-            per_copy
-        } else {
-            WORKSPACE_BYTES
-        };
-        let room = if which == 0 && copy[1] {
-            room.max(WORKSPACE_BYTES.saturating_sub(other_bytes(p, bytes, piece)))
-        } else {
-            room
-        };
-        while bytes_of(count) > room {
-            if count <= step {
-                return Ok(None);
+        Ok(match self.operands {
+            Operands::Addresses => KernelOperands::Addresses { a, b, lda, ldb },
+            Operands::TensorMaps => KernelOperands::Maps(maps()?),
+            Operands::TensorMapsAndC | Operands::BInRegisters => {
+                let [map_a, map_b] = maps()?;
+                // TMA ends what it writes at multiples of 16 bytes.
+                let by_copy =
+                    MatrixShape::suits(out, p.ldc.into(), c) && (u64::from(n) * out.bytes()).is_multiple_of(16);
+                let box_rows = if self.operands == Operands::BInRegisters { 32 } else { 64 };
+                let map_c = if by_copy { map(out, c, (m, n), p.ldc, (box_rows, in_row(out)))? } else { map_a };
+                KernelOperands::MapsAndC { maps: [map_a, map_b, map_c], by_copy }
             }
-            count = (count / 2).next_multiple_of(step);
-        }
-        let columns = if along_k { p.k } else { count };
-        let spec: KernelSpec = repack(bytes, turn[which]);
-        let size = bytes_of(count);
-        found[which] = Some(Copied {
-            kernel: device.kernel(&spec, &spec.tiles[0])?,
-            transpose: turn[which],
-            ld: columns.next_multiple_of(piece),
-            offset,
-            bytes: size,
-        });
-        panel[which] = count;
-        offset = (offset + size).next_multiple_of(1024);
+        })
     }
-    Ok(Some((given, found, panel)))
 }
 
-/// Bytes of a copy of the whole of B.
-fn other_bytes(p: &Product, bytes: u64, piece: u32) -> u64 {
-    let (rows, columns) = p.stored_b();
-    u64::from(rows) * u64::from(columns.next_multiple_of(piece)) * bytes + 1024
+impl ColumnSums {
+    fn new(device: &CudaDevice, p: &Product, offset: u64) -> Result<Self> {
+        let load = |spec: &KernelSpec| device.kernel(spec, &spec.tiles[0]);
+        let first = column_sums(p.form.dtype, p.form.trans_b);
+        let rows = u32::try_from(first.tiles[0].size(Dim::Bm)).unwrap_or(u32::MAX);
+        if p.k <= rows {
+            return Ok(Self { chunks: None, total: load(&first)?, rows, offset, bytes: 0 });
+        }
+        let total = load(&column_sums(Dtype::F32, false))?;
+        let bytes = u64::from(p.k.div_ceil(rows)) * u64::from(p.n) * 4;
+        Ok(Self { chunks: Some(load(&first)?), total, rows, offset, bytes })
+    }
+
+    fn steps(&self, p: &Product, arrays: &Arrays, mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
+        let (alpha, beta, out) = (p.alpha, p.beta, arrays.bias_gradient);
+        let (b, ldb, k, rows) = (arrays.b, p.ldb, p.k, self.rows);
+        if self.chunks.is_none() {
+            return step(Step::ColumnSums(Summed { is_total: true, b, ldb, k, rows, alpha, beta, out }));
+        }
+        let sums = arrays.workspace.offset(self.offset);
+        step(Step::ColumnSums(Summed { is_total: false, b, ldb, k, rows, alpha: 1.0, beta: 0.0, out: sums }))?;
+        let chunks = k.div_ceil(rows);
+        let total = Summed { is_total: true, b: sums, ldb: p.n, k: chunks, rows: chunks, alpha, beta, out };
+        step(Step::ColumnSums(total))
+    }
 }

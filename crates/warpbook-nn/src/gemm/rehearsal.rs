@@ -1,20 +1,20 @@
-#![allow(unsafe_code)]
+//! Small products with a kernel that nobody has tried yet.
 
 use super::flaw::{Evidence, Flaw};
-use super::{Arrays, Plan, Product};
-use crate::philox::gaussians;
+use super::{DeviceArray, DeviceArrays, Plan, Product, Workspace};
+use crate::philox::fill_gaussians;
 use crate::storage::{Storage, rounded};
-use warpbook_device::{CudaDevice, DevicePtr, Result, Stream};
-use warpbook_record::matmul::{Form, WORKSPACE_BYTES};
-use warpbook_record::{Rung, Tile};
+use warpbook_device::{CudaDevice, Result, Stream};
+use warpbook_kernels::matmul::{Form, Row};
+use warpbook_record::{Dim, Tile};
 
-/// Elements around each matrix that belong to nobody.
+/// Elements around each matrix that no kernel may access.
 const GUARD: usize = 1024;
 
-/// What a rehearsal found.
+/// The result of a rehearsal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Rehearsed {
-    /// Every product was right.
+    /// Every product was correct.
     Right,
     /// A product was wrong.
     Wrong(Box<Flaw>),
@@ -27,11 +27,11 @@ pub enum Rehearsed {
     },
 }
 
-/// The shapes that a kernel with this tile is tried at: a cube of whole tiles, then sides that differ, then multiples of nothing.
+/// The shapes (m, n, k) that a kernel with this tile is tried at: a cube of whole tiles, different sides, then no multiples of the tile.
 fn shapes(tile: &Tile) -> [[usize; 3]; 3] {
-    let sides = ["BM", "BN", "BK"].map(|name| tile.size(name) as usize);
+    let sides = [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize);
     let whole = sides.into_iter().fold(1, least_common_multiple);
-    // Odd tiles would have a large one.
+    // That of tiles with odd sizes would be large.
     let side = if whole <= 512 { whole * 64usize.div_ceil(whole) } else { 256 };
     [[side, side, side], [side, 2 * side, 3 * side], [side + 3, side + 13, side / 2 + 5]]
 }
@@ -44,15 +44,15 @@ fn least_common_multiple(a: usize, b: usize) -> usize {
     a / x * b
 }
 
-/// Tries a rung at small shapes, with NaNs around A and B and in C, and holds every element against f64. A kernel that is still
-/// running after `limit_s` seconds is an error that ends the use of the device.
+/// Runs a row's kernel at small shapes, with NaNs around A and B and in C, and checks every element against f64. A kernel that is still
+/// running after `limit_s` seconds is an error after which the device can no longer be used.
 ///
 /// # Errors
 /// The device's, those of the kernel included.
-pub fn rehearse(device: &CudaDevice, rung: &Rung, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
+pub fn rehearse(device: &CudaDevice, row: &Row, tile: &Tile, form: Form, limit_s: f64) -> Result<Rehearsed> {
     let stream = device.stream()?;
     for sizes in shapes(tile) {
-        let found = rehearse_at(device, &stream, rung, tile, form, sizes, limit_s)?;
+        let found = rehearse_at(device, &stream, row, tile, form, sizes, limit_s)?;
         if found != Rehearsed::Right {
             return Ok(found);
         }
@@ -63,7 +63,7 @@ pub fn rehearse(device: &CudaDevice, rung: &Rung, tile: &Tile, form: Form, limit
 fn rehearse_at(
     device: &CudaDevice,
     stream: &Stream,
-    rung: &Rung,
+    row: &Row,
     tile: &Tile,
     form: Form,
     sizes: [usize; 3],
@@ -72,31 +72,23 @@ fn rehearse_at(
     let [m, n, k] = sizes;
     let side = |v: usize| u32::try_from(v).unwrap_or(u32::MAX);
     let product = Product::new(side(m), side(n), side(k), form);
-    let plan = Plan::new(device, rung, tile, &product, [true; 2])?;
+    let plan = Plan::new(device, row, tile, &product, [true; 2])?;
     let [a_len, b_len, c_len] = product.elements();
-    let (a, b) = (gaussians(device, 11, 0, a_len)?.to_vec()?, gaussians(device, 11, 1, b_len)?.to_vec()?);
+    let (mut a, mut b) = (vec![0.0; a_len], vec![0.0; b_len]);
+    fill_gaussians(&mut a, 11, 0, 0);
+    fill_gaussians(&mut b, 11, 1, 0);
     let guarded = |values: &[f32]| -> Result<Storage> {
         let guard = [f32::NAN; GUARD];
         Storage::from_f32(device, &[&guard[..], values, &guard].concat(), form.dtype)
     };
     let (in_a, in_b) = (guarded(&a)?, guarded(&b)?);
     let c = Storage::zeros(device, c_len + 2 * GUARD, form.out)?;
-    let workspace = device.zeros::<u8>(WORKSPACE_BYTES as usize)?;
-    let null = DevicePtr::NULL;
-    let arrays = Arrays {
-        a: in_a.at(GUARD),
-        b: in_b.at(GUARD),
-        c: c.at(GUARD),
-        bias: null,
-        mask: null,
-        workspace: workspace.at(0),
-    };
+    let workspace = Workspace::for_plans(device, [&plan])?;
+    let inside = |storage: &Storage, len| DeviceArray::from(storage).range(GUARD..GUARD + len);
+    let arrays = DeviceArrays::new(inside(&in_a, a_len), inside(&in_b, b_len), inside(&c, c_len));
     let once = || -> Result<(Vec<f32>, Vec<bool>)> {
         c.fill_bytes(0xff)?;
-        // SAFETY: the arrays are as large as the product says, and live until the stream has been waited for; where that is given
-        // up, the device's memory is not freed any more.
-        unsafe { plan.launch(stream, &arrays) }?;
-        stream.synchronize_within(limit_s)?;
+        plan.run(stream, &arrays, &workspace, Some(limit_s))?;
         Ok((c.to_f32()?, filled(&c)?))
     };
     let (got, unwritten) = once()?;
@@ -113,7 +105,7 @@ fn rehearse_at(
     };
     let evidence = Evidence {
         sizes,
-        tile: ["BM", "BN", "BK"].map(|name| tile.size(name) as usize),
+        tile: [Dim::Bm, Dim::Bn, Dim::Bk].map(|dim| tile.size(dim) as usize),
         dtype: form.dtype,
         out: form.out,
         a: &seen(&a, form.trans_a, m, k),

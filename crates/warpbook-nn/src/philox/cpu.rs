@@ -1,4 +1,6 @@
-/// The block of four random words at `counter` of the sequence `stream` under `seed`.
+use rayon::prelude::*;
+
+/// The four random words at `counter` of sequence `stream` of `seed`.
 #[must_use]
 pub fn philox4x32(seed: u64, counter: u64, stream: u32) -> [u32; 4] {
     block(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
@@ -25,7 +27,7 @@ fn unit_interval(word: u32) -> f32 {
     (2 * (word >> 9) + 1) as f32 * 5.960_464_5e-8
 }
 
-/// ln(u) for a normal u > 0, to about 2 ulp. Not the library's: its last bit differs between processors and GPUs.
+/// ln(u) for a normal u > 0, to about 2 ulp. Not the library's, whose last bit differs between CPUs and GPUs.
 fn natural_log(u: f32) -> f32 {
     let bits = u.to_bits().cast_signed();
     // Subtracting the bits of sqrt(1/2) splits u = m 2^e with m in [sqrt(1/2), sqrt(2)).
@@ -42,7 +44,7 @@ fn natural_log(u: f32) -> f32 {
 }
 
 /// cos(2 pi v) for v in [0, 1), to about 2^-23.
-fn cos_turn(v: f32) -> f32 {
+fn cos_2pi(v: f32) -> f32 {
     let quarters = v * 4.0;
     let q = quarters as i32;
     let t = (quarters - q as f32) * std::f32::consts::FRAC_PI_2;
@@ -60,12 +62,18 @@ fn cos_turn(v: f32) -> f32 {
     if q == 1 || q == 2 { -value } else { value }
 }
 
+/// Number `index` of a sequence of uniform numbers in (0, 1); `kernels/nn/philox.cuh` draws the same bits.
+#[must_use]
+pub fn uniform(seed: u64, index: u64, stream: u32) -> f32 {
+    unit_interval(philox4x32(seed, index, stream)[0])
+}
+
 /// Number `index` of a sequence of standard Gaussian numbers; `kernels/nn/philox.cuh` draws the same bits.
 #[must_use]
 pub fn gaussian(seed: u64, index: u64, stream: u32) -> f32 {
     let r = philox4x32(seed, index, stream);
     let radius = (-2.0 * natural_log(unit_interval(r[0]))).sqrt();
-    radius * cos_turn(unit_interval(r[1]))
+    radius * cos_2pi(unit_interval(r[1]))
 }
 
 /// The place of index `i` in a permutation of `0..n`; `n` at least 1 and at most 2^62.
@@ -94,6 +102,32 @@ pub fn permute(seed: u64, i: u64, n: u64) -> u64 {
     }
 }
 
+/// Fills `out` with the standard Gaussian numbers from `first_index` on, on all threads of the rayon pool.
+pub fn fill_gaussians(out: &mut [f32], seed: u64, stream_id: u32, first_index: u64) {
+    fill(out, first_index, |i| gaussian(seed, i, stream_id));
+}
+
+/// Fills `out` with the uniform numbers in (0, 1) from `first_index` on, on all threads of the rayon pool.
+pub fn fill_uniforms(out: &mut [f32], seed: u64, stream_id: u32, first_index: u64) {
+    fill(out, first_index, |i| uniform(seed, i, stream_id));
+}
+
+/// Fills `out` with the elements from `first_index` on of a permutation of `0..of`, on all threads of the rayon pool.
+///
+/// # Panics
+/// If the permutation ends before that.
+pub fn fill_permutation(out: &mut [u64], seed: u64, first_index: u64, of: u64) {
+    fill(out, first_index, |i| permute(seed, i, of));
+}
+
+fn fill<T: Send>(out: &mut [T], first_index: u64, value: impl Fn(u64) -> T + Sync) {
+    const CHUNK: usize = 4096;
+    out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
+        let first = first_index + (chunk * CHUNK) as u64;
+        out.iter_mut().zip(first..).for_each(|(out, i)| *out = value(i));
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +151,7 @@ mod tests {
             let u = unit_interval(k.wrapping_mul(42_949));
             let (log, cos) = (f64::from(u).ln(), (f64::from(u) * std::f64::consts::TAU).cos());
             assert!((f64::from(natural_log(u)) - log).abs() <= 3e-7 * log.abs().max(1e-3), "ln {u}");
-            assert!((f64::from(cos_turn(u)) - cos).abs() <= 3e-7, "cos {u}");
+            assert!((f64::from(cos_2pi(u)) - cos).abs() <= 3e-7, "cos {u}");
         }
     }
 
@@ -134,6 +168,32 @@ mod tests {
         assert!(within(power(3), 0.0, 15.0), "third moment {}", power(3));
         assert!(within(power(4), 3.0, 96.0), "fourth moment {}", power(4));
         assert!(z.iter().all(|v| v.is_finite()));
+    }
+
+    #[test]
+    fn uniform_numbers_have_their_moments() {
+        let n = 200_000u64;
+        let u: Vec<f64> = (0..n).map(|i| f64::from(uniform(3, i, 5))).collect();
+        assert!(u.iter().all(|v| *v > 0.0 && *v < 1.0));
+        let moment = |k| u.iter().map(|v| (v - 0.5).powi(k)).sum::<f64>() / n as f64;
+        // Five standard errors of the mean and the variance.
+        assert!(moment(1).abs() < 5.0 * (1.0 / 12.0 / n as f64).sqrt(), "mean {}", moment(1) + 0.5);
+        assert!((moment(2) - 1.0 / 12.0).abs() < 5.0 * (1.0 / 180.0 / n as f64).sqrt(), "variance {}", moment(2));
+    }
+
+    #[test]
+    fn arrays_can_be_filled_in_parts() {
+        let mut all = vec![0.0; 10_000];
+        fill_gaussians(&mut all, 9, 2, 0);
+        let mut part = vec![0.0; 5000];
+        fill_gaussians(&mut part, 9, 2, 3000);
+        assert_eq!(part, all[3000..8000]);
+        assert_eq!(all[7], gaussian(9, 7, 2));
+        fill_uniforms(&mut part, 9, 2, 1 << 40);
+        assert_eq!(part[4999], uniform(9, (1 << 40) + 4999, 2));
+        let mut order = vec![0; 6];
+        fill_permutation(&mut order, 1, 4, 10);
+        assert!(order.iter().zip(4..).all(|(p, i)| *p == permute(1, i, 10)));
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The rungs of the fused linear regression, and the kernels beside them.
+//! The rows of the fused linear regression's ladder, the rule of the on-chip rung, and the kernels around them.
 
-use crate::kernels::source;
-use crate::roofline::kept_by_cache;
-use crate::rung::{Grid, KernelSpec, Requires, Rung, Runner, Schedule, Source, Tile};
-use crate::{MemoryLevel, Problem, Traffic};
+use crate::shared::source;
+use warpbook_record::{
+    Dim, Dtype, Grid, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Source, SweepPoint, Tile,
+    Traffic, count, kept_by_cache, setting, short_count,
+};
 
 /// The points of a run when none are asked for.
 pub const STANDARD_POINTS: u64 = 5_000_000;
@@ -30,8 +31,6 @@ const DATA: Source = source!("regression/data.cu");
 
 /// The features of the one data set in the full sweep that has several.
 pub const STANDARD_FEATURES: u64 = 16;
-/// The rung that takes several features.
-pub const MULTIVARIATE_RUNG: &str = "08_multivariate";
 /// The most features that a rung takes.
 pub const MAX_FEATURES: u64 = 256;
 /// Blocks of the cluster that a small data set is kept in: the most that Hopper has.
@@ -114,16 +113,16 @@ pub fn feature_counts() -> Vec<KernelSpec> {
 /// The warps of `08_multivariate` that share the same points, each with a part of their features: the kernel's `SPLIT`.
 #[must_use]
 pub fn multivariate_split(tile: &Tile, features: u64) -> u64 {
-    features.div_ceil(tile.size("FEATURES_PER_THREAD")).next_power_of_two()
+    features.div_ceil(tile.size(Dim::FeaturesPerThread)).next_power_of_two()
 }
 
 /// The points of one of its blocks that are in registers at once: the same arithmetic as in the kernel.
 #[must_use]
 pub fn multivariate_points_at_once(tile: &Tile, features: u64) -> u64 {
-    let (a_thread, split) = (tile.size("FEATURES_PER_THREAD"), multivariate_split(tile, features));
+    let (a_thread, split) = (tile.size(Dim::FeaturesPerThread), multivariate_split(tile, features));
     let part = features.div_ceil(split);
     let groups = if part + 1 >= a_thread { 1 } else { a_thread / (part + 1) };
-    tile.size("THREADS") / 32 / split * groups * 32 * 4
+    tile.size(Dim::Threads) / 32 / split * groups * 32 * 4
 }
 
 /// Where `06_on_chip` keeps its points, and why.
@@ -241,67 +240,189 @@ fn most_resident_points(room: Room) -> u64 {
     (registers + shared) * u64::from(room.multiprocessors) * RESIDENT_THREADS * 4
 }
 
-/// The bytes that a rung moves at each level of memory in a whole descent, and its operations where they are not those of the
-/// problem; nothing of a rung that is not a GPU's. `under_way` are the points that its threads have in registers at once.
-///
-/// Counted, not measured: what is read every epoch comes from the cache where five eighths of it hold it, else from memory.
-#[must_use]
-pub fn traffic(
-    rung: &str,
-    problem: &Problem,
-    l2_bytes: Option<u64>,
-    placement: Option<&Placement>,
-    under_way: u64,
-) -> (Vec<Traffic>, Option<u64>) {
-    let Problem::Regression { train_points: n, epochs, .. } = *problem else { return (Vec::new(), None) };
-    let inputs = problem.working_set_bytes();
-    let cached = kept_by_cache(l2_bytes.unwrap_or(0));
-    let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
-    let once = Traffic { level: level_of(inputs), bytes: inputs };
-    let each_epoch = |bytes: u64| Traffic { level: level_of(inputs), bytes: bytes.saturating_mul(epochs) };
-    // There and back: an epoch begins with the points that are still in registers, and goes on with what the cache still has.
-    let alternating = || {
-        let a_point = inputs / n.max(1);
-        let in_registers = under_way.min(n) * a_point;
-        let from_cache = inputs - in_registers;
-        let from_memory = if inputs <= cached { 0 } else { from_cache.saturating_sub(cached) };
-        [(MemoryLevel::Registers, in_registers), (MemoryLevel::L2, from_cache), (MemoryLevel::Dram, from_memory)]
-            .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
-            .into_iter()
-            .filter(|t| t.bytes > 0)
-            .collect()
-    };
-    match rung {
-        // Reads x, y, err twice and pred, and writes pred and err: eight numbers a point, four of them an array's whole length.
-        "01_unfused" => {
-            let level = level_of(2 * inputs);
-            (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
-        }
-        "02_fused"
-        | "02b_fused_staged"
-        | "03_fused_streams"
-        | "04_fused_graph"
-        | "04b_fused_graph_overlapped"
-        | "05_persistent" => (vec![each_epoch(inputs)], None),
-        "05b_persistent_alternating" | "08_multivariate" => (alternating(), None),
-        "06_on_chip" => match placement {
-            Some(Placement::Cluster(r) | Placement::Grid(r)) => {
-                let kept = |level, points: u64| Traffic { level, bytes: (points * 8).saturating_mul(epochs) };
-                let levels = [
-                    once,
-                    kept(MemoryLevel::Registers, r.register_points),
-                    kept(MemoryLevel::Shared, n - r.register_points),
-                ];
-                // The loss and its sum only where it is logged.
-                let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
-                (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
-            }
-            _ => (alternating(), None),
-        },
-        // Seven for each of two sums and ten for each of three products: see the kernel.
-        "07_sufficient_statistics" => (vec![once], Some(n * 44)),
-        _ => (Vec::new(), None),
+/// What a rung moves in a descent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moves {
+    /// Nothing that is counted, as of the CPU's rungs.
+    Uncounted,
+    /// The inputs and two intermediates, written and read, every epoch.
+    Intermediates,
+    /// The inputs every epoch.
+    Inputs,
+    /// The inputs every epoch in alternating direction: an epoch begins with what is still on the chip.
+    Alternating,
+    /// The inputs once; every epoch reads them from where they stay.
+    OnChip,
+    /// The inputs once, and a few sums after that.
+    Once,
+}
+
+/// How a rung's kernels make up a descent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plan {
+    /// On the CPU: one thread, or all.
+    Cpu {
+        /// Whether all threads take part.
+        all_threads: bool,
+    },
+    /// Kernels for each operation of an epoch, with intermediates in memory, then the update.
+    Unfused,
+    /// One pass an epoch, then the update, as the schedule says.
+    Fused,
+    /// One cooperative launch whose blocks exchange their sums.
+    Persistent,
+    /// The points stay on the chip, where the rule of [`place`] puts them: kernels for the grid, for a cluster, and for memory.
+    OnChip,
+    /// One pass that leaves sufficient statistics, and a descent on these.
+    Statistics,
+    /// As [`Plan::Persistent`], for several features.
+    Multivariate,
+}
+
+/// A rung of the regression and everything that is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The rung, as a record has it.
+    pub rung: Rung,
+    /// How its kernels make up a descent.
+    pub plan: Plan,
+    /// What it moves.
+    pub moves: Moves,
+    /// Whether it takes points of several features.
+    pub several_features: bool,
+    /// Whether the parts of its epoch are timed alone.
+    pub timed_in_parts: bool,
+}
+
+impl Row {
+    /// The same with the parts of its epoch timed alone.
+    #[must_use]
+    fn in_parts(self) -> Self {
+        Self { timed_in_parts: true, ..self }
     }
+
+    /// Why it does not take a problem; `None` if it does.
+    #[must_use]
+    pub fn obstacle(&self, problem: &Problem) -> Option<String> {
+        let several = features_of(problem) > 1 && !self.several_features;
+        several.then(|| "takes points of one feature".into())
+    }
+
+    /// The bytes that it moves at each level of memory in a whole descent, and its operations where they are not those of the
+    /// problem. `in_flight` are the points that its threads have in registers at once.
+    ///
+    /// Counted, not measured: what is read every epoch comes from L2 where five eighths of it hold it, else from DRAM.
+    #[must_use]
+    pub fn traffic(
+        &self,
+        problem: &Problem,
+        l2_bytes: Option<u64>,
+        placement: Option<&Placement>,
+        in_flight: u64,
+    ) -> (Vec<Traffic>, Option<u64>) {
+        let (Some(n), epochs) = (problem.count("train_points"), problem.passes) else { return (Vec::new(), None) };
+        let inputs = problem.working_set_bytes;
+        let cached = kept_by_cache(l2_bytes.unwrap_or(0));
+        let level_of = |bytes: u64| if bytes <= cached { MemoryLevel::L2 } else { MemoryLevel::Dram };
+        let once = Traffic { level: level_of(inputs), bytes: inputs };
+        let alternating = || {
+            let a_point = inputs / n.max(1);
+            let in_registers = in_flight.min(n) * a_point;
+            let from_l2 = inputs - in_registers;
+            let from_dram = if inputs <= cached { 0 } else { from_l2.saturating_sub(cached) };
+            [(MemoryLevel::Registers, in_registers), (MemoryLevel::L2, from_l2), (MemoryLevel::Dram, from_dram)]
+                .map(|(level, bytes)| Traffic { level, bytes: bytes.saturating_mul(epochs) })
+                .into_iter()
+                .filter(|t| t.bytes > 0)
+                .collect()
+        };
+        match self.moves {
+            Moves::Uncounted => (Vec::new(), None),
+            // Reads x, y, err twice and pred, and writes pred and err: eight numbers a point, four of them an array's whole length.
+            Moves::Intermediates => {
+                let level = level_of(2 * inputs);
+                (vec![Traffic { level, bytes: (n * 32).saturating_mul(epochs) }], None)
+            }
+            Moves::Inputs => (vec![Traffic { level: level_of(inputs), bytes: inputs.saturating_mul(epochs) }], None),
+            Moves::Alternating => (alternating(), None),
+            Moves::OnChip => match placement {
+                Some(Placement::Cluster(r) | Placement::Grid(r)) => {
+                    let kept = |level, points: u64| Traffic { level, bytes: (points * 8).saturating_mul(epochs) };
+                    let levels = [
+                        once,
+                        kept(MemoryLevel::Registers, r.register_points),
+                        kept(MemoryLevel::Shared, n - r.register_points),
+                    ];
+                    // The loss and its sum only where it is logged.
+                    let flops = n * (6 * epochs + 2 * (epochs / LOG_EVERY));
+                    (levels.into_iter().filter(|t| t.bytes > 0).collect(), Some(flops))
+                }
+                _ => (alternating(), None),
+            },
+            // Seven for each of two sums and ten for each of three products: see the kernel.
+            Moves::Once => (vec![once], Some(n * 44)),
+        }
+    }
+}
+
+/// The numbers of a descent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Descent {
+    /// All points, test points included.
+    pub points: u64,
+    /// The points that are trained on.
+    pub train_points: u64,
+    /// Numbers of a point besides its y, and so weights besides b.
+    pub features: u64,
+    /// Passes over the training points.
+    pub epochs: u64,
+    /// Step width of the descent.
+    pub learning_rate: f64,
+    /// Standard deviation of the Gaussian noise on y.
+    pub noise: f64,
+    /// Key of the Philox generator.
+    pub seed: u64,
+}
+
+impl Descent {
+    /// As a record has it. FLOPs: four a point and epoch and four more a feature (- y, err^2 and its sum, the sum of err; w x, its sum,
+    /// err x, its sum). Bytes: x and y once an epoch.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let Self { points, train_points, features, epochs, .. } = *self;
+        let mut sizes = vec![count("points", points, "points"), count("train_points", train_points, "points")];
+        if features != 1 {
+            sizes.push(count("features", features, ""));
+        }
+        sizes.extend([
+            count("epochs", epochs, ""),
+            setting("learning_rate", self.learning_rate),
+            setting("noise", self.noise),
+            setting("seed", self.seed),
+        ]);
+        let (short, label, line) = match (short_count(points), features) {
+            (n, 1) => (n.clone(), format!("{n} points, {epochs} epochs"), format!("{epochs} epochs")),
+            (n, f) => (
+                format!("{n} × {f}"),
+                format!("{n} points of {f} features, {epochs} epochs"),
+                format!("{f} features, {epochs} epochs"),
+            ),
+        };
+        let working_set = train_points.saturating_mul(features.saturating_add(1).saturating_mul(Dtype::F32.bytes()));
+        Problem::new(label, short, sizes, Dtype::F32).with(|p| {
+            p.flops = train_points.saturating_mul(epochs).saturating_mul(features.saturating_mul(4).saturating_add(4));
+            p.working_set_bytes = working_set;
+            p.bytes = working_set.saturating_mul(epochs);
+            p.passes = epochs;
+            p.sweep = Some(SweepPoint { size: points, line });
+        })
+    }
+}
+
+/// The features of a regression's points.
+#[must_use]
+pub fn features_of(problem: &Problem) -> u64 {
+    problem.count("features").unwrap_or(1)
 }
 
 /// One block that finishes the sums and takes the step.
@@ -314,33 +435,58 @@ fn update(source: Source) -> KernelSpec {
     )
 }
 
-fn rung(id: &'static str, title: &'static str, idea: &'static str, runner: Runner) -> Rung {
+fn row(id: &'static str, title: &'static str, idea: &'static str, runner: Runner, plan: Plan, moves: Moves) -> Row {
     let requires = if matches!(runner, Runner::Cpu(_)) { Requires::Nothing } else { Requires::AtLeast(7, 5) };
-    Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner }
+    let rung = Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None };
+    let several_features = matches!(plan, Plan::Cpu { .. } | Plan::Multivariate);
+    Row { rung, plan, moves, several_features, timed_in_parts: false }
+}
+
+fn kernels(specs: Vec<KernelSpec>, schedule: Schedule) -> Runner {
+    Runner::Kernels { specs, schedule }
 }
 
 /// The rungs of the regression, in the ladder's order.
 #[must_use]
 pub fn rungs() -> Vec<Rung> {
-    let kernels = |specs, schedule| Runner::Kernels { specs, schedule };
-    let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
+    rows().into_iter().map(|r| r.rung).collect()
+}
+
+/// The rows of the regression, in the ladder's order.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    [on_cpu(), by_epochs(), resident_grids()].into_iter().flatten().collect()
+}
+
+fn on_cpu() -> Vec<Row> {
     vec![
-        rung(
+        row(
             "cpu_1_thread",
             "CPU, one thread",
             "One vectorised loop over the points on one core.",
             Runner::Cpu("1 thread".into()),
+            Plan::Cpu { all_threads: false },
+            Moves::Uncounted,
         ),
-        rung(
+        row(
             "cpu_all_threads",
             "CPU, all threads",
             "The same loop over chunks of the points on every core, their sums added at the end.",
             Runner::Cpu("all threads".into()),
+            Plan::Cpu { all_threads: true },
+            Moves::Uncounted,
         ),
-        rung(
+    ]
+}
+
+/// Rungs with kernels for each epoch.
+fn by_epochs() -> Vec<Row> {
+    let fused = || vec![pass(FUSED, "pass"), update(FUSED)];
+    vec![
+        row(
             "01_unfused",
             "Unfused",
-            "Forward, loss, both gradients and the update are kernels of their own and hand their results on through memory.",
+            "Forward, loss, both gradients and the update are kernels by themselves and pass their results on through memory.",
             kernels(
                 vec![
                     pass(UNFUSED, "forward"),
@@ -351,53 +497,79 @@ pub fn rungs() -> Vec<Rung> {
                 ],
                 Schedule::Launches,
             ),
-        ),
-        rung(
+            Plan::Unfused,
+            Moves::Intermediates,
+        )
+        .in_parts(),
+        row(
             "02_fused",
             "Fused",
             "One pass over x and y keeps prediction, error and all three sums in registers; a second kernel updates the weights.",
             kernels(fused(), Schedule::Launches),
-        ),
-        rung(
+            Plan::Fused,
+            Moves::Inputs,
+        )
+        .in_parts(),
+        row(
             "02b_fused_staged",
             "Fused, staged",
             "The fused pass copies x and y into shared memory before it uses them, once each.",
             kernels(vec![pass(STAGED, "pass"), update(STAGED)], Schedule::Launches),
+            Plan::Fused,
+            Moves::Inputs,
         ),
-        rung(
+        row(
             "03_fused_streams",
             "Fused over streams",
             "The fused pass is cut into slices on four streams, which events join before each update.",
             kernels(fused(), Schedule::Streams(STREAMS)),
+            Plan::Fused,
+            Moves::Inputs,
         ),
-        rung(
+        row(
             "04_fused_graph",
             "Fused in a graph",
             "All epochs of the fused kernels are captured once as a CUDA graph and replayed with a single launch.",
             kernels(fused(), Schedule::Graph),
+            Plan::Fused,
+            Moves::Inputs,
         ),
-        Rung {
-            requires: Requires::AtLeast(9, 0),
-            ..rung(
-                "04b_fused_graph_overlapped",
-                "Graph, launches overlapped",
-                "In the same graph, each kernel starts while the last one ends and has its first points on the way before it waits for the weights.",
-                kernels(fused(), Schedule::OverlappedGraph),
-            )
-        },
-        rung(
+        on_hopper(row(
+            "04b_fused_graph_overlapped",
+            "Graph, launches overlapped",
+            "In the same graph, each kernel starts while the last one ends and requests its first points before it waits for the weights.",
+            kernels(fused(), Schedule::OverlappedGraph),
+            Plan::Fused,
+            Moves::Inputs,
+        )),
+    ]
+}
+
+fn on_hopper(mut row: Row) -> Row {
+    row.rung.requires = Requires::AtLeast(9, 0);
+    row
+}
+
+/// Rungs whose grid runs all epochs.
+fn resident_grids() -> Vec<Row> {
+    vec![
+        row(
             "05_persistent",
             "Persistent",
-            "One cooperative launch runs all epochs; its blocks exchange their sums through the level-2 cache instead of ending.",
+            "One cooperative launch runs all epochs; its blocks exchange their sums through L2 instead of ending.",
             kernels(vec![persistent(false)], Schedule::Cooperative),
+            Plan::Persistent,
+            Moves::Inputs,
         ),
-        rung(
+        row(
             "05b_persistent_alternating",
-            "Persistent, there and back",
+            "Persistent, alternating direction",
             "Every other epoch goes through the points backwards and so begins with what the caches still have.",
             kernels(vec![persistent(true)], Schedule::Cooperative),
+            Plan::Persistent,
+            Moves::Alternating,
         ),
-        rung(
+        row(
             "06_on_chip",
             "On the chip",
             "The points are read once and stay in registers and shared memory; few of them in one cluster, whose blocks write into each other's shared memory.",
@@ -411,8 +583,10 @@ pub fn rungs() -> Vec<Rung> {
                 ],
                 Schedule::Cooperative,
             ),
+            Plan::OnChip,
+            Moves::OnChip,
         ),
-        rung(
+        row(
             "07_sufficient_statistics",
             "Sufficient statistics",
             "The same descent with less work: one pass leaves six numbers, and the epochs look at those.",
@@ -428,12 +602,16 @@ pub fn rungs() -> Vec<Rung> {
                 ],
                 Schedule::Launches,
             ),
+            Plan::Statistics,
+            Moves::Once,
         ),
-        rung(
-            MULTIVARIATE_RUNG,
+        row(
+            "08_multivariate",
             "Several features",
             "The persistent pass with 1 to 256 weights: a point's features are read once for its prediction and its gradients.",
             kernels(vec![multivariate()], Schedule::Cooperative),
+            Plan::Multivariate,
+            Moves::Alternating,
         ),
     ]
 }
@@ -516,20 +694,26 @@ mod tests {
         assert_eq!(multivariate_points_at_once(tile, 256), 32 * 4);
     }
 
+    fn descent(points: u64, features: u64) -> Problem {
+        let train_points = points / 5 * 4;
+        Descent { points, train_points, features, epochs: 200, learning_rate: 0.01, noise: 0.1, seed: 1 }.problem()
+    }
+
+    #[test]
+    fn a_descent_reads_x_and_y_once_an_epoch() {
+        let p = |features| descent(5_000_000, features);
+        assert_eq!((p(1).working_set_bytes, p(1).bytes, p(1).flops), (32_000_000, 6_400_000_000, 6_400_000_000));
+        assert_eq!((p(16).working_set_bytes, p(16).flops), (4_000_000 * 17 * 4, 4_000_000 * 68 * 200));
+        assert_eq!((&*p(16).label, &*p(16).short), ("5 M points of 16 features, 200 epochs", "5 M × 16"));
+        assert!(p(1).same_line(&descent(100, 1)) && !p(1).same_line(&p(16)));
+    }
+
     #[test]
     fn traffic_is_counted_where_the_points_are() {
-        let problem = |points: u64, features| Problem::Regression {
-            points,
-            train_points: points / 5 * 4,
-            features,
-            epochs: 200,
-            learning_rate: 0.01,
-            noise: 0.1,
-            seed: 1,
-            dtype: crate::Dtype::F32,
-        };
+        let problem = descent;
         let of = |rung: &str, p: &Problem, placement: Option<&Placement>| {
-            let (traffic, _) = traffic(rung, p, Some(60 << 20), placement, 1_000_000);
+            let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
+            let (traffic, _) = row.traffic(p, Some(60 << 20), placement, 1_000_000);
             traffic.iter().map(|t| (t.level, t.bytes)).collect::<Vec<_>>()
         };
         let (small, large) = (problem(5_000_000, 1), problem(200_000_000, 1));

@@ -1,12 +1,11 @@
 //! The CUDA C++ that is compiled into this crate as text: building blocks, and kernels that no single rung owns.
 
-use crate::Dtype;
 use crate::matmul::Form;
-use crate::rung::{Grid, KernelSpec, Requires, Source, Tile};
+use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
 macro_rules! source {
     ($path:literal) => {
-        $crate::Source { path: $path, text: include_str!(concat!("../../../kernels/", $path)) }
+        warpbook_record::Source { path: $path, text: include_str!(concat!("../../../kernels/", $path)) }
     };
 }
 pub(crate) use source;
@@ -30,6 +29,7 @@ pub const HEADERS: &[Source] = &[
 
 const PHILOX: Source = source!("nn/philox.cu");
 const READ: Source = source!("peaks/read.cu");
+const COPY: Source = source!("peaks/copy.cu");
 const FMA: Source = source!("peaks/fma.cu");
 const SHARED: Source = source!("peaks/shared.cu");
 const WGMMA: Source = source!("peaks/wgmma.cu");
@@ -39,13 +39,19 @@ fn per_element() -> [Tile; 1] {
     [Tile::new("t256", &[("THREADS", 256)])]
 }
 
-/// Fills an array with Gaussian numbers.
+/// Fills an array with standard Gaussian numbers: `gaussians(out, n, seed, stream, first)`.
 #[must_use]
 pub fn gaussians() -> KernelSpec {
     KernelSpec::new(PHILOX, "gaussians", &per_element(), Grid::Cover)
 }
 
-/// Fills an array with a permutation of its indices.
+/// Fills an array with uniform numbers in (0, 1): `uniforms(out, n, seed, stream, first)`.
+#[must_use]
+pub fn uniforms() -> KernelSpec {
+    KernelSpec::new(PHILOX, "uniforms", &per_element(), Grid::Cover)
+}
+
+/// Fills an array with a part of a permutation: `permutation(out, n, seed, first, of)`.
 #[must_use]
 pub fn permutation() -> KernelSpec {
     KernelSpec::new(PHILOX, "permutation", &per_element(), Grid::Cover)
@@ -67,6 +73,22 @@ pub fn read_sum() -> KernelSpec {
         tile("t256x16b8", 256, 16, 8),
     ];
     KernelSpec::new(READ, "read_sum", &tiles, Grid::Resident)
+}
+
+/// Copies an array: the ceiling of a bandwidth of reads and writes is that of its fastest tile.
+#[must_use]
+pub fn copy() -> KernelSpec {
+    let tile = |id, threads, items, blocks| {
+        Tile::new(id, &[("THREADS", threads), ("ITEMS", items), ("BLOCKS_PER_SM", blocks)])
+    };
+    // Few floats a thread and many blocks, or the other way round: which is faster depends on the chip.
+    let tiles = [
+        tile("t512x16b4", 512, 16, 4),
+        tile("t256x16b8", 256, 16, 8),
+        tile("t1024x4b2", 1024, 4, 2),
+        tile("t256x8b6", 256, 8, 6),
+    ];
+    KernelSpec::new(COPY, "copy", &tiles, Grid::Resident)
 }
 
 /// Chains of fused multiply-adds: the ceiling of fp32 arithmetic.
@@ -100,14 +122,16 @@ pub fn shared_sum() -> KernelSpec {
     KernelSpec::new(SHARED, "shared_sum", &[tile], Grid::Resident)
 }
 
-/// Every kernel of Warpbook, each once, and the hardware it claims: what tests hold against the files and compile.
+/// Every kernel of Warpbook, each once, with the hardware it claims, for the tests that compile them.
 #[must_use]
 pub fn all() -> Vec<(KernelSpec, Requires)> {
     let claimed = Requires::AtLeast(7, 5);
     let shared = [
         gaussians(),
+        uniforms(),
         permutation(),
         read_sum(),
+        copy(),
         fma_chains(),
         shared_sum(),
         crate::regression::data_kernel(),

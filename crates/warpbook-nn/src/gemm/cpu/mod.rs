@@ -1,12 +1,18 @@
-//! Matrix products on the processor in f32, C = alpha op(A) op(B) + beta C, and what they are held against.
+//! Matrix products on the CPU, and the reference that they are checked against.
 //!
-//! Four ways of the same product: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow
-//! Goto and van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+//! [`gemm()`] is the entry: the types and epilogues of the products on a GPU. Below it are four versions of C = alpha op(A) op(B) + beta C
+//! in f32: [`naive`], [`blocked`], [`threaded`] and [`library`]. The blocks and their packing follow Goto and van de Geijn, "Anatomy of
+//! high-performance matrix multiplication", ACM TOMS 34(3), 2008.
+
+mod library;
+mod typed;
+
+pub use typed::{HostArray, HostArrayMut, HostArrays, gemm};
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
-/// A product to make: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
+/// A product in f32: op(A) is `[m][k]`, op(B) `[k][n]` and C `[m][n]`, all row-major with leading dimensions.
 ///
 /// The rows of A are `k` long, or `m` where it is stored transposed; those of B `n`, or `k`. Only the last row may end
 /// before its leading dimension does. alpha is multiplied in as it is: 0 times infinity is NaN.
@@ -32,13 +38,13 @@ pub struct Operands<'a> {
     pub trans_a: bool,
     /// op(B) is the transpose of what is stored.
     pub trans_b: bool,
-    /// What the product is multiplied with.
+    /// Factor of the product.
     pub alpha: f32,
-    /// What C is multiplied with before the product is added; at 0, C is not read.
+    /// Factor of C before the product is added; at 0, C is not read.
     pub beta: f32,
 }
 
-/// Why a product cannot be made.
+/// Why a product cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GemmError {
@@ -75,9 +81,9 @@ pub enum GemmError {
         width: usize,
         /// Its leading dimension.
         ld: usize,
-        /// What that takes.
+        /// The elements that it needs.
         needed: usize,
-        /// What there is.
+        /// The elements of the slice.
         len: usize,
     },
     /// A row past the last was asked for.
@@ -125,7 +131,7 @@ impl<'a> Operands<'a> {
         (self.m - 1) * self.ldc + self.n
     }
 
-    /// `c_len` is `None` where C is not looked at.
+    /// `c_len` is `None` where C is not read.
     fn check(&self, c_len: Option<usize>) -> Result<(), GemmError> {
         let Self { m, n, k, .. } = *self;
         if m == 0 || n == 0 || k == 0 {
@@ -148,7 +154,7 @@ impl<'a> Operands<'a> {
     }
 }
 
-/// What an element of C becomes; at beta 0 the old value is not looked at, so that it may be NaN.
+/// Updates an element of C; at beta 0 the old value is not read, so that it may be NaN.
 #[inline(always)]
 fn update(c: &mut f32, sum: f32, alpha: f32, beta: f32) {
     *c = if beta == 0.0 { alpha * sum } else { alpha * sum + beta * *c };
@@ -173,8 +179,7 @@ pub fn naive(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     Ok(())
 }
 
-/// Blocks that stay in the caches, packed in the order in which they are read, and a tile of C kept in vector registers;
-/// one thread.
+/// Blocks that fit into the caches, packed in the order in which they are read, and a tile of C in vector registers; one thread.
 ///
 /// # Errors
 /// As of [`naive`].
@@ -182,7 +187,7 @@ pub fn blocked(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
     product(ops, c, Threads::One)
 }
 
-/// As [`blocked`], its bands of rows shared among the threads of the current rayon pool.
+/// As [`blocked`], with the bands of rows divided among the threads of the current rayon pool.
 ///
 /// # Errors
 /// As of [`naive`].
@@ -195,51 +200,14 @@ pub fn threaded(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
 /// # Errors
 /// As of [`naive`].
 pub fn library(ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
-    ops.check(Some(c.len()))?;
-    call_gemm(ops, c);
-    Ok(())
+    library::gemm(ops, c)
 }
 
-/// `ops` and the length of `c` are checked by the caller.
-#[allow(unsafe_code)]
-fn call_gemm(ops: &Operands<'_>, c: &mut [f32]) {
-    let (a, b) = (ops.op_a(), ops.op_b());
-    // No overflow: none is longer than its slice, which has at most isize::MAX / 4 elements.
-    let stride = |s: usize| s.cast_signed();
-    let ldc = ops.ldc.min(c.len());
-    // SAFETY: `check` found every element (i, j) of the three matrices inside its slice, at i * row + j * col; C is
-    // borrowed exclusively, so that it overlaps neither A nor B, and is not read where beta is 0.
-    unsafe {
-        gemm::gemm(
-            ops.m,
-            ops.n,
-            ops.k,
-            c.as_mut_ptr(),
-            1,
-            stride(ldc),
-            ops.beta != 0.0,
-            a.data.as_ptr(),
-            stride(a.col),
-            stride(a.row),
-            b.data.as_ptr(),
-            stride(b.col),
-            stride(b.row),
-            // Its names are the other way round: alpha is the factor of C, beta that of the product.
-            ops.beta,
-            ops.alpha,
-            false,
-            false,
-            false,
-            gemm::Parallelism::Rayon(0),
-        );
-    }
-}
-
-/// Depth of a block: a panel of B this deep stays in the first-level cache while a block of A passes by it.
+/// Depth of a block: a panel of B this deep stays in the L1 cache while a block of A streams through.
 const KC: usize = 256;
-/// Rows of a block of A, a multiple of every tile's: 120 KiB, for the second-level cache.
+/// Rows of a block of A, a multiple of every tile's: 120 KiB, for the L2 cache.
 const MC: usize = 120;
-/// Columns of a block of B, a multiple of every tile's: 2 MiB, for the last cache.
+/// Columns of a block of B, a multiple of every tile's: 2 MiB, for the last-level cache.
 const NC: usize = 2048;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -263,8 +231,8 @@ fn product(ops: &Operands<'_>, c: &mut [f32], threads: Threads) -> Result<(), Ge
     ops.check(Some(c.len()))?;
     let c = &mut c[..ops.c_len()];
     let arch = Arch::new();
-    // The tile is as large as the registers hold: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16.
-    // Without one of these there is no fused multiply-add either, and Rust would call a function for each.
+    // The largest tile that fits into the registers: of AVX-512's 32, 24 are sums; of AVX2's 16, 12; of Neon's 32, 16. Without
+    // one of these there is no FMA instruction either, and Rust would call a function for each.
     match arch.dispatch(Lanes) {
         16 => Tiles::<12, 32, true> { arch, threads }.run(ops, c),
         8 => Tiles::<6, 16, true> { arch, threads }.run(ops, c),
@@ -286,7 +254,7 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
         const { assert!(MC.is_multiple_of(MR) && NC.is_multiple_of(NR), "whole tiles in a block") };
         let (a, b) = (ops.op_a(), ops.op_b());
         let (m, ldc) = (ops.m, ops.ldc.min(c.len()));
-        // Fewer rows a band where there would be fewer bands than threads.
+        // Fewer rows per band where there would be fewer bands than threads.
         let band = match self.threads {
             Threads::One => MC,
             Threads::All => m.div_ceil(rayon::current_num_threads()).next_multiple_of(MR).min(MC),
@@ -336,8 +304,8 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
 
 /// Packed rows of A times packed columns of B, added to a band of C.
 ///
-/// Not a closure: what it does has to be inlined into the function that is compiled for the processor's vectors, and
-/// closures are called through one that is not.
+/// Not a closure: it has to be inlined into the function that is compiled for the CPU's vector extension, and closures are called
+/// through one that is not.
 struct Band<'a, const MR: usize, const NR: usize, const FMA: bool> {
     a: &'a [f32],
     b: &'a [f32],
@@ -406,7 +374,7 @@ fn pack<const W: usize>(out: &mut [f32], source: &[f32], strides: (usize, usize)
     }
 }
 
-/// Room for packed panels, on the boundary of a cache line so that no vector crosses one.
+/// Memory for packed panels, aligned to a cache line so that no vector crosses one.
 struct Packed {
     data: Vec<f32>,
     len: usize,
@@ -425,15 +393,15 @@ impl Packed {
     }
 }
 
-/// Some rows of the product in f64, `[rows.len()][n]`, to hold others against: products of two f32 are exact in f64, so
-/// that each of the k additions brings an error of at most 2^-53 of the magnitudes it adds.
+/// Some rows of the product in f64, `[rows.len()][n]`, as a reference: products of two f32 are exact in f64, so each of the k
+/// additions has an error of at most 2^-53 of the magnitudes it adds.
 ///
-/// `c` is C before the product; at beta 0 it is not looked at and may be empty. Works on all threads of the rayon pool.
+/// `c` is C before the product; at beta 0 it is not read and may be empty. Works on all threads of the rayon pool.
 ///
 /// # Errors
 /// As of [`naive`], and a row that C does not have.
 pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<Vec<f64>, GemmError> {
-    /// Sums of a task, which stay in the first-level cache while B passes by.
+    /// Sums of a task, which stay in the L1 cache while B streams through.
     const ROWS: usize = 32;
     const COLS: usize = 64;
     ops.check((ops.beta != 0.0).then_some(c.len()))?;
@@ -483,7 +451,7 @@ mod tests {
 
     type Product = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
 
-    /// A tile of another processor than this one, which runs here too, if slowly.
+    /// A tile for another CPU than this one; it works on every CPU, if slowly.
     fn tiles<const MR: usize, const NR: usize, const FMA: bool>(
         ops: &Operands<'_>,
         c: &mut [f32],
@@ -504,10 +472,10 @@ mod tests {
         ("the plain tile", tiles::<4, 8, false>),
     ];
 
-    /// What stands where nothing may be read or written.
+    /// The bits of elements that may not be read or written.
     const UNTOUCHED: u32 = 0x7fc0_dead;
 
-    /// Sizes and the rest of a product; the pads are what the leading dimensions have beyond a row.
+    /// A product; the pads are the leading dimensions minus the length of a row.
     #[derive(Debug, Clone, Copy)]
     struct Case {
         m: usize,
@@ -549,8 +517,8 @@ mod tests {
         }
     }
 
-    /// Holds every way against the f64 reference within the bound of a sum of k products in any order (Higham, Accuracy
-    /// and Stability of Numerical Algorithms, 2nd ed., section 3.1), and looks at the pads.
+    /// Checks every version against the f64 reference within the bound of a sum of k products in any order (Higham, Accuracy
+    /// and Stability of Numerical Algorithms, 2nd ed., section 3.1), and that the pads are untouched.
     fn check(case: Case) {
         let [a, b, before] = case.matrices();
         let ops = case.operands(&a, &b);

@@ -1,0 +1,34 @@
+use warpbook_record::Dtype;
+
+/// Bounds on rounding errors, from the dtype and the length of what is summed.
+///
+/// A sum of n terms in any tree of depth d has a relative error of at most about d u against the sum of magnitudes
+/// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), u being half of epsilon.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(pub f64);
+
+impl Tolerance {
+    /// Of a gradient descent whose gradients are sums over `points` in `dtype`, after `epochs` steps.
+    ///
+    /// Each step adds the rounding of one update and that of one gradient, whose summation tree has blocks of at most
+    /// 256 serial additions below log2(points) levels; none of it is forgotten in the slow direction of the descent.
+    #[must_use]
+    pub fn descent(dtype: Dtype, points: u64, epochs: u64) -> Self {
+        let depth = 256.0 + (points.max(2) as f64).log2();
+        Self(dtype.epsilon() * 0.5 * (depth + epochs as f64))
+    }
+
+    /// Of an element of a matrix product, relative to the sum of the magnitudes of its `k` terms and beyond the rounding to C's type.
+    ///
+    /// Sums are in f32. Their roundings are independent enough that their error grows with the root of k: with high probability it
+    /// is below 8 sqrt(k) u (Higham and Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 41,
+    /// 2019). u is 2^-23, as tensor cores cut off what they cannot keep. f16 and bf16 are multiplied exactly; tf32 loses the last
+    /// 13 bits of each factor, which the reference does too, or may round them: 2^-9 of a term, which of k such terms as large as
+    /// each other leaves 2^-9 / sqrt(k), up to the same factor.
+    #[must_use]
+    pub fn product(dtype: Dtype, k: u64) -> Self {
+        let root = (k.max(1) as f64).sqrt();
+        let of_factors = if dtype == Dtype::Tf32 { (2f64.powi(-8) / root).max(2f64.powi(-13)) * 2.0 } else { 0.0 };
+        Self(8.0 * root * 2f64.powi(-23) + of_factors)
+    }
+}

@@ -1,0 +1,270 @@
+//! The launches of the matrix product, and what has to hold for them.
+#![allow(unsafe_code)]
+
+use super::handle::refused;
+use super::plan::{Copied, KernelOperands, Multiplied, Step, Summed};
+use super::product::ArraySpec;
+use super::{Arrays, DeviceArray, DeviceArrays, Plan, Product, Workspace};
+use std::any::Any;
+use std::ffi::c_void;
+use std::sync::Arc;
+use warpbook_device::{Buffer, DevicePtr, Error, Kernel, KernelArg, Result, Stream};
+use warpbook_kernels::Launch;
+
+/// `Epilogue` of `kernels/matmul/gemm.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct EpilogueArgs {
+    alpha: f32,
+    beta: f32,
+    bias: DevicePtr,
+    mask: DevicePtr,
+}
+
+// SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
+unsafe impl KernelArg for EpilogueArgs {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
+/// addresses and tensor maps otherwise.
+struct Keeping<'a, T> {
+    argument: T,
+    kept: Option<&'a Kept>,
+}
+
+// SAFETY: the address is that of the argument.
+unsafe impl<T: KernelArg> KernelArg for Keeping<'_, T> {
+    fn as_arg(&self) -> *mut c_void {
+        self.argument.as_arg()
+    }
+
+    fn owner(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(self.kept?.clone()))
+    }
+}
+
+/// The arrays of a product and its workspace.
+#[derive(Debug, Clone)]
+struct Kept {
+    _arrays: DeviceArrays,
+    _workspace: Workspace,
+}
+
+impl Kept {
+    fn new(arrays: &DeviceArrays, workspace: &Workspace) -> Self {
+        Self { _arrays: arrays.clone(), _workspace: workspace.clone() }
+    }
+}
+
+/// A plan with the arguments of all its launches for certain arrays, which it owns a share of: launching it computes no addresses and
+/// encodes no tensor maps.
+#[derive(Debug)]
+pub struct BoundPlan {
+    plan: Arc<Plan>,
+    steps: Vec<Step>,
+    kept: Kept,
+}
+
+impl Plan {
+    /// Queues the product for arrays that are given by address.
+    ///
+    /// # Errors
+    /// A launch is refused.
+    ///
+    /// # Safety
+    /// The arrays are as large as the product says, the workspace as [`Plan::workspace_bytes`], and aligned as the plan was told. They
+    /// live until the stream has passed the product; where it is captured, as long as the graph, and every graph that captures that one.
+    pub unsafe fn launch(&self, stream: &Stream, arrays: &Arrays) -> Result<()> {
+        // SAFETY: the caller's.
+        self.steps(arrays, |step| unsafe { step.launch(self, stream, None) })
+    }
+
+    /// Queues the product, after checking types, lengths and alignment; it waits for nothing. A graph that captures it owns the arrays
+    /// and the workspace.
+    ///
+    /// C and the bias gradient should overlap no other array, and nothing else should write to the arrays or use the workspace until
+    /// the stream has passed the product: the results are undefined otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a launch is refused.
+    pub fn launch_checked(&self, stream: &Stream, arrays: &DeviceArrays, workspace: &Workspace) -> Result<()> {
+        let addresses = self.check(arrays, workspace)?;
+        let kept = Kept::new(arrays, workspace);
+        // SAFETY: types, lengths and alignment were checked; freeing memory waits for kernels in flight, and graphs keep it.
+        self.steps(&addresses, |step| unsafe { step.launch(self, stream, Some(&kept)) })
+    }
+
+    /// [`Plan::launch_checked`], and waits for it, for at most `limit_s` seconds if given.
+    ///
+    /// # Errors
+    /// As of [`Plan::launch_checked`] and [`Stream::synchronize_within`].
+    pub fn run(
+        &self,
+        stream: &Stream,
+        arrays: &DeviceArrays,
+        workspace: &Workspace,
+        limit_s: Option<f64>,
+    ) -> Result<()> {
+        self.launch_checked(stream, arrays, workspace)?;
+        limit_s.map_or_else(|| stream.synchronize(), |limit_s| stream.synchronize_within(limit_s))
+    }
+
+    /// Prepares all launches for certain arrays, after checking them as [`Plan::launch_checked`] does.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where an array or the workspace does not fit the product; a tensor map cannot be encoded.
+    pub fn bind(self: &Arc<Self>, arrays: &DeviceArrays, workspace: &Workspace) -> Result<BoundPlan> {
+        let mut steps = Vec::new();
+        self.steps(&self.check(arrays, workspace)?, |step| {
+            steps.push(step);
+            Ok(())
+        })?;
+        Ok(BoundPlan { plan: self.clone(), steps, kept: Kept::new(arrays, workspace) })
+    }
+}
+
+impl BoundPlan {
+    /// The plan.
+    #[must_use]
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// Queues the product, as [`Plan::launch_checked`] does.
+    ///
+    /// # Errors
+    /// A launch is refused.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the arrays were checked by `bind`; freeing memory waits for kernels in flight, and graphs keep it.
+        self.steps.iter().try_for_each(|step| unsafe { step.launch(&self.plan, stream, Some(&self.kept)) })
+    }
+}
+
+impl Step {
+    /// Queues the launch.
+    ///
+    /// # Safety
+    /// As of [`Plan::launch`], where the arrays are not kept.
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                Self::ColumnSums(s) => s.launch(plan, stream, kept),
+                Self::Copy(c) => c.launch(plan, stream, kept),
+                Self::Multiply(m) => m.launch(plan, stream, kept),
+            }
+        }
+    }
+}
+
+/// A step that its plan has no kernel for: the plan and the step do not belong together.
+fn no_kernel(what: &str) -> Error {
+    Error::Unsupported { what: what.to_owned(), why: "has no kernel in this plan".into() }
+}
+
+impl Summed {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
+        let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
+        let n = plan.product().n;
+        // A block for each chunk and each tile of columns.
+        let one_chunk = kernel.tiles_shape(1, n.into());
+        let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
+        let out = &Keeping { argument: *out, kept };
+        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out), `out` being f32 [chunks][n]; the rest is the caller's.
+        unsafe { kernel.launch(stream, shape, &[b, ldb, &n, k, rows, alpha, beta, out]) }
+    }
+}
+
+impl Copied {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { which, from, to, rows, columns, ld_from } = self;
+        let (kernel, ld_to) = plan.copy(*which).ok_or_else(|| no_kernel("The copy of an operand"))?;
+        let shape = kernel.tiles_shape((*rows).into(), (*columns).into());
+        let ld_to = Keeping { argument: ld_to, kept };
+        // SAFETY: repack(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the caller's.
+        unsafe { kernel.launch(stream, shape, &[from, to, rows, columns, ld_from, &ld_to]) }
+    }
+}
+
+impl Multiplied {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { operands, c, m, n, bias, mask } = self;
+        let p = plan.product();
+        let (k, ldc) = (&p.k, &p.ldc);
+        let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };
+        let epilogue = &Keeping { argument, kept };
+        let launch = |args: &[&dyn KernelArg]| {
+            // SAFETY: the arguments are those of the kernel, see `KernelOperands`; the arrays are the caller's.
+            unsafe { plan.kernel().launch_with(stream, plan.shape(*m, *n), plan.options(), args) }
+        };
+        match operands {
+            KernelOperands::Addresses { a, b, lda, ldb } => launch(&[a, b, c, m, n, k, lda, ldb, ldc, epilogue]),
+            KernelOperands::Maps([map_a, map_b]) => launch(&[map_a, map_b, c, m, n, k, ldc, epilogue]),
+            KernelOperands::MapsAndC { maps: [map_a, map_b, map_c], by_copy } => {
+                launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, epilogue])
+            }
+        }
+    }
+}
+
+/// Computes op(A) op(B) and the sums of the magnitudes of its terms, both f64 `[m][n]`, and waits for it.
+pub(super) fn reference(
+    kernel: &Kernel,
+    stream: &Stream,
+    p: &Product,
+    (a, b): (&DeviceArray, &DeviceArray),
+    (want, sizes): (&Buffer<f64>, &Buffer<f64>),
+) -> Result<()> {
+    let [a_len, b_len, _] = p.elements();
+    let holds = |name, array: &DeviceArray, len| array.spec().holds(name, ArraySpec { dtype: p.form.dtype, len });
+    holds("A", a, a_len).and_then(|()| holds("B", b, b_len)).map_err(refused)?;
+    assert_elements(p, want, sizes);
+    let (a, b) = (a.address(), b.address());
+    let shape = kernel.tiles_shape(p.m.into(), p.n.into());
+    // SAFETY: reference(a, b, want, sizes, m, n, k, lda, ldb), as large as it reads and writes and borrowed until the wait is over.
+    unsafe { kernel.launch(stream, shape, &[&a, &b, want, sizes, &p.m, &p.n, &p.k, &p.lda, &p.ldb]) }?;
+    stream.synchronize()
+}
+
+/// The bounds that [`compare`] applies.
+pub(super) struct Bounds {
+    pub tolerance: f64,
+    pub half_epsilon: f64,
+    pub tiny: f64,
+}
+
+/// Compares C with a reference, and waits for it. The result are the four words of `Verdict` in `kernels/matmul/reference.cu`.
+pub(super) fn compare(
+    kernel: &Kernel,
+    stream: &Stream,
+    p: &Product,
+    c: &DeviceArray,
+    (want, sizes): (&Buffer<f64>, &Buffer<f64>),
+    bounds: &Bounds,
+    verdict: &Buffer<u64>,
+) -> Result<[u64; 4]> {
+    c.spec().holds("C", ArraySpec { dtype: p.form.out, len: p.elements()[2] }).map_err(refused)?;
+    assert_elements(p, want, sizes);
+    let mut words = [0, 0, 0, u64::MAX];
+    verdict.write(&words)?;
+    let shape = kernel.shape(u64::from(p.m) * u64::from(p.n));
+    let Bounds { tolerance, half_epsilon, tiny } = bounds;
+    let (c, alpha) = (c.address(), f64::from(p.alpha));
+    let args: [&dyn KernelArg; 11] =
+        [&c, want, sizes, &p.m, &p.n, &p.ldc, &alpha, tolerance, half_epsilon, tiny, verdict];
+    // SAFETY: compare(c, want, sizes, m, n, ldc, alpha, tolerance, half_epsilon, tiny, verdict), as large as it reads and writes and
+    // borrowed until the wait is over; `write` has found room for four words.
+    unsafe { kernel.launch(stream, shape, &args) }?;
+    stream.synchronize()?;
+    verdict.read(&mut words)?;
+    Ok(words)
+}
+
+fn assert_elements(p: &Product, want: &Buffer<f64>, sizes: &Buffer<f64>) {
+    let elements = p.m as usize * p.n as usize;
+    assert!(want.len() == elements && sizes.len() == elements, "the reference is [m][n]");
+}

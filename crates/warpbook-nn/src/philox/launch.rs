@@ -1,0 +1,96 @@
+#![allow(unsafe_code)]
+
+use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels as kernels;
+
+/// The kernels that draw random numbers on a device, loaded once.
+///
+/// Its functions queue one kernel and wait for nothing, so they can be captured; the graph then owns the array. Their numbers are those
+/// of the CPU functions of this module, to the bit.
+#[derive(Debug, Clone)]
+pub struct Philox {
+    gaussians: Kernel,
+    uniforms: Kernel,
+    permutation: Kernel,
+}
+
+impl Philox {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice) -> Result<Self> {
+        let load = |spec: &warpbook_record::KernelSpec| device.kernel(spec, &spec.tiles[0]);
+        Ok(Self {
+            gaussians: load(&kernels::gaussians())?,
+            uniforms: load(&kernels::uniforms())?,
+            permutation: load(&kernels::permutation())?,
+        })
+    }
+
+    /// Fills `out`, f32 `[n]`, with the standard Gaussian numbers `first_index` to `first_index + n - 1` of a stream id.
+    ///
+    /// # Errors
+    /// The launch is refused.
+    pub fn gaussians_into(
+        &self,
+        stream: &Stream,
+        out: &Slice<f32>,
+        seed: u64,
+        stream_id: u32,
+        first_index: u64,
+    ) -> Result<()> {
+        let n = out.len() as u64;
+        // SAFETY: gaussians(out, n, seed, stream, first).
+        unsafe { fill(&self.gaussians, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
+    }
+
+    /// Fills `out`, f32 `[n]`, with the uniform numbers in (0, 1) `first_index` to `first_index + n - 1` of a stream id.
+    ///
+    /// # Errors
+    /// The launch is refused.
+    pub fn uniform_into(
+        &self,
+        stream: &Stream,
+        out: &Slice<f32>,
+        seed: u64,
+        stream_id: u32,
+        first_index: u64,
+    ) -> Result<()> {
+        let n = out.len() as u64;
+        // SAFETY: uniforms(out, n, seed, stream, first).
+        unsafe { fill(&self.uniforms, stream, n, &[out, &n, &seed, &stream_id, &first_index]) }
+    }
+
+    /// Fills `out`, u64 `[n]`, with the elements `first_index` to `first_index + n - 1` of a permutation of `0..of`.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the permutation has no such elements, or more than 2^62; the launch is refused.
+    pub fn permutation_into(
+        &self,
+        stream: &Stream,
+        out: &Slice<u64>,
+        seed: u64,
+        first_index: u64,
+        of: u64,
+    ) -> Result<()> {
+        let n = out.len() as u64;
+        if of > 1 << 62 || first_index.checked_add(n).is_none_or(|end| end > of) {
+            return Err(Error::Unsupported {
+                what: format!("A permutation of {of} elements"),
+                why: format!("has no {n} elements from {first_index} on, or more than 2^62; ask for fewer"),
+            });
+        }
+        // SAFETY: permutation(out, n, seed, first, of).
+        unsafe { fill(&self.permutation, stream, n, &[out, &n, &seed, &first_index, &of]) }
+    }
+}
+
+/// Queues one of the kernels over `n` elements.
+///
+/// # Safety
+/// The arguments are those that the kernel declares, the first of them an array of `n` elements.
+unsafe fn fill(kernel: &Kernel, stream: &Stream, n: u64, args: &[&dyn KernelArg]) -> Result<()> {
+    // SAFETY: the caller's; freeing the array waits for kernels in flight, and graphs keep it.
+    unsafe { kernel.launch(stream, kernel.shape(n), args) }
+}
