@@ -5,7 +5,8 @@ use crate::canvas::{Font, MARGIN, WIDTH};
 use crate::text::{self, clean};
 use crate::words::{bandwidth, count, listed, percent, possessive, rate, significant};
 use warpbook_record::{
-    Bound, DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem, Run, Runner, TimedBy, TrainLog,
+    Bound, DeviceKind, Dtype, L2State, LadderRow, Measurement, MemoryLevel, Outcome, Policy, Problem, Run, Rung,
+    TimedBy, TrainLog,
 };
 
 /// A ladder, a legend and a list have at most so many entries; the table has them all.
@@ -53,30 +54,41 @@ pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
     format!("{} of {} bound", percent(share), possessive(bound.label()))
 }
 
-/// The fastest valid measurement of a problem by a GPU library, and its time in microseconds.
-pub(crate) fn best_library<'a>(run: &'a Run, problem: &Problem) -> Option<(&'a Measurement, f64)> {
-    let all = run.measurements.iter().filter(|m| m.problem == *problem && is_library(run, &m.rung));
-    all.filter_map(|m| Some((m, verdict(run, m).ok()?))).min_by(|a, b| a.1.total_cmp(&b.1))
+/// The least time that the measured ceilings allow a problem.
+pub(crate) struct Ceiling {
+    /// In microseconds.
+    pub(crate) us: f64,
+    /// The level of memory that takes it; `None` where it is arithmetic.
+    pub(crate) level: Option<MemoryLevel>,
+    /// What takes it, as "L2" or "bf16 arithmetic".
+    pub(crate) what: String,
+    /// Its measured rate, as "9143 GB/s".
+    pub(crate) at: String,
 }
 
-/// The measured peak of arithmetic with elements of a type, in operations a second.
-pub(crate) fn arithmetic_peak(run: &Run, dtype: Dtype) -> Option<f64> {
-    usable(Some(run.peaks.compute.iter().find(|p| p.dtype == dtype)?.flops_per_s()))
+impl Ceiling {
+    pub(crate) fn of(run: &Run, problem: &Problem) -> Option<Self> {
+        let Bound { level, us } = run.least_time(problem)?;
+        let us = usable(Some(us))?;
+        let (what, at) = match level {
+            Some(level) => {
+                (level.label().to_owned(), bandwidth(run.peaks.level_for(level, problem.written_part())?.bytes_per_s()))
+            }
+            None => (arithmetic_name(problem.dtype), rate(run.arithmetic(problem)?.flops_per_s())),
+        };
+        Some(Self { us, level, what, at })
+    }
 }
 
-/// The least time in microseconds that the measured ceilings allow a problem, and which of them does, as "memory" and
-/// "4542 GB/s": its operations at the peak of their type, or its bytes at the bandwidth that it is held against.
-pub(crate) fn least_time(run: &Run, problem: &Problem) -> Option<(f64, String, String)> {
-    let dtype = problem.dtype()?;
-    // Without it a ceiling of memory alone might be far above the true one.
-    let peak = arithmetic_peak(run, dtype)?;
-    let arithmetic = usable(Some(problem.flops() as f64 / peak * 1e6))?;
-    let memory = run.ceiling(problem).and_then(|p| {
-        let us = usable(Some(problem.bytes() as f64 / p.bytes_per_s() * 1e6))?;
-        Some((us, p.level.label().to_owned(), bandwidth(p.bytes_per_s())))
-    });
-    let arithmetic = (arithmetic, format!("{} arithmetic", dtype.label()), rate(peak));
-    Some(memory.filter(|m| m.0 > arithmetic.0).unwrap_or(arithmetic))
+/// As "bf16 arithmetic".
+pub(crate) fn arithmetic_name(dtype: Dtype) -> String {
+    format!("{} arithmetic", dtype.label())
+}
+
+/// A measurement's bound and the share of it that was reached, where the figure stands for something.
+pub(crate) fn bound(run: &Run, row: &LadderRow<'_>) -> Option<(Bound, f64)> {
+    let bound = run.bound(row.measurement).filter(|b| usable(Some(b.us)).is_some());
+    bound.zip(row.fraction_of_bound.filter(|f| f.is_finite()))
 }
 
 /// A time that can be drawn.
@@ -88,7 +100,9 @@ pub(crate) fn usable(us: Option<f64>) -> Option<f64> {
 pub(crate) fn divergence(log: &TrainLog) -> Option<String> {
     let first = log.losses.iter().find(|p| !p.loss.is_finite());
     match first {
-        Some(p) => Some(format!("diverged at epoch {}", p.epoch)),
+        Some(p) => {
+            Some(p.step.map_or_else(|| format!("diverged at epoch {}", p.epoch), |s| format!("diverged at step {s}")))
+        }
         None if log.diverged() => Some("diverged: its final weights or loss are no finite numbers".into()),
         None => None,
     }
@@ -123,8 +137,8 @@ pub(crate) fn median_of(counts: impl IntoIterator<Item = u64>) -> String {
     }
 }
 
-/// The state of the cache, where a GPU was timed.
-pub(crate) fn cache(run: &Run) -> &'static str {
+/// The state of L2, where a GPU was timed.
+pub(crate) fn l2(run: &Run) -> &'static str {
     match (run.environment.device.kind, run.policy.l2) {
         (DeviceKind::Cuda, L2State::Warm) => "warm L2",
         (DeviceKind::Cuda, L2State::Cold) => "cold L2",
@@ -138,24 +152,24 @@ pub(crate) fn joined<S: AsRef<str>>(parts: impl IntoIterator<Item = S>) -> Strin
     parts.join(", ")
 }
 
-/// Whether a rung ran on the processor.
-pub(crate) fn on_cpu(run: &Run, m: &Measurement) -> bool {
-    matches!(run.rung(&m.rung).map(|r| &r.runner), Some(Runner::Cpu(_)))
+/// Whether a rung runs on the CPU.
+pub(crate) fn on_cpu(run: &Run, rung: &str) -> bool {
+    run.rung(rung).is_some_and(Rung::is_cpu)
 }
 
 /// Whether a rung is another framework's.
 pub(crate) fn is_external(run: &Run, rung: &str) -> bool {
-    matches!(run.rung(rung).map(|r| &r.runner), Some(Runner::External(_)))
+    run.rung(rung).and_then(Rung::framework).is_some()
 }
 
 /// Whether a rung is a GPU library's.
 pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
-    matches!(run.rung(rung).map(|r| &r.runner), Some(Runner::Library(_)))
+    run.rung(rung).is_some_and(Rung::is_library)
 }
 
-/// The remark that processor figures of a build with debug assertions need.
+/// The remark that CPU figures of a build with debug assertions need.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
-    let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, m));
+    let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, &m.rung));
     marked.then(|| {
         "CPU figures were taken with debug assertions on, as in a notebook; a release build is faster.".to_owned()
     })
@@ -186,20 +200,20 @@ pub(crate) fn comparable(runs: &[&Run]) -> Result<(), ChartError> {
 fn policy_differences(a: &Policy, b: &Policy) -> Vec<String> {
     let clock = |t| match t {
         TimedBy::CudaEvents => "CUDA events",
-        TimedBy::WallClock => "the processor's clock",
+        TimedBy::WallClock => "the host's clock",
         _ => "another clock",
     };
-    let cache = |l| match l {
-        L2State::Warm => "a warm L2 cache",
-        L2State::Cold => "a cold L2 cache",
-        _ => "another state of the L2 cache",
+    let l2 = |l| match l {
+        L2State::Warm => "a warm L2",
+        L2State::Cold => "a cold L2",
+        _ => "another state of L2",
     };
     let mut out = Vec::new();
     if a.timed_by != b.timed_by {
         out.push(format!("one by {}, the other by {}", clock(a.timed_by), clock(b.timed_by)));
     }
     if a.l2 != b.l2 {
-        out.push(format!("one from {}, the other from {}", cache(a.l2), cache(b.l2)));
+        out.push(format!("one from {}, the other from {}", l2(a.l2), l2(b.l2)));
     }
     if a.inputs != b.inputs {
         let quote = |p: &Policy| format!("\u{201c}{}\u{201d}", clean(&p.inputs));
@@ -211,87 +225,72 @@ fn policy_differences(a: &Policy, b: &Policy) -> Vec<String> {
     out
 }
 
-/// What else than its size decides how long a problem takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Family {
-    Regression {
-        epochs: u64,
-        features: u64,
-        dtype: Dtype,
-        /// Trained points over all points, in ten-thousandths.
-        share: u64,
-    },
-    Product {
-        /// As in "bf16, B transposed".
-        kind: String,
-        /// m, n and k of what is no cube.
-        shape: Option<[u64; 3]>,
-    },
+/// What keeps two problems off one line of a sweep, as in "200 epochs in one and 20 epochs in the other".
+pub(crate) fn difference_of_lines(a: &Problem, b: &Problem) -> Option<String> {
+    if a.same_line(b) {
+        return None;
+    }
+    let (x, y) = (line_label(a), line_label(b));
+    let (x, y) = if x == y { (a.dtype.label().to_owned(), b.dtype.label().to_owned()) } else { (x, y) };
+    Some(format!("{x} in one and {y} in the other"))
 }
 
-/// `None` of a kind that this version does not know.
-pub(crate) fn family(problem: &Problem) -> Option<Family> {
-    match problem {
-        Problem::Regression { points, train_points, epochs, features, dtype, .. } => {
-            let share = (*train_points as f64 / (*points).max(1) as f64 * 1e4).round() as u64;
-            Some(Family::Regression { epochs: *epochs, features: *features, dtype: *dtype, share })
-        }
-        Problem::Matmul { m, n, k, .. } => {
-            Some(Family::Product { kind: kind_of_product(problem), shape: (m != n || n != k).then_some([*m, *n, *k]) })
-        }
-        _ => None,
+/// What makes two problems different work: another size or another line, or other words where one of them lies on no line.
+pub(crate) fn difference(a: &Problem, b: &Problem) -> Option<String> {
+    let same = match (&a.sweep, &b.sweep) {
+        _ if a == b => true,
+        (Some(x), Some(y)) => x.size == y.size && a.same_line(b),
+        _ => a.dtype == b.dtype && label(a) == label(b),
+    };
+    let of_words = || format!("{} in one and {} in the other", label(a), label(b));
+    (!same)
+        .then(|| difference_of_lines(a, b).filter(|_| a.sweep.is_some() && b.sweep.is_some()).unwrap_or_else(of_words))
+}
+
+/// What is equal along a problem's line of a sweep, as "200 epochs", or "bf16, B transposed".
+pub(crate) fn line_label(problem: &Problem) -> String {
+    let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
+    if line.is_empty() { label(problem) } else { line }
+}
+
+/// The size of a problem on a sweep as a sentence names it: "5 M points", or "4096³" where the size says it all.
+pub(crate) fn size_label(run: &Run, problem: &Problem) -> String {
+    let unit = clean(&run.descriptor.axis.unit);
+    let short = clean(&problem.short);
+    match () {
+        () if !unit.is_empty() => format!("{} {unit}", size_number(run, problem.size())),
+        () if !short.is_empty() => short,
+        () => size_number(run, problem.size()),
     }
 }
 
-/// What a product is of beside its shape, as "bf16" or "bf16 to fp32, B transposed".
-pub(crate) fn kind_of_product(problem: &Problem) -> String {
-    let label = problem.label();
-    label.strip_prefix(&problem.short_label()).map_or(label.clone(), |l| l.trim_start().to_owned())
+/// The same without its unit: "5 M", or "65536" on an axis whose ticks double.
+pub(crate) fn size_number(run: &Run, size: u64) -> String {
+    if run.descriptor.axis.doubling { size.to_string() } else { count(size as f64) }
 }
 
-impl Family {
-    /// What makes two different, as in "200 epochs in one and 20 in the other".
-    pub(crate) fn difference(&self, other: &Self) -> Option<String> {
-        let differ = |a: String, b: String| Some(format!("{a} in one and {b} in the other"));
-        match (self, other) {
-            _ if self == other => None,
-            (
-                Self::Regression { epochs, features, dtype, .. },
-                Self::Regression { epochs: e, features: f, dtype: d, .. },
-            ) => match () {
-                () if epochs != e => differ(format!("{epochs} epochs"), e.to_string()),
-                () if features != f => differ(format!("{features} features"), f.to_string()),
-                () if dtype != d => differ(format!("{dtype:?}"), format!("{d:?}")),
-                () => Some("the share of points that is trained on differs".to_owned()),
-            },
-            (Self::Product { kind, .. }, Self::Product { kind: k, .. }) if kind != k => differ(kind.clone(), k.clone()),
-            (Self::Product { .. }, Self::Product { .. }) => Some("the shapes of the matrices differ".to_owned()),
-            _ => Some("they are of different kinds".to_owned()),
-        }
-    }
+/// What a problem is called in a heading.
+pub(crate) fn label(problem: &Problem) -> String {
+    let words = [&problem.label, &problem.short, &problem.id].map(|t| clean(t));
+    words.into_iter().find(|t| !t.is_empty()).unwrap_or_else(|| "an unnamed problem".into())
+}
 
-    /// As in "200 epochs", or "bf16".
-    pub(crate) fn label(&self) -> String {
-        match self {
-            Self::Regression { epochs, features: 1, .. } => format!("{epochs} epochs"),
-            Self::Regression { epochs, features, .. } => format!("{features} features, {epochs} epochs"),
-            Self::Product { kind, .. } => kind.clone(),
-        }
-    }
+/// What one pass over the inputs is called.
+pub(crate) fn pass(run: &Run) -> String {
+    let pass = clean(&run.descriptor.pass);
+    if pass.is_empty() { "pass".into() } else { pass }
+}
 
-    /// Whether its problems lie on a line by their size.
-    pub(crate) fn has_sizes(&self) -> bool {
-        !matches!(self, Self::Product { shape: Some(_), .. })
-    }
+/// What items are called; empty where the record does not say.
+pub(crate) fn item(run: &Run) -> String {
+    clean(&run.descriptor.item)
+}
 
-    pub(crate) fn is_product(&self) -> bool {
-        matches!(self, Self::Product { .. })
-    }
-
-    /// A size as a sentence names it: "5 M points", or "4096³".
-    pub(crate) fn size(&self, size: u64) -> String {
-        if self.is_product() { format!("{size}³") } else { format!("{} points", count(size as f64)) }
-    }
+/// Why rungs are above 100 % of their bounds, where some are and the record says why.
+pub(crate) fn above_bound(run: &Run, bounds: impl IntoIterator<Item = (Bound, f64)>) -> Option<String> {
+    let why = clean(&run.descriptor.above_bound);
+    let above = bounds.into_iter().any(|(b, share)| b.level.is_some() && share > 1.0);
+    (above && !why.is_empty()).then(|| format!("Above 100 %: {}.", why.trim_end_matches('.')))
 }
 
 /// Short names that tell records apart: their devices, and where those are the same also their dates.

@@ -1,12 +1,14 @@
 use crate::bars::{Bar, Bars, Content, Row};
 use crate::canvas::Frame;
 use crate::common::{
-    MAX_ENTRIES, cache, comparable, debug_note, devices, family, heading, joined, medians, names, tags, verdict,
+    MAX_ENTRIES, comparable, debug_note, devices, difference, heading, joined, l2, label, medians, names, size_number,
+    tags, verdict,
 };
 use crate::ladder::LOG_FROM;
 use crate::palette::SERIES;
+use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{count, counted, significant, time, time_tick, times};
+use crate::words::{counted, significant, time, time_tick, times};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Measurement, Problem, Run};
 
@@ -20,16 +22,18 @@ pub fn compare(runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
     if runs.len() < 2 {
         return Err(ChartError::NothingToDraw("A comparison needs at least two records.".into()));
     }
-    let product = runs.iter().any(|r| r.problems().iter().any(|p| matches!(p, Problem::Matmul { .. })));
-    let size = if product { format!("size {problem_size}") } else { format!("{} points", count(problem_size as f64)) };
+    let size = match clean(&runs[0].descriptor.axis.unit) {
+        unit if unit.is_empty() => format!("size {problem_size}"),
+        unit => format!("{} {unit}", size_number(runs[0], problem_size)),
+    };
     let tags = tags(runs);
     let mut problems: Vec<&Problem> = Vec::new();
     for (run, tag) in runs.iter().zip(&tags) {
-        let Some(problem) = main_of_size(run, problem_size) else {
+        let first = problems.first().copied();
+        let Some(problem) = main_of_size(run, problem_size, first) else {
             return Err(ChartError::NothingToDraw(format!("The record of {tag} has no measurement of {size}.")));
         };
-        let (first, this) = (problems.first().and_then(|p| family(p)), family(problem));
-        if let Some(difference) = first.zip(this).and_then(|(a, b)| a.difference(&b)) {
+        if let Some(difference) = first.and_then(|first| difference(first, problem)) {
             return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
         }
         problems.push(problem);
@@ -41,14 +45,15 @@ pub fn compare(runs: &[&Run], problem_size: u64) -> Result<Chart, ChartError> {
     comparison.draw()
 }
 
-/// The problem of that size with most valid measurements, the first of equals.
-fn main_of_size(run: &Run, size: u64) -> Option<&Problem> {
+/// The problem of that size with most valid measurements, the first of equals; one that is the same work as `like` before others.
+fn main_of_size<'a>(run: &'a Run, size: u64, like: Option<&Problem>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
-    let candidates = run.problems().into_iter().filter(|p| p.size() == size && family(p).is_some());
-    candidates.rev().max_by_key(|p| valid(p))
+    let alike = |p: &Problem| like.is_some_and(|l| difference(l, p).is_none());
+    let candidates = run.problems().into_iter().filter(|p| p.size() == size);
+    candidates.rev().max_by_key(|p| (alike(p), valid(p)))
 }
 
-/// The rungs of the first record, then what others have beside them.
+/// The rungs of the first record, then what others have besides.
 fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let mut out: Vec<&str> = Vec::new();
     for run in runs {
@@ -147,7 +152,7 @@ impl<'a> Comparison<'a> {
     fn frame(&self) -> Frame {
         let devices = devices(self.runs);
         let medians = format!("{} ± MAD", medians(self.drawn().map(|d| d.1)));
-        let label = self.problems[0].label();
+        let label = label(self.problems[0]);
         let mut notes = vec![format!("Factors: how many times as fast as in the first record ({}).", self.tags[0])];
         if self.runs.iter().any(|r| r.environment.device.name != self.runs[0].environment.device.name) {
             notes.push(format!("The records are of different devices: {devices}."));
@@ -155,7 +160,7 @@ impl<'a> Comparison<'a> {
         notes.extend(debug_note(self.drawn().map(|d| (d.0, d.1))));
         Frame {
             title: format!("{}: {} compared", heading(self.runs[0]), counted(self.runs.len(), "record")),
-            subtitle: joined([devices.clone(), label.clone(), medians, cache(self.runs[0]).to_owned()]),
+            subtitle: joined([devices.clone(), label.clone(), medians, l2(self.runs[0]).to_owned()]),
             description: self.description(&devices, &label),
             notes,
             table: self.table(),
@@ -164,13 +169,13 @@ impl<'a> Comparison<'a> {
 
     fn description(&self, devices: &str, label: &str) -> String {
         let best = |i: usize| {
-            let all = self.rungs.iter().filter_map(|r| Some((*r, self.us(r, i)?)));
-            all.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(r, us)| {
-                format!("in {} the fastest is {} with {}", self.tags[i], names(self.runs[i], r).0, time(us))
-            })
+            let m = self.runs[i].fastest(self.problems[i])?;
+            let (fastest, us) = (names(self.runs[i], &m.rung).0, time(m.median_us()?));
+            Some(format!("in {} the fastest is {fastest} with {us}", self.tags[i]))
         };
         let all: Vec<String> = (0..self.runs.len()).take(MAX_ENTRIES).filter_map(best).collect();
-        format!("Bars of the time of the same rungs in several records on {devices}, {label}: {}.", all.join("; "))
+        let said = if all.is_empty() { String::new() } else { format!(": {}", all.join("; ")) };
+        format!("Bars of the time of the same rungs in several records on {devices}, {label}{said}.")
     }
 
     fn table(&self) -> Table {

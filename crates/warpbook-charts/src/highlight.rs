@@ -407,7 +407,7 @@ mod tests {
         {
             all_of_it_stays(source);
         }
-        for (kernel, _) in warpbook_record::kernels::all() {
+        for (kernel, _) in warpbook_kernels::all() {
             all_of_it_stays(&kernel.source);
         }
     }

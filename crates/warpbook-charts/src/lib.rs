@@ -1,7 +1,8 @@
-//! A record drawn: [`Run`](warpbook_record::Run) -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
+//! A record drawn: [`Run`] -> [`Chart`], an SVG with a title, a sentence for screen readers and the table behind it.
 //!
-//! [`highlight`] cuts the kernels' source into tokens to colour. [`diagram`] draws tiles, accesses and timelines, and
-//! [`matmul_figure`] what each kernel of the matrix product does.
+//! No experiment is known here by name: what differs between them comes from [`Run::descriptor`]
+//! and from the problems' data. [`LadderTable`] is the ladder as a table, for all who show it. [`highlight`] cuts the kernels' source
+//! into tokens to colour, and [`diagram`] draws tiles, accesses and timelines.
 //!
 //! The same record gives the same bytes in a notebook, in a test and on a page: texts are measured with a table of this
 //! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
@@ -13,12 +14,13 @@ mod canvas;
 mod common;
 mod compare;
 pub mod diagram;
-mod figures;
 pub mod highlight;
 mod labels;
 mod ladder;
+mod ladder_table;
 mod lines;
 mod loss;
+mod measure;
 mod palette;
 mod parts;
 mod roofline;
@@ -33,20 +35,23 @@ mod transfers;
 pub mod words;
 
 pub use compare::compare;
-pub use figures::matmul_figure;
 pub use ladder::ladder;
+pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
+pub use measure::quantity_name;
 pub use parts::{ablation, operations};
 pub use roofline::roofline;
 pub use shapes::shapes;
 pub use svg::Svg;
-pub use sweep::{sweep, sweep_bandwidth, sweep_throughput};
+pub use sweep::{sweep, sweep_bandwidth, sweep_of, sweep_throughput};
 pub use table::Table;
 pub use text::escape;
 pub use tiles::tiles;
 pub use transfers::transfers;
+pub use warpbook_record::Quantity;
 
 use std::fmt;
+use warpbook_record::{ChartKind, PartGroup, Problem, Run};
 
 /// A picture, what it says in words, and its figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,15 +85,30 @@ impl fmt::Display for ChartError {
 
 impl std::error::Error for ChartError {}
 
-/// What the bars of a ladder show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Quantity {
-    /// Median time of the timed region; shorter is better.
-    Time,
-    /// How many times as fast as the first valid rung; longer is better.
-    SpeedUp,
-    /// Bytes a second that reading every input once a pass amounts to; longer is better.
-    Bandwidth,
-    /// Operations a second, each rung's own; longer is better.
-    Throughput,
+/// A chart of the kinds that [`Descriptor::charts`](warpbook_record::Descriptor::charts) names, of the record's headline quantity
+/// where it shows one. Losses and parts are those of the first problem that has them, where this one has none.
+///
+/// # Errors
+/// As the function that draws the kind; [`ChartError::NothingToDraw`] of a kind that this version does not know.
+pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
+    let headline = run.descriptor.headline;
+    let with_parts = |group: PartGroup| {
+        let mut of_parts = run.parts.iter().filter(|p| p.group == group).map(|p| &p.problem);
+        if of_parts.clone().any(|p| p == problem) { problem } else { of_parts.next().unwrap_or(problem) }
+    };
+    match kind {
+        ChartKind::Ladder => ladder(run, problem, headline),
+        ChartKind::Sweep => sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
+        ChartKind::HeatMap => shapes(run, problem.dtype),
+        ChartKind::Roofline => roofline(run, problem),
+        ChartKind::Operations => operations(run, with_parts(PartGroup::Operation)),
+        ChartKind::Ablation => ablation(run, with_parts(PartGroup::Ablation)),
+        ChartKind::Tiles => tiles(run, with_parts(PartGroup::Tile)),
+        ChartKind::Transfers => transfers(run, with_parts(PartGroup::Transfer)),
+        ChartKind::Loss => {
+            let logged = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
+            loss_curve(run, logged.map_or(problem, |l| &l.problem))
+        }
+        _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
+    }
 }

@@ -1,21 +1,23 @@
 use crate::canvas::{Frame, MARKERS, Paint, Stroke};
-use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, name};
+use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, label, name};
 use crate::lines::{Lines, Series};
 use crate::palette::SERIES;
 use crate::svg::DASHES;
+use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, plain, significant};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Problem, Run, TrainLog};
+use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Curves within this of each other, relative to their values, are drawn as one.
 const SAME: f64 = 1e-3;
 /// A logarithmic axis from this ratio on.
 const LOG_FROM: f64 = 10.0;
 
-/// The loss over the epochs, one curve a rung; rungs whose curves coincide share one that names them all.
+/// The loss over the steps where all losses were logged by the step, else over the epochs; one curve a rung. Rungs whose curves
+/// coincide share one that names them all.
 ///
-/// A curve ends where its loss is no longer a finite number, with the epoch that this happened at.
+/// A curve ends where its loss is no longer a finite number, with the step or epoch that this happened at.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
@@ -23,28 +25,30 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut logs: Vec<&TrainLog> =
         run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
     if logs.is_empty() {
-        return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", problem.label())));
+        return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", label(problem))));
     }
     let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
     logs.sort_by_key(|l| place(l));
-    let groups = grouped(&logs);
+    let by = if logs.iter().flat_map(|l| &l.losses).all(|p| p.step.is_some()) { By::Step } else { By::Epoch };
+    let groups = grouped(by, &logs);
     if groups.is_empty() {
         let when = divergence(logs[0]).unwrap_or_else(|| "diverged".into());
         return Err(ChartError::NothingToDraw(format!(
             "No training of {} has a finite loss: {} {when}.",
-            problem.label(),
+            label(problem),
             name(run, &logs[0].rung)
         )));
     }
-    let series: Vec<Series> = groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, i, g)).collect();
-    let all = || groups.iter().flat_map(|g| finite(g[0]));
+    let series: Vec<Series> = groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, by, i, g)).collect();
+    let all = || groups.iter().flat_map(|g| finite(by, g[0]));
     let ys = || all().map(|p| p.1);
     let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     let log = low > 0.0 && high / low > LOG_FROM;
     let y = if log { Axis::log(ys(), 0.08) } else { Axis::around(ys()) };
     // From zero, so that all curves have the same beginning.
-    let x = Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| p.epoch as f64)));
+    let x = Axis::from_zero(all().map(|p| p.0).chain(logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p) as f64)));
     let scale = if log { "; logarithmic scale" } else { "" };
+    let loss = clean(&run.descriptor.loss);
     Lines {
         series,
         guides: Vec::new(),
@@ -52,22 +56,48 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         y,
         x_tick: plain,
         y_tick: plain,
-        x_caption: "epoch".into(),
-        y_caption: format!("mean squared error on the training points{scale}"),
-        frame: frame(run, problem, &logs, &groups),
+        x_caption: by.word().into(),
+        y_caption: format!("{}{scale}", if loss.is_empty() { "loss" } else { &loss }),
+        frame: frame(run, problem, by, &logs, &groups),
     }
     .draw()
 }
 
-/// The points up to the first that is no finite number.
-fn finite(log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
-    log.losses.iter().map(|p| (p.epoch as f64, p.loss)).take_while(|p| p.1.is_finite())
+/// What losses are drawn over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Epoch,
+    Step,
+}
+
+impl By {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Epoch => "epoch",
+            Self::Step => "step",
+        }
+    }
+
+    fn place(self, point: &LossPoint) -> u64 {
+        match self {
+            Self::Epoch => point.epoch,
+            Self::Step => point.step.unwrap_or(point.epoch),
+        }
+    }
+}
+
+/// The points up to the first that is no finite number; the last of several at one place.
+fn finite(by: By, log: &TrainLog) -> impl Iterator<Item = (f64, f64)> {
+    let end = log.losses.iter().position(|p| !p.loss.is_finite()).unwrap_or(log.losses.len());
+    let points = &log.losses[..end];
+    let is_last = move |i: usize| points.get(i + 1).is_none_or(|next| by.place(next) != by.place(&points[i]));
+    (0..end).filter(move |i| is_last(*i)).map(move |i| (by.place(&points[i]) as f64, points[i].loss))
 }
 
 /// Whether two curves cannot be told apart.
-fn coincide(a: &TrainLog, b: &TrainLog) -> bool {
+fn coincide(by: By, a: &TrainLog, b: &TrainLog) -> bool {
     let close = |x: f64, y: f64| (x - y).abs() <= SAME * x.abs().max(y.abs());
-    let (mut p, mut q) = (finite(a), finite(b));
+    let (mut p, mut q) = (finite(by, a), finite(by, b));
     loop {
         match (p.next(), q.next()) {
             (None, None) => return divergence(a) == divergence(b),
@@ -78,10 +108,10 @@ fn coincide(a: &TrainLog, b: &TrainLog) -> bool {
 }
 
 /// The curves that have points, those that coincide together.
-fn grouped<'a>(logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
+fn grouped<'a>(by: By, logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
     let mut groups: Vec<Vec<&TrainLog>> = Vec::new();
-    for log in logs.iter().filter(|l| finite(l).next().is_some()) {
-        match groups.iter_mut().find(|g| coincide(g[0], log)) {
+    for log in logs.iter().filter(|l| finite(by, l).next().is_some()) {
+        match groups.iter_mut().find(|g| coincide(by, g[0], log)) {
             Some(g) => g.push(log),
             None => groups.push(vec![log]),
         }
@@ -89,7 +119,7 @@ fn grouped<'a>(logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
     groups
 }
 
-fn line(run: &Run, number: usize, group: &[&TrainLog]) -> Series {
+fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
     let mut label: Vec<String> = group.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect();
     let names = label.len();
     if group.len() > 1 {
@@ -101,7 +131,7 @@ fn line(run: &Run, number: usize, group: &[&TrainLog]) -> Series {
     Series {
         label,
         names,
-        points: finite(group[0]).collect(),
+        points: finite(by, group[0]).collect(),
         // Dashes leave the curves below visible where they meet.
         stroke: Stroke::dashed(Paint::solid(SERIES[number % SERIES.len()]), 2.0, (number % DASHES.len()) as u32),
         marker: Some(MARKERS[number % MARKERS.len()]),
@@ -109,28 +139,26 @@ fn line(run: &Run, number: usize, group: &[&TrainLog]) -> Series {
     }
 }
 
-fn frame(run: &Run, problem: &Problem, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Frame {
+fn frame(run: &Run, problem: &Problem, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Frame {
     let without: Vec<String> = logs
         .iter()
-        .filter(|l| finite(l).next().is_none())
+        .filter(|l| finite(by, l).next().is_none())
         .map(|l| format!("{} {}, before its first finite loss", name(run, &l.rung), divergence(l).unwrap_or_default()))
         .collect();
     let mut notes: Vec<String> = without.into_iter().take(MAX_ENTRIES).collect();
     if groups.len() > MAX_ENTRIES {
         notes.push(format!("{} of {} curves are drawn; the table has all.", MAX_ENTRIES, groups.len()));
     }
-    let rate = match problem {
-        Problem::Regression { learning_rate, .. } => format!("learning rate {}", plain(*learning_rate)),
-        _ => String::new(),
-    };
+    let rate = problem.real("learning_rate").map_or(String::new(), |rate| format!("learning rate {}", plain(rate)));
+    let word = by.word();
     let curves: Vec<String> = groups
         .iter()
         .take(MAX_ENTRIES)
         .map(|g| {
             let names = listed(&g.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect::<Vec<_>>());
-            let (first, last) = (finite(g[0]).next(), finite(g[0]).last());
+            let (first, last) = (finite(by, g[0]).next(), finite(by, g[0]).last());
             let range = first.zip(last).map_or(String::new(), |(a, b)| {
-                format!(" from {} at epoch {} to {} at epoch {}", short(a.1), a.0, short(b.1), b.0)
+                format!(" from {} at {word} {} to {} at {word} {}", short(a.1), a.0, short(b.1), b.0)
             });
             let ended = divergence(g[0]).map(|d| format!(", then {d}")).unwrap_or_default();
             format!("{names}{range}{ended}")
@@ -138,15 +166,15 @@ fn frame(run: &Run, problem: &Problem, logs: &[&TrainLog], groups: &[Vec<&TrainL
         .collect();
     Frame {
         title: format!("{}: loss", heading(run)),
-        subtitle: joined([device(run), problem.label(), rate]),
+        subtitle: joined([device(run), label(problem), rate]),
         description: format!(
-            "Loss over the epochs of {} on {}: {}.",
+            "Loss over the {word}s of {} on {}: {}.",
             counted(logs.len(), "rung"),
             device(run),
             curves.join("; ")
         ),
         notes,
-        table: table(run, logs),
+        table: table(run, by, logs),
     }
 }
 
@@ -164,15 +192,18 @@ fn figure(v: f64) -> String {
     }
 }
 
-fn table(run: &Run, logs: &[&TrainLog]) -> Table {
+fn table(run: &Run, by: By, logs: &[&TrainLog]) -> Table {
     let names = logs.iter().map(|l| name(run, &l.rung));
-    let mut table = Table::new(std::iter::once("epoch".to_owned()).chain(names));
-    let mut epochs: Vec<u64> = logs.iter().flat_map(|l| &l.losses).map(|p| p.epoch).collect();
-    epochs.sort_unstable();
-    epochs.dedup();
-    for e in epochs {
-        let cell = |l: &&TrainLog| l.losses.iter().find(|p| p.epoch == e).map(|p| figure(p.loss)).unwrap_or_default();
-        table.push(std::iter::once(e.to_string()).chain(logs.iter().map(cell)));
+    let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names));
+    let mut places: Vec<u64> = logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p)).collect();
+    places.sort_unstable();
+    places.dedup();
+    for at in places {
+        let cell = |l: &&TrainLog| {
+            let last = l.losses.iter().rfind(|p| by.place(p) == at);
+            last.map(|p| figure(p.loss)).unwrap_or_default()
+        };
+        table.push(std::iter::once(at.to_string()).chain(logs.iter().map(cell)));
     }
     let mut row = |what: &str, of: &dyn Fn(&TrainLog) -> String| {
         table.push(std::iter::once(what.to_owned()).chain(logs.iter().map(|l| of(l))));

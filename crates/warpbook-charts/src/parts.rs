@@ -1,32 +1,32 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{MAX_ENTRIES, cache, device, heading, is_external, joined, median_of, names, usable};
+use crate::common::{MAX_ENTRIES, device, heading, is_external, joined, l2, label, median_of, names, pass, usable};
 use crate::palette::{AMBER, BLUE, GREEN, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, percent, significant, time, time_difference, time_tick};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Problem, Run, Runner, Span, SpanGroup, stats};
+use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 
-/// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one epoch timed alone.
+/// What each operation of a rung takes, rung by rung, with each rung's sum: the operations of one pass, as an epoch, timed alone.
 ///
-/// Rungs of other frameworks that have such times stand beside ours, on the same scale and in a colour of their own.
+/// Rungs of other frameworks that have such times are drawn too, on the same scale and in another colour.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, SpanGroup::Operation, MAX_ENTRIES);
-    if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
+    let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
+    if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
         return Err(missing("times of single operations", problem));
     }
     let mut rows = Vec::new();
     let mut table = Table::new(["rung", "operation", "time (µs)", "MAD (µs)", "% of the sum"]);
     let mut sums = Vec::new();
     for g in &groups {
-        let sum: f64 = g.spans.iter().filter_map(|s| s.us).sum();
+        let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
         rows.push(g.heading());
         let color = if is_external(run, &g.rung) { AMBER } else { BLUE };
-        for s in &g.spans {
+        for s in &g.parts {
             let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
             rows.push(s.row(color, share));
             table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
@@ -47,16 +47,17 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         }
     }
     let said: Vec<String> = sums.iter().map(|(name, us)| format!("{name} {}", time(*us))).collect();
+    let pass = pass(run);
     let description = format!(
-        "Bars of the time of each operation of one epoch on {}, {}; sums: {}.",
+        "Bars of the time of each operation of one {pass} on {}, {}; sums: {}.",
         device(run),
-        problem.label(),
+        label(problem),
         joined(said)
     );
-    let title = format!("{}: one epoch, operation by operation", heading(run));
+    let title = format!("{}: one {pass}, operation by operation", heading(run));
     let frame = frame(run, problem, &groups, title, description, table);
-    let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us)));
-    draw(frame, rows, longest, Vec::new(), "time of one epoch; each operation timed alone")
+    let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
+    draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
 }
 
 /// What each part of the fused pass costs: the whole pass, and the pass with one part left out.
@@ -64,8 +65,8 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, SpanGroup::Ablation, MAX_ENTRIES);
-    if groups.iter().all(|g| g.spans.iter().all(|s| s.us.is_none())) {
+    let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
+    if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
         return Err(missing("passes with parts left out", problem));
     }
     let mut rows = Vec::new();
@@ -75,7 +76,7 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     for g in &groups {
         rows.push(g.heading());
         let whole = g.whole();
-        for (i, s) in g.spans.iter().enumerate() {
+        for (i, s) in g.parts.iter().enumerate() {
             let is_whole = whole.is_some_and(|(at, _)| at == i);
             let difference = whole.filter(|_| !is_whole).zip(s.us).map(|((_, w), us)| (us - w, w));
             let label = |us: f64| match difference {
@@ -95,15 +96,16 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let description = format!(
         "Bars of the time of one pass on {}, {}, whole and with parts left out: {}.",
         device(run),
-        problem.label(),
+        label(problem),
         joined(said)
     );
     let title = format!("{}: what each part of a pass costs", heading(run));
     let frame = frame(run, problem, &groups, title, description, table);
-    let all = groups.iter().flat_map(|g| g.spans.iter().filter_map(|s| s.us));
+    let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
     draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
 }
 
+#[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) name: String,
     /// Median in microseconds, where it can be drawn.
@@ -116,15 +118,15 @@ pub(crate) struct Group {
     pub(crate) rung: String,
     pub(crate) title: String,
     pub(crate) id: String,
-    pub(crate) spans: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
 }
 
-/// The spans of each rung, rungs in the ladder's order; at most so many of them.
-pub(crate) fn groups(run: &Run, problem: &Problem, group: SpanGroup, most: usize) -> Vec<Group> {
+/// The parts of each rung, rungs in the ladder's order; at most so many of them. Those that all rungs share come after the known rungs.
+pub(crate) fn groups(run: &Run, problem: &Problem, group: PartGroup, most: usize) -> Vec<Group> {
     let mut ids: Vec<&str> = Vec::new();
     let known = run.rungs.iter().map(|r| r.id.as_ref());
-    let wanted = |s: &&Span| s.problem == *problem && s.group == group;
-    for id in known.chain(run.spans.iter().filter(wanted).map(|s| s.rung.as_str())) {
+    let wanted = |p: &&warpbook_record::Part| p.problem == *problem && p.group == group;
+    for id in known.chain(run.parts.iter().filter(wanted).map(|p| p.rung.as_str())) {
         if !ids.contains(&id) {
             ids.push(id);
         }
@@ -132,25 +134,21 @@ pub(crate) fn groups(run: &Run, problem: &Problem, group: SpanGroup, most: usize
     let mut left = most;
     let mut out = Vec::new();
     for rung in ids {
-        let spans: Vec<Part> = run.spans_of(rung, problem, group).into_iter().take(left).map(part).collect();
-        left -= spans.len();
-        if !spans.is_empty() {
-            let (title, id) = names(run, rung);
-            let framework = match run.rung(rung).map(|r| &r.runner) {
-                Some(Runner::External(name)) => clean(name),
-                _ => String::new(),
-            };
-            let id = joined([id, framework]);
-            out.push(Group { rung: rung.to_owned(), title, id, spans });
+        let parts: Vec<Part> = run.parts_of(rung, problem, group).into_iter().take(left).map(part).collect();
+        left -= parts.len();
+        if !parts.is_empty() {
+            let (title, id) = if rung.is_empty() { ("all rungs".into(), String::new()) } else { names(run, rung) };
+            let framework = run.rung(rung).and_then(Rung::framework).map(clean).unwrap_or_default();
+            out.push(Group { rung: rung.to_owned(), title, id: joined([id, framework]), parts });
         }
     }
     out
 }
 
-fn part(span: &Span) -> Part {
-    let us = usable(span.median_us());
-    let mad = us.and(stats::mad(&span.samples_us)).filter(|d| d.is_finite() && *d > 0.0);
-    Part { name: clean(&span.name), us, mad, samples: span.samples_us.len() as u64 }
+fn part(of: &warpbook_record::Part) -> Part {
+    let us = usable(of.median_us());
+    let mad = us.and(stats::mad(&of.samples_us)).filter(|d| d.is_finite() && *d > 0.0);
+    Part { name: clean(&of.name), us, mad, samples: of.samples_us.len() as u64 }
 }
 
 impl Group {
@@ -160,8 +158,8 @@ impl Group {
 
     /// The whole pass: the one called so, else the first.
     fn whole(&self) -> Option<(usize, f64)> {
-        let at = self.spans.iter().position(|s| s.name.starts_with("whole")).unwrap_or(0);
-        Some((at, self.spans.get(at)?.us?))
+        let at = self.parts.iter().position(|s| s.name.starts_with("whole")).unwrap_or(0);
+        Some((at, self.parts.get(at)?.us?))
     }
 
     fn cells(&self, s: &Part, last: Option<f64>) -> [String; 5] {
@@ -189,7 +187,7 @@ impl Part {
 }
 
 pub(crate) fn missing(what: &str, problem: &Problem) -> ChartError {
-    ChartError::NothingToDraw(format!("The record has no {what} at {}.", problem.label()))
+    ChartError::NothingToDraw(format!("The record has no {what} at {}.", label(problem)))
 }
 
 pub(crate) fn signed_percent(fraction: f64) -> String {
@@ -198,10 +196,10 @@ pub(crate) fn signed_percent(fraction: f64) -> String {
 }
 
 fn frame(run: &Run, problem: &Problem, groups: &[Group], title: String, description: String, table: Table) -> Frame {
-    let counts = groups.iter().flat_map(|g| &g.spans).filter(|s| s.us.is_some()).map(|s| s.samples);
+    let counts = groups.iter().flat_map(|g| &g.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
     let medians = format!("{} ± MAD", median_of(counts));
-    let subtitle = joined([device(run), problem.label(), medians, cache(run).to_owned()]);
-    let shown: usize = groups.iter().map(|g| g.spans.len()).sum();
+    let subtitle = joined([device(run), label(problem), medians, l2(run).to_owned()]);
+    let shown: usize = groups.iter().map(|g| g.parts.len()).sum();
     let notes = if shown == MAX_ENTRIES {
         vec![format!("At most {} are drawn.", counted(MAX_ENTRIES, "row"))]
     } else {

@@ -1,5 +1,8 @@
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
-use crate::common::{MAX_ENTRIES, cache, device, heading, joined, medians, name, names, of_bound, usable, verdict};
+use crate::common::{
+    MAX_ENTRIES, above_bound, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names,
+    of_bound, usable, verdict,
+};
 use crate::labels::{Along, Area, Beside, Room, Xy};
 use crate::palette::{AMBER, BLUE, GREEN, PURPLE, Rgb, VERMILLION};
 use crate::text;
@@ -8,9 +11,9 @@ use crate::words::{bandwidth, counted, listed, percent, plain, rate, rate_tick, 
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
 
-/// Operations a second over operations a byte on logarithmic axes: each rung of ours below the measured roof of the level
-/// of memory that it works from, all roofs ending at the measured peak of arithmetic with the problem's type. Of matrix
-/// products the peak of fp32 is drawn too, which is that of rungs without tensor cores.
+/// FLOP/s over FLOP/byte on logarithmic axes: each rung of kernels below the measured roof of the level of memory that it works
+/// from, all roofs ending at the measured peak of arithmetic with the problem's type. Where that is above the measured peak of
+/// fp32, as on tensor cores, the latter is drawn too: it is that of rungs without them.
 ///
 /// A rung's level is the one that bounds it, or the one that it moves most bytes at where arithmetic does. Rungs whose
 /// bytes were not counted are left out, and named.
@@ -22,9 +25,9 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
     if rows.is_empty() {
-        return nothing(format!("The record has no measurement of {}.", problem.label()));
+        return nothing(format!("The record has no measurement of {}.", label(problem)));
     }
-    let roofs = roofs(run);
+    let roofs = roofs(run, problem);
     if roofs.is_empty() {
         return nothing("No bandwidth of a level of memory was measured for the record, so it has no roofline.".into());
     }
@@ -38,17 +41,18 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             None => uncounted.push(name(run, &row.measurement.rung)),
         }
     }
-    let dtype = problem.dtype().unwrap_or(Dtype::F32);
-    let product = matches!(problem, Problem::Matmul { .. });
-    let lower = peak(run, Dtype::F32).filter(|_| product && dtype != Dtype::F32);
+    let dtype = problem.dtype;
+    let peak_of_type = peak(run, dtype);
+    let is_lower = |fp32: &Peak| peak_of_type.as_ref().is_none_or(|p| p.flops_per_s > fp32.flops_per_s);
+    let lower = peak(run, Dtype::F32).filter(|fp32| dtype != Dtype::F32 && is_lower(fp32));
     if points.is_empty() {
         return nothing(format!(
             "No valid rung of {} has its bytes counted at {}, so there is nothing to draw below its roofs.",
             device(run),
-            problem.label()
+            label(problem)
         ));
     }
-    Roofs { run, problem, roofs, dtype, peak: peak(run, dtype), lower, points, uncounted, invalid }.draw()
+    Roofs { run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid }.draw()
 }
 
 /// The measured ceiling of a level of memory.
@@ -58,7 +62,7 @@ struct Roof {
     datasheet: Option<f64>,
 }
 
-/// The ceiling of arithmetic with elements of a type, in operations a second.
+/// The ceiling of arithmetic with elements of a type.
 struct Peak {
     dtype: Dtype,
     flops_per_s: f64,
@@ -75,9 +79,10 @@ struct Point<'a> {
 }
 
 /// From the fastest to the slowest.
-fn roofs(run: &Run) -> Vec<Roof> {
+fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
     let mut out: Vec<Roof> = Vec::new();
-    for p in &run.peaks.bandwidth {
+    for level in run.peaks.bandwidth.iter().map(|p| p.level) {
+        let Some(p) = run.peaks.level_for(level, problem.written_part()) else { continue };
         let Some(bytes_per_s) = usable(Some(p.bytes_per_s())) else { continue };
         // Of two of a level the first counts, as for a bound.
         if out.iter().all(|r| r.level != p.level) {
@@ -97,7 +102,7 @@ fn peak(run: &Run, dtype: Dtype) -> Option<Peak> {
 
 impl Peak {
     fn name(&self) -> String {
-        format!("{} arithmetic", self.dtype.label())
+        arithmetic_name(self.dtype)
     }
 }
 
@@ -108,12 +113,11 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     if matches!(row.rung.map(|r| &r.runner), Some(Runner::External(_) | Runner::Cpu(_))) || m.operations() == 0 {
         return None;
     }
-    let bound = run.bound(m);
+    let bounded = run.bound(m);
     let most = m.traffic.iter().filter(|t| t.bytes > 0).max_by_key(|t| t.bytes)?.level;
-    let level = bound.and_then(|b| b.level).unwrap_or(most);
+    let level = bounded.and_then(|b| b.level).unwrap_or(most);
     let bytes = m.traffic.iter().find(|t| t.level == level && t.bytes > 0)?.bytes;
-    let bound = bound.filter(|b| usable(Some(b.us)).is_some()).zip(row.fraction_of_ceiling.filter(|f| f.is_finite()));
-    Some(Point { measurement: m, us, level, bytes, bound })
+    Some(Point { measurement: m, us, level, bytes, bound: bound(run, row) })
 }
 
 impl Point<'_> {
@@ -271,18 +275,10 @@ impl Roofs<'_> {
         let medians = medians(self.points.iter().map(|p| p.measurement));
         let mut notes = vec![
             "Each point has the colour of the level of memory that it works from, and lies below that level's roof. %: of \
-             the least time that its own bytes and operations allow."
+             its bound, the least time that its own bytes and operations allow."
                 .to_owned(),
         ];
-        // A product's bytes are counted as its blocks ask for them.
-        let is_product = matches!(self.problem, Problem::Matmul { .. });
-        let over = |p: &Point<'_>| p.bound.is_some_and(|(b, share)| b.level == Some(MemoryLevel::L2) && share > 1.0);
-        if is_product && self.points.iter().any(over) {
-            notes.push(
-                "Above 100 %: bytes are counted as blocks ask for them, and neighbours that ask for the same line together are served at once."
-                    .into(),
-            );
-        }
+        notes.extend(above_bound(run, self.points.iter().filter_map(|p| p.bound)));
         if !self.uncounted.is_empty() {
             let shown: Vec<String> = self.uncounted.iter().take(MAX_ENTRIES).cloned().collect();
             notes.push(format!("Left out, as their bytes were not counted: {}.", listed(&shown)));
@@ -291,7 +287,7 @@ impl Roofs<'_> {
             notes.push(format!("{} without a valid figure; the ladder says why.", counted(self.invalid, "rung")));
         }
         if self.peak.is_none() {
-            notes.push(format!("The peak of {} arithmetic was not measured.", self.dtype.label()));
+            notes.push(format!("The peak of {} was not measured.", arithmetic_name(self.dtype)));
         }
         if let Some(p) = &self.lower {
             notes.push(format!("The peak of {} is that of rungs without tensor cores.", p.name()));
@@ -304,7 +300,7 @@ impl Roofs<'_> {
         }
         Frame {
             title: format!("{}: roofline", heading(run)),
-            subtitle: joined([device(run), self.problem.label(), medians, cache(run).to_owned()]),
+            subtitle: joined([device(run), label(self.problem), medians, l2(run).to_owned()]),
             description: self.description(),
             notes,
             table: self.table(),
@@ -319,16 +315,16 @@ impl Roofs<'_> {
         let fastest = self.points.iter().max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()));
         let nearest = self.points.iter().filter_map(|p| Some((p, p.bound?.1))).max_by(|a, b| a.1.total_cmp(&b.1));
         let fastest = fastest.map_or(String::new(), |p| {
-            format!("; {} does most operations a second, {}", name(run, &p.measurement.rung), rate(p.flops_per_s()))
+            format!("; {} reaches the most FLOP/s, {}", name(run, &p.measurement.rung), rate(p.flops_per_s()))
         });
         let nearest = nearest.and_then(|(p, _)| {
             Some(format!("; nearest to its roof is {} with {}", name(run, &p.measurement.rung), p.of_bound()?))
         });
         format!(
-            "Points of {} on {}, {}, by operations a byte and operations a second, below the measured roofs of {}{fastest}{}.",
+            "Points of {} on {}, {}, by FLOP/byte and FLOP/s, below the measured roofs of {}{fastest}{}.",
             counted(self.points.len(), "rung"),
             device(run),
-            self.problem.label(),
+            label(self.problem),
             listed(&roofs),
             nearest.unwrap_or_default()
         )
@@ -340,8 +336,8 @@ impl Roofs<'_> {
             "title",
             "level",
             "bytes moved there",
-            "operations",
-            "operations a byte",
+            "FLOP",
+            "FLOP/byte",
             "GFLOP/s",
             "GB/s",
             "least time (ms)",
@@ -405,7 +401,7 @@ fn color(level: MemoryLevel) -> Rgb {
 
 fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, top: f64) -> Drawn {
     let plot = &Area { top: top + 22.0, bottom: top + 22.0 + HEIGHT, ..*plot };
-    let caption = "operations a second, higher is better; logarithmic scale";
+    let caption = "FLOP/s, higher is better; logarithmic scale";
     canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
     for t in &y.ticks {
         let at = y.place(*t, plot.bottom, plot.top);
@@ -418,7 +414,7 @@ fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, top: f64)
         canvas.text(&plain(*t), (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
     }
     canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], Stroke::new(Paint::MUTED, 1.0))?;
-    let caption = "operations a byte of the rung's level of memory; logarithmic scale";
+    let caption = "FLOP/byte of the rung's level of memory; logarithmic scale";
     let at = (plot.left, plot.bottom + 30.0);
     canvas.elided(caption, plot.right - plot.left, at, At::Left, Font::SMALL)
 }

@@ -1,33 +1,31 @@
 //! Shapes against rungs, each cell a ratio of times: where a rung is ahead of the libraries, and where it is not.
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH};
-use crate::common::{
-    MAX_ENTRIES, best_library, cache, device, heading, joined, kind_of_product, medians, name, verdict,
-};
+use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, medians, name, verdict};
+use crate::measure::Measure;
 use crate::palette::{BLUE, Rgb, VERMILLION};
 use crate::text::clean;
 use crate::words::{counted, listed, significant};
-use crate::{Chart, ChartError, Table};
+use crate::{Chart, ChartError, Quantity, Table};
 use warpbook_record::{Dtype, Measurement, Problem, Run, Runner};
 
-/// A heat map of matrix products of one type: a row for each shape, a column for each rung of ours after one for the best of
-/// them, and in each cell the time of the faster GPU library over the rung's.
+/// A heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in
+/// each cell the time of the fastest GPU library over the rung's.
 ///
 /// Above 1.00 the rung is faster. A cell without a figure has a letter, which stands for the reason below; rungs without any
 /// figure have no column.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no product of that type, no figure of a library, or none of a rung of ours.
+/// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
 pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
-    let of_type = |p: &&Problem| matches!(p, Problem::Matmul { .. }) && p.dtype() == Some(dtype);
-    let problems: Vec<&Problem> = run.problems().into_iter().filter(of_type).collect();
+    let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
     if problems.is_empty() {
-        return nothing(format!("The record has no matrix product of {}.", dtype.label()));
+        return nothing(format!("The record has no problem of {}.", dtype.label()));
     }
     let rows: Vec<Shape<'_>> = problems
         .into_iter()
-        .map(|problem| Shape { problem, name: shape_name(problem, dtype), library: best_library(run, problem) })
+        .map(|problem| Shape { problem, name: shape_name(problem), library: run.fastest_library(problem) })
         .collect();
     if rows.iter().all(|r| r.library.is_none()) {
         return nothing(format!(
@@ -36,7 +34,8 @@ pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
         ));
     }
     let ours = run.rungs.iter().filter(|r| matches!(r.runner, Runner::Kernels { .. })).map(|r| r.id.as_ref());
-    let mut map = HeatMap { run, dtype, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
+    let rate = Measure::new(run, run.descriptor.headline);
+    let mut map = HeatMap { run, dtype, rate, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
     for rung in ours {
         let present = map.rows.iter().any(|r| run.measurement(rung, r.problem).is_some());
         let valid = map.rows.iter().any(|r| map.ratio(rung, r).is_ok());
@@ -47,28 +46,33 @@ pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
         }
     }
     if map.columns.is_empty() {
-        return nothing(format!("No rung of ours has a valid figure of {} beside a library's.", dtype.label()));
+        return nothing(format!("No rung of kernels has a valid figure of {} where a library has one.", dtype.label()));
     }
     map.draw()
 }
 
-/// A shape as its row is called: what it is of beside the shape only where that is more than its type.
-fn shape_name(problem: &Problem, dtype: Dtype) -> String {
-    let kind = kind_of_product(problem);
-    let more = kind.strip_prefix(dtype.label()).unwrap_or(&kind).trim_start_matches([' ', ',']);
-    joined([problem.short_label().as_str(), more])
+/// A problem as its row is called. All rows are of one type, so a label that is its size and its type is shown without the type.
+fn shape_name(problem: &Problem) -> String {
+    let (label, short) = (label(problem), clean(&problem.short));
+    let of_type = label.strip_prefix(&short).and_then(|rest| rest.trim_start().strip_prefix(problem.dtype.label()));
+    match of_type {
+        Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
+        _ => label,
+    }
 }
 
 struct Shape<'a> {
     problem: &'a Problem,
     name: String,
-    /// The faster of the libraries, and its time.
+    /// The fastest of the libraries, and its time.
     library: Option<(&'a Measurement, f64)>,
 }
 
 struct HeatMap<'a> {
     run: &'a Run,
     dtype: Dtype,
+    /// What stands next to a row's name: the library's figure of the record's headline.
+    rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
     columns: Vec<&'a str>,
@@ -152,14 +156,14 @@ impl<'a> HeatMap<'a> {
     fn ratio(&self, rung: &str, row: &Shape<'a>) -> Result<f64, String> {
         let Some(m) = self.run.measurement(rung, row.problem) else { return Err("not measured".into()) };
         let us = verdict(self.run, m)?;
-        let (_, library) = row.library.ok_or("no library has a valid figure of this shape")?;
+        let (_, library) = row.library.ok_or("no library has a valid figure at this size")?;
         Ok(library / us)
     }
 
-    /// The fastest of the columns' rungs at a shape.
+    /// The fastest rung of kernels at a shape.
     fn best(&self, row: &Shape<'a>) -> Option<(&'a str, f64)> {
-        let all = self.columns.iter().filter_map(|rung| Some((*rung, self.ratio(rung, row).ok()?)));
-        all.max_by(|a, b| a.1.total_cmp(&b.1))
+        let (m, _) = self.run.fastest_kernels(row.problem)?;
+        Some((m.rung.as_str(), self.ratio(&m.rung, row).ok()?))
     }
 
     /// The letter that stands for a reason.
@@ -173,18 +177,33 @@ impl<'a> HeatMap<'a> {
         u8::try_from(at).ok().filter(|n| *n < 26).map_or("–".into(), |n| char::from(b'a' + n).to_string())
     }
 
-    fn library_rate(row: &Shape<'_>) -> Option<f64> {
-        row.library.map(|(m, us)| m.operations() as f64 / us / 1e6)
+    /// The library's figure, in plain numbers where it is a rate.
+    fn library_rate(&self, row: &Shape<'_>) -> Option<String> {
+        let (m, us) = row.library?;
+        let value = self.rate.of(m, us, self.run.baseline(row.problem).and_then(Measurement::median_us));
+        Some(match self.rate.quantity {
+            Quantity::Throughput | Quantity::Bandwidth => significant(value / self.rate.in_file().1, 3),
+            _ => self.rate.text(value),
+        })
+    }
+
+    /// As in "library, TFLOP/s".
+    fn library_header(&self) -> String {
+        match self.rate.quantity {
+            Quantity::Throughput => "library, TFLOP/s".into(),
+            Quantity::Bandwidth => "library, GB/s".into(),
+            _ => format!("library, {}", self.rate.name()),
+        }
     }
 
     fn layout(&self, shown: &[&str]) -> Layout {
         let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, 150.0);
-        let rates = self.rows.iter().filter_map(Self::library_rate).map(|r| Font::NOTE.width(&significant(r, 3)));
+        let rates = self.rows.iter().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
         let figures = MARGIN + names + 14.0 + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;
         let cell = ((WIDTH - MARGIN - left - GAP) / (shown.len() + 1) as f64).min(44.0);
         let titles = shown.iter().map(|id| Font::SMALL.width(&name(self.run, id)));
-        let header = titles.fold(Font::SMALL.width("library, TFLOP/s"), f64::max).min(150.0) + 8.0;
+        let header = titles.fold(Font::SMALL.width(&self.library_header()), f64::max).min(150.0) + 8.0;
         Layout { header, figures, left, cell }
     }
 
@@ -211,7 +230,7 @@ impl<'a> HeatMap<'a> {
                 let ink = Font { paint: Paint::INK, ..Font::NOTE };
                 let room = layout.figures - MARGIN - 14.0 - 16.0;
                 canvas.elided(&row.name, room, (MARGIN, middle), At::Left, ink)?;
-                let rate = Self::library_rate(row).map_or("–".into(), |r| significant(r, 3));
+                let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
                 canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
                 let cell = |at: f64| (at, at + layout.cell - 1.0);
                 let whole = (y, y + CELL - 1.0);
@@ -243,9 +262,9 @@ impl<'a> HeatMap<'a> {
 
     fn draw_headers(&self, canvas: &Canvas<'_>, shown: &[&str], layout: &Layout, bottom: f64) -> Drawn {
         let room = layout.header - 8.0;
-        canvas.upwards("library, TFLOP/s", room, (layout.figures - 8.0, bottom), Font::SMALL)?;
+        canvas.upwards(&self.library_header(), room, (layout.figures - 8.0, bottom), Font::SMALL)?;
         let bold = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
-        canvas.upwards("best of ours", room, (layout.left + layout.cell / 2.0, bottom), bold)?;
+        canvas.upwards("best kernel", room, (layout.left + layout.cell / 2.0, bottom), bold)?;
         for (j, rung) in shown.iter().enumerate() {
             let x = layout.left + GAP + (j as f64 + 1.5) * layout.cell;
             canvas.upwards(&name(self.run, rung), room, (x, bottom), Font { paint: Paint::INK, ..Font::SMALL })?;
@@ -295,7 +314,7 @@ impl<'a> HeatMap<'a> {
         let medians = medians(self.measured());
         Frame {
             title: format!("{}: shapes of {} against the library", heading(run), self.dtype.label()),
-            subtitle: joined([device(run), self.dtype.label().to_owned(), medians, cache(run).to_owned()]),
+            subtitle: joined([device(run), self.dtype.label().to_owned(), medians, l2(run).to_owned()]),
             description: self.description(),
             notes,
             table: self.table(),
@@ -315,7 +334,7 @@ impl<'a> HeatMap<'a> {
         let low = best.iter().min_by(|a, b| a.2.total_cmp(&b.2));
         let high = best.iter().max_by(|a, b| a.2.total_cmp(&b.2));
         format!(
-            "Heat map of the faster library's time over that of {} at {} of {} on {}: the best of ours is at least as fast at \
+            "Heat map of the fastest library's time over that of {} at {} of {} on {}: the best kernel is at least as fast at \
              {ahead} of them, from {} to {}.",
             counted(self.columns.len(), "rung"),
             counted(self.rows.len(), "shape"),
@@ -327,16 +346,18 @@ impl<'a> HeatMap<'a> {
     }
 
     fn table(&self) -> Table {
+        let measure = self.rate.or_rate(self.run);
+        let (rate, unit) = measure.in_file();
         let mut table = Table::new([
             "shape",
             "rung",
             "title",
             "time (ms)",
-            "TFLOP/s",
+            rate.as_str(),
             "library",
             "library's time (ms)",
             "ratio",
-            "best of ours",
+            "best kernel",
             "outcome",
         ]);
         for row in &self.rows {
@@ -353,7 +374,7 @@ impl<'a> HeatMap<'a> {
                     clean(rung),
                     name(self.run, rung),
                     digits(us.map(|t| t / 1e3), 5),
-                    digits(m.zip(us).map(|(m, t)| m.operations() as f64 / t / 1e6), 4),
+                    digits(m.zip(us).map(|(m, t)| measure.of(m, t, None) / unit), 4),
                     library.clone(),
                     digits(library_us.map(|t| t / 1e3), 5),
                     digits(ratio.as_ref().ok().copied(), 4),
@@ -367,7 +388,7 @@ impl<'a> HeatMap<'a> {
 }
 
 fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
-    let caption = "time of the faster library over the rung's; above 1.00 the rung is faster";
+    let caption = "time of the fastest library over the rung's; above 1.00 the rung is faster";
     canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
     for (i, band) in BANDS.iter().enumerate() {
         let left = MARGIN + i as f64 * BAND;

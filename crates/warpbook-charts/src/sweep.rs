@@ -1,57 +1,95 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    Family, MAX_ENTRIES, arithmetic_peak, cache, comparable, debug_note, device, devices, family, heading, is_external,
-    is_library, joined, medians, name, tags, usable, verdict,
+    MAX_ENTRIES, arithmetic_name, comparable, debug_note, device, devices, difference_of_lines, heading, is_external,
+    is_library, joined, l2, line_label, medians, name, pass, size_label, size_number, tags, usable, verdict,
 };
+use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
+use crate::measure::Measure;
 use crate::palette::{GREYS, PURPLE, Rgb, SERIES};
 use crate::svg::DASHES;
 use crate::text::{self, clean};
 use crate::ticks::Axis;
-use crate::words::{
-    bandwidth, bandwidth_tick, count, counted, listed, plain, rate, rate_tick, rate_unit, significant, time, time_tick,
-};
-use crate::{Chart, ChartError, Table};
-use warpbook_record::{Dtype, Measurement, MemoryLevel, Problem, Run};
+use crate::words::{bandwidth, count, counted, listed, plain, rate, significant};
+use crate::{Chart, ChartError, Quantity, Table};
+use warpbook_record::{Baseline, Dtype, Measurement, MemoryLevel, Problem, Run};
 
-/// Time over size on logarithmic axes, one line a rung, with what the measured ceilings of memory and cache would take; of
-/// matrix products also that of arithmetic.
-///
-/// Several records are drawn together where they were timed alike, each with dashes of its own and its device's name.
+/// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`sweep_of`] of
+/// [`Quantity::Time`] along the line of the record's main problem.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] with fewer than two sizes; [`ChartError::NotComparable`] where experiments, timing
-/// policies or the work differ.
+/// As [`sweep_of`].
 pub fn sweep(runs: &[&Run]) -> Result<Chart, ChartError> {
-    Sweep::new(runs, Over::Time, None, None)?.draw()
+    sweep_of(runs, Quantity::Time, None, None)
 }
 
-/// Effective bandwidth over size on a logarithmic axis of sizes, one line a rung, with the measured ceilings.
+/// Effective bandwidth over size, with the measured ceilings: [`sweep_of`] of [`Quantity::Bandwidth`] along the line of the record's
+/// main problem.
 ///
 /// # Errors
-/// As [`sweep`].
+/// As [`sweep_of`].
 pub fn sweep_bandwidth(runs: &[&Run]) -> Result<Chart, ChartError> {
-    Sweep::new(runs, Over::Bandwidth, None, None)?.draw()
+    sweep_of(runs, Quantity::Bandwidth, None, None)
 }
 
-/// Operations a second over size on a logarithmic axis of sizes, one line a rung, with the measured peak of arithmetic:
-/// matrix products of cubes of one type, over their edge.
-///
-/// Without a type it is that of the record's main problem. Where `rungs` names some, only these are drawn, and the libraries
-/// that they are held against; libraries are dashed.
+/// FLOP/s over size, with the measured peak of arithmetic: as [`sweep_of`] of [`Quantity::Throughput`], but along the line of the
+/// record's main problem of a type. Without a type it is that of its main problem.
 ///
 /// # Errors
-/// As [`sweep`]; [`ChartError::NothingToDraw`] also where none of the named rungs has a figure.
+/// As [`sweep_of`].
 pub fn sweep_throughput(runs: &[&Run], dtype: Option<Dtype>, rungs: Option<&[&str]>) -> Result<Chart, ChartError> {
-    Sweep::new(runs, Over::Throughput, dtype, rungs)?.draw()
+    let along = dtype.map_or(Along::Main, Along::Dtype);
+    Sweep::new(runs, Quantity::Throughput, along, rungs)?.draw()
 }
 
-/// What stands over the sizes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    Time,
-    Bandwidth,
-    Throughput,
+/// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
+/// level of memory holds.
+///
+/// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
+/// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Several records are drawn
+/// together where they were timed alike, each with dashes and its device's name.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
+/// has a figure; [`ChartError::NotComparable`] where experiments, timing policies or the lines of the records' main problems differ.
+pub fn sweep_of(
+    runs: &[&Run],
+    quantity: Quantity,
+    line: Option<&Problem>,
+    rungs: Option<&[&str]>,
+) -> Result<Chart, ChartError> {
+    Sweep::new(runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+}
+
+/// Which line of a sweep is drawn.
+#[derive(Debug, Clone, Copy)]
+enum Along<'a> {
+    /// That of the main problem.
+    Main,
+    /// That of the main problem of a type.
+    Dtype(Dtype),
+    /// That of a problem.
+    Of(&'a Problem),
+}
+
+impl Along<'_> {
+    fn includes(self, problem: &Problem) -> bool {
+        match self {
+            _ if problem.size() == 0 => false,
+            Self::Main => true,
+            Self::Dtype(dtype) => problem.dtype == dtype,
+            Self::Of(other) => other.same_line(problem),
+        }
+    }
+
+    /// As in " of bf16".
+    fn of(self) -> String {
+        match self {
+            Self::Main => String::new(),
+            Self::Dtype(dtype) => format!(" of {}", dtype.label()),
+            Self::Of(problem) => format!(" of {}", line_label(problem)),
+        }
+    }
 }
 
 /// The guides of more devices would hide the lines.
@@ -66,8 +104,9 @@ struct Line<'a> {
 struct Sweep<'a> {
     runs: &'a [&'a Run],
     tags: Vec<String>,
-    family: Family,
-    over: Over,
+    /// A problem on the line that is drawn.
+    main: &'a Problem,
+    measure: Measure,
     /// Ids of the rungs that are drawn; `None` is all.
     chosen: Option<&'a [&'a str]>,
     /// In the rungs' order, record by record.
@@ -79,27 +118,26 @@ struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     fn new(
         runs: &'a [&'a Run],
-        over: Over,
-        dtype: Option<Dtype>,
+        quantity: Quantity,
+        along: Along<'_>,
         chosen: Option<&'a [&'a str]>,
     ) -> Result<Self, ChartError> {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
         comparable(runs)?;
-        let mut of: Option<Family> = None;
-        for run in runs {
-            let Some(family) = main_of(run, dtype).and_then(family) else { continue };
-            if let Some(difference) = of.and_then(|f| f.difference(&family)) {
-                return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
-            }
-            of = Some(family);
-        }
-        let Some(family) = of else {
-            let of = dtype.map_or(String::new(), |d| format!(" of {}", d.label()));
-            return nothing(format!("The record has no valid measurement{of} to draw over sizes."));
+        let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
+        let Some(main) = mains.iter().flatten().copied().next() else {
+            return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.of()));
         };
-        let mut sweep = Self { runs, tags: tags(runs), family, over, chosen, lines: Vec::new(), left_out: 0 };
-        for (i, run) in runs.iter().enumerate() {
-            sweep.add(i, run, dtype);
+        if let Some(difference) = mains.iter().flatten().find_map(|p| difference_of_lines(main, p)) {
+            return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
+        }
+        let measure = Measure::new(runs[0], quantity);
+        if let Some(why) = measure.lacking(main) {
+            return nothing(why);
+        }
+        let mut sweep = Self { runs, tags: tags(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
+        for (i, (run, main)) in runs.iter().zip(mains).enumerate() {
+            sweep.add(i, run, main);
         }
         if let Some(ids) = chosen
             && sweep.lines.iter().all(|l| is_library(runs[l.run], l.rung))
@@ -110,26 +148,22 @@ impl<'a> Sweep<'a> {
                 listed(&ids)
             ));
         }
-        let mut sizes: Vec<u64> = sweep.points().map(|(_, m, _)| m.problem.size()).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        match sizes.len() {
-            0 => nothing("The record has no valid measurement to draw over sizes.".into()),
-            1 => nothing(format!("A sweep needs at least two sizes; there is only {}.", sweep.family.size(sizes[0]))),
+        match sweep.problems().as_slice() {
+            [] => nothing("The record has no valid measurement to draw over sizes.".into()),
+            [one] => nothing(format!("A sweep needs at least two sizes; there is only {}.", size_label(runs[0], one))),
             _ => Ok(sweep),
         }
     }
 
-    fn add(&mut self, index: usize, run: &'a Run, dtype: Option<Dtype>) {
+    fn add(&mut self, index: usize, run: &'a Run, main: Option<&Problem>) {
         let first = self.lines.len();
-        let main = main_of(run, dtype);
+        let on_line = main.map_or_else(Vec::new, |main| problems_along(run, main));
         for m in &run.measurements {
             if self.chosen.is_some_and(|ids| !ids.contains(&m.rung.as_str())) && !is_library(run, &m.rung) {
                 continue;
             }
             let Ok(us) = verdict(run, m) else { continue };
-            let alike = main.is_some_and(|p| p.same_but_for_size(&m.problem));
-            if !alike || family(&m.problem).as_ref() != Some(&self.family) || m.problem.size() == 0 {
+            if !on_line.contains(&&m.problem) {
                 self.left_out += 1;
                 continue;
             }
@@ -151,33 +185,42 @@ impl<'a> Sweep<'a> {
         self.lines[first..].sort_by_key(place);
     }
 
+    /// One for each size that has a point, from the smallest on.
+    fn problems(&self) -> Vec<&'a Problem> {
+        let mut all: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
+        all.sort_by_key(|p| p.size());
+        all.dedup_by_key(|p| p.size());
+        all
+    }
+
     fn points(&self) -> impl Iterator<Item = &(f64, &'a Measurement, f64)> {
         self.lines.iter().flat_map(|l| &l.points)
     }
 
     /// The shown value of a time that all of the work takes.
-    fn value(&self, problem: &Problem, us: f64) -> f64 {
-        match self.over {
-            Over::Time => us,
-            Over::Bandwidth => problem.bytes() as f64 / (us * 1e-6),
-            Over::Throughput => problem.flops() as f64 / (us * 1e-6),
-        }
+    fn value(&self, run: &Run, problem: &Problem, us: f64) -> f64 {
+        self.measure.of_work(problem, us, self.baseline_us(run, problem))
     }
 
-    /// The shown value of a rung's time; its operations may be fewer than the work's.
-    fn value_of(&self, m: &Measurement, us: f64) -> f64 {
-        match self.over {
-            Over::Throughput => m.operations() as f64 / (us * 1e-6),
-            _ => self.value(&m.problem, us),
-        }
+    fn value_of(&self, run: &Run, m: &Measurement, us: f64) -> f64 {
+        self.measure.of(m, us, self.baseline_us(run, &m.problem))
     }
 
-    /// A value in words.
-    fn shown(&self, value: f64) -> String {
-        match self.over {
-            Over::Time => time(value),
-            Over::Bandwidth => bandwidth(value),
-            Over::Throughput => rate(value),
+    /// The time that speed-ups are over, where these are drawn.
+    fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
+        let wanted = self.measure.quantity == Quantity::SpeedUp;
+        run.baseline(problem).filter(|_| wanted).and_then(Measurement::median_us)
+    }
+
+    /// What speed-ups are over: one rung's name, or the rule where it is not the same rung at all sizes.
+    fn baseline_name(&self) -> String {
+        let each = self.lines.iter().flat_map(|l| l.points.iter().map(|p| (self.runs[l.run], &p.1.problem)));
+        let mut names = each.filter_map(|(run, p)| run.baseline(p).map(|m| name(run, &m.rung)));
+        let first = names.next();
+        match first.filter(|first| names.all(|n| n == *first)) {
+            Some(name) => name,
+            None if self.runs[0].descriptor.baseline == Baseline::FastestLibrary => "the fastest library".into(),
+            None => "each size's first valid rung".into(),
         }
     }
 
@@ -200,7 +243,8 @@ impl<'a> Sweep<'a> {
                 rungs.push(line.rung);
                 rungs.len() - 1
             });
-            let name = name(self.runs[line.run], line.rung);
+            let run = self.runs[line.run];
+            let name = name(run, line.rung);
             let label = if self.runs.len() > 1 { vec![name, self.tags[line.run].clone()] } else { vec![name] };
             let (stroke, marker) = match kind {
                 0 => look(number, line.run, &colors),
@@ -210,7 +254,7 @@ impl<'a> Sweep<'a> {
             out.push(Series {
                 label,
                 names: 1,
-                points: line.points.iter().map(|(x, m, us)| (*x, self.value_of(m, *us))).collect(),
+                points: line.points.iter().map(|(x, m, us)| (*x, self.value_of(run, m, *us))).collect(),
                 stroke,
                 marker: Some(marker),
                 broken: None,
@@ -219,22 +263,11 @@ impl<'a> Sweep<'a> {
         out
     }
 
-    /// The levels of memory whose ceilings are drawn. A product keeps little of what it reads in registers or shared memory; and
-    /// over edges its operations a second at a bandwidth are no straight line.
-    fn levels(&self) -> &'static [MemoryLevel] {
-        match self.over {
-            Over::Throughput if self.family.is_product() => &[],
-            _ if self.family.is_product() => &[MemoryLevel::Dram, MemoryLevel::L2],
-            _ => &[MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
-        }
-    }
-
-    /// What each measured level of memory would take for reading x and y every epoch, at the sizes that it can hold, and what
-    /// the operations would take.
+    /// What the operations would take at the measured peak of arithmetic, where that says something: of FLOP/s, and where it bounds
+    /// the work at some size; and what moving the problem's least bytes would take at each measured level of memory, at the sizes
+    /// that it holds. What is no straight line on the chart is left out.
     fn guides(&self) -> Vec<Guide> {
-        let mut problems: Vec<&Problem> = self.points().map(|(_, m, _)| &m.problem).collect();
-        problems.sort_by_key(|p| p.size());
-        problems.dedup_by_key(|p| p.size());
+        let problems = self.problems();
         let mut out = Vec::new();
         for (i, run) in self.runs.iter().enumerate() {
             // The ceilings of a device that several records share are drawn once.
@@ -243,47 +276,62 @@ impl<'a> Sweep<'a> {
             }
             let of = if self.devices_differ() { format!(" of {}", self.tags[i]) } else { String::new() };
             let of = text::elide(&of, 110.0, Font::SMALL.size, false);
-            let with_arithmetic = self.over == Over::Throughput || self.over == Over::Time && self.family.is_product();
-            let dtype = problems.first().and_then(|p| p.dtype()).filter(|_| with_arithmetic);
-            if let Some((dtype, peak)) = dtype.and_then(|d| Some((d, arithmetic_peak(run, d)?))) {
-                let ends = problems.iter().filter_map(|p| {
-                    let us = usable(Some(p.flops() as f64 / peak * 1e6))?;
-                    Some((p.size() as f64, self.value(p, us)))
-                });
-                let ends: Vec<(f64, f64)> = ends.collect();
-                if let ([first, .., last], true) = (ends.as_slice(), out.len() < MAX_GUIDES) {
-                    let name = format!("{} arithmetic{of}: {}", dtype.label(), rate(peak));
+            let mut add = |name: String, us: &dyn Fn(&Problem) -> Option<f64>| {
+                let points =
+                    problems.iter().filter_map(|p| Some((p.size() as f64, self.value(run, p, usable(us(p))?))));
+                let points: Vec<(f64, f64)> = points.collect();
+                if let ([first, .., last], true) = (points.as_slice(), out.len() < MAX_GUIDES)
+                    && self.is_straight(&points)
+                {
                     out.push(Guide { name, ends: [*first, *last] });
                 }
+            };
+            let bounds = |p: &&Problem| run.least_time(p).is_some_and(|b| b.level.is_none());
+            if let Some(peak) = run.arithmetic(self.main).and_then(|p| usable(Some(p.flops_per_s())))
+                && (self.measure.quantity == Quantity::Throughput || problems.iter().any(bounds))
+            {
+                let name = format!("{}{of}: {}", arithmetic_name(self.main.dtype), rate(peak));
+                add(name, &|p| Some(p.flops as f64 / peak * 1e6));
             }
-            for &level in self.levels() {
-                let Some(rate) = run.peaks.level(level).and_then(|p| usable(Some(p.bytes_per_s()))) else { continue };
-                let ends = problems.iter().filter(|p| holds(run, level, p)).filter_map(|p| {
-                    let us = usable(Some(p.bytes() as f64 / rate * 1e6))?;
-                    Some((p.size() as f64, self.value(p, us)))
-                });
-                let ends: Vec<(f64, f64)> = ends.collect();
-                if let ([first, .., last], true) = (ends.as_slice(), out.len() < MAX_GUIDES) {
-                    out.push(Guide {
-                        name: format!("{}{of}: {}", level.label(), bandwidth(rate)),
-                        ends: [*first, *last],
-                    });
-                }
+            for &level in &run.descriptor.levels {
+                let peak = run.peaks.level_for(level, self.main.written_part());
+                let Some(rate) = peak.and_then(|p| usable(Some(p.bytes_per_s()))) else { continue };
+                let name = format!("{}{of}: {}", level.label(), bandwidth(rate));
+                add(name, &|p| holds(run, level, p).then(|| p.bytes as f64 / rate * 1e6));
             }
         }
         out
     }
 
-    /// Whether a linear axis would press what the ceilings bound into its lowest quarter.
-    fn far_above_ceilings(&self, value: f64) -> bool {
-        if self.over == Over::Throughput {
-            let highest = self.guides().iter().map(|g| g.ends[0].1).fold(0.0, f64::max);
-            return highest > 0.0 && value > 4.0 * highest;
+    /// Whether a guide is a straight line: on the two logarithmic axes of times, or level, as the axis of another quantity may be
+    /// linear.
+    fn is_straight(&self, points: &[(f64, f64)]) -> bool {
+        let ([(x0, y0), .., (x1, y1)], over) = (points, self.measure.quantity) else { return false };
+        points.iter().all(|(x, y)| {
+            let along = (x / x0).ln() / (x1 / x0).ln();
+            let on_line = if over == Quantity::Time { y0 * (y1 / y0).powf(along) } else { *y0 };
+            (y / on_line - 1.0).abs() <= 0.1
+        })
+    }
+
+    /// Whether a linear axis would press what the ceilings bound, or the lower values, into its lowest part.
+    fn is_far(&self, values: &[f64], guides: &[Guide]) -> bool {
+        let far_above = |ceiling: f64| ceiling > 0.0 && high(values) > 4.0 * ceiling;
+        match self.measure.quantity {
+            Quantity::Time => true,
+            Quantity::Throughput => far_above(guides.iter().map(|g| g.ends[0].1).fold(0.0, f64::max)),
+            Quantity::Bandwidth => {
+                let written = self.main.written_part();
+                let of = |run: &Run, l| {
+                    run.peaks.level_for(l, written).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s)
+                };
+                let levels = [MemoryLevel::Dram, MemoryLevel::L2];
+                far_above(self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max))
+            }
+            Quantity::SpeedUp | Quantity::ItemRate => {
+                high(values) > LOG_FROM * values.iter().copied().fold(f64::INFINITY, f64::min)
+            }
         }
-        let of = |run: &Run, level| run.peaks.level(level).map_or(0.0, warpbook_record::BandwidthPeak::bytes_per_s);
-        let levels = [MemoryLevel::Dram, MemoryLevel::L2];
-        let ceiling = self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max);
-        ceiling > 0.0 && value > 4.0 * ceiling
     }
 
     fn devices_differ(&self) -> bool {
@@ -292,49 +340,37 @@ impl<'a> Sweep<'a> {
 
     fn draw(self) -> Result<Chart, ChartError> {
         let (series, guides) = (self.series(), self.guides());
+        let axis = &self.runs[0].descriptor.axis;
         let xs = self.points().map(|p| p.0);
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
-        let product = self.family.is_product();
-        let x = if product { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
-        // The guides of memory and cache are what lines are held against; what is far from all lines is not shown.
-        let held = guides.iter().map(|g| g.ends[0].1).filter(|v| self.over != Over::Time && *v < 4.0 * high(&ys));
+        let x = if axis.doubling { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
+        let over_time = self.measure.quantity == Quantity::Time;
+        // The guides of DRAM and L2 are what lines are held against; what is far from all lines is not shown.
+        let held = guides.iter().map(|g| g.ends[0].1).filter(|v| !over_time && *v < 4.0 * high(&ys));
         let all: Vec<f64> = ys.iter().copied().chain(held).collect();
-        let (y, y_tick, y_caption): (_, fn(f64) -> String, _) = match self.over {
-            Over::Bandwidth if self.far_above_ceilings(high(&ys)) => {
-                (Axis::log(all, 0.08), bandwidth_tick, "effective bandwidth, higher is better; logarithmic scale")
-            }
-            Over::Bandwidth => (
-                Axis::from_zero([high(&all) * 1.04]),
-                |v| plain(v / 1e9),
-                "effective bandwidth in GB/s, higher is better",
-            ),
-            Over::Throughput if self.far_above_ceilings(high(&ys)) => {
-                (Axis::log(all, 0.08), rate_tick, "operations a second, higher is better; logarithmic scale")
-            }
-            Over::Throughput => {
-                let axis = Axis::from_zero([high(&all) * 1.04]);
-                match rate_unit(high(&all)).1 {
-                    "TFLOP/s" => (axis, |v| plain(v / 1e12), "TFLOP/s, higher is better"),
-                    "GFLOP/s" => (axis, |v| plain(v / 1e9), "GFLOP/s, higher is better"),
-                    _ => (axis, |v| plain(v / 1e6), "MFLOP/s, higher is better"),
-                }
-            }
+        let log = self.is_far(&ys, &guides);
+        let y = match log {
             // Some of the way to the guides, and no line in a corner.
-            Over::Time => (
-                Axis::log(ys.iter().copied().chain(low_guide(&guides, &ys)), 0.08),
-                time_tick,
-                "time, lower is better; logarithmic scale",
-            ),
+            true if over_time => Axis::log(ys.iter().copied().chain(low_guide(&guides, &ys)), 0.08),
+            true => Axis::log(all.iter().copied(), 0.08),
+            false => Axis::from_zero([high(&all) * 1.04]),
         };
+        let (caption, y_tick) = self.measure.axis(high(&all), log);
+        let relative = match self.measure.quantity {
+            Quantity::SpeedUp => format!(" over {}", self.baseline_name()),
+            _ => String::new(),
+        };
+        let direction = if over_time { "lower" } else { "higher" };
+        let scale = if log { "; logarithmic scale" } else { "" };
         Lines {
             series,
             guides,
             x,
             y,
-            x_tick: if product { plain } else { count },
+            x_tick: if axis.doubling { whole } else { count },
             y_tick,
-            x_caption: if product { "m = n = k; logarithmic scale" } else { "points; logarithmic scale" }.into(),
-            y_caption: y_caption.into(),
+            x_caption: format!("{}; logarithmic scale", axis_caption(self.runs[0])),
+            y_caption: format!("{caption}{relative}, {direction} is better{scale}"),
             frame: self.frame(),
         }
         .draw()
@@ -342,47 +378,21 @@ impl<'a> Sweep<'a> {
 
     fn frame(&self) -> Frame {
         let first = self.runs[0];
-        let what = match self.over {
-            Over::Time => "time over size",
-            Over::Bandwidth => "effective bandwidth over size",
-            Over::Throughput => "operations a second over size",
-        };
+        let what = format!("{} over size", self.measure.name());
         let devices = devices(self.runs);
         let title = format!("{}: {what}", heading(first));
         let medians = medians(self.points().map(|p| p.1));
-        let subtitle = joined([devices.clone(), self.family.label(), medians, cache(first).to_owned()]);
+        let line = line_label(self.main);
+        let subtitle = joined([devices.clone(), line.clone(), medians, l2(first).to_owned()]);
         let mut notes = Vec::new();
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
         }
         if self.left_out > 0 {
             let what = counted(self.left_out, "measurement");
-            let work = if self.family.is_product() { "of cubes of" } else { "of" };
-            notes.push(format!("Drawn is the work {work} {}; {what} of other work left out.", self.family.label()));
+            notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));
         }
-        let guides: Vec<String> = self.guides().into_iter().map(|g| g.name).collect();
-        if !guides.is_empty() {
-            let guides = guides.join(", ");
-            let reading = match self.over {
-                _ if self.family.is_product() => "reading A and B and writing C once",
-                _ => "reading x and y every epoch",
-            };
-            notes.push(match self.over {
-                Over::Bandwidth => {
-                    format!("Dotted: the measured bandwidth of a level of memory, at the sizes that it holds ({guides}).")
-                }
-                Over::Time if self.family.is_product() => {
-                    format!("Dotted: the operations at the measured peak, and {reading} at the measured bandwidth ({guides}).")
-                }
-                Over::Time => format!(
-                    "Dotted: {reading} at the measured bandwidth of a level of memory, at the sizes that it holds ({guides})."
-                ),
-                Over::Throughput if self.family.is_product() => format!("Dotted: the measured peak ({guides})."),
-                Over::Throughput => {
-                    format!("Dotted: the measured peak, and what {reading} at a measured bandwidth allows ({guides}).")
-                }
-            });
-        }
+        notes.extend(self.note_of_guides());
         let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
         let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
         let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
@@ -394,59 +404,121 @@ impl<'a> Sweep<'a> {
         if self.lines.len() > MAX_ENTRIES {
             notes.push(format!("{} of {} lines are drawn; the table has all.", MAX_ENTRIES, self.lines.len()));
         }
-        Frame { title, subtitle, description: self.description(what, &devices), notes, table: self.table() }
+        Frame { title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
+    }
+
+    /// What the dotted lines are.
+    fn note_of_guides(&self) -> Option<String> {
+        let guides: Vec<String> = self.guides().into_iter().map(|g| g.name).collect();
+        let names = guides.join(", ");
+        let each = if self.main.passes > 1 { format!("once per {}", pass(self.runs[0])) } else { "once".into() };
+        let moving = format!("moving inputs and results {each}");
+        let arithmetic = arithmetic_name(self.main.dtype);
+        let of_arithmetic = guides.iter().filter(|g| g.starts_with(&arithmetic)).count();
+        let of_memory = guides.len() - of_arithmetic;
+        let sizes = "at the sizes that it holds";
+        let what = match self.measure.quantity {
+            _ if guides.is_empty() => return None,
+            Quantity::Bandwidth if of_arithmetic == 0 => {
+                format!("the measured bandwidth of a level of memory, {sizes}")
+            }
+            Quantity::Time if of_arithmetic == 0 => {
+                format!("{moving} at the measured bandwidth of a level of memory, {sizes}")
+            }
+            Quantity::Time => {
+                format!(
+                    "the operations at the measured peak, and {moving} at the measured bandwidth of a level of memory"
+                )
+            }
+            Quantity::Throughput if of_memory == 0 => "the measured peak".into(),
+            Quantity::Throughput => format!("the measured peak, and what {moving} at a measured bandwidth allows"),
+            _ => "what the measured ceilings allow".into(),
+        };
+        Some(format!("Dotted: {what} ({names})."))
     }
 
     fn description(&self, what: &str, devices: &str) -> String {
-        let sizes = self.points().map(|p| p.0);
-        let (low, high) = sizes.fold((f64::MAX, 0.0), |(a, b): (f64, f64), s| (a.min(s), b.max(s)));
-        let at_largest = self.lines.iter().filter_map(|l| Some((l, l.points.last().filter(|p| p.0 == high)?)));
-        let best = at_largest.min_by(|a, b| a.1.2.total_cmp(&b.1.2)).map_or(String::new(), |(l, p)| {
-            let name = name(self.runs[l.run], l.rung);
-            let us = p.2;
-            let shown = self.shown(self.value_of(p.1, us));
-            format!("; at the largest size {name} is fastest with {shown}")
-        });
-        let (low, high) = match self.family.is_product() {
-            true => (self.family.size(low as u64), self.family.size(high as u64)),
-            false => (count(low), self.family.size(high as u64)),
+        let first = self.runs[0];
+        let problems = self.problems();
+        let (low, high) = match problems.as_slice() {
+            [low, .., high] => (*low, *high),
+            _ => (self.main, self.main),
         };
-        format!("Lines of the {what} from {low} to {high} of {} on {devices}{best}.", counted(self.lines.len(), "rung"))
+        // Of what is drawn.
+        let at_largest = self.runs.iter().enumerate().filter_map(|(i, run)| {
+            let lines = || self.lines.iter().filter(move |l| l.run == i);
+            let at = |l: &Line<'a>| l.points.iter().find(|p| p.0 == high.size() as f64).map(|p| &p.1.problem);
+            let (m, us) = run.fastest_of(lines().find_map(at)?, |r| lines().any(|l| l.rung == r.id))?;
+            Some((*run, m, us))
+        });
+        let best = at_largest.min_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(run, m, us)| {
+            let shown = self.measure.text(self.value_of(run, m, us));
+            format!("; at the largest size {} is fastest with {shown}", name(run, &m.rung))
+        });
+        let has_unit = !clean(&first.descriptor.axis.unit).is_empty();
+        let from = if has_unit { size_number(first, low.size()) } else { size_label(first, low) };
+        format!(
+            "Lines of the {what} from {from} to {} of {} on {devices}{best}.",
+            size_label(first, high),
+            counted(self.lines.len(), "rung")
+        )
     }
 
     fn table(&self) -> Table {
         let several = self.runs.len() > 1;
-        let record = several.then_some("record");
-        let size = if self.family.is_product() { "edge" } else { "points" };
-        let in_flops = match self.over {
-            Over::Time => self.family.is_product(),
-            Over::Bandwidth => false,
-            Over::Throughput => true,
-        };
-        let rate = if in_flops { "TFLOP/s" } else { "effective GB/s" };
-        let headers = ["rung", size, "time (ms)", "MAD (ms)", rate, "% of ceiling", "bound by"];
-        let mut table = Table::new(record.into_iter().chain(headers));
+        let record = several.then(|| "record".to_owned());
+        let shown = self.measure.or_rate(self.runs[0]);
+        let (rate, unit) = shown.in_file();
+        let speed_up = (self.measure.quantity == Quantity::SpeedUp).then(|| "speed-up".to_owned());
+        let headers = ["rung".to_owned(), axis_caption(self.runs[0]), "time (ms)".into(), "MAD (ms)".into(), rate];
+        let bound = ["% of bound".to_owned(), "bound by".into()];
+        let mut table = Table::new(record.into_iter().chain(headers).chain(bound).chain(speed_up.clone()));
         for line in &self.lines {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
-                let fraction = run.fraction_of_ceiling(m).filter(|f| f.is_finite());
+                let fraction = run.fraction_of_bound(m).filter(|f| f.is_finite());
+                let value = Some(shown.of(m, *us, None) / unit).filter(|v| *v > 0.0);
                 let cells = [
                     m.rung.clone(),
                     m.problem.size().to_string(),
                     significant(us / 1e3, 5),
                     m.mad_us().map(|d| significant(d / 1e3, 2)).unwrap_or_default(),
-                    match in_flops {
-                        true => significant(m.operations() as f64 / (us * 1e-6) / 1e12, 4),
-                        false => significant(m.problem.bytes() as f64 / (us * 1e-6) / 1e9, 4),
-                    },
+                    value.map(|v| significant(v, 4)).unwrap_or_default(),
                     fraction.map(|f| significant(f * 100.0, 3)).unwrap_or_default(),
                     fraction.and(run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 ];
-                table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells));
+                let over = speed_up.is_some().then(|| significant(self.value_of(run, m, *us), 4));
+                table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells).chain(over));
             }
         }
         table
     }
+}
+
+/// What the sizes are, as "points".
+fn axis_caption(run: &Run) -> String {
+    let caption = clean(&run.descriptor.axis.caption);
+    if caption.is_empty() { "size".into() } else { caption }
+}
+
+/// A tick of an axis whose ticks double.
+fn whole(v: f64) -> String {
+    if v.fract() == 0.0 && v < 1e15 { format!("{v:.0}") } else { plain(v) }
+}
+
+/// The problems of a record on the line of one of them, one for each size: of several of one size that which differs from it in
+/// fewest of its sizes and settings, as the learning rate.
+fn problems_along<'a>(run: &'a Run, main: &Problem) -> Vec<&'a Problem> {
+    let differing = |p: &Problem| p.sizes.iter().filter(|s| !main.sizes.contains(s)).count();
+    let mut out: Vec<&Problem> = Vec::new();
+    for p in run.problems().into_iter().filter(|p| p.size() > 0 && p.same_line(main)) {
+        match out.iter_mut().find(|o| o.size() == p.size()) {
+            Some(other) if differing(p) < differing(other) => *other = p,
+            Some(_) => {}
+            None => out.push(p),
+        }
+    }
+    out
 }
 
 /// The least time of the slowest guide, or a quarter of the lines' least if that is more.
@@ -459,8 +531,7 @@ fn high(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
 }
 
-/// Whether a level of memory holds what a problem reads every epoch. The multiprocessors hold it in registers and shared
-/// memory together.
+/// Whether a level of memory holds what a problem reads in each pass. Registers and shared memory of all SMs hold it together.
 fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     let device = &run.environment.device;
     match level {
@@ -470,12 +541,12 @@ fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
             let registers = device.registers_per_multiprocessor.map(|n| n.saturating_mul(4));
             let each = device.shared_bytes_per_multiprocessor.zip(registers).map(|(a, b)| a.saturating_add(b));
             let all = each.map(|b| b.saturating_mul(u64::from(device.multiprocessors)));
-            all.is_none_or(|b| problem.working_set_bytes() <= b)
+            all.is_none_or(|b| problem.working_set_bytes <= b)
         }
     }
 }
 
-/// Of the numberth rung of ours in a record.
+/// Of the numberth rung in a record that is neither a library's nor another framework's.
 fn look(number: usize, record: usize, colors: &[Rgb]) -> (Stroke, Marker) {
     let dash = (record % DASHES.len()) as u32;
     // Where both would begin again the markers go on by one.
@@ -492,14 +563,13 @@ fn dashed_look(number: usize, record: usize, color: Rgb) -> (Stroke, Marker) {
     (stroke, MARKERS[number % MARKERS.len()])
 }
 
-/// The problem that the sweep is of: the record's main one, or that of most valid measurements where the main has none or is
-/// not of the type that is asked for.
-fn main_of(run: &Run, dtype: Option<Dtype>) -> Option<&Problem> {
+/// The problem whose line is drawn: the record's main one, or that of most valid measurements where the main has none or lies on
+/// another line than is asked for.
+fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let valid = |p: &Problem| run.measurements.iter().filter(|m| m.problem == *p && verdict(run, m).is_ok()).count();
-    let of_type = |p: &Problem| dtype.is_none() || p.dtype() == dtype;
-    let of_size = |p: &&Problem| p.size() > 0 && of_type(p) && family(p).is_some_and(|f| f.has_sizes());
-    let main = run.main_problem().filter(of_size).filter(|p| valid(p) > 0);
-    main.or_else(|| run.problems().into_iter().filter(of_size).filter(|p| valid(p) > 0).rev().max_by_key(|p| valid(p)))
+    let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;
+    let main = run.main_problem().filter(drawn);
+    main.or_else(|| run.problems().into_iter().filter(drawn).rev().max_by_key(|p| valid(p)))
 }
 
 #[cfg(test)]

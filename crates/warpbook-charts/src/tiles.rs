@@ -1,14 +1,15 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{cache, device, heading, joined, median_of, usable, verdict};
+use crate::common::{device, heading, joined, l2, label, median_of, usable, verdict};
 use crate::ladder::LOG_FROM;
+use crate::measure::Measure;
 use crate::palette::{BLUE, GREY};
 use crate::parts::{Group, Part, groups, missing, signed_percent};
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{counted, plain, rate, significant, time, times};
+use crate::words::{counted, plain, significant, time, times};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Problem, Run, SpanGroup, Tile};
+use warpbook_record::{PartGroup, Problem, Run, Tile};
 
 /// More rows are not drawn.
 const MAX_ROWS: usize = 96;
@@ -21,7 +22,7 @@ const MAX_ROWS: usize = 96;
 pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut left = MAX_ROWS;
     let mut tiled = Vec::new();
-    for g in groups(run, problem, SpanGroup::Tile, MAX_ROWS) {
+    for g in groups(run, problem, PartGroup::Tile, MAX_ROWS) {
         let mut rung = tiled_rung(run, problem, g);
         rung.tiles.truncate(left);
         left -= rung.tiles.len();
@@ -30,23 +31,33 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     if tiled.iter().all(|r| r.base().is_none()) {
         return Err(missing("times with several tiles", problem));
     }
-    let flops = problem.flops() as f64;
+    let rate = Measure::rate(run);
+    let (rate_header, unit) = rate.in_file();
+    let speed = |us: f64| Some(rate.of_work(problem, us, None)).filter(|v| *v > 0.0);
     let mut rows = Vec::new();
-    let mut table =
-        Table::new(["rung", "tile", "time (ms)", "MAD (ms)", "TFLOP/s", "over the chosen tile's", "chosen", "sizes"]);
+    let mut table = Table::new([
+        "rung",
+        "tile",
+        "time (ms)",
+        "MAD (ms)",
+        rate_header.as_str(),
+        "over the chosen tile's",
+        "chosen",
+        "sizes",
+    ]);
     for r in &tiled {
         rows.push(r.group.heading());
         let base = r.base();
         for t in &r.tiles {
             let over = t.part.us.zip(base).map(|(us, base)| us / base);
-            rows.push(t.row(flops, over));
+            rows.push(t.row(t.part.us.and_then(speed).map(|v| rate.text(v)), over));
             let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
             table.push([
                 clean(&r.group.rung),
                 t.part.name.clone(),
                 digits(t.part.us.map(|us| us / 1e3), 5),
                 digits(t.part.mad.map(|us| us / 1e3), 2),
-                digits(t.part.us.map(|us| flops / us / 1e6).filter(|v| *v > 0.0), 4),
+                digits(t.part.us.and_then(speed).map(|v| v / unit), 4),
                 digits(over, 4),
                 if t.chosen { "yes" } else { "" }.to_owned(),
                 t.sizes.clone(),
@@ -102,7 +113,7 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         let samples = m.samples_total.max(m.samples_us.len() as u64);
         tiles.push(Tiled { part: Part { name, us, mad, samples }, chosen: true, sizes: String::new(), why });
     }
-    for part in group.spans.drain(..) {
+    for part in group.parts.drain(..) {
         // The measurement of the chosen tile is the one that the ladder shows.
         if !tiles.iter().any(|t| t.part.name == part.name) {
             tiles.push(Tiled { part, chosen: false, sizes: String::new(), why: "no usable time".into() });
@@ -133,11 +144,11 @@ impl TiledRung {
 }
 
 impl Tiled {
-    fn row(&self, flops: f64, over: Option<f64>) -> Row {
+    fn row(&self, speed: Option<String>, over: Option<f64>) -> Row {
         let content = match self.part.us.zip(over).filter(|(_, over)| usable(Some(*over)).is_some()) {
             None => Content::Reason(self.why.clone()),
             Some((us, over)) => {
-                let speed = if flops > 0.0 { format!(" · {}", rate(flops / (us * 1e-6))) } else { String::new() };
+                let speed = speed.map_or(String::new(), |text| format!(" · {text}"));
                 let difference = match over - 1.0 {
                     _ if self.chosen => String::new(),
                     d if d < 1.0 => format!(" · {}", signed_percent(d)),
@@ -195,13 +206,13 @@ fn frame(run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: T
         .collect();
     Frame {
         title: format!("{}: time over tiles", heading(run)),
-        subtitle: joined([device(run), problem.label(), medians, cache(run).to_owned()]),
+        subtitle: joined([device(run), label(problem), medians, l2(run).to_owned()]),
         description: format!(
             "Bars of the time with {} of {} on {}, {}, over that with the chosen tile: {}.",
             counted(drawn().count(), "tile"),
             counted(tiled.len(), "rung"),
             device(run),
-            problem.label(),
+            label(problem),
             said.join("; ")
         ),
         notes,

@@ -1,26 +1,36 @@
 use crate::bars::{Bar, Bars, Content, Row};
 use crate::canvas::Frame;
-use crate::common::{MAX_ENTRIES, cache, device, heading, joined, median_of};
+use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, median_of, names, verdict};
 use crate::ladder::LOG_FROM;
+use crate::measure::Measure;
 use crate::palette::{AMBER, BLUE, GREEN, GREY, Rgb};
-use crate::parts::{Group, groups, missing};
+use crate::parts::{Group, Part, groups, missing};
 use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, percent, plain, significant, time, time_tick};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{Problem, Run, SpanGroup};
+use warpbook_record::{PartGroup, Problem, Run, Runner};
 
-/// What a result costs that is wanted on the host, one bar a rung: the way to the device, the work, and the way back. Where
-/// some take many times as long as others, bars are shares of each rung's own sum.
+/// What a result costs that is wanted on the host, one bar a rung: the copy to the device, the work, and the copy back. Where some
+/// take many times as long as others, bars are shares of each rung's sum.
+///
+/// Copies that all rungs share are shown with the first rung of kernels that has a time and with the fastest one.
 ///
 /// # Errors
-/// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem.
+/// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
 pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let groups = groups(run, problem, SpanGroup::Transfer, 4 * MAX_ENTRIES);
-    let all: Vec<Parts> = groups.into_iter().filter_map(Parts::of).collect();
+    let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
+    if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
+        let why =
+            format!("No rung of kernels has a valid time at {} that the transfers could be added to.", label(problem));
+        return Err(ChartError::NothingToDraw(why));
+    }
     if all.is_empty() {
         return Err(missing("times of transfers", problem));
     }
+    let rate = Measure::rate(run);
+    let (rate_header, unit) = rate.in_file();
+    let (alone, with_transfers) = (format!("{rate_header} alone"), format!("{rate_header} with transfers"));
     let mut table = Table::new([
         "rung",
         "title",
@@ -30,12 +40,15 @@ pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         "other (ms)",
         "sum (ms)",
         "% of the sum for transfers",
-        "TFLOP/s alone",
-        "TFLOP/s with transfers",
+        alone.as_str(),
+        with_transfers.as_str(),
     ]);
     for p in &all {
         let ms = |us: f64| if us > 0.0 { significant(us / 1e3, 5) } else { String::new() };
-        let speed = |us: f64| if us > 0.0 { significant(problem.flops() as f64 / us / 1e6, 4) } else { String::new() };
+        let speed = |us: f64| {
+            let value = Some(us).filter(|us| *us > 0.0).map(|us| rate.of_work(problem, us, None) / unit);
+            value.filter(|v| *v > 0.0).map(|v| significant(v, 4)).unwrap_or_default()
+        };
         let [up, compute, down, other] = p.us;
         table.push([
             clean(&p.group.rung),
@@ -74,8 +87,34 @@ pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     .draw()
 }
 
+/// The rungs that have transfers timed with them; where all rungs share the copies, the first rung of kernels that has a time and
+/// the fastest, each with its median.
+fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
+    let mut all = groups(run, problem, PartGroup::Transfer, 4 * MAX_ENTRIES);
+    let Some(at) = all.iter().position(|g| g.rung.is_empty()) else { return all };
+    let shared = all.remove(at);
+    let of_kernels = |id: &str| run.rung(id).is_some_and(|r| matches!(r.runner, Runner::Kernels { .. }));
+    let ladder = run.ladder(problem);
+    let mut sound = ladder.iter().map(|row| row.measurement).filter(|m| of_kernels(&m.rung) && run.is_sound(m));
+    let shown = sound.next().into_iter().chain(run.fastest_kernels(problem).map(|(m, _)| m));
+    for m in shown {
+        let Ok(us) = verdict(run, m) else { continue };
+        if all.iter().any(|g| g.rung == m.rung) {
+            continue;
+        }
+        let (title, id) = names(run, &m.rung);
+        let samples = m.samples_total.max(m.samples_us.len() as u64);
+        let mut parts = shared.parts.clone();
+        parts.push(Part { name: COMPUTE.into(), us: Some(us), mad: None, samples });
+        all.push(Group { rung: m.rung.clone(), title, id, parts });
+    }
+    all
+}
+
+const COMPUTE: &str = "compute";
+
 /// The names of the parts in the record, and their colours.
-const KINDS: [(&str, Rgb); 4] = [("to the device", AMBER), ("compute", BLUE), ("to the host", GREEN), ("other", GREY)];
+const KINDS: [(&str, Rgb); 4] = [("to the device", AMBER), (COMPUTE, BLUE), ("to the host", GREEN), ("other", GREY)];
 
 struct Parts {
     group: Group,
@@ -87,7 +126,7 @@ impl Parts {
     /// `None` where no part has a usable time.
     fn of(group: Group) -> Option<Self> {
         let mut us = [0.0; 4];
-        for part in &group.spans {
+        for part in &group.parts {
             let kind = KINDS.iter().position(|(name, _)| *name == part.name).unwrap_or(3);
             us[kind] += part.us.unwrap_or(0.0);
         }
@@ -121,7 +160,7 @@ impl Parts {
 }
 
 fn frame(run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
-    let samples = all.iter().flat_map(|p| &p.group.spans).filter(|s| s.us.is_some()).map(|s| s.samples);
+    let samples = all.iter().flat_map(|p| &p.group.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
     let mut notes = Vec::new();
     let lacking = |kind: usize| all.iter().filter(move |p| p.us[kind] <= 0.0).map(|p| p.group.title.clone());
     for (kind, (name, _)) in KINDS.iter().enumerate().take(3) {
@@ -140,13 +179,13 @@ fn frame(run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
     });
     Frame {
         title: format!("{}: with the transfers from and to the host", heading(run)),
-        subtitle: joined([device(run), problem.label(), median_of(samples), cache(run).to_owned()]),
+        subtitle: joined([device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(
             "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
              than the work at {dearer} of them{fastest}.",
             counted(all.len(), "rung"),
             device(run),
-            problem.label(),
+            label(problem),
         ),
         notes,
         table,

@@ -107,7 +107,7 @@ pub(crate) fn bandwidth_tick(bytes_per_s: f64) -> String {
     format!("{} {name}", plain(bytes_per_s / scale))
 }
 
-/// Operations a second as "65.9 TFLOP/s".
+/// FLOP/s as "65.9 TFLOP/s".
 #[must_use]
 pub fn rate(flops_per_s: f64) -> String {
     finite(flops_per_s, |r| {
@@ -122,12 +122,36 @@ pub(crate) fn rate_tick(flops_per_s: f64) -> String {
     format!("{} {name}", plain(flops_per_s / scale))
 }
 
-/// The unit for operations a second: (what to divide by, name).
+/// The unit for FLOP/s: (what to divide by, name).
 pub(crate) fn rate_unit(flops_per_s: f64) -> Unit {
     match flops_per_s.abs() {
         size if size >= 9.995e11 => (1e12, "TFLOP/s"),
         size if size >= 1e7 || size == 0.0 => (1e9, "GFLOP/s"),
         _ => (1e6, "MFLOP/s"),
+    }
+}
+
+/// Items a second as "1.20 M images/s"; without a name for them "1.20 M items/s".
+#[must_use]
+pub fn item_rate(per_s: f64, item: &str) -> String {
+    finite(per_s, |r| {
+        let (scale, prefix) = count_unit(r);
+        format!("{} {prefix}{}", number(r / scale), item_rate_unit(item))
+    })
+}
+
+/// As "images/s".
+pub(crate) fn item_rate_unit(item: &str) -> String {
+    format!("{}/s", if item.is_empty() { "items" } else { item })
+}
+
+/// The prefix for counts of this size: (what to divide by, as "M ").
+pub(crate) fn count_unit(n: f64) -> Unit {
+    match n.abs() {
+        size if size >= 9.995e8 => (1e9, "G "),
+        size if size >= 9.995e5 => (1e6, "M "),
+        size if size >= 999.5 => (1e3, "k "),
+        _ => (1.0, ""),
     }
 }
 
@@ -258,6 +282,9 @@ mod tests {
         assert_eq!(rate(9.998e11), "1.00 TFLOP/s");
         assert_eq!(rate(2.5e9), "2.50 GFLOP/s");
         assert_eq!(rate_tick(1e13), "10 TFLOP/s");
+        assert_eq!(item_rate(1.2e6, "images"), "1.20 M images/s");
+        assert_eq!(item_rate(999.6, ""), "1.00 k items/s");
+        assert_eq!(item_rate(0.25, "images"), "0.250 images/s");
         assert_eq!(times(f64::INFINITY), "infinite");
         assert_eq!(times(18.06), "18.1×");
         assert_eq!(percent(0.6437), "64 %");

@@ -7,11 +7,15 @@ use std::collections::BTreeMap;
 use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_charts::*;
 use warpbook_record::{
-    Check, ComputePeak, DeviceKind, Dtype, L2State, LossPoint, Measurement, MemoryLevel, Outcome, Problem, Requires,
-    Run, Rung, Runner, Schedule, Span, SpanGroup, TimedBy, Traffic, TrainLog, matmul,
+    Baseline, ChartKind, Check, Column, ComputePeak, Descriptor, DeviceKind, Dtype, L2State, LossPoint, Measurement,
+    MemoryLevel, Outcome, Part, PartGroup, Problem, Requires, Run, Rung, Runner, Schedule, SweepAxis, SweepPoint,
+    TimedBy, Traffic, TrainLog, count, setting,
 };
 
-/// All charts of a record at a problem, those over several records with it alone and twice.
+const QUANTITIES: [Quantity; 5] =
+    [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
+
+/// All charts of a record at a problem that need no items, those over several records with it alone and twice.
 fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     vec![
         ladder(run, problem, Quantity::Time),
@@ -22,6 +26,7 @@ fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
         sweep(&[run, run]),
         sweep_bandwidth(&[run]),
         sweep_throughput(&[run], None, None),
+        sweep_of(&[run], Quantity::SpeedUp, None, None),
         loss_curve(run, problem),
         operations(run, problem),
         ablation(run, problem),
@@ -30,9 +35,9 @@ fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     ]
 }
 
-/// The charts that only matrix products have.
+/// The charts of records with libraries, tiles and transfers.
 fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
-    let dtype = problem.dtype().unwrap_or(Dtype::F32);
+    let dtype = problem.dtype;
     let rungs = ["01_naive", "14_overlapped_store", "a", "b"];
     vec![
         sweep_throughput(&[run, run], Some(dtype), Some(&rungs)),
@@ -131,7 +136,7 @@ fn records_as_they_come_are_drawn() {
         assert!(chart.description.ends_with('.'), "{}", chart.description);
     }
     let full = sample::full();
-    let several = sample::with_features(&problem, 16);
+    let several = sample::with_features(5_000_000, 16);
     for problem in full.problems().into_iter().filter(|p| **p != several) {
         for chart in [ladder(&full, problem, Quantity::Bandwidth), roofline(&full, problem)] {
             check_layout(&chart.unwrap());
@@ -172,6 +177,23 @@ fn records_as_they_come_are_drawn() {
                 }
                 Err(e) => assert!(matches!(e, ChartError::NothingToDraw(_)), "{e}"),
             }
+        }
+    }
+    let softmax = sample::softmax();
+    for problem in softmax.problems() {
+        let charts = QUANTITIES.iter().map(|q| ladder(&softmax, problem, *q));
+        for chart in charts.chain([roofline(&softmax, problem), compare(&[&softmax, &softmax], problem.size())]) {
+            let chart = chart.unwrap();
+            check_svg(&chart);
+            check_layout(&chart);
+            assert!(chart.description.ends_with('.'), "{}", chart.description);
+        }
+    }
+    for quantity in QUANTITIES {
+        for runs in [&[&softmax][..], &[&softmax, &softmax]] {
+            let chart = sweep_of(runs, quantity, None, None).unwrap();
+            check_svg(&chart);
+            check_layout(&chart);
         }
     }
     let both = [&gpu, &sample::t4()];
@@ -274,22 +296,32 @@ fn records_that_were_timed_differently_are_refused() {
             }
         }
     };
-    check(&|r| r.policy.timed_by = TimedBy::WallClock, "one by CUDA events, the other by the processor's clock");
-    check(&|r| r.policy.l2 = L2State::Cold, "one from a warm L2 cache, the other from a cold L2 cache");
+    check(&|r| r.policy.timed_by = TimedBy::WallClock, "one by CUDA events, the other by the host's clock");
+    check(&|r| r.policy.l2 = L2State::Cold, "one from a warm L2, the other from a cold L2");
     check(&|r| r.policy.inputs = "zeros".into(), "\u{201c}Philox\u{201d}, the other with \u{201c}zeros\u{201d}");
     check(&|r| r.experiment = "matmul".into(), "different experiments");
     let fewer_epochs = |r: &mut Run| {
         for m in &mut r.measurements {
-            if let Problem::Regression { epochs, .. } = &mut m.problem {
-                *epochs = 20;
-            }
+            m.problem = sample::regression(m.problem.size(), 1, 20, 0.01);
         }
     };
-    check(&fewer_epochs, "200 epochs in one and 20 in the other");
+    check(&fewer_epochs, "200 epochs in one and 20 epochs in the other");
+    let of_another_type = |r: &mut Run| {
+        for m in &mut r.measurements {
+            m.problem = m.problem.with(|p| (p.dtype, p.id) = (Dtype::F16, format!("{} in fp16", p.id)));
+        }
+    };
+    check(&of_another_type, "fp32 in one and fp16 in the other");
 }
 
 fn row<'a>(table: &'a Table, first: &str) -> Vec<&'a str> {
     table.rows.iter().find(|r| r[0] == first).unwrap().iter().map(String::as_str).collect()
+}
+
+/// The cell below a header in the first row that begins so.
+fn cell<'a>(table: &'a Table, first: &str, header: &str) -> &'a str {
+    let at = table.headers.iter().position(|h| h == header);
+    row(table, first)[at.unwrap_or_else(|| panic!("no {header:?} in {:?}", table.headers))]
 }
 
 #[test]
@@ -297,7 +329,7 @@ fn every_counted_rung_of_ours_is_below_its_own_roof() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
     let chart = roofline(&run, &problem).unwrap();
     let shown = chart.svg.as_str();
-    for text in ["registers: 360 TB/s", "shared memory: 32.1 TB/s", "cache: 9143 GB/s", "memory: 4542 GB/s"] {
+    for text in ["registers: 360 TB/s", "shared memory: 32.1 TB/s", "L2: 9143 GB/s", "DRAM: 4542 GB/s"] {
         assert!(shown.contains(&format!(">{text}</text>")), "{text}");
     }
     assert!(shown.contains("fp32 arithmetic: 65.9 TFLOP/s"));
@@ -309,13 +341,13 @@ fn every_counted_rung_of_ours_is_below_its_own_roof() {
     assert!(!shown.contains("found no room"));
     // 4.5 times the bytes of reading every input once.
     let unfused = row(&chart.table, "01_unfused");
-    assert_eq!(unfused[2..6], ["cache", "28800000000", "6400000000", "0.2222"]);
+    assert_eq!(unfused[2..6], ["L2", "28800000000", "6400000000", "0.2222"]);
     assert_eq!(row(&chart.table, "08_multivariate")[5], "1.000");
     // Bound by arithmetic: drawn at the level that it moves most at.
     let on_chip = row(&chart.table, "06_on_chip");
     assert_eq!((on_chip[2], on_chip[11]), ("registers", "arithmetic"));
     assert_eq!(row(&chart.table, "roof")[1], "registers, measured");
-    assert!(chart.table.rows.iter().any(|r| r[1] == "memory, measured" && r[12] == "4800 GB/s"));
+    assert!(chart.table.rows.iter().any(|r| r[1] == "DRAM, measured" && r[12] == "4800 GB/s"));
 }
 
 #[test]
@@ -350,15 +382,62 @@ fn a_sweep_is_of_one_kind_of_work() {
     assert!(chart.svg.as_str().contains("8 measurements of other work left out."));
     assert!(chart.table.rows.iter().all(|r| r[0] != "08_multivariate" || r[2] != "13.0"));
     assert_eq!(chart.table.rows.iter().filter(|r| r[0] == "08_multivariate" && r[1] == "5000000").count(), 1);
-    // Another learning rate is other work, too.
+    // What has to be equal along a line is the experiment's to say: another learning rate is other work here, too.
     let mut run = sample::full();
     for m in run.measurements.iter_mut().filter(|m| m.problem.size() == 100_000) {
-        if let Problem::Regression { learning_rate, .. } = &mut m.problem {
-            *learning_rate = 0.5;
-        }
+        let line = "200 epochs at a learning rate of 0.5".to_owned();
+        m.problem =
+            sample::regression(100_000, 1, 200, 0.5).with(|p| p.sweep = Some(SweepPoint { size: 100_000, line }));
     }
     let chart = sweep(&[&run]).unwrap();
     assert!(chart.table.rows.iter().all(|r| r[1] != "100000"));
+}
+
+#[test]
+fn of_problems_of_one_size_the_sweep_has_the_one_that_is_most_like_its_main_one() {
+    let plain = sample::full();
+    let mut run = plain.clone();
+    let faster: Vec<Measurement> = plain
+        .measurements
+        .iter()
+        .filter(|m| m.problem == sample::problem(100_000))
+        .map(|m| Measurement { problem: sample::regression(100_000, 1, 200, 0.5), ..m.clone() })
+        .collect();
+    let count = faster.len();
+    run.measurements.splice(0..0, faster);
+    run.measurements[0].samples_us = vec![1.0; 30];
+    let (expect, got) = (sweep(&[&plain]).unwrap(), sweep(&[&run]).unwrap());
+    assert_eq!(got.table, expect.table);
+    assert!(got.svg.as_str().contains(&format!("{} measurements of other work left out.", 8 + count)));
+}
+
+#[test]
+fn a_sweep_can_be_of_any_line_and_quantity() {
+    let mut run = sample::full();
+    let few: Vec<Measurement> = run
+        .measurements
+        .iter()
+        .filter(|m| m.problem.size() <= 1_000_000)
+        .map(|m| Measurement { problem: sample::regression(m.problem.size(), 1, 20, 0.01), ..m.clone() })
+        .collect();
+    run.measurements.extend(few);
+    let line = sample::regression(500_000, 1, 20, 0.01);
+    let chart = sweep_of(&[&run], Quantity::SpeedUp, Some(&line), Some(&["02_fused", "04_fused_graph"])).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains(">NVIDIA H200, 20 epochs, median of 30, warm L2<"), "{}", chart.svg.as_str());
+    assert!(chart.svg.as_str().contains("speed-up over CPU, one thread, higher is better"));
+    let sizes: Vec<&str> = chart.table.rows.iter().map(|r| r[1].as_str()).collect();
+    assert_eq!(sizes, ["100000", "500000", "1000000"].repeat(2));
+    let p = sample::regression(1_000_000, 1, 20, 0.01);
+    let us = |id: &str| run.measurement(id, &p).unwrap().median_us().unwrap();
+    let shown: f64 = chart.table.rows[5].last().unwrap().parse().unwrap();
+    assert!((shown * us("04_fused_graph") / us("cpu_1_thread") - 1.0).abs() < 1e-3, "{shown}");
+    let elsewhere = sample::regression(500_000, 4, 20, 0.01);
+    let error = sweep_of(&[&run], Quantity::Time, Some(&elsewhere), None).unwrap_err().to_string();
+    assert_eq!(error, "The record has no valid measurement of 4 features, 20 epochs to draw over sizes.");
+    let error = sweep_of(&[&run], Quantity::ItemRate, None, None).unwrap_err().to_string();
+    assert_eq!(error, "No items are known of 5 M points, 200 epochs, so it has no items/s.");
 }
 
 #[test]
@@ -366,12 +445,13 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     let (run, problem) = (sample::full(), sample::problem(5_000_000));
     let chart = ladder(&run, &problem, Quantity::Time).unwrap();
     let shown = chart.svg.as_str();
-    for text in [">PyTorch 2.11.0<", "27 % of arithmetic&apos;s bound", "of cache&apos;s bound"] {
+    for text in [">PyTorch 2.11.0<", "27 % of arithmetic&apos;s bound", "of L2&apos;s bound"] {
         assert!(shown.contains(text), "{text}");
     }
-    assert!(!ladder(&run, &problem, Quantity::Bandwidth).unwrap().svg.as_str().contains("memory&apos;s bound"));
+    let bandwidth = ladder(&run, &problem, Quantity::Bandwidth).unwrap();
+    assert!(!["DRAM&apos;s bound", "memory&apos;s bound"].iter().any(|t| bandwidth.svg.as_str().contains(t)));
     // Rungs that are not written for these points have no rows, only a remark.
-    let several = ladder(&run, &sample::with_features(&problem, 16), Quantity::Time).unwrap();
+    let several = ladder(&run, &sample::with_features(5_000_000, 16), Quantity::Time).unwrap();
     assert!(several.svg.as_str().contains("10 rungs skipped: It is written for one feature"));
     assert!(!several.svg.as_str().contains(">Unfused</text>"));
     assert!(several.svg.size().1 < chart.svg.size().1 * 2 / 3);
@@ -379,6 +459,13 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     // The record says which rung speed-ups are over.
     let first = run.ladder(&problem).into_iter().find(|r| r.speed_up == Some(1.0)).unwrap().measurement;
     assert!(shown.contains(&format!("×: as fast as {}", run.rung(&first.rung).unwrap().title)));
+    assert!(chart.description.ends_with("× as fast as CPU, one thread)."), "{}", chart.description);
+    let mut other = run.clone();
+    other.descriptor.baseline = Baseline::Rung("01_unfused".into());
+    let chart = ladder(&other, &problem, Quantity::SpeedUp).unwrap();
+    assert_eq!(chart.title, "Fused linear regression: speed-up over Unfused");
+    assert!(chart.svg.as_str().contains("speed-up over Unfused, longer is better"));
+    assert_eq!(cell(&chart.table, "01_unfused", "speed-up"), "1.000");
 }
 
 #[test]
@@ -425,17 +512,14 @@ fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
         "{}",
         chart.description
     );
-    let best = row(&chart.table, "14_overlapped_store");
-    assert_eq!(
-        (chart.table.headers[5].as_str(), best[5], best[11], best[12]),
-        ("TFLOP/s", "651.7", "128x256s4", "93.50")
-    );
+    let best = |header| cell(&chart.table, "14_overlapped_store", header);
+    assert_eq!((best("TFLOP/s"), best("tile"), best("of fastest library")), ("651.7", "128x256s4", "0.9350"));
 
     // One step of k: bound by memory, not by arithmetic.
     let mut thin = run.clone();
     thin.measurements.iter_mut().for_each(|m| m.problem = sample::product((4096, 4096, 16), Dtype::Bf16));
     let chart = ladder(&thin, &sample::product((4096, 4096, 16), Dtype::Bf16), Quantity::Throughput).unwrap();
-    assert!(chart.svg.as_str().contains("cache at 9143 GB/s<"));
+    assert!(chart.svg.as_str().contains("L2 at 9143 GB/s<"));
 
     let mut unmeasured = run.clone();
     unmeasured.peaks.compute.clear();
@@ -449,10 +533,25 @@ fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
 
     // A regression has no library, and its rungs' own operations count.
     let chart = ladder(&sample::full(), &sample::problem(5_000_000), Quantity::Throughput).unwrap();
-    assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, cache at 9143 GB/s<"));
-    // The time of a product is held against its arithmetic.
+    assert!(chart.svg.as_str().contains(">measured ceiling: 9.14 TFLOP/s, L2 at 9143 GB/s<"));
+    // The time of a product is held against its arithmetic and the library, and speed-ups are over the library.
     let chart = ladder(&run, &problem, Quantity::Time).unwrap();
-    assert!(chart.svg.as_str().contains(">measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s<"));
+    let shown = chart.svg.as_str();
+    for text in [
+        ">measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s<",
+        ">cuBLASLt, best of 32: 197 µs<",
+        ">211 µs · 0.935×<",
+        "×: as fast as cuBLASLt, best of 32",
+    ] {
+        assert!(shown.contains(text), "{text}");
+    }
+    assert!(chart.description.contains("the fastest is cuBLASLt, best of 32 with 197 µs;"), "{}", chart.description);
+    // Without the peak of arithmetic the ceiling of memory would be far above the true one.
+    let mut unmeasured = run.clone();
+    unmeasured.peaks.compute.clear();
+    let chart = ladder(&unmeasured, &problem, Quantity::Time).unwrap();
+    assert!(!chart.svg.as_str().contains("measured ceiling:"));
+    assert!(chart.svg.as_str().contains("The peak of bf16 arithmetic was not measured, so no ceiling is drawn."));
 }
 
 #[test]
@@ -481,10 +580,10 @@ fn a_sweep_of_products_is_of_cubes_of_one_type() {
     assert_eq!(error, "The record has no valid measurement of fp64 to draw over sizes.");
     let other = sample::products();
     let mut half = other.clone();
-    half.measurements.retain(|m| m.problem.dtype() == Some(Dtype::F16));
+    half.measurements.retain(|m| m.problem.dtype == Dtype::F16);
     match sweep(&[&half, &{
         let mut only = other;
-        only.measurements.retain(|m| m.problem.dtype() == Some(Dtype::Bf16));
+        only.measurements.retain(|m| m.problem.dtype == Dtype::Bf16);
         only
     }]) {
         Err(ChartError::NotComparable(why)) => {
@@ -540,7 +639,7 @@ fn shapes_are_held_against_the_faster_library() {
         "b: skipped: Its fragments want a k of whole sixteens. (2 cells).",
         "c: failed: CUDA_ERROR_LAUNCH_FAILED",
         ">65536 × 512 × 512<",
-        ">best of ours<",
+        ">best kernel<",
     ] {
         assert!(shown.contains(text), "{text}");
     }
@@ -556,13 +655,14 @@ fn shapes_are_held_against_the_faster_library() {
     without.measurements.retain(|m| !(m.rung.starts_with("cublas") && m.problem == sample::cube(256, Dtype::Bf16)));
     let chart = shapes(&without, Dtype::Bf16).unwrap();
     check_layout(&chart);
-    assert!(chart.svg.as_str().contains("a: no library has a valid figure of this shape (15 cells)."));
+    assert!(chart.svg.as_str().contains("a: no library has a valid figure at this size (15 cells)."));
     without.measurements.retain(|m| !m.rung.starts_with("cublas"));
     let error = |run: &Run, dtype| shapes(run, dtype).unwrap_err().to_string();
     let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
     assert_eq!(error(&without, Dtype::Bf16), expect);
-    assert_eq!(error(&run, Dtype::F64), "The record has no matrix product of fp64.");
-    assert_eq!(error(&sample::full(), Dtype::F32), "The record has no matrix product of fp32.");
+    assert_eq!(error(&run, Dtype::F64), "The record has no problem of fp64.");
+    let expect = "No library has a valid figure of fp32, so there is nothing to hold rungs against.";
+    assert_eq!(error(&sample::full(), Dtype::F32), expect);
 }
 
 #[test]
@@ -602,11 +702,11 @@ fn transfers_are_parts_of_a_whole() {
     // Far apart: shares; else times.
     assert!(chart.svg.as_str().contains("share of the time until"));
     let mut near = run.clone();
-    near.spans.retain(|s| s.rung != "01_naive");
+    near.parts.retain(|s| s.rung != "01_naive");
     let chart = transfers(&near, &problem).unwrap();
     check_layout(&chart);
     assert!(chart.svg.as_str().contains("time until the result is on the host, shorter is better"));
-    near.spans.retain(|s| s.name != "compute");
+    near.parts.retain(|s| s.name != "compute");
     let chart = transfers(&near, &problem).unwrap();
     assert!(chart.svg.as_str().contains("Without a time for “compute”: Double-buffered and Stores overlapped."));
     let error = transfers(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
@@ -614,26 +714,255 @@ fn transfers_are_parts_of_a_whole() {
 }
 
 #[test]
-fn figures_explain_every_kernel_of_the_product() {
-    let mut ids: Vec<String> = matmul::rungs().into_iter().map(|r| r.id.into_owned()).collect();
-    ids.retain(|id| matmul::takes(id).is_some());
-    assert!(ids.len() >= 5, "{ids:?}");
-    let mut titles: Vec<String> = Vec::new();
-    for id in ids {
-        let chart = matmul_figure(&id).unwrap();
-        check_svg(&chart);
-        check_layout(&chart);
-        assert!(chart.description.ends_with('.') && !chart.table.rows.is_empty(), "{id}");
-        assert_eq!(chart.svg.size().0, 720);
-        assert!(!titles.contains(&chart.title), "{}", chart.title);
-        titles.push(chart.title);
+fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
+    let (run, problem) = (sample::softmax(), sample::rows(65_536));
+    let chart = ladder(&run, &problem, run.descriptor.headline).unwrap();
+    assert_eq!(chart.title, "Row softmax: effective bandwidth");
+    for text in [
+        ">measured ceiling: 4542 GB/s, DRAM<",
+        ">97 % of DRAM&apos;s bound<",
+        ">NVIDIA H200, 65536 rows of 1024, median of 30 ± MAD, warm L2<",
+        "the bytes of moving inputs and results once, over the time",
+    ] {
+        assert!(chart.svg.as_str().contains(text), "{text}");
     }
-    let naive = matmul_figure("01_naive").unwrap();
-    assert_eq!(row(&naive.table, "A, each step")[2..], ["32", "32"]);
-    let coalesced = matmul_figure("02_coalesced").unwrap();
-    assert_eq!(row(&coalesced.table, "B, each step")[2..], ["32", "1"]);
-    let sums = matmul_figure("11_wgmma_tma").unwrap();
-    assert_eq!(row(&sums.table, "31")[1..], ["7, 15", "6, 7", "d[0], d[1], d[2], d[3]"]);
+    assert!(chart.description.contains("the fastest is Online maximum, 16-byte loads with 4"), "{}", chart.description);
+    let chart = ladder(&run, &problem, Quantity::ItemRate).unwrap();
+    assert_eq!(chart.title, "Row softmax: rows/s");
+    assert!(chart.svg.as_str().contains("M rows/s, longer is better"));
+    assert!(chart.svg.as_str().contains(">529 M rows/s<"), "65536 rows in 124 µs");
+
+    let chart = sweep_of(&[&run], run.descriptor.headline, None, None).unwrap();
+    assert_eq!(chart.title, "Row softmax: effective bandwidth over size");
+    assert!(chart.description.contains("from 1024 to 262144 rows of 6 rungs"), "{}", chart.description);
+    for text in [">rows; logarithmic scale<", ">4096<", "1024 columns", ">DRAM: 4542 GB/s<"] {
+        assert!(chart.svg.as_str().contains(text), "{text}");
+    }
+    let time = sweep(&[&run]).unwrap();
+    assert!(time.svg.as_str().contains(
+        "Dotted: moving inputs and results once at the measured bandwidth of a level of memory, at the sizes that it holds (DRAM"
+    ));
+
+    let chart = roofline(&run, &problem).unwrap();
+    assert_eq!(cell(&chart.table, "03_online", "FLOP/byte"), "0.6127");
+    assert_eq!(
+        (cell(&chart.table, "03_online", "level"), cell(&chart.table, "03_online", "bound by")),
+        ("DRAM", "DRAM")
+    );
+    assert!(chart.svg.as_str().contains("Left out, as their bytes were not counted: PyTorch."));
+
+    let mut later = run.clone();
+    later.created = "2026-12-24T18:30:00Z".into();
+    let chart = compare(&[&run, &later], 65_536).unwrap();
+    assert_eq!(chart.title, "Row softmax: 2 records compared");
+    let error = compare(&[&run, &later], 77).unwrap_err().to_string();
+    assert!(error.ends_with("has no measurement of 77 rows."), "{error}");
+
+    let table = ladder_table(&run, &problem);
+    let expect = [
+        "rung",
+        "median",
+        "MAD",
+        "wall",
+        "effective bandwidth",
+        "rows/s",
+        "speed-up",
+        "% of bound",
+        "bound by",
+        "check",
+        "samples",
+        "remark",
+    ];
+    assert_eq!(table.headers, expect);
+    let online = |header| cell(&table, "03_online", header);
+    assert_eq!(
+        [online("median"), online("effective bandwidth"), online("% of bound"), online("bound by"), online("samples")],
+        ["124 µs", "4335 GB/s", "97 %", "DRAM", "30"]
+    );
+}
+
+#[test]
+fn the_ladders_table_has_the_columns_that_the_record_names() {
+    let (run, problem) = (sample::full(), sample::problem(5_000_000));
+    let table = LadderTable::of(&run, &problem);
+    check_table(&table);
+    let heads: Vec<&str> = table.headers.iter().map(|h| h.text.as_str()).collect();
+    assert_eq!(heads, ["median", "MAD", "epoch time", "speed-up", "effective bandwidth", "% of bound", "check"]);
+    let heads: Vec<&str> = table.headers.iter().map(|h| h.in_file.as_str()).collect();
+    let expect = [
+        "median (ms)",
+        "MAD (ms)",
+        "epoch time (ms)",
+        "speed-up",
+        "effective bandwidth (GB/s)",
+        "% of bound",
+        "max relative error",
+    ];
+    assert_eq!(heads, expect);
+    assert_eq!((table.baseline.as_deref(), table.library.as_deref()), (Some("CPU, one thread"), None));
+    let fastest: Vec<&str> = table.rows.iter().filter(|r| r.fastest).map(|r| r.rung.as_str()).collect();
+    assert_eq!(fastest, [run.fastest(&problem).unwrap().rung.as_str()]);
+    let statistics = table.rows.iter().find(|r| r.rung == "07_sufficient_statistics").unwrap();
+    assert!(statistics.less_work.is_some_and(|share| (share - 44.0 / 1600.0).abs() < 1e-9) && !statistics.fastest);
+    assert_eq!(cell(&table.table(), "07_sufficient_statistics", "remark"), "does 2.8 % of the operations");
+    let m = run.measurement("04_fused_graph", &problem).unwrap();
+    let (readable, file) = (table.table(), table.file());
+    assert_eq!(cell(&readable, "04_fused_graph", "median"), words::time(m.median_us().unwrap()));
+    assert_eq!(cell(&readable, "04_fused_graph", "epoch time"), words::time(m.pass_us().unwrap()));
+    assert_eq!(cell(&readable, "04_fused_graph", "check"), "passed");
+    let in_ms: f64 = cell(&file, "04_fused_graph", "median (ms)").parse().unwrap();
+    assert!((in_ms - m.median_us().unwrap() / 1e3).abs() < 1e-4 * in_ms);
+    assert_eq!((file.headers[1].as_str(), file.rows[0][1].as_str()), ("title", "CPU, one thread"));
+
+    let products = sample::products();
+    let table = LadderTable::of(&products, &sample::cube(4096, Dtype::Bf16));
+    check_table(&table);
+    let heads: Vec<&str> = table.headers.iter().map(|h| h.text.as_str()).collect();
+    assert_eq!(heads, ["median", "MAD", "FLOP/s", "of fastest library", "% of bound", "check", "tile"]);
+    let library = Some("cuBLASLt, best of 32");
+    assert_eq!((table.baseline.as_deref(), table.library.as_deref()), (library, library));
+    let best = |header| cell(&table.table(), "14_overlapped_store", header).to_owned();
+    assert_eq!([best("FLOP/s"), best("of fastest library"), best("tile")], ["652 TFLOP/s", "0.935×", "128x256s4"]);
+    let naive = table.rows.iter().find(|r| r.rung == "cpu_naive").unwrap();
+    assert_eq!(naive.note.as_deref(), Some("skipped: It would take longer than its time budget of 5 s."));
+    assert!(naive.cells.iter().all(|c| c.text.is_empty() && c.number.is_none()));
+
+    // Without columns that this version knows it has those that fit any experiment.
+    let mut unknown = run.clone();
+    unknown.descriptor.columns = vec![Column::Other];
+    let headers = ladder_table(&unknown, &problem).headers;
+    assert_eq!(headers, ["rung", "median", "MAD", "speed-up", "effective bandwidth", "% of bound", "check", "remark"]);
+}
+
+#[test]
+fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
+    let of = |run: &Run, problem: &Problem| {
+        let charts = run.descriptor.charts.iter().map(|kind| chart(run, problem, *kind).unwrap());
+        charts.map(|c| c.title.split_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    let run = sample::h200();
+    let titles = ["time", "time over size", "roofline", "one epoch, operation by operation", "loss"];
+    // Parts and losses are of another problem.
+    for points in [5_000_000, 100_000] {
+        assert_eq!(of(&run, &sample::problem(points)), titles);
+    }
+    let mut products = sample::products();
+    products.descriptor.charts.extend([ChartKind::Tiles, ChartKind::Transfers]);
+    let titles = [
+        "FLOP/s",
+        "shapes of fp16 against the library",
+        "FLOP/s over size",
+        "roofline",
+        "time over tiles",
+        "with the transfers from and to the host",
+    ];
+    assert_eq!(of(&products, &sample::cube(2048, Dtype::F16)), titles);
+    // A thin product lies on no line of a sweep; the sweep is then that of the main problem.
+    let thin = chart(&products, &sample::product((64, 4096, 11008), Dtype::F16), ChartKind::Sweep).unwrap();
+    assert!(thin.svg.as_str().contains(">NVIDIA H200, bf16, median of 30, warm L2<"));
+    let unknown = chart(&run, &sample::problem(100_000), ChartKind::Other).unwrap_err().to_string();
+    assert_eq!(unknown, "This version does not know that kind of chart.");
+    assert_eq!(quantity_name(&sample::softmax(), Quantity::ItemRate), "rows/s");
+}
+
+#[test]
+fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
+    let (run, problem) = (sample::full(), sample::problem(200_000_000));
+    let least = run.measurement("07_sufficient_statistics", &problem).unwrap();
+    assert!(least.median_us() < run.fastest(&problem).unwrap().median_us());
+    let charts = [ladder(&run, &problem, Quantity::Time), sweep(&[&run]), compare(&[&run, &run], problem.size())];
+    for chart in charts {
+        let said = chart.unwrap().description;
+        assert!(said.contains("fastest") && !said.contains("Sufficient statistics"), "{said}");
+    }
+}
+
+#[test]
+fn a_rung_without_a_bar_is_neither_the_fastest_nor_the_baseline() {
+    let (mut run, problem) = (sample::troubled(), sample::problem(100_000));
+    // Its figures are faster than all others, but its training diverged.
+    let table = LadderTable::of(&run, &problem);
+    check_table(&table);
+    assert_eq!(table.rows.iter().find(|r| r.fastest).unwrap().rung, "cpu_all_threads");
+    let chart = ladder(&run, &problem, Quantity::Time).unwrap();
+    assert!(chart.description.contains("the fastest is CPU, all threads with"), "{}", chart.description);
+    let diverged = cell(&table.table(), "04_fused_graph", "remark").to_owned();
+    assert_eq!(diverged, "diverged at epoch 70");
+    let wrong = |header| cell(&table.table(), "03_fused_streams", header).to_owned();
+    assert_eq!([wrong("median"), wrong("check"), wrong("remark")], ["", "FAILED", "diverged at epoch 10"]);
+    run.descriptor.baseline = Baseline::Rung("04_fused_graph".into());
+    assert_eq!(LadderTable::of(&run, &problem).baseline.as_deref(), Some("CPU, one thread"));
+}
+
+#[test]
+fn a_share_above_its_bound_is_explained_by_the_record() {
+    let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let said =
+        "Above 100 %: bytes are counted as blocks request them, and requests of neighbouring SMs for one line can";
+    let charts = |run: &Run| [roofline(run, &problem).unwrap(), ladder(run, &problem, Quantity::Time).unwrap()];
+    assert!(charts(&run).iter().all(|c| !c.svg.as_str().contains("Above 100 %")));
+    for m in run.measurements.iter_mut().filter(|m| m.rung == "14_overlapped_store") {
+        m.traffic.iter_mut().filter(|t| t.level == MemoryLevel::L2).for_each(|t| t.bytes *= 4);
+    }
+    for chart in charts(&run) {
+        check_layout(&chart);
+        assert!(chart.svg.as_str().contains(said), "{}", chart.title);
+    }
+    run.descriptor.above_bound.clear();
+    assert!(charts(&run).iter().all(|c| !c.svg.as_str().contains("Above 100 %")));
+}
+
+#[test]
+fn copies_that_all_rungs_share_stand_with_the_first_and_the_fastest_rung() {
+    let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    run.parts.retain(|p| p.group != PartGroup::Transfer);
+    let copies = [("to the device", 1210.0), ("to the host", 640.0)];
+    run.parts.extend(copies.map(|(name, us)| sample::part("", &problem, PartGroup::Transfer, name, us)));
+    let chart = transfers(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let ids: Vec<&str> = chart.table.rows.iter().map(|r| r[0].as_str()).collect();
+    assert_eq!(ids, ["01_naive", "14_overlapped_store"]);
+    assert_eq!(run.fastest_kernels(&problem).unwrap().0.rung, "14_overlapped_store");
+    let best = row(&chart.table, "14_overlapped_store");
+    assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
+    let median = run.measurement("14_overlapped_store", &problem).unwrap().median_us().unwrap();
+    assert!((best[3].parse::<f64>().unwrap() - median / 1e3).abs() < 1e-4);
+    run.measurements.retain(|m| m.rung != "01_naive" && !m.rung.starts_with("cublas"));
+    let ids = |run: &Run| transfers(run, &problem).unwrap().table.rows.iter().map(|r| r[0].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&run), ["02_coalesced", "14_overlapped_store"]);
+    run.measurements.clear();
+    let error = transfers(&run, &problem).unwrap_err().to_string();
+    assert_eq!(error, "No rung of kernels has a valid time at 4096³ bf16 that the transfers could be added to.");
+}
+
+#[test]
+fn losses_are_drawn_over_steps_where_all_have_steps() {
+    let (mut run, problem) = (sample::h200(), sample::problem(5_000_000));
+    for point in run.train_logs.iter_mut().flat_map(|l| &mut l.losses) {
+        point.step = Some(point.epoch * 469);
+        point.epoch = point.epoch.div_ceil(20);
+    }
+    let chart = loss_curve(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains(">step</text>") && chart.description.contains("at step 4690 to"));
+    assert_eq!((chart.table.headers[0].as_str(), chart.table.rows[0][0].as_str()), ("step", "4690"));
+    assert!(chart.svg.as_str().contains("learning rate 0.01"));
+    assert!(chart.svg.as_str().contains("mean squared error on the training points; logarithmic scale"));
+    // A diverged one says at which step.
+    let mut diverged = run.clone();
+    diverged.train_logs[0].losses[3].loss = f64::NAN;
+    assert!(loss_curve(&diverged, &problem).unwrap().svg.as_str().contains("diverged at step 18760"));
+    // One that has none: all over epochs, of which each has its last loss.
+    let last = run.train_logs[0].losses[1].loss;
+    run.train_logs[6].losses.iter_mut().for_each(|p| p.step = None);
+    let chart = loss_curve(&run, &problem).unwrap();
+    assert!(chart.svg.as_str().contains(">epoch</text>"));
+    assert_eq!(
+        (chart.table.rows[0][0].as_str(), chart.table.rows[0][1].parse::<f64>().unwrap()),
+        ("1", { (last * 1e5).round() / 1e5 })
+    );
 }
 
 const HOSTILE: [&str; 8] = [
@@ -659,19 +988,35 @@ fn with_text(mut run: Run, text: &str) -> Run {
             *name = text.to_owned().into();
         }
     }
-    for s in &mut run.spans {
-        s.name = format!("{text}{}", s.name);
+    for p in &mut run.parts {
+        p.name = format!("{text}{}", p.name);
+        p.problem = worded(&p.problem, text);
+    }
+    let d = &mut run.descriptor;
+    for words in [&mut d.axis.caption, &mut d.axis.unit, &mut d.pass, &mut d.item, &mut d.loss, &mut d.above_bound] {
+        *words = text.into();
     }
     for m in &mut run.measurements {
+        m.problem = worded(&m.problem, text);
+        m.tile = m.tile.as_ref().map(|tile| format!("{text}{tile}"));
         match &mut m.outcome {
             Outcome::Skipped { why: words } | Outcome::Failed { error: words } => *words = text.into(),
             Outcome::Measured => {}
         }
     }
     for l in &mut run.train_logs {
+        l.problem = worded(&l.problem, text);
         l.parameters = BTreeMap::from([(text.to_owned(), 1.0)]);
     }
     run
+}
+
+/// The same problem in such words.
+fn worded(problem: &Problem, text: &str) -> Problem {
+    problem.with(|p| {
+        (p.label, p.short) = (format!("{text}{}", p.label), format!("{text}{}", p.short));
+        p.sweep.iter_mut().for_each(|s| s.line = format!("{text}{}", s.line));
+    })
 }
 
 #[test]
@@ -680,26 +1025,39 @@ fn hostile_texts_are_harmless() {
     let unbroken = "W".repeat(100_000);
     let cjk = "回帰".repeat(2_000);
     for text in HOSTILE.into_iter().chain([long.as_str(), &unbroken, &cjk, "", " "]) {
-        let run = with_text(sample::h200(), text);
-        for chart in all(&run, &sample::problem(5_000_000)) {
+        let (run, problem) = (with_text(sample::h200(), text), worded(&sample::problem(5_000_000), text));
+        for chart in all(&run, &problem) {
             check_svg(&chart.unwrap());
         }
-        for chart in all(&with_text(sample::full(), text), &sample::problem(5_000_000)).into_iter().flatten() {
+        check_table(&LadderTable::of(&run, &problem));
+        for chart in all(&with_text(sample::full(), text), &problem).into_iter().flatten() {
             check_svg(&chart);
         }
-        for chart in all(&with_text(sample::troubled(), text), &sample::problem(100_000)).into_iter().flatten() {
+        let small = worded(&sample::problem(100_000), text);
+        for chart in all(&with_text(sample::troubled(), text), &small).into_iter().flatten() {
             check_svg(&chart);
         }
-        let (run, problem) = (with_text(sample::products(), text), sample::cube(4096, Dtype::Bf16));
+        let (run, problem) = (with_text(sample::products(), text), worded(&sample::cube(4096, Dtype::Bf16), text));
         for chart in all(&run, &problem).into_iter().chain(of_products(&run, &problem)).flatten() {
             check_svg(&chart);
         }
+        let (run, problem) = (with_text(sample::softmax(), text), worded(&sample::rows(65_536), text));
+        for chart in QUANTITIES.iter().flat_map(|q| [ladder(&run, &problem, *q), sweep_of(&[&run], *q, None, None)]) {
+            check_svg(&chart.unwrap());
+        }
+        check_table(&LadderTable::of(&run, &problem));
         check_svg(&diagram_of(text, (3, 40), 7).unwrap());
     }
     for text in [long.as_str(), &unbroken] {
         let (run, products) = (with_text(sample::h200(), text), with_text(sample::products(), text));
-        let product = sample::cube(4096, Dtype::Bf16);
-        let charts = all(&run, &sample::problem(5_000_000)).into_iter().chain(of_products(&products, &product));
+        let (problem, product) = (sample::problem(5_000_000), sample::cube(4096, Dtype::Bf16));
+        let (problem, product) = (worded(&problem, text), worded(&product, text));
+        let of_products = of_products(&products, &product);
+        let softmax = with_text(sample::softmax(), text);
+        let rows = worded(&sample::rows(65_536), text);
+        let of_rows =
+            [ladder(&softmax, &rows, Quantity::ItemRate), sweep_of(&[&softmax], Quantity::ItemRate, None, None)];
+        let charts = all(&run, &problem).into_iter().chain(of_products).chain(of_rows);
         for chart in charts.chain([Ok(diagram_of(text, (3, 40), 7).unwrap())]) {
             let chart = chart.unwrap();
             let (w, _) = chart.svg.size();
@@ -753,6 +1111,20 @@ fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Resul
         .draw()
 }
 
+/// As many cells as headers in every form; a row has figures or says why not; one at most is the fastest.
+fn check_table(table: &LadderTable) {
+    for form in [table.table(), table.file()] {
+        assert!(form.rows.iter().all(|r| r.len() == form.headers.len()), "{form:?}");
+        roxmltree::Document::parse(&form.html()).unwrap();
+    }
+    for row in &table.rows {
+        assert_eq!(row.cells.len(), table.headers.len());
+        assert!(row.cells.iter().all(|c| c.number.is_none_or(f64::is_finite)), "{row:?}");
+        assert!(row.note.as_ref().is_none_or(|n| !n.is_empty() && !row.fastest), "{row:?}");
+    }
+    assert!(table.rows.iter().filter(|r| r.fastest).count() <= 1);
+}
+
 #[test]
 fn what_is_cut_off_is_in_the_tooltip() {
     let mut run = sample::h200();
@@ -783,34 +1155,59 @@ fn dtype() -> impl Strategy<Value = Dtype> {
     prop_oneof![6 => Just(Dtype::F32), 1 => proptest::sample::select(vec![Dtype::F64, Dtype::Tf32, Dtype::Bf16, Dtype::Other])]
 }
 
+fn amount() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => Just(0), 2 => Just(u64::MAX), 2 => Just(5_000_000), 6 => 0..1_000_000_000u64]
+}
+
 fn any_problem() -> impl Strategy<Value = Problem> {
-    let size = prop_oneof![Just(0), Just(u64::MAX), Just(5_000_000), Just(100_000), 0..10_000_000u64];
-    let regression = (size.clone(), size, prop_oneof![Just(200), Just(0), Just(u64::MAX)], real(), 0..3u64).prop_map(
-        |(n, t, e, v, f)| Problem::Regression {
-            points: n,
-            train_points: t,
-            features: f,
-            epochs: e,
-            learning_rate: v,
-            noise: v,
-            seed: 1,
-            dtype: Dtype::F32,
+    let size = prop_oneof![3 => Just(64), 3 => Just(4096), 1 => Just(0), 1 => Just(u64::MAX), 2 => 0..10_000u64];
+    let line = proptest::sample::select(vec!["fp32".to_owned(), "200 epochs".into(), String::new(), HOSTILE[0].into()]);
+    let sweep = proptest::option::weighted(0.8, (size, line).prop_map(|(size, line)| SweepPoint { size, line }));
+    let work = (amount(), amount(), amount(), amount(), proptest::option::of(amount()));
+    let any = ((words(), words()), work, sweep, real(), dtype()).prop_map(
+        |((label, short), (flops, bytes, working_set, passes, items), sweep, v, dtype)| {
+            let size = sweep.as_ref().map_or(7, |s| s.size);
+            let line = sweep.as_ref().map_or("none", |s| s.line.as_str());
+            let sizes = vec![count("n", size, ""), setting("learning_rate", v), setting("line", line)];
+            Problem::new(label, short, sizes, dtype).with(|p| {
+                (p.flops, p.bytes, p.working_set_bytes) = (flops, bytes, working_set);
+                (p.passes, p.items, p.sweep) = (passes, items, sweep.clone());
+            })
         },
     );
-    let edge = prop_oneof![4 => Just(64), 2 => Just(4096), 1 => 0..5000u64, 1 => Just(u64::MAX)];
-    let product =
-        ((edge.clone(), edge.clone(), edge), dtype(), proptest::option::of(dtype()), any::<bool>(), any::<bool>())
-            .prop_map(|((m, n, k), dtype, out, trans_a, cube)| {
-                let (n, k) = if cube { (m, m) } else { (n, k) };
-                Problem::Matmul { m, n, k, dtype, out, trans_a, trans_b: false, seed: 1 }
-            });
     prop_oneof![
-        6 => regression,
-        5 => product,
+        8 => any,
         2 => Just(sample::problem(5_000_000)),
         2 => Just(sample::cube(64, Dtype::F32)),
-        1 => Just(Problem::Unknown)
+        2 => Just(sample::rows(1024)),
     ]
+}
+
+fn any_descriptor() -> impl Strategy<Value = Descriptor> {
+    let quantity = proptest::sample::select(QUANTITIES.to_vec());
+    let baseline =
+        prop_oneof![Just(Baseline::FirstValid), Just(Baseline::FastestLibrary), id().prop_map(Baseline::Rung),];
+    let columns = proptest::collection::vec(proptest::sample::select(COLUMNS.to_vec()), 0..6);
+    let levels = proptest::collection::vec(proptest::sample::select(LEVELS.to_vec()), 0..4);
+    let axis =
+        (words(), words(), any::<bool>()).prop_map(|(caption, unit, doubling)| SweepAxis { caption, unit, doubling });
+    (quantity, baseline, columns, levels, axis, words()).prop_map(
+        |(headline, baseline, columns, levels, axis, text)| {
+            let (pass, item, loss, above_bound) = (text.clone(), text.clone(), text.clone(), text);
+            Descriptor {
+                headline,
+                baseline,
+                columns,
+                levels,
+                axis,
+                pass,
+                item,
+                loss,
+                above_bound,
+                ..Descriptor::default()
+            }
+        },
+    )
 }
 
 fn id() -> impl Strategy<Value = String> {
@@ -820,6 +1217,24 @@ fn id() -> impl Strategy<Value = String> {
 fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..5)
 }
+
+const COLUMNS: [Column; 15] = [
+    Column::Median,
+    Column::Mad,
+    Column::Wall,
+    Column::PassTime,
+    Column::SpeedUp,
+    Column::Throughput,
+    Column::Bandwidth,
+    Column::ItemRate,
+    Column::OfLibrary,
+    Column::OfBound,
+    Column::BoundBy,
+    Column::Check,
+    Column::Tile,
+    Column::Samples,
+    Column::Other,
+];
 
 const LEVELS: [MemoryLevel; 5] =
     [MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers, MemoryLevel::Other];
@@ -853,7 +1268,9 @@ fn measurement() -> impl Strategy<Value = Measurement> {
 }
 
 fn train_log() -> impl Strategy<Value = TrainLog> {
-    let point = (prop_oneof![0..300u64, any::<u64>()], real()).prop_map(|(epoch, loss)| LossPoint { epoch, loss });
+    let place = || prop_oneof![0..300u64, any::<u64>()];
+    let point = (place(), proptest::option::of(place()), real());
+    let point = point.prop_map(|(epoch, step, loss)| LossPoint { epoch, step, loss });
     (id(), any_problem(), proptest::collection::vec(point, 0..6), real()).prop_map(|(rung, problem, losses, v)| {
         TrainLog {
             rung,
@@ -866,24 +1283,27 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
     })
 }
 
-fn span() -> impl Strategy<Value = Span> {
-    let groups = [SpanGroup::Operation, SpanGroup::Ablation, SpanGroup::Tile, SpanGroup::Transfer, SpanGroup::Other];
+fn part() -> impl Strategy<Value = Part> {
+    let groups = [PartGroup::Operation, PartGroup::Ablation, PartGroup::Tile, PartGroup::Transfer, PartGroup::Other];
     let name = prop_oneof![2 => words(), 1 => proptest::sample::select(vec!["a".to_owned(), "compute".into(), "to the host".into()])];
-    (id(), any_problem(), proptest::sample::select(groups.to_vec()), name, reals())
-        .prop_map(|(rung, problem, group, name, samples_us)| Span { rung, problem, group, name, samples_us })
+    let rung = prop_oneof![3 => id(), 1 => Just(String::new())];
+    (rung, any_problem(), proptest::sample::select(groups.to_vec()), name, reals())
+        .prop_map(|(rung, problem, group, name, samples_us)| Part { rung, problem, group, name, samples_us })
 }
 
 fn run() -> impl Strategy<Value = Run> {
     let many = |n| 0..n;
-    let parts = (
+    let all = (
         proptest::collection::vec(measurement(), many(24)),
         proptest::collection::vec(train_log(), many(6)),
-        proptest::collection::vec(span(), many(12)),
+        proptest::collection::vec(part(), many(12)),
         proptest::collection::vec((id(), words(), 0..4), many(4)),
         (reals(), words(), any::<bool>(), proptest::option::of(any::<u64>()), reals()),
+        any_descriptor(),
     );
-    parts.prop_map(|(measurements, train_logs, spans, rungs, (peaks, name, gpu, l2, flops))| {
+    all.prop_map(|(measurements, train_logs, parts, rungs, (peaks, name, gpu, l2, flops), descriptor)| {
         let mut run = sample::empty(&name, if gpu { DeviceKind::Cuda } else { DeviceKind::Cpu });
+        run.descriptor = descriptor;
         run.title.clone_from(&name);
         run.environment.device.l2_bytes = l2;
         run.rungs = rungs
@@ -892,6 +1312,7 @@ fn run() -> impl Strategy<Value = Run> {
                 id: id.into(),
                 title: title.into(),
                 idea: "".into(),
+                variant_of: None,
                 requires: if of == 0 { Requires::Nothing } else { Requires::AtLeast(7, 5) },
                 runner: match of {
                     0 => Runner::Cpu("1 thread".into()),
@@ -915,7 +1336,7 @@ fn run() -> impl Strategy<Value = Run> {
                 datasheet_flops_per_s: peaks.first().copied(),
             });
         }
-        (run.measurements, run.train_logs, run.spans) = (measurements, train_logs, spans);
+        (run.measurements, run.train_logs, run.parts) = (measurements, train_logs, parts);
         run
     })
 }
@@ -926,15 +1347,18 @@ proptest! {
     #[test]
     fn any_record_gives_well_formed_charts_or_an_error(a in run(), b in run()) {
         let mut problems: Vec<Problem> = a.problems().into_iter().cloned().collect();
-        problems.extend(a.train_logs.iter().map(|l| l.problem.clone()).chain(a.spans.iter().map(|s| s.problem.clone())));
+        problems.extend(a.train_logs.iter().map(|l| l.problem.clone()).chain(a.parts.iter().map(|p| p.problem.clone())));
         problems.truncate(8);
         for p in &problems {
             let of_both = [
                 sweep(&[&a, &b]),
-                sweep_throughput(&[&a, &b], p.dtype(), Some(&["a", "b"])),
+                sweep_throughput(&[&a, &b], Some(p.dtype), Some(&["a", "b"])),
                 compare(&[&a, &b], p.size()),
             ];
-            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_both) {
+            check_table(&LadderTable::of(&a, p));
+            check_table(&LadderTable::with(&a, p, &COLUMNS));
+            let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
+            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_both).chain(of_each) {
                 match chart {
                     Ok(chart) => check_svg(&chart),
                     Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),

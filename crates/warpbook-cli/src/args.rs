@@ -1,10 +1,11 @@
 //! The command line.
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::PathBuf;
 use warpbook::device::{Bench, Choice};
 use warpbook::record::Dtype;
-use warpbook::{LiveKernel, Matmul, Regression};
+use warpbook::settings::{Entry, Preset, parse_dtype, parse_shape};
+use warpbook::{Experiment, LiveKernel, Matmul, experiments};
 
 /// A CUDA optimisation lab: kernels in steps, each checked and timed.
 #[derive(Debug, Parser)]
@@ -15,9 +16,9 @@ pub struct Cli {
 }
 
 const LONG_ABOUT: &str = "\
-A CUDA optimisation lab. An experiment does the same work in several ways, its rungs: from one thread of the processor \
+A CUDA optimisation lab. An experiment does the same work in several ways, its rungs: from one CPU thread \
 through plain kernels to the fastest that the GPU allows. Each rung is checked against a reference and then timed, and \
-all of it becomes a record (JSON) that `warpbook view` and the notebooks open. Without a GPU the processor's rungs run \
+all of it becomes a record (JSON) that `warpbook view` and the notebooks open. Without a GPU the CPU's rungs run \
 and the others are listed as skipped.";
 
 const EXAMPLES: &str = "\
@@ -86,10 +87,7 @@ Examples:
 The quick suite takes at most 60 seconds on two cores. See `warpbook --help` for the exit codes.";
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub struct RunArgs {
-    #[command(subcommand)]
-    pub experiment: Option<ExperimentCommand>,
     /// Run the quick form of every experiment.
     #[arg(long)]
     pub quick: bool,
@@ -100,31 +98,98 @@ pub struct RunArgs {
     pub device: DeviceArg,
 }
 
-#[derive(Debug, Subcommand)]
-pub enum ExperimentCommand {
-    /// Fused linear regression: y = w x + b by batch gradient descent.
-    #[command(long_about = REGRESSION_ABOUT, after_help = REGRESSION_EXAMPLES)]
-    Regression(Box<RegressionArgs>),
-    /// Matrix product: C = A B, from three loops to tensor cores.
-    #[command(long_about = MATMUL_ABOUT, after_help = MATMUL_EXAMPLES)]
-    Matmul(Box<MatmulArgs>),
+/// One experiment with its settings.
+pub struct Chosen {
+    pub experiment: Box<dyn Experiment>,
+    pub quick: bool,
+    pub run: ExperimentArgs,
 }
 
-const REGRESSION_ABOUT: &str = "\
-Fused linear regression: y = w x + b by batch gradient descent on the mean squared error. The points are drawn around \
-y = 3 x + 2 by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
-checked against the same descent in f64.";
+/// The command line's words as what they ask for: for `run NAME` the experiment is beside them, set up.
+pub fn parse(
+    words: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<(Command, Option<Chosen>), warpbook::Error> {
+    let entries = experiments();
+    let matches = command(&entries).get_matches_from(words);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let named = matches.subcommand_matches("run").and_then(ArgMatches::subcommand);
+    let Some((name, of_it)) = named else { return Ok((cli.command, None)) };
+    let Some(entry) = entries.iter().find(|e| e.name == name) else { return Ok((cli.command, None)) };
+    chosen(entry, of_it).map(|c| (cli.command, Some(c)))
+}
 
-const REGRESSION_EXAMPLES: &str = "\
-Examples:
-  warpbook run regression --quick
-  warpbook run regression --points 100k,1M,10M --out sizes.json
-  warpbook run regression --sweep --device cuda:1
-  warpbook run regression --rungs 02_fused,04_fused_graph --samples 100 --budget 10
-  warpbook run regression --lr 0.1          too large: the rows say that the descent diverged, exit code 1
+fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warpbook::Error> {
+    let run = ExperimentArgs::from_arg_matches(matches).unwrap_or_else(|e| e.exit());
+    let preset = match (run.quick, run.sweep) {
+        (true, _) => Preset::Quick,
+        (_, true) => Preset::Sweep,
+        _ => Preset::Standard,
+    };
+    let mut values = Vec::new();
+    for option in &entry.options {
+        match option.value {
+            Some(_) => {
+                let given: Vec<String> =
+                    matches.get_many::<String>(option.name).into_iter().flatten().cloned().collect();
+                if !given.is_empty() {
+                    values.push((option.name.to_owned(), given.join(",")));
+                }
+            }
+            None if matches.get_flag(option.name) => values.push((option.name.to_owned(), String::new())),
+            None => {}
+        }
+    }
+    Ok(Chosen { experiment: entry.make(preset, &values)?, quick: run.quick, run })
+}
 
-Ctrl-C once ends after the sample under way and keeps what is finished; twice stops at once.
-See `warpbook --help` for the exit codes.";
+/// The whole command line: below `run` a command for each experiment, with an option for each of its settings.
+fn command(entries: &[Entry]) -> clap::Command {
+    Cli::command().mut_subcommand("run", |run| {
+        run.args_conflicts_with_subcommands(true).subcommands(entries.iter().map(|entry| {
+            let options = entry.options.iter().map(|o| {
+                let arg = Arg::new(o.name).long(o.name).help(o.help);
+                match o.value {
+                    Some(value) => {
+                        arg.value_name(value).action(ArgAction::Append).allow_hyphen_values(true).num_args(1)
+                    }
+                    None => arg.action(ArgAction::SetTrue),
+                }
+            });
+            let after = format!(
+                "Examples:\n{}\n\nCtrl-C once ends after the sample under way and keeps what is finished; twice stops at once.\n\
+                 See `warpbook --help` for the exit codes.",
+                entry.examples
+            );
+            let command = clap::Command::new(entry.name).about(entry.about).long_about(entry.details).after_help(after);
+            ExperimentArgs::augment_args(command.args(options))
+        }))
+    })
+}
+
+/// What every experiment can be told besides its settings.
+#[derive(Debug, Args)]
+pub struct ExperimentArgs {
+    /// All sizes of the published record.
+    #[arg(long, conflicts_with = "quick")]
+    sweep: bool,
+    /// Small sizes and few samples: at most 60 seconds on two cores.
+    #[arg(long)]
+    quick: bool,
+    /// Print every logged loss at the end, and not only the last.
+    #[arg(long)]
+    pub losses: bool,
+    /// Who runs it: the record says so.
+    #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
+    pub author: Option<String>,
+    #[command(flatten)]
+    pub timing: TimingArgs,
+    /// File for the record. An existing file is replaced only if it is named here. [default: NAME.json in the working directory,
+    /// or NAME-2.json and so on if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
 
 #[derive(Debug, Args)]
 pub struct DeviceArg {
@@ -141,99 +206,17 @@ impl DeviceArg {
 }
 
 #[derive(Debug, Args)]
-#[command(allow_negative_numbers = true)]
-pub struct RegressionArgs {
-    /// Points of a data set, test points included; several with commas or by repeating the option. k, M and G and
-    /// underscores are read: 100k, 5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]
-    #[arg(long, value_name = "N[,N..]", value_delimiter = ',', value_parser = parse_count, conflicts_with = "sweep")]
-    points: Vec<u64>,
-    /// Features of a point: numbers beside its y, and so weights beside b; 1 to 256.
-    #[arg(long, value_name = "N", value_parser = parse_count)]
-    features: Option<u64>,
-    /// One more data set with features of its own, as 5Mx16; may be repeated.
-    #[arg(long, value_name = "NxF", value_parser = parse_size)]
-    also: Vec<(u64, u64)>,
-    /// All sizes of the published record: 100 k to 200 M points, and 5 M points of 16 features.
-    #[arg(long, conflicts_with = "quick")]
-    sweep: bool,
-    /// Small sizes and few samples: at most 60 seconds on two cores.
-    #[arg(long)]
-    quick: bool,
-    /// Passes over the training points, 1 to 10000.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = parse_count)]
-    epochs: u64,
-    /// Learning rate: the step width of the descent, above 0.
-    #[arg(long, value_name = "R", default_value_t = 0.01)]
-    lr: f32,
-    /// Standard deviation of the Gaussian noise on y, from 0.
-    #[arg(long, value_name = "S", default_value_t = 0.1)]
-    noise: f32,
-    /// Seed of the random numbers.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Only these rungs, by id, with commas between them. [default: all]
-    #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
-    rungs: Vec<String>,
-    /// Another of the tiles that the kernels permit, by id, as t512x8b2. [default: each kernel's first]
-    #[arg(long, value_name = "ID")]
-    tile: Option<String>,
-    /// Leave out the timing of an epoch's parts.
-    #[arg(long)]
-    no_parts: bool,
-    #[command(flatten)]
-    timing: TimingArgs,
-    /// File for the record. An existing file is replaced only if it is named here. [default: regression.json in the
-    /// working directory, or regression-2.json and so on if it is there]
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    #[command(flatten)]
-    pub device: DeviceArg,
-}
-
-impl RegressionArgs {
-    /// The experiment with these settings.
-    pub fn experiment(&self) -> Regression {
-        let mut r = match () {
-            () if self.sweep => Regression::sweep(),
-            () if self.quick => Regression::quick(),
-            () => Regression::new(),
-        };
-        if !self.points.is_empty() {
-            r = r.points(self.points.iter().copied());
-        }
-        if let Some(features) = self.features {
-            r = r.features(features);
-        }
-        for (points, features) in &self.also {
-            r = r.also(*points, *features);
-        }
-        if !self.rungs.is_empty() {
-            r = r.rungs(self.rungs.iter().map(|id| id.trim()));
-        }
-        if let Some(tile) = &self.tile {
-            r = r.tile(tile);
-        }
-        r.epochs(self.epochs).learning_rate(self.lr).noise(self.noise).seed(self.seed).parts(!self.no_parts)
-    }
-
-    /// The timing with these settings, or why it cannot be.
-    pub fn bench(&self) -> Result<Bench, String> {
-        self.timing.bench(self.quick)
-    }
-}
-
-#[derive(Debug, Args)]
 pub struct TimingArgs {
     /// Most samples of a measurement. [default: 25, with --quick 7]
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
     /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
     budget: Option<f64>,
 }
 
 impl TimingArgs {
-    fn bench(&self, quick: bool) -> Result<Bench, String> {
+    pub fn bench(&self, quick: bool) -> Result<Bench, String> {
         let mut bench = if quick { Bench::quick() } else { Bench::default() };
         if let Some(samples) = self.samples {
             if samples == 0 || samples > 1_000_000 {
@@ -248,102 +231,6 @@ impl TimingArgs {
             bench.budget_s = budget;
         }
         Ok(bench)
-    }
-}
-
-const MATMUL_ABOUT: &str = "\
-Matrix product: C = A B, C being m x n and each of its elements a sum of k terms. A and B hold Gaussian numbers, rounded \
-to their type; sums are in fp32. Each rung is held against the product in f64, every element, and then timed; those that \
-are close to the fastest, NVIDIA's libraries among them, are timed in turn, so that all see the same clocks.";
-
-const MATMUL_EXAMPLES: &str = "\
-Examples:
-  warpbook run matmul --quick
-  warpbook run matmul --shape 4096 --dtype bf16
-  warpbook run matmul --shape 128x8192x8192,4097x4095x4093 --dtype bf16,fp16
-  warpbook run matmul --rungs 14_overlapped_store,cublaslt --shape 8192 --dtype bf16 --samples 100 --budget 10
-  warpbook run matmul --sweep --out matmul.json
-
-See `warpbook --help` for the exit codes.";
-
-#[derive(Debug, Args)]
-pub struct MatmulArgs {
-    /// Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas or by repeating the
-    /// option. [default: 4096, with --quick 256,512,1000]
-    #[arg(long, value_name = "MxNxK[,..]", value_delimiter = ',', value_parser = parse_shape, conflicts_with = "sweep")]
-    shape: Vec<(u64, u64, u64)>,
-    /// Types of the matrices: fp32, tf32, fp16, bf16; several with commas. [default: fp32,bf16, with --sweep all]
-    #[arg(long, value_name = "TYPE[,..]", value_delimiter = ',', value_parser = parse_dtype)]
-    dtype: Vec<Dtype>,
-    /// One more product with a type of its own, as 4096:tf32; may be repeated.
-    #[arg(long, value_name = "MxNxK:TYPE", value_parser = parse_product)]
-    also: Vec<((u64, u64, u64), Dtype)>,
-    /// The published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16.
-    #[arg(long, conflicts_with = "quick")]
-    sweep: bool,
-    /// Small sizes and few samples: at most 60 seconds on two cores.
-    #[arg(long)]
-    quick: bool,
-    /// A is stored transposed, k x m.
-    #[arg(long)]
-    trans_a: bool,
-    /// B is stored transposed, n x k.
-    #[arg(long)]
-    trans_b: bool,
-    /// Seed of the random numbers.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Only these rungs, by id, with commas between them. [default: all]
-    #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
-    rungs: Vec<String>,
-    /// One tile for the rungs that have it, by id, as 128x256s4c2g8. [default: the fastest of each rung's]
-    #[arg(long, value_name = "ID")]
-    tile: Option<String>,
-    /// Take each rung's first tile and try no other.
-    #[arg(long)]
-    no_tiles: bool,
-    /// Leave out the timing of the ways to the device and back.
-    #[arg(long)]
-    no_transfers: bool,
-    #[command(flatten)]
-    timing: TimingArgs,
-    /// File for the record. An existing file is replaced only if it is named here. [default: matmul.json in the working
-    /// directory, or matmul-2.json and so on if it is there]
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    #[command(flatten)]
-    pub device: DeviceArg,
-}
-
-impl MatmulArgs {
-    /// The experiment with these settings.
-    pub fn experiment(&self) -> Matmul {
-        let mut e = match () {
-            () if self.sweep => Matmul::sweep(),
-            () if self.quick => Matmul::quick(),
-            () => Matmul::new(),
-        };
-        if !self.shape.is_empty() {
-            e = e.shapes(self.shape.iter().copied());
-        }
-        if !self.dtype.is_empty() {
-            e = e.dtypes(self.dtype.iter().copied());
-        }
-        if !self.rungs.is_empty() {
-            e = e.rungs(self.rungs.iter().map(|id| id.trim()));
-        }
-        if let Some(tile) = &self.tile {
-            e = e.tile(tile);
-        }
-        for (shape, dtype) in &self.also {
-            e = e.also(*shape, *dtype);
-        }
-        e.transposed(self.trans_a, self.trans_b).seed(self.seed).tiles(!self.no_tiles).transfers(!self.no_transfers)
-    }
-
-    /// The timing with these settings, or why it cannot be.
-    pub fn bench(&self) -> Result<Bench, String> {
-        self.timing.bench(self.quick)
     }
 }
 
@@ -392,20 +279,10 @@ pub struct TuneMatmulArgs {
 impl TuneMatmulArgs {
     /// The rungs that may be the fastest, and the libraries beside them.
     pub fn experiment(&self) -> Matmul {
-        // fp32 is multiplied on CUDA cores, everything else by tensor cores where there are any.
-        let candidates: &[&str] = if self.dtype.contains(&Dtype::F32) {
-            &["cublas", "07_", "08_", "09_", "10_", "13_", "14_", "15_"]
-        } else {
-            &["cublas", "09_", "10_", "13_", "14_", "15_"]
-        };
-        let may_be_fastest = |id: &str| candidates.iter().any(|c| id.starts_with(c));
-        let rungs = warpbook::record::matmul::rungs();
-        Matmul::new()
+        Matmul::tuning()
             .shapes(self.shape.iter().copied())
             .dtypes(self.dtype.iter().copied())
             .transposed(self.trans_a, self.trans_b)
-            .rungs(rungs.iter().map(|r| r.id.to_string()).filter(|id| may_be_fastest(id)))
-            .transfers(false)
     }
 
     /// The timing with these settings, or why it cannot be.
@@ -508,7 +385,7 @@ pub struct WorkArgs {
 const MERGE_EXAMPLES: &str = "\
 Examples:
   warpbook run regression --sweep --out ours.json
-  python3 notebooks/pytorch/regression.py --sweep --also 5000000x16 --out pytorch.json
+  python3 notebooks/pytorch/regression.py --like ours.json --out pytorch.json
   warpbook merge ours.json pytorch.json --out regression.json
 
 Run both right after another: figures of one chart should come from one GPU in one state.";
@@ -562,56 +439,6 @@ pub struct DoctorArgs {
     pub device: DeviceArg,
 }
 
-/// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
-fn parse_count(text: &str) -> Result<u64, String> {
-    let plain: String = text.trim().chars().filter(|c| *c != '_').collect();
-    let (digits, scale) = match plain.char_indices().last() {
-        Some((at, 'k' | 'K')) => (plain[..at].trim_end(), 1_000),
-        Some((at, 'm' | 'M')) => (plain[..at].trim_end(), 1_000_000),
-        Some((at, 'g' | 'G')) => (plain[..at].trim_end(), 1_000_000_000),
-        _ => (plain.as_str(), 1),
-    };
-    let bad = || format!("`{text}` is no count: write a whole number, as 5000000, 5_000_000, 5M or 100k");
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
-    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || (digits.contains('.') && fraction.is_empty()) {
-        return Err(bad());
-    }
-    let too_large = || format!("`{text}` is too large");
-    let whole: u64 = whole.parse().map_err(|_| too_large())?;
-    let mut parts = 0;
-    let mut unit = scale;
-    for b in fraction.bytes() {
-        if unit % 10 != 0 {
-            // 1.5 points, or 1.2345k: digits behind the last whole one.
-            return Err(bad());
-        }
-        unit /= 10;
-        parts += u64::from(b - b'0') * unit;
-    }
-    whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
-}
-
-/// Points and features: 5Mx16.
-fn parse_size(text: &str) -> Result<(u64, u64), String> {
-    let (points, features) = text
-        .split_once(['x', 'X', '×'])
-        .ok_or_else(|| format!("`{text}` is no size: write points, an x and features, as 5Mx16"))?;
-    Ok((parse_count(points)?, parse_count(features)?))
-}
-
-/// m x n x k: 128x8192x8192, or 4096 for a cube.
-fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
-    let sizes = text.split(['x', 'X', '×']).map(parse_count).collect::<Result<Vec<u64>, _>>()?;
-    match sizes[..] {
-        [edge] => Ok((edge, edge, edge)),
-        [m, n, k] => Ok((m, n, k)),
-        _ => Err(format!(
-            "`{text}` is no shape: write m, n and k with an x between them, as 128x8192x8192, or one number for a cube"
-        )),
-    }
-}
-
 /// A size of a tile: BM=64.
 fn parse_named_size(text: &str) -> Result<(String, i64), String> {
     let is_name = |n: &str| {
@@ -624,139 +451,93 @@ fn parse_named_size(text: &str) -> Result<(String, i64), String> {
     }
 }
 
-/// A shape and a type: 4096:tf32.
-fn parse_product(text: &str) -> Result<((u64, u64, u64), Dtype), String> {
-    let (shape, dtype) = text
-        .rsplit_once(':')
-        .ok_or_else(|| format!("`{text}` is no product: write a shape, a colon and a type, as 4096:tf32"))?;
-    Ok((parse_shape(shape)?, parse_dtype(dtype)?))
-}
-
-/// fp32 and f32 are one.
-fn parse_dtype(text: &str) -> Result<Dtype, String> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "fp32" | "f32" => Ok(Dtype::F32),
-        "tf32" => Ok(Dtype::Tf32),
-        "fp16" | "f16" => Ok(Dtype::F16),
-        "bf16" => Ok(Dtype::Bf16),
-        _ => Err(format!("`{text}` is no type of a matrix: choose fp32, tf32, fp16 or bf16")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use warpbook::Regression;
 
     #[test]
-    fn shapes_and_types_are_read() {
-        let check = |text: &str, expect: Option<(u64, u64, u64)>| assert_eq!(parse_shape(text).ok(), expect, "{text}");
-        check("4096", Some((4096, 4096, 4096)));
-        check("128x8192x8k", Some((128, 8192, 8000)));
-        check("1 x 2 x 3", Some((1, 2, 3)));
-        check("1x2", None);
-        check("1x2x3x4", None);
-        check("", None);
-        check("axbxc", None);
-        assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32)));
-        assert!(parse_product("64x8x9").unwrap_err().contains("as 4096:tf32"));
-        assert_eq!(parse_dtype(" BF16").ok(), Some(Dtype::Bf16));
-        assert_eq!(parse_dtype("f32").ok(), Some(Dtype::F32));
+    fn sizes_of_tiles_are_read() {
         assert_eq!(parse_named_size(" BM = 64"), Ok(("BM".into(), 64)));
         for bad in ["BM", "BM=x", "=3", "B M=3", "3B=3"] {
             assert!(parse_named_size(bad).unwrap_err().contains("as BM=64"), "{bad}");
         }
-        assert!(parse_dtype("int8").unwrap_err().contains("choose fp32"));
-    }
-
-    #[test]
-    fn sizes_are_read() {
-        let check = |text: &str, expect: Option<(u64, u64)>| assert_eq!(parse_size(text).ok(), expect, "{text}");
-        check("5Mx16", Some((5_000_000, 16)));
-        check("1000 x 3", Some((1000, 3)));
-        check("5M", None);
-        check("x", None);
-        check("5Mx", None);
-        check("5x3x2", None);
     }
 
     #[test]
     fn the_command_line_is_sound() {
-        Cli::command().debug_assert();
+        command(&experiments()).debug_assert();
+    }
+
+    fn run(words: &[&str]) -> Result<Chosen, warpbook::Error> {
+        let words = ["warpbook", "run"].iter().chain(words).map(std::ffi::OsString::from);
+        parse(words).map(|(_, chosen)| chosen.expect("an experiment was named"))
     }
 
     #[test]
-    fn counts_are_read() {
-        let check = |text: &str, expect: Option<u64>| assert_eq!(parse_count(text).ok(), expect, "{text}");
-        check("5000000", Some(5_000_000));
-        check("5_000_000", Some(5_000_000));
-        check("5M", Some(5_000_000));
-        check("100k", Some(100_000));
-        check("1.5M", Some(1_500_000));
-        check("1.250k", Some(1_250));
-        check(" 2 G ", Some(2_000_000_000));
-        check("0", Some(0));
-        check("1.5", None);
-        check("1.2345k", None);
-        check("1.", None);
-        check("-5", None);
-        check("", None);
-        check("M", None);
-        check("5e6", None);
-        check("5MM", None);
-        check("é", None);
-        check("18446744073709551616", None);
-        check("99999999999999G", None);
-    }
-
-    fn regression(words: &[&str]) -> Box<RegressionArgs> {
-        let words = ["warpbook", "run", "regression"].iter().chain(words);
-        let Command::Run(RunArgs { experiment: Some(ExperimentCommand::Regression(args)), .. }) =
-            Cli::parse_from(words).command
-        else {
-            panic!("not a regression")
-        };
-        args
-    }
-
-    #[test]
-    fn settings_reach_the_experiment() {
-        let command = |words: &[&str]| regression(words).experiment().command("cpu");
-        assert_eq!(command(&[]), Regression::new().command("cpu"));
-        assert_eq!(command(&["--sweep"]), Regression::sweep().command("cpu"));
-        assert_eq!(command(&["--quick"]), Regression::quick().command("cpu"));
-        // The record's own command gives the same experiment again.
-        let words = [
-            "--points", "1k,2_000", "--points", "3k", "--epochs", "7", "--lr", "-0.5", "--noise", "0.2", "--seed", "9",
+    fn settings_reach_the_experiment_and_its_command_repeats_them() {
+        let command = |words: &[&str]| run(words).unwrap().experiment.command("cpu");
+        assert_eq!(command(&["regression"]), Regression::new().command("cpu"));
+        assert_eq!(command(&["regression", "--sweep"]), Regression::sweep().command("cpu"));
+        assert_eq!(command(&["matmul", "--quick"]), Matmul::quick().command("cpu"));
+        let regression = [
+            "regression",
+            "--points",
+            "1k,2_000",
+            "--points",
+            "3k",
+            "--epochs",
+            "7",
+            "--lr",
+            "-0.5",
+            "--noise",
+            "0.2",
+            "--seed",
+            "9",
+            "--features",
+            "3",
+            "--also",
+            "5kx16",
+            "--rungs",
+            "02_fused,cpu_1_thread",
+            "--tile",
+            "t512x8b2",
+            "--no-parts",
         ];
-        let all = [
-            &words[..],
-            &[
-                "--features",
-                "3",
-                "--also",
-                "5kx16",
-                "--rungs",
-                "02_fused,cpu_1_thread",
-                "--tile",
-                "t512x8b2",
-                "--no-parts",
-            ],
-        ]
-        .concat();
-        let text = command(&all);
-        assert!(text.contains("--points 1000,2000,3000 --epochs 7 --lr -0.5"), "{text}");
-        let again: Vec<&str> = text.split(' ').skip(3).collect();
-        assert_eq!(command(&again), text);
+        let matmul =
+            ["matmul", "--shape", "64,1x2x3", "--dtype", "tf32", "--also", "8:bf16", "--trans-a", "--no-tiles"];
+        for words in [&regression[..], &matmul[..]] {
+            let text = command(words);
+            let again: Vec<&str> = text.split(' ').skip(2).collect();
+            assert_eq!(command(&again), text);
+        }
+        let text = command(&regression);
+        assert!(text.contains("--points 1000,2000,3000 --features 3 --also 5000x16 --epochs 7 --lr -0.5"), "{text}");
+    }
+
+    #[test]
+    fn settings_that_say_nothing_are_refused_by_name() {
+        let check = |words: &[&str], expect: &str| {
+            let error = run(words).err().expect("it is refused").to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&["regression", "--points", "many"], "--points: `many` is no count");
+        check(&["regression", "--also", "5M"], "--also: `5M` is no size");
+        check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is no type");
+        check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is no shape");
     }
 
     #[test]
     fn the_timing_is_bounded() {
-        assert_eq!(regression(&["--quick"]).bench().unwrap().samples, Bench::quick().samples);
-        assert_eq!(regression(&["--samples", "3", "--budget", "0.5"]).bench().unwrap().samples, 3);
-        assert!(regression(&["--samples", "0"]).bench().is_err());
+        let bench = |words: &[&str]| {
+            let chosen = run(&[&["regression"], words].concat()).unwrap();
+            chosen.run.timing.bench(chosen.quick)
+        };
+        assert_eq!(bench(&["--quick"]).unwrap().samples, Bench::quick().samples);
+        assert_eq!(bench(&["--samples", "3", "--budget", "0.5"]).unwrap().samples, 3);
+        assert!(bench(&["--samples", "0"]).is_err());
         for bad in ["-1", "nan", "inf"] {
-            assert!(regression(&["--budget", bad]).bench().is_err(), "{bad}");
+            assert!(bench(&["--budget", bad]).is_err(), "{bad}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::say;
 use crate::save::check_writable;
 use std::process::ExitCode;
-use warpbook::device::{Choice, CudaDevice, exit_at_once};
+use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, LiveKernel, Request, Show, write_record};
 
 /// Compiles a kernel of somebody's own, tries it and times it.
@@ -32,8 +32,8 @@ pub fn attempt(args: &AttemptArgs) -> Result<ExitCode, Failure> {
 /// Does what another process asks for, and writes the record.
 pub fn work(args: &WorkArgs) -> Result<ExitCode, Failure> {
     let request = Request::read(&args.request)?;
-    let lab = Lab::on(request.device.parse::<Choice>()?)?.with_bench(request.bench());
-    let run = lab.attempt_here(&request.live)?;
+    let lab = request.lab()?;
+    let run = request.run(&lab)?;
     write_record(&run, &args.out)?;
     Ok(end(&lab, 0))
 }

@@ -14,8 +14,7 @@ mod save;
 mod tune;
 mod view;
 
-use args::{Cli, Command, TuneCommand};
-use clap::Parser;
+use args::{Command, TuneCommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -28,9 +27,9 @@ fn main() -> ExitCode {
             output::complain(&format!("This is a bug in Warpbook: {what} ({place}). RUST_BACKTRACE=1 shows more."));
         }));
     }
-    let done = match Cli::parse().command {
+    let done = args::parse(std::env::args_os()).map_err(Failure::from).and_then(|(command, chosen)| match command {
         Command::Devices(args) => devices::list(&args),
-        Command::Run(args) => run::start(&args),
+        Command::Run(args) => run::start(&args, chosen),
         Command::Tune(args) => match args.what {
             TuneCommand::Matmul(args) => tune::matmul(&args),
         },
@@ -39,7 +38,7 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::merge(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),
-    };
+    });
     match done {
         Ok(code) => code,
         Err(Failure { code, sentence }) => {

@@ -6,8 +6,9 @@ use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use warpbook::{Event, figures};
-use warpbook_record::{Measurement, Outcome, Run, Rung};
+use warpbook::Event;
+use warpbook::charts::LadderTable;
+use warpbook_record::{Measurement, Outcome, Run};
 
 /// Shows events; clones share the bars.
 #[derive(Debug, Clone)]
@@ -64,13 +65,13 @@ impl Progress {
     }
 
     /// Shows an event.
-    pub fn show(&self, event: &Event, rungs: &[Rung]) {
+    pub fn show(&self, event: &Event) {
         match event {
-            Event::Planned { measurements } => {
+            Event::Planned { measurements, run } => {
                 if let Some((.., bar)) = &self.bars {
                     bar.set_length(*measurements as u64);
                 }
-                self.line(&Row::header(rungs));
+                self.line(&Row::header(run));
             }
             Event::Preparing(what) => match &self.bars {
                 Some((_, spinner, _)) => spinner.set_message((*what).to_owned()),
@@ -79,12 +80,12 @@ impl Progress {
             },
             Event::Started { rung, problem } => {
                 if let Some((_, spinner, _)) = &self.bars {
-                    spinner.set_message(format!("{}, {}", rung.title, problem.label()));
+                    spinner.set_message(format!("{}, {}", rung.title, problem.label));
                 }
             }
             Event::Finished { measurement, run } => {
                 if self.is_news(measurement) {
-                    self.line(&Row::of(measurement, run, rungs));
+                    self.line(&Row::of(measurement, run));
                 }
                 if let Some((.., bar)) = &self.bars {
                     bar.inc(1);
@@ -95,94 +96,64 @@ impl Progress {
     }
 }
 
-/// Whether these are ways to multiply matrices, which are held against each other by operations a second.
-fn is_product(rungs: &[Rung]) -> bool {
-    let known = warpbook_record::matmul::rungs();
-    rungs.iter().any(|r| known.iter().any(|k| k.id == r.id))
-}
-
-/// A row of the table that grows while the run goes on; its widths cannot wait for the last row.
+/// A row of the table that grows while the run goes on; its widths cannot wait for the last row. Its columns are those of the
+/// record's own table.
 struct Row;
 
+/// Room for a figure with its unit, and for a problem.
+const FIGURE: usize = 12;
+const PROBLEM: usize = 22;
+
 impl Row {
-    fn width(rungs: &[Rung]) -> usize {
-        rungs.iter().map(|r| r.id.chars().count()).max().unwrap_or(0).clamp(4, 40)
+    fn width(run: &Run) -> usize {
+        run.rungs.iter().map(|r| r.id.chars().count()).max().unwrap_or(0).clamp(4, 40)
     }
 
-    fn cells(first: &str, width: usize, rest: [&str; 7]) -> String {
-        let [size, median, epoch, rate, ceiling, speed_up, check] = rest;
-        let row = format!(
-            "{first:width$}  {size:>17}  {median:>11}  {epoch:>10}  {rate:>7}  {ceiling:>9}  {speed_up:>8}  {check}"
-        );
+    fn cells(run: &Run, rung: &str, problem: &str, figures: impl Iterator<Item = String>) -> String {
+        let width = Self::width(run);
+        let mut row = format!("{rung:width$}  {problem:>PROBLEM$}");
+        for figure in figures {
+            row += &format!("  {figure:>FIGURE$}");
+        }
         row.trim_end().to_owned()
     }
 
-    fn header(rungs: &[Rung]) -> String {
-        let [size, rate] = if is_product(rungs) { ["m x n x k", "TFLOP/s"] } else { ["points", "GB/s"] };
-        let epoch = if is_product(rungs) { "" } else { "epoch (µs)" };
-        let names = [size, "median (ms)", epoch, rate, "% of peak", "speed-up", "check"];
-        Self::cells("rung", Self::width(rungs), names)
+    fn header(run: &Run) -> String {
+        let headers = run.problems.first().map(|p| LadderTable::of(run, p).headers).unwrap_or_default();
+        Self::cells(run, "rung", "", headers.into_iter().map(|h| h.text))
     }
 
-    fn of(m: &Measurement, run: &Run, rungs: &[Rung]) -> String {
-        let width = Self::width(rungs);
-        let size = m.problem.short_label();
-        let without = |word: &str, why: &str| format!("{:width$}  {size:>17}  {word}: {}", m.rung, one_line(why));
+    fn of(m: &Measurement, run: &Run) -> String {
+        let width = Self::width(run);
+        let problem = one_line(&m.problem.label);
+        let without =
+            |word: &str, why: &str| format!("{:width$}  {problem:>PROBLEM$}  {word}: {}", m.rung, one_line(why));
         match &m.outcome {
-            Outcome::Skipped { why } => return without("skipped", why),
-            Outcome::Failed { error } => return without("FAILED", error),
-            Outcome::Measured => {}
+            Outcome::Skipped { why } => without("skipped", why),
+            Outcome::Failed { error } => without("FAILED", error),
+            Outcome::Measured => {
+                let row = LadderTable::of(run, &m.problem).rows.into_iter().find(|r| r.rung == m.rung);
+                let cells = row.map(|r| r.cells).unwrap_or_default();
+                Self::cells(run, &m.rung, &problem, cells.into_iter().map(|c| c.text))
+            }
         }
-        let row = run.ladder(&m.problem).into_iter().find(|r| r.measurement.rung == m.rung);
-        let fixed = |v: Option<f64>, digits: usize| v.map(|v| format!("{v:.digits$}")).unwrap_or_default();
-        let rate = if is_product(rungs) {
-            m.flops_per_s().map(|f| f * 1e-12)
-        } else {
-            m.effective_bytes_per_s().map(|b| b * 1e-9)
-        };
-        let check = m.check.as_ref().map_or("none", |c| if c.passed { "passed" } else { "FAILED" });
-        Self::cells(
-            &m.rung,
-            width,
-            [
-                &size,
-                &fixed(m.median_us().map(|t| t * 1e-3), 3),
-                &fixed(m.epoch_us(), 2),
-                // A processor's are far below one.
-                &fixed(rate, if rate.is_some_and(|r| r < 10.0) { 3 } else { 1 }),
-                &fixed(row.as_ref().and_then(|r| r.fraction_of_ceiling).map(|f| f * 100.0), 0),
-                &row.and_then(|r| r.speed_up).map(figures::times).unwrap_or_default(),
-                check,
-            ],
-        )
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use warpbook_record::Problem;
+    use warpbook_record::{Dtype, Problem};
 
     #[test]
     fn a_skipped_rung_is_said_once_and_a_measured_one_every_time() {
         let progress = Progress { bars: None, skipped: Arc::default() };
-        let m = |rung: &str, outcome| Measurement::without_samples(rung, Problem::Unknown, outcome);
+        let problem = Problem::new("", "", Vec::new(), Dtype::F32);
+        let m = |rung: &str, outcome| Measurement::without_samples(rung, problem.clone(), outcome);
         let skipped = |rung: &str, why: &str| m(rung, Outcome::Skipped { why: why.into() });
         let news =
             [skipped("a", "x"), skipped("a", "x"), skipped("b", "x"), skipped("a", "y")].map(|m| progress.is_news(&m));
         assert_eq!(news, [true, false, true, true]);
         assert!(progress.is_news(&m("a", Outcome::Measured)) && progress.is_news(&m("a", Outcome::Measured)));
-    }
-
-    #[test]
-    fn columns_line_up() {
-        let header = Row::header(&[]);
-        let row = Row::cells("02", 4, ["5 M", "2.943", "14.71", "2175.0", "55", "68.0×", "passed"]);
-        let end_of = |line: &str, cell: &str| line[..line.find(cell).unwrap() + cell.len()].chars().count();
-        for (name, cell) in
-            [("points", "5 M"), ("median (ms)", "2.943"), ("epoch (µs)", "14.71"), ("speed-up", "68.0×")]
-        {
-            assert_eq!(end_of(&header, name), end_of(&row, cell), "\n{header}\n{row}");
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! `warpbook run`.
 
-use crate::args::{ExperimentCommand, RunArgs};
+use crate::args::{Chosen, RunArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED, USAGE};
 use crate::output::{complain, one_line, say};
 use crate::progress::Progress;
@@ -10,33 +10,36 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook::device::{Bench, Cancel, Choice};
-use warpbook::{Event, Experiment, Lab, Matmul, Regression, figures};
-use warpbook_record::{Outcome, Run};
+use warpbook::device::{Bench, Cancel};
+use warpbook::settings::Preset;
+use warpbook::{Event, Experiment, Lab, experiments, figures};
+use warpbook_record::{Outcome, Run, TrainLog};
 
 /// One experiment with its settings, or the quick suite.
-pub fn start(args: &RunArgs) -> Result<ExitCode, Failure> {
-    match &args.experiment {
-        Some(ExperimentCommand::Regression(r)) => {
-            let bench = r.bench().map_err(Failure::usage)?;
-            let path = choose(r.out.as_deref(), "regression");
+pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure> {
+    match chosen {
+        Some(Chosen { experiment, quick, run: options }) => {
+            let bench = options.timing.bench(quick).map_err(Failure::usage)?;
+            let path = choose(options.out.as_deref(), experiment.name());
             let interrupt = Interrupt::listen();
-            run(&r.experiment(), r.device.choice()?, &bench, &path, &interrupt).map(ExitCode::from)
-        }
-        Some(ExperimentCommand::Matmul(m)) => {
-            let bench = m.bench().map_err(Failure::usage)?;
-            let path = choose(m.out.as_deref(), "matmul");
-            let interrupt = Interrupt::listen();
-            run(&m.experiment(), m.device.choice()?, &bench, &path, &interrupt).map(ExitCode::from)
+            let mut lab = Lab::on(options.device.choice()?)?.with_bench(bench);
+            if let Some(author) = &options.author {
+                lab = lab.with_author(author);
+            }
+            run(&*experiment, lab, &path, &interrupt, options.losses).map(ExitCode::from)
         }
         None if args.quick => suite(args),
-        None => Err(Failure::usage(
-            "Name an experiment, as in `warpbook run regression`, or run the quick form of all with `warpbook run --quick`.",
-        )),
+        None => {
+            let names: Vec<String> = experiments().iter().map(|e| format!("`warpbook run {}`", e.name)).collect();
+            Err(Failure::usage(format!(
+                "Name an experiment, as in {}, or run the quick form of all with `warpbook run --quick`.",
+                names.join(" or ")
+            )))
+        }
     }
 }
 
-/// The quick form of every experiment, each into a record of its own.
+/// The quick form of every experiment, each into a record by its name.
 fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     let folder = &args.out;
     std::fs::create_dir_all(folder).map_err(|e| {
@@ -44,9 +47,10 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     })?;
     let interrupt = Interrupt::listen();
     let mut worst = 0;
-    for (name, quick) in SUITE {
-        let path = folder.join(format!("{name}.json"));
-        worst = worst.max(quick(args.device.choice()?, &path, &interrupt)?);
+    for entry in experiments() {
+        let path = folder.join(format!("{}.json", entry.name));
+        let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
+        worst = worst.max(run(&*entry.make(Preset::Quick, &[])?, lab, &path, &interrupt, false)?);
         if interrupt.cancelled() {
             break;
         }
@@ -54,27 +58,11 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst))
 }
 
-type Quick = fn(Choice, &Path, &Interrupt) -> Result<u8, Failure>;
-
-/// The quick form of each experiment, by the name of its record.
-const SUITE: &[(&str, Quick)] = &[
-    ("regression", |device, path, interrupt| run(&Regression::quick(), device, &Bench::quick(), path, interrupt)),
-    ("matmul", |device, path, interrupt| run(&Matmul::quick(), device, &Bench::quick(), path, interrupt)),
-];
-
 /// Runs one experiment and writes its record; gives the exit code.
-fn run(
-    experiment: &impl Experiment,
-    device: Choice,
-    bench: &Bench,
-    path: &Path,
-    interrupt: &Interrupt,
-) -> Result<u8, Failure> {
+fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, losses: bool) -> Result<u8, Failure> {
     let path = check_writable(path)?;
     let progress = Progress::new();
     let keeper = Arc::new(Mutex::new(Keeper::new(path.clone())));
-    let rungs = experiment.rungs();
-    let lab = Lab::on(device)?.with_bench(bench.clone());
     let heading = format!("{} on {}", experiment.name(), one_line(&lab.device().info().name));
     let lab = lab.with_listener({
         let (progress, keeper) = (progress.clone(), keeper.clone());
@@ -82,7 +70,7 @@ fn run(
             if let Event::Planned { .. } = event {
                 progress.line(&heading);
             }
-            progress.show(event, &rungs);
+            progress.show(event);
             if let Event::Finished { run, .. } = event {
                 let warning = keeper.lock().unwrap_or_else(PoisonError::into_inner).keep(run);
                 if let Some(warning) = warning {
@@ -97,6 +85,9 @@ fn run(
     let record = outcome?;
     let written = keeper.lock().unwrap_or_else(PoisonError::into_inner).finish(&record);
     say(&summary(&record));
+    for line in trainings(&record, losses) {
+        say(&line);
+    }
     let (_, _, failed) = record.counts();
     match &written {
         Ok(path) => {
@@ -118,17 +109,16 @@ fn summary(run: &Run) -> String {
     let mut lines = vec![String::new()];
     for problem in run.problems() {
         let ladder = run.ladder(problem);
-        let baseline = ladder.iter().find(|r| r.measurement.is_valid()).map(|r| r.measurement);
-        let (Some(best), Some(baseline)) = (run.best(problem), baseline) else { continue };
+        let (Some(best), Some(baseline)) = (run.fastest(problem), run.baseline(problem)) else { continue };
         let time = best.median_us().map(figures::time).unwrap_or_default();
         let row = ladder.iter().find(|r| r.measurement.rung == best.rung);
         let against = match row.and_then(|r| r.speed_up) {
-            Some(s) if best.rung != baseline.rung => format!(", {} {}", figures::times(s), baseline.rung),
+            Some(s) if best.rung != baseline.rung => format!(", {} as fast as {}", figures::times(s), baseline.rung),
             _ => String::new(),
         };
-        let reached = row.and_then(|r| r.fraction_of_ceiling);
-        let reached = reached.map(|f| format!(", {} of the measured ceiling", figures::percent(f))).unwrap_or_default();
-        lines.push(format!("{}: {} is the fastest with {time}{against}{reached}.", problem.label(), best.rung));
+        let reached = row.and_then(|r| r.fraction_of_bound);
+        let reached = reached.map(|f| format!(", {} of its bound", figures::percent(f))).unwrap_or_default();
+        lines.push(format!("{}: {} is the fastest with {time}{against}{reached}.", problem.label, best.rung));
     }
     let apart: Vec<&str> = run.rungs.iter().map(|r| &*r.id).filter(|id| does_less(run, id)).collect();
     if !apart.is_empty() {
@@ -149,6 +139,38 @@ fn summary(run: &Run) -> String {
     }
     lines.extend(run.notes.iter().map(|n| format!("  note: {}", one_line(n))));
     lines.join("\n")
+}
+
+/// What the trainings gave: parameters and losses, a line each, with every logged loss below it if that is asked for.
+fn trainings(run: &Run, losses: bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for log in &run.train_logs {
+        lines.push(training(log));
+        let point = |p: &warpbook_record::LossPoint| match p.step {
+            Some(step) => format!("    epoch {:>6}  step {step:>8}  loss {}", p.epoch, p.loss),
+            None => format!("    epoch {:>6}  loss {}", p.epoch, p.loss),
+        };
+        lines.extend(log.losses.iter().filter(|_| losses).map(point));
+    }
+    lines
+}
+
+fn training(log: &TrainLog) -> String {
+    /// More would fill the terminal; the record has all.
+    const PARAMETERS: usize = 4;
+    let mut parameters: Vec<String> =
+        log.parameters.iter().take(PARAMETERS).map(|(name, v)| format!("{} = {v:.6}", one_line(name))).collect();
+    if log.parameters.len() > PARAMETERS {
+        parameters.push(format!("and {} more", log.parameters.len() - PARAMETERS));
+    }
+    format!(
+        "  {} at {}: {}; train loss {:.6}, test loss {:.6}",
+        one_line(&log.rung),
+        one_line(&log.problem.label),
+        parameters.join(", "),
+        log.train_loss,
+        log.test_loss
+    )
 }
 
 fn does_less(run: &Run, id: &str) -> bool {

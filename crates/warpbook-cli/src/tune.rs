@@ -6,9 +6,10 @@ use crate::output::{complain, say};
 use crate::progress::Progress;
 use std::process::ExitCode;
 use warpbook::device::Error;
+use warpbook::kernels::matmul::{shape_of, transposed};
 use warpbook::nn::gemm::{Finding, Findings};
-use warpbook::record::{Problem, Run};
-use warpbook::{Event, Experiment, Lab, figures};
+use warpbook::record::{Outcome, Problem, Run};
+use warpbook::{Event, Lab, figures};
 
 /// Times every rung and tile that may be the fastest, and keeps the fastest of each product for this device.
 pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
@@ -24,10 +25,9 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
         ));
     };
     let progress = Progress::new();
-    let rungs = Experiment::rungs(&experiment);
     let lab = lab.with_listener({
         let progress = progress.clone();
-        move |event: &Event| progress.show(event, &rungs)
+        move |event: &Event| progress.show(event)
     });
     let outcome = lab.run(&experiment);
     progress.end();
@@ -48,26 +48,30 @@ pub fn matmul(args: &TuneMatmulArgs) -> Result<ExitCode, Failure> {
 /// Keeps the fastest rung of ours, and says how it stands beside the libraries.
 fn verdict(run: &Run, problem: &Problem, findings: &mut Findings) -> String {
     let Some((best, us)) = run.fastest_kernels(problem) else {
-        return format!("{}: nothing was measured.", problem.label());
+        return format!("{}: nothing was measured.", problem.label);
     };
-    let (Problem::Matmul { m, n, k, dtype, trans_a, trans_b, .. }, Some(tile)) = (problem, &best.tile) else {
-        return format!("{}: nothing to keep.", problem.label());
+    let (Some((m, n, k)), Some(tile)) = (shape_of(problem), &best.tile) else {
+        return format!("{}: nothing to keep.", problem.label);
     };
+    let (trans_a, trans_b) = transposed(problem);
+    let of_problem = run.measurements.iter().filter(|m| m.problem == *problem);
+    let tried = of_problem.filter(|m| !matches!(m.outcome, Outcome::Skipped { .. })).map(|m| m.rung.clone()).collect();
     let side = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
     findings.keep(Finding {
-        m: side(*m),
-        n: side(*n),
-        k: side(*k),
-        dtype: *dtype,
-        trans_a: *trans_a,
-        trans_b: *trans_b,
+        m: side(m),
+        n: side(n),
+        k: side(k),
+        dtype: problem.dtype,
+        trans_a,
+        trans_b,
         rung: best.rung.clone(),
         tile: tile.clone(),
         us,
+        tried,
     });
     let rate = best.flops_per_s().map(|r| format!(", {:.1} TFLOP/s", r * 1e-12)).unwrap_or_default();
     let against = run.fastest_library(problem).map_or_else(String::new, |(library, library_us)| {
         format!("; {:.3} of the speed of {}", library_us / us, library.rung)
     });
-    format!("{}: {} with {tile}, {}{rate}{against}.", problem.label(), best.rung, figures::time(us))
+    format!("{}: {} with {tile}, {}{rate}{against}.", problem.label, best.rung, figures::time(us))
 }

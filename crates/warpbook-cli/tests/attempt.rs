@@ -9,7 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use warpbook::device::testing;
-use warpbook_record::{Outcome, Run, matmul};
+use warpbook::kernels::matmul;
+use warpbook_record::{Outcome, Run};
 
 /// A rung's own source.
 fn source(rung: &str) -> String {
@@ -139,8 +140,8 @@ fn mistakes_are_told_with_their_place_and_likeliest_reason() {
     let two = "02_coalesced";
     check(
         two,
-        "finish.store(c, row, column, ldc, sum)",
-        "finish.store(c, column, row, ldc, sum)",
+        "epilogue.store(c, row, column, ldc, sum)",
+        "epilogue.store(c, column, row, ldc, sum)",
         &["C is transposed"],
     );
     check(two, "b[index_b(kk, column, ldb)]", "b[index_b(column, kk, ldb)]", &["B is read transposed"]);
@@ -188,13 +189,13 @@ fn a_kernel_that_crashes_takes_nothing_with_it() {
     }
     let stray = changed(
         "02_coalesced",
-        "finish.store(c, row, column, ldc, sum)",
-        "finish.store((Out*)16, row, column, ldc, sum)",
+        "epilogue.store(c, row, column, ldc, sum)",
+        "epilogue.store((Out*)16, row, column, ldc, sum)",
     );
     let record = place.folder.path().join("own.json");
     let words =
         ["--like", "02_coalesced", "--shape", "256", "--against", "01_naive", "--out", record.to_str().unwrap()];
-    place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a process of its own"]);
+    place.attempt(&stray, &words, &[]).expect(1, &["CUDA_ERROR", "in a separate process"]);
     let run = Run::from_json(&fs::read(&record).unwrap()).unwrap();
     let of = |id: &str| &run.measurements.iter().find(|m| m.rung == id).unwrap().outcome;
     // What came before it is there.

@@ -165,7 +165,7 @@ fn bad_settings_are_refused_with_a_sentence() {
     check(&["--epochs", "0"], "choose from 1 to");
     check(&["--lr", "-0.1"], "choose a number above 0");
     check(&["--lr", "nan"], "choose a number above 0");
-    check(&["--lr", "fast"], "invalid value");
+    check(&["--lr", "fast"], "`fast` is no number");
     check(&["--noise", "-1"], "choose a number from 0 up");
     check(&["--rungs", "04_fused_graf"], "`04_fused_graph`");
     check(&["--rungs", "02_fused", "--tile", "huge"], "There is no tile `huge`");
@@ -301,7 +301,7 @@ fn files_that_are_no_records_are_refused_with_a_sentence() {
     place.write("other.json", "{\"schema\": 1}");
     place.write("array.json", "[]");
     place.write("empty.json", "");
-    place.write("newer.json", good.replacen("\"schema\": 1", "\"schema\": 999", 1));
+    place.write("newer.json", good.replacen("\"schema\": 2", "\"schema\": 999", 1));
     fs::File::create(place.path("huge.json")).unwrap().set_len(65 << 20).unwrap();
     let check = |file: &str, part: &str| {
         for how in ["--text", "--no-open"] {

@@ -7,7 +7,7 @@ fn main() -> Result<()> {
     let points = arguments.next().and_then(|p| p.parse().ok()).unwrap_or(5_000_000);
     let wanted: Vec<String> = arguments.collect();
     let lab = Lab::new()?;
-    let rungs = warpbook::record::regression::rungs();
+    let rungs = warpbook::kernels::regression::rungs();
     for rung in rungs.iter().filter(|r| wanted.is_empty() || wanted.iter().any(|w| *w == r.id)) {
         let Some(kernel) = rung.kernels().first() else { continue };
         for tile in &kernel.tiles {

@@ -1,10 +1,35 @@
-use crate::{Lab, Result};
-use warpbook_record::{Measurement, Problem, Run, Rung};
+use crate::{Error, Lab, Result};
+use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::{
+    Check, Descriptor, KernelSpec, KernelStats, Measurement, Part, PartGroup, Problem, Run, Rung, Source, Tile,
+    Traffic, TrainLog,
+};
 
-/// Something to be measured in several ways at one or more sizes.
+/// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
+/// is to do.
 pub trait Experiment {
     /// Its name, as in a record and on the command line.
     fn name(&self) -> &str;
+
+    /// A few words for a heading; its name with a capital unless it says otherwise.
+    fn title(&self) -> String {
+        let mut rest = self.name().chars();
+        rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+    }
+
+    /// How its records are read; the default fits work that is compared by time.
+    fn descriptor(&self) -> Descriptor {
+        Descriptor::default()
+    }
+
+    /// What the inputs are drawn from, in a sentence.
+    fn inputs(&self) -> String;
+
+    /// The command that repeats it on a device.
+    fn command(&self, device: &str) -> String {
+        format!("{} on {device}, run from a program or notebook", self.name())
+    }
 
     /// The sizes.
     fn problems(&self) -> Vec<Problem>;
@@ -12,11 +37,310 @@ pub trait Experiment {
     /// The ways, in the ladder's order.
     fn rungs(&self) -> Vec<Rung>;
 
-    /// Does all of it. A rung that fails is a row of the record; what was measured before stays.
+    /// The problem that charts show first; `None` leaves it to the measurements.
+    fn main_problem(&self) -> Option<Problem> {
+        None
+    }
+
+    /// Looks at the settings before anything is allocated.
     ///
     /// # Errors
-    /// Settings that make no sense, and a device that cannot be used at all.
-    fn run(&self, lab: &Lab) -> Result<Run>;
+    /// A setting that makes no sense, or that this device cannot do.
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let _ = lab;
+        Ok(())
+    }
+
+    /// Files that its kernels include, besides Warpbook's own building blocks.
+    fn headers(&self) -> Vec<Source> {
+        Vec::new()
+    }
+
+    /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. Hardware is looked at by the lab.
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
+        let _ = (lab, rung, problem, so_far);
+        None
+    }
+
+    /// A rung's first kernel as a problem needs it compiled; `None` of a rung without kernels.
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let _ = problem;
+        rung.kernels().first().cloned()
+    }
+
+    /// Seconds after which a rung is taken for endless; `None` of kernels that are known to end.
+    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
+        let _ = rung;
+        None
+    }
+
+    /// The settings, by name and text, that set up the same experiment in another process; `None` where no other process knows it.
+    fn settings(&self) -> Option<Vec<(String, String)>> {
+        None
+    }
+
+    /// Draws the inputs of a problem and what results are held against.
+    ///
+    /// # Errors
+    /// The device's, as where they do not fit.
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
+}
+
+/// The inputs of one problem.
+pub trait Prepared {
+    /// A rung made ready to run: compiled, loaded, its tile or algorithm chosen. A rung with `variant_of` is the rung of that id with a
+    /// learner's source: what is given to it and how it is launched are the same.
+    ///
+    /// # Errors
+    /// Those of the compiler and the device; they become the rung's row.
+    fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
+
+    /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
+    ///
+    /// # Errors
+    /// What is wrong, in a sentence.
+    fn rehearse(&self, rung: &Rung, limit_s: f64) -> Result<()> {
+        let _ = (rung, limit_s);
+        Ok(())
+    }
+
+    /// What is measured besides the ladder, after it: parts of rungs, copies.
+    ///
+    /// # Errors
+    /// The device's; a note of the record then says that it is missing.
+    fn extras(&self, lab: &Lab, so_far: &Run) -> Result<Vec<Part>> {
+        let _ = (lab, so_far);
+        Ok(Vec::new())
+    }
+}
+
+/// A rung ready to run at one problem.
+pub trait Candidate {
+    /// The stream that it runs on; `None` of one that runs on the CPU.
+    fn stream(&self) -> Option<&Stream> {
+        None
+    }
+
+    /// Puts inputs that a run changes back, and poisons its outputs, so that nothing of an earlier run can pass for new.
+    ///
+    /// # Errors
+    /// The driver's.
+    fn reset(&self) -> warpbook_device::Result<()> {
+        Ok(())
+    }
+
+    /// Whether each timed run needs a [`Candidate::reset`] before it, untimed. Such candidates are timed one after another; others
+    /// that are close are timed in turn.
+    fn resets_each_run(&self) -> bool {
+        false
+    }
+
+    /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
+    ///
+    /// # Errors
+    /// A launch that is refused.
+    fn launch(&self) -> warpbook_device::Result<()>;
+
+    /// Holds what the last run wrote against the reference.
+    ///
+    /// # Errors
+    /// The device's, those of the run itself included.
+    fn check(&self) -> Result<Checked>;
+
+    /// What is known of it besides times.
+    fn details(&self) -> Details {
+        Details::default()
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// The result against the reference.
+    pub check: Check,
+    /// Why the rung failed, in a sentence, where the check's figures do not say it.
+    pub error: Option<String>,
+    /// What a training gave.
+    pub log: Option<TrainLog>,
+}
+
+impl Checked {
+    /// One with nothing to add to the check's figures.
+    #[must_use]
+    pub fn new(check: Check) -> Self {
+        Self { check, error: None, log: None }
+    }
+
+    /// Whether the rung is right.
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.check.passed && self.error.is_none()
+    }
+
+    /// Why it is not, in a sentence.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let off = || {
+            format!(
+                "the result is off the reference by {:.1e}, more than the tolerance of {:.1e}",
+                self.check.max_rel_error, self.check.tolerance
+            )
+        };
+        (!self.passed()).then(|| self.error.clone().unwrap_or_else(off))
+    }
+}
+
+/// What a measurement keeps of a candidate besides its times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Details {
+    /// The id of its tile.
+    pub tile: Option<String>,
+    /// What the compiler and the device say of its kernels.
+    pub kernels: Vec<KernelStats>,
+    /// What a rule chose for this size, and why.
+    pub choice: Option<String>,
+    /// The bytes that it moves at each level of memory, counted.
+    pub traffic: Vec<Traffic>,
+    /// Its floating-point operations, where they are not those of the problem.
+    pub flops: Option<u64>,
+}
+
+/// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.
+pub struct Trials<'t> {
+    pub(crate) lab: &'t Lab,
+    pub(crate) rung: String,
+    pub(crate) problem: Problem,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Details {
+    /// Those of one kernel with the shape that it is launched with.
+    #[must_use]
+    pub fn of(kernel: &Kernel, shape: Launch) -> Self {
+        let stats = KernelStats { grid: Some(shape.grid), ..kernel.stats().clone() };
+        Self { tile: Some(kernel.tile().id.to_string()), kernels: vec![stats], ..Self::default() }
+    }
+}
+
+type Region<'p> = Box<dyn Fn() -> warpbook_device::Result<()> + 'p>;
+
+/// A candidate made of closures: see [`on_cpu`] and [`on_gpu`].
+pub struct Closures<'p> {
+    stream: Option<&'p Stream>,
+    reset: Option<Region<'p>>,
+    launch: Region<'p>,
+    check: Box<dyn Fn() -> Result<Check> + 'p>,
+    details: Details,
+}
+
+/// A candidate on the CPU: `launch` does the work, `check` holds what it wrote against the reference.
+pub fn on_cpu<'p>(
+    launch: impl Fn() -> warpbook_device::Result<()> + 'p,
+    check: impl Fn() -> Result<Check> + 'p,
+) -> Closures<'p> {
+    Closures {
+        stream: None,
+        reset: None,
+        launch: Box::new(launch),
+        check: Box::new(check),
+        details: Details::default(),
+    }
+}
+
+/// A candidate on a GPU: `launch` queues the work on the stream without waiting, `check` holds what it wrote against the reference,
+/// after the stream was waited for. Candidates of one problem share a stream, so that they can be timed in turn.
+pub fn on_gpu<'p>(
+    stream: &'p Stream,
+    launch: impl Fn() -> warpbook_device::Result<()> + 'p,
+    check: impl Fn() -> Result<Check> + 'p,
+) -> Closures<'p> {
+    Closures { stream: Some(stream), ..on_cpu(launch, check) }
+}
+
+impl<'p> Closures<'p> {
+    /// The same, whose output is filled with NaNs before a run that is checked.
+    #[must_use]
+    pub fn poisoning<T: Element>(mut self, output: &'p Slice<T>) -> Self {
+        self.reset = Some(Box::new(|| output.fill_bytes(0xff)));
+        self
+    }
+
+    /// The same with these details.
+    #[must_use]
+    pub fn details(self, details: Details) -> Self {
+        Self { details, ..self }
+    }
+}
+
+impl Candidate for Closures<'_> {
+    fn stream(&self) -> Option<&Stream> {
+        self.stream
+    }
+
+    fn reset(&self) -> warpbook_device::Result<()> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        self.reset.as_ref().map_or(Ok(()), |reset| reset())
+    }
+
+    fn launch(&self) -> warpbook_device::Result<()> {
+        (self.launch)()
+    }
+
+    fn check(&self) -> Result<Checked> {
+        self.stream.map_or(Ok(()), Stream::synchronize)?;
+        (self.check)().map(Checked::new)
+    }
+
+    fn details(&self) -> Details {
+        self.details.clone()
+    }
+}
+
+impl Trials<'_> {
+    /// The candidate of the fastest of a kernel's tiles, which are timed in turn; the times of all are kept as parts. A tile that the
+    /// device refuses is left out.
+    ///
+    /// # Errors
+    /// The device's; no tile works.
+    pub fn fastest_tile<'p>(
+        &mut self,
+        spec: &KernelSpec,
+        candidate: impl Fn(&Tile) -> Result<Closures<'p>>,
+    ) -> Result<Box<dyn Candidate + 'p>> {
+        let (mut made, mut refused) = (Vec::new(), None);
+        for tile in &spec.tiles {
+            match candidate(tile) {
+                Ok(c) => made.push(c),
+                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
+                Err(e) => refused = refused.or(Some(e)),
+            }
+        }
+        let (best, times) = self.fastest(&made.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
+        for (c, samples) in made.iter().zip(times) {
+            let name = c.details.tile.clone().unwrap_or_default();
+            self.keep(PartGroup::Tile, name, samples.us);
+        }
+        match (best.and_then(|i| made.into_iter().nth(i)), refused) {
+            (Some(best), _) => Ok(Box::new(best)),
+            (None, Some(error)) => Err(error),
+            (None, None) => Err(Error::Setting(format!("{} has no tile.", spec.path()))),
+        }
+    }
+
+    /// Keeps times of the rung as a part in the record.
+    pub fn keep(&mut self, group: PartGroup, name: impl Into<String>, samples_us: Vec<f64>) {
+        let (rung, problem) = (self.rung.clone(), self.problem.clone());
+        self.parts.push(Part { rung, problem, group, name: name.into(), samples_us });
+    }
+
+    /// Times variants of a rung in turn and says which is the fastest, by its place, with the samples of each. They run on one stream
+    /// and need no reset. Those that are close are timed a second time, as a few samples do not tell them apart.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn fastest(&self, variants: &[&dyn Candidate]) -> Result<(Option<usize>, Vec<Samples>)> {
+        crate::driver::fastest(self.lab, variants)
+    }
 }
 
 /// What a lab tells while an experiment runs.
@@ -27,6 +351,8 @@ pub enum Event<'a> {
     Planned {
         /// How many.
         measurements: usize,
+        /// The record, still empty: its descriptor says which columns a running table has.
+        run: &'a Run,
     },
     /// Something that takes a while and is not timed.
     Preparing(&'a str),
@@ -44,4 +370,11 @@ pub enum Event<'a> {
         /// The record so far.
         run: &'a Run,
     },
+}
+
+impl Error {
+    /// Whether the user asked to stop.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Device(warpbook_device::Error::Cancelled))
+    }
 }

@@ -1,4 +1,4 @@
-use crate::{Event, Experiment, Result};
+use crate::{Event, Experiment, Result, driver};
 use std::sync::{Arc, OnceLock};
 use warpbook_device::{Bench, Cancel, Choice, ClockWatch, CudaDevice, Device, Inventory, Nvrtc, cpu_peaks, cuda_peaks};
 use warpbook_record::{Environment, Peaks, Run, Rung, Schedule};
@@ -12,6 +12,8 @@ pub struct Lab {
     watch: ClockWatch,
     peaks: OnceLock<Peaks>,
     listener: Option<Listener>,
+    author: Option<String>,
+    isolated: bool,
 }
 
 impl std::fmt::Debug for Lab {
@@ -44,7 +46,15 @@ impl Lab {
     pub fn on(choice: Choice) -> Result<Self> {
         let device = Device::open(choice)?;
         let watch = ClockWatch::new(device.cuda().and_then(CudaDevice::uuid));
-        Ok(Self { device, bench: Bench::default(), watch, peaks: OnceLock::new(), listener: None })
+        Ok(Self {
+            device,
+            bench: Bench::default(),
+            watch,
+            peaks: OnceLock::new(),
+            listener: None,
+            author: None,
+            isolated: false,
+        })
     }
 
     /// The same with another way of timing.
@@ -59,6 +69,28 @@ impl Lab {
     pub fn with_listener(mut self, listener: impl Fn(&Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
         self
+    }
+
+    /// The same, whose records name who made them.
+    #[must_use]
+    pub fn with_author(mut self, name: impl Into<String>) -> Self {
+        self.author = Some(name.into());
+        self
+    }
+
+    /// The same in a process that may be lost: a kernel that does not end takes nothing else with it.
+    #[must_use]
+    pub(crate) fn isolated(mut self, isolated: bool) -> Self {
+        self.isolated = isolated;
+        self
+    }
+
+    pub(crate) fn is_isolated(&self) -> bool {
+        self.isolated
+    }
+
+    pub(crate) fn author(&self) -> Option<&str> {
+        self.author.as_deref()
     }
 
     /// Its device.
@@ -79,12 +111,13 @@ impl Lab {
         self.bench.cancel.clone()
     }
 
-    /// Runs an experiment.
+    /// Runs an experiment: plans it, checks every rung before it is timed and after, and gives the record. A rung that fails is a row
+    /// of the record; what was measured before stays.
     ///
     /// # Errors
-    /// Those of [`Experiment::run`].
-    pub fn run(&self, experiment: &impl Experiment) -> Result<Run> {
-        experiment.run(self)
+    /// Settings that make no sense, and a device that cannot be used at all.
+    pub fn run(&self, experiment: &dyn Experiment) -> Result<Run> {
+        driver::run(self, experiment)
     }
 
     /// The ceilings of the device, measured once a lab.
@@ -139,9 +172,14 @@ impl Lab {
         }
         let here = match info.compute_capability {
             Some((major, minor)) => format!("{} has {major}.{minor}", info.name),
-            None => "this lab runs on the processor".into(),
+            None => "this lab runs on the CPU".into(),
         };
         Some(format!("needs {}; {here}", rung.requires.sentence()))
+    }
+
+    /// Hardware threads that the process may use.
+    pub(crate) fn cpu_threads(&self) -> u32 {
+        Device::open(Choice::Cpu).map_or(1, |d| d.info().multiprocessors)
     }
 
     /// Main memory in bytes; 0 where it is not known.

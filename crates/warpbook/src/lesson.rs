@@ -7,12 +7,12 @@ pub mod matmul;
 use crate::prelude::*;
 use crate::{charts::Table, figures};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use warpbook_record::{DeviceInfo, Dtype, Measurement, Peaks, Runner, Schedule};
+use warpbook_record::{DeviceInfo, Measurement, Peaks, Schedule, Traffic};
 
 /// The rung that reaches the same end with less work; it stands apart from the others, which all do the same.
 pub const LESS_WORK: &str = "07_sufficient_statistics";
@@ -25,7 +25,7 @@ pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
 }
 
 /// The same of rungs at other sizes, or with other settings.
-pub fn learn_at(lab: &Lab, story: &Run, experiment: &impl Experiment) -> Result<Run> {
+pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<Run> {
     match lab.device().cuda() {
         Some(_) => Ok(with(story, &lab.run(experiment)?)),
         None => Ok(story.clone()),
@@ -45,10 +45,10 @@ pub fn with(story: &Run, new: &Run) -> Run {
     let old = |rung: &str, problem: &Problem| new.measurement(rung, problem).is_none();
     story.measurements.retain(|m| old(&m.rung, &m.problem));
     story.train_logs.retain(|l| old(&l.rung, &l.problem));
-    story.spans.retain(|s| old(&s.rung, &s.problem));
+    story.parts.retain(|s| old(&s.rung, &s.problem));
     story.measurements.extend(new.measurements.iter().cloned());
     story.train_logs.extend(new.train_logs.iter().cloned());
-    story.spans.extend(new.spans.iter().cloned());
+    story.parts.extend(new.parts.iter().cloned());
     for (path, source) in &new.sources {
         story.sources.entry(path.clone()).or_insert_with(|| source.clone());
     }
@@ -85,10 +85,17 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let file = std::env::temp_dir().join(format!("warpbook-{}-{number}.json", std::process::id()));
-    let ended = run_program(program, arguments, &file, patience);
-    let record = read_record(&file);
-    let _ = std::fs::remove_file(&file);
     let unchanged = |why: String| (story.clone(), format!("{why} The story stays without its figures."));
+    // The program measures the same problems, by the same ids.
+    let like = file.with_extension("like.json");
+    if let Err(why) = write_record(story, &like) {
+        return unchanged(why.to_string());
+    }
+    let ended = run_program(program, arguments, [&file, &like], patience);
+    let record = read_record(&file);
+    for temporary in [&file, &like] {
+        let _ = std::fs::remove_file(temporary);
+    }
     // A record with failed rows is one all the same; its rows say so.
     let Ok(record) = record else { return unchanged(ended.err().unwrap_or(format!("{program} wrote no record."))) };
     let (mut merged, (measured, skipped, failed)) = (story.clone(), record.counts());
@@ -101,9 +108,22 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
 }
 
 /// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
-fn run_program(program: &str, arguments: &[&str], out: &Path, patience: Duration) -> Result<(), String> {
+fn run_program(
+    program: &str,
+    arguments: &[&str],
+    [out, like]: [&PathBuf; 2],
+    patience: Duration,
+) -> Result<(), String> {
     let mut command = Command::new(program);
-    command.args(arguments).arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .args(arguments)
+        .arg("--out")
+        .arg(out)
+        .arg("--like")
+        .arg(like)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     // Those are for Jupyter's own Python.
     command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
     let mut child = command.spawn().map_err(|e| format!("{program} could not be started: {e}."))?;
@@ -153,7 +173,7 @@ fn run_program(program: &str, arguments: &[&str], out: &Path, patience: Duration
 
 /// Titles of the rungs of other frameworks.
 fn external(run: &Run) -> Vec<String> {
-    let theirs = run.rungs.iter().filter(|r| matches!(r.runner, Runner::External(_)));
+    let theirs = run.rungs.iter().filter(|r| r.framework().is_some());
     theirs.map(|r| r.title.to_string()).collect()
 }
 
@@ -172,7 +192,7 @@ pub fn only(run: &Run, ids: &[&str]) -> Run {
     part.rungs.retain(|r| wanted(&r.id));
     part.measurements.retain(|m| wanted(&m.rung) && Some(&m.problem) == main);
     part.train_logs.retain(|l| wanted(&l.rung) && Some(&l.problem) == main);
-    part.spans.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
+    part.parts.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
     part
 }
 
@@ -183,7 +203,7 @@ pub fn without(run: &Run, ids: &[&str]) -> Run {
     part.rungs.retain(|r| kept(&r.id));
     part.measurements.retain(|m| kept(&m.rung));
     part.train_logs.retain(|l| kept(&l.rung));
-    part.spans.retain(|s| kept(&s.rung));
+    part.parts.retain(|s| kept(&s.rung));
     part
 }
 
@@ -193,7 +213,7 @@ pub fn at(run: &Run, problem: &Problem) -> Run {
     let mut part = run.clone();
     part.measurements.retain(|m| m.problem == *problem);
     part.train_logs.retain(|l| l.problem == *problem);
-    part.spans.retain(|s| s.problem == *problem);
+    part.parts.retain(|s| s.problem == *problem);
     part
 }
 
@@ -225,12 +245,12 @@ fn cell(us: Option<f64>) -> String {
 /// How the work's operations and bytes compare with what a device can do in the same time.
 #[must_use]
 pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
-    let Some(roof) = peaks.roofline(MemoryLevel::Dram, problem.dtype().unwrap_or(Dtype::F32)) else {
+    let Some(roof) = peaks.roofline(MemoryLevel::Dram, problem.dtype) else {
         return format!("Bandwidth and arithmetic of {device} were not both measured, so there is no balance to draw.");
     };
-    let intensity = problem.flops() as f64 / problem.bytes() as f64;
+    let intensity = problem.flops as f64 / problem.bytes as f64;
     format!(
-        "While one byte comes from its memory, {device} can do {} operations. This work has {} for it: \
+        "While one byte comes from its memory, {device} can do {} FLOP. This work has {} for it: \
          at most {} of the arithmetic can be used.",
         figures::number(roof.ridge()),
         figures::number(intensity),
@@ -241,7 +261,7 @@ pub fn balance(peaks: &Peaks, device: &str, problem: &Problem) -> String {
 /// The bytes of one float of each training point.
 fn column_bytes(problem: &Problem) -> u64 {
     // A problem's own count is of x, or several of them, and y.
-    problem.working_set_bytes() / (problem.features() + 1)
+    problem.working_set_bytes / (warpbook_kernels::regression::features_of(problem) + 1)
 }
 
 fn training_points(problem: &Problem) -> f64 {
@@ -249,7 +269,7 @@ fn training_points(problem: &Problem) -> f64 {
 }
 
 fn passes(problem: &Problem) -> u64 {
-    problem.bytes().checked_div(problem.working_set_bytes()).unwrap_or(0)
+    problem.passes
 }
 
 /// What moving so many floats a point and epoch takes in microseconds, for all epochs, where an epoch touches
@@ -271,7 +291,7 @@ pub fn prediction(run: &Run, problem: &Problem, floats: u64, kept: u64) -> Strin
         "Prediction for {}, {}: {} B a point and epoch, {} in all; the working set is {}, so the bound is the {level}, \
          and the data alone takes {}.",
         run.environment.device.name,
-        problem.label(),
+        problem.label,
         4 * floats,
         figures::bytes(passes(problem) * column_bytes(problem) * floats),
         figures::bytes(column_bytes(problem) * kept),
@@ -344,7 +364,7 @@ pub fn does_it_help(run: &Run, question: &str, new: &str, old: &str) -> String {
 /// The kernels of the unfused rung, each against its own bytes.
 #[must_use]
 pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
-    let spans = run.spans_of("01_unfused", problem, SpanGroup::Operation);
+    let spans = run.parts_of("01_unfused", problem, PartGroup::Operation);
     let memory = run.peaks.level(MemoryLevel::Dram).map(|p| p.bytes_per_s());
     let row = |name: &str, floats: u64| {
         let bytes = (column_bytes(problem) * floats) as f64;
@@ -364,7 +384,7 @@ pub fn kernels_against_bytes(run: &Run, problem: &Problem) -> Table {
 
 /// The sum of a rung's kernels in microseconds an epoch, each timed alone.
 fn kernels_us(run: &Run, id: &str) -> Option<f64> {
-    let spans = run.spans_of(id, run.main_problem()?, SpanGroup::Operation);
+    let spans = run.parts_of(id, run.main_problem()?, PartGroup::Operation);
     let sum: f64 = spans.iter().filter_map(|s| s.median_us()).sum();
     (sum > 0.0).then_some(sum)
 }
@@ -372,7 +392,7 @@ fn kernels_us(run: &Run, id: &str) -> Option<f64> {
 /// What an epoch takes, and how much of it its kernels do.
 #[must_use]
 pub fn between_kernels(run: &Run, id: &str) -> String {
-    let epoch = run.main_problem().and_then(|p| run.measurement(id, p)).and_then(|m| m.epoch_us());
+    let epoch = run.main_problem().and_then(|p| run.measurement(id, p)).and_then(|m| m.pass_us());
     let (Some(epoch), Some(sum)) = (epoch, kernels_us(run, id)) else {
         return format!("The kernels of {} were not timed here.", title(run, id));
     };
@@ -390,7 +410,7 @@ pub fn between_kernels(run: &Run, id: &str) -> String {
 /// What the ablation says, in words.
 #[must_use]
 pub fn price_of_the_data(run: &Run) -> String {
-    let spans = run.main_problem().map(|p| run.spans_of("02_fused", p, SpanGroup::Ablation)).unwrap_or_default();
+    let spans = run.main_problem().map(|p| run.parts_of("02_fused", p, PartGroup::Ablation)).unwrap_or_default();
     let of = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
     match (of("whole pass"), of("only the reads")) {
         (Some(whole), Some(reads)) => format!(
@@ -409,7 +429,7 @@ pub fn epochs(run: &Run, ids: &[&str]) -> Table {
     let kernels = kernels_us(run, "02_fused");
     let row = |id: &&str| {
         let m = run.main_problem().and_then(|p| valid(run, id, p));
-        let epoch = m.and_then(|m| m.epoch_us());
+        let epoch = m.and_then(|m| m.pass_us());
         vec![
             title(run, id).to_owned(),
             cell(epoch),
@@ -470,35 +490,34 @@ pub fn storage(device: &DeviceInfo, problem: &Problem) -> String {
         figures::bytes(registers * 4),
         figures::bytes(shared),
         figures::bytes(all),
-        problem.label(),
-        figures::bytes(problem.working_set_bytes()),
-        figures::percent(problem.working_set_bytes() as f64 / all as f64)
+        problem.label,
+        figures::bytes(problem.working_set_bytes),
+        figures::percent(problem.working_set_bytes as f64 / all as f64)
     )
 }
 
 /// What the rule of a rung chose at a size, what an epoch takes there, and what bounds it.
 #[must_use]
 pub fn choice(run: &Run, id: &str, problem: &Problem) -> String {
-    let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.epoch_us()?)));
+    let found = valid(run, id, problem).and_then(|m| Some((m, m.choice.as_ref()?, m.pass_us()?)));
     let Some((m, why, epoch)) = found else {
-        return format!("{} was not measured here at {}.", title(run, id), problem.label());
+        return format!("{} was not measured here at {}.", title(run, id), problem.label);
     };
     let bound = run.bound(m).map_or_else(String::new, |b| format!("; bound by {}", b.label()));
-    format!("{}: {why} An epoch takes {}{bound}.", problem.label(), figures::time(epoch))
+    format!("{}: {why} An epoch takes {}{bound}.", problem.label, figures::time(epoch))
 }
 
 /// Bytes a point and epoch at each level, as "6.49 B registers, 1.51 B shared memory".
 fn traffic(m: &Measurement) -> String {
     let passes = training_points(&m.problem) * passes(&m.problem) as f64;
-    let level =
-        |t: &warpbook_record::Traffic| format!("{} B {}", figures::short(t.bytes as f64 / passes), t.level.label());
+    let level = |t: &Traffic| format!("{} B {}", figures::short(t.bytes as f64 / passes), t.level.label());
     m.traffic.iter().map(level).collect::<Vec<_>>().join(", ")
 }
 
 /// The least time of an epoch by a measurement's own bytes and operations, in microseconds, and what sets it.
 fn epoch_bound(run: &Run, m: &Measurement) -> Option<(f64, &'static str)> {
     let bound = run.bound(m)?;
-    Some((bound.us * m.epoch_us()? / m.median_us()?, bound.label()))
+    Some((bound.us * m.pass_us()? / m.median_us()?, bound.label()))
 }
 
 /// Each rung below its own roof: its bytes and where they come from, the least time that those and its operations allow, and
@@ -517,13 +536,13 @@ pub fn bounds(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
             ];
         };
         let bound = epoch_bound(run, m);
-        let share = bound.zip(m.epoch_us()).map(|((b, _), e)| figures::percent(b / e));
+        let share = bound.zip(m.pass_us()).map(|((b, _), e)| figures::percent(b / e));
         vec![
             title(run, id).to_owned(),
             if m.traffic.is_empty() { "not counted".into() } else { traffic(m) },
             bound.map(|(_, by)| by.to_owned()).unwrap_or_default(),
             cell(bound.map(|(us, _)| us)),
-            cell(m.epoch_us()),
+            cell(m.pass_us()),
             share.unwrap_or_default(),
         ]
     };
@@ -544,7 +563,7 @@ fn hand_over(run: &Run, id: &str) -> String {
         Some(Schedule::Streams(n)) => format!("{launches}, the pass on each of {n} streams"),
         Some(Schedule::Graph) => format!("{launches} in a graph"),
         Some(Schedule::OverlappedGraph) => format!("{launches} in a graph, overlapped"),
-        Some(Schedule::Cooperative | Schedule::Cluster(_)) => "an exchange between blocks".into(),
+        Some(Schedule::Cooperative | Schedule::Clusters) => "an exchange between blocks".into(),
         _ => String::new(),
     }
 }
@@ -554,7 +573,7 @@ fn hand_over(run: &Run, id: &str) -> String {
 pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
         let m = valid(run, id, problem);
-        let (epoch, bound) = (m.and_then(|m| m.epoch_us()), m.and_then(|m| epoch_bound(run, m)).map(|(us, _)| us));
+        let (epoch, bound) = (m.and_then(|m| m.pass_us()), m.and_then(|m| epoch_bound(run, m)).map(|(us, _)| us));
         let left = epoch.zip(bound).map(|(e, b)| figures::time_difference(e - b));
         let left = if m.is_none() { Some("not measured".to_owned()) } else { left };
         vec![title(run, id).to_owned(), hand_over(run, id), cell(epoch), cell(bound), left.unwrap_or_default()]
@@ -567,12 +586,11 @@ pub fn beyond(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
 #[must_use]
 pub fn small_and_large(run: &Run) -> Table {
     let main = run.main_problem();
-    let sizes: Vec<&Problem> =
-        run.problems().into_iter().filter(|p| main.is_some_and(|m| m.same_but_for_size(p))).collect();
+    let sizes: Vec<&Problem> = run.problems().into_iter().filter(|p| main.is_some_and(|m| m.same_line(p))).collect();
     let ends = [sizes.iter().min_by_key(|p| p.size()), sizes.iter().max_by_key(|p| p.size())];
     let mut headers = vec!["rung".to_owned()];
     for problem in ends.into_iter().flatten() {
-        headers.push(format!("an epoch at {}", problem.short_label()));
+        headers.push(format!("an epoch at {}", problem.short));
         headers.push("x and y alone".into());
     }
     let mut rows = Vec::new();
@@ -583,7 +601,7 @@ pub fn small_and_large(run: &Run) -> Table {
             let m = valid(run, &rung.id, problem).filter(|m| run.on_device(m));
             let floor = predict(run, problem, 2, 2).map(|(us, _)| us);
             let share = floor.zip(m.and_then(|m| m.median_us())).map(|(f, t)| figures::percent(f / t));
-            row.extend([cell(m.and_then(|m| m.epoch_us())), share.unwrap_or_default()]);
+            row.extend([cell(m.and_then(|m| m.pass_us())), share.unwrap_or_default()]);
         }
         if row.iter().skip(1).any(|c| !c.is_empty()) {
             rows.push(row);
@@ -598,7 +616,7 @@ pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
     let (mut first, mut last) = (None::<f64>, None::<f64>);
     let mut rows = Vec::new();
     for (id, what) in steps {
-        let epoch = run.main_problem().and_then(|p| valid(run, id, p)).and_then(|m| m.epoch_us());
+        let epoch = run.main_problem().and_then(|p| valid(run, id, p)).and_then(|m| m.pass_us());
         let saved = epoch.zip(last).map(|(now, was)| figures::time_difference(now - was));
         let factor =
             |from: Option<f64>| epoch.zip(from).map(|(now, was)| figures::times(was / now)).unwrap_or_default();
@@ -618,7 +636,7 @@ pub fn bought(run: &Run, steps: &[(&str, &str)]) -> Table {
 /// The last word on the fastest rung, of those that do all the work.
 #[must_use]
 pub fn last_word(run: &Run) -> String {
-    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.best(p)?)));
+    let found = run.main_problem().and_then(|p| Some((p, predict(run, p, 2, 2)?, run.fastest(p)?)));
     let Some((problem, (floor, level), best)) = found else { return "Nothing was measured.".into() };
     let us = best.median_us().unwrap_or(f64::NAN);
     let ladder = run.ladder(problem);
@@ -627,7 +645,7 @@ pub fn last_word(run: &Run) -> String {
     format!(
         "On {}, {}: the fastest is {} with {}, {} as fast as {first}. Reading x and y every epoch from the {level} would take {}: {} of that time.",
         run.environment.device.name,
-        problem.label(),
+        problem.label,
         title(run, &best.rung),
         figures::time(us),
         speed_up.map(figures::times).unwrap_or_default(),
@@ -639,24 +657,24 @@ pub fn last_word(run: &Run) -> String {
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use std::path::PathBuf;
+    use warpbook_device::testing;
 
     fn published() -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")
+        testing::manifest_dir(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json")
     }
 
     fn without_others() -> Run {
         let mut run = read_record(published()).unwrap();
         let theirs: Vec<String> =
-            run.rungs.iter().filter(|r| matches!(r.runner, Runner::External(_))).map(|r| r.id.to_string()).collect();
-        run.rungs.retain(|r| !matches!(r.runner, Runner::External(_)));
+            run.rungs.iter().filter(|r| r.framework().is_some()).map(|r| r.id.to_string()).collect();
+        run.rungs.retain(|r| r.framework().is_none());
         run.measurements.retain(|m| !theirs.contains(&m.rung));
-        run.spans.retain(|s| !theirs.contains(&s.rung));
+        run.parts.retain(|s| !theirs.contains(&s.rung));
         run.train_logs.retain(|l| !theirs.contains(&l.rung));
         run
     }
 
-    /// A program in place of PyTorch: a shell script, which is given `--out FILE`.
+    /// A program in place of PyTorch: a shell script, which is given `--out FILE --like FILE`.
     fn absorbed(script: &str) -> (Run, String) {
         absorb_from(&without_others(), "sh", &["-c", script, "sh"], Duration::from_secs(20))
     }
@@ -664,7 +682,7 @@ mod tests {
     #[test]
     fn what_a_program_writes_is_taken_over() {
         let mut theirs = read_record(published()).unwrap();
-        theirs.rungs.retain(|r| matches!(r.runner, Runner::External(_)));
+        theirs.rungs.retain(|r| r.framework().is_some());
         let ids: Vec<String> = theirs.rungs.iter().map(|r| r.id.to_string()).collect();
         theirs.measurements.retain(|m| ids.contains(&m.rung));
         let folder = tempfile::tempdir().unwrap();

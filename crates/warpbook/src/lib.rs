@@ -11,25 +11,34 @@
 #![deny(unsafe_code)]
 
 mod display;
+mod driver;
 mod error;
 mod experiment;
+mod experiments;
 mod export;
 mod lab;
 pub mod lesson;
+mod live;
 mod matmul;
 pub mod prelude;
 mod regression;
+pub mod settings;
 
 pub use display::{
     EvcxrDisplay, KernelDiff, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress,
     progress_line,
 };
 pub use error::{Error, Result};
-pub use experiment::{Event, Experiment};
+pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};
+pub use experiments::experiments;
 pub use export::{read_record, write_record};
 pub use lab::Lab;
-pub use matmul::{Attempt, Compilation, LiveKernel, Matmul, Request};
+pub use live::{Attempt, Compilation, LiveKernel, Request};
+pub use matmul::{Matmul, figure_of, matmul_figure};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
-pub use {warpbook_charts as charts, warpbook_device as device, warpbook_nn as nn, warpbook_record as record};
+pub use {
+    warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,
+    warpbook_record as record,
+};

@@ -1,12 +1,17 @@
 //! What a notebook imports.
 
 pub use crate::charts::{
-    Chart, Quantity, ablation, compare, ladder, loss_curve, matmul_figure, operations, roofline, shapes, sweep,
-    sweep_bandwidth, sweep_throughput, tiles, transfers,
+    Chart, ablation, compare, ladder, loss_curve, operations, roofline, shapes, sweep, sweep_bandwidth,
+    sweep_throughput, tiles, transfers,
 };
-pub use crate::device::{Bench, Choice, Device, Inventory};
-pub use crate::record::{Dtype, MemoryLevel, Problem, Run, Rung, SpanGroup};
+pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
+pub use crate::nn::philox::gaussian;
+pub use crate::record::{
+    Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,
+    Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,
+};
 pub use crate::{
-    Attempt, Error, EvcxrDisplay, Event, Experiment, KernelDiff, KernelView, Lab, LiveKernel, Matmul, Panel,
-    Regression, Result, Show, lines_against_speed, lines_of_code, notebook_progress, read_record, write_record,
+    Attempt, Candidate, Checked, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff, KernelView, Lab,
+    LiveKernel, Matmul, Panel, Prepared, Regression, Result, Show, Trials, lines_against_speed, lines_of_code,
+    matmul_figure, notebook_progress, on_cpu, on_gpu, read_record, write_record,
 };

@@ -1,8 +1,8 @@
 //! The matrix product as an experiment: on the processor everywhere, on a GPU where there is one.
 
 use warpbook::device::{Bench, testing};
-use warpbook::record::matmul::{CUBLAS, CUBLASLT, rungs, takes};
-use warpbook::record::{Dtype, Measurement, Outcome, Run, SpanGroup};
+use warpbook::kernels::matmul::{Row, rows, rungs};
+use warpbook::record::{Dtype, Measurement, Outcome, PartGroup, Run};
 use warpbook::{Error, Experiment, Lab, Matmul};
 
 fn quick(device: &str) -> Lab {
@@ -18,7 +18,7 @@ fn the_processor_s_rungs_are_right_at_odd_sizes() {
     let experiment = Matmul::new().shapes([(1, 1, 1), (67, 129, 33), (200, 1, 77)]).dtypes([Dtype::F32]);
     let run = quick("cpu").run(&experiment).unwrap();
     for m in run.measurements.iter().filter(|m| m.rung.starts_with("cpu")) {
-        assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label(), m.outcome, m.check);
+        assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
     }
     assert_eq!(run.counts(), (12, 3 * (rungs().len() - 4), 0));
 }
@@ -28,7 +28,7 @@ fn transposed_matrices_give_the_same_rows() {
     let experiment = Matmul::new().shapes([(65, 40, 31)]).dtypes([Dtype::F32]).transposed(true, true);
     let run = quick("cpu").run(&experiment).unwrap();
     assert!(of(&run, "cpu_blocked").is_valid());
-    assert!(run.measurements[0].problem.label().contains("A and B transposed"));
+    assert!(run.measurements[0].problem.label.contains("A and B transposed"));
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn what_the_processor_does_not_do_says_why() {
     };
     assert!(why("cpu_naive").contains("fp32"), "{}", why("cpu_naive"));
     assert!(why("14_overlapped_store").contains("sm_90a"), "{}", why("14_overlapped_store"));
-    assert!(why(CUBLAS).contains("processor"), "{}", why(CUBLAS));
+    assert!(why("cublas").contains("CPU"), "{}", why("cublas"));
     let large = quick("cpu").run(&Matmul::new().shapes([(8192, 8192, 8192)]).dtypes([Dtype::F32]).rungs(["cpu_naive"]));
     assert!(
         matches!(&of(&large.unwrap(), "cpu_naive").outcome, Outcome::Skipped { why } if why.contains("would take"))
@@ -77,7 +77,7 @@ fn the_command_repeats_the_settings() {
         .transfers(false);
     assert_eq!(
         e.command("cuda:0"),
-        "warpbook run matmul --shape 1x2x3 --dtype tf32 --seed 1 --device cuda:0 --also 4x5x6:fp16 --trans-a --no-transfers --tile 128x64s8c1g8"
+        "warpbook run matmul --shape 1x2x3 --dtype tf32 --also 4x5x6:fp16 --trans-a --seed 1 --no-transfers --tile 128x64s8c1g8 --device cuda:0"
     );
 }
 
@@ -90,21 +90,21 @@ fn every_rung_is_measured_or_says_why_on_a_gpu() {
     let run = quick("cuda:0").run(&experiment).unwrap();
     assert_eq!(run.measurements.len(), 2 * rungs().len());
     for m in &run.measurements {
-        let dtype = m.problem.dtype().unwrap();
+        let (dtype, rung) = (m.problem.dtype, run.rung(&m.rung).unwrap());
         match &m.outcome {
             Outcome::Measured => assert!(m.is_valid(), "{}: {:?}", m.rung, m.check),
             Outcome::Skipped { why } => {
-                let expected = m.rung == CUBLAS
-                    || m.rung == CUBLASLT
-                    || m.rung.starts_with("cpu")
-                    || takes(&m.rung).is_some_and(|t| !t.dtypes.contains(&dtype))
+                let row: Option<Row> = rows().into_iter().find(|r| r.rung.id == m.rung);
+                let expected = rung.is_library()
+                    || rung.is_cpu()
+                    || row.is_some_and(|r| r.capabilities().is_some_and(|c| !c.takes(dtype)))
                     || why.contains("needs");
                 assert!(expected, "{} skipped: {why}", m.rung);
             }
             Outcome::Failed { error } => panic!("{}: {error}", m.rung),
         }
     }
-    assert!(run.spans.iter().any(|s| s.group == SpanGroup::Transfer));
+    assert!(run.parts.iter().any(|s| s.group == PartGroup::Transfer));
     assert!(
         run.measurements.iter().filter(|m| !m.kernels.is_empty()).all(|m| m.tile.is_some() && !m.traffic.is_empty())
     );
@@ -118,12 +118,12 @@ fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     let experiment = Matmul::new().shapes([(256, 256, 256)]).dtypes([Dtype::F32]).rungs(["06_vectorised"]);
     let run = quick("cuda:0").run(&experiment).unwrap();
     let rung = &Experiment::rungs(&experiment)[0];
-    let timed = run.spans.iter().filter(|s| s.group == SpanGroup::Tile).count();
+    let timed = run.parts.iter().filter(|s| s.group == PartGroup::Tile).count();
     assert_eq!(timed, rung.kernels()[0].tiles.len());
     let best = run
-        .spans
+        .parts
         .iter()
-        .filter(|s| s.group == SpanGroup::Tile)
+        .filter(|s| s.group == PartGroup::Tile)
         .min_by(|a, b| a.median_us().unwrap().total_cmp(&b.median_us().unwrap()));
     assert_eq!(run.measurements[0].tile.as_deref(), best.map(|s| s.name.as_str()));
 }

@@ -1,9 +1,9 @@
 //! A record as the published one is: seven sizes, one problem of several features, PyTorch beside ours, bytes counted.
 
-use super::{empty, log, losses, measured, peak, problem, span};
+use super::{empty, log, losses, measured, part_of_pass, peak, problem, with_features};
 use warpbook_record::{
-    ComputePeak, DeviceKind, Dtype, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner, Schedule,
-    SpanGroup, Traffic,
+    ComputePeak, DeviceKind, Dtype, Measurement, MemoryLevel, Outcome, PartGroup, Problem, Requires, Run, Rung, Runner,
+    Schedule, Traffic,
 };
 
 /// (id, title), in the ladder's order.
@@ -22,7 +22,7 @@ const RUNGS: [(&str, &str); 18] = [
     ("04_fused_graph", "Fused in a graph"),
     ("04b_fused_graph_overlapped", "Graph, launches overlapped"),
     ("05_persistent", "Persistent"),
-    ("05b_persistent_alternating", "Persistent, there and back"),
+    ("05b_persistent_alternating", "Persistent, alternating direction"),
     ("06_on_chip", "On the chip"),
     ("07_sufficient_statistics", "Sufficient statistics"),
     ("08_multivariate", "Several features"),
@@ -35,7 +35,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
         _ => Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
     };
     let requires = if id.contains("cpu") { Requires::Nothing } else { Requires::AtLeast(7, 5) };
-    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner }
+    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
 /// (fixed microseconds an epoch, how often x and y are moved)
@@ -63,7 +63,7 @@ fn bytes(level: MemoryLevel, bytes: u64) -> Traffic {
 
 /// What a rung takes in microseconds and moves, on something like an H200.
 fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
-    let set = p.working_set_bytes();
+    let set = p.working_set_bytes;
     let (near, rate) = if set <= 37_500_000 { (MemoryLevel::L2, 8.4e6) } else { (MemoryLevel::Dram, 4.5e6) };
     let n = p.size() as f64;
     match id {
@@ -74,7 +74,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
             let us = 14.0 + set as f64 / rate;
             return (us, vec![bytes(near, set)], Some(set / 8 * 44));
         }
-        // What the multiprocessors hold: 24 groups of four points a thread in registers, the rest in shared memory.
+        // What the SMs hold: 24 groups of four points a thread in registers, the rest in shared memory.
         "06_on_chip" if set <= 56_000_000 => {
             let in_registers = set.min(132 * 256 * 24 * 4 * 8);
             let shared = set - in_registers;
@@ -85,7 +85,7 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
             }
             return (us, traffic, Some(set / 8 * (6 * 200 + 2 * 20)));
         }
-        // There and back: the cache keeps what of one epoch fits into it for the next.
+        // Alternating direction: L2 keeps what of one epoch fits into it for the next.
         "05b_persistent_alternating" | "08_multivariate" if near == MemoryLevel::Dram => {
             let kept = 37_500_000;
             let us = 200.0 * (1.9 + (set - kept) as f64 / 4.5e6 + kept as f64 / 2e7);
@@ -99,8 +99,8 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
     if id.starts_with("pytorch") {
         return (us, Vec::new(), None);
     }
-    let moved = (passes.max(1.0) * p.bytes() as f64) as u64;
-    let moved = if passes < 2.0 { p.bytes() } else { moved };
+    let moved = (passes.max(1.0) * p.bytes as f64) as u64;
+    let moved = if passes < 2.0 { p.bytes } else { moved };
     let mut traffic = vec![bytes(near, moved)];
     if near == MemoryLevel::L2 {
         traffic.push(bytes(MemoryLevel::Dram, set));
@@ -108,19 +108,11 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>, Option<u64>) {
     (us, traffic, None)
 }
 
-/// The same work with several features a point.
-pub fn with_features(p: &Problem, n: u64) -> Problem {
-    let mut p = p.clone();
-    if let Problem::Regression { features, .. } = &mut p {
-        *features = n;
-    }
-    p
-}
-
 /// The record.
 pub fn full() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.rungs = RUNGS.map(rung).into();
+    run.main_problem = Some(problem(5_000_000).id.clone());
     run.environment.device.shared_bytes_per_multiprocessor = Some(233_472);
     run.environment.device.registers_per_multiprocessor = Some(65_536);
     run.environment.libraries = vec![("PyTorch".into(), "2.11.0".into())];
@@ -152,7 +144,7 @@ pub fn full() -> Run {
             run.measurements.push(Measurement { traffic, flops, ..measured(id, &p, us, 0.005) });
         }
     }
-    let several = with_features(&problem(5_000_000), 16);
+    let several = with_features(5_000_000, 16);
     for (id, _) in RUNGS {
         if !(id.contains("cpu") || id.contains("pytorch") || id.starts_with("08")) {
             let why = "It is written for one feature, and the points have 16.".to_owned();
@@ -166,7 +158,7 @@ pub fn full() -> Run {
     for m in &mut run.measurements {
         if m.rung == "06_on_chip" && m.problem == standard {
             m.choice = Some(
-                "4000000 training points, 32.0 MB: they lie in 132 multiprocessors: 26.0 MB in registers (24 groups of \
+                "4000000 training points, 32.0 MB: they fit into 132 SMs: 26.0 MB in registers (24 groups of \
                  four points a thread) and 6.0 MB in shared memory."
                     .into(),
             );
@@ -174,9 +166,10 @@ pub fn full() -> Run {
     }
     run.train_logs = RUNGS.iter().map(|(id, _)| log(id, &standard, losses(80.0, 0.31))).collect();
     let ops = [("forward", 5.1), ("loss", 4.7), ("gradient w", 7.4), ("gradient b", 4.4), ("update", 2.3)];
-    run.spans.extend(ops.map(|(n, us)| span("01_unfused", SpanGroup::Operation, n, us)));
-    run.spans.extend([("pass", 5.9), ("update", 2.4)].map(|(n, us)| span("02_fused", SpanGroup::Operation, n, us)));
+    run.parts.extend(ops.map(|(n, us)| part_of_pass("01_unfused", PartGroup::Operation, n, us)));
+    run.parts
+        .extend([("pass", 5.9), ("update", 2.4)].map(|(n, us)| part_of_pass("02_fused", PartGroup::Operation, n, us)));
     let torch = [("forward", 21.0), ("loss", 19.5), ("backward", 44.0), ("optimiser step", 17.5)];
-    run.spans.extend(torch.map(|(n, us)| span("pytorch_eager", SpanGroup::Operation, n, us)));
+    run.parts.extend(torch.map(|(n, us)| part_of_pass("pytorch_eager", PartGroup::Operation, n, us)));
     run
 }

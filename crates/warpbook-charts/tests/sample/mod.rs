@@ -3,27 +3,69 @@
 
 mod full;
 mod products;
+mod softmax;
 
-pub use full::{full, with_features};
-pub use products::{cube, product, products};
+pub use full::full;
+pub use products::{cube, part, product, products};
+pub use softmax::{rows, softmax};
 
 use std::collections::BTreeMap;
 use warpbook_record::{
-    BandwidthPeak, Check, DeviceInfo, DeviceKind, Dtype, Environment, L2State, LossPoint, Measurement, MemoryLevel,
-    Outcome, Peaks, Policy, Problem, Requires, Run, Rung, Runner, SCHEMA, Schedule, Span, SpanGroup, TimedBy, Traffic,
-    TrainLog,
+    BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, L2State,
+    LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Run, Rung, Runner,
+    SCHEMA, Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
 };
 
+/// 200 epochs over points of one feature, as the regression has them.
 pub fn problem(points: u64) -> Problem {
-    Problem::Regression {
-        points,
-        train_points: points / 5 * 4,
-        features: 1,
-        epochs: 200,
-        learning_rate: 0.01,
-        noise: 0.1,
-        seed: 42,
-        dtype: Dtype::F32,
+    regression(points, 1, 200, 0.01)
+}
+
+/// The same with several features a point.
+pub fn with_features(points: u64, features: u64) -> Problem {
+    regression(points, features, 200, 0.01)
+}
+
+/// As `warpbook_kernels::regression::Descent::problem` makes them.
+pub fn regression(points: u64, features: u64, epochs: u64, learning_rate: f64) -> Problem {
+    let train = points / 5 * 4;
+    let mut sizes = vec![count("points", points, "points"), count("train_points", train, "points")];
+    if features != 1 {
+        sizes.push(count("features", features, ""));
+    }
+    sizes.extend([
+        count("epochs", epochs, ""),
+        setting("learning_rate", learning_rate),
+        setting("noise", 0.1),
+        setting("seed", 42u64),
+    ]);
+    let (short, label, line) = match (short_count(points), features) {
+        (n, 1) => (n.clone(), format!("{n} points, {epochs} epochs"), format!("{epochs} epochs")),
+        (n, f) => (
+            format!("{n} × {f}"),
+            format!("{n} points of {f} features, {epochs} epochs"),
+            format!("{f} features, {epochs} epochs"),
+        ),
+    };
+    Problem::new(label, short, sizes, Dtype::F32).with(|p| {
+        p.flops = train * epochs * (4 * features + 4);
+        p.working_set_bytes = train * (features + 1) * 4;
+        p.bytes = p.working_set_bytes * epochs;
+        p.passes = epochs;
+        p.sweep = Some(SweepPoint { size: points, line });
+    })
+}
+
+fn descriptor() -> Descriptor {
+    use Column::{Bandwidth, Check, Mad, Median, OfBound, PassTime, SpeedUp};
+    Descriptor {
+        axis: SweepAxis { caption: "points".into(), unit: "points".into(), doubling: false },
+        columns: vec![Median, Mad, PassTime, SpeedUp, Bandwidth, OfBound, Check],
+        charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Roofline, ChartKind::Operations, ChartKind::Loss],
+        pass: "epoch".into(),
+        levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
+        loss: "mean squared error on the training points".into(),
+        ..Descriptor::default()
     }
 }
 
@@ -41,7 +83,8 @@ pub fn measured(rung: &str, problem: &Problem, us: f64, spread: f64) -> Measurem
 pub fn peak(level: MemoryLevel, bytes_per_s: f64) -> BandwidthPeak {
     let bytes = 1 << 32;
     let samples_us = samples(bytes as f64 / bytes_per_s * 1e6, 9, 0.001);
-    BandwidthPeak { level, method: "sum of floats".into(), bytes, samples_us, datasheet_bytes_per_s: None }
+    let (access, method) = (warpbook_record::Access::Read, "sum of floats".into());
+    BandwidthPeak { level, access, method, bytes, samples_us, datasheet_bytes_per_s: None }
 }
 
 pub fn empty(name: &str, kind: DeviceKind) -> Run {
@@ -88,11 +131,16 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
             batch_below_us: 50.0,
             inputs: "Philox".into(),
         },
+        author: None,
         peaks: Peaks::default(),
+        descriptor: descriptor(),
+        problems: Vec::new(),
+        main_problem: None,
         rungs: RUNGS.map(rung).into(),
         sources: BTreeMap::new(),
         measurements: Vec::new(),
         train_logs: Vec::new(),
+        parts: Vec::new(),
         spans: Vec::new(),
         notes: Vec::new(),
     }
@@ -115,7 +163,7 @@ fn rung((id, title): (&'static str, &'static str)) -> Rung {
     } else {
         (Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches }, Requires::AtLeast(7, 5))
     };
-    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner }
+    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
 /// (rung, fixed microseconds, microseconds a point, relative spread)
@@ -131,7 +179,7 @@ const GPU: [(&str, f64, f64, f64); 7] = [
 
 pub fn losses(from: f64, to: f64) -> Vec<LossPoint> {
     let at = |e: u64| to + (from - to) * (-(e as f64) / 25.0).exp();
-    (1..=20).map(|i| LossPoint { epoch: i * 10, loss: at(i * 10) }).collect()
+    (1..=20).map(|i| LossPoint { epoch: i * 10, step: None, loss: at(i * 10) }).collect()
 }
 
 pub fn log(rung: &str, problem: &Problem, losses: Vec<LossPoint>) -> TrainLog {
@@ -147,14 +195,15 @@ pub fn log(rung: &str, problem: &Problem, losses: Vec<LossPoint>) -> TrainLog {
     }
 }
 
-fn span(rung: &str, group: SpanGroup, name: &str, us: f64) -> Span {
+fn part_of_pass(rung: &str, group: PartGroup, name: &str, us: f64) -> Part {
     let samples_us = samples(us, 30, 0.02);
-    Span { rung: rung.into(), problem: problem(5_000_000), group, name: name.into(), samples_us }
+    Part { rung: rung.into(), problem: problem(5_000_000), group, name: name.into(), samples_us }
 }
 
 /// A full sweep.
 pub fn h200() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
+    run.main_problem = Some(problem(5_000_000).id.clone());
     run.peaks.bandwidth = vec![peak(MemoryLevel::Dram, 4.62e12), peak(MemoryLevel::L2, 7.4e12)];
     for points in [100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, 50_000_000, 200_000_000] {
         for (rung, fixed, each, spread) in GPU {
@@ -164,7 +213,7 @@ pub fn h200() -> Run {
                 let why = "It would take longer than its time budget of 5 s.".to_owned();
                 Measurement::without_samples(rung, p, Outcome::Skipped { why })
             } else {
-                let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: p.bytes() }];
+                let traffic = vec![Traffic { level: MemoryLevel::Dram, bytes: p.bytes }];
                 let traffic = if rung.starts_with("cpu") { Vec::new() } else { traffic };
                 Measurement { traffic, ..measured(rung, &p, fixed + each * points as f64, spread) }
             });
@@ -173,8 +222,9 @@ pub fn h200() -> Run {
     let p = problem(5_000_000);
     run.train_logs = GPU.iter().map(|(rung, ..)| log(rung, &p, losses(80.0, 0.31))).collect();
     let ops = [("forward", 9.8), ("loss", 9.6), ("gradient w", 12.2), ("gradient b", 9.1), ("update", 2.3)];
-    run.spans.extend(ops.map(|(n, us)| span("01_unfused", SpanGroup::Operation, n, us)));
-    run.spans.extend([("pass", 8.1), ("update", 2.4)].map(|(n, us)| span("02_fused", SpanGroup::Operation, n, us)));
+    run.parts.extend(ops.map(|(n, us)| part_of_pass("01_unfused", PartGroup::Operation, n, us)));
+    run.parts
+        .extend([("pass", 8.1), ("update", 2.4)].map(|(n, us)| part_of_pass("02_fused", PartGroup::Operation, n, us)));
     let parts = [
         ("whole pass", 8.1),
         ("without the loss", 7.9),
@@ -183,7 +233,7 @@ pub fn h200() -> Run {
         ("without reading y", 5.1),
         ("only the reads", 6.8),
     ];
-    run.spans.extend(parts.map(|(n, us)| span("02_fused", SpanGroup::Ablation, n, us)));
+    run.parts.extend(parts.map(|(n, us)| part_of_pass("02_fused", PartGroup::Ablation, n, us)));
     run
 }
 
@@ -215,7 +265,7 @@ pub fn troubled() -> Run {
     run.train_logs.push(log("cpu_1_thread", &p, losses(80.0, 0.31)));
     run.train_logs.push(log("cpu_all_threads", &p, losses(80.0, 0.311)));
     run.train_logs.push(log("04_fused_graph", &p, diverging));
-    let nan = (1..=3).map(|i| LossPoint { epoch: i * 10, loss: f64::NAN }).collect();
+    let nan = (1..=3).map(|i| LossPoint { epoch: i * 10, step: None, loss: f64::NAN }).collect();
     run.train_logs.push(log("03_fused_streams", &p, nan));
     run
 }

@@ -2,8 +2,9 @@
 
 use super::{empty, measured, peak, samples};
 use warpbook_record::{
-    ComputePeak, DeviceKind, Dtype, Grid, KernelSpec, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung,
-    Runner, Schedule, Source, Span, SpanGroup, Tile, Traffic,
+    Baseline, ChartKind, Column, ComputePeak, Descriptor, DeviceKind, Dtype, Grid, KernelSpec, Measurement,
+    MemoryLevel, Outcome, Part, PartGroup, Problem, Quantity, Requires, Run, Rung, Runner, Schedule, Source, SweepAxis,
+    SweepPoint, Tile, Traffic, count, setting,
 };
 
 /// (id, title, share of the peak of its arithmetic at large sizes, edge of its tiles), in the ladder's order.
@@ -47,8 +48,37 @@ const SHAPES: [(u64, u64, u64); 13] = [
 ];
 pub const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
 
+/// As `warpbook_kernels::matmul::problem` makes them.
 pub fn product((m, n, k): (u64, u64, u64), dtype: Dtype) -> Problem {
-    Problem::Matmul { m, n, k, dtype, out: None, trans_a: false, trans_b: false, seed: 42 }
+    let sizes = vec![count("m", m, "rows"), count("n", n, "columns"), count("k", k, "terms"), setting("seed", 42u64)];
+    let cube = m == n && n == k;
+    let short = if cube { format!("{m}³") } else { format!("{m} × {n} × {k}") };
+    let line = dtype.label().to_owned();
+    Problem::new(format!("{short} {line}"), short, sizes, dtype).with(|p| {
+        p.flops = 2 * m * n * k;
+        p.bytes = ((m + n) * k + m * n) * dtype.bytes();
+        p.working_set_bytes = p.bytes;
+        p.sweep = cube.then_some(SweepPoint { size: m, line });
+    })
+}
+
+fn shape(p: &Problem) -> [u64; 3] {
+    ["m", "n", "k"].map(|name| p.count(name).unwrap())
+}
+
+fn descriptor() -> Descriptor {
+    use Column::{Check, Mad, Median, OfBound, OfLibrary, Throughput, Tile};
+    Descriptor {
+        headline: Quantity::Throughput,
+        quantities: vec![Quantity::Throughput, Quantity::Time, Quantity::SpeedUp],
+        baseline: Baseline::FastestLibrary,
+        axis: SweepAxis { caption: "edge of the matrices (m = n = k)".into(), unit: String::new(), doubling: true },
+        columns: vec![Median, Mad, Throughput, OfLibrary, OfBound, Check, Tile],
+        charts: vec![ChartKind::Ladder, ChartKind::HeatMap, ChartKind::Sweep, ChartKind::Roofline],
+        above_bound: "bytes are counted as blocks request them, and requests of neighbouring SMs for one line can be served at once"
+            .into(),
+        ..Descriptor::default()
+    }
 }
 
 pub fn cube(edge: u64, dtype: Dtype) -> Problem {
@@ -79,27 +109,27 @@ fn rung((id, title, _, _): (&'static str, &'static str, f64, u64)) -> Rung {
             (Runner::Kernels { specs: vec![spec], schedule: Schedule::Launches }, Requires::AtLeast(7, 5))
         }
     };
-    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner }
+    Rung { id: id.into(), title: title.into(), idea: "".into(), requires, runner, variant_of: None }
 }
 
 fn skipped(id: &str, p: &Problem) -> Option<String> {
-    let Problem::Matmul { dtype, k, .. } = p else { return None };
+    let [_, _, k] = shape(p);
     match id {
-        _ if id.starts_with("cpu") && (*dtype != Dtype::F32 || p.flops() > 1 << 38) => {
+        _ if id.starts_with("cpu") && (p.dtype != Dtype::F32 || p.flops > 1 << 38) => {
             Some("It would take longer than its time budget of 5 s.".into())
         }
-        "01_naive" if p.flops() > 1 << 42 => Some("It would take longer than its time budget of 5 s.".into()),
+        "01_naive" if p.flops > 1 << 42 => Some("It would take longer than its time budget of 5 s.".into()),
         "09_wmma" if k % 16 != 0 => Some("Its fragments want a k of whole sixteens.".into()),
-        "09_wmma" if !matches!(dtype, Dtype::F16 | Dtype::Bf16) => Some("It is written for 16-bit types.".into()),
-        _ if on_cuda_cores(id) && *dtype == Dtype::Tf32 => Some("It is written for other types than tf32.".into()),
-        _ if id.starts_with("1") && *dtype == Dtype::F32 => Some("Tensor cores have no fp32.".into()),
+        "09_wmma" if !matches!(p.dtype, Dtype::F16 | Dtype::Bf16) => Some("It is written for 16-bit types.".into()),
+        _ if on_cuda_cores(id) && p.dtype == Dtype::Tf32 => Some("It is written for other types than tf32.".into()),
+        _ if id.starts_with("1") && p.dtype == Dtype::F32 => Some("Tensor cores have no fp32.".into()),
         _ => None,
     }
 }
 
-/// What a rung takes in microseconds and the bytes that its tiles read from the level-2 cache, on something like an H200.
+/// What a rung takes in microseconds and the bytes that its tiles read from L2, on something like an H200.
 fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>) {
-    let Problem::Matmul { m, n, k, dtype, .. } = *p else { return (1.0, Vec::new()) };
+    let ([m, n, k], dtype) = (shape(p), p.dtype);
     if id.starts_with("cpu") {
         let rate = match id {
             "cpu_naive" => 1.3e9,
@@ -107,28 +137,28 @@ fn model(id: &str, p: &Problem) -> (f64, Vec<Traffic>) {
             "cpu_threaded" => 2.6e11,
             _ => 9e11,
         };
-        return (5.0 + p.flops() as f64 / rate * 1e6, Vec::new());
+        return (5.0 + p.flops as f64 / rate * 1e6, Vec::new());
     }
     let (_, _, share, edge) = *RUNGS.iter().find(|r| r.0 == id).unwrap();
     let cores = on_cuda_cores(id);
     let peak = if cores { 5.95e13 } else { peak_of(dtype) };
-    // Whole waves of tiles over 132 multiprocessors; split k has more of them.
+    // Whole waves of tiles over 132 SMs; split k has more of them.
     let split = if id == "15_split_k" { 4 } else { 1 };
     let tiles = m.div_ceil(edge.max(16)) * n.div_ceil(edge.max(16)) * split;
     let wave = tiles as f64 / tiles.next_multiple_of(132) as f64;
     let wave = if edge <= 32 { 1.0 } else { wave.max(0.05) };
     let odd = if id.starts_with("cublas") && m % 8 != 0 { 0.45 } else { 1.0 };
-    let us = 2.2 + p.flops() as f64 / (peak * share * wave * odd) * 1e6;
+    let us = 2.2 + p.flops as f64 / (peak * share * wave * odd) * 1e6;
     let bytes = m.div_ceil(edge) * n * k + n.div_ceil(edge) * m * k;
     let traffic = vec![
-        Traffic { level: MemoryLevel::Dram, bytes: p.bytes() },
-        Traffic { level: MemoryLevel::L2, bytes: (bytes * dtype.bytes()).min(p.flops()) },
+        Traffic { level: MemoryLevel::Dram, bytes: p.bytes },
+        Traffic { level: MemoryLevel::L2, bytes: (bytes * dtype.bytes()).min(p.flops) },
     ];
     (us, if id.starts_with("cublas") { Vec::new() } else { traffic })
 }
 
-pub fn span(rung: &str, problem: &Problem, group: SpanGroup, name: &str, us: f64) -> Span {
-    Span { rung: rung.into(), problem: problem.clone(), group, name: name.into(), samples_us: samples(us, 30, 0.01) }
+pub fn part(rung: &str, problem: &Problem, group: PartGroup, name: &str, us: f64) -> Part {
+    Part { rung: rung.into(), problem: problem.clone(), group, name: name.into(), samples_us: samples(us, 30, 0.01) }
 }
 
 /// The record.
@@ -136,6 +166,8 @@ pub fn products() -> Run {
     let mut run = empty("NVIDIA H200", DeviceKind::Cuda);
     run.experiment = "matmul".into();
     run.title = "Matrix product".into();
+    run.descriptor = descriptor();
+    run.main_problem = Some(cube(4096, Dtype::Bf16).id.clone());
     run.rungs = RUNGS.map(rung).into();
     run.peaks.bandwidth = vec![
         peak(MemoryLevel::Dram, 4.54e12),
@@ -175,12 +207,12 @@ pub fn products() -> Run {
         let us = model(id, &p).0;
         if id >= "11" {
             let first = if id == "13_persistent_cluster" { 0.96 } else { 1.07 };
-            run.spans.push(span(id, &p, SpanGroup::Tile, "128x128s6", us * first));
-            run.spans.push(span(id, &p, SpanGroup::Tile, "64x256s5", us * 1.31));
+            run.parts.push(part(id, &p, PartGroup::Tile, "128x128s6", us * first));
+            run.parts.push(part(id, &p, PartGroup::Tile, "64x256s5", us * 1.31));
         }
         if ["01_naive", "08_double_buffered", "14_overlapped_store"].contains(&id) {
             let parts = [("to the device", 1210.0), ("compute", us), ("to the host", 640.0)];
-            run.spans.extend(parts.map(|(name, us)| span(id, &p, SpanGroup::Transfer, name, us)));
+            run.parts.extend(parts.map(|(name, us)| part(id, &p, PartGroup::Transfer, name, us)));
         }
     }
     run

@@ -1,13 +1,21 @@
 //! What the tests of the program share.
 
 use std::path::PathBuf;
+use warpbook::device::testing;
 
-/// The program: tests may have been packed and moved since they were compiled.
+/// The program; `None` where it is not, and the test that asks is noted as skipped. Tests may have been packed and moved
+/// since they were compiled.
+///
+/// # Panics
+/// Under `WARPBOOK_REQUIRE_GPU=1` where the program is not there.
 pub fn program() -> Option<PathBuf> {
     let at_run_time = std::env::var_os("CARGO_BIN_EXE_warpbook").map(PathBuf::from);
     let found = at_run_time.unwrap_or_else(|| env!("CARGO_BIN_EXE_warpbook").into());
     if !found.is_file() {
-        eprintln!("skipped: {} is not there; name the program in CARGO_BIN_EXE_warpbook", found.display());
+        // A test's thread bears its name.
+        let thread = std::thread::current();
+        let why = format!("{} is not there; name the program in CARGO_BIN_EXE_warpbook", found.display());
+        testing::skip(thread.name().unwrap_or("a test"), "needs the warpbook program", why);
         return None;
     }
     Some(found)

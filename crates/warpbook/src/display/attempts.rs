@@ -35,7 +35,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
         Outcome::Measured => format!(
             "Right: every element, at three small products whose edges tell mistakes apart and at {}. The largest error is {:.1e}, \
              the tolerance {:.1e}.",
-            attempt.problem.label(),
+            attempt.problem.label,
             m.check.as_ref().map_or(f64::NAN, |c| c.max_rel_error),
             m.check.as_ref().map_or(f64::NAN, |c| c.tolerance)
         ),
@@ -142,7 +142,7 @@ mod tests {
         assert!(attempt.text().contains("defines no kernel"), "{}", attempt.text());
         // What a static_assert says comes from the kernel's own text.
         let uneven = LiveKernel::of("02_coalesced").unwrap().size("THREADS", 200);
-        assert!(attempted(&uneven).text().contains("a thread for each element of the tile"));
+        assert!(attempted(&uneven).text().contains("one thread for each element of the tile"));
     }
 
     #[test]

@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_kernel_of_the_house_survives() {
-        for (kernel, _) in warpbook_record::kernels::all() {
+        for (kernel, _) in warpbook_kernels::all() {
             assert_eq!(text_content(&highlighted(&kernel.source, 1)), *kernel.source, "{}", kernel.file);
         }
     }

@@ -253,6 +253,7 @@ mod tests {
     fn ceilings_stand_beside_the_datasheet_s() {
         let peaks = Peaks {
             bandwidth: vec![BandwidthPeak {
+                access: Default::default(),
                 level: MemoryLevel::Dram,
                 method: "plain <read>".into(),
                 bytes: 4_000_000,

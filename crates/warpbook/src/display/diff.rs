@@ -17,7 +17,7 @@ const FOLD_FROM: usize = 70;
 /// let naive = KernelView::file("matmul/01_naive.cu")?;
 /// let coalesced = KernelView::file("matmul/02_coalesced.cu")?;
 /// let text = coalesced.since(&naive).text();
-/// assert!(text.starts_with("Since the last rung: threads run along the columns"), "{text}");
+/// assert!(text.starts_with("Since the last rung: the threads of a warp run along the columns"), "{text}");
 /// assert_eq!(coalesced.since(&naive).counts(), (2, 2));
 /// # Ok::<(), warpbook::Error>(())
 /// ```

@@ -5,13 +5,13 @@ use super::{Show, lines_of_code};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, Schedule, nearest, source_path};
+use warpbook_record::{KernelSpec, Requires, Run, Rung, Runner, nearest, source_path};
 
 /// The source of kernels, or a part of it, with its real line numbers.
 ///
 /// ```
 /// use warpbook::prelude::*;
-/// use warpbook::record::regression::rungs;
+/// use warpbook::kernels::regression::rungs;
 ///
 /// let fused = rungs().into_iter().find(|r| r.id == "02_fused").unwrap();
 /// let whole = KernelView::of(&fused);
@@ -93,8 +93,8 @@ impl KernelView {
     pub fn file(path: &str) -> Result<Self> {
         let path = path.strip_prefix("kernels/").unwrap_or(path);
         let mut all: BTreeMap<String, String> = BTreeMap::new();
-        all.extend(warpbook_record::kernels::HEADERS.iter().map(|h| (h.path.to_owned(), h.text.to_owned())));
-        all.extend(warpbook_record::kernels::all().iter().map(|(k, _)| (k.file.to_string(), k.source.to_string())));
+        all.extend(warpbook_kernels::HEADERS.iter().map(|h| (h.path.to_owned(), h.text.to_owned())));
+        all.extend(warpbook_kernels::all().iter().map(|(k, _)| (k.file.to_string(), k.source.to_string())));
         match all.get(path) {
             Some(source) => Ok(Self { parts: vec![Part::whole(path, source)] }),
             None => Err(missing("file", path, all.keys().map(String::as_str))),
@@ -307,22 +307,11 @@ impl Show for KernelSpec {
     }
 }
 
-fn schedule(s: Schedule) -> String {
-    match s {
-        Schedule::Launches => "launched one after another on one stream".into(),
-        Schedule::Streams(n) => format!("launched over {n} streams, joined by events"),
-        Schedule::Graph => "captured once as a graph and replayed".into(),
-        Schedule::Cooperative => "one cooperative launch".into(),
-        Schedule::Cluster(n) => format!("launched in clusters of {n} blocks"),
-        _ => "launched in a way that this version does not know".into(),
-    }
-}
-
 fn rung_facts(r: &Rung) -> Facts {
     let runs = match &r.runner {
-        Runner::Kernels { schedule: s, .. } => format!("kernels of its own, {}", schedule(*s)),
+        Runner::Kernels { schedule: s, .. } => format!("kernels of its own, {}", s.sentence()),
         Runner::Library(name) => format!("the library {name}"),
-        Runner::Cpu(how) => format!("the processor, {how}"),
+        Runner::Cpu(how) => format!("the CPU, {how}"),
         Runner::External(name) => name.to_string(),
     };
     let kernels: Vec<String> = r.kernels().iter().map(|k| format!("{} in {}", k.entry, k.path())).collect();
@@ -352,7 +341,7 @@ impl Show for Rung {
 mod tests {
     use super::super::runs::tests::sample_run;
     use super::*;
-    use warpbook_record::regression::rungs;
+    use warpbook_kernels::regression::rungs;
 
     fn fused() -> Rung {
         rungs().into_iter().find(|r| r.id == "02_fused").unwrap()

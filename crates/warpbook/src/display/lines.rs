@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_file_counts_once_a_rung() {
-        let rungs = warpbook_record::regression::rungs();
+        let rungs = warpbook_kernels::regression::rungs();
         let of = |id: &str| lines_of_code(rungs.iter().find(|r| r.id == id).unwrap());
         assert_eq!(of("cpu_1_thread"), 0);
         // The same file under another schedule.

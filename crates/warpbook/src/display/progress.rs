@@ -3,7 +3,7 @@ use super::html::printable;
 use crate::Event;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use warpbook_record::{Measurement, Outcome, Problem, Run};
+use warpbook_record::{Measurement, Outcome, Run};
 
 /// A finished measurement in a line, as "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
 #[must_use]
@@ -18,16 +18,19 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
             let speed_up = ladder.iter().find(|r| r.measurement.rung == measurement.rung).and_then(|r| r.speed_up);
             // The first of a ladder is what the others are compared with.
             match speed_up.filter(|s| *s != 1.0) {
-                Some(s) => format!("{time}, {} the baseline", figures::times(s)),
+                Some(s) => {
+                    let baseline = run.baseline(&measurement.problem).and_then(|b| run.rung(&b.rung));
+                    format!(
+                        "{time}, {} as fast as {}",
+                        figures::times(s),
+                        baseline.map_or("the baseline", |r| &*r.title)
+                    )
+                }
                 None => time,
             }
         }
     };
-    let size = match &measurement.problem {
-        Problem::Regression { .. } => format!("{} points", measurement.problem.short_label()),
-        other => other.label(),
-    };
-    printable(&format!("{title}, {size}: {came_out}").replace('\n', " "))
+    printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
 }
 
 /// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for each finished measurement:
@@ -42,7 +45,7 @@ pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
     let planned = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     move |event: &Event| match event {
-        Event::Planned { measurements } => {
+        Event::Planned { measurements, .. } => {
             planned.store(*measurements, Ordering::Relaxed);
             done.store(0, Ordering::Relaxed);
         }
@@ -66,9 +69,9 @@ mod tests {
     fn a_line_says_how_it_came_out() {
         let run = sample_run();
         let line = |i: usize| progress_line(&run.measurements[i], &run);
-        assert_eq!(line(0), "CPU, one thread, 5 M points: 200 ms");
-        assert_eq!(line(1), "Fused, 5 M points: 4.00 ms, 50.0× the baseline");
-        assert_eq!(line(2), "Fused in a graph, 5 M points: failed: the <b>descent</b> diverged");
-        assert_eq!(line(3), "01_unfused, 5 M points: skipped: needs a GPU\u{fffd}[2J");
+        assert_eq!(line(0), "CPU, one thread, 5 M points, 200 epochs: 200 ms");
+        assert_eq!(line(1), "Fused, 5 M points, 200 epochs: 4.00 ms, 50.0× as fast as CPU, one thread");
+        assert_eq!(line(2), "Fused in a graph, 5 M points, 200 epochs: failed: the <b>descent</b> diverged");
+        assert_eq!(line(3), "01_unfused, 5 M points, 200 epochs: skipped: needs a GPU\u{fffd}[2J");
     }
 }

@@ -1,6 +1,6 @@
 use super::html::{Facts, details, escape, heading, note, printable, scroll, table};
 use super::{Show, figures};
-use warpbook_charts::{Chart, Table};
+use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
 use warpbook_record::{DeviceKind, Measurement, Outcome, Problem, Run, Runner, TrainLog};
 
 /// How a measurement came out, in words.
@@ -12,91 +12,31 @@ fn outcome(m: &Measurement) -> String {
     }
 }
 
-fn check(m: &Measurement) -> String {
-    match &m.check {
-        None => String::new(),
-        Some(c) if c.passed => "passed".into(),
-        Some(_) => "FAILED".into(),
-    }
-}
-
-/// One size of a record as a table: the ladder. The last columns are the check and what is to be said.
-fn ladder_table(run: &Run, problem: &Problem) -> Table {
-    if matches!(problem, Problem::Matmul { .. }) {
-        return product_table(run, problem);
-    }
-    let rows = run.ladder(problem).into_iter().map(|row| {
-        let m = row.measurement;
-        let valid = m.is_valid();
-        let only = |v: Option<f64>, form: fn(f64) -> String| v.filter(|_| valid).map(form).unwrap_or_default();
-        [
-            m.rung.clone(),
-            only(m.median_us(), figures::time),
-            // One sample deviates from nothing.
-            only(m.mad_us().filter(|_| m.samples_us.len() > 1), |t| format!("± {}", figures::time(t))),
-            only(m.epoch_us(), figures::time),
-            only(row.speed_up, figures::times),
-            only(m.effective_bytes_per_s(), figures::bandwidth),
-            only(row.fraction_of_ceiling, figures::percent),
-            check(m),
-            if m.outcome == Outcome::Measured { String::new() } else { outcome(m) },
-        ]
-    });
-    let headers = ["rung", "median", "MAD", "an epoch", "speed-up", "bandwidth", "of ceiling", "check", "remark"];
-    table(headers, rows.collect())
-}
-
-/// The same of products: operations a second, and how they compare with the fastest library's.
-fn product_table(run: &Run, problem: &Problem) -> Table {
-    let library = run.fastest_library(problem).map(|(_, us)| us);
-    let rows = run.ladder(problem).into_iter().map(|row| {
-        let m = row.measurement;
-        let only = |v: Option<f64>, form: fn(f64) -> String| v.filter(|_| m.is_valid()).map(form).unwrap_or_default();
-        [
-            m.rung.clone(),
-            only(m.median_us(), figures::time),
-            only(m.mad_us().filter(|_| m.samples_us.len() > 1), |t| format!("± {}", figures::time(t))),
-            only(m.flops_per_s(), figures::rate),
-            only(row.speed_up, figures::times),
-            only(library.zip(m.median_us()).map(|(l, t)| l / t), figures::times),
-            only(row.fraction_of_ceiling, figures::percent),
-            check(m),
-            if m.outcome == Outcome::Measured { String::new() } else { outcome(m) },
-        ]
-    });
-    let headers =
-        ["rung", "median", "MAD", "operations", "speed-up", "of the library", "of ceiling", "check", "remark"];
-    table(headers, rows.collect())
-}
-
-/// The same as HTML: the best row stands out, and a row without a time says why across its columns.
+/// The ladder's table as HTML: the best row stands out, and a row without a time says why across its columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
-    let table = ladder_table(run, problem);
-    let best = run.best(problem).map(|m| m.rung.as_str());
-    let remark = table.headers.len() - 1;
-    // Figures to the right, though their units make them text.
-    let class = |i: usize| if (1..=6).contains(&i) { " class=\"wb-num\"" } else { "" };
-    let head: String = (table.headers.iter().take(remark).enumerate())
-        .map(|(i, h)| format!("<th scope=\"col\"{}>{}</th>", class(i), escape(h)))
+    let table = LadderTable::of(run, problem);
+    let class = |numeric: bool| if numeric { " class=\"wb-num\"" } else { "" };
+    let head: String = (table.headers.iter())
+        .map(|h| format!("<th scope=\"col\"{}>{}</th>", class(h.numeric), escape(&h.text)))
         .collect();
-    let row = |cells: &Vec<String>| {
-        let first = format!("<td>{}</td>", escape(&cells[0]));
-        if !cells[remark].is_empty() {
-            let why = escape(&cells[remark]);
+    let row = |row: &LadderTableRow| {
+        let first = format!("<td>{}</td>", escape(&row.rung));
+        if let Some(why) = &row.note {
             return format!(
-                "<tr class=\"wb-out\">{first}<td class=\"wb-why\" colspan=\"{}\">{why}</td></tr>",
-                remark - 1
+                "<tr class=\"wb-out\">{first}<td class=\"wb-why\" colspan=\"{}\">{}</td></tr>",
+                table.headers.len(),
+                escape(why)
             );
         }
-        let cells_html: String = (cells.iter().enumerate().take(remark).skip(1))
-            .map(|(i, c)| format!("<td{}>{}</td>", class(i), escape(c)))
+        let cells: String = (row.cells.iter().zip(&table.headers))
+            .map(|(c, h)| format!("<td{}>{}</td>", class(h.numeric), escape(&c.text)))
             .collect();
-        let of_row = if best == Some(cells[0].as_str()) { " class=\"wb-best\"" } else { "" };
-        format!("<tr{of_row}>{first}{cells_html}</tr>")
+        let of_row = if row.fastest { " class=\"wb-best\"" } else { "" };
+        format!("<tr{of_row}>{first}{cells}</tr>")
     };
     let body: String = table.rows.iter().map(row).collect();
     format!(
-        "<div class=\"wb-scroll\"><table class=\"wb-table\"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        "<div class=\"wb-scroll\"><table class=\"wb-table\"><thead><tr><th scope=\"col\">rung</th>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 }
 
@@ -111,7 +51,7 @@ fn notices(run: &Run) -> Vec<String> {
     let ran = |m: &&Measurement| m.outcome == Outcome::Measured;
     let by_cpu = |m: &Measurement| matches!(run.rung(&m.rung).map(|r| &r.runner), Some(Runner::Cpu(_)));
     if run.environment.device.kind == DeviceKind::Cpu {
-        notices.push("This record was made on the processor; the GPU's rungs are listed as skipped.".to_owned());
+        notices.push("This record was made on a CPU; the GPU's rungs are listed as skipped.".to_owned());
     }
     if run.environment.debug_assertions && run.measurements.iter().filter(ran).any(by_cpu) {
         notices.push(
@@ -137,8 +77,8 @@ impl Show for Run {
         for (i, problem) in problems(self).into_iter().enumerate() {
             let ladder = ladder_html(self, problem);
             match i {
-                0 => out += &format!("<p>{}</p>{ladder}", escape(&problem.label())),
-                _ => out += &details(&problem.label(), &ladder),
+                0 => out += &format!("<p>{}</p>{ladder}", escape(&problem.label)),
+                _ => out += &details(&problem.label, &ladder),
             }
         }
         if self.measurements.is_empty() {
@@ -152,7 +92,7 @@ impl Show for Run {
     fn text(&self) -> String {
         let mut parts = vec![printable(&title(self))];
         for problem in problems(self) {
-            parts.push(format!("{}\n{}", problem.label(), ladder_table(self, problem).text()));
+            parts.push(format!("{}\n{}", problem.label, ladder_table(self, problem).text()));
         }
         if self.measurements.is_empty() {
             parts.push("Nothing was measured.".into());
@@ -170,7 +110,7 @@ fn environment(run: &Run) -> Facts {
         .maybe("driver", e.driver.clone())
         .maybe("CUDA of the driver", e.cuda.clone())
         .maybe("NVRTC", e.nvrtc.clone())
-        .add("processor", format!("{}, {} threads", e.cpu, e.cpu_threads))
+        .add("CPU", format!("{}, {} threads", e.cpu, e.cpu_threads))
         .add("system", e.os.clone())
         .add("Warpbook", e.warpbook.clone())
         .maybe("commit", e.commit.clone())
@@ -210,14 +150,14 @@ fn measurement_facts(m: &Measurement) -> Facts {
     let valid = m.is_valid();
     Facts::new()
         .add("rung", m.rung.clone())
-        .add("work", m.problem.label())
+        .add("work", m.problem.label.clone())
         .maybe("tile", m.tile.clone())
         .add("outcome", outcome(m))
         .maybe("median", m.median_us().map(figures::time))
         .maybe("MAD", m.mad_us().map(figures::time))
         .maybe("samples", samples)
         .maybe("wall time, median", m.median_wall_us().map(figures::time))
-        .maybe("an epoch", m.epoch_us().map(figures::time))
+        .maybe("a pass", m.pass_us().map(figures::time))
         .maybe("effective bandwidth", m.effective_bytes_per_s().filter(|_| valid).map(figures::bandwidth))
         .maybe("check", check)
 }
@@ -256,7 +196,7 @@ fn training_facts(l: &TrainLog) -> Facts {
     let parameters: Vec<String> = l.parameters.iter().map(|(name, v)| format!("{name} = {v:.6}")).collect();
     Facts::new()
         .add("rung", l.rung.clone())
-        .add("work", l.problem.label())
+        .add("work", l.problem.label.clone())
         .add("parameters", parameters.join(", "))
         .add("loss on the training points", figures::number(l.train_loss))
         // NaN where no points were left for testing.
@@ -287,21 +227,17 @@ impl Show for TrainLog {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::{Experiment, Regression};
     use std::collections::BTreeMap;
-    use warpbook_record::regression::rungs;
-    use warpbook_record::{Check, Dtype, Environment, L2State, LossPoint, Peaks, Policy, SCHEMA, TimedBy};
+    use warpbook_kernels::regression::rungs;
+    use warpbook_record::{Check, Environment, L2State, LossPoint, Peaks, Policy, SCHEMA, TimedBy};
+
+    fn experiment() -> Regression {
+        Regression::new()
+    }
 
     fn problem() -> Problem {
-        Problem::Regression {
-            points: 5_000_000,
-            train_points: 4_000_000,
-            features: 1,
-            epochs: 200,
-            learning_rate: 0.01,
-            noise: 0.1,
-            seed: 1,
-            dtype: Dtype::F32,
-        }
+        experiment().problems().remove(0)
     }
 
     /// One measured on the processor, one on a GPU, one failed and one skipped, with hostile words in them.
@@ -318,6 +254,7 @@ pub(super) mod tests {
             schema: SCHEMA,
             experiment: "regression".into(),
             title: "<i>Fused</i>".into(),
+            author: None,
             created: String::new(),
             command: "warpbook run '<b>'".into(),
             environment: Environment {
@@ -344,6 +281,9 @@ pub(super) mod tests {
                 inputs: "i".into(),
             },
             peaks: Peaks::default(),
+            descriptor: experiment().descriptor(),
+            problems: vec![problem()],
+            main_problem: None,
             rungs: rungs().into_iter().filter(|r| r.id != "01_unfused").collect(),
             sources: BTreeMap::new(),
             measurements: vec![
@@ -353,6 +293,7 @@ pub(super) mod tests {
                 without("01_unfused", Outcome::Skipped { why: "needs a GPU\u{1b}[2J".into() }),
             ],
             train_logs: Vec::new(),
+            parts: Vec::new(),
             spans: Vec::new(),
             notes: vec!["a <script> note".into()],
         }
@@ -368,7 +309,7 @@ pub(super) mod tests {
             "50.0×",
             "failed: the <b>descent</b>",
             "debug assertions",
-            "on the processor",
+            "on a CPU",
             "a <script> note",
         ] {
             assert!(text.contains(part), "{part}: {text}");
@@ -402,7 +343,7 @@ pub(super) mod tests {
         let log = |loss| TrainLog {
             rung: "r".into(),
             problem: problem(),
-            losses: vec![LossPoint { epoch: 10, loss }],
+            losses: vec![LossPoint { epoch: 10, step: None, loss }],
             parameters: BTreeMap::from([("w".into(), 3.0)]),
             train_loss: loss,
             test_loss: f64::NAN,

@@ -4,8 +4,8 @@ pub use super::{against, at, balance, learn_at, only, table, with, without};
 use super::{cell, valid, verdict};
 use crate::prelude::*;
 use crate::{charts::Table, figures};
-use warpbook_record::matmul::{rungs, takes, traffic};
-use warpbook_record::{DeviceKind, KernelStats, Measurement, Runner, Tile};
+use warpbook_kernels::matmul::{self as catalogue, Row, rows, rungs, shape_of, transposed};
+use warpbook_record::{DeviceKind, Dim, KernelStats, Measurement, Part, Tile};
 
 /// Lanes of a warp, and the bytes that shared memory or the first-level cache hands them in one pass.
 const LANES: f64 = 32.0;
@@ -23,7 +23,7 @@ pub const CUDA_CORES: [&str; 8] = [
     "08_double_buffered",
 ];
 /// As [`CUDA_CORES`].
-pub const TENSOR_CORES: [&str; 7] = [
+pub const TENSOR_CORES: [&str; 8] = [
     "09_wmma",
     "10_mma_swizzled",
     "11_wgmma_tma",
@@ -31,6 +31,7 @@ pub const TENSOR_CORES: [&str; 7] = [
     "13_persistent_cluster",
     "14_overlapped_store",
     "15_split_k",
+    "15b_small_tiles",
 ];
 /// The rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
@@ -47,30 +48,33 @@ pub fn learn(lab: &Lab, story: &Run, problem: &Problem, ids: &[&str]) -> Result<
 
 /// The experiment of one or more problems that share their type and how they are stored.
 fn products(problems: &[&Problem]) -> Option<Matmul> {
-    let Problem::Matmul { dtype, trans_a, trans_b, seed, .. } = problems.first()? else { return None };
-    let shapes =
-        problems.iter().filter_map(|p| if let Problem::Matmul { m, n, k, .. } = p { Some((*m, *n, *k)) } else { None });
-    Some(Matmul::new().shapes(shapes).dtypes([*dtype]).transposed(*trans_a, *trans_b).seed(*seed))
+    let first = problems.first()?;
+    let ((trans_a, trans_b), seed) = (transposed(first), first.count("seed")?);
+    let shapes = problems.iter().filter_map(|p| shape_of(p));
+    Some(Matmul::new().shapes(shapes).dtypes([first.dtype]).transposed(trans_a, trans_b).seed(seed))
+}
+
+/// The row of a rung of the matrix product.
+fn row_of(id: &str) -> Option<Row> {
+    rows().into_iter().find(|r| r.rung.id == id)
 }
 
 /// The same product in another type.
 #[must_use]
 pub fn in_type(problem: &Problem, to: Dtype) -> Problem {
-    let mut problem = problem.clone();
-    if let Problem::Matmul { dtype, .. } = &mut problem {
-        *dtype = to;
-    }
-    problem
+    again(problem, to, transposed(problem))
+}
+
+/// The same product in a type, stored so.
+fn again(problem: &Problem, dtype: Dtype, stored: (bool, bool)) -> Problem {
+    let shape = shape_of(problem).unwrap_or_default();
+    catalogue::problem(shape, dtype, stored, problem.count("seed").unwrap_or(1))
 }
 
 /// The same product with B stored transposed, so that it lies along k.
 #[must_use]
 pub fn along_k(problem: &Problem) -> Problem {
-    let mut problem = problem.clone();
-    if let Problem::Matmul { trans_b, .. } = &mut problem {
-        *trans_b = true;
-    }
-    problem
+    again(problem, problem.dtype, (transposed(problem).0, true))
 }
 
 /// What a rung asks of a multiprocessor for each multiply-add of a warp, counted from its source for a tile: at least so much.
@@ -87,7 +91,7 @@ pub struct Demand {
 /// What a rung asks, where it is one of ours.
 #[must_use]
 pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
-    let size = |name: &str| tile.size(name) as f64;
+    let size = |name: &str| tile.get(name).map_or(1.0, |v| v as f64);
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(size);
     let terms = tm * tn;
     let on_cuda_cores = |reads: f64, passes: f64, fetch: f64, stored: f64| Demand {
@@ -123,7 +127,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
                 TF32_RUNG => (bm, 64.0),
                 _ => (64.0, bn),
             };
-            takes(rung)?;
+            row_of(rung)?.capabilities()?;
             let bytes = dtype.bytes() as f64 * (1.0 / rows + 1.0 / columns);
             Demand { instructions: None, passes: bytes * LANES / PASS_BYTES, by_cache: false }
         }
@@ -173,9 +177,9 @@ fn tile_of(run: &Run, problem: &Problem, id: &str) -> Option<Tile> {
 #[must_use]
 pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     let tile = tile_of(run, problem, id)?;
-    let dtype = problem.dtype()?;
+    let dtype = problem.dtype;
     let demand = demand(id, &tile, dtype)?;
-    let flops = problem.flops() as f64;
+    let flops = problem.flops as f64;
     // 16-bit numbers are multiplied in f32 there.
     let units = if demand.instructions.is_some() { Dtype::F32 } else { dtype };
     let peak =
@@ -191,15 +195,15 @@ pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
     parts.extend(bandwidth(MemoryLevel::Shared).map(|b| (shared, passes * PASS_BYTES / b * 1e6)));
     // What stays in the cache from one product to the next need not come from memory.
     let kept = run.ceiling(problem).is_some_and(|c| c.level == MemoryLevel::L2);
-    for t in traffic(id, &tile, problem).into_iter().filter(|t| t.level != MemoryLevel::Dram || !kept) {
-        let name = if t.level == MemoryLevel::L2 { "level-2 cache" } else { "memory" };
+    for t in row_of(id)?.traffic(&tile, problem).into_iter().filter(|t| t.level != MemoryLevel::Dram || !kept) {
+        let name = t.level.label();
         parts.extend(bandwidth(t.level).map(|b| (name, t.bytes as f64 / b * 1e6)));
     }
     Some(Forecast { tile: tile.id.to_string(), demand, parts })
 }
 
 fn rate_of(problem: &Problem, us: f64) -> String {
-    figures::rate(problem.flops() as f64 / us * 1e6)
+    figures::rate(problem.flops as f64 / us * 1e6)
 }
 
 fn device(run: &Run) -> &str {
@@ -220,7 +224,7 @@ pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
         )
     };
     let Some(f) = forecast(run, problem, id) else {
-        let known = tile_of(run, problem, id).and_then(|t| Some((demand(id, &t, problem.dtype()?)?, t)));
+        let known = tile_of(run, problem, id).and_then(|t| Some((demand(id, &t, problem.dtype)?, t)));
         return known.map_or_else(
             || format!("{} has nothing to count.", title(run, id)),
             |(d, t)| {
@@ -234,7 +238,7 @@ pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
     format!(
         "Prediction for {}, {}. {} At least that takes: {}. The longest is the bound: {by}, so {} or more, {} at most.",
         device(run),
-        problem.label(),
+        problem.label,
         counted(&f.tile, &f.demand),
         parts.join(", "),
         figures::time(us),
@@ -281,7 +285,7 @@ fn not_measured(run: &Run, problem: &Problem, id: &str) -> String {
         Some(Failed { error }) => format!(", it failed: {}", error.trim_end_matches('.')),
         _ => String::new(),
     };
-    format!("{} was not measured at {}{why}.", title(run, id), problem.label())
+    format!("{} was not measured at {}{why}.", title(run, id), problem.label)
 }
 
 /// What a step of the ladder brought at a size, in words that know their noise.
@@ -320,13 +324,13 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
         .map(|(name, us)| format!("{name} {}", rate_of(problem, us)))
         .collect();
     let Some((best, us)) = run.fastest_library(problem) else {
-        return format!("No library was measured at {}, so there is no line to hold rungs against.", problem.label());
+        return format!("No library was measured at {}, so there is no line to hold rungs against.", problem.label);
     };
-    let share = run.arithmetic(problem).map(|p| problem.flops() as f64 / us * 1e6 / p.flops_per_s());
+    let share = run.arithmetic(problem).map(|p| problem.flops as f64 / us * 1e6 / p.flops_per_s());
     format!(
         "On {}, {}: {}. The line is {}{}.",
         device(run),
-        problem.label(),
+        problem.label,
         each.join(", "),
         title(run, &best.rung),
         share.map_or_else(String::new, |s| format!(", at {} of the measured arithmetic", figures::percent(s)))
@@ -337,7 +341,7 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
 #[must_use]
 pub fn beside_the_library(run: &Run, problem: &Problem) -> String {
     let (Some((mine, us)), Some((theirs, line))) = (run.fastest_kernels(problem), run.fastest_library(problem)) else {
-        return format!("Rungs and libraries were not both measured at {}.", problem.label());
+        return format!("Rungs and libraries were not both measured at {}.", problem.label);
     };
     let compared = match line / us {
         r if (0.99..=1.01).contains(&r) => "as fast as".to_owned(),
@@ -346,7 +350,7 @@ pub fn beside_the_library(run: &Run, problem: &Problem) -> String {
     format!(
         "On {}, {}: {} with {} is {compared} {} with {}.",
         device(run),
-        problem.label(),
+        problem.label,
         title(run, &mine.rung),
         rate_of(problem, us),
         title(run, &theirs.rung),
@@ -367,7 +371,7 @@ pub fn every_rung(run: &Run, problem: &Problem) -> Table {
     let mut rows = Vec::new();
     for row in run.ladder(problem) {
         let m = row.measurement;
-        if row.rung.is_none_or(|r| matches!(r.runner, Runner::Cpu(_))) {
+        if row.rung.is_none_or(Rung::is_cpu) {
             continue;
         }
         let us = m.median_us().filter(|_| m.is_valid());
@@ -377,7 +381,7 @@ pub fn every_rung(run: &Run, problem: &Problem) -> Table {
             title(run, &m.rung),
             m.tile.clone().unwrap_or_default(),
             us.map_or_else(|| "not measured".into(), |us| rate_of(problem, us)),
-            us.zip(peak).map(|(us, p)| figures::percent(problem.flops() as f64 / us * 1e6 / p)).unwrap_or_default(),
+            us.zip(peak).map(|(us, p)| figures::percent(problem.flops as f64 / us * 1e6 / p)).unwrap_or_default(),
             us.zip(line).map(|(us, l)| figures::times(l / us)).unwrap_or_default(),
             kernel.map(|k| k.registers.to_string()).unwrap_or_default(),
             shared.map(figures::bytes).unwrap_or_default(),
@@ -402,7 +406,7 @@ pub fn every_rung(run: &Run, problem: &Problem) -> Table {
 pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
     let row = |id: &&str| {
         let us = valid(run, id, problem).and_then(|m| m.median_us());
-        let asked = tile_of(run, problem, id).and_then(|t| demand(id, &t, problem.dtype()?));
+        let asked = tile_of(run, problem, id).and_then(|t| demand(id, &t, problem.dtype));
         let bound = forecast(run, problem, id).map(|f| f.bound());
         vec![
             title(run, id),
@@ -420,10 +424,10 @@ pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
 /// What would come of it if nothing were used twice.
 #[must_use]
 pub fn without_reuse(run: &Run, problem: &Problem) -> String {
-    let (Problem::Matmul { m, n, dtype, .. }, Some(memory)) = (problem, run.peaks.level(MemoryLevel::Dram)) else {
+    let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
         return "The bandwidth of memory was not measured, so there is nothing to compute.".into();
     };
-    let rate = memory.bytes_per_s() / (2 * dtype.bytes()) as f64 * 2.0;
+    let rate = memory.bytes_per_s() / (2 * problem.dtype.bytes()) as f64 * 2.0;
     let share = run.arithmetic(problem).map_or_else(String::new, |p| {
         format!(", {} of what its arithmetic can do", figures::percent(rate / p.flops_per_s()))
     });
@@ -438,11 +442,11 @@ pub fn without_reuse(run: &Run, problem: &Problem) -> String {
 /// How many tiles a rung makes of C, and how well they fill the multiprocessors.
 #[must_use]
 pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
-    let (Problem::Matmul { m, n, .. }, Some(tile)) = (problem, tile_of(run, problem, id)) else {
+    let (Some((m, n, _)), Some(tile)) = (shape_of(problem), tile_of(run, problem, id)) else {
         return format!("{} has no tiles to count.", title(run, id));
     };
     let sms = u64::from(run.environment.device.multiprocessors).max(1);
-    let (bm, bn, split) = (tile.size("BM"), tile.size("BN"), tile.size("SPLIT"));
+    let (bm, bn, split) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Split));
     let resident = run.measurement(id, problem).and_then(own_kernel).and_then(|k| k.blocks_per_multiprocessor);
     let each = u64::from(resident.unwrap_or(1)).max(1);
     let blocks = m.div_ceil(bm) * n.div_ceil(bn) * split;
@@ -451,7 +455,7 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
         "{} with tile {}, {}: {} tiles of {bm} × {bn}{shared}.",
         title(run, id),
         tile.id,
-        problem.label(),
+        problem.label,
         blocks / split
     );
     if run.environment.device.kind != DeviceKind::Cuda {
@@ -471,13 +475,13 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
 /// What writing C takes, which a rung can hide behind the multiplications or not.
 #[must_use]
 pub fn store_cost(run: &Run, problem: &Problem) -> String {
-    let (Problem::Matmul { m, n, dtype, out, .. }, Some(memory)) = (problem, run.peaks.level(MemoryLevel::Dram)) else {
+    let (Some((m, n, _)), Some(memory)) = (shape_of(problem), run.peaks.level(MemoryLevel::Dram)) else {
         return "The bandwidth of memory was not measured, so there is nothing to compute.".into();
     };
-    let bytes = m * n * out.unwrap_or(*dtype).bytes();
+    let bytes = m * n * problem.dtype.bytes();
     let us = bytes as f64 / memory.bytes_per_s() * 1e6;
     let work = run.arithmetic(problem).map_or_else(String::new, |p| {
-        let work = problem.flops() as f64 / p.flops_per_s() * 1e6;
+        let work = problem.flops as f64 / p.flops_per_s() * 1e6;
         format!(
             ", where the multiplications take at least {}: {} more if none of it is hidden",
             figures::time(work),
@@ -486,7 +490,7 @@ pub fn store_cost(run: &Run, problem: &Problem) -> String {
     });
     format!(
         "{}: C has {}; writing it takes {} on {}{work}.",
-        problem.label(),
+        problem.label,
         figures::bytes(bytes),
         figures::time(us),
         device(run)
@@ -497,11 +501,11 @@ pub fn store_cost(run: &Run, problem: &Problem) -> String {
 #[must_use]
 pub fn tile_ranges(run: &Run, problem: &Problem, ids: &[&str]) -> Vec<String> {
     let said: Vec<String> = ids.iter().filter_map(|id| tile_range(run, problem, id)).collect();
-    if said.is_empty() { vec![format!("Tiles were not tried here at {}.", problem.label())] } else { said }
+    if said.is_empty() { vec![format!("Tiles were not tried here at {}.", problem.label)] } else { said }
 }
 
 fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
-    let spans = run.spans_of(id, problem, SpanGroup::Tile);
+    let spans = run.parts_of(id, problem, PartGroup::Tile);
     let times: Vec<(&str, f64)> = spans.iter().filter_map(|s| Some((s.name.as_str(), s.median_us()?))).collect();
     let best = times.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let worst = times.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -519,21 +523,21 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
 /// What a result costs that is wanted on the host, for the fastest rung whose way there and back was timed.
 #[must_use]
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
-    let parts = |id: &str| {
-        let spans = run.spans_of(id, problem, SpanGroup::Transfer);
-        let of = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
-        Some((of("to the device")?, of("compute")?, of("to the host")?))
+    let copies: Vec<&Part> =
+        run.parts.iter().filter(|p| p.problem == *problem && p.group == PartGroup::Transfer).collect();
+    let of = |name: &str| copies.iter().find(|s| s.name == name).and_then(|s| s.median_us());
+    let (Some(there), Some((best, work)), Some(back)) =
+        (of("to the device"), run.fastest_kernels(problem), of("to the host"))
+    else {
+        return format!("Copies to the device and back were not timed at {}.", problem.label);
     };
-    let all = run.rungs.iter().filter_map(|r| Some((&*r.title, parts(&r.id)?)));
-    let Some((name, (there, work, back))) = all.min_by(|a, b| a.1.1.total_cmp(&b.1.1)) else {
-        return format!("The ways to the device and back were not timed at {}.", problem.label());
-    };
+    let name = title(run, &best.rung);
     let whole = there + work + back;
     format!(
         "{name} on {}, {}: {} for A and B to the device, {} for the product, {} for C to the host. The product is {} of that; \
          seen from the host, {} become {}.",
         device(run),
-        problem.label(),
+        problem.label,
         figures::time(there),
         figures::time(work),
         figures::time(back),
@@ -571,7 +575,7 @@ pub fn by_type(run: &Run, problem: &Problem, dtypes: &[Dtype]) -> Table {
         let (mine, line) = (run.fastest_kernels(p), run.fastest_library(p));
         let error = mine.and_then(|(m, _)| m.check.as_ref()).map(|c| format!("{:.1e}", c.max_rel_error));
         vec![
-            p.dtype().map_or("", Dtype::label).to_owned(),
+            p.dtype.label().to_owned(),
             run.arithmetic(p).map(|c| figures::rate(c.flops_per_s())).unwrap_or_default(),
             line.map(|(_, us)| rate_of(p, us)).unwrap_or_default(),
             mine.map_or_else(|| "not measured".into(), |(_, us)| rate_of(p, us)),
@@ -591,8 +595,8 @@ pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
     headers.extend(dtypes.iter().map(|d| d.label().to_owned()));
     let mut rows: Vec<Vec<String>> = Vec::new();
     for p in run.problems().into_iter().filter(|p| **p == plain(p)) {
-        let Some(column) = p.dtype().and_then(|d| dtypes.iter().position(|k| *k == d)) else { continue };
-        let shape = p.short_label();
+        let Some(column) = dtypes.iter().position(|k| *k == p.dtype) else { continue };
+        let shape = p.short.clone();
         let at = rows.iter().position(|r| r[0] == shape).unwrap_or_else(|| {
             let mut row = vec![String::new(); headers.len()];
             row[0] = shape;
@@ -609,24 +613,20 @@ pub fn ratios(run: &Run, dtypes: &[Dtype]) -> Table {
 
 /// The same product with nothing transposed.
 fn plain(problem: &Problem) -> Problem {
-    let mut problem = problem.clone();
-    if let Problem::Matmul { trans_a, trans_b, .. } = &mut problem {
-        (*trans_a, *trans_b) = (false, false);
-    }
-    problem
+    again(problem, problem.dtype, (false, false))
 }
 
 /// What a rung's copy of B costs, where it has to turn it first: by its bytes, and against B stored along k.
 #[must_use]
 pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
-    let (Some(m), Problem::Matmul { n, k, dtype, .. }) = (valid(run, id, problem), problem) else {
+    let (Some(m), Some((_, n, k))) = (valid(run, id, problem), shape_of(problem)) else {
         return not_measured(run, problem, id);
     };
     let us = m.median_us().unwrap_or(f64::NAN);
     let Some(choice) = &m.choice else {
-        return format!("{} copies nothing at {}.", title(run, id), problem.label());
+        return format!("{} copies nothing at {}.", title(run, id), problem.label);
     };
-    let bytes = 2 * n * k * dtype.bytes();
+    let bytes = 2 * n * k * problem.dtype.bytes();
     let least = run.peaks.ceiling(bytes, run.environment.device.l2_bytes).map_or_else(String::new, |c| {
         let copy = bytes as f64 / c.bytes_per_s() * 1e6;
         format!(
@@ -645,7 +645,7 @@ pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
         ),
         None => " With B stored along k it was not measured here.".into(),
     };
-    format!("{} on {}, {}: {choice}{least}{turned}", title(run, id), device(run), problem.label())
+    format!("{} on {}, {}: {choice}{least}{turned}", title(run, id), device(run), problem.label)
 }
 
 /// The last word on a way up the ladder.
@@ -654,13 +654,13 @@ pub fn last_word(run: &Run, problem: &Problem, ids: &[&str]) -> String {
     let all: Vec<(String, f64)> =
         ids.iter().filter_map(|id| Some((title(run, id), valid(run, id, problem)?.median_us()?))).collect();
     let (Some(first), Some(best)) = (all.first(), all.iter().min_by(|a, b| a.1.total_cmp(&b.1))) else {
-        return format!("No rung was measured at {}.", problem.label());
+        return format!("No rung was measured at {}.", problem.label);
     };
-    let peak = run.arithmetic(problem).map(|p| problem.flops() as f64 / best.1 * 1e6 / p.flops_per_s());
+    let peak = run.arithmetic(problem).map(|p| problem.flops as f64 / best.1 * 1e6 / p.flops_per_s());
     format!(
         "On {}, {}: the fastest is {} with {}, {} as fast as {}{}.",
         device(run),
-        problem.label(),
+        problem.label,
         best.0,
         rate_of(problem, best.1),
         figures::times(first.1 / best.1),
@@ -672,15 +672,15 @@ pub fn last_word(run: &Run, problem: &Problem, ids: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
-    use warpbook_record::{Check, ComputePeak, Outcome, Span};
+    use warpbook_device::testing;
+    use warpbook_record::{Check, ComputePeak, Outcome};
 
     /// The ladder on an H200, with what was measured of it still to come.
     fn empty() -> Run {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json");
-        let mut run = read_record(file).unwrap();
+        let here = testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
+        let mut run = read_record(here.join("../../data/results/regression-h200.json")).unwrap();
         run.rungs = rungs();
-        (run.measurements, run.spans, run.train_logs) = (Vec::new(), Vec::new(), Vec::new());
+        (run.measurements, run.parts, run.train_logs) = (Vec::new(), Vec::new(), Vec::new());
         for (dtype, rate) in [(Dtype::Tf32, 4e14), (Dtype::F16, 8e14), (Dtype::Bf16, 8e14)] {
             let (flops, samples_us) = (1 << 40, vec![(1u64 << 40) as f64 / rate * 1e6]);
             let peak = ComputePeak { dtype, method: String::new(), flops, samples_us, datasheet_flops_per_s: None };
@@ -742,7 +742,7 @@ mod tests {
             check(id, Dtype::F32, "instructions");
         }
         // 128 x 128 asks the cache for more than it gives while tensor cores work; 128 x 256 in clusters does not.
-        check("09_wmma", Dtype::Bf16, "level-2 cache");
+        check("09_wmma", Dtype::Bf16, "L2");
         check("14_overlapped_store", Dtype::Bf16, "tensor cores");
         let all: Vec<&str> = CUDA_CORES.into_iter().chain(TENSOR_CORES).chain([TF32_RUNG]).chain(LIBRARIES).collect();
         assert!(rungs().iter().all(|r| r.id.starts_with("cpu") || all.contains(&&*r.id)));
@@ -754,7 +754,7 @@ mod tests {
         );
         // A small product is not read from memory.
         let parts = |edge| forecast(&run, &cube(edge, Dtype::F32), "03_shared_tile").unwrap().parts;
-        assert!(parts(4096).iter().any(|p| p.0 == "memory") && parts(512).iter().all(|p| p.0 != "memory"));
+        assert!(parts(4096).iter().any(|p| p.0 == "DRAM") && parts(512).iter().all(|p| p.0 != "DRAM"));
     }
 
     #[test]
@@ -848,18 +848,19 @@ mod tests {
     }
 
     #[test]
-    fn spans_become_sentences() {
+    fn parts_become_sentences() {
         let (mut run, p) = (empty(), cube(4096, Dtype::F32));
-        let span = |group, name: &str, us: f64| Span {
-            rung: "08_double_buffered".into(),
+        let part = |group, name: &str, us: f64| Part {
+            rung: if group == PartGroup::Tile { "08_double_buffered".into() } else { String::new() },
             problem: p.clone(),
             group,
             name: name.into(),
             samples_us: vec![us],
         };
-        run.spans.extend([span(SpanGroup::Tile, "a", 30.0), span(SpanGroup::Tile, "b", 20.0)]);
-        for (name, us) in [("to the device", 50.0), ("compute", 25.0), ("to the host", 25.0)] {
-            run.spans.push(span(SpanGroup::Transfer, name, us));
+        run.parts.extend([part(PartGroup::Tile, "a", 30.0), part(PartGroup::Tile, "b", 20.0)]);
+        put(&mut run, &p, "08_double_buffered", 25.0);
+        for (name, us) in [("to the device", 50.0), ("to the host", 25.0)] {
+            run.parts.push(part(PartGroup::Transfer, name, us));
         }
         assert_eq!(
             tile_ranges(&run, &p, &["07_warp_tile", "08_double_buffered"]),

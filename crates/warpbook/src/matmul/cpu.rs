@@ -1,80 +1,55 @@
-use super::{Matmul, failed, is_cpu, sizes, skipped};
-use crate::{Error, Event, Lab, Result};
+//! The matrix product on the CPU.
+
+use super::{Matmul, sides};
+use crate::experiment::{Candidate, Checked, Prepared, Trials};
+use crate::{Error, Lab, Result};
+use rayon::prelude::*;
+use std::cell::{OnceCell, RefCell};
+use warpbook_kernels::Tolerance;
+use warpbook_kernels::matmul::{Body, CpuBody, transposed};
 use warpbook_nn::gemm::cpu::{GemmError, Operands, blocked, library, naive, reference_rows, threaded};
 use warpbook_nn::philox::gaussian;
-use warpbook_record::{Check, Dtype, Measurement, Outcome, Problem, Run, Rung, Tolerance};
+use warpbook_record::{Check, Dtype, Problem, Rung};
 
-/// Operations a second that a rung of the processor does at least, a thread: longer work than the budget allows is not begun.
-const AT_LEAST: [(&str, f64); 4] =
-    [("cpu_naive", 0.5e9), ("cpu_blocked", 10e9), ("cpu_threaded", 10e9), ("cpu_library", 15e9)];
-/// Seconds that a rung of the processor may be expected to take for one product.
+/// Seconds that a rung of the CPU may be expected to take for one product.
 const LIMIT_S: f64 = 4.0;
 /// Multiplications of the reference in f64, beyond which only some rows are compared.
 const REFERENCE_TERMS: u64 = 1 << 31;
 
-type Body = fn(&Operands<'_>, &mut [f32]) -> Result<(), GemmError>;
-
-fn body(rung: &str) -> Option<Body> {
-    Some(match rung {
-        "cpu_naive" => naive,
-        "cpu_blocked" => blocked,
-        "cpu_threaded" => threaded,
-        "cpu_library" => library,
-        _ => return None,
-    })
-}
-
-/// Why a rung of the processor does not run a problem.
-fn obstacle(lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
-    let (.., dtype) = sizes(problem);
-    if dtype != Dtype::F32 {
-        return Some(format!("the processor's rungs are in fp32, not {}", dtype.label()));
+/// Why a rung of the CPU does not run a problem.
+pub(super) fn obstacle(lab: &Lab, body: CpuBody, problem: &Problem) -> Option<String> {
+    if problem.dtype != Dtype::F32 {
+        return Some(format!("the CPU's rungs are in fp32, not {}", problem.dtype.label()));
     }
-    let (_, rate) = AT_LEAST.iter().find(|(id, _)| *id == rung.id)?;
-    let threads = if matches!(&*rung.id, "cpu_naive" | "cpu_blocked") { 1 } else { lab.environment().cpu_threads };
-    let expected_s = problem.flops() as f64 / (rate * f64::from(threads.max(1)));
+    let threads = if body.is_threaded() { lab.cpu_threads() } else { 1 };
+    let expected_s = problem.flops as f64 / (body.least_flops_per_s() * f64::from(threads.max(1)));
     (expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.0} s a product"))
 }
 
-/// A processor's row in a GPU's record.
-pub(super) fn beside_a_gpu(settings: &Matmul, lab: &Lab, rung: &Rung, problem: &Problem) -> Measurement {
-    if let Some(why) = obstacle(lab, rung, problem) {
-        return skipped(rung, problem, why);
-    }
-    match Matrices::draw(settings, problem).map(|m| m.measure(lab, rung, problem)) {
-        Ok(Ok(m)) => m,
-        Ok(Err(Error::Device(warpbook_device::Error::Cancelled))) => skipped(rung, problem, "interrupted"),
-        Ok(Err(e)) => failed(rung, problem, e),
-        Err(e) => failed(rung, problem, e),
-    }
-}
-
-struct Matrices {
-    a: Vec<f32>,
-    b: Vec<f32>,
-    m: usize,
-    n: usize,
-    k: usize,
+/// The matrices of one problem, drawn when the first rung asks for them.
+pub(super) struct Matrices<'a> {
+    experiment: &'a Matmul,
+    sides: [usize; 3],
     transposed: (bool, bool),
+    drawn: OnceCell<[Vec<f32>; 2]>,
 }
 
-impl Matrices {
-    fn draw(settings: &Matmul, problem: &Problem) -> Result<Self> {
-        use rayon::prelude::*;
-        let (m, n, k, _) = sizes(problem);
-        let draw = |stream, len: u64| -> Vec<f32> {
-            (0..len).into_par_iter().map(|i| gaussian(settings.seed, i, stream)).collect()
-        };
-        let (m, n, k) = (m as usize, n as usize, k as usize);
-        Ok(Self { a: draw(0, (m * k) as u64), b: draw(1, (k * n) as u64), m, n, k, transposed: settings.transposed })
+impl<'a> Matrices<'a> {
+    pub(super) fn of(experiment: &'a Matmul, problem: &Problem) -> Self {
+        let sides = sides(problem).map(|v| v as usize);
+        Self { experiment, sides, transposed: transposed(problem), drawn: OnceCell::new() }
     }
 
     fn operands(&self) -> Operands<'_> {
+        let [m, n, k] = self.sides;
+        let draw = |stream, len: usize| -> Vec<f32> {
+            (0..len as u64).into_par_iter().map(|i| gaussian(self.experiment.seed, i, stream)).collect()
+        };
+        let [a, b] = self.drawn.get_or_init(|| [draw(0, m * k), draw(1, k * n)]);
         let (trans_a, trans_b) = self.transposed;
-        let (m, n, k) = (self.m, self.n, self.k);
         Operands {
-            a: &self.a,
-            b: &self.b,
+            a,
+            b,
             m,
             n,
             k,
@@ -88,62 +63,35 @@ impl Matrices {
         }
     }
 
-    fn measure(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Result<Measurement> {
-        let Some(body) = body(&rung.id) else { return Ok(skipped(rung, problem, "is no rung of the processor")) };
-        let refused = |e: GemmError| Error::Setting(e.to_string());
-        let ops = self.operands();
-        let mut c = vec![f32::NAN; self.m * self.n];
-        // The first repetition is the one that is checked before the rest are timed.
-        let (mut first, mut wrong) = (None, None);
-        let samples = lab.bench().cpu(|| {
-            if let Err(e) = body(&ops, &mut c) {
-                wrong.get_or_insert(e);
-            }
-            if first.is_none() {
-                first = Some(c.clone());
-            }
-            Ok(())
-        })?;
-        if let Some(e) = wrong {
-            return Err(refused(e));
-        }
-        let check = |c: &[f32]| self.check(c, &ops);
-        let check = check(&first.unwrap_or_default()).map_err(refused)?.worse(check(&c).map_err(refused)?);
-        let mut m = Measurement::without_samples(&*rung.id, problem.clone(), Outcome::Measured);
-        if !check.passed {
-            m.outcome = Outcome::Failed {
-                error: format!(
-                    "the result is off the reference by {:.1e}, more than {:.1e}",
-                    check.max_rel_error, check.tolerance
-                ),
-            };
-        }
-        m.check = Some(check);
-        m.set_samples(samples.us, samples.wall_us);
-        Ok(m)
+    /// A rung of the CPU, ready to run.
+    pub(super) fn candidate(&self, body: CpuBody) -> OnCpu<'_> {
+        let [m, n, _] = self.sides;
+        OnCpu { matrices: self, body, c: RefCell::new(vec![f32::NAN; m * n]) }
     }
 
-    fn check(&self, c: &[f32], ops: &Operands<'_>) -> Result<Check, GemmError> {
-        let a_row = (self.n as u64).saturating_mul(self.k as u64).max(1);
-        let rows = usize::try_from(REFERENCE_TERMS / a_row).unwrap_or(usize::MAX).clamp(1, self.m);
-        let step = self.m.div_ceil(rows);
-        let rows: Vec<usize> = (0..self.m).step_by(step).collect();
-        let want = reference_rows(ops, &[], &rows)?;
+    fn check(&self, c: &[f32]) -> Result<Check, GemmError> {
+        let ops = self.operands();
+        let [m, n, k] = self.sides;
+        let row_terms = (n as u64).saturating_mul(k as u64).max(1);
+        let rows = usize::try_from(REFERENCE_TERMS / row_terms).unwrap_or(usize::MAX).clamp(1, m);
+        let step = m.div_ceil(rows);
+        let rows: Vec<usize> = (0..m).step_by(step).collect();
+        let want = reference_rows(&ops, &[], &rows)?;
         let absolute = |v: &[f32]| v.iter().map(|v| v.abs()).collect::<Vec<_>>();
         let (a, b) = (absolute(ops.a), absolute(ops.b));
-        let magnitudes = reference_rows(&Operands { a: &a, b: &b, ..*ops }, &[], &rows)?;
-        let Tolerance(tolerance) = Tolerance::product(Dtype::F32, self.k as u64);
+        let magnitudes = reference_rows(&Operands { a: &a, b: &b, ..ops }, &[], &rows)?;
+        let Tolerance(tolerance) = Tolerance::product(Dtype::F32, k as u64);
         let (mut worst, mut worst_abs) = (0.0f64, 0.0f64);
         for (i, (want, magnitude)) in want.iter().zip(&magnitudes).enumerate() {
-            let error = (f64::from(c[rows[i / self.n] * self.n + i % self.n]) - want).abs();
+            let error = (f64::from(c[rows[i / n] * n + i % n]) - want).abs();
             let relative = error / magnitude.max(f64::MIN_POSITIVE);
             // NaN stays.
             worst = if relative.is_nan() || worst.is_nan() { f64::NAN } else { worst.max(relative) };
             worst_abs = if error.is_nan() || worst_abs.is_nan() { f64::NAN } else { worst_abs.max(error) };
         }
-        let what = if step == 1 { "every element".into() } else { format!("{} of {} rows", rows.len(), self.m) };
+        let what = if step == 1 { "every element".into() } else { format!("{} of {m} rows", rows.len()) };
         Ok(Check {
-            reference: format!("the same product in f64 on the processor, {what}"),
+            reference: format!("the same product in f64 on the CPU, {what}"),
             max_abs_error: worst_abs,
             max_rel_error: worst,
             tolerance,
@@ -152,35 +100,38 @@ impl Matrices {
     }
 }
 
-impl Matmul {
-    /// The processor's rungs at one size; the others are skipped, with their registers where there is NVRTC.
-    pub(super) fn run_on_cpu(&self, lab: &Lab, problem: &Problem, run: &mut Run) {
-        let rungs = run.rungs.clone();
-        lab.tell(&Event::Preparing(&format!("drawing {}", problem.label())));
-        let wanted = rungs.iter().any(|r| is_cpu(r) && obstacle(lab, r, problem).is_none());
-        let matrices = if wanted { Matrices::draw(self, problem).ok() } else { None };
-        for rung in &rungs {
-            let row = if !is_cpu(rung) {
-                let why = lab.obstacle(rung).unwrap_or_else(|| "needs a GPU".into());
-                Measurement { kernels: crate::regression::compiled_stats(rung), ..skipped(rung, problem, why) }
-            } else if let Some(why) = obstacle(lab, rung, problem) {
-                skipped(rung, problem, why)
-            } else if lab.bench().cancel.is_cancelled() {
-                skipped(rung, problem, "interrupted before it began")
-            } else if let Some(matrices) = &matrices {
-                lab.tell(&Event::Started { rung, problem });
-                match matrices.measure(lab, rung, problem) {
-                    Ok(m) => m,
-                    Err(Error::Device(warpbook_device::Error::Cancelled)) => skipped(rung, problem, "interrupted"),
-                    Err(e) => failed(rung, problem, e),
-                }
-            } else {
-                failed(rung, problem, "the matrices could not be drawn")
-            };
-            run.measurements.push(row);
-            if let Some(measurement) = run.measurements.last() {
-                lab.tell(&Event::Finished { measurement, run });
-            }
+impl Prepared for Matrices<'_> {
+    fn candidate<'p>(&'p self, rung: &Rung, _: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
+        match self.experiment.row_of(rung).map(|r| r.body) {
+            Some(Body::Cpu(body)) => Ok(Box::new(self.candidate(body))),
+            _ => Err(warpbook_device::Error::NeedsCuda("This rung").into()),
         }
+    }
+}
+
+/// A rung of the CPU at one problem.
+pub(super) struct OnCpu<'p> {
+    matrices: &'p Matrices<'p>,
+    body: CpuBody,
+    /// f32 `[m][n]`
+    c: RefCell<Vec<f32>>,
+}
+
+impl Candidate for OnCpu<'_> {
+    fn launch(&self) -> warpbook_device::Result<()> {
+        let multiply = match self.body {
+            CpuBody::Naive => naive,
+            CpuBody::Blocked => blocked,
+            CpuBody::Threaded => threaded,
+            CpuBody::Library => library,
+        };
+        let refused =
+            |e: GemmError| warpbook_device::Error::Unsupported { what: "The CPU's product".into(), why: e.to_string() };
+        multiply(&self.matrices.operands(), &mut self.c.borrow_mut()).map_err(refused)
+    }
+
+    fn check(&self) -> Result<Checked> {
+        let check = self.matrices.check(&self.c.borrow()).map_err(|e| Error::Setting(e.to_string()))?;
+        Ok(Checked::new(check))
     }
 }

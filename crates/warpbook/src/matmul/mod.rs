@@ -1,20 +1,28 @@
 //! The matrix product, from three loops to Hopper's tensor cores.
 
 mod cpu;
-mod cuda;
-mod live;
-mod worker;
+mod figures;
+mod gpu;
+mod launch;
 
-pub use live::{Attempt, Compilation, LiveKernel};
-pub use worker::Request;
+pub use figures::{figure_of, matmul_figure};
 
-use crate::{Error, Event, Experiment, Lab, Result};
-use std::collections::BTreeMap;
-use warpbook_record::matmul::{Form, SHAPES, STANDARD_EDGE, rungs, takes};
-use warpbook_record::{DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Runner, SCHEMA, kernels, nearest};
+use crate::experiment::Prepared;
+use crate::settings::{
+    self, Configurable, Preset, Selection, Selects, Setting, list, parse_count, parse_dtype, parse_shape,
+};
+use crate::{Error, Experiment, Lab, Result};
+use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, rows, shape_of};
+use warpbook_nn::gemm::{Plan, Product};
+use warpbook_record::{
+    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
+};
 
 /// The largest edge: products and their references are counted in 32 bits a side.
 const MAX_EDGE: u64 = 1 << 20;
+/// Seconds that a rung on a GPU may be expected to take for one product: a naive kernel at the largest sizes would take minutes with
+/// its warm-up, its checks and its samples.
+const LIMIT_S: f64 = 1.0;
 
 /// The experiment, with its settings.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,11 +32,10 @@ pub struct Matmul {
     also: Vec<((u64, u64, u64), Dtype)>,
     transposed: (bool, bool),
     seed: u64,
-    rungs: Option<Vec<String>>,
-    tile: Option<String>,
+    selection: Selection,
     tiles: bool,
     transfers: bool,
-    lives: Vec<LiveKernel>,
+    rows: Vec<Row>,
 }
 
 impl Default for Matmul {
@@ -39,11 +46,10 @@ impl Default for Matmul {
             also: Vec::new(),
             transposed: (false, false),
             seed: 1,
-            rungs: None,
-            tile: None,
+            selection: Selection::default(),
             tiles: true,
             transfers: true,
-            lives: Vec::new(),
+            rows: rows(),
         }
     }
 }
@@ -67,6 +73,14 @@ impl Matmul {
         let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
         let more = cubes.flat_map(|s| [Dtype::Tf32, Dtype::F16].map(|d| (s, d))).collect();
         Self { also: more, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
+    }
+
+    /// Only the rows that the tuner tries, with the libraries beside them.
+    #[must_use]
+    pub fn tuning() -> Self {
+        let mut this = Self::default().transfers(false);
+        this.rows.retain(|r| r.tunable || r.rung.is_library());
+        this
     }
 
     /// Sizes (m, n, k) of each product, from 1 up: C is m x n, each of its elements a sum of k terms.
@@ -113,14 +127,14 @@ impl Matmul {
     /// Only these rungs, by id.
     #[must_use]
     pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
     /// One tile for the rungs that have it, by id, in place of the fastest.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
-        self.tile = Some(id.into());
+        self.selection.tile = Some(id.into());
         self
     }
 
@@ -131,85 +145,22 @@ impl Matmul {
         self
     }
 
-    /// Whether the ways to the device and back are timed too.
+    /// Whether copies to the device and back are timed too.
     #[must_use]
     pub fn transfers(mut self, transfers: bool) -> Self {
         self.transfers = transfers;
         self
     }
 
-    /// One more rung, with somebody's own kernel. It is tried on small products first, and run after all others: what it breaks is
-    /// then measured already.
+    /// One more rung, after all others.
     #[must_use]
-    pub fn live(mut self, kernel: LiveKernel) -> Self {
-        self.lives.push(kernel);
+    pub fn row(mut self, row: Row) -> Self {
+        self.rows.push(row);
         self
     }
 
-    /// The learner's kernel that a rung is, if it is one.
-    fn live_of(&self, rung: &Rung) -> Option<&LiveKernel> {
-        self.lives.iter().find(|l| l.id() == rung.id)
-    }
-
-    /// The command that repeats it on a device.
-    #[must_use]
-    pub fn command(&self, device: &str) -> String {
-        let shapes: Vec<String> = self.shapes.iter().map(|(m, n, k)| format!("{m}x{n}x{k}")).collect();
-        let dtypes: Vec<&str> = self.dtypes.iter().map(|d| d.label()).collect();
-        let mut command = format!(
-            "warpbook run matmul --shape {} --dtype {} --seed {} --device {device}",
-            shapes.join(","),
-            dtypes.join(","),
-            self.seed
-        );
-        for ((m, n, k), dtype) in &self.also {
-            command += &format!(" --also {m}x{n}x{k}:{}", dtype.label());
-        }
-        let (a, b) = self.transposed;
-        for (option, given) in
-            [(" --trans-a", a), (" --trans-b", b), (" --no-tiles", !self.tiles), (" --no-transfers", !self.transfers)]
-        {
-            if given {
-                command += option;
-            }
-        }
-        if let Some(rungs) = &self.rungs {
-            command += &format!(" --rungs {}", rungs.join(","));
-        }
-        if let Some(tile) = &self.tile {
-            command += &format!(" --tile {tile}");
-        }
-        // Their sources are in the record.
-        for live in &self.lives {
-            command += &format!(" # and {}", live.id());
-        }
-        command
-    }
-
-    /// A record with nothing measured yet.
-    fn begin(&self, lab: &Lab, rungs: Vec<Rung>, peaks: warpbook_record::Peaks) -> Run {
-        let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        Run {
-            schema: SCHEMA,
-            experiment: self.name().into(),
-            title: "Matrix product".into(),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            command: self.command(&lab.device().info().selector()),
-            environment: lab.environment(),
-            policy: lab.bench().policy(on_gpu, "A and B standard Gaussian (Philox), rounded to their type"),
-            peaks,
-            rungs,
-            sources: BTreeMap::new(),
-            measurements: Vec::new(),
-            train_logs: Vec::new(),
-            spans: Vec::new(),
-            notes: Vec::new(),
-        }
-    }
-
-    fn problem(&self, (m, n, k): (u64, u64, u64), dtype: Dtype) -> Problem {
-        let (trans_a, trans_b) = self.transposed;
-        Problem::Matmul { m, n, k, dtype, out: None, trans_a, trans_b, seed: self.seed }
+    fn problem(&self, shape: (u64, u64, u64), dtype: Dtype) -> Problem {
+        matmul::problem(shape, dtype, self.transposed, self.seed)
     }
 
     fn form(&self, dtype: Dtype) -> Form {
@@ -218,10 +169,113 @@ impl Matmul {
         Form { trans_a, trans_b, out, ..Form::plain(dtype) }
     }
 
-    /// Looks at the settings before anything is allocated.
-    fn validate(&self, lab: &Lab) -> Result<Vec<Rung>> {
+    fn all_rungs(&self) -> Vec<Rung> {
+        self.rows.iter().map(|r| r.rung.clone()).collect()
+    }
+
+    /// The row of a rung; of a variant that of its base, with the variant in its place.
+    pub(crate) fn row_of(&self, rung: &Rung) -> Option<Row> {
+        let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
+        let base = self.rows.iter().find(|r| r.rung.id == *id)?;
+        Some(Row { rung: rung.clone(), ..base.clone() })
+    }
+
+    /// An error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
+    fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
+        let Some((m, n, _)) = shape_of(problem) else { return Ok(()) };
+        let elements = m.saturating_mul(n);
+        let what = format!("A product of {}", problem.label);
+        match lab.device().cuda() {
+            // The reference takes 16 bytes an element of C.
+            Some(device) => {
+                let needed = problem.bytes.saturating_add(elements.saturating_mul(16));
+                device.ensure_free(what, needed.saturating_add(4 * matmul::WORKSPACE_BYTES))?;
+            }
+            None => {
+                let (host, needed) = (lab.host_memory_bytes(), problem.bytes.saturating_mul(4));
+                if host > 0 && needed > host / 4 * 3 {
+                    let error = warpbook_device::Error::OutOfMemory { what, needed, free: host / 4 * 3, total: host };
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Selects for Matmul {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+impl Experiment for Matmul {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn title(&self) -> String {
+        "Matrix product".into()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, OfLibrary};
+        Descriptor {
+            headline: Quantity::Throughput,
+            quantities: vec![Quantity::Throughput, Quantity::Time, Quantity::SpeedUp],
+            baseline: Baseline::FastestLibrary,
+            axis: SweepAxis { caption: "edge of the matrices (m = n = k)".into(), unit: String::new(), doubling: true },
+            columns: vec![Median, Mad, Column::Throughput, OfLibrary, OfBound, Check, Column::Tile],
+            charts: vec![
+                ChartKind::Ladder,
+                ChartKind::HeatMap,
+                ChartKind::Sweep,
+                ChartKind::Roofline,
+                ChartKind::Tiles,
+                ChartKind::Transfers,
+            ],
+            above_bound:
+                "bytes are counted as blocks request them, and requests of neighbouring SMs for one line can be served \
+                          at once"
+                    .into(),
+            ..Descriptor::default()
+        }
+    }
+
+    fn inputs(&self) -> String {
+        "A and B standard Gaussian (Philox), rounded to their type".into()
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn settings(&self) -> Option<Vec<(String, String)>> {
+        Some(settings::values(self))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.products().into_iter().map(|(s, d)| self.problem(s, d)).collect()
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs())
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        let cube = (STANDARD_EDGE, STANDARD_EDGE, STANDARD_EDGE);
+        // In the type that the ladder ends with, where it is there.
+        let at = |p: &&Problem| shape_of(p) == Some(cube);
+        self.problems().iter().filter(at).max_by_key(|p| p.dtype == Dtype::Bf16).cloned()
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
-        if self.shapes.is_empty() || self.dtypes.is_empty() {
+        if self.products().is_empty() {
             return setting(
                 "No shape or no type was given. Name at least one of each, as in --shape 4096 --dtype bf16.".into(),
             );
@@ -235,127 +289,180 @@ impl Matmul {
             }
             self.fits(lab, &self.problem((m, n, k), dtype))?;
         }
-        self.lives.iter().try_for_each(LiveKernel::validate)?;
-        let known = rungs();
-        if self.rungs.as_ref().is_some_and(Vec::is_empty) {
-            return setting("No rung was named. Leave the list out to run all of them.".into());
-        }
-        for name in self.rungs.iter().flatten() {
-            if !known.iter().any(|r| r.id == *name) {
-                let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
-                return Err(Error::UnknownRung { name: name.clone(), nearest });
+        self.selection.validate(&self.all_rungs())
+    }
+
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
+        let row = self.row_of(rung)?;
+        match &row.body {
+            Body::Cpu(body) => cpu::obstacle(lab, *body, problem),
+            _ => {
+                let cc = lab.device().info().compute_capability?;
+                row.obstacle(self.form(problem.dtype), Some(cc)).or_else(|| too_slow(so_far, rung, problem))
             }
         }
-        let chosen = Experiment::rungs(self);
-        if let Some(tile) = &self.tile {
-            let mut tiles: Vec<String> =
-                chosen.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles).map(|t| t.id.to_string()).collect();
-            tiles.sort();
-            tiles.dedup();
-            if !tiles.contains(tile) {
-                return setting(format!("There is no tile `{tile}`. The rows permit {}.", tiles.join(", ")));
-            }
+    }
+
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let [m, n, k] = sides(problem);
+        Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, self.form(problem.dtype)))
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(match lab.device().cuda() {
+            Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
+            None => Box::new(cpu::Matrices::of(self, problem)),
+        })
+    }
+}
+
+impl Configurable for Matmul {
+    const NAME: &'static str = "matmul";
+    const ABOUT: &'static str = "Matrix product: C = A B, from three loops to tensor cores";
+    const DETAILS: &'static str = "\
+Matrix product: C = A B, C being m x n and each of its elements a sum of k terms. A and B hold Gaussian numbers, rounded \
+to their type; sums are in fp32. Each rung is held against the product in f64, every element, and then timed; those that \
+are close to the fastest, NVIDIA's libraries among them, are timed in turn, so that all see the same clocks.";
+    const EXAMPLES: &'static str = "\
+  warpbook run matmul --quick
+  warpbook run matmul --shape 4096 --dtype bf16
+  warpbook run matmul --shape 128x8192x8192,4097x4095x4093 --dtype bf16,fp16
+  warpbook run matmul --rungs 14_overlapped_store,cublaslt --shape 8192 --dtype bf16 --samples 100 --budget 10
+  warpbook run matmul --sweep --out matmul.json";
+
+    fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Standard => Self::new(),
+            Preset::Quick => Self::quick(),
+            Preset::Sweep => Self::sweep(),
         }
-        Ok(chosen)
     }
 
-    /// An error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
-    fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
-        let Problem::Matmul { m, n, .. } = *problem else { return Ok(()) };
-        let elements = m.saturating_mul(n);
-        let what = format!("A product of {}", problem.label());
-        match lab.device().cuda() {
-            // The reference takes 16 bytes an element of C.
-            Some(device) => {
-                let needed = problem.bytes().saturating_add(elements.saturating_mul(16));
-                device.ensure_free(what, needed.saturating_add(4 * warpbook_record::matmul::WORKSPACE_BYTES))?;
-            }
-            None => {
-                let (host, needed) = (lab.host_memory_bytes(), problem.bytes().saturating_mul(4));
-                if host > 0 && needed > host / 4 * 3 {
-                    let error = warpbook_device::Error::OutOfMemory { what, needed, free: host / 4 * 3, total: host };
-                    return Err(error.into());
-                }
-            }
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, tile] = Selection::settings();
+        vec![
+            Setting {
+                name: "shape",
+                value: Some("MxNxK[,..]"),
+                help: "Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas. [default: 4096, \
+                       with --quick 256,512,1000]",
+                set: |e, text| Ok(e.shapes(list(text, parse_shape)?)),
+                get: |e| Some(words(e.shapes.iter().map(shape_text))),
+            },
+            Setting {
+                name: "dtype",
+                value: Some("TYPE[,..]"),
+                help: "Types of the matrices: fp32, tf32, fp16, bf16; several with commas. [default: fp32,bf16]",
+                set: |e, text| Ok(e.dtypes(list(text, parse_dtype)?)),
+                get: |e| Some(words(e.dtypes.iter().map(|d| d.label().to_owned()))),
+            },
+            Setting {
+                name: "also",
+                value: Some("MxNxK:TYPE[,..]"),
+                help: "More products, each with its own type, as 4096:tf32.",
+                set: |mut e, text| {
+                    e.also = list(text, parse_product)?;
+                    Ok(e)
+                },
+                get: |e| {
+                    let also = words(e.also.iter().map(|(s, d)| format!("{}:{}", shape_text(s), d.label())));
+                    (!also.is_empty()).then_some(also)
+                },
+            },
+            Setting {
+                name: "trans-a",
+                value: None,
+                help: "A is stored transposed, k x m.",
+                set: |mut e, _| {
+                    e.transposed.0 = true;
+                    Ok(e)
+                },
+                get: |e| e.transposed.0.then(String::new),
+            },
+            Setting {
+                name: "trans-b",
+                value: None,
+                help: "B is stored transposed, n x k.",
+                set: |mut e, _| {
+                    e.transposed.1 = true;
+                    Ok(e)
+                },
+                get: |e| e.transposed.1.then(String::new),
+            },
+            Setting {
+                name: "seed",
+                value: Some("N"),
+                help: "Seed of the random numbers. [default: 1]",
+                set: |e, text| Ok(e.seed(parse_count(text)?)),
+                get: |e| Some(e.seed.to_string()),
+            },
+            Setting {
+                name: "no-tiles",
+                value: None,
+                help: "Take each rung's first tile and try no other.",
+                set: |e, _| Ok(e.tiles(false)),
+                get: |e| (!e.tiles).then(String::new),
+            },
+            Setting {
+                name: "no-transfers",
+                value: None,
+                help: "Leave out the timing of copies to the device and back.",
+                set: |e, _| Ok(e.transfers(false)),
+                get: |e| (!e.transfers).then(String::new),
+            },
+            rungs,
+            tile,
+        ]
+    }
+}
+
+fn words(each: impl Iterator<Item = String>) -> String {
+    each.collect::<Vec<_>>().join(",")
+}
+
+fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
+    format!("{m}x{n}x{k}")
+}
+
+/// A shape and a type: 4096:tf32.
+fn parse_product(text: &str) -> Result<((u64, u64, u64), Dtype), String> {
+    let (shape, dtype) = text
+        .rsplit_once(':')
+        .ok_or_else(|| format!("`{text}` is no product: write a shape, a colon and a type, as 4096:tf32"))?;
+    Ok((parse_shape(shape)?, parse_dtype(dtype)?))
+}
+
+/// Why a rung is left out at a size, going by its best rate in this type at those before.
+fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
+    let same = |m: &&Measurement| m.rung == rung.id && m.problem.dtype == problem.dtype && m.is_valid();
+    let rate = so_far.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
+    let expected_s = problem.flops as f64 / rate;
+    (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
+}
+
+/// m, n and k in 32 bits: a problem that was validated has no more.
+fn sides(problem: &Problem) -> [u32; 3] {
+    let (m, n, k) = shape_of(problem).unwrap_or_default();
+    [m, n, k].map(|v| u32::try_from(v).unwrap_or(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn products_are_read() {
+        assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32)));
+        assert!(parse_product("64x8x9").unwrap_err().contains("as 4096:tf32"));
+        assert!(parse_product("64x8x9:int8").is_err());
+    }
+
+    #[test]
+    fn the_tuner_tries_every_row_that_may_be_chosen() {
+        let tried = Experiment::rungs(&Matmul::tuning());
+        for row in rows().iter().filter(|r| r.costs.is_some() || r.fallback.is_some()) {
+            assert!(tried.iter().any(|r| r.id == row.rung.id), "{}", row.rung.id);
         }
-        Ok(())
+        assert!(tried.iter().any(|r| r.id == "16_tf32_registers") && tried.iter().any(Rung::is_library));
     }
-}
-
-impl Experiment for Matmul {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-
-    fn problems(&self) -> Vec<Problem> {
-        self.products().into_iter().map(|(s, d)| self.problem(s, d)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|w| w.iter().any(|w| *w == r.id));
-        rungs().into_iter().filter(chosen).chain(self.lives.iter().map(LiveKernel::rung)).collect()
-    }
-
-    fn run(&self, lab: &Lab) -> Result<Run> {
-        let rungs = self.validate(lab)?;
-        lab.tell(&Event::Planned { measurements: self.problems().len() * rungs.len() });
-        lab.tell(&Event::Preparing("measuring the ceilings of the device"));
-        let mut notes = Vec::new();
-        let peaks = lab.peaks().unwrap_or_else(|e| {
-            notes.push(format!("The ceilings could not be measured: {e}"));
-            warpbook_record::Peaks::default()
-        });
-        let mut run = self.begin(lab, rungs, peaks);
-        run.notes = notes;
-        if lab.device().cuda().is_some() {
-            run.notes.push(
-                "Rungs and libraries that are within five times of the fastest were timed in turn, a sample of each a round, so that all saw the same clocks."
-                    .into(),
-            );
-        }
-        run.collect_sources(kernels::HEADERS);
-        let mut lost = None;
-        for problem in self.problems() {
-            match lab.device().cuda() {
-                Some(device) => self.run_on_gpu(lab, device, &problem, &mut run, &mut lost),
-                None => self.run_on_cpu(lab, &problem, &mut run),
-            }
-        }
-        run.environment.clocks = lab.watch().report();
-        if lab.bench().cancel.is_cancelled() {
-            let (measured, ..) = run.counts();
-            run.notes.push(format!("Interrupted after {measured} of {} measurements.", run.measurements.len()));
-        }
-        Ok(run)
-    }
-}
-
-fn without(rung: &Rung, problem: &Problem, outcome: Outcome) -> Measurement {
-    Measurement::without_samples(&*rung.id, problem.clone(), outcome)
-}
-
-fn skipped(rung: &Rung, problem: &Problem, why: impl Into<String>) -> Measurement {
-    without(rung, problem, Outcome::Skipped { why: why.into() })
-}
-
-fn failed(rung: &Rung, problem: &Problem, error: impl std::fmt::Display) -> Measurement {
-    without(rung, problem, Outcome::Failed { error: error.to_string() })
-}
-
-/// Whether a rung runs on the processor.
-fn is_cpu(rung: &Rung) -> bool {
-    matches!(rung.runner, Runner::Cpu(_))
-}
-
-/// Sizes and type of a matrix product.
-fn sizes(problem: &Problem) -> (u64, u64, u64, Dtype) {
-    match *problem {
-        Problem::Matmul { m, n, k, dtype, .. } => (m, n, k, dtype),
-        _ => (0, 0, 0, Dtype::Other),
-    }
-}
-
-/// Whether a rung of kernels takes a type at all.
-fn takes_type(rung: &Rung, dtype: Dtype) -> bool {
-    takes(&rung.id).is_none_or(|t| t.dtypes.contains(&dtype))
 }

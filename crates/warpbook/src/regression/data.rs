@@ -1,8 +1,8 @@
 //! The points: drawn by Philox, in shuffled order, the same bits wherever they are drawn.
 
 use rayon::prelude::*;
+use warpbook_kernels::regression::TRUTH;
 use warpbook_nn::philox::{gaussian, permute};
-use warpbook_record::regression::TRUTH;
 
 /// Points in shuffled order; the first `train` are trained on.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) fn train_points(points: u64) -> u64 {
 }
 
 impl DataSet {
-    /// Draws the points on the processor; `kernels/regression/data.cu` draws the same bits.
+    /// Draws the points on the CPU; `kernels/regression/data.cu` draws the same bits.
     #[must_use]
     pub fn draw(points: u64, features: u64, noise: f32, seed: u64) -> Self {
         let train = train_points(points) as usize;

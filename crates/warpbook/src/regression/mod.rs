@@ -3,23 +3,17 @@
 mod cpu;
 mod cuda;
 pub(crate) mod data;
+mod prepared;
 pub(crate) mod reference;
 
-use crate::{Error, Event, Experiment, Lab, Result};
-use cpu::{Descent, Threads};
-use cuda::{Descender, Points, Settings};
-use data::DataSet;
-use reference::{Reference, Statistics};
-use std::collections::BTreeMap;
-use warpbook_device::{Bench, Compiler, CudaDevice, Device, Samples};
-use warpbook_record::regression::{
-    INITIAL, LOG_EVERY, MAX_FEATURES, MULTIVARIATE_RUNG, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, rungs,
-    traffic,
+use crate::experiment::Prepared;
+use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, list, parse_count, parse_real};
+use crate::{Error, Experiment, Lab, Result};
+use prepared::Points;
+use warpbook_kernels::regression::{
+    Descent, MAX_FEATURES, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, rows,
 };
-use warpbook_record::{
-    Check, DeviceKind, Dtype, KernelStats, LossPoint, Measurement, Outcome, Problem, Run, Rung, Runner, SCHEMA, Span,
-    SpanGroup, Tolerance, TrainLog, kernels, nearest,
-};
+use warpbook_record::{ChartKind, Column, Descriptor, MemoryLevel, Problem, Run, Rung, SweepAxis};
 
 /// The most epochs: each is two nodes of a graph.
 const MAX_EPOCHS: u64 = 10_000;
@@ -36,9 +30,9 @@ pub struct Regression {
     learning_rate: f32,
     noise: f32,
     seed: u64,
-    rungs: Option<Vec<String>>,
-    tile: Option<String>,
+    selection: Selection,
     parts: bool,
+    rows: Vec<Row>,
 }
 
 impl Default for Regression {
@@ -51,9 +45,9 @@ impl Default for Regression {
             learning_rate: 0.01,
             noise: 0.1,
             seed: 1,
-            rungs: None,
-            tile: None,
+            selection: Selection::default(),
             parts: true,
+            rows: rows(),
         }
     }
 }
@@ -84,14 +78,14 @@ impl Regression {
         self
     }
 
-    /// Numbers that each point has beside its y, and so weights beside b: 1 to 256.
+    /// Numbers that each point has besides its y, and so weights besides b: 1 to 256.
     #[must_use]
     pub fn features(mut self, features: u64) -> Self {
         self.features = features;
         self
     }
 
-    /// One more data set, with as many features as it likes.
+    /// One more data set, with its own number of features.
     #[must_use]
     pub fn also(mut self, points: u64, features: u64) -> Self {
         self.also.push((points, features));
@@ -134,14 +128,14 @@ impl Regression {
     /// Only these rungs, by id.
     #[must_use]
     pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
-        self.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
         self
     }
 
     /// Another of the tiles that a rung's row permits, by id.
     #[must_use]
     pub fn tile(mut self, id: impl Into<String>) -> Self {
-        self.tile = Some(id.into());
+        self.selection.tile = Some(id.into());
         self
     }
 
@@ -152,38 +146,15 @@ impl Regression {
         self
     }
 
-    /// The command that repeats it on a device.
+    /// One more rung, after all others.
     #[must_use]
-    pub fn command(&self, device: &str) -> String {
-        let points: Vec<String> = self.points.iter().map(u64::to_string).collect();
-        let mut command = format!(
-            "warpbook run regression --points {} --epochs {} --lr {} --noise {} --seed {} --device {device}",
-            points.join(","),
-            self.epochs,
-            self.learning_rate,
-            self.noise,
-            self.seed
-        );
-        if self.features != 1 {
-            command += &format!(" --features {}", self.features);
-        }
-        for (points, features) in &self.also {
-            command += &format!(" --also {points}x{features}");
-        }
-        if let Some(rungs) = &self.rungs {
-            command += &format!(" --rungs {}", rungs.join(","));
-        }
-        if let Some(tile) = &self.tile {
-            command += &format!(" --tile {tile}");
-        }
-        if !self.parts {
-            command += " --no-parts";
-        }
-        command
+    pub fn row(mut self, row: Row) -> Self {
+        self.rows.push(row);
+        self
     }
 
     fn problem(&self, (points, features): (u64, u64)) -> Problem {
-        Problem::Regression {
+        let descent = Descent {
             points,
             train_points: data::train_points(points),
             features,
@@ -191,12 +162,118 @@ impl Regression {
             learning_rate: decimal(self.learning_rate),
             noise: decimal(self.noise),
             seed: self.seed,
-            dtype: Dtype::F32,
+        };
+        descent.problem()
+    }
+
+    fn all_rungs(&self) -> Vec<Rung> {
+        self.rows.iter().map(|r| r.rung.clone()).collect()
+    }
+
+    /// The row of a rung, or of the one that it is a variant of.
+    fn row_of(&self, rung: &Rung) -> Option<&Row> {
+        let id = rung.variant_of.as_ref().unwrap_or(&rung.id);
+        self.rows.iter().find(|r| r.rung.id == *id)
+    }
+
+    /// Parts are timed at the standard size, or at the only one.
+    fn wants_parts(&self, problem: &Problem) -> bool {
+        let one_feature = problem.count("features").is_none();
+        self.parts && one_feature && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
+    }
+
+    /// An error unless the points fit into the memory of the device, and of the host for the reference.
+    fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
+        let bytes = points.saturating_mul(4 * (features + 1));
+        if let Some(device) = lab.device().cuda() {
+            // All points; pred and err of the training points for the unfused rung.
+            let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
+            device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
+        }
+        let host = lab.host_memory_bytes();
+        if host > 0 && bytes > host / 4 * 3 {
+            return Err(Error::Device(warpbook_device::Error::OutOfMemory {
+                what: format!("A regression of {points} points (its reference is computed on the CPU)"),
+                needed: bytes,
+                free: host / 4 * 3,
+                total: host,
+            }));
+        }
+        Ok(())
+    }
+}
+
+impl Selects for Regression {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+impl Experiment for Regression {
+    fn name(&self) -> &str {
+        Self::NAME
+    }
+
+    fn title(&self) -> String {
+        "Fused linear regression".into()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, PassTime, SpeedUp};
+        Descriptor {
+            axis: SweepAxis { caption: "points".into(), unit: "points".into(), doubling: false },
+            columns: vec![Median, Mad, PassTime, SpeedUp, Column::Bandwidth, OfBound, Check],
+            charts: vec![
+                ChartKind::Ladder,
+                ChartKind::Sweep,
+                ChartKind::Roofline,
+                ChartKind::Operations,
+                ChartKind::Ablation,
+                ChartKind::Loss,
+            ],
+            pass: "epoch".into(),
+            levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
+            loss: "mean squared error on the training points".into(),
+            ..Descriptor::default()
         }
     }
 
-    /// Looks at the settings before anything is allocated.
-    fn validate(&self, lab: &Lab) -> Result<Vec<Rung>> {
+    fn inputs(&self) -> String {
+        let one = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
+        let several = "several features: standard Gaussian x, y = sum of w x + 2 + Gaussian noise (Philox)";
+        let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
+        match (has(false), has(true)) {
+            (true, true) => format!("{one}; {several}"),
+            (_, true) => several.to_owned(),
+            _ => one.to_owned(),
+        }
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn settings(&self) -> Option<Vec<(String, String)>> {
+        Some(settings::values(self))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        self.sizes().into_iter().map(|s| self.problem(s)).collect()
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs())
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        self.problems().into_iter().find(|p| p.size() == STANDARD_POINTS && p.count("features").is_none())
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
         let sizes = self.sizes();
         if sizes.is_empty() {
@@ -228,332 +305,125 @@ impl Regression {
         if !(self.noise >= 0.0 && self.noise.is_finite()) {
             return setting(format!("A noise of {} is no standard deviation: choose a number from 0 up.", self.noise));
         }
-        let known = rungs();
-        if self.rungs.as_ref().is_some_and(Vec::is_empty) {
-            return setting("No rung was named. Leave the list out to run all of them.".into());
-        }
-        for name in self.rungs.iter().flatten() {
-            if !known.iter().any(|r| r.id == *name) {
-                let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
-                return Err(Error::UnknownRung { name: name.clone(), nearest });
-            }
-        }
-        let chosen = Experiment::rungs(self);
-        if let Some(tile) = &self.tile {
-            let mut tiles: Vec<String> =
-                chosen.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles).map(|t| t.id.to_string()).collect();
-            tiles.sort();
-            tiles.dedup();
-            if !tiles.contains(tile) {
-                return setting(format!("There is no tile `{tile}`. The rows permit {}.", tiles.join(", ")));
-            }
-        }
-        Ok(chosen)
+        self.selection.validate(&self.all_rungs())
     }
 
-    /// An error unless the points fit into the memory of the device, and of the host for the reference.
-    fn fits(&self, lab: &Lab, points: u64, features: u64) -> Result<()> {
-        let bytes = points.saturating_mul(4 * (features + 1));
-        if let Some(device) = lab.device().cuda() {
-            // All points; pred and err of the training points for the unfused rung.
-            let intermediate = if features == 1 { data::train_points(points) * 8 } else { 0 };
-            device.ensure_free(format!("A regression of {points} points"), bytes.saturating_add(intermediate))?;
-        }
-        let host = lab.host_memory_bytes();
-        if host > 0 && bytes > host / 4 * 3 {
-            return Err(Error::Device(warpbook_device::Error::OutOfMemory {
-                what: format!("A regression of {points} points (its reference is computed on the processor)"),
-                needed: bytes,
-                free: host / 4 * 3,
-                total: host,
-            }));
-        }
-        Ok(())
+    fn obstacle(&self, _: &Lab, rung: &Rung, problem: &Problem, _: &Run) -> Option<String> {
+        let why = self.row_of(rung)?.obstacle(problem)?;
+        let takes = self.rows.iter().find(|r| r.several_features && !r.rung.is_cpu());
+        Some(takes.map_or(why.clone(), |r| format!("{why}; {} takes several", r.rung.id)))
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(Box::new(Points::draw(self, lab, problem)?))
     }
 }
 
-/// The points of one problem, and the descent that every rung is held against.
-struct Prepared {
-    problem: Problem,
-    host: DataSet,
-    device: Option<Points>,
-    train: Statistics,
-    test: Statistics,
-    reference: Reference,
-}
+impl Configurable for Regression {
+    const NAME: &'static str = "regression";
+    const ABOUT: &'static str = "Fused linear regression: y = w x + b by batch gradient descent";
+    const DETAILS: &'static str = "\
+Fused linear regression: y = w x + b by batch gradient descent on the mean squared error. The points are drawn around \
+y = 3 x + 2 by a seeded generator; 80 % of them are trained on, the rest tested. Each rung does the whole descent; it is \
+checked against the same descent in f64.";
+    const EXAMPLES: &'static str = "\
+  warpbook run regression --quick
+  warpbook run regression --points 100k,1M,10M --out sizes.json
+  warpbook run regression --sweep --device cuda:1
+  warpbook run regression --rungs 02_fused,04_fused_graph --samples 100 --budget 10
+  warpbook run regression --losses          every logged loss
+  warpbook run regression --lr 0.1          too large: the rows say that the descent diverged, exit code 1";
 
-impl Experiment for Regression {
-    fn name(&self) -> &'static str {
-        "regression"
+    fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Standard => Self::new(),
+            Preset::Quick => Self::quick(),
+            Preset::Sweep => Self::sweep(),
+        }
     }
 
-    fn problems(&self) -> Vec<Problem> {
-        self.sizes().into_iter().map(|s| self.problem(s)).collect()
-    }
-
-    fn rungs(&self) -> Vec<Rung> {
-        let chosen = |r: &Rung| self.rungs.as_ref().is_none_or(|w| w.iter().any(|w| *w == r.id));
-        rungs().into_iter().filter(chosen).collect()
-    }
-
-    fn run(&self, lab: &Lab) -> Result<Run> {
-        let rungs = self.validate(lab)?;
-        let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
-        let device_name = lab.device().info().selector();
-        let one = "x evenly spaced on [0, 10) in shuffled order, y = 3 x + 2 + Gaussian noise (Philox)";
-        let several = "several features: standard Gaussian x, y = sum of w x + 2 + Gaussian noise (Philox)";
-        let has = |several: bool| self.sizes().iter().any(|(_, features)| (*features > 1) == several);
-        let inputs = match (has(false), has(true)) {
-            (true, true) => format!("{one}; {several}"),
-            (_, true) => several.to_owned(),
-            _ => one.to_owned(),
-        };
-        lab.tell(&Event::Planned { measurements: self.sizes().len() * rungs.len() });
-        lab.tell(&Event::Preparing("measuring the ceilings of the device"));
-        let mut notes = Vec::new();
-        let peaks = lab.peaks().unwrap_or_else(|e| {
-            notes.push(format!("The ceilings could not be measured: {e}"));
-            warpbook_record::Peaks::default()
-        });
-        let mut run = Run {
-            schema: SCHEMA,
-            experiment: self.name().into(),
-            title: "Fused linear regression".into(),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            command: self.command(&device_name),
-            environment: lab.environment(),
-            policy: lab.bench().policy(on_gpu, inputs),
-            peaks,
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, tile] = Selection::settings();
+        vec![
+            Setting {
+                name: "points",
+                value: Some("N[,N..]"),
+                help: "Points of a data set, test points included; several with commas. k, M and G and underscores are read: 100k, \
+                       5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]",
+                set: |e, text| Ok(e.points(list(text, parse_count)?)),
+                get: |e| Some(joined(&e.points)),
+            },
+            Setting {
+                name: "features",
+                value: Some("N"),
+                help: "Features of a point: numbers besides its y, and so weights besides b; 1 to 256. [default: 1]",
+                set: |e, text| Ok(e.features(parse_count(text)?)),
+                get: |e| (e.features != 1).then(|| e.features.to_string()),
+            },
+            Setting {
+                name: "also",
+                value: Some("NxF[,..]"),
+                help: "More data sets, each with its own number of features, as 5Mx16.",
+                set: |mut e, text| {
+                    e.also = list(text, parse_size)?;
+                    Ok(e)
+                },
+                get: |e| {
+                    let sizes: Vec<String> = e.also.iter().map(|(n, f)| format!("{n}x{f}")).collect();
+                    (!sizes.is_empty()).then(|| sizes.join(","))
+                },
+            },
+            Setting {
+                name: "epochs",
+                value: Some("N"),
+                help: "Passes over the training points, 1 to 10000. [default: 200]",
+                set: |e, text| Ok(e.epochs(parse_count(text)?)),
+                get: |e| Some(e.epochs.to_string()),
+            },
+            Setting {
+                name: "lr",
+                value: Some("R"),
+                help: "Learning rate: the step width of the descent, above 0. [default: 0.01]",
+                set: |e, text| Ok(e.learning_rate(parse_real(text)?)),
+                get: |e| Some(e.learning_rate.to_string()),
+            },
+            Setting {
+                name: "noise",
+                value: Some("S"),
+                help: "Standard deviation of the Gaussian noise on y, from 0. [default: 0.1]",
+                set: |e, text| Ok(e.noise(parse_real(text)?)),
+                get: |e| Some(e.noise.to_string()),
+            },
+            Setting {
+                name: "seed",
+                value: Some("N"),
+                help: "Seed of the random numbers. [default: 1]",
+                set: |e, text| Ok(e.seed(parse_count(text)?)),
+                get: |e| Some(e.seed.to_string()),
+            },
+            Setting {
+                name: "no-parts",
+                value: None,
+                help: "Leave out the timing of an epoch's parts.",
+                set: |e, _| Ok(e.parts(false)),
+                get: |e| (!e.parts).then(String::new),
+            },
             rungs,
-            sources: BTreeMap::new(),
-            measurements: Vec::new(),
-            train_logs: Vec::new(),
-            spans: Vec::new(),
-            notes,
-        };
-        run.collect_sources(kernels::HEADERS);
-        let mut lost: Option<String> = None;
-        for problem in self.problems() {
-            self.run_problem(lab, &problem, &mut run, &mut lost);
-        }
-        // The clocks were watched while it ran; the rest of the environment has not changed.
-        run.environment.clocks = lab.watch().report();
-        if lab.bench().cancel.is_cancelled() {
-            let (measured, ..) = run.counts();
-            run.notes.push(format!("Interrupted after {measured} of {} measurements.", run.measurements.len()));
-        }
-        Ok(run)
+            tile,
+        ]
     }
 }
 
-impl Regression {
-    /// Runs every rung at one size; what goes wrong becomes a row. `lost` says why the GPU cannot be used any more.
-    fn run_problem(&self, lab: &Lab, problem: &Problem, run: &mut Run, lost: &mut Option<String>) {
-        let rungs = run.rungs.clone();
-        let prepared =
-            if lab.bench().cancel.is_cancelled() { Err("interrupted".to_owned()) } else { self.prepare(lab, problem) };
-        for rung in &rungs {
-            let skipped =
-                |why: String| Measurement::without_samples(&*rung.id, problem.clone(), Outcome::Skipped { why });
-            let measurement = if let Some(why) = unsuited(rung, problem) {
-                skipped(why)
-            } else if let Some(why) = lab.obstacle(rung) {
-                Measurement { kernels: compiled_stats(rung), ..skipped(why) }
-            } else if lab.bench().cancel.is_cancelled() {
-                skipped("interrupted before it began".into())
-            } else if let Some(why) = lost.as_ref().filter(|_| !rung.kernels().is_empty()) {
-                skipped(why.clone())
-            } else {
-                lab.tell(&Event::Started { rung, problem });
-                match &prepared {
-                    Err(error) => Measurement::without_samples(
-                        &*rung.id,
-                        problem.clone(),
-                        Outcome::Failed { error: error.clone() },
-                    ),
-                    Ok(prepared) => match self.measure(lab, rung, prepared, run) {
-                        Ok(measurement) => measurement,
-                        Err(Error::Device(warpbook_device::Error::Cancelled)) => skipped("interrupted".into()),
-                        Err(error) => {
-                            if let Error::Device(e) = &error
-                                && e.is_sticky()
-                            {
-                                *lost = Some(format!("not run: {} had failed and ended the CUDA context", rung.id));
-                            }
-                            let error = error.to_string();
-                            Measurement::without_samples(&*rung.id, problem.clone(), Outcome::Failed { error })
-                        }
-                    },
-                }
-            };
-            run.measurements.push(measurement);
-            if let Some(measurement) = run.measurements.last() {
-                lab.tell(&Event::Finished { measurement, run });
-            }
-        }
-        if let (Ok(prepared), true, Some(device), None) =
-            (&prepared, self.wants_parts(problem), lab.device().cuda(), &lost)
-            && !lab.bench().cancel.is_cancelled()
-        {
-            lab.tell(&Event::Preparing("timing the parts of an epoch"));
-            match self.time_parts(lab, device, &rungs, prepared) {
-                Ok(spans) => run.spans.extend(spans),
-                Err(Error::Device(warpbook_device::Error::Cancelled)) => {}
-                Err(error) => run.notes.push(format!("The parts of an epoch could not be timed: {error}")),
-            }
-        }
-    }
-
-    /// Parts are timed at the standard size, or at the only one.
-    fn wants_parts(&self, problem: &Problem) -> bool {
-        self.parts && problem.features() == 1 && (self.sizes().len() == 1 || problem.size() == STANDARD_POINTS)
-    }
-
-    fn prepare(&self, lab: &Lab, problem: &Problem) -> Result<Prepared, String> {
-        let (points, features) = (problem.size(), problem.features());
-        lab.tell(&Event::Preparing(&format!("drawing {} points and the reference", problem.short_label())));
-        let device = match lab.device() {
-            Device::Cuda(device) => {
-                Some(Points::draw(device, points, features, self.noise, self.seed).map_err(|e| e.to_string())?)
-            }
-            Device::Cpu(_) => None,
-        };
-        // The reference is of what the kernels will read, not of what they should have been given.
-        let host = match &device {
-            Some(points) => points.download().map_err(|e| e.to_string())?,
-            None => DataSet::draw(points, features, self.noise, self.seed),
-        };
-        let of = |(x, y): (Vec<&[f32]>, &[f32])| Statistics::of((&x, y));
-        let (train, test) = (of(host.training()), of(host.test()));
-        let start: Vec<f64> = initial(features).iter().map(|w| f64::from(*w)).collect();
-        let reference = train.descend(&start, f64::from(self.learning_rate), self.epochs, LOG_EVERY);
-        Ok(Prepared { problem: problem.clone(), host, device, train, test, reference })
-    }
-
-    fn measure(&self, lab: &Lab, rung: &Rung, prepared: &Prepared, run: &mut Run) -> Result<Measurement> {
-        let mut m = Measurement::without_samples(&*rung.id, prepared.problem.clone(), Outcome::Measured);
-        let (first, last, samples) = match (&rung.runner, lab.device().cuda(), &prepared.device) {
-            (Runner::Cpu(threads), ..) => self.measure_cpu(lab.bench(), &**threads == "1 thread", prepared)?,
-            (Runner::Kernels { .. }, Some(device), Some(points)) => {
-                let descender = Descender::new(device, points, rung, &self.settings(&prepared.problem))?;
-                m.choice = descender.choice();
-                let l2_bytes = device.info().l2_bytes;
-                let (placement, under_way) = (descender.placement(), descender.under_way());
-                (m.traffic, m.flops) = traffic(&rung.id, &prepared.problem, l2_bytes, placement, under_way);
-                m.kernels = descender.stats();
-                m.tile = Some(descender.tile());
-                // Correct, then timed: a rung that is wrong is not worth its time.
-                let first = descender.once()?;
-                let samples = if self.check(prepared, &first).passed {
-                    descender.time(device, lab.bench(), lab.watch())?
-                } else {
-                    Samples::default()
-                };
-                let last = if samples.us.is_empty() { first.clone() } else { descender.result()? };
-                (first, last, samples)
-            }
-            _ => return Err(warpbook_device::Error::NeedsCuda("This rung").into()),
-        };
-        let check = self.check(prepared, &first).worse(self.check(prepared, &last));
-        let log = train_log(rung, prepared, &last);
-        if log.diverged() {
-            let at = log.losses.iter().find(|p| !p.loss.is_finite()).map_or(self.epochs, |p| p.epoch);
-            m.outcome = Outcome::Failed {
-                error: format!(
-                    "the descent diverged: by epoch {at} the loss is no longer a finite number. A smaller learning rate than {} may help.",
-                    self.learning_rate
-                ),
-            };
-        } else if !check.passed {
-            m.outcome = Outcome::Failed {
-                error: format!(
-                    "the result is off the reference by {:.1e}, more than the tolerance of {:.1e}",
-                    check.max_rel_error, check.tolerance
-                ),
-            };
-        }
-        m.check = Some(check);
-        m.set_samples(samples.us, samples.wall_us);
-        run.train_logs.push(log);
-        Ok(m)
-    }
-
-    fn settings(&self, problem: &Problem) -> Settings<'_> {
-        Settings {
-            tile: self.tile.as_deref(),
-            start: initial(problem.features()),
-            epochs: self.epochs,
-            learning_rate: self.learning_rate,
-        }
-    }
-
-    fn measure_cpu(&self, bench: &Bench, one: bool, prepared: &Prepared) -> Result<(Descent, Descent, Samples)> {
-        let threads = if one { Threads::One } else { Threads::All };
-        let ((x, y), start) = (prepared.host.training(), initial(prepared.problem.features()));
-        let descend = || cpu::descend((&x, y), &start, self.learning_rate, self.epochs, LOG_EVERY, threads);
-        // The first repetition is the one that is checked before the rest are timed; a long one is not done twice for it.
-        let (mut first, mut last) = (None, Descent::default());
-        let samples = bench.cpu(|| {
-            last = descend();
-            if first.is_none() {
-                first = Some(last.clone());
-            }
-            Ok(())
-        })?;
-        Ok((first.unwrap_or_default(), last, samples))
-    }
-
-    fn check(&self, prepared: &Prepared, got: &Descent) -> Check {
-        let want = &prepared.reference;
-        let mut pairs: Vec<(f64, f64)> =
-            got.weights.iter().map(|w| f64::from(*w)).zip(want.weights.iter().copied()).collect();
-        pairs.extend(got.losses.iter().map(|l| f64::from(*l)).zip(want.losses.iter().copied()));
-        let Tolerance(tolerance) = Tolerance::descent(Dtype::F32, prepared.train.n(), self.epochs);
-        let mut check = Check::compare(
-            "the same descent in f64 on the processor: all weights and the logged losses",
-            &pairs,
-            1.0,
-            tolerance,
-        );
-        check.passed &= got.losses.len() == want.losses.len() && got.weights.len() == want.weights.len();
-        check
-    }
-
-    fn time_parts(&self, lab: &Lab, device: &CudaDevice, rungs: &[Rung], prepared: &Prepared) -> Result<Vec<Span>> {
-        let Some(points) = &prepared.device else { return Ok(Vec::new()) };
-        let mut spans = Vec::new();
-        for rung in rungs.iter().filter(|r| ["01_unfused", "02_fused"].contains(&&*r.id)) {
-            let mut descender = Descender::new(device, points, rung, &self.settings(&prepared.problem))?;
-            let mut push = |group, timed: Vec<(String, Samples)>| {
-                spans.extend(timed.into_iter().map(|(name, samples)| Span {
-                    rung: rung.id.to_string(),
-                    problem: prepared.problem.clone(),
-                    group,
-                    name,
-                    samples_us: samples.us,
-                }));
-            };
-            push(SpanGroup::Operation, descender.time_operations(device, lab.bench())?);
-            if rung.kernel("pass").is_some() {
-                push(SpanGroup::Ablation, descender.time_ablations(device, lab.bench())?);
-            }
-        }
-        Ok(spans)
-    }
+fn joined(counts: &[u64]) -> String {
+    counts.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The weights before the first epoch: one a feature, then b.
-fn initial(features: u64) -> Vec<f32> {
-    let mut weights = vec![INITIAL.0; features as usize];
-    weights.push(INITIAL.1);
-    weights
-}
-
-/// Why a rung does not take a problem.
-fn unsuited(rung: &Rung, problem: &Problem) -> Option<String> {
-    let takes_several = rung.id == MULTIVARIATE_RUNG || matches!(rung.runner, Runner::Cpu(_));
-    (problem.features() > 1 && !takes_several)
-        .then(|| format!("it takes points of one feature; {MULTIVARIATE_RUNG} takes several"))
+/// Points and features: 5Mx16.
+fn parse_size(text: &str) -> Result<(u64, u64), String> {
+    let (points, features) = text
+        .split_once(['x', 'X', '×'])
+        .ok_or_else(|| format!("`{text}` is no size: write points, an x and features, as 5Mx16"))?;
+    Ok((parse_count(points)?, parse_count(features)?))
 }
 
 /// The number that its shortest decimal form says: 0.01 and not 0.009999999776.
@@ -561,36 +431,18 @@ fn decimal(v: f32) -> f64 {
     v.to_string().parse().unwrap_or_else(|_| f64::from(v))
 }
 
-fn train_log(rung: &Rung, prepared: &Prepared, got: &Descent) -> TrainLog {
-    let weights: Vec<f64> = got.weights.iter().map(|w| f64::from(*w)).collect();
-    let name = |i: usize| match (i + 1 == weights.len(), weights.len()) {
-        (true, _) => "b".to_owned(),
-        (_, 2) => "w".to_owned(),
-        _ => format!("w{i}"),
-    };
-    TrainLog {
-        rung: rung.id.to_string(),
-        problem: prepared.problem.clone(),
-        losses: (1..)
-            .zip(&got.losses)
-            .map(|(i, loss)| LossPoint { epoch: i * LOG_EVERY, loss: f64::from(*loss) })
-            .collect(),
-        parameters: weights.iter().enumerate().map(|(i, w)| (name(i), *w)).collect(),
-        train_loss: prepared.train.loss(&weights),
-        test_loss: prepared.test.loss(&weights),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Registers and spills of a rung that cannot run here, for Hopper; nothing where there is no NVRTC.
-pub(crate) fn compiled_stats(rung: &Rung) -> Vec<KernelStats> {
-    let Ok(compiler) = Compiler::new(None) else { return Vec::new() };
-    let architectures = rung.requires.architectures();
-    let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
-        return Vec::new();
-    };
-    let stats = |spec: &warpbook_record::KernelSpec| {
-        let compiled = compiler.compile(spec, spec.tiles.first()?, architecture).ok()?;
-        compiled.stats_of(&spec.entry).cloned()
-    };
-    rung.kernels().iter().filter_map(stats).collect()
+    #[test]
+    fn sizes_are_read() {
+        let check = |text: &str, expect: Option<(u64, u64)>| assert_eq!(parse_size(text).ok(), expect, "{text}");
+        check("5Mx16", Some((5_000_000, 16)));
+        check("1000 x 3", Some((1000, 3)));
+        check("5M", None);
+        check("x", None);
+        check("5Mx", None);
+        check("5x3x2", None);
+    }
 }

@@ -1,10 +1,11 @@
 //! The rungs whose epochs are kernels of their own.
 
-use super::{Points, Settings, State, choose_tile};
+use super::{DevicePoints, Settings, State, choose_tile, launch};
 use crate::Result;
-use warpbook_device::{Bench, Buffer, CudaDevice, DevicePtr, Event, Graph, Kernel, LaunchOptions, Samples, Stream};
-use warpbook_record::regression::{LOG_EVERY, ablations};
-use warpbook_record::{KernelStats, Launch, Rung, Schedule};
+use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::regression::{self, LOG_EVERY, ablations};
+use warpbook_record::{KernelStats, Rung, Schedule};
 
 /// Sums that a pass leaves behind for each block.
 const SUMS: usize = 3;
@@ -24,22 +25,28 @@ enum Plan {
 /// A rung ready to run: its kernels, its arrays, and what it does in an epoch.
 pub(in crate::regression) struct Launches<'a> {
     pub(super) state: State<'a>,
-    kernels: Vec<Kernel>,
+    pub(super) kernels: Vec<Kernel>,
     plan: Plan,
     /// Blocks of a pass over all points, or of one slice of them.
-    pass: Launch,
+    pub(super) pass: Launch,
     /// Blocks of all slices.
-    columns: u32,
+    pub(super) columns: u32,
     /// `[3][columns]`
-    partial: Buffer<f32>,
+    pub(super) partial: Buffer<f32>,
     /// Kernels may begin before their predecessor has ended.
-    programmatic: bool,
+    pub(super) programmatic: bool,
     /// All epochs, where they are replayed.
     graph: Option<Graph>,
 }
 
 impl<'a> Launches<'a> {
-    pub(super) fn new(device: &CudaDevice, points: &'a Points, rung: &Rung, settings: &Settings<'_>) -> Result<Self> {
+    pub(super) fn new(
+        device: &CudaDevice,
+        points: &'a DevicePoints,
+        rung: &Rung,
+        plan: regression::Plan,
+        settings: &Settings<'_>,
+    ) -> Result<Self> {
         let state = State::new(device, points, settings)?;
         let schedule = rung.schedule().unwrap_or(Schedule::Launches);
         let kernels = rung
@@ -60,7 +67,7 @@ impl<'a> Launches<'a> {
             }
             _ => {
                 let pass = kernels[0].shape(n as u64);
-                let plan = if rung.kernel("forward").is_some() {
+                let plan = if plan == regression::Plan::Unfused {
                     Plan::Unfused { pred: device.zeros(n)?, err: device.zeros(n)? }
                 } else {
                     Plan::Fused
@@ -80,10 +87,7 @@ impl<'a> Launches<'a> {
             graph: None,
         };
         if overlapped || schedule == Schedule::Graph {
-            // SAFETY: the graph is dropped with `this`, whose arrays it touches; a field's address on the device does not
-            // change when `this` moves.
-            let graph = unsafe { this.state.stream.capture(|| this.queue_epochs()) }?;
-            this.graph = Some(graph);
+            this.graph = Some(launch::capture(&this, || this.queue_epochs())?);
         }
         Ok(this)
     }
@@ -120,21 +124,17 @@ impl<'a> Launches<'a> {
 
     fn queue_epochs(&self) -> warpbook_device::Result<()> {
         for epoch in 1..=self.state.epochs {
-            let loss = if epoch % LOG_EVERY == 0 {
-                self.state.losses.at((epoch / LOG_EVERY - 1) as usize)
-            } else {
-                DevicePtr::NULL
-            };
+            let log = epoch.is_multiple_of(LOG_EVERY).then(|| (epoch / LOG_EVERY - 1) as usize);
             self.queue_pass()?;
-            self.queue_update(self.state.learning_rate, loss)?;
+            launch::update(self, self.state.learning_rate, log)?;
         }
         Ok(())
     }
 
     fn queue_pass(&self) -> warpbook_device::Result<()> {
         match &self.plan {
-            Plan::Unfused { .. } => (0..4).try_for_each(|k| self.queue_unfused(k)),
-            Plan::Fused => self.queue_slice(&self.state.stream, 0, self.state.points.train, 0),
+            Plan::Unfused { pred, err } => (0..4).try_for_each(|k| launch::unfused(self, k, pred, err)),
+            Plan::Fused => launch::pass(self, &self.state.stream, 0, self.state.points.train, 0),
             Plan::Streams { streams, updated, passed } => {
                 updated.record(&self.state.stream)?;
                 // Slices start at multiples of four points, which the vector loads ask for.
@@ -143,63 +143,12 @@ impl<'a> Launches<'a> {
                     let begin = (i * slice).min(self.state.points.train);
                     let len = slice.min(self.state.points.train - begin);
                     stream.wait(updated)?;
-                    self.queue_slice(stream, begin, len, i as u32 * self.pass.grid[0])?;
+                    launch::pass(self, stream, begin, len, i as u32 * self.pass.grid[0])?;
                     passed.record(stream)?;
                     self.state.stream.wait(passed)?;
                 }
                 Ok(())
             }
-        }
-    }
-
-    fn queue_slice(&self, stream: &Stream, begin: usize, len: usize, first_block: u32) -> warpbook_device::Result<()> {
-        let (x, y) = (self.state.points.x.at(begin), self.state.points.y.at(begin));
-        let options = LaunchOptions { programmatic: self.programmatic, ..LaunchOptions::default() };
-        // SAFETY: pass(x, y, weights, partial, n, columns, first_block); the slice lies within the points, and `partial`
-        // has a column for each of its blocks.
-        unsafe {
-            self.kernels[0].launch_with(
-                stream,
-                self.pass,
-                options,
-                &[&x, &y, &self.state.weights, &self.partial, &(len as u64), &self.columns, &first_block],
-            )
-        }
-    }
-
-    fn queue_unfused(&self, kernel: usize) -> warpbook_device::Result<()> {
-        let Plan::Unfused { pred, err } = &self.plan else { return Ok(()) };
-        let (Points { x, y, train, .. }, partial) = (self.state.points, &self.partial);
-        let n = *train as u64;
-        let launch = |args: &[&dyn warpbook_device::KernelArg]| {
-            // SAFETY: the arguments of each kernel are below; pred and err have n elements, x and y at least as many,
-            // `partial` a column for each block.
-            unsafe { self.kernels[kernel].launch(&self.state.stream, self.pass, args) }
-        };
-        match kernel {
-            // forward(x, weights, pred, n)
-            0 => launch(&[x, &self.state.weights, pred, &n]),
-            // loss(pred, y, err, partial, n)
-            1 => launch(&[pred, y, err, partial, &n]),
-            // gradient_w(err, x, partial, n)
-            2 => launch(&[err, x, partial, &n]),
-            // gradient_b(err, partial, n)
-            _ => launch(&[err, partial, &n]),
-        }
-    }
-
-    fn queue_update(&self, learning_rate: f32, loss: DevicePtr) -> warpbook_device::Result<()> {
-        let Some(kernel) = self.kernels.last() else { return Ok(()) };
-        let inverse_n = self.state.inverse_n();
-        let options = LaunchOptions { programmatic: self.programmatic, ..LaunchOptions::default() };
-        // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or an element.
-        unsafe {
-            kernel.launch_with(
-                &self.state.stream,
-                kernel.shape(1),
-                options,
-                &[&self.partial, &self.columns, &inverse_n, &learning_rate, &self.state.weights, &loss],
-            )
         }
     }
 
@@ -214,8 +163,8 @@ impl<'a> Launches<'a> {
         for (i, name) in names.enumerate() {
             let samples = self.time_launches(device, bench, || match (&self.plan, i == last) {
                 // With a rate of zero the weights stay what they are.
-                (_, true) => self.queue_update(0.0, DevicePtr::NULL),
-                (Plan::Unfused { .. }, false) => self.queue_unfused(i),
+                (_, true) => launch::update(self, 0.0, None),
+                (Plan::Unfused { pred, err }, false) => launch::unfused(self, i, pred, err),
                 _ => self.queue_pass(),
             })?;
             timed.push((name.replace('_', " "), samples));
@@ -223,8 +172,12 @@ impl<'a> Launches<'a> {
         Ok(timed)
     }
 
-    /// Times the pass with each of its parts left out; by name, in microseconds a pass.
+    /// Times the fused pass with each of its parts left out; by name, in microseconds a pass. Nothing of a rung without that pass,
+    /// whose kernels have other parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
+        if !matches!(self.plan, Plan::Fused) {
+            return Ok(Vec::new());
+        }
         self.reset()?;
         let tile = self.tile();
         let mut timed = Vec::new();
@@ -244,8 +197,7 @@ impl<'a> Launches<'a> {
         bench: &Bench,
         queue: impl Fn() -> warpbook_device::Result<()>,
     ) -> Result<Samples> {
-        // SAFETY: the graph does not outlive this call, and `self` does.
-        let graph = unsafe { self.state.stream.capture(|| (0..REPEATS).try_for_each(|_| queue())) }?;
+        let graph = launch::capture(self, || (0..REPEATS).try_for_each(|_| queue()))?;
         let mut samples = bench.cuda(device, &self.state.stream, None, None, || graph.launch(&self.state.stream))?;
         for us in samples.us.iter_mut().chain(&mut samples.wall_us) {
             *us /= f64::from(REPEATS);

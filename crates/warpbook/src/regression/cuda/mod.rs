@@ -1,6 +1,6 @@
-//! Launches of the regression's kernels. The only unsafe code of this crate.
-#![allow(unsafe_code)]
+//! The regression's rungs on a GPU.
 
+mod launch;
 mod launches;
 mod whole;
 
@@ -8,13 +8,13 @@ use super::cpu::Descent;
 use super::data;
 use crate::{Error, Result};
 use launches::Launches;
-use warpbook_device::{Bench, Buffer, ClockWatch, CudaDevice, Samples, Stream};
-use warpbook_record::regression::{LOG_EVERY, data_kernel, featured_data_kernel};
+use warpbook_device::{Bench, Buffer, CudaDevice, Samples, Stream};
+use warpbook_kernels::regression::{LOG_EVERY, Placement, Plan, data_kernel, featured_data_kernel};
 use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 use whole::Whole;
 
 /// The points on a device; the first `train` are trained on.
-pub(super) struct Points {
+pub(super) struct DevicePoints {
     /// f32 `[features][pitch]`, each row at a multiple of 16 bytes.
     x: Buffer<f32>,
     /// f32 `[pitch]`
@@ -25,36 +25,24 @@ pub(super) struct Points {
     train: usize,
 }
 
-impl Points {
+impl DevicePoints {
     /// Draws them there, the same bits as [`data::DataSet::draw`].
     pub(super) fn draw(device: &CudaDevice, points: u64, features: u64, noise: f32, seed: u64) -> Result<Self> {
         let pitch = points.next_multiple_of(4);
         let len = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let (x, y) = (device.zeros(len(pitch.saturating_mul(features)))?, device.zeros(len(pitch))?);
-        let stream = device.stream()?;
-        if features == 1 {
-            let spec = data_kernel();
-            let kernel = device.kernel(&spec, &spec.tiles[0])?;
-            // SAFETY: points(x, y, n, step, sigma, seed); both arrays have n elements and live past the wait.
-            unsafe {
-                kernel.launch(&stream, kernel.shape(points), &[&x, &y, &points, &data::step(points), &noise, &seed])
-            }?;
-        } else {
-            let spec = featured_data_kernel();
-            let kernel = device.kernel(&spec, &spec.tiles[0])?;
-            let rows = u32::try_from(features).unwrap_or(u32::MAX);
-            // SAFETY: featured_points(x, y, n, pitch, features, sigma, seed); x has `features` rows of `pitch`, y one.
-            unsafe { kernel.launch(&stream, kernel.shape(points), &[&x, &y, &points, &pitch, &rows, &noise, &seed]) }?;
-        }
-        stream.synchronize()?;
-        Ok(Self {
-            x,
-            y,
+        let drawn = Self {
+            x: device.zeros(len(pitch.saturating_mul(features)))?,
+            y: device.zeros(len(pitch))?,
             points: len(points),
             pitch: len(pitch),
             features: len(features),
             train: len(data::train_points(points)),
-        })
+        };
+        let spec = if features == 1 { data_kernel() } else { featured_data_kernel() };
+        let (kernel, stream) = (device.kernel(&spec, &spec.tiles[0])?, device.stream()?);
+        launch::draw(&kernel, &stream, &drawn, noise, seed)?;
+        stream.synchronize()?;
+        Ok(drawn)
     }
 
     /// Copies them to the host.
@@ -79,7 +67,7 @@ pub(super) struct Settings<'s> {
 
 /// What every rung writes to, and the stream that it runs on.
 struct State<'a> {
-    points: &'a Points,
+    points: &'a DevicePoints,
     stream: Stream,
     start: Vec<f32>,
     /// A weight for each feature, then b.
@@ -91,7 +79,7 @@ struct State<'a> {
 }
 
 impl<'a> State<'a> {
-    fn new(device: &CudaDevice, points: &'a Points, settings: &Settings<'_>) -> Result<Self> {
+    fn new(device: &CudaDevice, points: &'a DevicePoints, settings: &Settings<'_>) -> Result<Self> {
         Ok(Self {
             points,
             stream: device.stream()?,
@@ -131,16 +119,31 @@ pub(super) enum Descender<'a> {
 }
 
 impl<'a> Descender<'a> {
-    pub(super) fn new(device: &CudaDevice, points: &'a Points, rung: &Rung, settings: &Settings<'_>) -> Result<Self> {
-        let for_each_epoch = rung.kernel("update").is_some();
-        Ok(if for_each_epoch {
-            Self::Launches(Box::new(Launches::new(device, points, rung, settings)?))
-        } else {
-            Self::Whole(Box::new(Whole::new(device, points, rung, settings)?))
+    pub(super) fn new(
+        device: &CudaDevice,
+        points: &'a DevicePoints,
+        rung: &Rung,
+        plan: Plan,
+        settings: &Settings<'_>,
+    ) -> Result<Self> {
+        Ok(match plan {
+            Plan::Unfused | Plan::Fused => {
+                Self::Launches(Box::new(Launches::new(device, points, rung, plan, settings)?))
+            }
+            _ => Self::Whole(Box::new(Whole::new(device, points, rung, plan, settings)?)),
         })
     }
 
-    fn reset(&self) -> warpbook_device::Result<()> {
+    /// The stream that it runs on.
+    pub(super) fn stream(&self) -> &Stream {
+        match self {
+            Self::Launches(l) => &l.state.stream,
+            Self::Whole(w) => &w.state.stream,
+        }
+    }
+
+    /// Puts the initial weights back, and poisons what the descent writes.
+    pub(super) fn reset(&self) -> warpbook_device::Result<()> {
         match self {
             Self::Launches(l) => l.reset(),
             Self::Whole(w) => w.state.reset(),
@@ -148,18 +151,11 @@ impl<'a> Descender<'a> {
     }
 
     /// Queues the whole descent.
-    fn queue(&self) -> warpbook_device::Result<()> {
+    pub(super) fn queue(&self) -> warpbook_device::Result<()> {
         match self {
             Self::Launches(l) => l.queue(),
             Self::Whole(w) => w.queue(),
         }
-    }
-
-    /// Runs it once and gives what it wrote.
-    pub(super) fn once(&self) -> Result<Descent> {
-        self.reset()?;
-        self.queue()?;
-        self.result()
     }
 
     /// What the last descent wrote.
@@ -168,16 +164,6 @@ impl<'a> Descender<'a> {
             Self::Launches(l) => l.state.result(),
             Self::Whole(w) => w.result(),
         }
-    }
-
-    /// Times the descent.
-    pub(super) fn time(&self, device: &CudaDevice, bench: &Bench, watch: &ClockWatch) -> Result<Samples> {
-        let stream = match self {
-            Self::Launches(l) => &l.state.stream,
-            Self::Whole(w) => &w.state.stream,
-        };
-        let mut setup = || self.reset();
-        Ok(bench.cuda(device, stream, Some(watch), Some(&mut setup), || self.queue())?)
     }
 
     /// What the compiler and the device say of each kernel that runs, with its grid.
@@ -205,18 +191,18 @@ impl<'a> Descender<'a> {
     }
 
     /// Where it keeps its points.
-    pub(super) fn placement(&self) -> Option<&warpbook_record::regression::Placement> {
+    pub(super) fn placement(&self) -> Option<&Placement> {
         match self {
             Self::Launches(_) => None,
             Self::Whole(w) => w.placement.as_ref(),
         }
     }
 
-    /// Points that its threads have in registers at once, where it goes through them there and back.
-    pub(super) fn under_way(&self) -> u64 {
+    /// Points that its threads have in registers at once, where it goes through them in alternating direction.
+    pub(super) fn in_flight(&self) -> u64 {
         match self {
             Self::Launches(_) => 0,
-            Self::Whole(w) => w.under_way(),
+            Self::Whole(w) => w.in_flight(),
         }
     }
 

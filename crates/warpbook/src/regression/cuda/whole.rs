@@ -1,12 +1,13 @@
 //! The rungs that run all epochs in one launch, or two.
 
-use super::{Descent, Points, Settings, State, choose_tile};
+use super::{Descent, DevicePoints, Settings, State, choose_tile, launch};
 use crate::{Error, Result};
-use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, LaunchOptions};
-use warpbook_record::regression::{
-    CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, multivariate_split, place,
+use warpbook_device::{Buffer, CudaDevice, Kernel};
+use warpbook_kernels::Launch;
+use warpbook_kernels::regression::{
+    self, CLUSTER_BLOCKS, LOG_EVERY, Placement, Residency, Room, multivariate_points_at_once, multivariate_split, place,
 };
-use warpbook_record::{KernelSpec, KernelStats, Launch, Rung, Tile};
+use warpbook_record::{KernelSpec, KernelStats, Rung, Tile};
 
 /// 64-bit words of a block's slot in `PairExchange`, and the two rounds that take turns.
 const SLOT_WORDS: usize = 8;
@@ -37,14 +38,14 @@ enum Plan {
 }
 
 /// What blocks share that wait for each other.
-struct Barrier {
+pub(super) struct Barrier {
     /// Words that carry a value and the number of its round.
-    words: Buffer<u64>,
+    pub(super) words: Buffer<u64>,
     /// Rounds of earlier launches, and the round that was waited for in vain.
-    control: Buffer<u32>,
+    pub(super) control: Buffer<u32>,
     /// Blocks that are waited for.
-    blocks: u32,
-    limit_ns: u64,
+    pub(super) blocks: u32,
+    pub(super) limit_ns: u64,
 }
 
 impl Barrier {
@@ -69,8 +70,8 @@ impl Maker<'_> {
 
     /// Checks that all blocks are resident at once, before they are launched to wait for each other.
     fn ensure_room(&self, kernel: &Kernel, shape: Launch) -> Result<()> {
-        let a_multiprocessor = kernel.stats().blocks_per_multiprocessor.unwrap_or(0);
-        let room = a_multiprocessor * self.device.info().multiprocessors;
+        let blocks_per_sm = kernel.stats().blocks_per_multiprocessor.unwrap_or(0);
+        let room = blocks_per_sm * self.device.info().multiprocessors;
         if shape.grid[0] <= room {
             return Ok(());
         }
@@ -159,97 +160,50 @@ impl Maker<'_> {
 }
 
 impl<'a> Whole<'a> {
-    pub(super) fn new(device: &CudaDevice, points: &'a Points, rung: &Rung, settings: &Settings<'_>) -> Result<Self> {
+    pub(super) fn new(
+        device: &CudaDevice,
+        points: &'a DevicePoints,
+        rung: &Rung,
+        plan: regression::Plan,
+        settings: &Settings<'_>,
+    ) -> Result<Self> {
         let state = State::new(device, points, settings)?;
         let [first, others @ ..] = rung.kernels() else {
             return Err(Error::Setting(format!("{} has no kernel", rung.id)));
         };
         let maker = Maker { device, state: &state, rung: &rung.id, settings };
         let (mut placement, mut choice) = (None, None);
-        let plan = match others {
-            _ if first.defines.iter().any(|d| d.name == "FEATURES") => maker.multivariate(first)?,
-            [] => maker.grid(maker.load(first)?, None)?,
-            [second] => {
+        let plan = match (plan, others) {
+            (regression::Plan::Multivariate, _) => maker.multivariate(first)?,
+            (regression::Plan::Persistent, _) => maker.grid(maker.load(first)?, None)?,
+            (regression::Plan::Statistics, [second]) => {
                 let (moments, descend) = (maker.load(first)?, maker.load(second)?);
                 let blocks = moments.shape(points.train as u64).grid[0];
                 Plan::Statistics { moments, descend, partial: device.zeros(5 * blocks as usize)? }
             }
-            [cluster, persistent, ..] => {
+            (regression::Plan::OnChip, [cluster, persistent]) => {
                 let (plan, chosen, why) = maker.on_chip([first, cluster, persistent])?;
                 (placement, choice) = (Some(chosen), Some(why));
                 plan
             }
+            _ => return Err(Error::Setting(format!("{} has not the kernels of its plan", rung.id))),
         };
         Ok(Self { state, rung: rung.id.to_string(), plan, choice, placement })
     }
 
     /// Queues the whole descent.
     pub(super) fn queue(&self) -> warpbook_device::Result<()> {
-        let State { points, stream, weights, losses, .. } = &self.state;
-        let (n, pitch, inverse_n) = (points.train as u64, points.pitch as u64, self.state.inverse_n());
-        let (epochs, every) = (self.state.epochs as u32, LOG_EVERY as u32);
-        let rate = self.state.learning_rate;
-        let cooperative = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
-        // What most of them begin with.
-        let common: [&dyn KernelArg; 9] =
-            [&points.x, &points.y, &n, &epochs, &every, &rate, &inverse_n, weights, losses];
+        let state = &self.state;
         match &self.plan {
             Plan::Grid { kernel, shape, loss_partial, barrier } => {
-                let shared: [&dyn KernelArg; 5] =
-                    [loss_partial, &barrier.words, &barrier.control, &barrier.blocks, &barrier.limit_ns];
-                let args: Vec<&dyn KernelArg> = common.into_iter().chain(shared).collect();
-                // SAFETY: descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words,
-                // control, blocks, limit_ns); `losses` has an element a logged epoch, `loss_partial` one a block for each, `words`
-                // the slots of the blocks; shared memory and registers were sized by `place` for this n and this grid.
-                unsafe { kernel.launch_with(stream, *shape, cooperative, &args) }
+                launch::descend(state, kernel, *shape, loss_partial, barrier)
             }
-            Plan::Cluster { kernel, shape } => {
-                let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
-                // SAFETY: descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses); as above, and
-                // the grid is one cluster of the size that it was compiled for.
-                unsafe { kernel.launch_with(stream, *shape, options, &common) }
-            }
+            Plan::Cluster { kernel, shape } => launch::descend_in_cluster(state, kernel, *shape),
             Plan::Statistics { moments, descend, partial } => {
-                let shape = moments.shape(n);
-                let blocks = shape.grid[0];
-                // SAFETY: moments(x, y, n, partial); `partial` has five rows of `blocks`.
-                unsafe { moments.launch(stream, shape, &[&points.x, &points.y, &n, partial]) }?;
-                // SAFETY: descend(partial, blocks, n, epochs, log_every, learning_rate, weights, losses).
-                unsafe {
-                    descend.launch(
-                        stream,
-                        descend.shape(1),
-                        &[partial, &blocks, &n, &epochs, &every, &rate, weights, losses],
-                    )
-                }
+                launch::descend_on_moments(state, moments, descend, partial)
             }
             Plan::Multivariate { kernel, shape, of_blocks, of_all, barrier } => {
-                // SAFETY: descend(x, y, n, pitch, epochs, log_every, learning_rate, inverse_n, weights, losses, of_blocks, of_all,
-                // control, blocks, limit_ns); it was compiled for as many features as x has rows.
-                unsafe {
-                    kernel.launch_with(
-                        stream,
-                        *shape,
-                        cooperative,
-                        &[
-                            &points.x,
-                            &points.y,
-                            &n,
-                            &pitch,
-                            &epochs,
-                            &every,
-                            &rate,
-                            &inverse_n,
-                            weights,
-                            losses,
-                            of_blocks,
-                            of_all,
-                            &barrier.control,
-                            &barrier.blocks,
-                            &barrier.limit_ns,
-                        ],
-                    )
-                }
+                launch::descend_multivariate(state, kernel, *shape, [of_blocks, of_all], barrier)
             }
         }
     }
@@ -280,7 +234,7 @@ impl<'a> Whole<'a> {
     }
 
     /// Points that its threads have in registers at once.
-    pub(super) fn under_way(&self) -> u64 {
+    pub(super) fn in_flight(&self) -> u64 {
         match &self.plan {
             Plan::Grid { kernel, shape, .. } => {
                 let a_thread = kernel.tile().get("ITEMS").map_or(0, i64::unsigned_abs);
@@ -308,19 +262,23 @@ mod tests {
     use super::*;
     use crate::regression::cuda::Descender;
     use warpbook_device::testing;
-    use warpbook_record::regression::rungs;
+    use warpbook_kernels::regression::{Row, rows};
+
+    fn row(id: &str) -> Row {
+        rows().into_iter().find(|r| r.rung.id == id).unwrap()
+    }
 
     /// A block that never comes: the others give up and say so, and the device goes on working.
     #[test]
     fn who_waits_in_vain_gives_up() {
         let Some(device) = testing::gpu("who_waits_in_vain_gives_up") else { return };
         for (id, features) in [("05_persistent", 1), ("06_on_chip", 1), ("08_multivariate", 3)] {
-            let points = Points::draw(&device, 3_000_000, features, 0.1, 1).unwrap();
-            let rung = rungs().into_iter().find(|r| r.id == id).unwrap();
+            let points = DevicePoints::draw(&device, 3_000_000, features, 0.1, 1).unwrap();
+            let Row { rung, plan, .. } = row(id);
             let mut start = vec![0.83; features as usize];
             start.push(0.7645);
             let settings = Settings { tile: None, start, epochs: 20, learning_rate: 0.01 };
-            let mut whole = Whole::new(&device, &points, &rung, &settings).unwrap();
+            let mut whole = Whole::new(&device, &points, &rung, plan, &settings).unwrap();
             let (Plan::Grid { barrier, .. } | Plan::Multivariate { barrier, .. }) = &mut whole.plan else {
                 panic!("{id} does not wait");
             };
@@ -344,8 +302,10 @@ mod tests {
             assert!(error.to_string().contains("04_fused_graph"), "{error}");
             assert!(begun.elapsed().as_secs_f64() < 2.0, "{id}: {:?}", begun.elapsed());
             // The next descent on the same device is as good as ever.
-            let again = Descender::new(&device, &points, &rung, &settings).unwrap();
-            assert!(again.once().unwrap().weights.iter().all(|w| w.is_finite()));
+            let again = Descender::new(&device, &points, &rung, plan, &settings).unwrap();
+            again.reset().unwrap();
+            again.queue().unwrap();
+            assert!(again.result().unwrap().weights.iter().all(|w| w.is_finite()));
         }
     }
 
@@ -353,10 +313,10 @@ mod tests {
     #[test]
     fn a_grid_without_room_is_refused() {
         let Some(device) = testing::gpu("a_grid_without_room_is_refused") else { return };
-        let points = Points::draw(&device, 1000, 1, 0.1, 1).unwrap();
-        let rung = rungs().into_iter().find(|r| r.id == "05_persistent").unwrap();
+        let points = DevicePoints::draw(&device, 1000, 1, 0.1, 1).unwrap();
+        let Row { rung, plan, .. } = row("05_persistent");
         let settings = Settings { tile: None, start: vec![0.83, 0.7645], epochs: 2, learning_rate: 0.01 };
-        let mut whole = Whole::new(&device, &points, &rung, &settings).unwrap();
+        let mut whole = Whole::new(&device, &points, &rung, plan, &settings).unwrap();
         let Plan::Grid { kernel, shape, .. } = &mut whole.plan else { panic!("05 exchanges over the grid") };
         shape.grid[0] = device.info().multiprocessors * 64;
         let (kernel, shape) = (kernel.clone(), *shape);

@@ -1,29 +1,30 @@
 //! A process in which a learner's kernel runs, so that whatever it does ends with that process.
 
-use super::live::LiveKernel;
-use crate::{Error, Lab, Result, read_record};
+use super::{LiveKernel, Preset};
+use crate::{Error, Experiment, Lab, Result, experiments, read_record};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use warpbook_device::Bench;
-use warpbook_record::Run;
+use warpbook_device::{Bench, Choice};
+use warpbook_record::{Problem, Run};
 
 /// The variable that names the program.
 const WORKER: &str = "WARPBOOK_WORKER";
-/// What a worker may take beside the kernel: starting, drawing, the reference, the rungs beside it.
+/// Seconds that a worker may take besides the kernel: starting, drawing, the reference, the rungs beside it.
 const OVERHEAD_S: f64 = 120.0;
 /// A process whose kernel does not end cannot always end itself, though its record is written.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a worker is told.
+/// What a worker is asked to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Request {
-    /// The kernel.
-    pub live: LiveKernel,
-    /// As `cuda:0`.
-    pub device: String,
+    experiment: String,
+    settings: Vec<(String, String)>,
+    problem: String,
+    live: LiveKernel,
+    device: String,
     warmup: u32,
     samples: u32,
     budget_s: f64,
@@ -31,23 +32,23 @@ pub struct Request {
 }
 
 impl Request {
-    fn of(lab: &Lab, live: &LiveKernel) -> Self {
+    /// `None` of an experiment that cannot be set up again by name.
+    fn of(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Option<Self> {
         let (bench, device) = (lab.bench(), lab.device().info().selector());
-        let mut live = live.clone();
-        live.isolated = true;
-        Self {
-            live,
+        Some(Self {
+            experiment: experiment.name().into(),
+            settings: experiment.settings()?,
+            problem: problem.id.clone(),
+            live: live.clone(),
             device,
             warmup: bench.warmup,
             samples: bench.samples,
             budget_s: bench.budget_s,
             batch_below_us: bench.batch_below_us,
-        }
+        })
     }
 
-    /// The timing.
-    #[must_use]
-    pub fn bench(&self) -> Bench {
+    fn bench(&self) -> Bench {
         Bench {
             warmup: self.warmup,
             samples: self.samples,
@@ -65,16 +66,42 @@ impl Request {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
         serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is no request: {e}.", path.display())))
     }
+
+    /// A lab as the request wants it.
+    ///
+    /// # Errors
+    /// The device is not there.
+    pub fn lab(&self) -> Result<Lab> {
+        Ok(Lab::on(self.device.parse::<Choice>()?)?.with_bench(self.bench()).isolated(true))
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// As of [`Lab::attempt_at`]; an experiment or a problem that this version does not have.
+    pub fn run(&self, lab: &Lab) -> Result<Run> {
+        let unknown = |what: &str, name: &str| Error::Setting(format!("This version has no {what} `{name}`."));
+        let entry = experiments().into_iter().find(|e| e.name == self.experiment);
+        let entry = entry.ok_or_else(|| unknown("experiment", &self.experiment))?;
+        let experiment = entry.make(Preset::Standard, &self.settings)?;
+        let problem = experiment.problems().into_iter().find(|p| p.id == self.problem);
+        let problem = problem.ok_or_else(|| unknown("problem", &self.problem))?;
+        let base = experiment.rungs().into_iter().find(|r| r.id == self.live.base.id);
+        // A record's rungs, and so a request's, leave sources out.
+        let base = base.ok_or_else(|| unknown("rung", &self.live.base.id))?;
+        let live = LiveKernel { base, ..self.live.clone() };
+        lab.attempt_here(&*experiment, &problem, &live)
+    }
 }
 
 /// What came of a worker.
-pub(super) enum Came {
+pub(super) enum Isolated {
     /// Its record.
-    Back(Box<Run>),
+    Finished(Box<Run>),
     /// It was stopped or ended without one, for this reason.
-    Not(String),
-    /// There is no such program, or it did not take the request, as one of another version.
-    Never,
+    Failed(String),
+    /// There is no such program, it did not take the request, as one of another version, or it cannot know the experiment.
+    Unavailable,
 }
 
 /// The program, if it is somewhere.
@@ -130,34 +157,37 @@ impl Drop for Files {
 ///
 /// # Errors
 /// No files can be written for it.
-pub(super) fn run(lab: &Lab, live: &LiveKernel) -> Result<Came> {
-    find().map_or(Ok(Came::Never), |program| run_program(lab, live, &program))
+pub(super) fn run(lab: &Lab, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Isolated> {
+    match (Request::of(lab, experiment, problem, live), find()) {
+        (Some(request), Some(program)) => run_program(lab, &request, &program),
+        _ => Ok(Isolated::Unavailable),
+    }
 }
 
-fn run_program(lab: &Lab, live: &LiveKernel, program: &Path) -> Result<Came> {
+fn run_program(lab: &Lab, request: &Request, program: &Path) -> Result<Isolated> {
     let write = |why| Error::Write { path: std::env::temp_dir(), why };
     let files = Files::new().map_err(write)?;
-    let request = serde_json::to_string(&Request::of(lab, live)).map_err(|e| Error::Setting(e.to_string()))?;
-    std::fs::write(files.request(), request).map_err(write)?;
+    let text = serde_json::to_string(request).map_err(|e| Error::Setting(e.to_string()))?;
+    std::fs::write(files.request(), text).map_err(write)?;
     let words = std::fs::File::create(files.words()).map_err(write)?;
     let mut command = Command::new(program);
     command.arg("work").arg(files.request()).arg("--out").arg(files.record());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(words);
-    let Ok(mut child) = command.spawn() else { return Ok(Came::Never) };
-    let limit = Duration::from_secs_f64(OVERHEAD_S + 2.0 * live.limit_s());
+    let Ok(mut child) = command.spawn() else { return Ok(Isolated::Unavailable) };
+    let limit = Duration::from_secs_f64(OVERHEAD_S + 2.0 * request.live.limit_s);
     let ended = wait(lab, &mut child, &files.record(), limit);
     if let Ok(run) = read_record(files.record()) {
-        return Ok(Came::Back(Box::new(run)));
+        return Ok(Isolated::Finished(Box::new(run)));
     }
     let said = std::fs::read_to_string(files.words()).unwrap_or_default();
     Ok(match ended {
-        Some(status) if status.code() == Some(2) && said.contains("unrecognized subcommand") => Came::Never,
+        Some(status) if status.code() == Some(2) && said.contains("unrecognized subcommand") => Isolated::Unavailable,
         Some(status) => {
             let last = said.lines().rfind(|l| !l.trim().is_empty()).unwrap_or("it said nothing");
-            Came::Not(format!("The process that ran the kernel ended ({status}): {last}"))
+            Isolated::Failed(format!("The process that ran the kernel ended ({status}): {last}"))
         }
         None if lab.bench().cancel.is_cancelled() => return Err(warpbook_device::Error::Cancelled.into()),
-        None => Came::Not(format!(
+        None => Isolated::Failed(format!(
             "The process that ran the kernel was stopped after {:.0} s. Nothing else was lost.",
             limit.as_secs_f64()
         )),
@@ -189,43 +219,53 @@ fn wait(lab: &Lab, child: &mut Child, record: &Path, limit: Duration) -> Option<
 mod tests {
     use super::*;
     use crate::prelude::LiveKernel;
+    use warpbook_device::testing;
 
     fn lab() -> Lab {
         Lab::open("cpu").unwrap()
     }
 
     /// A program in the place of a worker: a shell script, which is called as `work REQUEST --out RECORD`.
-    fn came_of(script: &str) -> Came {
+    fn outcome_of(script: &str) -> Isolated {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("worker");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        run_program(&lab(), &LiveKernel::of("02_coalesced").unwrap().time_limit(0.1), &program).unwrap()
+        run_program(&lab(), &request(&LiveKernel::of("02_coalesced").unwrap().time_limit(0.1)), &program).unwrap()
+    }
+
+    fn request(live: &LiveKernel) -> Request {
+        let product = live.product();
+        Request::of(&lab(), &product, &product.problems()[0], live).unwrap()
     }
 
     #[test]
     fn a_worker_s_end_is_told() {
-        let not = |script: &str, expect: &str| match came_of(script) {
-            Came::Not(why) => assert!(why.contains(expect), "{why}"),
+        let not = |script: &str, expect: &str| match outcome_of(script) {
+            Isolated::Failed(why) => assert!(why.contains(expect), "{why}"),
             _ => panic!("{script} gave a record"),
         };
         not("echo first >&2; echo last words >&2; exit 3", "exit status: 3): last words");
         not("kill -9 $$", "signal: 9");
         not("echo '{}' > \"$4\"", "it said nothing");
-        assert!(matches!(came_of("echo \"error: unrecognized subcommand 'work'\" >&2; exit 2"), Came::Never));
         assert!(matches!(
-            run_program(&lab(), &LiveKernel::of("01_naive").unwrap(), Path::new("/no/such")),
-            Ok(Came::Never)
+            outcome_of("echo \"error: unrecognized subcommand 'work'\" >&2; exit 2"),
+            Isolated::Unavailable
+        ));
+        assert!(matches!(
+            run_program(&lab(), &request(&LiveKernel::of("01_naive").unwrap()), Path::new("/no/such")),
+            Ok(Isolated::Unavailable)
         ));
     }
 
     #[test]
     fn a_worker_that_lingers_after_its_record_is_ended() {
-        let published = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/results/regression-h200.json");
+        let here = testing::manifest_dir(env!("CARGO_MANIFEST_DIR"));
+        let published = here.join("../../data/results/regression-h200.json");
         let begun = Instant::now();
         let script = format!("cp '{}' \"$4\"; sleep 60", published.display());
-        assert!(matches!(came_of(&script), Came::Back(_)));
+        assert!(matches!(outcome_of(&script), Isolated::Finished(_)));
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 
@@ -234,10 +274,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("request.json");
         let lab = lab().with_bench(Bench { samples: 3, ..Bench::quick() });
-        let request = Request::of(&lab, &LiveKernel::of("08_double_buffered").unwrap().size("BM", 64).named("x"));
+        let live = LiveKernel::of("08_double_buffered").unwrap().size("BM", 64).named("x");
+        let product = live.product();
+        let request = Request::of(&lab, &product, &product.problems()[0], &live).unwrap();
         std::fs::write(&path, serde_json::to_string(&request).unwrap()).unwrap();
         let read = Request::read(&path).unwrap();
-        assert_eq!((&read, read.bench().samples, read.device.as_str()), (&request, 3, "cpu"));
+        // Sources of the catalogue stay at home; the kernel's own goes along.
+        let text = |r: &Request| serde_json::to_string(r).unwrap();
+        assert_eq!((text(&read), read.bench().samples, read.device.as_str()), (text(&request), 3, "cpu"));
+        assert_eq!(read.live.text(), live.text());
         std::fs::write(&path, "{}").unwrap();
         assert!(Request::read(&path).unwrap_err().to_string().contains("is no request"));
     }

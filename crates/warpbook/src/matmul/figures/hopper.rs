@@ -1,10 +1,9 @@
 //! The rungs on Hopper's tensor cores: tiles by TMA, sums spread over a warpgroup, and who waits for whom.
 
 use super::tensor_cores::{PIECES, lines_of_pieces, swizzled};
-use super::{A, B, C, STOP, figure, size};
-use crate::diagram::{Diagram, Matrix, Product, Sign, Timeline};
+use super::{A, B, C, STOP, Subject, size};
 use std::collections::BTreeSet;
-use warpbook_record::Tile;
+use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 
 /// Rows that a warpgroup multiplies at once.
 const M: usize = 64;
@@ -16,8 +15,8 @@ fn holder(row: usize, column: usize) -> (usize, usize, usize) {
     (row / 16, row % 8 * 4 + column % 8 / 2, 4 * j + 2 * h + i)
 }
 
-pub(super) fn wgmma_tma(tile: &Tile) -> Diagram {
-    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+pub(super) fn wgmma_tma(of: &Subject<'_>) -> Diagram {
+    let (bm, bn) = (size(of.tile, "BM"), size(of.tile, "BN"));
     let (rows, columns) = (6, 8);
     let a = Matrix::new("A in memory", rows, columns)
         .cell(15.0, 15.0)
@@ -42,7 +41,7 @@ pub(super) fn wgmma_tma(tile: &Tile) -> Diagram {
         .write(|r, c| holder(r, c).1.to_string())
         .rule(8, 8)
         .caption("the shade changes with the register");
-    let mut diagram = figure("11_wgmma_tma", "boxes by TMA, sums by warpgroups")
+    let mut diagram = of.figure("boxes by TMA, sums by warpgroups")
         .subtitle(&format!("a tile of {bm} × {bn} a block, {} warpgroups; 128 bytes of k at a time", bm / M))
         .describe(&format!(
             "One thread asks for a box of {bm} rows of 128 bytes, which TMA copies into shared memory, swizzled; a warpgroup multiplies 64 \
@@ -127,14 +126,14 @@ fn ring_timeline(turns: &[Turn], stages: usize, end: f64, labelled: bool) -> Tim
     timeline.until(end)
 }
 
-pub(super) fn warp_specialised(tile: &Tile) -> Diagram {
-    let (bm, bn, stages) = (size(tile, "BM"), size(tile, "BN"), size(tile, "STAGES").clamp(2, 8));
+pub(super) fn warp_specialised(of: &Subject<'_>) -> Diagram {
+    let (bm, bn, stages) = (size(of.tile, "BM"), size(of.tile, "BN"), size(of.tile, "STAGES").clamp(2, 8));
     let blocks = 2 * stages + 1;
     let (before, after) = (ring(blocks, stages, false), ring(blocks, stages, true));
     let done = |turns: &[Turn]| turns.last().map_or(0.0, |t| t.done);
     let end = done(&before).max(done(&after));
     let idle = |turns: &[Turn]| done(turns) - turns[0].begun - blocks as f64 * MULTIPLY;
-    figure("12_warp_specialised", "a producer and its consumers")
+    of.figure("a producer and its consumers")
         .subtitle(&format!("a ring of {stages} stages of {bm} × {bn} tiles, the first {blocks} blocks of k; times are made up"))
         .describe(&format!(
             "Without a producer all threads meet after each stage before the next one is asked for, and the tensor cores wait; with one, \
@@ -161,8 +160,8 @@ fn tile_at(index: usize, rank: usize, (rows, columns): (usize, usize), group: us
     ((first + within % height) * cluster + rank, within / height)
 }
 
-pub(super) fn persistent_cluster(tile: &Tile) -> Diagram {
-    let [bm, bn, cluster] = ["BM", "BN", "CLUSTER"].map(|n| size(tile, n));
+pub(super) fn persistent_cluster(of: &Subject<'_>) -> Diagram {
+    let [bm, bn, cluster] = ["BM", "BN", "CLUSTER"].map(|n| size(of.tile, n));
     let cluster = cluster.clamp(1, 4);
     // Two rows of clusters stand for the kernel's groups: more of them would not fit.
     let group = 2;
@@ -188,7 +187,7 @@ pub(super) fn persistent_cluster(tile: &Tile) -> Diagram {
     let (plain, plain_a, plain_b) = grid("row by row", &|i, r| (i / columns * cluster + r, i % columns), rows);
     let grouped = grid("in groups", &|i, r| tile_at(i, r, (rows, columns), group, cluster), rows);
     let (grouped, grouped_a, grouped_b) = grouped;
-    let mut diagram = figure("13_persistent_cluster", "the order of the tiles, and one fetch for a cluster")
+    let mut diagram = of.figure("the order of the tiles, and one fetch for a cluster")
         .subtitle(&format!("tiles of {bm} × {bn}; clusters of {cluster} tiles above each other, by number of their turn"))
         .describe(&format!(
             "Shaded are the tiles of C that are under way at one time. In groups of rows, column by column, they read {grouped_a} rows of A \
@@ -209,7 +208,7 @@ pub(super) fn persistent_cluster(tile: &Tile) -> Diagram {
         }
         diagram = diagram.put(stage);
     }
-    let kernel = tile.size("GROUP");
+    let kernel = size(of.tile, "GROUP");
     diagram
         .note(&format!("Drawn are groups of {group} rows of clusters; the kernel's have {kernel}."))
         .note("A stage is free only when the consumers of all blocks of the cluster have read it, as each of them writes into all.")
@@ -218,8 +217,8 @@ pub(super) fn persistent_cluster(tile: &Tile) -> Diagram {
         .figures(["in groups", &(at_once * cluster).to_string(), &grouped_a.to_string(), &grouped_b.to_string()])
 }
 
-pub(super) fn overlapped_store(tile: &Tile) -> Diagram {
-    let bn = size(tile, "BN");
+pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
+    let bn = size(of.tile, "BN");
     // 64 columns of 16 bits are 128 bytes.
     let chunks = (bn / 64).clamp(1, 8);
     let (work, direct, pack, stage, write, copy) = (5.0, 2.4, 0.35, 0.62, 0.4, 0.55);
@@ -270,8 +269,8 @@ pub(super) fn overlapped_store(tile: &Tile) -> Diagram {
         }
     }
     let spared = end - t;
-    figure("14_overlapped_store", "C leaves while the next tile is multiplied")
-        .subtitle(&format!("tiles of {} × {bn}, C in {chunks} chunks of 64 columns of 16 bits; times are made up", size(tile, "BM")))
+    of.figure("C leaves while the next tile is multiplied")
+        .subtitle(&format!("tiles of {} × {bn}, C in {chunks} chunks of 64 columns of 16 bits; times are made up", size(of.tile, "BM")))
         .describe(&format!(
             "Stores from registers keep the tensor cores waiting until all of a tile of C is on its way; rounded to 16 bits it can wait in \
              registers, and leaves in {chunks} chunks by way of two buffers in shared memory and the copy engine, while the first stages of the \
@@ -296,8 +295,39 @@ fn share_of_k(blocks: usize, split: usize, rank: usize) -> std::ops::Range<usize
     first..first + share + usize::from(rank < more)
 }
 
-pub(super) fn split_k(tile: &Tile) -> Diagram {
-    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+/// Edges of square products whose tiles are counted.
+const EDGES: [usize; 3] = [256, 512, 1024];
+
+/// The kernel of split k where nothing is split.
+fn all_of_k(of: &Subject<'_>) -> Diagram {
+    let (bm, bn) = (size(of.tile, "BM"), size(of.tile, "BN"));
+    let (tiles, blocks) = (6, 10);
+    let a = Matrix::new("A", tiles, blocks).cell(19.0, 15.0).shade(2..3, 0..blocks, A, "rows of the tile, all of k");
+    let b = Matrix::new("B", blocks, tiles).cell(19.0, 10.0).shade(0..blocks, 3..4, B, "columns of the tile, all of k");
+    let c = Matrix::new("C, a square a tile", tiles, tiles)
+        .cell(19.0, 15.0)
+        .tint(0..tiles, 0..tiles, C, "tiles of other blocks")
+        .shade(2..3, 3..4, C, "the block's tile");
+    let mut diagram = of
+        .figure("a small tile for every SM")
+        .subtitle(&format!("tiles of {bm} × {bn}; drawn for {blocks} blocks of k"))
+        .describe(&format!(
+            "Each block sums all of k for one tile of {bm} × {bn}; small products have enough of such tiles to give every SM work, and \
+             no sums are exchanged."
+        ))
+        .put(Product::new(a, b, c))
+        .table(["m = n", "tiles"]);
+    for edge in EDGES {
+        diagram = diagram.figures([edge.to_string(), (edge.div_ceil(bm) * edge.div_ceil(bn)).to_string()]);
+    }
+    diagram
+}
+
+pub(super) fn split_k(of: &Subject<'_>) -> Diagram {
+    if size(of.tile, "SPLIT") == 1 {
+        return all_of_k(of);
+    }
+    let (bm, bn) = (size(of.tile, "BM"), size(of.tile, "BN"));
     let (split, blocks) = (4, 10);
     let mut a = Matrix::new("A", 4, blocks).cell(19.0, 17.0);
     let mut b = Matrix::new("B", blocks, 4).cell(19.0, 10.0);
@@ -307,7 +337,7 @@ pub(super) fn split_k(tile: &Tile) -> Diagram {
         b = b.shade(k, 0..4, rank, "");
     }
     let c = Matrix::new(&format!("one tile of C, {bm} × {bn}"), 4, 4).cell(26.0, 17.0).tint(0..4, 0..4, 7, "");
-    let mut diagram = figure("15_split_k", "a cluster shares the k of one tile")
+    let mut diagram = of.figure("a cluster shares the k of one tile")
         .subtitle(&format!("drawn for {split} blocks a cluster and {blocks} blocks of k"))
         .describe(&format!(
             "Each of the {split} blocks of a cluster sums a part of k for the whole tile; then each finishes {} of its {bn} columns, and is \
@@ -352,8 +382,8 @@ fn column_holder(column: usize) -> Option<(usize, usize)> {
     lanes.into_iter().find(|(warp, g)| lane_column(*warp, 4 * g) == column / 2 * 2)
 }
 
-pub(super) fn tf32_registers(tile: &Tile) -> Diagram {
-    let (bm, bn) = (size(tile, "BM"), size(tile, "BN"));
+pub(super) fn tf32_registers(of: &Subject<'_>) -> Diagram {
+    let (bm, bn) = (size(of.tile, "BM"), size(of.tile, "BN"));
     // What the first 16 lanes reach at once, by the rows that they reach it in.
     let lines = |name: &str, row_of: fn(usize) -> usize, tone, label: &str| {
         let places: Vec<(usize, usize)> =
@@ -367,7 +397,7 @@ pub(super) fn tf32_registers(tile: &Tile) -> Diagram {
         .write(|_, column| column_holder(column).map_or(String::new(), |h| h.1.to_string()))
         .rule(1, 4)
         .caption("lane / 4; shaded: warp 0, the others: warp 1");
-    let mut diagram = figure("16_tf32_registers", "B goes through registers, as it lies")
+    let mut diagram = of.figure("B goes through registers, as it lies")
         .subtitle(&format!("a tile of {bm} × {bn}: {} consumers, each with 64 columns as the rows of its instruction", bn / M))
         .describe(&format!(
             "Tensor cores read tf32 in shared memory only along k, and B runs along n; so A and B change places, and a thread brings B's \

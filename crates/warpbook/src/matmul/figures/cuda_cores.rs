@@ -1,8 +1,8 @@
 //! The rungs on CUDA cores: which elements a thread computes, and what its warp reads for them.
 
-use super::{A, B, C, LANES, figure, size};
-use crate::diagram::{Diagram, Matrix, Product, Sign, Timeline};
+use super::{A, B, C, LANES, Subject, size};
 use std::collections::BTreeSet;
+use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_record::Tile;
 
 /// The elements of its block's tile that a thread computes: these rows of these columns.
@@ -101,20 +101,20 @@ fn counted_lines((elements, lines): (usize, usize)) -> String {
     }
 }
 
-pub(super) fn naive(tile: &Tile) -> Diagram {
-    one_element("01_naive", |lane| naive_share(tile, lane))
+pub(super) fn naive(of: &Subject<'_>) -> Diagram {
+    one_element(of, |lane| naive_share(of.tile, lane))
         .note("A line is 128 bytes, which a warp can read at once: here a row of 32 numbers of 4 bytes.")
         .note("Neighbouring threads take neighbouring rows, so each of them needs a line of its own, for 4 bytes of it at a time.")
 }
 
-pub(super) fn coalesced(tile: &Tile) -> Diagram {
-    one_element("02_coalesced", |lane| row_share(tile, lane))
+pub(super) fn coalesced(of: &Subject<'_>) -> Diagram {
+    one_element(of, |lane| row_share(of.tile, lane))
         .note("A line is 128 bytes, which a warp can read at once: here a row of 32 numbers of 4 bytes.")
         .note("Neighbouring threads take neighbouring columns: of B and C the warp uses whole lines, and of A all need the same.")
 }
 
 /// A thread computes one element: what the lanes of a warp read at a step of k, and what they write.
-fn one_element(rung: &str, share: impl Fn(usize) -> Share) -> Diagram {
+fn one_element(of: &Subject<'_>, share: impl Fn(usize) -> Share) -> Diagram {
     let places: Vec<(usize, usize)> = (0..LANES).map(&share).map(|s| (s.rows[0], s.columns[0])).collect();
     let (a, b) = (lines(places.iter().map(|p| (p.0, 0))), lines(places.iter().map(|p| (0, p.1))));
     let c = lines(places.iter().copied());
@@ -139,7 +139,8 @@ fn one_element(rung: &str, share: impl Fn(usize) -> Share) -> Diagram {
     } else {
         of_a = of_a.at_row(0, "lane 0").at_row(last, "lane 31");
     }
-    let mut diagram = figure(rung, "what a warp reads and writes")
+    let mut diagram = of
+        .figure("what a warp reads and writes")
         .subtitle("a corner of each matrix, fp32, row-major; the 32 lanes of a warp")
         .describe(&format!(
             "At each step of k a warp reads of A {}, and of B {}; at the end it writes {} of C.",
@@ -159,10 +160,10 @@ fn one_element(rung: &str, share: impl Fn(usize) -> Share) -> Diagram {
     diagram
 }
 
-pub(super) fn shared_tile(tile: &Tile) -> Diagram {
-    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(tile, n));
+pub(super) fn shared_tile(of: &Subject<'_>) -> Diagram {
+    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
     let thread = 5 * bn + 9;
-    let Share { rows, columns } = row_share(tile, thread);
+    let Share { rows, columns } = row_share(of.tile, thread);
     let (row, column) = (rows[0], columns[0]);
     let tiles = |name: &str| Matrix::new(name, 4, 4).cell(19.0, 19.0);
     let a = tiles("A").tint(1..2, 0..4, A, "A's tiles, one after the other").shade(1..2, 1..2, A, "A's tile now");
@@ -187,7 +188,7 @@ pub(super) fn shared_tile(tile: &Tile) -> Diagram {
         .caption(&format!("strong: thread {thread}, row {row}, column {column}"));
     let threads = bm * bn;
     let each = bm * bk / threads;
-    figure("03_shared_tile", "tiles through shared memory")
+    of.figure("tiles through shared memory")
         .subtitle(&format!("tiles of {bm} × {bk} and {bk} × {bn}; a block of {threads} threads"))
         .describe(&format!(
             "A block of {threads} threads copies a tile of A and one of B into shared memory, and each thread computes one element of \
@@ -202,7 +203,7 @@ pub(super) fn shared_tile(tile: &Tile) -> Diagram {
         ))
         .table(["who", "reads at each k", "different words of tile_a", "different words of tile_b"])
         .figures(["a thread", "2 words", "1", "1"])
-        .figures(["a warp", "64 words", &words(&of_warp(|t| row_share(tile, t)).0), &words(&of_warp(|t| row_share(tile, t)).1)])
+        .figures(["a warp", "64 words", &words(&of_warp(|t| row_share(of.tile, t)).0), &words(&of_warp(|t| row_share(of.tile, t)).1)])
 }
 
 fn words(of: &BTreeSet<usize>) -> String {
@@ -210,8 +211,8 @@ fn words(of: &BTreeSet<usize>) -> String {
 }
 
 /// A block's tile with the elements of one of its threads, the tiles in shared memory, and the thread's registers.
-fn register_tile(rung: &str, what: &str, tile: &Tile, share: impl Fn(usize) -> Share) -> Diagram {
-    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(tile, n));
+fn register_tile(of: &Subject<'_>, what: &str, share: impl Fn(usize) -> Share) -> Diagram {
+    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
     let (warp_rows, warp_columns) = of_warp(&share);
     // Not in a corner, where it would be overlooked.
     let lane = 5;
@@ -245,7 +246,7 @@ fn register_tile(rung: &str, what: &str, tile: &Tile, share: impl Fn(usize) -> S
     let of_b = register("", 1, tn).shade(0..1, 0..tn, B, "").write(|_, j| format!("b{j}"));
     let sums = register("its registers", tm, tn).shade(0..tm, 0..tn, THREAD, "").caption("sums += a b");
     let (a_words, b_words) = (warp_rows.len(), warp_columns.len());
-    figure(rung, what)
+    of.figure(what)
         .subtitle(&format!("{bm} × {bn} of C a block, {tm} × {tn} a thread; one step of k"))
         .describe(&format!(
             "Thread {lane} computes {tm} × {tn} elements of its block's tile of C: {} and {}. At each k it reads {} numbers \
@@ -282,21 +283,21 @@ fn few(what: &str, values: &[usize]) -> String {
     }
 }
 
-pub(super) fn register_1d(tile: &Tile) -> Diagram {
-    register_tile("04_register_1d", "a column of sums in registers", tile, |t| share_1d(tile, t))
+pub(super) fn register_1d(of: &Subject<'_>) -> Diagram {
+    register_tile(of, "a column of sums in registers", |t| share_1d(of.tile, t))
         .note("tile_a is drawn on its side: in shared memory both tiles are [k][…], so that what is multiplied at one k is one row.")
         .note("A number of B, once in a register, serves all sums of the thread; the numbers of A are the same for the whole warp.")
 }
 
-pub(super) fn register_2d(tile: &Tile) -> Diagram {
-    register_tile("05_register_2d", "a tile of sums in registers", tile, |t| share_2d(tile, t))
+pub(super) fn register_2d(of: &Subject<'_>) -> Diagram {
+    register_tile(of, "a tile of sums in registers", |t| share_2d(of.tile, t))
         .note("tile_a is drawn on its side: in shared memory both tiles are [k][…], so that what is multiplied at one k is one row.")
         .note("Each number of A and of B, once in a register, serves eight multiply-adds.")
 }
 
-pub(super) fn vectorised(tile: &Tile) -> Diagram {
-    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(tile, n));
-    // `load_fours` in `kernels/matmul/cuda_cores.cuh`: along k of A, along the columns of B.
+pub(super) fn vectorised(of: &Subject<'_>) -> Diagram {
+    let [bm, bn, bk] = ["BM", "BN", "BK"].map(|n| size(of.tile, n));
+    // `load_vec4` in `kernels/matmul/cuda_cores.cuh`: along k of A, along the columns of B.
     let of_a = |row: usize, k: usize| row * (bk / 4) + k / 4;
     let of_b = |k: usize, column: usize| k * (bn / 4) + column / 4;
     let chosen = of_a(3, 0);
@@ -321,23 +322,25 @@ pub(super) fn vectorised(tile: &Tile) -> Diagram {
         .rule(1, 4)
         .at_column(0, &format!("column {first}"))
         .caption("16 bytes along the row, kept as they are");
-    register_tile("06_vectorised", "everything in fours", tile, |t| share_of_fours(tile, t))
+    register_tile(of, "everything in fours", |t| share_of_fours(of.tile, t))
         .row("Into shared memory: the number of the thread that brings an element")
         .put(a)
-        .put(Sign::arrow("turned"))
+        .put(Sign::arrow("transposed"))
         .put(a_tile)
         .put(b)
         .note("A thread's rows and columns come in fours, which it reads from shared memory with one instruction each.")
-        .note("tile_b keeps the fours of B; those of A lie along k, and are turned on the way, one number at a time.")
+        .note(
+            "tile_b keeps the fours of B; those of A lie along k, and are transposed on the way, one number at a time.",
+        )
 }
 
-pub(super) fn warp_tile(tile: &Tile) -> Diagram {
-    let [bn, tn, wm, wn] = ["BN", "TN", "WM", "WN"].map(|n| size(tile, n));
+pub(super) fn warp_tile(of: &Subject<'_>) -> Diagram {
+    let [bn, tn, wm, wn] = ["BN", "TN", "WM", "WN"].map(|n| size(of.tile, n));
     // First fours of each lane: the others repeat them.
     let lanes = |share: &dyn Fn(usize) -> Share| -> Vec<(usize, usize)> {
         (0..LANES).map(share).map(|s| (s.rows[0] / 4, s.columns[0] / 4)).collect()
     };
-    let (strip, compact) = (lanes(&|t| share_of_fours(tile, t)), lanes(&|t| share_of_warp_tile(tile, t)));
+    let (strip, compact) = (lanes(&|t| share_of_fours(of.tile, t)), lanes(&|t| share_of_warp_tile(of.tile, t)));
     let pieces = |name: &str, places: &[(usize, usize)]| {
         let extent = |of: fn(&(usize, usize)) -> usize| places.iter().map(of).max().unwrap_or(0) + 1;
         let (rows, columns) = (extent(|p| p.0), extent(|p| p.1));
@@ -349,7 +352,7 @@ pub(super) fn warp_tile(tile: &Tile) -> Diagram {
             .caption(&format!("{rows} fours of A and {columns} of B: {}", rows + columns))
     };
     let across = wn / tn;
-    register_tile("07_warp_tile", "a compact part for each warp", tile, |t| share_of_warp_tile(tile, t))
+    register_tile(of, "a compact part for each warp", |t| share_of_warp_tile(of.tile, t))
         .row("A warp's first fours by lane, each 4 × 4 elements; shaded: lanes 0 to 7")
         .put(pieces("06, a strip", &strip))
         .put(pieces("07, a rectangle", &compact))
@@ -359,12 +362,12 @@ pub(super) fn warp_tile(tile: &Tile) -> Diagram {
         ))
         .note(
             "Shared memory gives a word to all lanes that ask for it at once: the fewer different fours a warp asks for, the fewer \
-             passes a read takes.",
+             wavefronts a read takes.",
         )
 }
 
-pub(super) fn double_buffered(tile: &Tile) -> Diagram {
-    let (stages, bk) = (size(tile, "STAGES").clamp(3, 8), size(tile, "BK").min(16));
+pub(super) fn double_buffered(of: &Subject<'_>) -> Diagram {
+    let (stages, bk) = (size(of.tile, "STAGES").clamp(3, 8), size(of.tile, "BK").min(16));
     let tiles = 5;
     let mut before = Timeline::new(&["into shared memory", "multiply-adds"]);
     let mut t = 0.0;
@@ -393,7 +396,7 @@ pub(super) fn double_buffered(tile: &Tile) -> Diagram {
             within = within.span(0, (from + 0.45, from + 0.95), A, "", "");
         }
     }
-    figure("08_double_buffered", "copies, reads and multiply-adds at the same time")
+    of.figure("copies, reads and multiply-adds at the same time")
         .subtitle(&format!("a ring of {stages} tiles of {bk} k; not to scale"))
         .describe(&format!(
             "While a tile is multiplied, the tile {} turns later is copied into shared memory, and while one k is multiplied, the \
@@ -414,12 +417,12 @@ pub(super) fn double_buffered(tile: &Tile) -> Diagram {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{EIGHT_BY_EIGHT, tile};
+    use super::super::tests::first_tile;
     use super::*;
 
     /// Each element of the tile belongs to one thread.
-    fn check(rung: &str, sizes: &[(&'static str, i64)], share: impl Fn(&Tile, usize) -> Share) {
-        let tile = tile(rung, sizes);
+    fn check(rung: &str, share: impl Fn(&Tile, usize) -> Share) {
+        let tile = first_tile(rung);
         let (bm, bn) = (size(&tile, "BM"), size(&tile, "BN"));
         let threads = bm * bn / size(&tile, "TM") / size(&tile, "TN");
         assert!(tile.get("THREADS").is_none_or(|t| t == threads as i64), "{tile:?}");
@@ -437,14 +440,14 @@ mod tests {
 
     #[test]
     fn the_threads_share_out_the_tile() {
-        check("01_naive", &[], naive_share);
-        check("02_coalesced", &[], row_share);
-        check("03_shared_tile", &[], row_share);
-        check("04_register_1d", &[], share_1d);
-        check("05_register_2d", &EIGHT_BY_EIGHT, share_2d);
-        check("06_vectorised", &EIGHT_BY_EIGHT, share_of_fours);
-        check("07_warp_tile", &EIGHT_BY_EIGHT, share_of_warp_tile);
-        check("08_double_buffered", &EIGHT_BY_EIGHT, share_of_warp_tile);
+        check("01_naive", naive_share);
+        check("02_coalesced", row_share);
+        check("03_shared_tile", row_share);
+        check("04_register_1d", share_1d);
+        check("05_register_2d", share_2d);
+        check("06_vectorised", share_of_fours);
+        check("07_warp_tile", share_of_warp_tile);
+        check("08_double_buffered", share_of_warp_tile);
     }
 
     #[test]
@@ -452,10 +455,10 @@ mod tests {
         let lanes = |share: &dyn Fn(usize) -> Share| -> Vec<(usize, usize)> {
             (0..LANES).map(share).map(|s| (s.rows[0], s.columns[0])).collect()
         };
-        let naive = lanes(&|t| naive_share(&tile("01_naive", &[]), t));
+        let naive = lanes(&|t| naive_share(&first_tile("01_naive"), t));
         assert_eq!(lines(naive.iter().map(|p| (p.0, 0))), (32, 32));
         assert_eq!(lines(naive.iter().copied()), (32, 32));
-        let coalesced = lanes(&|t| row_share(&tile("02_coalesced", &[]), t));
+        let coalesced = lanes(&|t| row_share(&first_tile("02_coalesced"), t));
         assert_eq!(lines(coalesced.iter().map(|p| (p.0, 0))), (1, 1));
         assert_eq!(lines(coalesced.iter().copied()), (32, 1));
         assert_eq!(few("row", &[0, 16, 32, 48, 64, 80]), "rows 0, 16, 32 … 80");

@@ -1,29 +1,32 @@
-//! A learner's own kernel in the place of a rung's: compiled, tried, timed beside the ladder, and kept with its source.
+//! A learner's own kernel in the place of a rung's: compiled, checked, timed beside the ladder, and kept with its source.
 
-use super::Matmul;
-use super::worker;
+mod worker;
+
+pub use worker::Request;
+
 use crate::display::KernelView;
-use crate::{Error, Event, Experiment, Lab, Result};
+use crate::experiment::Prepared;
+use crate::settings::Preset;
+use crate::{Error, Event, Experiment, Lab, Matmul, Result, driver};
 use serde::{Deserialize, Serialize};
 use warpbook_device::{CompileError, Compiler};
-use warpbook_nn::gemm::{Plan, Product};
-use warpbook_record::matmul::{CUBLAS, rungs, takes};
+use warpbook_kernels::matmul;
 use warpbook_record::{
-    Define, Dtype, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung, Runner, Tile,
-    base, nearest,
+    Define, Descriptor, Dtype, KernelSpec, KernelStats, LIVE, Measurement, Outcome, Problem, Requires, Run, Rung,
+    Runner, Source, Tile, nearest,
 };
 
-/// The edge of the cube that an attempt is timed at.
+/// The edge of the cube that an attempt at the matrix product is timed at.
 const EDGE: u64 = 2048;
 /// Seconds after which a kernel is taken for endless.
 const LIMIT_S: f64 = 5.0;
 /// What is compiled for where there is no GPU.
 const WITHOUT_GPU: &str = "sm_90";
 
-/// A rung of the matrix product with another source: its file is replaced, what it is given and how it is launched stay.
+/// A rung with another source: its first file is replaced, what it is given and how it is launched stay.
 ///
-/// The source defines `extern "C" __global__ void gemm(...)` with the parameters of the rung's own, and may include what that
-/// includes. Its grid is made of tiles of `BM` x `BN`, `THREADS` threads a block: these and the other sizes come as macros.
+/// The source defines the rung's kernel with the same parameters, and may include what that includes. Sizes of the tile come as macros,
+/// and the launch follows them: of a matrix product the grid is made of tiles of `BM` x `BN`, `THREADS` threads a block.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -34,7 +37,7 @@ const WITHOUT_GPU: &str = "sm_90";
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LiveKernel {
-    base: String,
+    base: Rung,
     name: String,
     source: String,
     tile: Tile,
@@ -42,35 +45,45 @@ pub struct LiveKernel {
     dtype: Dtype,
     against: Vec<String>,
     limit_s: f64,
-    /// It runs in a process of its own, which is ended if the kernel does not end.
-    #[serde(default)]
-    pub(super) isolated: bool,
 }
 
 impl LiveKernel {
-    /// A rung as it is, with its first tile; at 2048 x 2048 x 2048, in fp32 where the rung takes that, else in bf16.
+    /// A rung of the matrix product as it is, with its first tile; at 2048 x 2048 x 2048, in fp32 where the rung takes that, else in
+    /// bf16.
     ///
     /// # Errors
     /// There is no such rung, or it has no kernel.
     pub fn of(rung: &str) -> Result<Self> {
-        let known = rungs();
-        let with_kernels = || known.iter().filter(|r| !r.kernels().is_empty());
-        let Some(found) = with_kernels().find(|r| r.id == rung) else {
-            let nearest = nearest(rung, with_kernels().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+        let known = matmul::rows();
+        let with_kernels = || known.iter().filter(|r| r.kernel().is_some());
+        let Some(found) = with_kernels().find(|r| r.rung.id == rung) else {
+            let ids = with_kernels().map(|r| &*r.rung.id);
+            let nearest = nearest(rung, ids).into_iter().map(str::to_owned).collect();
             return Err(Error::UnknownRung { name: rung.into(), nearest });
         };
-        let spec = &found.kernels()[0];
-        let types = takes(rung).map_or(&[Dtype::F32][..], |t| t.dtypes);
+        let fp32 = found.capabilities().is_some_and(|c| c.takes(Dtype::F32));
+        let libraries = known.iter().find(|r| r.rung.is_library()).map(|r| r.rung.id.to_string());
+        let live = Self::variant(&found.rung)?.dtype(if fp32 { Dtype::F32 } else { Dtype::Bf16 });
+        Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
+    }
+
+    /// A rung of any experiment as it is, with the first tile of its first kernel, timed beside the rung itself: see
+    /// [`Lab::attempt_at`].
+    ///
+    /// # Errors
+    /// It has no kernel.
+    pub fn variant(rung: &Rung) -> Result<Self> {
+        let no_kernel = || Error::Setting(format!("{} has no kernel that could be replaced.", rung.id));
+        let spec = rung.kernels().first().ok_or_else(no_kernel)?;
         Ok(Self {
-            base: rung.into(),
+            base: rung.clone(),
             name: "mine".into(),
             source: spec.source.to_string(),
-            tile: spec.tiles[0].clone(),
+            tile: spec.tiles.first().cloned().ok_or_else(no_kernel)?,
             shape: (EDGE, EDGE, EDGE),
-            dtype: if types.contains(&Dtype::F32) { Dtype::F32 } else { Dtype::Bf16 },
-            against: vec![rung.into(), CUBLAS.into()],
+            dtype: Dtype::F32,
+            against: vec![rung.id.to_string()],
             limit_s: LIMIT_S,
-            isolated: false,
         })
     }
 
@@ -98,10 +111,10 @@ impl LiveKernel {
                 self.source = self.source.replacen(passage, by, 1);
                 Ok(self)
             }
-            0 => Err(Error::Setting(format!("The source of {} has no passage `{passage}`.", self.base))),
+            0 => Err(Error::Setting(format!("The source of {} has no passage `{passage}`.", self.base.id))),
             n => Err(Error::Setting(format!(
                 "The source of {} has `{passage}` {n} times. Quote more of what is around it.",
-                self.base
+                self.base.id
             ))),
         }
     }
@@ -111,15 +124,14 @@ impl LiveKernel {
     /// # Errors
     /// The rung has no such tile.
     pub fn tile(mut self, id: &str) -> Result<Self> {
-        let rung = self.base_rung();
-        let tiles = rung.iter().flat_map(Rung::kernels).flat_map(|k| &k.tiles);
-        let known: Vec<&str> = tiles.clone().map(|t| &*t.id).collect();
-        match tiles.clone().find(|t| t.id == id) {
+        let tiles = self.base.kernels().first().map(|k| &*k.tiles).unwrap_or_default();
+        let known: Vec<&str> = tiles.iter().map(|t| &*t.id).collect();
+        match tiles.iter().find(|t| t.id == id) {
             Some(tile) => {
                 self.tile = tile.clone();
                 Ok(self)
             }
-            None => Err(Error::Setting(format!("{} has no tile `{id}`. It has {}.", self.base, known.join(", ")))),
+            None => Err(Error::Setting(format!("{} has no tile `{id}`. It has {}.", self.base.id, known.join(", ")))),
         }
     }
 
@@ -136,14 +148,14 @@ impl LiveKernel {
         self
     }
 
-    /// Sizes m, n and k of the product that is timed.
+    /// Sizes m, n and k of the matrix product that is timed.
     #[must_use]
     pub fn shape(mut self, m: u64, n: u64, k: u64) -> Self {
         self.shape = (m, n, k);
         self
     }
 
-    /// Type of the matrices.
+    /// Type of the matrices of a product.
     #[must_use]
     pub fn dtype(mut self, dtype: Dtype) -> Self {
         self.dtype = dtype;
@@ -179,66 +191,45 @@ impl LiveKernel {
     /// Its rung's id: `02_coalesced+mine` is a variant of `02_coalesced`.
     #[must_use]
     pub fn id(&self) -> String {
-        format!("{}+{}", self.base, self.name)
-    }
-
-    pub(super) fn limit_s(&self) -> f64 {
-        self.limit_s
-    }
-
-    fn base_rung(&self) -> Option<Rung> {
-        rungs().into_iter().find(|r| r.id == self.base)
+        format!("{}+{}", self.base.id, self.name)
     }
 
     /// It as a rung, whose file is `live/NAME.cu`.
     #[must_use]
     pub fn rung(&self) -> Rung {
-        let Some(of) = self.base_rung() else {
-            // Only a request that somebody wrote by hand names a rung that is not there; `validate` says so.
-            return Rung {
-                id: self.id().into(),
-                title: self.name.clone().into(),
-                idea: "".into(),
-                requires: Requires::Nothing,
-                runner: Runner::Cpu("".into()),
-            };
+        let replaced = self.base.kernels().first().map(|k| k.file.clone());
+        let own = |(i, spec): (usize, &KernelSpec)| match replaced.as_ref() == Some(&spec.file) {
+            true => KernelSpec {
+                file: format!("{LIVE}{}.cu", self.name).into(),
+                source: self.source.clone().into(),
+                tiles: if i == 0 { vec![self.tile.clone()] } else { spec.tiles.clone() },
+                ..spec.clone()
+            },
+            false => spec.clone(),
         };
-        let own = |spec: &KernelSpec| KernelSpec {
-            file: format!("{LIVE}{}.cu", self.name).into(),
-            source: self.source.clone().into(),
-            tiles: vec![self.tile.clone()],
-            ..spec.clone()
+        let runner = match &self.base.runner {
+            Runner::Kernels { specs, schedule } => {
+                Runner::Kernels { specs: specs.iter().enumerate().map(own).collect(), schedule: *schedule }
+            }
+            other => other.clone(),
         };
-        let specs = of.kernels().iter().map(own).collect();
-        let schedule = of.schedule().unwrap_or(warpbook_record::Schedule::Launches);
         Rung {
             id: self.id().into(),
             title: self.name.clone().into(),
-            idea: format!("Somebody's own kernel in the place of {}.", of.title).into(),
-            requires: of.requires,
-            runner: Runner::Kernels { specs, schedule },
+            idea: format!("Somebody's own kernel in the place of {}.", self.base.title).into(),
+            runner,
+            variant_of: Some(self.base.id.clone()),
+            ..self.base.clone()
         }
     }
 
-    fn experiment(&self) -> Matmul {
-        Matmul::new()
-            .shapes([self.shape])
-            .dtypes([self.dtype])
-            .rungs(self.against.iter().cloned())
-            .tiles(false)
-            .transfers(false)
-            .live(self.clone())
+    /// The matrix product that [`Lab::attempt`] times it at.
+    fn product(&self) -> Matmul {
+        Matmul::new().shapes([self.shape]).dtypes([self.dtype]).tiles(false).transfers(false)
     }
 
-    fn problem(&self) -> Problem {
-        self.experiment().problems().swap_remove(0)
-    }
-
-    pub(super) fn validate(&self) -> Result<()> {
+    fn validate(&self) -> Result<()> {
         let setting = |text: String| Err(Error::Setting(text));
-        if self.base_rung().is_none_or(|r| r.kernels().is_empty()) {
-            return setting(format!("There is no rung `{}` with a kernel.", self.base));
-        }
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(fits) {
             return setting(format!(
@@ -249,25 +240,86 @@ impl LiveKernel {
         if !(self.limit_s > 0.0 && self.limit_s <= 600.0) {
             return setting(format!("A time limit of {} s: choose one above 0 and up to 600.", self.limit_s));
         }
-        let size = |name: &str| self.tile.get(name).is_some_and(|v| v > 0 && v <= 1 << 20);
-        if let Some(missing) = ["BM", "BN", "THREADS"].into_iter().find(|n| !size(n)) {
+        let sensible = |name: &str| self.tile.get(name).is_some_and(|v| v > 0 && v <= 1 << 20);
+        let of_base = self.base.kernels().first().and_then(|k| k.tiles.first());
+        let launched = ["BM", "BN", "THREADS"].into_iter().filter(|n| of_base.is_some_and(|t| t.get(n).is_some()));
+        if let Some(missing) = launched.into_iter().find(|n| !sensible(n)) {
             return setting(format!(
                 "The size {missing} has to be a number from 1 to 1048576: the launch is made of it."
             ));
         }
-        if let Some(taken) = takes(&self.base).filter(|t| !t.dtypes.contains(&self.dtype)) {
-            let known: Vec<&str> = taken.dtypes.iter().map(|d| d.label()).collect();
-            return setting(format!("{} takes {}, not {}.", self.base, known.join(", "), self.dtype.label()));
-        }
         Ok(())
     }
+}
 
-    /// What the compiler is given: the rung's kernel as the product needs it.
-    fn spec(&self) -> Result<KernelSpec> {
-        let (m, n, k) = self.shape;
-        let side = |v: u64| u32::try_from(v).unwrap_or(u32::MAX);
-        let product = Product::new(side(m), side(n), side(k), self.experiment().form(self.dtype));
-        Plan::spec(&self.rung(), &product).ok_or_else(|| Error::Setting(format!("{} has no kernel.", self.base)))
+/// An experiment with a learner's kernel as one more rung, beside those that it is timed against, at one problem.
+struct WithVariant<'e> {
+    inner: &'e dyn Experiment,
+    live: &'e LiveKernel,
+    problem: &'e Problem,
+}
+
+impl Experiment for WithVariant<'_> {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn title(&self) -> String {
+        self.inner.title()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        self.inner.descriptor()
+    }
+
+    fn inputs(&self) -> String {
+        self.inner.inputs()
+    }
+
+    /// Its source is in the record.
+    fn command(&self, device: &str) -> String {
+        format!("{} # and {}", self.inner.command(device), self.live.id())
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        vec![self.problem.clone()]
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        let beside = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
+        self.inner.rungs().into_iter().filter(beside).chain([self.live.rung()]).collect()
+    }
+
+    fn validate(&self, lab: &Lab) -> Result<()> {
+        let known = self.inner.rungs();
+        for name in &self.live.against {
+            if !known.iter().any(|r| r.id == *name) {
+                let nearest = nearest(name, known.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+                return Err(Error::UnknownRung { name: name.clone(), nearest });
+            }
+        }
+        self.live.validate()?;
+        self.inner.validate(lab)
+    }
+
+    fn headers(&self) -> Vec<Source> {
+        self.inner.headers()
+    }
+
+    fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, so_far: &Run) -> Option<String> {
+        self.inner.obstacle(lab, rung, problem, so_far)
+    }
+
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        self.inner.compiled(rung, problem)
+    }
+
+    fn time_limit_s(&self, rung: &Rung) -> Option<f64> {
+        rung.variant_of.is_some().then_some(self.live.limit_s)
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        self.inner.prepare(lab, problem)
     }
 }
 
@@ -349,18 +401,18 @@ impl Attempt {
         both.measurements.retain(|m| m.rung != self.rung.id);
         both.rungs.push(self.rung.clone());
         both.measurements.extend(self.measurement().cloned());
-        both.collect_sources(&[]);
+        driver::collect_sources(&mut both, &[]);
         Ok(both)
     }
 }
 
 impl Lab {
-    /// Compiles a learner's kernel, tries it on small products and holds every element against f64, and times it beside the rungs
-    /// that it names. What goes wrong with the kernel is told by the attempt.
+    /// Compiles a learner's kernel of the matrix product, tries it on small products and holds every element against f64, and times it
+    /// beside the rungs that it names. What goes wrong with the kernel is told by the attempt.
     ///
-    /// Where the program `warpbook` is found, the kernel runs in a process of its own: one that loops for ever is stopped with that
-    /// process, and a crash takes nothing with it. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and on
-    /// the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
+    /// Where the program `warpbook` is found, the kernel runs in a separate process: one that loops for ever is stopped with that
+    /// process, and a crash takes nothing else with it. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
+    /// on the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
     /// records stay.
     ///
     /// Without a GPU it is compiled only.
@@ -368,44 +420,56 @@ impl Lab {
     /// # Errors
     /// Settings that make no sense, and a device that cannot be used at all.
     pub fn attempt(&self, live: &LiveKernel) -> Result<Attempt> {
-        live.validate()?;
-        let (rung, problem) = (live.rung(), live.problem());
-        let (architecture, compiled) = self.compile_live(live)?;
-        let mut attempt = Attempt { rung, problem, architecture, compiled, run: self.empty(live) };
+        let product = live.product();
+        let problem = product.problems().swap_remove(0);
+        if let Some(can) = product.row_of(&live.rung()).as_ref().and_then(matmul::Row::capabilities)
+            && !can.takes(live.dtype)
+        {
+            let known: Vec<&str> = can.dtypes.iter().map(|(d, _)| d.label()).collect();
+            let (id, dtype) = (&live.base.id, live.dtype.label());
+            return Err(Error::Setting(format!("{id} takes {}, not {dtype}.", known.join(", "))));
+        }
+        self.attempt_at(&product, &problem, live)
+    }
+
+    /// The same in any experiment, at one of its problems. An experiment that the command line does not know, as one written in a
+    /// notebook, runs in this process.
+    ///
+    /// # Errors
+    /// As of [`Lab::attempt`].
+    pub fn attempt_at(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Attempt> {
+        let with = WithVariant { inner: experiment, live, problem };
+        with.validate(self)?;
+        let rung = live.rung();
+        let spec =
+            experiment.compiled(&rung, problem).ok_or_else(|| Error::Setting(format!("{} has no kernel.", rung.id)))?;
+        let (architecture, compiled) = self.compile_live(live, &rung, &spec);
+        let run = driver::empty(self, &with);
+        let mut attempt = Attempt { rung, problem: problem.clone(), architecture, compiled, run };
         attempt.run = match &attempt.compiled {
             Compilation::Broken(error) => attempt.without_figures(Outcome::Failed { error: error.to_string() }),
             Compilation::None(why) => attempt.without_figures(Outcome::Failed { error: why.clone() }),
             Compilation::Code(_) => match self.obstacle(&attempt.rung) {
                 Some(why) => attempt.without_figures(Outcome::Skipped { why }),
-                None => match worker::run(self, live)? {
-                    worker::Came::Back(run) => *run,
-                    worker::Came::Not(error) => attempt.without_figures(Outcome::Failed { error }),
-                    worker::Came::Never => self.attempt_here(live)?,
+                None => match worker::run(self, experiment, problem, live)? {
+                    worker::Isolated::Finished(run) => *run,
+                    worker::Isolated::Failed(error) => attempt.without_figures(Outcome::Failed { error }),
+                    worker::Isolated::Unavailable => self.attempt_here(experiment, problem, live)?,
                 },
             },
         };
         Ok(attempt)
     }
 
-    /// The same in this process, whatever comes of it: what a worker does.
-    ///
-    /// # Errors
-    /// As of [`Lab::attempt`].
-    pub fn attempt_here(&self, live: &LiveKernel) -> Result<Run> {
-        live.validate()?;
-        self.tell(&Event::Preparing("trying the kernel on small products"));
-        self.run(&live.experiment())
+    /// The same in this process, whatever happens to it.
+    fn attempt_here(&self, experiment: &dyn Experiment, problem: &Problem, live: &LiveKernel) -> Result<Run> {
+        self.tell(&Event::Preparing("trying the kernel on small problems"));
+        self.run(&WithVariant { inner: experiment, live, problem })
     }
 
-    /// A record of nothing yet.
-    fn empty(&self, live: &LiveKernel) -> Run {
-        live.experiment().begin(self, Vec::new(), warpbook_record::Peaks::default())
-    }
-
-    fn compile_live(&self, live: &LiveKernel) -> Result<(String, Compilation)> {
-        let (rung, spec) = (live.rung(), live.spec()?);
+    fn compile_live(&self, live: &LiveKernel, rung: &Rung, spec: &KernelSpec) -> (String, Compilation) {
         let architecture = match (&rung.requires, self.device().cuda()) {
-            (_, Some(device)) => device.architecture_of(&spec),
+            (_, Some(device)) => device.architecture_of(spec),
             (Requires::Exactly(name), None) => name.to_string(),
             _ => WITHOUT_GPU.into(),
         };
@@ -419,11 +483,11 @@ impl Lab {
                 spec.entry
             ))
         };
-        let compiled = match compiler.and_then(|c| c.compile(&spec, &live.tile, &architecture)) {
+        let compiled = match compiler.and_then(|c| c.compile(spec, &live.tile, &architecture)) {
             Ok(code) => match (code.stats_of(&spec.entry), self.device().cuda()) {
                 (None, _) => missing(),
                 // The device knows how many of its blocks fit.
-                (Some(_), Some(device)) => device.kernel(&spec, &live.tile).map_or_else(
+                (Some(_), Some(device)) => device.kernel(spec, &live.tile).map_or_else(
                     |error| Compilation::None(error.to_string()),
                     |kernel| Compilation::Code(Box::new(kernel.stats().clone())),
                 ),
@@ -432,7 +496,7 @@ impl Lab {
             Err(warpbook_device::Error::Compile(error)) => Compilation::Broken(error),
             Err(error) => Compilation::None(error.to_string()),
         };
-        Ok((architecture, compiled))
+        (architecture, compiled)
     }
 }
 
@@ -441,7 +505,7 @@ impl Attempt {
     fn without_figures(&self, outcome: Outcome) -> Run {
         let mut run = self.run.clone();
         run.rungs = vec![self.rung.clone()];
-        run.collect_sources(&[]);
+        driver::collect_sources(&mut run, &[]);
         let mut row = Measurement::without_samples(&*self.rung.id, self.problem.clone(), outcome);
         if let Compilation::Code(stats) = &self.compiled {
             row.kernels = vec![(**stats).clone()];
@@ -449,9 +513,4 @@ impl Attempt {
         run.measurements = vec![row];
         run
     }
-}
-
-/// Whether a rung is somebody's own.
-pub(super) fn is_live(rung: &Rung) -> bool {
-    base(&rung.id) != rung.id
 }

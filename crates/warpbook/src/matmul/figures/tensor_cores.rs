@@ -1,14 +1,14 @@
 //! The rungs on tensor cores that a warp drives: fragments, and where pieces of tiles lie in shared memory.
 
-use super::{A, B, C, LANES, STOP, figure, size};
-use crate::diagram::{Diagram, Matrix, Sign};
-use warpbook_record::Tile;
+use super::{A, B, C, LANES, STOP, Subject, size};
+use warpbook_charts::diagram::{Diagram, Matrix, Sign};
+use warpbook_charts::words::counted;
 
 /// The edge of the blocks that wmma multiplies.
 const BLOCK: usize = 16;
 
-pub(super) fn wmma(tile: &Tile) -> Diagram {
-    let [bm, bn, wm, wn] = ["BM", "BN", "WM", "WN"].map(|n| size(tile, n));
+pub(super) fn wmma(of: &Subject<'_>) -> Diagram {
+    let [bm, bn, wm, wn] = ["BM", "BN", "WM", "WN"].map(|n| size(of.tile, n));
     let cell = 192.0 / bm.max(bn) as f64;
     let (warps_m, warps_n) = (bm / wm, bn / wn);
     let mut c = Matrix::new("C of a block", bm, bn)
@@ -25,7 +25,7 @@ pub(super) fn wmma(tile: &Tile) -> Diagram {
         Matrix::new(name, BLOCK, BLOCK).cell(6.5, 6.5).shade(0..BLOCK, 0..BLOCK, tone, "").caption(caption)
     };
     let blocks = (wm / BLOCK) * (wn / BLOCK);
-    figure("09_wmma", "blocks of 16 × 16 × 16")
+    of.figure("blocks of 16 × 16 × 16")
         .subtitle(&format!("{} warps of {wm} × {wn} each, in blocks of 16 × 16", warps_m * warps_n))
         .describe(&format!(
             "A block's tile of {bm} × {bn} is shared out to {} warps of {wm} × {wn}, each of which multiplies blocks of 16 × 16 × 16, one \
@@ -89,6 +89,11 @@ fn conflict(lines: usize, kept: impl Fn(usize, usize) -> (usize, usize), read: u
     (0..PIECES).map(|place| (0..lines).filter(|line| kept(*line, place).1 == read).count()).max().unwrap_or(0)
 }
 
+/// As "8 wavefronts".
+fn wavefronts(count: usize) -> String {
+    counted(count, "wavefront")
+}
+
 /// The lane of `mma.m16n8k16` that holds an element of A (16 x 16), and in which of its registers.
 fn holder_a(row: usize, k: usize) -> (usize, usize) {
     // a[i]: row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next.
@@ -112,7 +117,7 @@ fn checked(register: usize) -> bool {
     (register ^ register >> 1).is_multiple_of(2)
 }
 
-pub(super) fn mma_swizzled(tile: &Tile) -> Diagram {
+pub(super) fn mma_swizzled(of: &Subject<'_>) -> Diagram {
     let read = 2;
     let straight = |line: usize, place: usize| (line, place);
     let mixed = |line: usize, place: usize| (line, swizzled(line, place));
@@ -125,18 +130,18 @@ pub(super) fn mma_swizzled(tile: &Tile) -> Diagram {
             .rule(8, 8)
             .caption(caption)
     };
-    let mut diagram = figure("10_mma_swizzled", "where pieces lie, and who holds what")
+    let mut diagram = of.figure("where pieces lie, and who holds what")
         .subtitle("lines of 128 bytes in shared memory, above them their banks; mma.m16n8k16 of 16-bit types")
         .describe(&format!(
             "Pieces of 16 bytes of eight rows in shared memory: kept in order, the same piece of eight rows lies in the same four banks, \
              {before} reads one after the other; with piece c of row r at place c XOR r it lies in all 32 banks, {after} read."
         ))
         .row("Row.piece at each place: what ldmatrix reads at once is one piece of each of eight rows")
-        .put(lines_of_pieces("in order", 8, straight, read, STOP, "read at once, from the same four banks").caption(&format!("{before} passes")))
-        .put(lines_of_pieces("piece c of row r at c ^ r", 8, mixed, read, C, "read at once, from all 32 banks").caption(&format!("{after} pass")));
+        .put(lines_of_pieces("in order", 8, straight, read, STOP, "read at once, from the same four banks").caption(&wavefronts(before)))
+        .put(lines_of_pieces("piece c of row r at c ^ r", 8, mixed, read, C, "read at once, from all 32 banks").caption(&wavefronts(after)));
     // A's rows are BK elements of 16 bits.
-    if size(tile, "BK") * 2 == 64 {
-        let passes = conflict(4, swizzled_by_two, read);
+    if size(of.tile, "BK") * 2 == 64 {
+        let by_two_wavefronts = conflict(4, swizzled_by_two, read);
         let by_two = lines_of_pieces(
             "rows of 64 bytes: c ^ r / 2",
             4,
@@ -145,7 +150,7 @@ pub(super) fn mma_swizzled(tile: &Tile) -> Diagram {
             C,
             "read at once, from all 32 banks",
         );
-        diagram = diagram.put(by_two.rule(0, 4).caption(&format!("{passes} pass")));
+        diagram = diagram.put(by_two.rule(0, 4).caption(&wavefronts(by_two_wavefronts)));
     }
     diagram = diagram
         .row("The lane that holds an element; the shade changes with its register")

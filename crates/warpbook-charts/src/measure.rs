@@ -1,0 +1,151 @@
+//! The quantities that rungs are compared by: their values, words, axes and columns.
+
+use crate::common::{item, label};
+use crate::words::{
+    bandwidth, bandwidth_tick, count, count_unit, item_rate, item_rate_unit, plain, rate, rate_tick, rate_unit, time,
+    time_tick, times,
+};
+use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
+
+/// A quantity as a record speaks of it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Measure {
+    pub(crate) quantity: Quantity,
+    /// What items are called; empty where the record does not say.
+    item: String,
+}
+
+impl Measure {
+    pub(crate) fn new(run: &Run, quantity: Quantity) -> Self {
+        Self { quantity, item: item(run) }
+    }
+
+    /// The rate that stands next to times: the headline, or the first rate that the record offers, or effective bandwidth.
+    pub(crate) fn rate(run: &Run) -> Self {
+        let d = &run.descriptor;
+        let mut known = std::iter::once(&d.headline).chain(&d.quantities).copied();
+        Self::new(run, known.find(|q| is_rate(*q)).unwrap_or(Quantity::Bandwidth))
+    }
+
+    /// This one where it is a rate, else that of the record.
+    pub(crate) fn or_rate(&self, run: &Run) -> Self {
+        if is_rate(self.quantity) { self.clone() } else { Self::rate(run) }
+    }
+
+    /// The column of the ladder's table that has it.
+    pub(crate) fn column(&self) -> Column {
+        match self.quantity {
+            Quantity::Time => Column::Median,
+            Quantity::SpeedUp => Column::SpeedUp,
+            Quantity::Bandwidth => Column::Bandwidth,
+            Quantity::Throughput => Column::Throughput,
+            Quantity::ItemRate => Column::ItemRate,
+        }
+    }
+
+    /// Why a problem has no such figure, in a sentence.
+    pub(crate) fn lacking(&self, problem: &Problem) -> Option<String> {
+        let of = label(problem);
+        match self.quantity {
+            Quantity::Bandwidth if problem.bytes == 0 => {
+                Some(format!("No bytes are known of {of}, so it has no bandwidth."))
+            }
+            Quantity::Throughput if problem.flops == 0 => {
+                Some(format!("No operations are known of {of}, so it has no FLOP/s."))
+            }
+            Quantity::ItemRate if problem.items.unwrap_or(0) == 0 => {
+                Some(format!("No items are known of {of}, so it has no {}.", self.name()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its value where all of the work takes so many microseconds; a speed-up is over the baseline's time, and 1 without one.
+    pub(crate) fn of_work(&self, problem: &Problem, us: f64, baseline: Option<f64>) -> f64 {
+        let a_second = |amount: u64| amount as f64 / (us * 1e-6);
+        match self.quantity {
+            Quantity::Time => us,
+            Quantity::SpeedUp => baseline.map_or(1.0, |b| b / us),
+            Quantity::Bandwidth => a_second(problem.bytes),
+            Quantity::Throughput => a_second(problem.flops),
+            Quantity::ItemRate => a_second(problem.items.unwrap_or(0)),
+        }
+    }
+
+    /// Its value of a rung's time; the rung's operations may be fewer than the work's.
+    pub(crate) fn of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
+        match self.quantity {
+            Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
+            _ => self.of_work(&m.problem, us, baseline),
+        }
+    }
+
+    pub(crate) fn text(&self, value: f64) -> String {
+        match self.quantity {
+            Quantity::Time => time(value),
+            Quantity::SpeedUp => times(value),
+            Quantity::Bandwidth => bandwidth(value),
+            Quantity::Throughput => rate(value),
+            Quantity::ItemRate => item_rate(value, &self.item),
+        }
+    }
+
+    /// As a title has it.
+    pub(crate) fn name(&self) -> String {
+        match self.quantity {
+            Quantity::Time => "time".into(),
+            Quantity::SpeedUp => "speed-up".into(),
+            Quantity::Bandwidth => "effective bandwidth".into(),
+            Quantity::Throughput => "FLOP/s".into(),
+            Quantity::ItemRate => item_rate_unit(&self.item),
+        }
+    }
+
+    /// The header of a column of plain numbers, and what values are divided by there.
+    pub(crate) fn in_file(&self) -> (String, f64) {
+        match self.quantity {
+            Quantity::Time => ("time (ms)".into(), 1e3),
+            Quantity::SpeedUp => ("speed-up".into(), 1.0),
+            Quantity::Bandwidth => ("effective bandwidth (GB/s)".into(), 1e9),
+            Quantity::Throughput => ("TFLOP/s".into(), 1e12),
+            Quantity::ItemRate => (self.name(), 1.0),
+        }
+    }
+
+    /// The caption of an axis up to a value, and how its ticks are written.
+    pub(crate) fn axis(&self, high: f64, logarithmic: bool) -> (String, fn(f64) -> String) {
+        match self.quantity {
+            Quantity::Time => (self.name(), time_tick),
+            Quantity::SpeedUp => (self.name(), |v| format!("{}×", plain(v))),
+            Quantity::Bandwidth if logarithmic => (self.name(), bandwidth_tick),
+            Quantity::Bandwidth => ("effective bandwidth in GB/s".into(), |v| plain(v / 1e9)),
+            Quantity::Throughput if logarithmic => (self.name(), rate_tick),
+            Quantity::Throughput => match rate_unit(high) {
+                (_, name @ "TFLOP/s") => (name.into(), |v| plain(v / 1e12)),
+                (_, name @ "GFLOP/s") => (name.into(), |v| plain(v / 1e9)),
+                (_, name) => (name.into(), |v| plain(v / 1e6)),
+            },
+            Quantity::ItemRate if logarithmic => (self.name(), count),
+            Quantity::ItemRate => {
+                let (scale, prefix) = count_unit(high);
+                let tick: fn(f64) -> String = match scale {
+                    1e9 => |v| plain(v / 1e9),
+                    1e6 => |v| plain(v / 1e6),
+                    1e3 => |v| plain(v / 1e3),
+                    _ => plain,
+                };
+                (format!("{prefix}{}", self.name()), tick)
+            }
+        }
+    }
+}
+
+/// What a quantity is called in a record's headings and controls: "time", "speed-up", "effective bandwidth", "FLOP/s", "images/s".
+#[must_use]
+pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
+    Measure::new(run, quantity).name()
+}
+
+fn is_rate(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate)
+}

@@ -1,0 +1,8 @@
+use crate::settings::Entry;
+use crate::{Matmul, Regression};
+
+/// The experiments that the command line and the lab know, in their order.
+#[must_use]
+pub fn experiments() -> Vec<Entry> {
+    vec![Entry::of::<Regression>(), Entry::of::<Matmul>()]
+}

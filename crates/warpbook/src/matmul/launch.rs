@@ -1,0 +1,38 @@
+//! The launches of the matrix product's rungs: the only unsafe code of the experiment.
+#![allow(unsafe_code)]
+
+use super::gpu::{Inputs, Way};
+use warpbook_device::{LibraryGemm, Result};
+use warpbook_nn::gemm::{Arrays, Product};
+
+/// Queues the product by one of the ways, into C.
+pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
+    let (a, b, c) = (on.a.at(0), on.b.at(0), on.c.at(0));
+    let arrays = Arrays { workspace: on.workspace.at(0), ..Arrays::new(a, b, c) };
+    match way {
+        // SAFETY: the arrays are those of the product, and live as long as `on`, whose stream is waited for before it goes; the
+        // workspace is as large as any plan's.
+        Way::Ours(plan) => unsafe { plan.launch(&on.stream, &arrays) },
+        // SAFETY: as above.
+        Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &library_call(&on.product), a, b, c) },
+        // SAFETY: as above; the workspace is as large as the plan was told.
+        Way::CublasLt(plan) => unsafe { plan.launch(&on.stream, a, b, c, &on.workspace) },
+    }
+}
+
+/// The product as a library is asked for it.
+pub(super) fn library_call(p: &Product) -> LibraryGemm {
+    LibraryGemm {
+        m: p.m,
+        n: p.n,
+        k: p.k,
+        lda: p.lda,
+        ldb: p.ldb,
+        ldc: p.ldc,
+        trans_a: p.form.trans_a,
+        trans_b: p.form.trans_b,
+        alpha: p.alpha,
+        beta: p.beta,
+        dtype: p.form.dtype,
+    }
+}

@@ -1,0 +1,180 @@
+//! The launches of the regression's kernels: the only unsafe code of the experiment. Each function names the parameters of its
+//! kernel; what it is given owns the arrays and knows their sizes.
+#![allow(unsafe_code)]
+
+use super::launches::Launches;
+use super::whole::Barrier;
+use super::{DevicePoints, State};
+use crate::regression::data;
+use warpbook_device::{Buffer, DevicePtr, Graph, Kernel, KernelArg, LaunchOptions, Result, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::regression::LOG_EVERY;
+
+/// Fills the points.
+pub(super) fn draw(kernel: &Kernel, stream: &Stream, to: &DevicePoints, noise: f32, seed: u64) -> Result<()> {
+    let (points, pitch) = (to.points as u64, to.pitch as u64);
+    let shape = kernel.shape(points);
+    if to.features == 1 {
+        // SAFETY: points(x, y, n, step, sigma, seed); both arrays have at least n elements, and the caller waits for the stream.
+        return unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &data::step(points), &noise, &seed]) };
+    }
+    let rows = u32::try_from(to.features).unwrap_or(u32::MAX);
+    // SAFETY: featured_points(x, y, n, pitch, features, sigma, seed); x has `features` rows of `pitch`, y one.
+    unsafe { kernel.launch(stream, shape, &[&to.x, &to.y, &points, &pitch, &rows, &noise, &seed]) }
+}
+
+/// A fused pass over `len` points from `begin` on, whose blocks write from column `first_block` of the partial sums on.
+pub(super) fn pass(on: &Launches<'_>, stream: &Stream, begin: usize, len: usize, first_block: u32) -> Result<()> {
+    let points = on.state.points;
+    let len = len.min(points.train.saturating_sub(begin));
+    let (x, y) = (points.x.at(begin), points.y.at(begin));
+    let options = LaunchOptions { programmatic: on.programmatic, ..LaunchOptions::default() };
+    // SAFETY: pass(x, y, weights, partial, n, columns, first_block); the slice lies within the points, and `partial` has a column for
+    // each of its blocks.
+    unsafe {
+        on.kernels[0].launch_with(
+            stream,
+            on.pass,
+            options,
+            &[&x, &y, &on.state.weights, &on.partial, &(len as u64), &on.columns, &first_block],
+        )
+    }
+}
+
+/// One of the four kernels of the unfused rung, with its intermediates, f32 `[n]` each.
+pub(super) fn unfused(on: &Launches<'_>, kernel: usize, pred: &Buffer<f32>, err: &Buffer<f32>) -> Result<()> {
+    let (DevicePoints { x, y, train, .. }, partial) = (on.state.points, &on.partial);
+    assert!(pred.len() >= *train && err.len() >= *train, "intermediates of all training points");
+    let n = *train as u64;
+    let launch = |args: &[&dyn KernelArg]| {
+        // SAFETY: the arguments of each kernel are below; pred and err have n elements, x and y at least as many, `partial` a column
+        // for each block.
+        unsafe { on.kernels[kernel].launch(&on.state.stream, on.pass, args) }
+    };
+    match kernel {
+        // forward(x, weights, pred, n)
+        0 => launch(&[x, &on.state.weights, pred, &n]),
+        // loss(pred, y, err, partial, n)
+        1 => launch(&[pred, y, err, partial, &n]),
+        // gradient_w(err, x, partial, n)
+        2 => launch(&[err, x, partial, &n]),
+        // gradient_b(err, partial, n)
+        _ => launch(&[err, partial, &n]),
+    }
+}
+
+/// The update from the partial sums; the loss goes to element `log` of the logged losses, if that is asked for.
+pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) -> Result<()> {
+    let Some(kernel) = on.kernels.last() else { return Ok(()) };
+    let inverse_n = on.state.inverse_n();
+    let loss = log.filter(|i| *i < on.state.losses.len()).map_or(DevicePtr::NULL, |i| on.state.losses.at(i));
+    let options = LaunchOptions { programmatic: on.programmatic, ..LaunchOptions::default() };
+    // SAFETY: update(partial, blocks, inverse_n, learning_rate, weights, loss); `loss` is null or an element.
+    unsafe {
+        kernel.launch_with(
+            &on.state.stream,
+            kernel.shape(1),
+            options,
+            &[&on.partial, &on.columns, &inverse_n, &learning_rate, &on.state.weights, &loss],
+        )
+    }
+}
+
+/// What `queue` queues on the stream of `on`, as a graph that must not outlive it.
+pub(super) fn capture(on: &Launches<'_>, queue: impl FnOnce() -> Result<()>) -> Result<Graph> {
+    // SAFETY: `queue` launches kernels of `on` on its own arrays, and both callers drop the graph before these: one keeps it in the
+    // same struct, whose arrays do not move on the device, the other within a function.
+    unsafe { on.state.stream.capture(queue) }
+}
+
+/// What most kernels of whole descents begin with.
+struct Common {
+    n: u64,
+    epochs: u32,
+    every: u32,
+    rate: f32,
+    inverse_n: f32,
+}
+
+impl Common {
+    fn of(state: &State<'_>) -> Self {
+        Self {
+            n: state.points.train as u64,
+            epochs: u32::try_from(state.epochs).unwrap_or(u32::MAX),
+            every: LOG_EVERY as u32,
+            rate: state.learning_rate,
+            inverse_n: state.inverse_n(),
+        }
+    }
+
+    /// (x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses)
+    fn args<'a>(&'a self, state: &'a State<'_>) -> Vec<&'a dyn KernelArg> {
+        let Self { n, epochs, every, rate, inverse_n } = self;
+        vec![&state.points.x, &state.points.y, n, epochs, every, rate, inverse_n, &state.weights, &state.losses]
+    }
+}
+
+const COOPERATIVE: LaunchOptions = LaunchOptions { programmatic: false, cooperative: true, cluster: None };
+
+/// A grid whose blocks exchange their sums.
+pub(super) fn descend(
+    state: &State<'_>,
+    kernel: &Kernel,
+    shape: Launch,
+    loss_partial: &Buffer<f32>,
+    barrier: &Barrier,
+) -> Result<()> {
+    let common = Common::of(state);
+    let mut args = common.args(state);
+    args.extend([loss_partial as &dyn KernelArg, &barrier.words, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
+    // SAFETY: descend(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses, loss_partial, words, control, blocks,
+    // limit_ns); `losses` has an element a logged epoch, `loss_partial` one a block for each, `words` the slots of the blocks; shared
+    // memory and registers were sized by `place` for this n and this grid.
+    unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
+}
+
+/// One cluster.
+pub(super) fn descend_in_cluster(state: &State<'_>, kernel: &Kernel, shape: Launch) -> Result<()> {
+    let common = Common::of(state);
+    let options = LaunchOptions { cluster: Some(shape.grid[0]), ..LaunchOptions::default() };
+    // SAFETY: descend_in_cluster(x, y, n, epochs, log_every, learning_rate, inverse_n, weights, losses); as above, and the grid is one
+    // cluster of the size that it was compiled for.
+    unsafe { kernel.launch_with(&state.stream, shape, options, &common.args(state)) }
+}
+
+/// A pass that leaves moments in `partial`, f64 `[5][blocks]`, and a descent on them.
+pub(super) fn descend_on_moments(
+    state: &State<'_>,
+    moments: &Kernel,
+    descend: &Kernel,
+    partial: &Buffer<f64>,
+) -> Result<()> {
+    let Common { n, epochs, every, rate, .. } = Common::of(state);
+    let shape = moments.shape(n);
+    let blocks = shape.grid[0];
+    assert!(partial.len() >= 5 * blocks as usize, "five rows of a column a block");
+    let (x, y) = (&state.points.x, &state.points.y);
+    // SAFETY: moments(x, y, n, partial); x and y have n elements, `partial` five rows of `blocks`.
+    unsafe { moments.launch(&state.stream, shape, &[x, y, &n, partial]) }?;
+    let args: [&dyn KernelArg; 8] = [partial, &blocks, &n, &epochs, &every, &rate, &state.weights, &state.losses];
+    // SAFETY: descend(partial, blocks, n, epochs, log_every, learning_rate, weights, losses).
+    unsafe { descend.launch(&state.stream, descend.shape(1), &args) }
+}
+
+/// Several features: `of_blocks[features + 2][blocks]`, `of_all[features + 1]`.
+pub(super) fn descend_multivariate(
+    state: &State<'_>,
+    kernel: &Kernel,
+    shape: Launch,
+    [of_blocks, of_all]: [&Buffer<u64>; 2],
+    barrier: &Barrier,
+) -> Result<()> {
+    let common = Common::of(state);
+    let pitch = state.points.pitch as u64;
+    let mut args = common.args(state);
+    args.insert(3, &pitch);
+    args.extend([of_blocks as &dyn KernelArg, of_all, &barrier.control, &barrier.blocks, &barrier.limit_ns]);
+    // SAFETY: descend(x, y, n, pitch, epochs, log_every, learning_rate, inverse_n, weights, losses, of_blocks, of_all, control, blocks,
+    // limit_ns); it was compiled for as many features as x has rows.
+    unsafe { kernel.launch_with(&state.stream, shape, COOPERATIVE, &args) }
+}
