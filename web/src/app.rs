@@ -2,14 +2,14 @@
 
 use crate::browser;
 use crate::library::{Entry, Library, Origin, State};
-use crate::link::{Link, Quantity, Size, Tab};
+use crate::link::{Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
 use crate::origin::{Embedded, Index, check_address};
 use crate::sheet::Sort;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::{BTreeMap, HashMap};
-use warpbook_record::Run;
+use warpbook_record::{Quantity, Run};
 use wasm_bindgen::JsCast;
 use web_sys::{DragEvent, File};
 use yew::{Callback, Component, Context, Html};
@@ -35,9 +35,9 @@ pub enum Msg {
     Tick(String, bool),
     /// Show this part.
     Show(Tab),
-    /// Show this size.
-    Size(Size),
-    /// Draw this in the ladder.
+    /// Show this problem.
+    Problem(Choice),
+    /// Draw this in ladder and sweep.
     Quantity(Quantity),
     /// Show the source of this rung.
     Rung(String),
@@ -230,6 +230,8 @@ impl App {
             }
             Msg::Select(key) => {
                 self.library.retry(&key);
+                // Another record's columns may be others.
+                self.sorts.clear();
                 self.link.record = Some(key);
                 if self.link.tab == Some(Tab::Compare) {
                     self.link.tab = None;
@@ -251,7 +253,7 @@ impl App {
                 }
             }
             Msg::Show(tab) => self.link.tab = Some(tab),
-            Msg::Size(size) => self.link.size = Some(size),
+            Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
             Msg::Rung(rung) => self.link.rung = Some(rung),
             Msg::Source(rung) => {

@@ -1,7 +1,7 @@
 //! The environment of a record as names and values: what is listed, and what is compared.
 
 use crate::format;
-use warpbook_record::{DeviceKind, Outcome, Run};
+use warpbook_record::{Access, DeviceKind, Outcome, Run};
 
 /// A group of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,7 @@ pub struct Section {
 /// Everything that a record says about where and how it was made.
 pub fn sections(run: &Run) -> Vec<Section> {
     let sections = [
+        Section { title: "Record", facts: record(run) },
         Section { title: "Device", facts: device(run) },
         Section { title: "Software", facts: software(run) },
         Section { title: "Clocks while the run went on", facts: clocks(run) },
@@ -32,6 +33,19 @@ fn put(facts: &mut Facts, name: &str, value: Option<String>) {
     }
 }
 
+fn record(run: &Run) -> Facts {
+    let mut facts = Facts::new();
+    put(&mut facts, "Experiment", Some(run.experiment.clone()));
+    put(&mut facts, "Run by", author(run).map(str::to_owned));
+    put(&mut facts, "Begun", Some(format::date(&run.created)).filter(|d| !d.is_empty()));
+    facts
+}
+
+/// Who made the record, where that was said.
+pub fn author(run: &Run) -> Option<&str> {
+    run.author.as_deref().map(str::trim).filter(|a| !a.is_empty())
+}
+
 fn device(run: &Run) -> Facts {
     let e = &run.environment;
     let d = &e.device;
@@ -44,25 +58,25 @@ fn device(run: &Run) -> Facts {
         "Kind",
         Some(match d.kind {
             DeviceKind::Cuda => format!("NVIDIA GPU, number {}", d.index),
-            DeviceKind::Cpu => "Processor".into(),
+            DeviceKind::Cpu => "CPU".into(),
             _ => "A kind that this page does not know".into(),
         }),
     );
     let capability = d.compute_capability.map(|(major, minor)| format!("{major}.{minor}"));
     put(&mut facts, "Compute capability", capability.zip(d.architecture()).map(|(c, a)| format!("{c} ({a})")));
-    let units = if gpu { "Multiprocessors" } else { "Hardware threads" };
+    let (units, memory) = if gpu { ("SMs", "GPU memory") } else { ("Hardware threads", "Memory") };
     put(&mut facts, units, Some(d.multiprocessors.to_string()));
-    put(&mut facts, "Memory", Some(format::bytes(d.memory_bytes)));
-    put(&mut facts, "L2 cache", d.l2_bytes.map(format::bytes));
-    put(&mut facts, "Shared memory of a multiprocessor", d.shared_bytes_per_multiprocessor.map(format::bytes));
-    put(&mut facts, "Shared memory of a block, at most", d.shared_bytes_per_block.map(format::bytes));
-    put(&mut facts, "Registers of a multiprocessor", d.registers_per_multiprocessor.map(|n| n.to_string()));
-    put(&mut facts, "Fastest multiprocessor clock", mhz(d.max_sm_mhz));
-    put(&mut facts, "Fastest memory clock", mhz(d.max_memory_mhz));
+    put(&mut facts, memory, Some(format::bytes(d.memory_bytes)));
+    put(&mut facts, "L2", d.l2_bytes.map(format::bytes));
+    put(&mut facts, "Shared memory per SM", d.shared_bytes_per_multiprocessor.map(format::bytes));
+    put(&mut facts, "Shared memory per block, at most", d.shared_bytes_per_block.map(format::bytes));
+    put(&mut facts, "Registers per SM", d.registers_per_multiprocessor.map(|n| n.to_string()));
+    put(&mut facts, "Highest SM clock", mhz(d.max_sm_mhz));
+    put(&mut facts, "Highest memory clock", mhz(d.max_memory_mhz));
     if gpu {
-        put(&mut facts, "Processor", Some(format!("{}, {} threads", e.cpu, e.cpu_threads)));
+        put(&mut facts, "CPU", Some(format!("{}, {} threads", e.cpu, e.cpu_threads)));
     } else if e.cpu != d.name {
-        put(&mut facts, "Processor", Some(e.cpu.clone()));
+        put(&mut facts, "CPU", Some(e.cpu.clone()));
     }
     facts
 }
@@ -76,7 +90,7 @@ fn software(run: &Run) -> Facts {
     put(&mut facts, "NVRTC", e.nvrtc.clone());
     put(&mut facts, "Warpbook", Some(e.warpbook.clone()));
     put(&mut facts, "Commit", e.commit.clone());
-    let assertions = if e.debug_assertions { "On: processor figures are lower than a release build's" } else { "Off" };
+    let assertions = if e.debug_assertions { "On: CPU figures are lower than a release build's" } else { "Off" };
     put(&mut facts, "Debug assertions", Some(assertions.into()));
     for (name, version) in &e.libraries {
         facts.push((name.clone(), version.clone()));
@@ -90,7 +104,7 @@ fn clocks(run: &Run) -> Facts {
         v.map(|(low, high)| if low == high { format!("{low} MHz") } else { format!("{low} to {high} MHz") })
     };
     let mut facts = Facts::new();
-    put(&mut facts, "Multiprocessor clock", range(c.sm_mhz));
+    put(&mut facts, "SM clock", range(c.sm_mhz));
     put(&mut facts, "Memory clock", range(c.memory_mhz));
     put(&mut facts, "Highest power", c.max_power_watts.map(|w| format!("{w} W")));
     put(&mut facts, "Highest temperature", c.max_temperature_celsius.map(|t| format!("{t} °C")));
@@ -114,11 +128,15 @@ fn peaks(run: &Run) -> Facts {
     let mut facts = Facts::new();
     for p in &run.peaks.bandwidth {
         let value = held_against(p.bytes_per_s(), p.datasheet_bytes_per_s, format::bandwidth, &p.method);
-        facts.push((format!("Reading from {}", p.level.label()), value));
+        let what = match p.access {
+            Access::Read => "Reading from",
+            Access::Copy => "Copying within",
+        };
+        facts.push((format!("{what} {}", p.level.label()), value));
     }
     for p in &run.peaks.compute {
         let value = held_against(p.flops_per_s(), p.datasheet_flops_per_s, format::rate, &p.method);
-        facts.push((format!("Arithmetic in {}", format!("{:?}", p.dtype).to_lowercase()), value));
+        facts.push((format!("Arithmetic in {}", p.dtype.label()), value));
     }
     facts
 }
@@ -127,7 +145,8 @@ fn timing(run: &Run) -> Facts {
     let p = &run.policy;
     let mut facts = Facts::new();
     put(&mut facts, "Timed by", Some(format::clock(p).into()));
-    put(&mut facts, "Cache before a sample", Some(format::cache(p).into()));
+    let cache = format::sentence_case(format::cache_name(run));
+    put(&mut facts, &format!("{cache} before a sample"), Some(format::cache(p).into()));
     put(&mut facts, "Untimed repetitions", Some(p.warmup.to_string()));
     put(&mut facts, "Samples, at most", Some(p.samples.to_string()));
     put(&mut facts, "Time for a measurement", Some(format::budget(p)));
@@ -145,7 +164,7 @@ pub fn notices(run: &Run) -> Vec<String> {
     let cpu = e.device.kind == DeviceKind::Cpu;
     if e.debug_assertions {
         out.push(
-            "Debug assertions were on, as they are in a notebook: the processor's figures are lower than those of a release build."
+            "Debug assertions were on, as they are in a notebook: CPU figures are lower than those of a release build."
                 .into(),
         );
     }
@@ -154,8 +173,7 @@ pub fn notices(run: &Run) -> Vec<String> {
     });
     if cpu && skipped_gpu {
         out.push(
-            "This record was made on a processor: the GPU rungs were skipped, and none of its figures is a GPU's."
-                .into(),
+            "This record was made on a CPU: the GPU rungs were skipped, and none of its figures is a GPU's.".into(),
         );
     }
     if let Some(c) = e.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
@@ -185,15 +203,7 @@ pub struct Difference {
 
 /// The facts of several records in the order of their first appearance: those that differ, and those that do not.
 pub fn differences(runs: &[&Run]) -> (Vec<Difference>, Vec<Difference>) {
-    let each: Vec<Facts> = runs
-        .iter()
-        .map(|run| {
-            let mut facts: Facts = vec![("Experiment".into(), run.experiment.clone())];
-            facts.extend(sections(run).into_iter().flat_map(|s| s.facts));
-            facts.push(("Begun".into(), format::date(&run.created)));
-            facts
-        })
-        .collect();
+    let each: Vec<Facts> = runs.iter().map(|run| sections(run).into_iter().flat_map(|s| s.facts).collect()).collect();
     let mut names: Vec<&String> = Vec::new();
     for (name, _) in each.iter().flatten() {
         if !names.contains(&name) {
@@ -221,10 +231,16 @@ mod tests {
             all.iter().flat_map(|s| &s.facts).find(|(n, _)| n == name).map(|(_, v)| v.as_str()).unwrap_or("missing")
         };
         assert_eq!(get("Compute capability"), "9.0 (sm_90)");
-        assert_eq!(get("L2 cache"), "60 MiB");
-        assert_eq!(get("Multiprocessor clock"), "1980 MHz");
+        assert_eq!((get("SMs"), get("GPU memory"), get("L2")), ("132", "150 GB", "60 MiB"));
+        assert_eq!(get("SM clock"), "1980 MHz");
         assert_eq!(get("Throttling"), "power cap");
-        assert_eq!(get("Reading from memory"), "4521 GB/s, 94 % of the datasheet's 4800 GB/s (sum of 4 GiB)");
+        assert_eq!(get("L2 before a sample"), "as the previous sample left it");
+        assert_eq!(get("Reading from DRAM"), "4521 GB/s, 94 % of the datasheet's 4800 GB/s (sum of 4 GiB)");
+        assert_eq!(get("Copying within DRAM"), "4000 GB/s (copy of 1 GB)");
+        assert_eq!(get("Arithmetic in fp32"), "65.8 TFLOP/s, 98 % of the datasheet's 67.0 TFLOP/s (fma chains)");
+        assert_eq!(get("Run by"), "Ada");
+        let anonymous = crate::open::tests::sample_run_without("author");
+        assert!(sections(&anonymous).iter().flat_map(|s| &s.facts).all(|(name, _)| name != "Run by"));
     }
 
     #[test]
@@ -236,7 +252,7 @@ mod tests {
         value["measurements"][1]["outcome"] = serde_json::json!({"status": "failed", "error": "no"});
         let run = crate::open::open(value.to_string().as_bytes()).unwrap();
         let all = notices(&run).join("\n");
-        for part in ["Debug assertions", "on a processor", "held down", "1 training diverged", "1 measurement failed"] {
+        for part in ["Debug assertions", "on a CPU", "held down", "1 training diverged", "1 measurement failed"] {
             assert!(all.contains(part), "{part}: {all}");
         }
     }
@@ -247,10 +263,11 @@ mod tests {
         let mut two = one.clone();
         two.environment.driver = Some("575.1".into());
         two.environment.nvrtc = None;
+        two.author = None;
         let (differ, same) = differences(&[&one, &two]);
         let names: Vec<_> = differ.iter().map(|d| d.name.as_str()).collect();
-        assert_eq!(names, ["Driver", "NVRTC"]);
-        assert_eq!(differ[1].values, [Some("13.0".to_owned()), None]);
-        assert!(same.iter().any(|d| d.name == "L2 cache"));
+        assert_eq!(names, ["Run by", "Driver", "NVRTC"]);
+        assert_eq!(differ[2].values, [Some("13.0".to_owned()), None]);
+        assert!(["Experiment", "L2", "Begun"].iter().all(|name| same.iter().any(|d| d.name == *name)));
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers and sentences as the page prints them.
 
-pub use warpbook_charts::words::{bandwidth, bytes, counted, number, rate, short as plain, significant, time};
-use warpbook_record::{L2State, Outcome, Policy, Requires, Rung, Runner, Schedule, TimedBy};
+pub use warpbook_charts::words::{bandwidth, bytes, counted, number, percent, rate, short as plain, significant};
+use warpbook_record::{DeviceKind, L2State, Policy, Requires, Run, Rung, Runner, TimedBy};
 
 /// What stands where there is no figure.
 pub const NONE: &str = "–";
@@ -49,12 +49,17 @@ pub fn short_date(created: &str) -> String {
 pub fn clock(p: &Policy) -> &'static str {
     match p.timed_by {
         TimedBy::CudaEvents => "CUDA events",
-        TimedBy::WallClock => "the processor's clock",
+        TimedBy::WallClock => "the host's clock",
         _ => "a clock that this page does not know",
     }
 }
 
-/// The cache at the start of a sample.
+/// What is overwritten, or not, before each sample: L2 of a GPU, the caches of a CPU.
+pub fn cache_name(run: &Run) -> &'static str {
+    if run.environment.device.kind == DeviceKind::Cpu { "caches" } else { "L2" }
+}
+
+/// L2 at the start of a sample.
 pub fn cache(p: &Policy) -> &'static str {
     match p.l2 {
         L2State::Warm => "as the previous sample left it",
@@ -68,12 +73,13 @@ pub fn budget(p: &Policy) -> String {
     if p.budget_s.is_finite() { format!("within {} s", plain(p.budget_s)) } else { "without a limit of time".into() }
 }
 
-/// A policy in words.
-pub fn policy(p: &Policy) -> String {
+/// How a record was timed.
+pub fn policy(run: &Run) -> String {
+    let p = &run.policy;
     let warmup = counted(p.warmup as usize, "untimed repetition");
     let samples = counted(p.samples as usize, "sample");
     let (clock, cache, budget) = (clock(p), cache(p), budget(p));
-    let mut text = format!("Timed by {clock}: {warmup}, then up to {samples} {budget}; cache {cache}");
+    let mut text = format!("Timed by {clock}: {warmup}, then up to {samples} {budget}; {} {cache}", cache_name(run));
     if p.batch_below_us > 0.0 {
         text.push_str(&format!("; regions below {} µs in batches", plain(p.batch_below_us)));
     }
@@ -95,40 +101,22 @@ pub fn requires(r: &Requires) -> String {
 /// What runs a rung, as a sentence.
 pub fn runner(rung: &Rung) -> String {
     match &rung.runner {
-        Runner::Kernels { schedule, .. } => match schedule {
-            Schedule::Launches => "Kernels launched one after another on one stream.".into(),
-            Schedule::Streams(n) => format!("Kernels over {n} streams, joined by events."),
-            Schedule::Graph => "Kernels captured once as a CUDA graph and replayed.".into(),
-            Schedule::OverlappedGraph => {
-                "Kernels captured once as a CUDA graph and replayed, each beginning while the one before it ends."
-                    .into()
-            }
-            Schedule::Cooperative => "One cooperative launch of a grid that is resident all at once.".into(),
-            Schedule::Cluster(n) => format!("Kernels launched in clusters of {n} thread blocks."),
-            _ => "Kernels launched in a way that this page does not know.".into(),
-        },
+        Runner::Kernels { schedule, .. } => format!("Kernels: {}.", schedule.sentence()),
         Runner::Library(name) => format!("Runs in the GPU library {name}."),
-        Runner::Cpu(with) => format!("Runs on the processor: {with}."),
+        Runner::Cpu(with) => format!("Runs on the CPU: {with}."),
         Runner::External(name) => format!("Runs in another framework: {name}."),
     }
 }
 
 /// The framework that a rung is of, where it is not ours.
 pub fn framework(rung: &Rung) -> Option<&str> {
-    match &rung.runner {
-        Runner::External(name) if name.is_empty() => Some("another framework"),
-        Runner::External(name) => Some(name),
-        _ => None,
-    }
+    rung.framework().map(|name| if name.is_empty() { "another framework" } else { name })
 }
 
-/// How a measurement ended.
-pub fn outcome(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Measured => "Measured".into(),
-        Outcome::Skipped { why } => format!("Skipped: {why}"),
-        Outcome::Failed { error } => format!("Failed: {error}"),
-    }
+/// With a capital at its beginning, as a heading or a sentence has it.
+pub fn sentence_case(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// A name for a file to save, of letters, digits and hyphens.
@@ -165,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_put_in_words() {
-        let policy = Policy {
+        let mut run = crate::open::tests::sample_run();
+        run.policy = Policy {
             timed_by: TimedBy::CudaEvents,
             l2: L2State::Warm,
             warmup: 1,
@@ -175,9 +164,27 @@ mod tests {
             inputs: "seeded.".into(),
         };
         assert_eq!(
-            super::policy(&policy),
-            "Timed by CUDA events: 1 untimed repetition, then up to 30 samples within 2.5 s; cache as the previous \
-             sample left it; regions below 50 µs in batches. Inputs: seeded."
+            policy(&run),
+            "Timed by CUDA events: 1 untimed repetition, then up to 30 samples within 2.5 s; L2 as the previous sample \
+             left it; regions below 50 µs in batches. Inputs: seeded."
+        );
+        run.environment.device.kind = DeviceKind::Cpu;
+        (run.policy.timed_by, run.policy.l2) = (TimedBy::WallClock, L2State::Cold);
+        let text = policy(&run);
+        assert!(text.starts_with("Timed by the host's clock: "), "{text}");
+        assert!(text.contains("; caches overwritten before each sample;"), "{text}");
+    }
+
+    #[test]
+    fn what_runs_a_rung_is_a_sentence() {
+        let run = crate::open::tests::sample_run();
+        let of = |id: &str| runner(run.rung(id).unwrap());
+        assert_eq!(of("02_fused"), "Kernels: launched one after another on one stream.");
+        assert_eq!(of("04_fused_graph"), "Kernels: captured once as a CUDA graph and replayed.");
+        assert_eq!(of("pytorch_eager"), "Runs in another framework: PyTorch 2.11.0.");
+        assert_eq!(
+            [sentence_case("median"), sentence_case("% of bound"), sentence_case("")],
+            ["Median", "% of bound", ""]
         );
     }
 

@@ -1,42 +1,43 @@
 //! Records that are made to break the page: a panic here would stop it in the browser.
 
-use crate::link::{Quantity, Size, Tab};
+use crate::link::{self, Choice, Link, Tab};
 use crate::open::{open, tests::sample};
-use crate::{facts, format, highlight, sheet};
+use crate::{facts, format, highlight, problems, sheet};
 use serde_json::{Value, json};
 use warpbook_charts as charts;
-use warpbook_record::Run;
+use warpbook_record::{ChartKind, Run};
 
 /// Everything that the page works out of a record.
-fn show(run: &Run) {
-    let _ = (Tab::of(run), facts::sections(run), facts::notices(run), format::policy(&run.policy));
-    for problem in run.problems() {
-        assert!(Size::of(run, problem).find(run).is_some());
+pub fn show(run: &Run) {
+    let _ = (Tab::of(run), facts::sections(run), facts::notices(run), format::policy(run), facts::author(run));
+    let all = run.problems();
+    for problem in &all {
+        let link = Link { problem: Some(Choice::Id(problem.id.clone())), ..Link::default() };
+        // An empty value of an address is none.
+        let found = Link::parse(&link.query()).problem.map_or(Some(*problem), |c| c.find(run));
+        assert_eq!(found, Some(*problem));
         for sheet in [sheet::rungs(run, problem), sheet::kernels(run, problem), sheet::trainings(run, problem)] {
             for column in 0..sheet.columns.len() {
                 let _ = sheet.sorted(Some(sheet::Sort { column, descending: true }));
             }
             let _ = sheet.table().csv();
         }
-        let ladders = Quantity::ALL.map(|q| charts::ladder(run, problem, q.into()));
-        let draws = [
-            charts::loss_curve,
-            charts::operations,
-            charts::ablation,
-            charts::roofline,
-            charts::tiles,
-            charts::transfers,
-        ];
-        let others = draws.map(|draw| draw(run, problem));
-        ladders.iter().chain(&others).for_each(harmless);
-        harmless(&charts::compare(&[run, run], problem.size()));
+        let line = problems::on_a_line(run, problem);
+        for quantity in link::quantities(run, problem) {
+            let _ = charts::quantity_name(run, quantity);
+            harmless(&charts::ladder(run, problem, quantity));
+            harmless(&charts::sweep_of(&[run], quantity, line, None));
+        }
+        CHARTS.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
+        let _ = problems::like(&all, problem);
     }
-    harmless(&charts::sweep(&[run]));
-    harmless(&charts::sweep_bandwidth(&[run]));
-    harmless(&charts::sweep_throughput(&[run], None, None));
-    for dtype in run.problems().iter().filter_map(|p| p.dtype()) {
-        harmless(&charts::shapes(run, dtype));
+    for same in problems::shared(&[run, run]) {
+        let cut = problems::only(run, same[0]);
+        harmless(&charts::compare(&[&cut, &cut], same[0].size()));
     }
+    let groups = problems::grouped(all.clone());
+    assert_eq!(groups.iter().map(|g| g.problems.len()).sum::<usize>(), all.len());
+    let _ = (problems::lines(run), problems::dtypes_with_library(run), facts::differences(&[run, run]));
     for text in run.sources.values() {
         let _ = (highlight::lines(text), highlight::includes(text));
     }
@@ -44,6 +45,20 @@ fn show(run: &Run) {
         let _ = (format::runner(rung), format::requires(&rung.requires), format::framework(rung));
     }
 }
+
+/// Every kind of chart, whether the record's descriptor names it or not.
+const CHARTS: [ChartKind; 10] = [
+    ChartKind::Ladder,
+    ChartKind::Sweep,
+    ChartKind::HeatMap,
+    ChartKind::Roofline,
+    ChartKind::Operations,
+    ChartKind::Ablation,
+    ChartKind::Tiles,
+    ChartKind::Transfers,
+    ChartKind::Loss,
+    ChartKind::Other,
+];
 
 /// A drawing goes into the page as markup, so that no text of a record may become an element or an attribute.
 fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
@@ -115,9 +130,36 @@ fn no_value_at_any_place_stops_the_page() {
 }
 
 #[test]
-fn the_published_format_is_shown() {
+fn records_of_both_formats_are_shown() {
     show(&open(include_bytes!("../../crates/warpbook-record/tests/golden/run.v1.json")).unwrap());
+    show(&open(include_bytes!("../../crates/warpbook-record/tests/golden/run.v2.json")).unwrap());
 }
+
+/// The keys of what a record says in its own words.
+const TEXTS: [&str; 22] = [
+    "author",
+    "caption",
+    "cpu",
+    "id",
+    "idea",
+    "inputs",
+    "item",
+    "label",
+    "line",
+    "main_problem",
+    "method",
+    "name",
+    "os",
+    "pass",
+    "problem",
+    "reference",
+    "rung",
+    "short",
+    "stream",
+    "title",
+    "unit",
+    "variant_of",
+];
 
 #[test]
 fn a_record_of_nothing_but_markup_is_only_text() {
@@ -125,9 +167,7 @@ fn a_record_of_nothing_but_markup_is_only_text() {
         match value {
             Value::Object(map) => map.iter_mut().for_each(|(k, v)| fill(v, k)),
             Value::Array(list) => list.iter_mut().for_each(|v| fill(v, key)),
-            Value::String(text)
-                if ["title", "idea", "name", "inputs", "reference", "method", "cpu", "os"].contains(&key) =>
-            {
+            Value::String(text) if TEXTS.contains(&key) => {
                 *text = format!("</text></svg><svg onload=alert(1)><a href='javascript:alert(1)'>{text}");
             }
             _ => {}
@@ -135,5 +175,7 @@ fn a_record_of_nothing_but_markup_is_only_text() {
     }
     let mut record = sample();
     fill(&mut record, "");
+    // A loss that is a text is a number.
+    fill(&mut record["descriptor"]["loss"], "label");
     show(&open(record.to_string().as_bytes()).unwrap());
 }

@@ -1,5 +1,6 @@
 //! The records that the page knows of: those that come with it, those that a link names and those opened from disk.
 
+use crate::facts::author;
 use crate::open::Opened;
 use crate::origin::{Index, file_name};
 use std::rc::Rc;
@@ -40,6 +41,8 @@ pub struct Entry {
     pub title: String,
     /// Its device, where that is known.
     pub device: String,
+    /// Who made it, where that is known.
+    pub author: String,
     /// When it was begun, where that is known.
     pub created: String,
     /// Where it comes from.
@@ -59,13 +62,15 @@ impl Entry {
 
     fn unread(key: String, name: String, origin: Origin) -> Self {
         let none = String::new;
-        Self { key, name, title: none(), device: none(), created: none(), origin, state: State::Unread }
+        let (title, device, author, created) = (none(), none(), none(), none());
+        Self { key, name, title, device, author, created, origin, state: State::Unread }
     }
 
     fn fill(&mut self, opened: Opened) {
         let run = &opened.run;
         self.title = if run.title.trim().is_empty() { run.experiment.clone() } else { run.title.clone() };
         self.device.clone_from(&run.environment.device.name);
+        self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
         self.state = State::Open(Rc::new(opened));
     }
@@ -197,6 +202,7 @@ mod tests {
         let second = library.add_read("y.json", opened(" "));
         assert_ne!(first, second);
         assert_eq!(library.get(&second).unwrap().title, "regression");
+        assert_eq!(library.get(&second).unwrap().author, "Ada");
         library.close(&first);
         assert!(library.get(&first).is_none() && library.get(&second).is_some());
     }

@@ -1,20 +1,22 @@
-//! What the page shows, as it stands in the page's address: a link shows the same view.
+//! What the page shows, kept in its address, so that a link shows the same view.
 
-use warpbook_record::{Problem, Run};
+use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tab {
-    /// Time, speed-up or bandwidth of each rung.
+    /// Each rung's figure of one quantity.
     Ladder,
     /// The same over several sizes.
     Sweep,
+    /// Problems against rungs, each cell a ratio to the fastest library.
+    HeatMap,
     /// Each rung below the ceilings of the device.
     Roofline,
     /// The losses of the trainings.
     Loss,
-    /// What a pass is made of.
-    Operations,
+    /// What a pass is made of, what parts cost, tiles and transfers.
+    Breakdown,
     /// Every figure.
     Table,
     /// The source of a rung's kernels.
@@ -26,13 +28,14 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// All, in the order of the page.
-    pub const ALL: [Self; 9] = [
+    /// All of them.
+    pub const ALL: [Self; 10] = [
         Self::Ladder,
         Self::Sweep,
+        Self::HeatMap,
         Self::Roofline,
         Self::Loss,
-        Self::Operations,
+        Self::Breakdown,
         Self::Table,
         Self::Source,
         Self::Environment,
@@ -44,9 +47,11 @@ impl Tab {
         match self {
             Self::Ladder => "ladder",
             Self::Sweep => "sweep",
+            Self::HeatMap => "heatmap",
             Self::Roofline => "roofline",
             Self::Loss => "loss",
-            Self::Operations => "operations",
+            // As it was called first: links keep working.
+            Self::Breakdown => "operations",
             Self::Table => "table",
             Self::Source => "source",
             Self::Environment => "environment",
@@ -59,9 +64,10 @@ impl Tab {
         match self {
             Self::Ladder => "Ladder",
             Self::Sweep => "Sweep",
+            Self::HeatMap => "Heat map",
             Self::Roofline => "Roofline",
             Self::Loss => "Loss",
-            Self::Operations => "Operations",
+            Self::Breakdown => "Breakdown",
             Self::Table => "Table",
             Self::Source => "Kernel source",
             Self::Environment => "Environment",
@@ -69,118 +75,151 @@ impl Tab {
         }
     }
 
-    /// Whether what it shows is of one size, so that the size can be chosen.
-    pub const fn has_size(self) -> bool {
-        matches!(self, Self::Ladder | Self::Roofline | Self::Loss | Self::Operations | Self::Table | Self::Compare)
+    /// Whether what it shows is of one problem, which can be chosen.
+    pub const fn has_problem(self) -> bool {
+        matches!(self, Self::Ladder | Self::Roofline | Self::Loss | Self::Breakdown | Self::Table)
     }
 
-    /// Those that a record has something for.
+    /// Whether what it shows is of one quantity, which can be chosen.
+    pub const fn has_quantity(self) -> bool {
+        matches!(self, Self::Ladder | Self::Sweep)
+    }
+
+    /// The one that shows a kind of chart; `None` of a kind that this version does not know.
+    fn showing(chart: ChartKind) -> Option<Self> {
+        match chart {
+            ChartKind::Ladder => Some(Self::Ladder),
+            ChartKind::Sweep => Some(Self::Sweep),
+            ChartKind::HeatMap => Some(Self::HeatMap),
+            ChartKind::Roofline => Some(Self::Roofline),
+            ChartKind::Loss => Some(Self::Loss),
+            _ => part_group(chart).map(|_| Self::Breakdown),
+        }
+    }
+
+    /// Those that a record has something for: the ladder, what the record's descriptor names, in its order, and what every record
+    /// has.
     pub fn of(run: &Run) -> Vec<Self> {
-        let main = run.main_problem();
-        let sized = |p: &&Problem| main.is_some_and(|m| p.same_but_for_size(m) && p.size() != m.size());
-        let has = |tab: &Self| match tab {
-            Self::Sweep => run.problems().iter().any(sized),
-            Self::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
-            Self::Loss => !run.train_logs.is_empty(),
-            Self::Operations => !run.spans.is_empty(),
-            Self::Source => !run.rungs.is_empty(),
-            _ => true,
-        };
-        Self::ALL.into_iter().filter(has).collect()
+        let mut tabs = vec![Self::Ladder];
+        for tab in charts_of(run).into_iter().filter_map(|c| Self::showing(c).filter(|_| has_data(run, c))) {
+            if !tabs.contains(&tab) {
+                tabs.push(tab);
+            }
+        }
+        tabs.push(Self::Table);
+        tabs.extend((!run.rungs.is_empty()).then_some(Self::Source));
+        tabs.extend([Self::Environment, Self::Compare]);
+        tabs
     }
 }
 
-/// What a ladder draws.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
-    /// Time of the region.
-    Time,
-    /// Against the first rung.
-    SpeedUp,
-    /// Effective bandwidth.
-    Bandwidth,
-    /// Operations a second.
-    Throughput,
+/// The charts that the record's descriptor names, or those of any experiment where it names none that this version knows.
+pub fn charts_of(run: &Run) -> Vec<ChartKind> {
+    let known: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|c| Tab::showing(*c).is_some()).collect();
+    if known.is_empty() { Descriptor::default().charts } else { known }
 }
 
-impl Quantity {
-    /// All, in the order of the page.
-    pub const ALL: [Self; 4] = [Self::Time, Self::SpeedUp, Self::Bandwidth, Self::Throughput];
-
-    /// Those that say something of a problem: passes over data are held against bandwidth, products against arithmetic.
-    pub fn of(problem: &Problem) -> Vec<Self> {
-        let left_out = if matches!(problem, Problem::Matmul { .. }) { Self::Bandwidth } else { Self::Throughput };
-        Self::ALL.into_iter().filter(|q| *q != left_out).collect()
+/// What parts a chart shows, if it shows parts.
+pub fn part_group(chart: ChartKind) -> Option<PartGroup> {
+    match chart {
+        ChartKind::Operations => Some(PartGroup::Operation),
+        ChartKind::Ablation => Some(PartGroup::Ablation),
+        ChartKind::Tiles => Some(PartGroup::Tile),
+        ChartKind::Transfers => Some(PartGroup::Transfer),
+        _ => None,
     }
+}
 
-    /// The one that the page begins with: what people compare by. That of a product is operations a second.
-    pub fn first(problem: &Problem) -> Self {
-        if matches!(problem, Problem::Matmul { .. }) { Self::Throughput } else { Self::Time }
+/// Whether a record has what a chart shows.
+fn has_data(run: &Run, chart: ChartKind) -> bool {
+    match chart {
+        ChartKind::Sweep => !crate::problems::lines(run).is_empty(),
+        ChartKind::HeatMap => !crate::problems::dtypes_with_library(run).is_empty(),
+        ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
+        ChartKind::Loss => !run.train_logs.is_empty(),
+        _ => part_group(chart).is_none_or(|group| run.parts.iter().any(|p| p.group == group)),
     }
+}
 
-    /// Its name in an address.
-    pub const fn id(self) -> &'static str {
+const QUANTITIES: [Quantity; 5] =
+    [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
+
+/// The name of a quantity in an address.
+pub const fn quantity_id(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Time => "time",
+        Quantity::SpeedUp => "speed-up",
+        Quantity::Bandwidth => "bandwidth",
+        Quantity::Throughput => "throughput",
+        Quantity::ItemRate => "items",
+    }
+}
+
+/// The quantities that a record offers and that say something of a problem, in the record's order; its headline is one of them.
+pub fn quantities(run: &Run, problem: &Problem) -> Vec<Quantity> {
+    let d = &run.descriptor;
+    let says = |q: &Quantity| match q {
+        Quantity::Time | Quantity::SpeedUp => true,
+        Quantity::Bandwidth => problem.bytes > 0,
+        Quantity::Throughput => problem.flops > 0,
+        Quantity::ItemRate => problem.items.is_some_and(|n| n > 0),
+    };
+    let headline = (!d.quantities.contains(&d.headline)).then_some(d.headline);
+    let mut out = Vec::new();
+    for q in headline.into_iter().chain(d.quantities.iter().copied()).filter(says) {
+        if !out.contains(&q) {
+            out.push(q);
+        }
+    }
+    if out.is_empty() { vec![Quantity::Time] } else { out }
+}
+
+/// The quantity to show: the one that was asked for, else the record's headline, else the first that says something.
+pub fn quantity(run: &Run, problem: &Problem, asked: Option<Quantity>) -> Quantity {
+    let offered = quantities(run, problem);
+    asked.into_iter().chain([run.descriptor.headline]).find(|q| offered.contains(q)).unwrap_or(offered[0])
+}
+
+/// A problem of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// By its id.
+    Id(String),
+    /// By the size that a sweep runs over, and its number among those of that size, as links of earlier versions say it.
+    Size {
+        /// The size.
+        size: u64,
+        /// 0 for the first of that size.
+        nth: usize,
+    },
+}
+
+impl Choice {
+    /// The problem of a record; of a size without so many problems the first.
+    pub fn find<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
+        let mut problems = run.problems().into_iter();
         match self {
-            Self::Time => "time",
-            Self::SpeedUp => "speed-up",
-            Self::Bandwidth => "bandwidth",
-            Self::Throughput => "throughput",
+            Self::Id(id) => problems.find(|p| p.id == *id),
+            Self::Size { size, nth } => {
+                let of_size: Vec<&Problem> = problems.filter(|p| *size > 0 && p.size() == *size).collect();
+                of_size.get(*nth).or(of_size.first()).copied()
+            }
         }
     }
 
-    /// Its name on the page.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Time => "Time",
-            Self::SpeedUp => "Speed-up",
-            Self::Bandwidth => "Bandwidth",
-            Self::Throughput => "Operations a second",
-        }
-    }
-}
-
-impl From<Quantity> for warpbook_charts::Quantity {
-    fn from(q: Quantity) -> Self {
-        match q {
-            Quantity::Time => Self::Time,
-            Quantity::SpeedUp => Self::SpeedUp,
-            Quantity::Bandwidth => Self::Bandwidth,
-            Quantity::Throughput => Self::Throughput,
-        }
-    }
-}
-
-/// A problem of a record: its size, and its number among those of that size (which differ in something else).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Size {
-    /// The points of a regression.
-    pub size: u64,
-    /// 0 for the first of that size.
-    pub nth: usize,
-}
-
-impl Size {
-    /// That of a record's problem.
-    pub fn of(run: &Run, problem: &Problem) -> Self {
-        let size = problem.size();
-        let nth = run.problems().iter().filter(|p| p.size() == size).position(|p| *p == problem).unwrap_or(0);
-        Self { size, nth }
-    }
-
-    /// The problem of a record.
-    pub fn find(self, run: &Run) -> Option<&Problem> {
-        run.problems().into_iter().filter(|p| p.size() == self.size).nth(self.nth)
-    }
-
-    /// As in an address: "5000000", "5000000-2".
-    pub fn id(self) -> String {
-        if self.nth == 0 { self.size.to_string() } else { format!("{}-{}", self.size, self.nth + 1) }
-    }
-
-    /// Reads what [`Size::id`] wrote.
-    pub fn parse(text: &str) -> Option<Self> {
+    /// Reads a size of an earlier version's link: "5000000", "5000000-2".
+    fn parse_size(text: &str) -> Option<Self> {
         let (size, nth) = text.split_once('-').unwrap_or((text, "1"));
-        Some(Self { size: size.parse().ok()?, nth: nth.parse::<usize>().ok()?.checked_sub(1)? })
+        Some(Self::Size { size: size.parse().ok()?, nth: nth.parse::<usize>().ok()?.checked_sub(1)? })
+    }
+
+    /// As in an address: its parameter and value.
+    fn pair(&self) -> (&'static str, String) {
+        match self {
+            Self::Id(id) => ("problem", id.clone()),
+            Self::Size { size, nth: 0 } => ("size", size.to_string()),
+            Self::Size { size, nth } => ("size", format!("{size}-{}", nth + 1)),
+        }
     }
 }
 
@@ -195,9 +234,9 @@ pub struct Link {
     pub ticked: Vec<String>,
     /// The part that is shown.
     pub tab: Option<Tab>,
-    /// The size that is shown.
-    pub size: Option<Size>,
-    /// What the ladder draws, if one was asked for.
+    /// The problem that is shown.
+    pub problem: Option<Choice>,
+    /// What ladder and sweep draw, if one was asked for.
     pub quantity: Option<Quantity>,
     /// The rung whose source is shown.
     pub rung: Option<String>,
@@ -218,8 +257,10 @@ impl Link {
                 "record" => link.record = Some(value),
                 "compare" => push_new(&mut link.ticked, value),
                 "tab" => link.tab = Tab::ALL.into_iter().find(|t| t.id() == value),
-                "size" => link.size = Size::parse(&value),
-                "show" => link.quantity = Quantity::ALL.into_iter().find(|q| q.id() == value),
+                "problem" => link.problem = Some(Choice::Id(value)),
+                // A link with both was made by a version that knows ids.
+                "size" => link.problem = link.problem.take().or_else(|| Choice::parse_size(&value)),
+                "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),
                 _ => {}
             }
@@ -233,8 +274,8 @@ impl Link {
         pairs.extend(self.sources.iter().map(|s| ("src", s.clone())));
         pairs.extend(self.record.iter().map(|r| ("record", r.clone())));
         pairs.extend(self.tab.iter().filter(|t| **t != Tab::Ladder).map(|t| ("tab", t.id().into())));
-        pairs.extend(self.size.iter().map(|s| ("size", s.id())));
-        pairs.extend(self.quantity.iter().map(|q| ("show", q.id().into())));
+        pairs.extend(self.problem.iter().map(Choice::pair));
+        pairs.extend(self.quantity.iter().map(|q| ("show", quantity_id(*q).into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
         pairs.extend(self.ticked.iter().map(|t| ("compare", t.clone())));
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
@@ -248,14 +289,16 @@ fn push_new(list: &mut Vec<String>, value: String) {
     }
 }
 
-/// Percent-encodes all that has a meaning in a query; a slash and a colon have none there, and stay readable.
+/// Percent-encodes all that has a meaning in a query's value; a slash, a colon and an equals sign have none there, and stay readable,
+/// as does a space, which is written as `+`.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' | b':' | b'@' => {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' | b':' | b'@' | b'=' => {
                 out.push(byte as char);
             }
+            b' ' => out.push('+'),
             _ => out.push_str(&format!("%{byte:02X}")),
         }
     }
@@ -290,6 +333,7 @@ pub fn decode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open::tests::sample_run;
 
     #[test]
     fn a_link_survives_the_address() {
@@ -298,33 +342,91 @@ mod tests {
             record: Some("regression-h200.json".into()),
             ticked: vec!["a.json".into(), "@1".into()],
             tab: Some(Tab::Source),
-            size: Some(Size { size: 5_000_000, nth: 1 }),
+            problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
         };
         assert_eq!(Link::parse(&link.query()), link);
+        assert!(link.query().contains("&problem=m=4096+n=4096+k=4096+%2B1%25+bf16%26&"), "{}", link.query());
+        let earlier = Link { problem: Some(Choice::Size { size: 5_000_000, nth: 1 }), ..link };
+        assert_eq!(Link::parse(&earlier.query()), earlier);
         assert_eq!(Link::default().query(), "");
         assert_eq!(Link { tab: Some(Tab::Ladder), ..Link::default() }.query(), "");
+        for tab in Tab::ALL {
+            let link = Link { tab: Some(tab), ..Link::default() };
+            assert_eq!(Link::parse(&link.query()).tab, link.tab.filter(|t| *t != Tab::Ladder));
+        }
+        for quantity in QUANTITIES {
+            assert_eq!(Link::parse(&format!("?show={}", quantity_id(quantity))).quantity, Some(quantity));
+        }
     }
 
     #[test]
-    fn problems_of_one_size_are_told_apart() {
-        let run = crate::open::tests::sample_run();
-        let (one, several) = (Size { size: 5_000_000, nth: 0 }, Size { size: 5_000_000, nth: 1 });
-        assert_eq!(one.find(&run).map(|p| p.label()).as_deref(), Some("5 M points, 200 epochs"));
-        assert_eq!(several.find(&run).map(|p| p.label()).as_deref(), Some("5 M points of 16 features, 200 epochs"));
-        assert_eq!(several.find(&run).map(|p| Size::of(&run, p).id()).as_deref(), Some("5000000-2"));
+    fn problems_are_found_by_id_and_by_the_size_of_an_earlier_link() {
+        let run = sample_run();
+        let check = |query: &str, expect: Option<&str>| {
+            let found = Link::parse(query).problem.and_then(|c| c.find(&run).map(|p| p.label.clone()));
+            assert_eq!(found.as_deref(), expect, "{query}");
+        };
+        let (one, several) = ("5 M points, 200 epochs", "5 M points of 16 features, 200 epochs");
+        check("?size=5000000", Some(one));
+        check("?size=5000000-2", Some(several));
+        check("?size=5000000-9", Some(one));
+        check("?size=1000000", Some("1 M points, 200 epochs"));
+        check("?size=7", None);
+        check("?size=0", None);
+        check("?problem=points=5000000+features=16+epochs=200+fp32", Some(several));
+        check("?size=1000000&problem=points=5000000+epochs=200+fp32", Some(one));
+        check("?problem=points=5000000+epochs=200+fp32&size=1000000", Some(one));
+        check("?problem=gone", None);
     }
 
     #[test]
-    fn tabs_are_those_that_have_something() {
-        let mut run = crate::open::tests::sample_run();
-        assert!(Tab::of(&run).contains(&Tab::Roofline) && Tab::of(&run).contains(&Tab::Sweep));
-        // Another number of features is no other size.
+    fn tabs_are_those_that_the_descriptor_names_and_the_record_has_something_for() {
+        let mut run = sample_run();
+        use Tab::{Breakdown, Compare, Environment, HeatMap, Ladder, Loss, Roofline, Source, Sweep, Table};
+        assert_eq!(
+            Tab::of(&run),
+            [Ladder, Sweep, Roofline, Breakdown, Loss, Table, Source, Environment, Compare],
+            "no library, so no heat map"
+        );
+        run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
+        assert!(!Tab::of(&run).contains(&Roofline));
+        // Another line of a sweep is no other size.
         run.measurements.retain(|m| m.problem.size() == 5_000_000);
-        assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Tab::Sweep));
-        assert!(!Tab::of(&run).contains(&Tab::Roofline), "no bytes were counted");
-        assert_eq!(Link::parse("?tab=roofline").tab, Some(Tab::Roofline));
+        run.parts.clear();
+        assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Sweep));
+        assert!(!Tab::of(&run).contains(&Breakdown));
+        let mut run = sample_run();
+        run.descriptor.charts = vec![ChartKind::HeatMap];
+        run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
+        assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment, Compare]);
+        // A record of a later version, with kinds that this one does not know.
+        run.descriptor.charts = vec![ChartKind::Other];
+        assert_eq!(Tab::of(&run), [Ladder, Sweep, Roofline, Table, Source, Environment, Compare]);
+        run.measurements.iter_mut().for_each(|m| m.traffic.clear());
+        assert!(!Tab::of(&run).contains(&Roofline), "no bytes were counted");
+        assert_eq!(Link::parse("?tab=roofline").tab, Some(Roofline));
+        assert!(Tab::of(&sample_run()).contains(&Loss));
+    }
+
+    #[test]
+    fn quantities_are_the_descriptors_that_say_something() {
+        use Quantity::{Bandwidth, ItemRate, SpeedUp, Throughput, Time};
+        let mut run = sample_run();
+        let problem = run.main_problem().unwrap().clone();
+        assert_eq!(quantities(&run, &problem), [Time, SpeedUp, Bandwidth]);
+        assert_eq!(quantity(&run, &problem, None), Time);
+        assert_eq!(quantity(&run, &problem, Some(Bandwidth)), Bandwidth);
+        assert_eq!(quantity(&run, &problem, Some(Throughput)), Time, "not offered");
+        (run.descriptor.headline, run.descriptor.quantities) = (Throughput, vec![ItemRate, Time, Time]);
+        assert_eq!(quantities(&run, &problem), [Throughput, Time], "no items are known");
+        assert_eq!(quantity(&run, &problem, None), Throughput);
+        let without = problem.with(|p| (p.flops, p.items) = (0, Some(3)));
+        assert_eq!(quantities(&run, &without), [ItemRate, Time]);
+        assert_eq!(quantity(&run, &without, None), ItemRate);
+        run.descriptor.quantities.clear();
+        assert_eq!(quantity(&run, &without, None), Time);
     }
 
     #[test]
@@ -334,7 +436,7 @@ mod tests {
         }
         check("", Link::default());
         check("?", Link::default());
-        check("?tab=nothing&size=-1&show=%&rung=&&&=&x", Link::default());
+        check("?tab=nothing&size=-1&show=%&rung=&problem=&&&=&x", Link::default());
         check("?size=18446744073709551616", Link::default());
         check("?size=7-0", Link::default());
         check("?rung=%zz%4", Link { rung: Some("%zz%4".into()), ..Link::default() });

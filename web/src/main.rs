@@ -1,6 +1,6 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `link`, `problems`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
 
@@ -15,7 +15,10 @@ mod library;
 mod link;
 mod open;
 mod origin;
+mod problems;
 mod sheet;
+#[cfg(test)]
+mod softmax;
 mod view;
 
 fn main() {

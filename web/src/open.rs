@@ -1,8 +1,7 @@
 //! A file becomes a record that can be shown, or a sentence that says why not.
 
-use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use warpbook_record::{MAX_BYTES, Problem, ReadError, Run};
+use warpbook_record::{MAX_BYTES, ReadError, Run};
 
 /// More than any real record has; a file with more would only stop the page.
 const MAX_MEASUREMENTS: usize = 20_000;
@@ -45,47 +44,17 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
     let limits = [
         ("measurements", run.measurements.len(), MAX_MEASUREMENTS),
         ("training logs", run.train_logs.len(), MAX_MEASUREMENTS),
+        ("parts", run.parts.len(), MAX_MEASUREMENTS),
         ("spans", run.spans.len(), MAX_MEASUREMENTS),
         ("rungs", run.rungs.len(), MAX_RUNGS),
+        ("problems", run.problems.len(), MAX_PROBLEMS),
     ];
     for (what, found, most) in limits {
         if found > most {
             return Err(format!("The record has {found} {what}; this page shows records with at most {most}."));
         }
     }
-    // Bounded before anything looks for each problem among the others.
-    let mut seen = HashSet::new();
-    for m in &run.measurements {
-        if seen.insert(format!("{:?}", m.problem)) && seen.len() > MAX_PROBLEMS {
-            return Err(format!(
-                "The record has more than {MAX_PROBLEMS} different problems; this page shows no more."
-            ));
-        }
-    }
-    let problems = run.measurements.iter().map(|m| &m.problem).chain(run.train_logs.iter().map(|l| &l.problem));
-    if !problems.chain(run.spans.iter().map(|s| &s.problem)).all(countable) {
-        return Err("The record has a problem whose sizes are beyond what can be counted.".into());
-    }
     Ok(run)
-}
-
-/// Whether its operations and bytes fit into the integers that count them, and it equals itself.
-fn countable(problem: &Problem) -> bool {
-    match problem {
-        Problem::Regression { train_points, features, epochs, learning_rate, noise, .. } => {
-            let point = features.checked_add(1).and_then(|f| f.checked_mul(8));
-            let epoch = point.and_then(|p| p.checked_mul(*train_points));
-            let bytes = epoch.and_then(|b| b.checked_mul((*epochs).max(1)));
-            // A problem with a NaN in it would not be found again among the others.
-            bytes.is_some() && !learning_rate.is_nan() && !noise.is_nan()
-        }
-        Problem::Matmul { m, n, k, .. } => {
-            let terms = m.checked_mul(*n).and_then(|t| t.checked_mul(*k));
-            terms.and_then(|t| t.checked_mul(2)).is_some()
-                && m.checked_add(*n).and_then(|s| s.checked_mul(*k)).and_then(|s| s.checked_mul(8)).is_some()
-        }
-        _ => true,
-    }
 }
 
 #[cfg(test)]
@@ -95,17 +64,25 @@ pub mod tests {
 
     /// A small record with everything in it.
     pub fn sample() -> Value {
-        let problem = |points: u64| {
-            json!({"kind": "regression", "points": points, "train_points": points / 5 * 4, "epochs": 200,
-                   "learning_rate": 0.01, "noise": 0.1, "seed": 1, "dtype": "f32"})
+        let problem = |label: &str, short: &str, points: u64, features: u64, line: &str| {
+            let train_points = points / 5 * 4;
+            let several = if features > 1 { format!(" features={features}") } else { String::new() };
+            json!({"id": format!("points={points}{several} epochs=200 fp32"), "label": label, "short": short,
+                   "sizes": [{"name": "points", "value": points, "unit": "points"}, {"name": "features", "value": features},
+                             {"name": "epochs", "value": 200}, {"name": "noise", "value": "NaN"}],
+                   "dtype": "f32", "flops": train_points * 200 * (4 * features + 4),
+                   "bytes": train_points * 200 * 4 * (features + 1), "working_set_bytes": train_points * 4 * (features + 1),
+                   "passes": 200, "sweep": {"size": points, "line": line}})
         };
+        let (main, small) = ("points=5000000 epochs=200 fp32", "points=1000000 epochs=200 fp32");
+        let wide = "points=5000000 features=16 epochs=200 fp32";
         let check = json!({"reference": "f64 descent on the CPU", "max_abs_error": 1e-6, "max_rel_error": 1e-6,
                            "tolerance": 3e-5, "passed": true});
         let kernel = json!({"file": "regression/02_fused.cu", "entry": "pass", "architecture": "sm_90", "registers": 40,
                             "static_shared_bytes": 192, "spill_store_bytes": 0, "spill_load_bytes": 0,
                             "grid": [528, 1, 1], "block": [512, 1, 1], "blocks_per_multiprocessor": 4, "occupancy": 1.0});
-        let measured = |rung: &str, points: u64, us: f64| {
-            json!({"rung": rung, "problem": problem(points), "tile": "t512x8", "outcome": {"status": "measured"},
+        let measured = |rung: &str, problem: &str, us: f64| {
+            json!({"rung": rung, "problem": problem, "tile": "t512x8", "outcome": {"status": "measured"},
                    "samples_us": [us, us * 1.01, us * 0.99], "samples_total": 3, "wall_us": [us * 1.1],
                    "check": check, "kernels": [kernel]})
         };
@@ -113,14 +90,12 @@ pub mod tests {
                           "tiles": [{"id": "t512x8", "defines": [{"name": "THREADS", "value": 512}]}]});
         let mut cluster = spec.clone();
         cluster["requires"] = json!({"at_least": [9, 0]});
-        let mut on_chip = measured("04_fused_graph", 1_000_000, 900.0);
+        let mut on_chip = measured("04_fused_graph", small, 900.0);
         on_chip["choice"] = "800000 training points lie in one cluster.".into();
         on_chip["traffic"] = json!([{"level": "l2", "bytes": 1_280_000_000}, {"level": "dram", "bytes": 6_400_000}]);
         on_chip["flops"] = 1_000_000_000.into();
-        let mut several = measured("pytorch_eager", 5_000_000, 90_000.0);
-        several["problem"]["features"] = 16.into();
         json!({
-            "schema": 1, "experiment": "regression", "title": "Fused linear regression",
+            "schema": 2, "experiment": "regression", "title": "Fused linear regression", "author": "Ada",
             "created": "2026-11-21T07:00:00Z", "command": "warpbook run regression",
             "environment": {
                 "device": {"kind": "cuda", "index": 0, "name": "NVIDIA H200", "memory_bytes": 150_000_000_000u64,
@@ -132,27 +107,44 @@ pub mod tests {
             "policy": {"timed_by": "cuda_events", "l2": "warm", "warmup": 3, "samples": 20, "budget_s": 2.0,
                        "batch_below_us": 50.0, "inputs": "x on [0, 10), y = 3x + 2 + noise"},
             "peaks": {"bandwidth": [{"level": "dram", "method": "sum of 4 GiB", "bytes": 4_294_967_296u64,
-                                     "samples_us": [950.0], "datasheet_bytes_per_s": 4.8e12}],
+                                     "samples_us": [950.0], "datasheet_bytes_per_s": 4.8e12},
+                                    {"level": "dram", "access": "copy", "method": "copy of 1 GB", "bytes": 2_000_000_000u64,
+                                     "samples_us": [500.0]}],
                       "compute": [{"dtype": "f32", "method": "fma chains", "flops": 1_099_511_627_776u64,
                                    "samples_us": [16_700.0], "datasheet_flops_per_s": 6.7e13}]},
+            "descriptor": {
+                "headline": "time", "quantities": ["time", "speed_up", "bandwidth"], "baseline": "first_valid",
+                "axis": {"caption": "points", "unit": "points"},
+                "columns": ["median", "mad", "pass_time", "speed_up", "bandwidth", "of_bound", "check"],
+                "charts": ["ladder", "sweep", "roofline", "operations", "ablation", "loss", "heat_map", "tiles", "transfers"],
+                "pass": "epoch", "levels": ["dram", "l2"], "loss": "mean squared error"
+            },
+            "problems": [
+                problem("5 M points, 200 epochs", "5 M", 5_000_000, 1, "200 epochs"),
+                problem("1 M points, 200 epochs", "1 M", 1_000_000, 1, "200 epochs"),
+                problem("5 M points of 16 features, 200 epochs", "5 M × 16", 5_000_000, 16, "16 features, 200 epochs")
+            ],
+            "main_problem": main,
             "rungs": [
                 {"id": "02_fused", "title": "Fused", "idea": "One pass.", "requires": {"at_least": [7, 5]},
                  "runner": {"kernels": {"specs": [spec], "schedule": "launches"}}},
-                {"id": "04_fused_graph", "title": "Fused in a graph", "idea": "One launch.",
+                {"id": "04_fused_graph", "title": "Fused in a graph", "idea": "One launch.", "variant_of": "02_fused",
                  "requires": {"at_least": [7, 5]}, "runner": {"kernels": {"specs": [spec, cluster], "schedule": "graph"}}},
                 {"id": "pytorch_eager", "title": "PyTorch, eager", "idea": "As a tutorial has it.",
                  "requires": {"at_least": [7, 5]}, "runner": {"external": "PyTorch 2.11.0"}}
             ],
             "sources": {"regression/02_fused.cu": "#include \"reduce.cuh\"\n// idea\n", "reduce.cuh": "#pragma once\n"},
             "measurements": [
-                measured("02_fused", 5_000_000, 3000.0), measured("04_fused_graph", 5_000_000, 2600.0),
-                measured("02_fused", 1_000_000, 1400.0), on_chip, several
+                measured("02_fused", main, 3000.0), measured("04_fused_graph", main, 2600.0),
+                measured("02_fused", small, 1400.0), on_chip, measured("pytorch_eager", wide, 90_000.0)
             ],
-            "train_logs": [{"rung": "02_fused", "problem": problem(5_000_000),
+            "train_logs": [{"rung": "02_fused", "problem": main,
                             "losses": [{"epoch": 10, "loss": 1.0}, {"epoch": 20, "loss": "NaN"}],
                             "parameters": {"w": 3.0, "b": 2.0}, "train_loss": 0.01, "test_loss": "NaN"}],
-            "spans": [{"rung": "02_fused", "problem": problem(5_000_000), "group": "operation", "name": "pass",
-                       "samples_us": [11.0]}],
+            "parts": [{"rung": "02_fused", "problem": main, "group": "operation", "name": "pass", "samples_us": [11.0]},
+                      {"rung": "", "problem": main, "group": "transfer", "name": "to the device", "samples_us": [600.0]}],
+            "spans": [{"rung": "02_fused", "problem": main, "name": "pass", "stream": "0", "start_us": 0.0,
+                       "duration_us": 11.0}],
             "notes": ["a remark"]
         })
     }
@@ -160,6 +152,13 @@ pub mod tests {
     /// The sample as a record.
     pub fn sample_run() -> Run {
         open(sample().to_string().as_bytes()).unwrap()
+    }
+
+    /// The same without a field.
+    pub fn sample_run_without(field: &str) -> Run {
+        let mut value = sample();
+        assert!(value.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+        open(value.to_string().as_bytes()).unwrap()
     }
 
     #[test]
@@ -186,25 +185,45 @@ pub mod tests {
             let error = open(value.to_string().as_bytes()).unwrap_err();
             assert!(error.contains(expect), "{error}");
         };
-        check(&|v| v["measurements"][0]["problem"]["epochs"] = u64::MAX.into(), "beyond what can be counted");
-        check(&|v| v["measurements"][0]["problem"]["noise"] = "NaN".into(), "beyond what can be counted");
-        check(&|v| v["measurements"][0]["problem"]["features"] = u64::MAX.into(), "beyond what can be counted");
-        check(&|v| v["train_logs"][0]["problem"]["train_points"] = u64::MAX.into(), "beyond what can be counted");
         check(&|v| v["rungs"] = Value::from(vec![v["rungs"][0].clone(); 501]), "501 rungs");
-        check(
-            &|v| {
-                let m = v["measurements"][0].clone();
-                v["measurements"] = (0..300)
-                    .map(|i| {
-                        let mut m = m.clone();
-                        m["problem"]["points"] = i.into();
-                        m
-                    })
-                    .collect();
-            },
-            "more than 200 different problems",
-        );
+        check(&|v| v["parts"] = Value::from(vec![v["parts"][0].clone(); 20_001]), "20001 parts");
+        check(&|v| v["spans"] = Value::from(vec![v["spans"][0].clone(); 20_001]), "20001 spans");
+        let many = |v: &mut Value| {
+            let numbered = |i: u64| {
+                let mut p = v["problems"][0].clone();
+                p["id"] = i.to_string().into();
+                p
+            };
+            let more: Vec<Value> = (0..300).map(numbered).collect();
+            v["problems"].as_array_mut().unwrap().extend(more);
+        };
+        check(&many, "303 problems; this page shows records with at most 200");
         assert!(check_size(f64::from(64 << 20)).is_ok());
         assert!(check_size(f64::from((64 << 20) + 1)).unwrap_err().contains("65 MiB"));
+    }
+
+    #[test]
+    fn a_problem_whose_numbers_cannot_be_counted_is_still_found() {
+        let v1 = |work: Value| {
+            let mut value: Value =
+                serde_json::from_slice(include_bytes!("../../crates/warpbook-record/tests/golden/run.v1.json"))
+                    .unwrap();
+            let problem = &mut value["measurements"][0]["problem"];
+            problem.as_object_mut().unwrap().extend(work.as_object().unwrap().clone());
+            value
+        };
+        let check = |value: Value| {
+            let run = open(value.to_string().as_bytes()).unwrap();
+            let problem = &run.measurements[0].problem;
+            assert!(run.problems().contains(&problem) && !run.ladder(problem).is_empty());
+        };
+        check(v1(json!({"epochs": u64::MAX, "features": u64::MAX})));
+        check(v1(json!({"train_points": u64::MAX})));
+        check(v1(json!({"noise": "NaN", "learning_rate": "Infinity"})));
+        let mut value = sample();
+        for field in ["flops", "bytes", "written_bytes", "working_set_bytes", "passes", "items"] {
+            value["problems"][0][field] = u64::MAX.into();
+        }
+        check(value);
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::format::{self, NONE};
 use std::cmp::Ordering;
-use warpbook_charts::Table;
-use warpbook_record::{LadderRow, Measurement, Outcome, Problem, Run, TrainLog};
+use warpbook_charts::{LadderTable, LadderTableRow, Table};
+use warpbook_record::{Column as Figure, Measurement, Outcome, Problem, Run};
 
 /// What a cell is sorted by.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,26 +71,26 @@ impl Cell {
 }
 
 /// The name of a column.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Column {
-    /// What stands above it.
-    pub label: &'static str,
-    /// Whether it holds figures, which stand on the right.
+    /// Its heading.
+    pub label: String,
+    /// Whether it holds figures, which are right-aligned.
     pub numeric: bool,
-    /// What stands above it in a file, where figures are plain numbers of one unit; `None` where the texts stand there.
+    /// Its heading in a file, where figures are plain numbers of one unit; `None` where cells are texts.
     in_file: Option<&'static str>,
 }
 
-const fn words(label: &'static str) -> Column {
-    Column { label, numeric: false, in_file: None }
+fn words(label: &str) -> Column {
+    Column { label: label.into(), numeric: false, in_file: None }
 }
 
-const fn shapes(label: &'static str) -> Column {
-    Column { label, numeric: true, in_file: None }
+fn shapes(label: &str) -> Column {
+    Column { label: label.into(), numeric: true, in_file: None }
 }
 
-const fn figures(label: &'static str, in_file: &'static str) -> Column {
-    Column { label, numeric: true, in_file: Some(in_file) }
+fn figures(label: &str, in_file: &'static str) -> Column {
+    Column { label: label.into(), numeric: true, in_file: Some(in_file) }
 }
 
 /// A table.
@@ -102,6 +102,8 @@ pub struct Sheet {
     pub columns: Vec<Column>,
     /// Its rows.
     pub rows: Vec<Row>,
+    /// The same for a file, where that is made elsewhere.
+    file: Option<Table>,
 }
 
 /// A row of a table.
@@ -142,17 +144,23 @@ impl Sort {
 }
 
 impl Sheet {
-    fn new(title: impl Into<String>, columns: &[Column]) -> Self {
-        Self { title: title.into(), columns: columns.to_vec(), rows: Vec::new() }
+    fn new(title: impl Into<String>, columns: Vec<Column>) -> Self {
+        Self { title: title.into(), columns, rows: Vec::new(), file: None }
     }
 
-    /// The same without a column that has nothing in any row.
-    fn without_empty(mut self, label: &str) -> Self {
-        let at = self.columns.iter().position(|c| c.label == label);
-        let empty = |at: &usize| self.rows.iter().all(|r| r.cells.get(*at).is_none_or(|c| c.key == Key::Missing));
-        if let Some(at) = at.filter(empty) {
-            self.columns.remove(at);
-            self.rows.iter_mut().filter(|r| at < r.cells.len()).for_each(|r| drop(r.cells.remove(at)));
+    /// The same without the columns that have nothing in any row, but for the first.
+    fn without_empty(mut self) -> Self {
+        let empty = |at: usize| self.rows.iter().all(|r| r.cells.get(at).is_none_or(|c| c.key == Key::Missing));
+        let kept: Vec<bool> = (0..self.columns.len()).map(|at| at == 0 || !empty(at)).collect();
+        let keep = |at: &mut usize| {
+            *at += 1;
+            kept.get(*at - 1).copied().unwrap_or(true)
+        };
+        let mut at = 0;
+        self.columns.retain(|_| keep(&mut at));
+        for row in &mut self.rows {
+            let mut at = 0;
+            row.cells.retain(|_| keep(&mut at));
         }
         self
     }
@@ -171,6 +179,9 @@ impl Sheet {
 
     /// The same as a table that knows how to become CSV.
     pub fn table(&self) -> Table {
+        if let Some(file) = &self.file {
+            return file.clone();
+        }
         let cell = |c: &Cell, column: &Column| match (&c.key, c.text.as_str(), c.detail.as_str()) {
             (Key::Missing, ..) => String::new(),
             (Key::Number(v), ..) if column.in_file.is_some() => v.to_string(),
@@ -183,7 +194,7 @@ impl Sheet {
             std::iter::once(r.rung.clone()).chain(others).collect()
         };
         Table {
-            headers: self.columns.iter().map(|c| c.in_file.unwrap_or(c.label).to_owned()).collect(),
+            headers: self.columns.iter().map(|c| c.in_file.unwrap_or(&c.label).to_owned()).collect(),
             rows: self.rows.iter().map(row).collect(),
         }
     }
@@ -216,101 +227,93 @@ fn rung_cell(run: &Run, id: &str) -> Cell {
     cell.place(place.unwrap_or(run.rungs.len()))
 }
 
-fn outcome_cell(m: &Measurement, diverged: bool) -> Cell {
-    let cell = Cell::text(format::outcome(&m.outcome));
-    match m.outcome {
-        Outcome::Measured if diverged => {
-            Cell::text("Diverged: a loss or a parameter is no longer a finite number.").tone(Tone::Bad)
+/// The columns of every rung: those of the descriptor, then what else the record has.
+fn ladder_columns(run: &Run, problem: &Problem) -> Vec<Figure> {
+    let mut all: Vec<Figure> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
+    let mut add = |column: Figure, after: Option<Figure>| {
+        if !all.contains(&column) {
+            let at = after.and_then(|a| all.iter().position(|c| *c == a)).map_or(all.len(), |at| at + 1);
+            all.insert(at, column);
         }
-        Outcome::Measured => cell,
-        Outcome::Skipped { .. } => cell.tone(Tone::Quiet),
-        Outcome::Failed { .. } => cell.tone(Tone::Bad),
-    }
+    };
+    add(Figure::Wall, Some(Figure::Mad));
+    add(Figure::OfBound, None);
+    add(Figure::BoundBy, Some(Figure::OfBound));
+    add(Figure::Check, None);
+    add(Figure::Tile, None);
+    add(Figure::Samples, None);
+    all
 }
 
-fn check_cell(m: &Measurement) -> Cell {
-    let Some(check) = &m.check else { return Cell::number(None, format::number) };
-    let (word, tone, sign) =
-        if check.passed { ("Passed", Tone::Good, "≤") } else { ("Failed", Tone::Bad, "exceeds") };
-    let sign = if !check.passed && check.max_rel_error <= check.tolerance { "against" } else { sign };
-    let errors = format!("error {} {sign} {}", format::plain(check.max_rel_error), format::plain(check.tolerance));
-    Cell { key: Key::Number(check.max_rel_error), ..Cell::text(word) }.detail(errors).tone(tone)
+/// A figure of the ladder's table, which is sorted by its number.
+fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurement>) -> Cell {
+    if cell.text.is_empty() {
+        return Cell::number(None, format::number);
+    }
+    let key = cell.number.map_or_else(|| Key::Text(cell.text.to_lowercase()), Key::Number);
+    let failed = || m.and_then(|m| m.check.as_ref()).is_some_and(|c| !c.passed);
+    let (text, tone) = match column {
+        Figure::Check => (format::sentence_case(&cell.text), if failed() { Tone::Bad } else { Tone::Good }),
+        _ => (cell.text.clone(), Tone::Plain),
+    };
+    Cell { text, detail: cell.detail.clone(), key, tone }
 }
 
-/// What a rung is held against: its own bytes and operations where they were counted, else the ceiling of reading once a pass.
-fn bound_cell(run: &Run, row: &LadderRow<'_>, sound: bool) -> Cell {
-    let m = row.measurement;
-    match (run.bound(m), run.ceiling(&m.problem)) {
-        _ if !sound || row.fraction_of_ceiling.is_none() => Cell::number(None, format::number),
-        (Some(bound), _) => Cell::text(bound.label()).detail(format!("at least {}", format::time(bound.us))),
-        (None, Some(peak)) => Cell::text(peak.level.label()).detail("reading its inputs once a pass"),
-        (None, None) => Cell::number(None, format::number),
-    }
+/// Why a row has no figures; what was skipped weighs less than what failed.
+fn note_cell(row: &LadderTableRow, m: Option<&Measurement>) -> Option<Cell> {
+    let skipped = m.is_some_and(|m| matches!(m.outcome, Outcome::Skipped { .. }));
+    let note = Cell::text(format::sentence_case(row.note.as_ref()?));
+    Some(note.tone(if skipped { Tone::Quiet } else { Tone::Bad }))
 }
 
 const CHOSEN: &str = "Chosen for this size";
 
 /// Every figure of the rungs at one problem.
 pub fn rungs(run: &Run, problem: &Problem) -> Sheet {
-    let mut sheet = Sheet::new(
-        format!("All rungs at {}", problem.label()),
-        &[
-            words("Rung"),
-            figures("Median", "Median (us)"),
-            figures("MAD", "MAD (us)"),
-            figures("Wall time", "Wall time (us)"),
-            figures("Time per epoch", "Time per epoch (us)"),
-            figures("Speed-up", "Speed-up"),
-            figures("Effective GB/s", "Effective bandwidth (GB/s)"),
-            figures("Of bound", "Of bound (%)"),
-            words("Bound by"),
-            words("Check"),
-            words("Outcome"),
-            words("Tile"),
-            words(CHOSEN),
-            figures("Samples", "Samples"),
-        ],
-    );
-    let rows = run.ladder(problem);
-    let diverged = |m: &Measurement| run.train_log(&m.rung, problem).is_some_and(TrainLog::diverged);
-    // What failed its check or diverged has times, but they are of wrong work.
-    let usable = |m: &Measurement| m.is_valid() && !diverged(m);
-    let times = rows.iter().filter(|r| usable(r.measurement)).filter_map(|r| r.measurement.median_us());
-    let fastest = times.min_by(f64::total_cmp);
-    for row in rows {
-        let m = row.measurement;
-        let sound = usable(m);
-        let us = |v: Option<f64>| Cell::number(v.filter(|_| sound), format::time);
-        let bandwidth = m.effective_bytes_per_s().filter(|_| sound);
-        let median = us(m.median_us());
-        let best = sound && m.median_us() == fastest;
-        let cells = vec![
-            rung_cell(run, &m.rung),
-            if best { median.detail("fastest").tone(Tone::Good) } else { median },
-            us(m.mad_us()),
-            us(m.median_wall_us()),
-            us(m.epoch_us()),
-            Cell::number(row.speed_up.filter(|_| sound), |v| format!("{}×", format::number(v))),
-            Cell::number(bandwidth.map(|b| b / 1e9), format::number),
-            Cell::number(row.fraction_of_ceiling.filter(|_| sound).map(|f| f * 100.0), |v| format!("{v:.1} %")),
-            bound_cell(run, &row, sound),
-            check_cell(m),
-            outcome_cell(m, diverged(m)),
-            m.tile.as_ref().map_or_else(|| Cell::number(None, format::number), Cell::text),
-            m.choice.as_ref().map_or_else(|| Cell::number(None, format::number), Cell::text),
-            Cell::number((m.samples_total > 0).then_some(m.samples_total as f64), |v| format!("{v}")),
-        ];
-        let note = (m.outcome != Outcome::Measured || diverged(m)).then(|| outcome_cell(m, diverged(m)));
-        sheet.rows.push(Row { note, ..Row::new(&m.rung, cells) });
+    let table = LadderTable::with(run, problem, &ladder_columns(run, problem));
+    let heads = table.headers.iter().map(|h| Column {
+        label: format::sentence_case(&h.text),
+        numeric: h.numeric,
+        in_file: None,
+    });
+    let columns = std::iter::once(words("Rung")).chain(heads).chain([words("Remark"), words(CHOSEN)]).collect();
+    let mut sheet = Sheet::new(format!("All rungs at {}", problem.label), columns);
+    let mut file = table.file();
+    file.headers.push("chosen for this size".into());
+    // The table has a row for each of these, in this order.
+    let measurements: Vec<&Measurement> = run.ladder(problem).iter().map(|r| r.measurement).collect();
+    for (i, row) in table.rows.iter().enumerate() {
+        let m = measurements.get(i).copied();
+        let choice = m.and_then(|m| m.choice.as_deref()).unwrap_or_default();
+        if let Some(row) = file.rows.get_mut(i) {
+            row.push(choice.to_owned());
+        }
+        // A check that failed is worth its cells: they say by how much it did.
+        let wrong = m.and_then(|m| m.check.as_ref()).is_some_and(|c| !c.passed);
+        let (remark, note) = if wrong { (note_cell(row, m), None) } else { (None, note_cell(row, m)) };
+        let less = row.less_work.map(|share| format!("Does {} of the operations", format::percent(share)));
+        let remark = remark.or(less.map(Cell::text));
+        let none = || Cell::number(None, format::number);
+        let figures = table.headers.iter().zip(&row.cells).map(|(h, c)| {
+            let cell = ladder_cell(h.column, c, m);
+            let best = row.fastest && h.column == Figure::Median;
+            if best { cell.detail("fastest").tone(Tone::Good) } else { cell }
+        });
+        let cells = std::iter::once(rung_cell(run, &row.rung))
+            .chain(figures)
+            .chain([remark.unwrap_or_else(none), if choice.is_empty() { none() } else { Cell::text(choice) }])
+            .collect();
+        sheet.rows.push(Row { note, ..Row::new(&row.rung, cells) });
     }
-    sheet.without_empty(CHOSEN)
+    sheet.file = Some(file);
+    sheet.without_empty()
 }
 
 /// What the compiler and the device say of each kernel at one problem.
 pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     let mut sheet = Sheet::new(
         "Kernels",
-        &[
+        vec![
             words("Rung"),
             words("Kernel"),
             words("Architecture"),
@@ -358,7 +361,7 @@ pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     let logs: Vec<_> = run.train_logs.iter().filter(|l| l.problem == *problem).collect();
     let mut sheet = Sheet::new(
         "Results of the training",
-        &[
+        vec![
             words("Rung"),
             words("Parameters"),
             figures("Training loss", "Training loss"),
@@ -403,17 +406,35 @@ mod tests {
         for sheet in [rungs(&run, problem), kernels(&run, problem), trainings(&run, problem)] {
             assert!(!sheet.rows.is_empty(), "{}", sheet.title);
             assert!(sheet.rows.iter().all(|r| r.cells.len() == sheet.columns.len()), "{}", sheet.title);
+            let file = sheet.table();
+            assert!(file.rows.iter().all(|r| r.len() == file.headers.len()), "{}", sheet.title);
         }
+    }
+
+    #[test]
+    fn columns_are_the_descriptors_and_what_else_there_is() {
+        let mut run = sample_run();
+        run.train_logs.clear();
+        let labels = |run: &Run, problem: &Problem| {
+            rungs(run, problem).columns.iter().map(|c| c.label.clone()).collect::<Vec<_>>().join(", ")
+        };
+        let problem = run.main_problem().unwrap().clone();
+        assert_eq!(
+            labels(&run, &problem),
+            "Rung, Median, MAD, Wall, Epoch time, Speed-up, Effective bandwidth, % of bound, Bound by, Check, Tile, Samples"
+        );
+        run.descriptor.columns = vec![Figure::ItemRate, Figure::Throughput, Figure::Median, Figure::Other];
+        run.measurements.iter_mut().for_each(|m| (m.tile, m.wall_us) = (None, Vec::new()));
+        // No items are known, and nothing says what bounds the work.
+        run.peaks = Default::default();
+        assert_eq!(labels(&run, &problem), "Rung, FLOP/s, Median, Check, Samples");
     }
 
     #[test]
     fn missing_figures_come_last_either_way() {
         let cell = |v| Row::new("", vec![Cell::number(v, format::number)]);
-        let sheet = Sheet {
-            title: String::new(),
-            columns: vec![figures("v", "v (s)")],
-            rows: vec![cell(None), cell(Some(2.0)), cell(Some(f64::NAN)), cell(Some(1.0))],
-        };
+        let rows = vec![cell(None), cell(Some(2.0)), cell(Some(f64::NAN)), cell(Some(1.0))];
+        let sheet = Sheet { rows, ..Sheet::new("", vec![figures("v", "v (s)")]) };
         let texts = |descending| {
             let sorted = sheet.sorted(Some(Sort { column: 0, descending }));
             column(&sheet, &sorted, "v")
@@ -429,8 +450,32 @@ mod tests {
         run.train_logs.clear();
         let csv = rungs(&run, run.main_problem().unwrap()).table().csv();
         let mut lines = csv.lines();
-        assert!(lines.next().unwrap().starts_with("Rung,Median (us),MAD (us),"), "{csv}");
-        assert!(lines.next().unwrap().starts_with("02_fused,3000,30,3300"), "{csv}");
+        assert!(
+            lines.next().unwrap().starts_with("rung,title,median (ms),MAD (ms),wall (ms),epoch time (ms),"),
+            "{csv}"
+        );
+        assert!(lines.next().unwrap().starts_with("02_fused,Fused,3.0000,0.030,3.3000,0.015000,1.000,"), "{csv}");
+        let csv = kernels(&run, run.main_problem().unwrap()).table().csv();
+        assert!(csv.lines().next().unwrap().contains("Occupancy (%)"), "{csv}");
+        assert!(
+            csv.lines().nth(1).unwrap().starts_with("02_fused,pass; regression/02_fused.cu,sm_90,40,192,"),
+            "{csv}"
+        );
+    }
+
+    #[test]
+    fn rows_are_sorted_by_figures_not_by_texts() {
+        let mut run = sample_run();
+        run.train_logs.clear();
+        let sheet = rungs(&run, run.main_problem().unwrap());
+        let sorted = |descending| column(&sheet, &sheet.sorted(Some(Sort { column: 1, descending })), "Rung");
+        // 2.60 ms and 3.00 ms.
+        assert_eq!(sorted(false), ["Fused in a graph", "Fused"]);
+        assert_eq!(sorted(true), ["Fused", "Fused in a graph"]);
+        run.measurements[0].samples_us = vec![900.0];
+        let sheet = rungs(&run, run.main_problem().unwrap());
+        let sorted = column(&sheet, &sheet.sorted(Some(Sort { column: 1, descending: false })), "Rung");
+        assert_eq!(sorted, ["Fused", "Fused in a graph"], "900 µs before 2.60 ms");
     }
 
     #[test]
@@ -451,9 +496,12 @@ mod tests {
         let run = crate::open::open(value.to_string().as_bytes()).unwrap();
         let sheet = rungs(&run, run.main_problem().unwrap());
         let rows = sheet.sorted(None);
-        assert_eq!(column(&sheet, &rows, "Median")[1], NONE);
-        assert_eq!(column(&sheet, &rows, "Check"), ["Passed", "Failed"]);
-        assert!(sheet.rows[1].cells.iter().any(|c| c.detail.contains("not a number")));
+        assert_eq!(column(&sheet, &rows, "Check"), ["Passed", "FAILED"]);
+        assert!(sheet.rows[1].note.is_none() && sheet.rows[1].cells.iter().any(|c| c.detail.contains("not a number")));
+        assert!(column(&sheet, &rows, "Remark")[1].starts_with("Check failed"));
+        // Nor the other, whose training diverged: there is no time, and so no column of them.
+        assert!(sheet.columns.iter().all(|c| !["Median", "Speed-up", "MAD"].contains(&c.label.as_str())), "{sheet:?}");
+        assert!(!sheet.table().csv().contains("2.6000"));
     }
 
     #[test]
@@ -462,28 +510,41 @@ mod tests {
         value["measurements"][1]["outcome"] = serde_json::json!({"status": "skipped", "why": "no GPU"});
         let run = crate::open::open(value.to_string().as_bytes()).unwrap();
         let sheet = rungs(&run, run.main_problem().unwrap());
-        assert_eq!(sheet.rows[1].note.as_ref().map(|n| n.text.as_str()), Some("Skipped: no GPU"));
-        assert!(sheet.table().csv().contains("Skipped: no GPU"));
+        assert_eq!(
+            sheet.rows[1].note.as_ref().map(|n| (n.text.as_str(), n.tone)),
+            Some(("Skipped: no GPU", Tone::Quiet))
+        );
+        assert!(sheet.table().csv().contains("skipped: no GPU"));
         // The sample's first training diverged: the chart draws no bar of it either.
-        assert!(sheet.rows[0].note.as_ref().is_some_and(|n| n.text.starts_with("Diverged")));
-        assert_eq!(sheet.rows[0].cells[1].key, Key::Missing);
+        let note = sheet.rows[0].note.as_ref();
+        assert_eq!(note.map(|n| (n.text.as_str(), n.tone)), Some(("Diverged at epoch 20", Tone::Bad)));
     }
 
     #[test]
     fn rungs_say_what_bounds_them_what_was_chosen_and_whose_they_are() {
         let run = sample_run();
-        let at =
-            |size, features| *run.problems().iter().find(|p| p.size() == size && p.features() == features).unwrap();
-        let sheet = rungs(&run, at(1_000_000, 1));
+        let at = |short: &str| *run.problems().iter().find(|p| p.short == short).unwrap();
+        let sheet = rungs(&run, at("1 M"));
         let get = |sheet: &Sheet, label: &str| column(sheet, &sheet.sorted(None), label);
         assert_eq!(get(&sheet, CHOSEN), [NONE, "800000 training points lie in one cluster."]);
         // The first rung's bytes were not counted: it is held against reading its inputs once a pass.
-        assert_eq!(get(&sheet, "Bound by"), ["memory", "arithmetic"]);
+        assert_eq!(get(&sheet, "Bound by"), ["DRAM", "arithmetic"]);
         assert!(sheet.rows[1].cells.iter().any(|c| c.detail == "at least 15.2 µs"), "{sheet:?}");
-        let several = rungs(&run, at(5_000_000, 16));
+        assert!(sheet.rows[1].cells[1].detail == "fastest" && sheet.rows[1].cells[1].tone == Tone::Good);
+        let several = rungs(&run, at("5 M × 16"));
         assert!(several.columns.iter().all(|c| c.label != CHOSEN));
         assert_eq!(several.rows[0].cells[0].detail, "pytorch_eager, PyTorch 2.11.0");
-        assert!(several.table().csv().lines().nth(1).unwrap().starts_with("pytorch_eager,90000"));
+        assert!(several.table().csv().lines().nth(1).unwrap().starts_with("pytorch_eager,\"PyTorch, eager\",90.000"));
+    }
+
+    #[test]
+    fn a_rung_that_does_less_of_the_work_says_so_and_is_not_the_fastest() {
+        let mut run = sample_run();
+        run.measurements[3].flops = Some(16_000_000);
+        let problem = run.measurements[3].problem.clone();
+        let sheet = rungs(&run, &problem);
+        assert_eq!(column(&sheet, &sheet.sorted(None), "Remark"), [NONE, "Does 1.2 % of the operations"]);
+        assert_eq!([0, 1].map(|i| sheet.rows[i].cells[1].detail.clone()), ["fastest", ""]);
     }
 
     #[test]

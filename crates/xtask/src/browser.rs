@@ -1,14 +1,14 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
 use crate::process::log_file;
-use crate::publish::{self, Record};
+use crate::publish;
 use crate::serve::Site;
 use crate::steps::Report;
 use crate::webdriver::{Browser, Programs};
 use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("an unreadable file leaves the open record alone", unreadable),
     ("addresses that are none of the web are refused", refused),
     ("two records are compared", compared),
+    ("a record of an unknown experiment is shown and compared", unknown_experiment),
+    ("links by size and by id show their problem", links_to_problems),
 ];
 
 /// How long a page may take until it is ready.
@@ -74,7 +76,8 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         let half = (half..).find(|&i| record.text.is_char_boundary(i)).unwrap_or(0);
         write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
         write_atomic(&folder.join("test/good.json"), &record.text)?;
-        write_atomic(&folder.join("test/hostile.json"), hostile_record(record)?)
+        write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
+        write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)
     })?;
     let site = Site::serve(&root, 0)?;
     let stage = Stage {
@@ -331,11 +334,11 @@ fn links_and_back(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Drops a file onto the page: the good record with a title and a driver of its own, or any other text.
-fn drop_file(browser: &Browser, text: Option<&str>) -> Result<()> {
+/// Drops a file onto the page: a record of the site with another title and driver, or any other text.
+fn drop_file(browser: &Browser, record: &str, text: Option<&str>) -> Result<()> {
     let text = text.map_or_else(|| "null".to_owned(), |t| json!(t).to_string());
     let script = format!(
-        "return fetch('test/good.json').then((r) => r.json()).then((record) => {{
+        "return fetch('test/{record}.json').then((r) => r.json()).then((record) => {{
             record.title = 'Dropped here';
             record.environment.driver = 'another driver';
             const file = new File([{text} ?? JSON.stringify(record)], 'dropped.json');
@@ -350,7 +353,7 @@ fn drop_file(browser: &Browser, text: Option<&str>) -> Result<()> {
 
 fn dropped(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
-    drop_file(browser, None)?;
+    drop_file(browser, "good", None)?;
     browser.wait_until("the dropped record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;
     no_errors(browser)
 }
@@ -359,7 +362,7 @@ fn unreadable(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
     for (text, says) in [("{", "not valid JSON"), ("[]", "no Warpbook record"), ("{\"schema\":99}", "Update Warpbook")]
     {
-        drop_file(browser, Some(text))?;
+        drop_file(browser, "good", Some(text))?;
         browser.wait_until(says, &format!("{ALERTS}.some((t) => t.includes('{says}'))"), SOON)?;
     }
     let open = browser.eval("return !!document.querySelector('#panel svg');")?;
@@ -378,37 +381,108 @@ fn refused(browser: &Browser, stage: &Stage) -> Result<()> {
 
 fn compared(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &stage.page)?;
-    drop_file(browser, None)?;
+    compare_with_dropped(browser, "good", 0)?;
+    no_errors(browser)
+}
+
+/// Drops a changed copy of a record, and compares it with one of the list by its place there.
+fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<()> {
+    drop_file(browser, record, None)?;
     browser.wait_until("a second record", "document.querySelector('h1').textContent === 'Dropped here'", SOON)?;
-    browser.eval(
-        "const boxes = [...document.querySelectorAll('.tick input')]; boxes.at(0).click(); boxes.at(-1).click();",
-    )?;
+    browser.eval(&format!(
+        "const boxes = [...document.querySelectorAll('.tick input')]; boxes.at({place}).click(); boxes.at(-1).click();"
+    ))?;
     browser.wait_until(
         "the chart of both",
         "document.querySelector('.compared') && document.querySelector('#panel svg')",
         SOON,
     )?;
     let differs = "document.getElementById('panel').textContent.includes('another driver')";
-    browser.wait_until("what differs between them", differs, SOON)?;
+    browser.wait_until("what differs between them", differs, SOON)
+}
+
+fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/softmax.json", stage.page))?;
+    browser.wait_until("its title", "document.querySelector('h1').textContent === 'Row softmax'", SOON)?;
+    browser.wait_until(
+        "who ran it",
+        "document.querySelector('.subtitle').textContent.includes('Run by Grace')",
+        SOON,
+    )?;
+    browser.wait_until("its headline", "document.querySelector('input[value=bandwidth]').checked", SOON)?;
+    browser.screenshot(&stage.shots.join("page-softmax.png"))?;
+    let shows = [
+        ("ladder", "svg", "One pass"),
+        ("sweep", "svg", "columns"),
+        ("roofline", "svg", "A warp a row"),
+        ("table", "table", "Effective bandwidth"),
+        ("source", ".code", "INFINITY"),
+    ];
+    for (tab, element, text) in shows {
+        browser.eval(&format!("document.getElementById('tab-{tab}').click();"))?;
+        let shown = format!(
+            "[...document.querySelectorAll('#panel[aria-labelledby=tab-{tab}] {element}')].some((e) => \
+             e.textContent.includes('{text}'))"
+        );
+        browser.wait_until(&format!("{text} in {tab}"), &shown, SOON)?;
+    }
+    compare_with_dropped(browser, "softmax", -2)?;
     no_errors(browser)
 }
 
-/// The record with markup in every text that a record may hold freely: the longest change that is still a record.
-fn hostile_record(record: &Record) -> Result<String> {
-    let original: Value = serde_json::from_str(&record.text)?;
-    let mut kept = BTreeSet::new();
-    let mut kinds = BTreeSet::new();
-    each_text(&original, &mut String::new(), &mut |kind| {
-        kinds.insert(kind.to_owned());
+fn links_to_problems(browser: &Browser, stage: &Stage) -> Result<()> {
+    let links = [
+        ("size=4096", "65536 × 4096 fp32"),
+        ("problem=rows=65536+columns=256+fp32", "65536 × 256 fp32"),
+        ("problem=gone", "65536 × 1024 fp32"),
+    ];
+    for (query, label) in links {
+        open_ready(browser, &format!("{}?src=test/softmax.json&{query}", stage.page))?;
+        let shown = format!("document.getElementById('problem')?.selectedOptions[0].textContent === '{label}'");
+        browser.wait_until(query, &shown, SOON)?;
+    }
+    browser.eval(
+        "const select = document.getElementById('problem'); select.selectedIndex = 0; \
+         select.dispatchEvent(new Event('change', { bubbles: true }));",
+    )?;
+    let shown = "decodeURIComponent(location.search).includes('problem=rows=65536+columns=256+fp32')";
+    browser.wait_until("the address of another problem", shown, SOON)?;
+    no_errors(browser)
+}
+
+/// The record with markup in every text that a record may hold freely: the longest change that is still a record, and that a reader
+/// sees. It is made from the current format, where all of these texts are the record's.
+fn hostile_record(run: &Run) -> Result<String> {
+    let original: Value = serde_json::from_str(&run.to_json()?)?;
+    let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    each_text(&original, &mut String::new(), &mut |kind, text| {
+        texts.entry(kind.to_owned()).or_default().insert(text.to_owned());
     });
-    for kind in kinds {
-        // A text that names one of few choices cannot be changed; which do is the record's to say.
-        let one = changed(&original, &mut String::new(), &|k| k == kind);
-        if Run::from_json(one.to_string().as_bytes()).is_ok() {
+    // A text that names one of few choices cannot be changed, or is read as an unknown one; which do is the record's to say.
+    let survive = |kinds: &BTreeSet<&str>| -> Result<bool> {
+        let text = changed(&original, &mut String::new(), &|k| kinds.contains(k)).to_string();
+        let Ok(read) = Run::from_json(text.as_bytes()) else { return Ok(false) };
+        let mut all = true;
+        each_text(&serde_json::from_str(&read.to_json()?)?, &mut String::new(), &mut |kind, text| {
+            all &= !kinds.contains(kind) || text.starts_with(HOSTILE);
+        });
+        Ok(all)
+    };
+    let mut kept: BTreeSet<&str> = BTreeSet::new();
+    for kind in texts.keys() {
+        if survive(&BTreeSet::from([kind.as_str()]))? {
             kept.insert(kind);
         }
     }
-    ensure!(!kept.is_empty(), "the record {} holds no text to change", record.file);
+    // An id and what refers to it can only be changed together.
+    for (kind, values) in &texts {
+        let equal = |other: &&String| !kept.contains(other.as_str()) && !texts[*other].is_disjoint(values);
+        let together: BTreeSet<&str> = texts.keys().filter(equal).map(String::as_str).collect();
+        if !kept.contains(kind.as_str()) && survive(&together)? {
+            kept.extend(together);
+        }
+    }
+    ensure!(!kept.is_empty(), "the record holds no text to change");
     let all = changed(&original, &mut String::new(), &|k| kept.contains(k)).to_string();
     match Run::from_json(all.as_bytes()) {
         Ok(_) => Ok(all),
@@ -416,11 +490,11 @@ fn hostile_record(record: &Record) -> Result<String> {
     }
 }
 
-/// Calls `f` with the kind of each text: its path without the numbers, as `.rungs[].title`.
-fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str)) {
+/// Calls `f` with the kind of each text, its path without the numbers, as `.rungs[].title`, and the text.
+fn each_text(value: &Value, path: &mut String, f: &mut impl FnMut(&str, &str)) {
     let length = path.len();
     match value {
-        Value::String(_) => f(path),
+        Value::String(text) => f(path, text),
         Value::Array(items) => {
             path.push_str("[]");
             items.iter().for_each(|v| each_text(v, path, f));
@@ -472,8 +546,8 @@ mod tests {
     fn every_kind_of_text_is_named_once() {
         let value = json!({ "a": "x", "b": [{ "c": "y" }, { "c": "z", "n": 1 }] });
         let mut kinds = Vec::new();
-        each_text(&value, &mut String::new(), &mut |k| kinds.push(k.to_owned()));
-        assert_eq!(kinds, [".a", ".b[].c", ".b[].c"]);
+        each_text(&value, &mut String::new(), &mut |kind, text| kinds.push(format!("{kind} {text}")));
+        assert_eq!(kinds, [".a x", ".b[].c y", ".b[].c z"]);
     }
 
     #[test]
@@ -483,6 +557,24 @@ mod tests {
         assert_eq!(new["a"], "x");
         assert_eq!(new["b"][0], format!("{HOSTILE}y"));
         assert_eq!(new["b"][1], 1);
+    }
+
+    #[test]
+    fn a_hostile_record_has_markup_in_all_that_is_free_and_keeps_its_charts() {
+        let run = Run::from_json(include_bytes!("../../../web/tests/softmax.json")).unwrap();
+        let hostile = Run::from_json(hostile_record(&run).unwrap().as_bytes()).unwrap();
+        let problem = hostile.main_problem().unwrap();
+        let texts = [&problem.id, &problem.label, &problem.short, &problem.sweep.as_ref().unwrap().line];
+        let more =
+            [&hostile.title, &hostile.experiment, hostile.author.as_ref().unwrap(), &hostile.descriptor.axis.caption];
+        for text in texts.into_iter().chain(more) {
+            assert!(text.starts_with(HOSTILE), "{text}");
+        }
+        assert!(hostile.rungs.iter().all(|r| r.id.starts_with(HOSTILE) && r.title.starts_with(HOSTILE)));
+        let d = |run: &Run| (run.descriptor.headline, run.descriptor.charts.clone(), run.descriptor.columns.clone());
+        assert_eq!(d(&hostile), d(&run));
+        assert_eq!(hostile.ladder(problem).len(), run.ladder(run.main_problem().unwrap()).len());
+        assert!(hostile.fastest(problem).is_some());
     }
 
     #[test]

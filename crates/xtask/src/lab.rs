@@ -31,11 +31,11 @@ pub fn run_lab(w: &Workspace, args: &LabArgs) -> Result<ExitCode> {
     })?;
     let begin = Instant::now();
     let cuda = nvrtc::Cuda::probe(w);
-    if args.device.as_deref() != Some("cpu") {
-        // The only installation before the first results, which a GPU does not have without it.
-        if let Err(e) = nvrtc::ensure_for_driver(w, &cuda) {
-            eprintln!("warning: {e:#}; the GPU's kernels cannot be compiled until then");
-        }
+    // The only installation before the first results: a GPU has none without it, and elsewhere they show what the kernels
+    // compile to. Without notebooks and a GPU nothing is worth a Python environment.
+    let on_gpu = cuda.devices > 0 && args.device.as_deref() != Some("cpu");
+    if on_gpu || !args.no_notebooks {
+        nvrtc::offer(w, &cuda);
     }
     let fresh = quick_suite(w, args.device.as_deref())?;
     go_on()?;

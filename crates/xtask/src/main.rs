@@ -4,6 +4,7 @@
 mod apt;
 mod browser;
 mod evcxr;
+mod gpu;
 mod lab;
 mod notebooks;
 mod nvrtc;

@@ -65,17 +65,29 @@ fn wheel(driver: Option<(u32, u32)>) -> Option<&'static str> {
     }
 }
 
+/// Whether pip has NVRTC for a system and architecture, as `std::env::consts` names them.
+fn on_pip(os: &str, arch: &str) -> bool {
+    matches!((os, arch), ("linux" | "windows", "x86_64") | ("linux", "aarch64"))
+}
+
 /// Whether pip's NVRTC of that major version makes code for a driver.
 fn fits(major: u32, driver: Option<(u32, u32)>) -> bool {
     driver.is_none_or(|d| major <= d.0)
 }
 
-/// Makes sure that GPU work finds an NVRTC, where there is an NVIDIA driver with a GPU.
-pub fn ensure_for_driver(w: &Workspace, cuda: &Cuda) -> Result<()> {
-    if cuda.devices == 0 || cuda.nvrtc_fits() || in_venv(&w.path(".venv"), cuda.driver).is_some() {
+/// Makes sure that kernels can be compiled: for the GPU that is here, or to see their registers and errors without one.
+pub fn ensure(w: &Workspace, cuda: &Cuda) -> Result<()> {
+    if cuda.nvrtc_fits() || in_venv(&w.path(".venv"), cuda.driver).is_some() {
         return Ok(());
     }
     install(w, cuda.driver).map(drop)
+}
+
+/// The same where work goes on without: one line says what is missing.
+pub fn offer(w: &Workspace, cuda: &Cuda) {
+    if let Err(e) = ensure(w, cuda) {
+        eprintln!("warning: CUDA kernels cannot be compiled here: {e:#}");
+    }
 }
 
 /// An NVRTC that knows every architecture, whether or not there is a driver.
@@ -93,8 +105,12 @@ fn install(w: &Workspace, driver: Option<(u32, u32)>) -> Result<PathBuf> {
     let Some(wheel) = wheel(driver) else {
         bail!("The NVIDIA driver is too old: install one for CUDA 12.0 or later (525 or later)");
     };
+    let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
+    if !on_pip(os, arch) {
+        bail!("NVIDIA makes no NVRTC, CUDA's run-time compiler, for {os} on {arch}");
+    }
     let venv = Venv::ensure(w)?;
-    venv.install(w, &[wheel], "NVRTC, CUDA's run-time compiler", "90 MB, about half a minute")?;
+    venv.install(w, &[wheel], "NVRTC (CUDA's run-time compiler)", "90 MB, about half a minute")?;
     match in_venv(&venv.dir, driver) {
         Some(path) => Ok(path),
         None => bail!("pip's package {wheel} holds no libnvrtc for this machine: install NVIDIA's CUDA toolkit"),
@@ -129,6 +145,12 @@ mod tests {
         assert_eq!(wheel(Some((13, 2))), Some(WHEEL_13));
         assert_eq!(wheel(Some((12, 4))), Some(WHEEL_12));
         assert_eq!(wheel(Some((11, 8))), None);
+    }
+
+    #[test]
+    fn pip_has_no_nvrtc_for_a_mac() {
+        assert!(on_pip("linux", "x86_64") && on_pip("linux", "aarch64") && on_pip("windows", "x86_64"));
+        assert!(!on_pip("macos", "aarch64") && !on_pip("macos", "x86_64") && !on_pip("windows", "aarch64"));
     }
 
     #[test]

@@ -4,11 +4,12 @@ use crate::steps::Report;
 use crate::workspace::{Workspace, files_below, write_atomic};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use warpbook_charts::{Quantity, words};
-use warpbook_record::{Dtype, LadderRow, Measurement, Outcome, Problem, Requires, Run, Runner, SCHEMA};
+use warpbook_charts::{LadderTable, words};
+use warpbook_record::{ChartKind, Column, Measurement, Problem, Quantity, Requires, Run, Rung, SCHEMA};
 
 const INDEX: &str = "index.json";
 const BEGIN: &str = "<!-- results:begin -->";
@@ -117,29 +118,23 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     Ok(files)
 }
 
-/// The charts of a record that the README shows, as files: (name, SVG).
+/// The charts of a record that the README shows, as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
+/// roofline, of those that the record's descriptor names.
 fn pictures(record: &Record) -> Vec<(String, String)> {
     let Some(problem) = record.run.main_problem() else { return Vec::new() };
     let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);
-    let charts = if let Problem::Matmul { dtype, .. } = problem {
-        vec![
-            ("ladder", warpbook_charts::ladder(run, problem, Quantity::Throughput)),
-            ("shapes", warpbook_charts::shapes(run, *dtype)),
-            ("roofline", warpbook_charts::roofline(run, problem)),
-        ]
-    } else {
-        vec![
-            ("ladder", warpbook_charts::ladder(run, problem, Quantity::Time)),
-            ("sweep", warpbook_charts::sweep(&[run])),
-            ("roofline", warpbook_charts::roofline(run, problem)),
-        ]
-    };
+    let has = |kind| run.descriptor.has(kind);
+    let over_sizes = if has(ChartKind::HeatMap) { ("shapes", ChartKind::HeatMap) } else { ("sweep", ChartKind::Sweep) };
+    let charts = [("ladder", ChartKind::Ladder), over_sizes, ("roofline", ChartKind::Roofline)];
     // A record that has nothing to draw has no picture.
-    let drawn = charts.into_iter().filter_map(|(kind, chart)| Some((kind, chart.ok()?)));
-    drawn.map(|(kind, chart)| (format!("{stem}-{kind}.svg"), chart.svg.standalone())).collect()
+    let drawn = charts
+        .into_iter()
+        .filter(|(_, kind)| has(*kind))
+        .filter_map(|(name, kind)| Some((name, warpbook_charts::chart(run, problem, kind).ok()?)));
+    drawn.map(|(name, chart)| (format!("{stem}-{name}.svg"), chart.svg.standalone())).collect()
 }
 
-/// The text with what stands between its two marks replaced.
+/// The text with everything between its two marks replaced.
 fn replace_section(text: &str, section: &str) -> Result<String> {
     let places = |mark: &str| text.match_indices(mark).map(|(i, _)| i).collect::<Vec<_>>();
     match (places(BEGIN).as_slice(), places(END).as_slice()) {
@@ -150,14 +145,17 @@ fn replace_section(text: &str, section: &str) -> Result<String> {
     }
 }
 
-/// The README's results: a ladder of each record at its main problem.
+/// The README's results: the ladder of each record at its main problem, then every problem against GPU libraries and against other
+/// frameworks, where the record has such rungs.
 fn results(records: &[Record]) -> String {
-    let tables = |r: &Record| match r.run.main_problem() {
-        Some(main @ Problem::Matmul { .. }) => [products(r, main), against_libraries(r)],
-        _ => [ladder(r), sizes(r)],
+    let tables = |r: &Record| {
+        let main = r.run.main_problem()?;
+        let dtypes = dtypes(&r.run, main);
+        let ladder = if dtypes.len() > 1 { side_by_side(r, main, &dtypes) } else { ladder(r, main) };
+        Some([ladder, against_libraries(&r.run), against_frameworks(&r.run)])
     };
-    let ladders: Vec<String> = records.iter().flat_map(tables).flatten().collect();
-    if ladders.is_empty() { "No results are published yet.".into() } else { ladders.join("\n\n") }
+    let tables: Vec<String> = records.iter().filter_map(tables).flatten().flatten().collect();
+    if tables.is_empty() { "No results are published yet.".into() } else { tables.join("\n\n") }
 }
 
 /// Of what a record is, and where it was made.
@@ -176,168 +174,186 @@ fn heading(record: &Record, of: &str) -> String {
     )
 }
 
-fn ladder(record: &Record) -> Option<String> {
+/// A Markdown table; columns of figures are right-aligned. `None` without rows.
+fn markdown(headers: &[(String, bool)], rows: &[Vec<String>]) -> Option<String> {
+    let line = |cells: Vec<&str>| format!("| {} |\n", cells.join(" | "));
+    let mut text = line(headers.iter().map(|h| h.0.as_str()).collect());
+    text += &format!("|{}|\n", headers.iter().map(|h| if h.1 { "---:" } else { "---" }).collect::<Vec<_>>().join("|"));
+    text.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
+    (!rows.is_empty()).then(|| text.trim_end().to_owned())
+}
+
+fn words_head(text: &str) -> (String, bool) {
+    (cell(text), false)
+}
+
+fn figures_head(text: &str) -> (String, bool) {
+    (cell(text), true)
+}
+
+/// An id as code; a backtick would end it.
+fn code(id: &str) -> String {
+    format!("`{}`", cell(id).replace('`', ""))
+}
+
+/// A figure, or a dash.
+fn or_dash(text: Option<String>) -> String {
+    text.filter(|t| !t.is_empty()).unwrap_or_else(|| "–".into())
+}
+
+/// Every rung at a problem, with the columns of the record's descriptor, and what bounds each rung after % of bound.
+fn ladder(record: &Record, problem: &Problem) -> Option<String> {
     let run = &record.run;
-    let problem = run.main_problem()?;
-    let mut text = heading(record, &problem.label());
-    text += "| rung | | median | an epoch | speed-up | x and y at | of its bound | check |\n|---|---|---:|---:|---:|---:|---:|---|\n";
-    for row in run.ladder(problem) {
-        let m = row.measurement;
-        let title = row.rung.map_or("", |r| &r.title);
-        let dash = || "–".to_owned();
-        let verdict = verdict(m);
-        let valid = m.is_valid();
-        text += &format!(
-            "| `{}` | {} | {} | {} | {} | {} | {} | {verdict} |\n",
-            cell(&m.rung).replace('`', ""),
-            cell(title),
-            m.median_us().filter(|_| valid).map_or_else(dash, words::time),
-            m.epoch_us().filter(|_| valid).map_or_else(dash, words::time),
-            row.speed_up.map_or_else(dash, words::times),
-            m.effective_bytes_per_s().filter(|_| valid).map_or_else(dash, words::bandwidth),
-            bound(run, &row),
-        );
+    let mut columns: Vec<Column> = LadderTable::of(run, problem).headers.iter().map(|h| h.column).collect();
+    if let Some(at) = columns.iter().position(|c| *c == Column::OfBound)
+        && !columns.contains(&Column::BoundBy)
+    {
+        columns.insert(at + 1, Column::BoundBy);
     }
-    Some(text.trim_end().to_owned())
-}
-
-fn verdict(m: &Measurement) -> String {
-    match &m.outcome {
-        Outcome::Measured => m.check.as_ref().map_or("–", |c| if c.passed { "passed" } else { "failed" }).into(),
-        Outcome::Skipped { why } => format!("skipped: {}", cell(why)),
-        Outcome::Failed { error } => format!("failed: {}", cell(error)),
-    }
-}
-
-/// The ladder of products at the main size, in fp32 and in the type that it ends with: a column each.
-fn products(record: &Record, main: &Problem) -> Option<String> {
-    let run = &record.run;
-    let mut columns = vec![main];
-    columns.extend(
-        run.problems().into_iter().filter(|p| p.dtype() == Some(Dtype::F32) && same_shape(p, main) && *p != main),
-    );
-    columns.reverse();
-    let mut text = heading(record, &main.short_label());
-    text += "| rung | |";
-    for p in &columns {
-        let dtype = p.dtype().map_or("", |d| d.label());
-        text += &format!(" {dtype} | | of the library |");
-    }
-    text += &format!("\n|---|---|{}\n", "---:|---:|---:|".repeat(columns.len()));
-    for rung in &run.rungs {
-        let rows: Vec<Option<&Measurement>> =
-            columns.iter().map(|p| run.measurement(&rung.id, p).filter(|m| m.is_valid())).collect();
-        if rows.iter().all(Option::is_none) {
-            continue;
-        }
-        text += &format!("| `{}` | {} |", cell(&rung.id).replace('`', ""), cell(&rung.title));
-        for (p, m) in columns.iter().zip(rows) {
-            let us = m.and_then(Measurement::median_us);
-            let ratio = us.zip(run.fastest_library(p)).map(|(us, (_, library))| format!("{:.3}", library / us));
-            text += &format!(
-                " {} | {} | {} |",
-                us.map_or_else(String::new, words::time),
-                m.and_then(Measurement::flops_per_s).map_or_else(String::new, words::rate),
-                ratio.unwrap_or_default()
-            );
-        }
-        text += "\n";
-    }
-    Some(text.trim_end().to_owned())
-}
-
-fn same_shape(a: &Problem, b: &Problem) -> bool {
-    a.short_label() == b.short_label()
-}
-
-/// Every shape and type: our fastest rung beside the faster library.
-fn against_libraries(record: &Record) -> Option<String> {
-    let run = &record.run;
-    let mut text = String::from(
-        "<details><summary>Every shape of the same record, our fastest rung beside the faster of cuBLAS and cuBLASLt (its best \
-         algorithm of 32 asked for), timed in turn. Above 1 ours is faster.</summary>\n\n\
-         | m x n x k | type | library | ours | | rung, tile | ratio |\n|---|---|---:|---:|---:|---|---:|\n",
-    );
-    let mut any = false;
-    for p in run.problems() {
-        let Some(((_, library_us), (best, us))) = run.fastest_library(p).zip(run.fastest_kernels(p)) else { continue };
-        any = true;
-        text += &format!(
-            "| {} | {} | {} | {} | {} | `{}`, {} | {:.3} |\n",
-            p.short_label(),
-            p.dtype().map_or("", |d| d.label()),
-            words::time(library_us),
-            words::time(us),
-            best.flops_per_s().map_or_else(String::new, words::rate),
-            cell(&best.rung).replace('`', ""),
-            cell(best.tile.as_deref().unwrap_or("–")),
-            library_us / us
-        );
-    }
-    any.then(|| format!("{text}\n</details>"))
-}
-
-/// What a rung is held against, and how much of it it reached.
-fn bound(run: &Run, row: &LadderRow<'_>) -> String {
-    let Some(share) = row.fraction_of_ceiling else { return "–".into() };
-    if row.measurement.does_less() {
-        return "less work".into();
-    }
-    let of_level = || run.ceiling(&row.measurement.problem).map(|c| c.level.label());
-    let what = run.bound(row.measurement).map(|b| b.label()).or_else(of_level).unwrap_or("its ceiling");
-    format!("{} of {what}", words::percent(share))
-}
-
-/// A row a size: the fastest of each other framework's rungs beside the fastest rung of ours that does all of the work.
-fn sizes(record: &Record) -> Option<String> {
-    let run = &record.run;
-    let others: Vec<_> = run
-        .rungs
+    let table = LadderTable::with(run, problem, &columns);
+    let remark = |row: &warpbook_charts::LadderTableRow| {
+        let less = row.less_work.map(|share| format!("does {} of the operations", words::percent(share)));
+        row.note.clone().or(less)
+    };
+    let remarks = table.rows.iter().any(|row| remark(row).is_some());
+    let mut headers = vec![words_head("rung"), words_head("")];
+    headers.extend(table.headers.iter().map(|h| (cell(&h.text), h.numeric)));
+    headers.extend(remarks.then(|| words_head("")));
+    let rows: Vec<Vec<String>> = table
+        .rows
         .iter()
-        .filter(|r| matches!(r.runner, Runner::External(_)) && r.requires != Requires::Nothing)
+        .map(|row| {
+            let figures = row.cells.iter().map(|c| or_dash(Some(cell(&c.text))));
+            let mut cells: Vec<String> = [code(&row.rung), cell(&row.title)].into_iter().chain(figures).collect();
+            cells.extend(remarks.then(|| cell(&remark(row).unwrap_or_default())));
+            cells
+        })
         .collect();
-    let last = others.last()?;
-    let Runner::External(framework) = &last.runner else { return None };
-    let mut problems = run.problems();
-    problems.sort_by_key(|p| (p.features(), p.size()));
-    let time = |id: &str, p: &Problem| run.measurement(id, p).filter(|m| m.is_valid()).and_then(|m| m.median_us());
-    let mut text = format!(
-        "The same over the sizes, beside {}. A rung that does less work, as one on sufficient statistics, \
-         stands apart and is not in this table:\n\n| points |",
-        cell(framework),
-    );
-    for r in &others {
-        text += &format!(" `{}` |", cell(&r.id).replace('`', ""));
-    }
-    text += " best rung here | | times as fast as the best of them |\n|---|";
-    text += &"---:|".repeat(others.len());
-    text += "---:|---|---:|\n";
-    for problem in problems {
-        let ours = run.measurements.iter().filter(|m| {
-            m.problem == *problem
-                && m.is_valid()
-                && !m.does_less()
-                && run.rung(&m.rung).is_some_and(|r| !r.kernels().is_empty())
-        });
-        let fastest = |a: &Option<f64>, b: &Option<f64>| a.unwrap_or(f64::MAX).total_cmp(&b.unwrap_or(f64::MAX));
-        // A size that none of ours was measured at has no row; the others keep theirs.
-        let Some(best) = ours.min_by(|a, b| fastest(&a.median_us(), &b.median_us())) else { continue };
-        let theirs: Vec<Option<f64>> = others.iter().map(|r| time(&r.id, problem)).collect();
-        let best_of_theirs = theirs.iter().flatten().copied().min_by(f64::total_cmp);
-        let dash = || "–".to_owned();
-        text += &format!("| {} |", problem.short_label());
-        for us in &theirs {
-            text += &format!(" {} |", us.map_or_else(dash, words::time));
+    let over = table.baseline.filter(|_| columns.contains(&Column::SpeedUp));
+    let note = over.map_or_else(String::new, |base| format!("\n\nSpeed-ups are relative to {}.", cell(&base)));
+    Some(heading(record, &cell(&problem.label)) + &markdown(&headers, &rows)? + &note)
+}
+
+/// The problems that differ from this one in nothing but the type, this one among them, one of each type.
+fn dtypes<'a>(run: &'a Run, main: &'a Problem) -> Vec<&'a Problem> {
+    let mut seen = HashSet::new();
+    let alike = run.problems().into_iter().filter(|p| p.short == main.short && (p.dtype != main.dtype || *p == main));
+    alike.filter(|p| run.fastest(p).is_some() && seen.insert(p.dtype)).collect()
+}
+
+/// The ladder at problems that differ in their type: for each type the median, the headline's figure, and the ratio to the fastest
+/// library, or to the baseline where there is none. Units are in the headers, so that many types fit.
+fn side_by_side(record: &Record, main: &Problem, dtypes: &[&Problem]) -> Option<String> {
+    let run = &record.run;
+    let libraries = dtypes.iter().any(|p| run.fastest_library(p).is_some());
+    let relative = if libraries { Column::OfLibrary } else { Column::SpeedUp };
+    let columns: Vec<Column> = [Some(Column::Median), rate(run), Some(relative)].into_iter().flatten().collect();
+    let tables: Vec<LadderTable> = dtypes.iter().map(|p| LadderTable::with(run, p, &columns)).collect();
+    let mut headers = vec![words_head("rung"), words_head("")];
+    for (problem, table) in dtypes.iter().zip(&tables) {
+        for (i, h) in table.headers.iter().enumerate() {
+            let unit = if h.column == Column::Median { "ms" } else { &h.in_file };
+            let dtype = if i == 0 { format!("{}, ", problem.dtype.label()) } else { String::new() };
+            headers.push(figures_head(&(dtype + unit)));
         }
-        let ratio = best.median_us().zip(best_of_theirs).map(|(ours, theirs)| theirs / ours);
-        text += &format!(
-            " {} | `{}` | {} |\n",
-            best.median_us().map_or_else(dash, words::time),
-            cell(&best.rung).replace('`', ""),
-            ratio.map_or_else(dash, words::times)
-        );
     }
-    Some(text.trim_end().to_owned())
+    let rows = run.rungs.iter().filter_map(|rung| {
+        let of_rung = tables.iter().map(|t| t.rows.iter().find(|r| r.rung == rung.id));
+        // Near 1 the third decimal counts.
+        let figure = |(column, v): (&Column, f64)| match column {
+            Column::OfLibrary => format!("{v:.3}"),
+            _ => words::significant(v, 3),
+        };
+        let numbers = of_rung.flat_map(|row| {
+            columns.iter().enumerate().map(move |(i, column)| Some((column, row?.cells.get(i)?.number?)))
+        });
+        let figures: Vec<String> = numbers.map(|number| number.map_or_else(String::new, figure)).collect();
+        let any = figures.iter().any(|f| !f.is_empty());
+        any.then(|| [code(&rung.id), cell(&rung.title)].into_iter().chain(figures).collect())
+    });
+    Some(heading(record, &cell(&main.short)) + &markdown(&headers, &rows.collect::<Vec<_>>())?)
+}
+
+/// Every problem of a record with GPU libraries: our fastest rung next to the fastest of these.
+fn against_libraries(run: &Run) -> Option<String> {
+    let libraries: Vec<String> = run.rungs.iter().filter(|r| r.is_library()).map(|r| cell(&r.title)).collect();
+    let tiled = run.measurements.iter().any(|m| m.tile.is_some());
+    let mut headers = vec![words_head("problem"), words_head("type"), figures_head("library"), figures_head("ours")];
+    headers.extend([figures_head(""), words_head(if tiled { "rung, tile" } else { "rung" }), figures_head("ratio")]);
+    let row = |p: &Problem| {
+        let ((_, library_us), (best, us)) = run.fastest_library(p).zip(run.fastest_kernels(p))?;
+        let tile = best.tile.as_ref().map_or_else(String::new, |tile| format!(", {}", cell(tile)));
+        let table = LadderTable::with(run, p, &rate(run).into_iter().collect::<Vec<_>>());
+        let figures = table.rows.iter().find(|r| r.rung == best.rung);
+        let second = figures.and_then(|r| r.cells.first()).map_or_else(String::new, |c| cell(&c.text));
+        let (library, ours) = (words::time(library_us), words::time(us));
+        let ratio = format!("{:.3}", library_us / us);
+        Some(vec![cell(&p.short), p.dtype.label().into(), library, ours, second, code(&best.rung) + &tile, ratio])
+    };
+    let rows: Vec<Vec<String>> = run.problems().into_iter().filter_map(row).collect();
+    let summary = format!(
+        "Every problem of the same record: our fastest rung next to the fastest GPU library ({}). Ratios above 1: ours is faster.",
+        words::listed(&libraries)
+    );
+    markdown(&headers, &rows).map(|table| format!("<details><summary>{summary}</summary>\n\n{table}\n\n</details>"))
+}
+
+/// The column of the headline, where that is a rate.
+fn rate(run: &Run) -> Option<Column> {
+    match run.descriptor.headline {
+        Quantity::Bandwidth => Some(Column::Bandwidth),
+        Quantity::Throughput => Some(Column::Throughput),
+        Quantity::ItemRate => Some(Column::ItemRate),
+        Quantity::Time | Quantity::SpeedUp => None,
+    }
+}
+
+/// Every problem of a record with rungs of other frameworks: theirs on the same device next to our fastest rung.
+fn against_frameworks(run: &Run) -> Option<String> {
+    let others: Vec<&Rung> =
+        run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
+    let mut names: Vec<String> = others.iter().filter_map(|r| r.framework().map(cell)).collect();
+    names.dedup();
+    let mut lines: Vec<&str> = Vec::new();
+    let mut problems = run.problems();
+    // Line by line, each from its smallest size on; what lies on no line comes last.
+    problems.sort_by_cached_key(|p| {
+        let place = p.sweep.as_ref().map(|s| {
+            lines.iter().position(|l| *l == s.line).unwrap_or_else(|| {
+                lines.push(&s.line);
+                lines.len() - 1
+            })
+        });
+        (place.unwrap_or(usize::MAX), p.size())
+    });
+    let several_types = problems.iter().any(|p| p.dtype != problems[0].dtype);
+    let mut headers = vec![words_head("problem")];
+    headers.extend(several_types.then(|| words_head("type")));
+    headers.extend(others.iter().map(|r| (code(&r.id), true)));
+    headers.extend([
+        figures_head("our fastest"),
+        words_head("rung"),
+        figures_head("times as fast as the fastest of them"),
+    ]);
+    let row = |p: &&Problem| {
+        // A problem that only one side was measured at is no comparison.
+        let (best, us) = run.fastest_kernels(p)?;
+        let (_, theirs) = run.fastest_of(p, |r| others.iter().any(|o| o.id == r.id))?;
+        let time = |r: &&Rung| {
+            let sound = run.measurement(&r.id, p).filter(|m| run.is_sound(m));
+            or_dash(sound.and_then(Measurement::median_us).map(words::time))
+        };
+        let mut cells = vec![cell(&p.short)];
+        cells.extend(several_types.then(|| p.dtype.label().to_owned()));
+        cells.extend(others.iter().map(time));
+        cells.extend([words::time(us), code(&best.rung), words::times(theirs / us)]);
+        Some(cells)
+    };
+    let rows: Vec<Vec<String>> = problems.iter().filter_map(row).collect();
+    let less = run.measurements.iter().any(Measurement::does_less);
+    let less = if less { " Rungs that do less of the work are not in this table." } else { "" };
+    markdown(&headers, &rows)
+        .map(|table| format!("Every problem of the same record, next to {}.{less}\n\n{table}", words::listed(&names)))
 }
 
 /// Text that stays within its cell of a Markdown table, and is no HTML.
@@ -363,6 +379,95 @@ mod tests {
         for bad in ["", BEGIN, &format!("{END}{BEGIN}"), &format!("{BEGIN}{BEGIN}{END}")] {
             assert!(replace_section(bad, "x").is_err(), "{bad}");
         }
+    }
+
+    const SOFTMAX: &str = include_str!("../../../web/tests/softmax.json");
+
+    fn record(change: impl Fn(&mut Value)) -> Record {
+        let mut value: Value = serde_json::from_str(SOFTMAX).unwrap();
+        change(&mut value);
+        Record::new("softmax-h200.json", value.to_string()).unwrap()
+    }
+
+    fn names(record: &Record) -> Vec<String> {
+        pictures(record).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_record_of_any_experiment_has_its_own_columns_and_pictures() {
+        let record = record(|_| {});
+        assert_eq!(names(&record), ["softmax-h200-ladder.svg", "softmax-h200-sweep.svg", "softmax-h200-roofline.svg"]);
+        let text = results(&[record]);
+        assert!(text.starts_with("**Row softmax**, 65536 × 1024 fp32, on NVIDIA H200, driver 580.65.06,"), "{text}");
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        has("| rung |  | median | MAD | effective bandwidth | % of bound | bound by | speed-up | check |");
+        has("|---|---|---:|---:|---:|---:|---|---:|---|");
+        has("| `03_online` | One pass | 131 µs | ± 655 ns | 4098 GB/s | 96 % | DRAM | 32.1× | passed |");
+        has("| `cpu_1_thread` | CPU, one thread | 611 ms | ± 3.06 ms | 0.879 GB/s | – | – | 0.00689× | passed |");
+        has("Speed-ups are relative to Naive.");
+        has("Every problem of the same record, next to PyTorch 2.11.0.");
+        has("| problem | `pytorch_eager` | our fastest | rung | times as fast as the fastest of them |");
+        has("| 65536 × 4096 | 602 µs | 516 µs | `03_online` | 1.17× |");
+        assert!(!text.contains("GPU library"), "it has none: {text}");
+    }
+
+    #[test]
+    fn a_rung_without_figures_says_why() {
+        let text = results(&[record(|v| {
+            v["measurements"][11]["check"]["passed"] = false.into();
+            v["measurements"][10]["outcome"] = json!({ "status": "skipped", "why": "needs | a GPU" });
+        })]);
+        let has = |line: &str| assert!(text.lines().any(|l| l.starts_with(line)), "{line}\n{text}");
+        has("| `02_warp` | A warp a row | – | – | – | – | – | – | passed | skipped: needs \\| a GPU |");
+        has("| `03_online` | One pass | – | – | – | – | – | – | FAILED | check failed: relative error");
+        has("| 65536 × 1024 | 141 µs | 4.21 ms | `01_naive` |");
+    }
+
+    #[test]
+    fn libraries_are_held_against_ours_and_types_stand_side_by_side() {
+        let record = record(|v| {
+            v["descriptor"]["charts"] = json!(["ladder", "heat_map", "sweep"]);
+            v["rungs"][2]["runner"] = json!({ "library": "cuDNN" });
+            let mut half = v["problems"][1].clone();
+            (half["id"], half["dtype"]) = ("half".into(), "f16".into());
+            v["problems"].as_array_mut().unwrap().push(half);
+            let of_half = |m: &Value| {
+                let mut m = m.clone();
+                m["problem"] = "half".into();
+                m
+            };
+            let more: Vec<Value> = [8, 9].map(|i| of_half(&v["measurements"][i])).to_vec();
+            v["measurements"].as_array_mut().unwrap().extend(more);
+        });
+        assert_eq!(names(&record), ["softmax-h200-ladder.svg", "softmax-h200-shapes.svg"]);
+        let text = results(&[record]);
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        assert!(text.starts_with("**Row softmax**, 65536 × 1024, on NVIDIA H200,"), "{text}");
+        let unit = "effective bandwidth (GB/s) | of fastest library";
+        has(&format!("| rung |  | fp32, ms | {unit} | fp16, ms | {unit} |"));
+        has("| `01_naive` | Naive | 4.21 | 128 | 0.033 | 4.21 | 128 | 0.033 |");
+        has("| `03_online` | One pass | 0.131 | 4098 | 1.076 |  |  |  |");
+        has("| 65536 × 256 | fp32 | 39.2 µs | 36.1 µs | 3718 GB/s | `03_online`, t256 | 1.086 |");
+        has("| 65536 × 1024 | fp16 | 141 µs | 4.21 ms | 128 GB/s | `01_naive`, t256 | 0.033 |");
+        assert!(
+            text.contains("<details><summary>Every problem of the same record") && text.contains("(PyTorch)"),
+            "{text}"
+        );
+        assert!(!text.contains("next to PyTorch 2.11.0"), "it has no other framework's rung: {text}");
+    }
+
+    #[test]
+    fn published_files_are_those_of_the_current_format() {
+        let w = Workspace::find(false).unwrap();
+        let schemas: Vec<String> = generated(&w)
+            .unwrap()
+            .iter()
+            .filter_map(|(path, _)| Some(path.file_name()?.to_str()?.to_owned()))
+            .filter(|name| name.ends_with(".schema.json"))
+            .collect();
+        // That of format 1 is frozen.
+        assert_eq!(schemas, ["run.v2.schema.json"]);
+        assert!(w.path("data/schema/run.v1.schema.json").exists());
     }
 
     #[test]

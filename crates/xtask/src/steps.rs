@@ -65,8 +65,8 @@ impl Steps {
         !self.rows.is_empty() && self.rows.iter().all(|(_, _, r)| r.failed == 0)
     }
 
-    /// The table, what was skipped and why, what failed and why, and a last line of counts.
-    pub fn summary(&self) -> String {
+    /// The table, what was skipped and why, what failed and why, a remark, and a last line of counts.
+    pub fn summary(&self, remark: &str) -> String {
         let mut rows = vec![["step", "result", "time", "passed", "failed", "skipped", ""].map(str::to_owned).to_vec()];
         let (mut passed, mut failed, mut skipped) = (0, 0, 0);
         for (name, time, r) in &self.rows {
@@ -90,7 +90,7 @@ impl Steps {
         let each = |f: &dyn Fn(&Report) -> Vec<String>| self.rows.iter().flat_map(|(_, _, r)| f(r)).collect::<Vec<_>>();
         text += &list("Skipped:", each(&|r| r.skipped.iter().map(|(what, why)| format!("{what}: {why}")).collect()));
         text += &list("Failed:", each(&|r| r.errors.clone()));
-        text + &format!("\n{passed} passed, {failed} failed, {skipped} skipped\n")
+        text + &format!("\n{remark}\n{passed} passed, {failed} failed, {skipped} skipped\n")
     }
 }
 
@@ -138,8 +138,8 @@ mod tests {
         assert!(steps.all_passed());
         steps.run("c", || anyhow::bail!("no Chromium"));
         assert!(!steps.all_passed());
-        let text = steps.summary();
-        assert_eq!(text.lines().last(), Some("5 passed, 1 failed, 1 skipped"));
+        let text = steps.summary("GPU: none.");
+        assert!(text.ends_with("\nGPU: none.\n5 passed, 1 failed, 1 skipped\n"), "{text}");
         assert!(text.contains("t: needs a GPU") && text.contains("no Chromium") && text.contains("FAILED"));
     }
 
@@ -156,7 +156,7 @@ mod tests {
     fn a_step_of_skipped_checks_only_is_skipped() {
         let mut steps = Steps::default();
         steps.run("x", || Ok(Report { skipped: vec![("t".into(), "w".into())], ..Report::default() }));
-        assert!(steps.summary().lines().nth(2).unwrap().contains("skipped"));
+        assert!(steps.summary("").lines().nth(2).unwrap().contains("skipped"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::process::{Guard, cargo, output, run, run_logged};
 use crate::python::Venv;
 use crate::steps::{Report, Steps, say};
 use crate::workspace::Workspace;
-use crate::{browser, notebooks, publish, web};
+use crate::{browser, gpu, notebooks, publish, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -38,6 +38,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         Ok(Report::one(""))
     });
     let mut nvrtc = Err(anyhow::anyhow!("the tests did not run"));
+    let mut on_gpu = None;
     steps.run("tests", || {
         nvrtc = nvrtc::ensure_for_all(w, &cuda);
         for file in [&skips, &kernels] {
@@ -55,7 +56,11 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         if cuda.devices > 0 {
             test.env("WARPBOOK_REQUIRE_GPU", "1");
         }
-        tests(&mut test, || fs::read_to_string(&skips).unwrap_or_default())
+        let report = tests(&mut test, || fs::read_to_string(&skips).unwrap_or_default())?;
+        if cuda.devices > 0 && report.passed > 0 {
+            on_gpu = Some(gpu::Here { devices: gpu::devices(), passed: report.passed, failed: report.failed });
+        }
+        Ok(report)
     });
     steps.run("kernels", || {
         nvrtc?;
@@ -76,7 +81,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         steps.run("notebooks", || notebooks::check(w));
     }
     say("Summary");
-    print!("{}", steps.summary());
+    print!("{}", steps.summary(&gpu::tested(w, on_gpu.as_ref())));
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

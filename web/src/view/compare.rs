@@ -1,14 +1,13 @@
 //! Two or more records side by side.
 
-use super::{Send, chart};
-use crate::app::{App, Msg};
-use crate::facts::{Difference, differences};
+use super::{Send, chart, record};
+use crate::app::App;
+use crate::facts::{Difference, author, differences};
 use crate::format::NONE;
-use crate::link::Size;
+use crate::problems;
 use warpbook_charts as charts;
 use warpbook_record::{Problem, Run};
-use web_sys::HtmlSelectElement;
-use yew::{Event, Html, TargetCast, html};
+use yew::{Html, html};
 
 /// The ticked records: their ladders in one chart, their sweeps in another, and what differs between their environments.
 pub fn compare(app: &App, send: &Send) -> Html {
@@ -22,21 +21,27 @@ pub fn compare(app: &App, send: &Send) -> Html {
         return html! { <p class="empty">{ text }</p> };
     }
     let runs: Vec<&Run> = ticked.iter().map(|(_, run)| *run).collect();
-    let names: Vec<String> = ticked.iter().map(|(e, _)| format!("{}, {} ({})", e.title, e.device, e.name)).collect();
-    let sizes = common_sizes(&runs);
-    let preferred = [app.link.size.map(|s| s.size), runs[0].main_problem().map(Problem::size)];
-    let size = preferred.into_iter().flatten().find(|s| sizes.contains(s)).or(sizes.last().copied());
+    let names: Vec<String> = ticked
+        .iter()
+        .map(|(e, run)| {
+            let by = author(run).map_or_else(String::new, |author| format!(", run by {author}"));
+            format!("{}, {}{by} ({})", e.title, e.device, e.name)
+        })
+        .collect();
+    let shared = problems::shared(&runs);
+    let asked = app.link.problem.as_ref().and_then(|c| c.find(runs[0]));
+    let now = chosen(&shared, asked.into_iter().chain(runs[0].main_problem()));
     // What must not stand in one chart is said once, by the first.
-    let sweep = charts::sweep(&runs).ok().filter(|_| runs.iter().any(|r| r.problems().len() > 1));
+    let sweep = now.and_then(|now| sweep(&runs, now).ok());
     let (differ, same) = differences(&runs);
     html! {
         <>
             <ol class="compared">{ for names.iter().map(|n| html! { <li>{ n }</li> }) }</ol>
-            { for size.filter(|_| sizes.len() > 1).map(|now| size_choice(send, &runs, &sizes, now)) }
-            if let Some(size) = size {
-                { chart::chart(send, charts::compare(&runs, size), "compare") }
+            { for now.filter(|_| shared.len() > 1).map(|now| problem_choice(send, &shared, now[0])) }
+            if let Some(now) = now {
+                { chart::chart(send, ladders(&runs, now), "compare") }
             } else {
-                <p class="empty">{ "The records have no size in common." }</p>
+                <p class="empty">{ "The records have no problem in common." }</p>
             }
             { for sweep.map(|drawn| chart::chart(send, Ok(drawn), "compare-sweep")) }
             <section class="sheet">
@@ -57,40 +62,30 @@ pub fn compare(app: &App, send: &Send) -> Html {
     }
 }
 
-/// The sizes that every record has, smallest first.
-fn common_sizes(runs: &[&Run]) -> Vec<u64> {
-    let of = |run: &Run| run.problems().iter().map(|p| p.size()).collect::<Vec<_>>();
-    let mut sizes = runs.first().map(|r| of(r)).unwrap_or_default();
-    for run in runs {
-        let theirs = of(run);
-        sizes.retain(|s| theirs.contains(s));
-    }
-    sizes.sort_unstable();
-    sizes.dedup();
-    sizes
+/// The problem of each record that is shown: the first of those that are wanted and shared, else the last that is shared.
+fn chosen<'s, 'a>(
+    shared: &'s [Vec<&'a Problem>],
+    wanted: impl Iterator<Item = &'a Problem>,
+) -> Option<&'s [&'a Problem]> {
+    let of = |p: &Problem| shared.iter().find(|s| *s[0] == *p);
+    wanted.filter_map(of).next().or(shared.last()).map(Vec::as_slice)
 }
 
-fn size_choice(send: &Send, runs: &[&Run], sizes: &[u64], now: u64) -> Html {
-    let label = |size: u64| {
-        let problems = runs[0].problems();
-        problems.iter().find(|p| p.size() == size).map_or_else(|| size.to_string(), |p| p.short_label())
-    };
-    let changed = send.reform(|e: Event| {
-        let value = e.target_unchecked_into::<HtmlSelectElement>().value();
-        Msg::Size(Size { size: value.parse().unwrap_or(0), nth: 0 })
-    });
-    html! {
-        <div class="toolbar">
-            <label class="size">
-                { "Size" }
-                <select id="size" onchange={changed}>
-                    { for sizes.iter().map(|s| html! {
-                        <option value={s.to_string()} selected={*s == now}>{ label(*s) }</option>
-                    }) }
-                </select>
-            </label>
-        </div>
-    }
+/// The ladders of the records, each at its problem.
+fn ladders(runs: &[&Run], of: &[&Problem]) -> Result<charts::Chart, charts::ChartError> {
+    let cut: Vec<Run> = runs.iter().zip(of).map(|(run, problem)| problems::only(run, problem)).collect();
+    charts::compare(&cut.iter().collect::<Vec<_>>(), of[0].size())
+}
+
+/// The headline quantity of the first record over the sizes of the records, along the line of a problem.
+fn sweep(runs: &[&Run], of: &[&Problem]) -> Result<charts::Chart, charts::ChartError> {
+    let line = problems::on_a_line(runs[0], of[0]);
+    charts::sweep_of(runs, runs[0].descriptor.headline, line, None)
+}
+
+fn problem_choice(send: &Send, shared: &[Vec<&Problem>], now: &Problem) -> Html {
+    let groups = problems::grouped(shared.iter().map(|s| s[0]).collect());
+    html! { <div class="toolbar">{ record::chooser(send, "Problem", &groups, now) }</div> }
 }
 
 fn table(title: &str, rows: &[Difference], names: &[String]) -> Html {
@@ -123,13 +118,40 @@ mod tests {
     use crate::open::tests::sample_run;
 
     #[test]
-    fn only_sizes_of_every_record_are_offered() {
+    fn the_problem_asked_for_comes_before_the_main_one() {
         let one = sample_run();
         let mut two = one.clone();
-        two.measurements.truncate(2);
-        assert_eq!(common_sizes(&[&one, &one]), [1_000_000, 5_000_000]);
-        assert_eq!(common_sizes(&[&one, &two]), [5_000_000]);
-        two.measurements.clear();
-        assert!(common_sizes(&[&one, &two]).is_empty());
+        let runs = [&one, &one];
+        let shared = problems::shared(&runs);
+        let main = || one.main_problem().into_iter();
+        let short = |of: Option<&[&Problem]>| of.map(|of| of[0].short.clone());
+        assert_eq!(short(chosen(&shared, main())).as_deref(), Some("5 M"));
+        let small = one.problems()[1];
+        assert_eq!(short(chosen(&shared, std::iter::once(small).chain(main()))).as_deref(), Some("1 M"));
+        two.measurements.retain(|m| m.problem == *small);
+        let runs = [&one, &two];
+        let shared = problems::shared(&runs);
+        assert_eq!(short(chosen(&shared, main())).as_deref(), Some("1 M"), "the main problem is not shared");
+        assert!(chosen(&[], main()).is_none());
+    }
+
+    #[test]
+    fn records_are_drawn_together_at_any_problem_that_they_share() {
+        let mut one = sample_run();
+        one.train_logs.clear();
+        let runs = [&one, &one];
+        for of in problems::shared(&runs) {
+            let chart = ladders(&runs, &of).unwrap();
+            assert!(chart.svg.as_str().contains(&of[0].label), "{}", of[0].label);
+        }
+        assert!(sweep(&runs, &problems::shared(&runs)[0]).is_ok());
+        // Without a place on a line, as an odd shape.
+        let mut odd = one.clone();
+        let problem = odd.problems()[0].with(|p| p.sweep = None);
+        odd.measurements.retain(|m| m.problem == problem);
+        odd.measurements.iter_mut().for_each(|m| m.problem = problem.clone());
+        let runs = [&odd, &odd];
+        assert!(ladders(&runs, &problems::shared(&runs)[0]).is_ok());
+        assert!(sweep(&runs, &problems::shared(&runs)[0]).is_err());
     }
 }

@@ -125,7 +125,8 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
         (_, Origin::Disk) => "from your disk",
         _ => "",
     };
-    let details: Vec<String> = [entry.device.clone(), format::short_date(&entry.created), state.to_owned()]
+    let by = if entry.author.is_empty() { String::new() } else { format!("run by {}", entry.author) };
+    let details: Vec<String> = [entry.device.clone(), by, format::short_date(&entry.created), state.to_owned()]
         .into_iter()
         .filter(|d| !d.is_empty())
         .collect();

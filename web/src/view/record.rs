@@ -6,10 +6,11 @@ use crate::browser;
 use crate::facts::notices;
 use crate::format;
 use crate::library::Entry;
-use crate::link::{Quantity, Size, Tab};
+use crate::link::{Choice, Tab, charts_of, part_group, quantities, quantity, quantity_id};
+use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
-use warpbook_record::{Dtype, Problem, Run, SpanGroup};
+use warpbook_record::{Problem, Quantity, Run};
 use web_sys::{HtmlSelectElement, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, html};
 
@@ -21,20 +22,24 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         tabs.retain(|t| *t != Tab::Compare);
     }
     let tab = app.link.tab.filter(|t| tabs.contains(t)).unwrap_or(Tab::Ladder);
-    let problem = app.link.size.and_then(|s| s.find(run)).or_else(|| run.main_problem());
+    let problem = app.link.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem());
     let panel = match (tab, problem) {
         (Tab::Compare, _) => compare::compare(app, send),
         (Tab::Environment, _) => facts::environment(run),
         (Tab::Source, _) => source::source(app, send, run),
-        (Tab::Sweep, _) => sweep(run, send),
         (_, None) => html! { <p class="empty">{ "The record has no measurements." }</p> },
         (Tab::Ladder, Some(problem)) => ladder(app, send, run, problem),
+        (Tab::Sweep, Some(problem)) => sweep(app, send, run, problem),
+        (Tab::HeatMap, Some(problem)) => {
+            let name = file_name(run, &["heat-map", problem.dtype.label()]);
+            chart::chart(send, charts::shapes(run, problem.dtype), &name)
+        }
         (Tab::Roofline, Some(problem)) => {
-            let name = file_name(run, &["roofline", &problem.short_label()]);
+            let name = file_name(run, &["roofline", &problem.short]);
             chart::chart(send, charts::roofline(run, problem), &name)
         }
         (Tab::Loss, Some(problem)) => loss(app, send, run, problem),
-        (Tab::Operations, Some(problem)) => operations(run, send, problem),
+        (Tab::Breakdown, Some(problem)) => breakdown(run, send, problem),
         (Tab::Table, Some(problem)) => html! {
             <>
                 { sheet::sheet(app, send, "rungs", &sheets::rungs(run, problem), run) }
@@ -42,16 +47,23 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
             </>
         },
     };
-    let sizes = tab.has_size() && tab != Tab::Compare;
+    let choice = problem.map(|p| match tab {
+        Tab::Sweep => line_choice(send, run, p),
+        Tab::HeatMap => dtype_choice(send, run, p),
+        _ if tab.has_problem() => problem_choice(send, run, p, tab),
+        _ => html! {},
+    });
+    // What is drawn over sizes need not be what the rest of the page shows.
+    let of = problem.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
     html! {
         <>
             if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run) } }
             { tab_list(send, &tabs, tab) }
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
-                if sizes || tab == Tab::Ladder {
+                if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
                     <div class="toolbar">
-                        { for problem.filter(|_| tab == Tab::Ladder).map(|p| quantities(send, shown(app.link.quantity, p), p)) }
-                        { for problem.filter(|_| sizes).map(|p| size_choice(send, run, p, tab)) }
+                        { for of.map(|p| quantity_choice(send, run, p, quantity(run, p, app.link.quantity))) }
+                        { for choice }
                     </div>
                 }
                 { panel }
@@ -70,6 +82,7 @@ fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
     let facts = [
         run.environment.device.name.clone(),
+        crate::facts::author(run).map_or_else(String::new, |author| format!("Run by {author}")),
         format::date(&run.created),
         format!("{} ({})", format::counted(run.measurements.len(), "measurement"), counts.join(", ")),
     ];
@@ -80,7 +93,7 @@ fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
             <p class="subtitle">
                 { for facts.iter().filter(|f| !f.is_empty()).map(|f| html! { <span>{ f }</span> }) }
             </p>
-            <p class="policy">{ format::policy(&run.policy) }</p>
+            <p class="policy">{ format::policy(run) }</p>
             if !run.command.is_empty() {
                 <div class="command">
                     <code tabindex="0" aria-label="The command that repeats this run">{ &run.command }</code>
@@ -139,60 +152,102 @@ fn tab_list(send: &Send, tabs: &[Tab], shown: Tab) -> Html {
     }
 }
 
-/// What the ladder draws.
-fn quantities(send: &Send, now: Quantity, problem: &Problem) -> Html {
+/// What ladder and sweep draw.
+fn quantity_choice(send: &Send, run: &Run, problem: &Problem, now: Quantity) -> Html {
     html! {
         <fieldset class="segments">
             <legend class="visually-hidden">{ "Quantity" }</legend>
-            { for Quantity::of(problem).into_iter().map(|q| html! {
-                <label key={q.id()}>
-                    <input type="radio" name="quantity" value={q.id()} checked={q == now}
+            { for quantities(run, problem).into_iter().map(|q| html! {
+                <label key={quantity_id(q)}>
+                    <input type="radio" name="quantity" value={quantity_id(q)} checked={q == now}
                         onchange={send.reform(move |_: Event| Msg::Quantity(q))} />
-                    <span>{ q.label() }</span>
+                    <span>{ format::sentence_case(&charts::quantity_name(run, q)) }</span>
                 </label>
             }) }
         </fieldset>
     }
 }
 
-/// The quantity that is asked for, or the one to begin with where it says nothing of the problem.
-fn shown(asked: Option<Quantity>, problem: &Problem) -> Quantity {
-    asked.filter(|q| Quantity::of(problem).contains(q)).unwrap_or_else(|| Quantity::first(problem))
-}
-
-fn size_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
-    let mut problems: Vec<&Problem> = run.problems();
-    let has_spans = |p: &Problem| run.spans.iter().any(|s| s.problem == *p);
-    let has_log = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
-    let is_counted = |p: &Problem| run.measurements.iter().any(|m| m.problem == *p && !m.traffic.is_empty());
-    problems.retain(|p| {
-        *p == now
-            || match tab {
-                Tab::Operations => has_spans(p),
-                Tab::Loss => has_log(p),
-                Tab::Roofline => is_counted(p),
-                _ => true,
-            }
-    });
-    problems.sort_by_key(|p| (p.features(), p.size()));
-    if problems.len() < 2 {
-        return html! { <p class="size">{ now.label() }</p> };
-    }
-    let changed = send.reform(|e: Event| {
-        let select: HtmlSelectElement = e.target_unchecked_into();
-        Msg::Size(Size::parse(&select.value()).unwrap_or(Size { size: 0, nth: 0 }))
-    });
+/// Problems to choose from, in their groups where there are several; a press shows the one of the option's id.
+pub fn chooser(send: &Send, what: &'static str, groups: &[Group<'_>], now: &Problem) -> Html {
+    let option = |p: &Problem| html! { <option value={p.id.clone()} selected={*p == *now}>{ &p.label }</option> };
     html! {
         <label class="size">
-            { "Size" }
-            <select id="size" onchange={changed}>
-                { for problems.iter().map(|p| {
-                    let id = Size::of(run, p).id();
-                    html! { <option value={id} selected={*p == now}>{ p.label() }</option> }
-                }) }
+            { what }
+            <select id="problem" onchange={on_choice(send)}>
+                if let [group] = groups {
+                    { for group.problems.iter().map(|p| option(p)) }
+                } else {
+                    { for groups.iter().map(|g| html! {
+                        <optgroup label={g.label.clone()}>{ for g.problems.iter().map(|p| option(p)) }</optgroup>
+                    }) }
+                }
             </select>
         </label>
     }
+}
+
+/// Shows the problem whose id is chosen.
+fn on_choice(send: &Send) -> Callback<Event> {
+    send.reform(|e: Event| Msg::Problem(Choice::Id(e.target_unchecked_into::<HtmlSelectElement>().value())))
+}
+
+fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
+    let mut all: Vec<&Problem> = run.problems();
+    all.retain(|p| {
+        *p == now
+            || match tab {
+                Tab::Breakdown => run.parts.iter().any(|part| part.problem == **p),
+                Tab::Loss => run.train_logs.iter().any(|l| l.problem == **p),
+                Tab::Roofline => run.measurements.iter().any(|m| m.problem == **p && !m.traffic.is_empty()),
+                _ => true,
+            }
+    });
+    match all.as_slice() {
+        [_] => html! { <p class="size">{ &now.label }</p> },
+        _ => chooser(send, "Problem", &problems::grouped(all), now),
+    }
+}
+
+/// A chooser of lines or types: each option has a name and the problem that is shown for it.
+fn stand_ins(send: &Send, what: &'static str, options: &[(String, &Problem)], now: &str) -> Html {
+    match options {
+        [] => html! {},
+        [(only, _)] => html! { <p class="size">{ only }</p> },
+        _ => html! {
+            <label class="size">
+                { what }
+                <select id="problem" onchange={on_choice(send)}>
+                    { for options.iter().map(|(label, p)| html! {
+                        <option value={p.id.clone()} selected={label == now}>{ label }</option>
+                    }) }
+                </select>
+            </label>
+        },
+    }
+}
+
+/// The lines of a sweep.
+fn line_choice(send: &Send, run: &Run, now: &Problem) -> Html {
+    let on = drawn_of(run, now, Tab::Sweep);
+    let lines = problems::lines(run);
+    let of_now = lines.iter().find(|l| l.problems.contains(&on)).map_or("", |l| &l.label);
+    let options: Vec<_> =
+        lines.iter().filter_map(|l| Some((l.label.clone(), problems::like(&l.problems, on)?))).collect();
+    stand_ins(send, "Line", &options, of_now)
+}
+
+/// The types that there is a heat map of.
+fn dtype_choice(send: &Send, run: &Run, now: &Problem) -> Html {
+    let dtypes = problems::dtypes_with_library(run);
+    let options: Vec<_> =
+        dtypes.iter().filter_map(|(d, all)| Some((d.label().to_owned(), problems::like(all, now)?))).collect();
+    stand_ins(send, "Type", &options, now.dtype.label())
+}
+
+/// The problem that a chart is drawn of, where that of the page is none that the chart could show.
+fn drawn_of<'a>(run: &'a Run, problem: &'a Problem, tab: Tab) -> &'a Problem {
+    if tab == Tab::Sweep { problems::on_a_line(run, problem).unwrap_or(problem) } else { problem }
 }
 
 /// Of what is saved of a record.
@@ -201,34 +256,22 @@ fn file_name(run: &Run, what: &[&str]) -> String {
 }
 
 fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let quantity = shown(app.link.quantity, problem);
-    let drawn = charts::ladder(run, problem, quantity.into());
-    let name = file_name(run, &["ladder", quantity.id(), &problem.short_label()]);
+    let quantity = quantity(run, problem, app.link.quantity);
+    let drawn = charts::ladder(run, problem, quantity);
+    let name = file_name(run, &["ladder", quantity_id(quantity), &problem.short]);
     chart::chart(send, drawn, &name)
 }
 
-/// The type of the products that a record is about, if it is about products.
-fn product(run: &Run) -> Option<Dtype> {
-    run.main_problem().filter(|p| matches!(p, Problem::Matmul { .. }))?.dtype()
-}
-
-fn sweep(run: &Run, send: &Send) -> Html {
-    let name = |what: &str| file_name(run, &[what]);
-    html! {
-        <>
-            { chart::chart(send, charts::sweep(&[run]), &name("sweep")) }
-            if let Some(dtype) = product(run) {
-                { chart::chart(send, charts::sweep_throughput(&[run], None, None), &name("sweep-throughput")) }
-                { chart::chart(send, charts::shapes(run, dtype), &name("shapes")) }
-            } else {
-                { chart::chart(send, charts::sweep_bandwidth(&[run]), &name("sweep-bandwidth")) }
-            }
-        </>
-    }
+fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
+    let of = drawn_of(run, problem, Tab::Sweep);
+    let quantity = quantity(run, of, app.link.quantity);
+    let line = of.sweep.as_ref().map_or("", |s| &s.line);
+    let name = file_name(run, &["sweep", quantity_id(quantity), line]);
+    chart::chart(send, charts::sweep_of(&[run], quantity, Some(of), None), &name)
 }
 
 fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    // The ladder's size may be one that no loss was kept of.
+    // The ladder's problem may be one that no loss was kept of.
     let has = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
     let problem = if has(problem) { problem } else { run.train_logs.first().map_or(problem, |l| &l.problem) };
     let name = file_name(run, &["loss"]);
@@ -240,20 +283,16 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-fn operations(run: &Run, send: &Send, problem: &Problem) -> Html {
-    let one = |group: SpanGroup, what: &str, draw: fn(&Run, &Problem) -> Result<charts::Chart, charts::ChartError>| {
-        let spans: Vec<_> = run.spans.iter().filter(|s| s.group == group).collect();
-        let has = |p: &Problem| spans.iter().any(|s| s.problem == *p);
-        let problem = if has(problem) { problem } else { &spans.first()?.problem };
-        let name = file_name(run, &[what]);
-        Some(chart::chart(send, draw(run, problem), &name))
-    };
+/// The charts of parts, in the record's order; each of another problem where this one has no such parts.
+fn breakdown(run: &Run, send: &Send, problem: &Problem) -> Html {
+    let of_parts = charts_of(run).into_iter().filter_map(|kind| Some((kind, part_group(kind)?)));
+    let present = of_parts.filter(|(_, group)| run.parts.iter().any(|p| p.group == *group));
     html! {
         <>
-            { for one(SpanGroup::Operation, "operations", charts::operations) }
-            { for one(SpanGroup::Ablation, "ablation", charts::ablation) }
-            { for one(SpanGroup::Tile, "tiles", charts::tiles) }
-            { for one(SpanGroup::Transfer, "transfers", charts::transfers) }
+            { for present.map(|(kind, group)| {
+                let name = file_name(run, &[&format!("{group:?}")]);
+                html! { <div key={name.clone()}>{ chart::chart(send, charts::chart(run, problem, kind), &name) }</div> }
+            }) }
         </>
     }
 }

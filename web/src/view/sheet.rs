@@ -24,7 +24,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
         html! {
             <th scope="col" aria-sort={order} class={column.numeric.then_some("number")}>
                 <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Sort(id, i))}>
-                    <span>{ column.label }</span><span class="arrow" aria-hidden="true">{ arrow }</span>
+                    <span class={(!column.label.contains(' ')).then_some("word")}>{ &column.label }</span><span class="arrow" aria-hidden="true">{ arrow }</span>
                 </button>
             </th>
         }

@@ -5,7 +5,7 @@ use crate::app::{App, Msg};
 use crate::format;
 use crate::highlight::{class, includes, lines};
 use std::collections::BTreeMap;
-use warpbook_record::{Grid, KernelSpec, Run, Rung};
+use warpbook_record::{KernelSpec, Run, Rung};
 use web_sys::HtmlSelectElement;
 use yew::{Event, Html, TargetCast, html};
 
@@ -28,7 +28,7 @@ pub fn source(app: &App, send: &Send, run: &Run) -> Html {
                     { "Rung" }
                     <select id="rung" onchange={changed}>
                         { options(run, rung, "Kernels", |r| !r.kernels().is_empty()) }
-                        { options(run, rung, "The processor and libraries", |r| {
+                        { options(run, rung, "CPU and libraries", |r| {
                             r.kernels().is_empty() && format::framework(r).is_none()
                         }) }
                         { options(run, rung, "Other frameworks", |r| format::framework(r).is_some()) }
@@ -37,7 +37,7 @@ pub fn source(app: &App, send: &Send, run: &Run) -> Html {
             </div>
             <h2>{ rung.title.as_ref() }</h2>
             <p class="idea">{ rung.idea.as_ref() }</p>
-            <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }</p>
+            <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }{ variant(run, rung) }</p>
             { choices(run, rung) }
             if !rung.kernels().is_empty() {
                 <details>
@@ -71,27 +71,29 @@ fn options(run: &Run, chosen: &Rung, label: &'static str, of: impl Fn(&Rung) -> 
     }
 }
 
+/// The rung that this one is a variant of, as a sentence.
+fn variant(run: &Run, rung: &Rung) -> Option<String> {
+    let base = rung.variant_of.as_deref()?;
+    let title = run.rung(base).map_or(base, |r| r.title.as_ref());
+    Some(format!(" A variant of {title}."))
+}
+
 /// What the rung's rule chose for each problem, and why.
 fn choices(run: &Run, rung: &Rung) -> Html {
     let chosen = run.measurements.iter().filter(|m| m.rung == rung.id);
-    let chosen: Vec<(String, &str)> = chosen.filter_map(|m| Some((m.problem.label(), m.choice.as_deref()?))).collect();
+    let chosen: Vec<(&str, &str)> =
+        chosen.filter_map(|m| Some((m.problem.label.as_str(), m.choice.as_deref()?))).collect();
     html! {
         if !chosen.is_empty() {
             <h3>{ "Chosen by size" }</h3>
             <dl class="choices">
-                { for chosen.iter().map(|(problem, why)| html! { <div><dt>{ problem }</dt><dd>{ *why }</dd></div> }) }
+                { for chosen.iter().map(|(problem, why)| html! { <div><dt>{ *problem }</dt><dd>{ *why }</dd></div> }) }
             </dl>
         }
     }
 }
 
 fn kernel(spec: &KernelSpec) -> Html {
-    let grid = match spec.grid {
-        Grid::One => "one block",
-        Grid::Cover => "as many blocks as cover the items",
-        Grid::Resident => "a resident grid that strides over the items",
-        _ => "a grid that this page does not know",
-    };
     let tiles: Vec<String> = spec
         .tiles
         .iter()
@@ -103,7 +105,7 @@ fn kernel(spec: &KernelSpec) -> Html {
     let defines: Vec<String> = spec.defines.iter().map(|d| format!("{}={}", d.name, d.value)).collect();
     html! {
         <li>
-            <code>{ spec.entry.as_ref() }</code>{ format!(": {grid}") }
+            <code>{ spec.entry.as_ref() }</code>{ format!(": {}", spec.grid.sentence()) }
             if !defines.is_empty() { { format!("; compiled with {}", defines.join(", ")) } }
             if let Some(needs) = &spec.requires { { format!("; needs {}", needs.sentence()) } }
             if !tiles.is_empty() {
@@ -170,6 +172,16 @@ fn code(text: &str) -> Html {
 mod tests {
     use super::*;
     use crate::open::tests::sample_run;
+
+    #[test]
+    fn a_variant_names_its_rung() {
+        let mut run = sample_run();
+        assert_eq!(variant(&run, &run.rungs[0]), None);
+        assert_eq!(variant(&run, &run.rungs[1]).as_deref(), Some(" A variant of Fused."));
+        let mine = run.rungs.remove(1);
+        run.rungs.clear();
+        assert_eq!(variant(&run, &mine).as_deref(), Some(" A variant of 02_fused."));
+    }
 
     #[test]
     fn a_rung_has_its_files_and_what_they_include() {

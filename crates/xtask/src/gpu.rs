@@ -1,0 +1,344 @@
+//! On which GPU these sources were tested: what `data/gpu-tests.json` says, and whether it is about these sources.
+
+use crate::process::{command, output};
+use crate::workspace::Workspace;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::ErrorKind;
+
+/// The report of the last tests on a GPU, below the root.
+const REPORT: &str = "data/gpu-tests.json";
+/// Where the sources lie that tests on a GPU depend on.
+const FOLDERS: [&str; 2] = ["kernels", "crates"];
+/// Crates that no such test depends on.
+const NOT_ON_A_GPU: [&str; 2] = ["crates/xtask", "crates/warpbook-charts"];
+
+/// Tests that ran on this machine's GPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Here {
+    /// GPUs, each as "NVIDIA H200, 580.159.04": name and driver.
+    pub devices: Vec<String>,
+    /// Tests that passed.
+    pub passed: u32,
+    /// Tests that failed.
+    pub failed: u32,
+}
+
+/// Names and driver of this machine's GPUs, as nvidia-smi prints them; empty without it.
+pub fn devices() -> Vec<String> {
+    let smi = output(command("nvidia-smi").args(["--query-gpu=name,driver_version", "--format=csv,noheader"]));
+    smi.unwrap_or_default().lines().map(|l| l.trim().to_owned()).collect()
+}
+
+/// A sentence that says on which GPU the checkout's sources were tested, or why that does not count.
+pub fn tested(w: &Workspace, here: Option<&Here>) -> String {
+    let report = match fs::read_to_string(w.path(REPORT)) {
+        Ok(text) => Report::parse(&text).map(Some),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e.to_string()),
+    };
+    format!("GPU: {}", verdict(here, report, Sources::of(w).as_ref()))
+}
+
+/// The report that was made on a machine with a GPU.
+#[derive(Debug, Clone, PartialEq)]
+struct Report {
+    devices: Vec<String>,
+    /// What the names of the test executables that ran have in common; empty where all of them ran.
+    filter: String,
+    /// Git's tree of each source; `None` where they had changes that were not committed.
+    trees: Option<BTreeMap<String, String>>,
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    failures: Vec<String>,
+    skipped: Vec<String>,
+}
+
+impl Report {
+    /// Reads one; the error says what is wrong with it.
+    fn parse(json: &str) -> Result<Self, String> {
+        let v: Value = serde_json::from_str(json).map_err(|e| format!("it is not valid JSON: {e}"))?;
+        let count = |name: &str| v[name].as_u64().ok_or_else(|| format!("its `{name}` is not a count"));
+        let list = |name: &str| -> Result<Vec<String>, String> {
+            let all = v[name].as_array().and_then(|a| a.iter().map(|s| s.as_str().map(str::to_owned)).collect());
+            all.ok_or_else(|| format!("its `{name}` is not a list of texts"))
+        };
+        let trees = match &v["trees"] {
+            Value::String(s) if s == "dirty" => None,
+            Value::Object(all) => {
+                let all = all.iter().map(|(path, tree)| Some((path.clone(), tree.as_str()?.to_owned())));
+                Some(all.collect::<Option<_>>().ok_or("its `trees` are not names of git trees")?)
+            }
+            _ => return Err("its `trees` are missing".into()),
+        };
+        let mut devices = list("device")?;
+        devices.retain(|d| !d.trim().is_empty());
+        Ok(Self {
+            devices,
+            filter: v["filter"].as_str().ok_or("its `filter` is not a text")?.to_owned(),
+            trees,
+            passed: count("passed")?,
+            failed: count("failed")?,
+            ignored: count("ignored")?,
+            failures: list("failures")?,
+            skipped: list("skipped")?,
+        })
+    }
+}
+
+/// The sources of a checkout that tests on a GPU depend on.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct Sources {
+    /// Git's tree of each at HEAD, by its path.
+    trees: BTreeMap<String, String>,
+    /// Those with changes since.
+    edited: BTreeSet<String>,
+}
+
+impl Sources {
+    /// Asks git; `None` where there is no git, or no commit.
+    fn of(w: &Workspace) -> Option<Self> {
+        let git = |args: &[&str]| output(command("git").args(args).current_dir(&w.root));
+        let listed = git(&["ls-tree", "HEAD", "kernels", "crates/"])?;
+        let changed = git(&[&["diff", "--name-only", "--no-renames", "-z", "HEAD", "--"], &FOLDERS[..]].concat())?;
+        let new = git(&[&["ls-files", "--others", "--exclude-standard", "-z", "--"], &FOLDERS[..]].concat())?;
+        let edited = changed.split('\0').chain(new.split('\0')).filter_map(source_of).collect();
+        Some(Self { trees: trees(&listed), edited })
+    }
+}
+
+/// The folders of `git ls-tree` that tests on a GPU depend on, with their trees.
+fn trees(listed: &str) -> BTreeMap<String, String> {
+    let tree = |line: &str| {
+        let (about, path) = line.split_once('\t')?;
+        let tree = about.split(' ').skip_while(|word| *word != "tree").nth(1)?;
+        is_source(path).then(|| (path.to_owned(), tree.to_owned()))
+    };
+    listed.lines().filter_map(tree).collect()
+}
+
+/// The source that a file belongs to.
+fn source_of(file: &str) -> Option<String> {
+    let source = match file.split('/').collect::<Vec<_>>()[..] {
+        ["kernels", _, ..] => "kernels".to_owned(),
+        ["crates", name, _, ..] => format!("crates/{name}"),
+        _ => return None,
+    };
+    is_source(&source).then_some(source)
+}
+
+fn is_source(path: &str) -> bool {
+    !NOT_ON_A_GPU.contains(&path)
+}
+
+/// What can be said of the sources as they are `now`, which is `None` where git does not tell.
+fn verdict(here: Option<&Here>, report: Result<Option<Report>, String>, now: Option<&Sources>) -> String {
+    if let Some(here) = here {
+        let on = names(&here.devices);
+        return match (here.failed, here.passed) {
+            (0, passed) => format!("all {passed} tests passed here, on {on}."),
+            (failed, _) => format!("{} failed here, on {on}.", counted(failed.into(), "test")),
+        };
+    }
+    let untested = |why: String| format!("these sources were not tested on a GPU ({why}).");
+    let report = match report {
+        Ok(Some(report)) => report,
+        Ok(None) => return untested(format!("there is no {REPORT}")),
+        Err(why) => return untested(format!("{REPORT} cannot be used: {why}")),
+    };
+    if !report.filter.is_empty() {
+        return untested(format!("{REPORT} covers only the test executables named `{}`", report.filter));
+    }
+    let Some(then) = &report.trees else {
+        return untested(format!("{REPORT} is about sources with uncommitted changes"));
+    };
+    if report.devices.is_empty() {
+        return untested(format!("{REPORT} names no GPU"));
+    }
+    let Some(now) = now else {
+        return format!("whether these sources are those of {REPORT} cannot be told without git and its history.");
+    };
+    let paths: BTreeSet<&String> = then.keys().chain(now.trees.keys()).filter(|p| is_source(p)).collect();
+    let same = |path: &String| then.get(path).is_some() && then.get(path) == now.trees.get(path);
+    let mut changed: BTreeSet<&String> = paths.into_iter().filter(|p| !same(p)).collect();
+    changed.extend(&now.edited);
+    if !changed.is_empty() {
+        return untested(format!("changed since: {}", joined(changed)));
+    }
+    let on = format!("on {} with exactly these sources", names(&report.devices));
+    if report.failed > 0 || !report.failures.is_empty() {
+        let failed = counted(report.failed.max(report.failures.len() as u64), "test");
+        let which = if report.failures.is_empty() { String::new() } else { format!(": {}", joined(&report.failures)) };
+        return format!("{failed} failed {on}{which}.");
+    }
+    let left_out = report.ignored + report.skipped.len() as u64;
+    if left_out > 0 {
+        let which = if report.skipped.is_empty() { String::new() } else { format!(": {}", joined(&report.skipped)) };
+        return format!("{} did not run {on}{which}.", counted(left_out, "test"));
+    }
+    match report.passed {
+        0 => untested(format!("{REPORT} counts no test")),
+        passed => format!("all {passed} tests passed {on}."),
+    }
+}
+
+/// GPUs of "name, driver" for people, those that are alike once.
+fn names(devices: &[String]) -> String {
+    let named = |d: &String| match d.rsplit_once(", ") {
+        Some((name, driver)) => format!("{name} (driver {driver})"),
+        None => d.clone(),
+    };
+    match devices {
+        [] => "a GPU that nvidia-smi does not name".into(),
+        _ => joined(&devices.iter().map(named).collect::<BTreeSet<_>>()),
+    }
+}
+
+fn joined<'a>(texts: impl IntoIterator<Item = &'a String>) -> String {
+    texts.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn counted(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workspace::write_atomic;
+    use std::path::Path;
+
+    const MADE: &str = r#"{"device": ["NVIDIA H200, 580.159.04"], "filter": "",
+        "trees": {"kernels": "aa", "crates/warpbook": "bb"},
+        "passed": 161, "failed": 0, "ignored": 0, "failures": [], "skipped": []}"#;
+
+    fn report() -> Report {
+        Report::parse(MADE).unwrap()
+    }
+
+    fn now() -> Sources {
+        Sources { trees: report().trees.unwrap(), edited: BTreeSet::new() }
+    }
+
+    /// The verdict on a changed report of the sources that it is about.
+    fn of(change: impl Fn(&mut Report)) -> String {
+        let mut report = report();
+        change(&mut report);
+        verdict(None, Ok(Some(report)), Some(&now()))
+    }
+
+    #[test]
+    fn the_same_sources_are_tested() {
+        let on = "on NVIDIA H200 (driver 580.159.04) with exactly these sources.";
+        assert_eq!(of(|_| {}), format!("all 161 tests passed {on}"));
+        // What no test on a GPU depends on may differ.
+        let unrelated = |r: &mut Report| drop(r.trees.as_mut().unwrap().insert("crates/xtask".into(), "cc".into()));
+        assert_eq!(of(unrelated), format!("all 161 tests passed {on}"));
+        let two = |r: &mut Report| r.devices = vec!["A, 1".into(), "A, 1".into(), "B, 1".into()];
+        assert!(of(two).contains("on A (driver 1), B (driver 1) with"));
+    }
+
+    #[test]
+    fn other_sources_are_not() {
+        let mut now = now();
+        let said = |now: &Sources| verdict(None, Ok(Some(report())), Some(now));
+        now.edited.insert("crates/warpbook".into());
+        assert_eq!(said(&now), "these sources were not tested on a GPU (changed since: crates/warpbook).");
+        now.trees.insert("kernels".into(), "dd".into());
+        now.trees.insert("crates/new".into(), "ee".into());
+        now.trees.remove("crates/warpbook");
+        now.edited.clear();
+        assert!(said(&now).ends_with("(changed since: crates/new, crates/warpbook, kernels)."), "{}", said(&now));
+    }
+
+    #[test]
+    fn a_report_of_anything_but_the_whole_suite_does_not_count() {
+        let untested = |said: String, why: &str| {
+            assert!(said.starts_with("these sources were not tested on a GPU (") && said.contains(why), "{said}");
+        };
+        untested(of(|r| r.filter = "gemm".into()), "`gemm`");
+        untested(of(|r| r.trees = None), "uncommitted");
+        untested(of(|r| r.devices.clear()), "names no GPU");
+        untested(of(|r| r.passed = 0), "counts no test");
+        untested(verdict(None, Ok(None), Some(&now())), "there is no data/gpu-tests.json");
+        untested(verdict(None, Err("it is cut off".into()), Some(&now())), "it is cut off");
+        assert!(verdict(None, Ok(Some(report())), None).contains("cannot be told without git"));
+    }
+
+    #[test]
+    fn failures_there_are_named() {
+        let two = |r: &mut Report| (r.failed, r.failures) = (2, vec!["a::b".into(), "c".into()]);
+        let said = of(two);
+        assert!(said.starts_with("2 tests failed on NVIDIA H200") && said.ends_with(": a::b, c."), "{said}");
+        assert!(of(|r| r.failed = 1).starts_with("1 test failed on"), "{said}");
+        let skipped = of(|r| r.skipped = vec!["d: needs cuBLAS".into()]);
+        assert!(skipped.starts_with("1 test did not run on") && skipped.contains("d: needs cuBLAS"), "{skipped}");
+        assert!(of(|r| r.ignored = 3).starts_with("3 tests did not run on"));
+    }
+
+    #[test]
+    fn tests_on_this_machine_s_gpu_need_no_report() {
+        let here = |failed| Here { devices: vec!["NVIDIA L4, 570.10".into()], passed: 170, failed };
+        let said = |failed| verdict(Some(&here(failed)), Ok(None), None);
+        assert_eq!(said(0), "all 170 tests passed here, on NVIDIA L4 (driver 570.10).");
+        assert_eq!(said(3), "3 tests failed here, on NVIDIA L4 (driver 570.10).");
+    }
+
+    #[test]
+    fn a_report_that_lacks_something_is_refused() {
+        let refused = |from: &str, to: &str, why: &str| {
+            assert_eq!(MADE.matches(from).count(), 1, "{from}");
+            let error = Report::parse(&MADE.replace(from, to)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        };
+        refused("\"passed\": 161", "\"passed\": \"all\"", "`passed`");
+        refused("\"failures\": []", "\"failures\": [1]", "`failures`");
+        refused("\"trees\"", "\"woods\"", "`trees`");
+        refused("\"aa\"", "1", "`trees`");
+        refused("\"filter\": \"\"", "\"filter\": null", "`filter`");
+        refused("\"device\"", "\"gpu\"", "`device`");
+        assert!(Report::parse("[").unwrap_err().contains("JSON"));
+        let dirty = MADE.replace(r#"{"kernels": "aa", "crates/warpbook": "bb"}"#, "\"dirty\"");
+        assert_eq!(Report::parse(&dirty).unwrap().trees, None);
+    }
+
+    #[test]
+    fn git_is_asked_for_trees_and_changes() {
+        let tmp = tempfile::tempdir().unwrap();
+        let w = Workspace { root: tmp.path().to_owned(), target: tmp.path().join("target"), may_install: false };
+        let write = |file: &str, text: &str| write_atomic(&tmp.path().join(file), text).unwrap();
+        let git = |args: &[&str]| {
+            let identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"];
+            let done = output(command("git").args(identity).args(args).current_dir(tmp.path()));
+            done.unwrap_or_else(|| panic!("git {args:?} failed"))
+        };
+        git(&["init", "--quiet"]);
+        assert_eq!(Sources::of(&w), None, "there is no commit yet");
+        for file in ["kernels/a.cu", "crates/NOTES.md", "crates/one/lib.rs", "crates/xtask/main.rs", "crates/two/x.rs"]
+        {
+            write(file, "1");
+        }
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "one"]);
+        let clean = Sources::of(&w).unwrap();
+        assert_eq!(clean.trees.keys().collect::<Vec<_>>(), ["crates/one", "crates/two", "kernels"]);
+        assert_eq!(clean.trees["kernels"], git(&["rev-parse", "HEAD:kernels"]));
+        assert!(clean.edited.is_empty());
+        // Changed, removed, new and unrelated.
+        write("kernels/a.cu", "2");
+        fs::remove_file(tmp.path().join("crates/one/lib.rs")).unwrap();
+        write("crates/three/ä b.rs", "1");
+        write("crates/xtask/main.rs", "2");
+        write("crates/NOTES.md", "2");
+        let edited = Sources::of(&w).unwrap();
+        assert_eq!(edited.trees, clean.trees);
+        assert_eq!(edited.edited.iter().collect::<Vec<_>>(), ["crates/one", "crates/three", "kernels"]);
+        // The report is found at the root.
+        assert!(tested(&w, None).starts_with("GPU: these sources were not tested on a GPU (there is no "));
+        write(REPORT, MADE);
+        assert!(tested(&w, None).contains("changed since: crates/one, "));
+        assert!(Sources::of(&Workspace { root: Path::new("/no/such/folder").into(), ..w }).is_none());
+    }
+}
