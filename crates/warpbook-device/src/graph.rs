@@ -16,7 +16,7 @@ pub struct Graph {
     executable: Mutex<sys::CUgraphExec>,
     nodes: usize,
     label: Arc<Label>,
-    replayed: Arc<Replayed>,
+    replayed: Replayed,
 }
 
 // SAFETY: the handle may be used from any thread, one at a time, which its lock sees to.
@@ -121,7 +121,7 @@ impl Stream {
             executable: Mutex::new(executable),
             nodes,
             label: Arc::new(Label { name: name.into(), kernels }),
-            replayed: Arc::new(Replayed { _kept: kept, pinned, resources }),
+            replayed: Replayed { _kept: kept, pinned, resources },
         };
         counted.result().map_err(|e| device.error("Counting a graph's nodes", e))?;
         // SAFETY: both handles are live.
@@ -169,13 +169,6 @@ impl Graph {
     pub fn launch(&self, stream: &Stream) -> Result<()> {
         self.device.bind()?;
         let queueing = stream.queueing()?;
-        let launch = || {
-            let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: both handles are live, and so is what the graph touches: it owns that, or it is the promise made to
-            // `capture` or to a launch.
-            unsafe { result::graph::launch(*executable, stream.raw) }
-                .map_err(|e| self.label.error(crate::cuda::describe(e), self.device.note(e)))
-        };
         if queueing.captured().is_some() {
             // Refused here: the driver's refusal would end the capture too.
             let why = "a graph cannot be launched into a capture; queue what it was captured from there instead";
@@ -183,7 +176,13 @@ impl Graph {
         }
         let claims = self.replayed.pinned.iter().map(|(m, access)| m.claim(*access, stream, "A launch of a graph"));
         let claims = claims.collect::<Result<Vec<_>>>()?;
-        launch()?;
+        {
+            let executable = self.executable.lock().unwrap_or_else(PoisonError::into_inner);
+            // SAFETY: both handles are live, and so is what the graph touches: it owns that, or it is the promise made to
+            // `capture` or to a launch.
+            unsafe { result::graph::launch(*executable, stream.raw) }
+                .map_err(|e| self.label.error(crate::cuda::describe(e), self.device.note(e)))?;
+        }
         stream.replayed(&self.label);
         claims.into_iter().try_for_each(|claim| claim.queued(stream))
     }

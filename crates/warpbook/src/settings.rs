@@ -212,6 +212,11 @@ pub fn list<T>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Ve
     text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(one).collect()
 }
 
+/// Values as [`list`] reads them.
+pub(crate) fn joined(each: impl Iterator<Item = String>) -> String {
+    each.collect::<Vec<_>>().join(",")
+}
+
 /// A count: 5000000, 5_000_000, 5M, 1.5M, 100k.
 ///
 /// # Errors

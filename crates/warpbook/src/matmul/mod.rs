@@ -9,7 +9,7 @@ pub use figures::{figure_of, matmul_figure};
 
 use crate::experiment::Prepared;
 use crate::settings::{
-    self, Configurable, Preset, Selection, Selects, Setting, list, parse_count, parse_dtype, parse_shape,
+    self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype, parse_shape,
 };
 use crate::{Error, Experiment, Lab, Result};
 use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, rows, shape_of};
@@ -347,14 +347,14 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
                 help: "Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas. [default: 4096, \
                        with --quick 256,512,1000]",
                 set: |e, text| Ok(e.shapes(list(text, parse_shape)?)),
-                get: |e| Some(words(e.shapes.iter().map(shape_text))),
+                get: |e| Some(joined(e.shapes.iter().map(shape_text))),
             },
             Setting {
                 name: "dtype",
                 value: Some("TYPE[,..]"),
                 help: "Types of the matrices: fp32, tf32, fp16, bf16; several with commas. [default: fp32,bf16]",
                 set: |e, text| Ok(e.dtypes(list(text, parse_dtype)?)),
-                get: |e| Some(words(e.dtypes.iter().map(|d| d.label().to_owned()))),
+                get: |e| Some(joined(e.dtypes.iter().map(|d| d.label().to_owned()))),
             },
             Setting {
                 name: "also",
@@ -365,7 +365,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
                     Ok(e)
                 },
                 get: |e| {
-                    let also = words(e.also.iter().map(|(s, d)| format!("{}:{}", shape_text(s), d.label())));
+                    let also = joined(e.also.iter().map(|(s, d)| format!("{}:{}", shape_text(s), d.label())));
                     (!also.is_empty()).then_some(also)
                 },
             },
@@ -414,10 +414,6 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             tile,
         ]
     }
-}
-
-fn words(each: impl Iterator<Item = String>) -> String {
-    each.collect::<Vec<_>>().join(",")
 }
 
 fn shape_text((m, n, k): &(u64, u64, u64)) -> String {

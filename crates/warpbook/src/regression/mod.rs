@@ -7,7 +7,7 @@ mod prepared;
 pub(crate) mod reference;
 
 use crate::experiment::Prepared;
-use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, list, parse_count, parse_real};
+use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_real};
 use crate::{Error, Experiment, Lab, Result};
 use prepared::Points;
 use warpbook_kernels::regression::{
@@ -351,7 +351,7 @@ checked against the same descent in f64.";
                 help: "Points of a data set, test points included; several with commas. k, M and G and underscores are read: 100k, \
                        5M, 5_000_000. [default: 5M, with --quick 100k,500k,1M,5M]",
                 set: |e, text| Ok(e.points(list(text, parse_count)?)),
-                get: |e| Some(joined(&e.points)),
+                get: |e| Some(joined(e.points.iter().map(u64::to_string))),
             },
             Setting {
                 name: "features",
@@ -369,8 +369,8 @@ checked against the same descent in f64.";
                     Ok(e)
                 },
                 get: |e| {
-                    let sizes: Vec<String> = e.also.iter().map(|(n, f)| format!("{n}x{f}")).collect();
-                    (!sizes.is_empty()).then(|| sizes.join(","))
+                    let also = joined(e.also.iter().map(|(n, f)| format!("{n}x{f}")));
+                    (!also.is_empty()).then_some(also)
                 },
             },
             Setting {
@@ -412,10 +412,6 @@ checked against the same descent in f64.";
             tile,
         ]
     }
-}
-
-fn joined(counts: &[u64]) -> String {
-    counts.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Points and features: 5Mx16.
