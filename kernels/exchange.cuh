@@ -1,13 +1,13 @@
 // Sums over all blocks of one launch, without ending it.
 //
 // A word is a value and the number of its round, stored as one: its arrival is its own signal, so there is no counter, no lock
-// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through the
-// level-2 cache, and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch
+// and no fence. Every block writes its words, reads everybody's and adds them in the order of the blocks: one trip through
+// L2, and the same bits everywhere and on every run. All blocks have to be resident at once (a cooperative launch
 // sees to that); the wait is bounded all the same, so that what goes wrong is an error and not a hang.
 #pragma once
 #include "reduce.cuh"
 
-// What the blocks share beside their words.
+// What the blocks share in addition to their words.
 struct Control {
     unsigned round;   // Rounds of earlier launches: no word of theirs is taken for one of this launch.
     unsigned failed;  // The first round that somebody waited for in vain, counted from 1; 0 of none.
@@ -19,7 +19,7 @@ __device__ __forceinline__ unsigned long long make_word(float value, unsigned ro
 __device__ __forceinline__ float word_value(unsigned long long word) { return __uint_as_float((unsigned)word); }
 __device__ __forceinline__ unsigned word_round(unsigned long long word) { return (unsigned)(word >> 32); }
 
-// Relaxed and device-wide: they pass by the first-level cache, and nothing else is ordered by them.
+// Relaxed and device-wide: they bypass L1, and nothing else is ordered by them.
 __device__ __forceinline__ void store_word(unsigned long long* at, unsigned long long word) {
     asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(at), "l"(word) : "memory");
 }
@@ -51,7 +51,7 @@ struct Patience {
 // Two sums over all blocks. A round is: the block's sums are handed to publish() by its first warp, and collect() gives that warp
 // the sums of all blocks.
 struct PairExchange {
-    static constexpr int SLOT_WORDS = 8;  // A slot in a half line of its own: the slots lie in different parts of the cache.
+    static constexpr int SLOT_WORDS = 8;  // Each slot in its own half line: the slots lie in different slices of L2.
 
     // [2][blocks][SLOT_WORDS], two used: odd and even rounds take turns, as a block may be one round ahead of another.
     unsigned long long* words;
@@ -74,7 +74,7 @@ struct PairExchange {
     __device__ __forceinline__ bool collect(unsigned round, float& v) {
         // Five loads on their way at once cover 160 blocks.
         constexpr int AT_ONCE = 5;
-        // The way to the level-2 cache: what makes a round of 132 blocks shortest on an H200, by a tenth.
+        // The way to the L2: what makes a round of 132 blocks shortest on an H200, by a tenth.
         constexpr int FIRST_LOOK_CLOCKS = 500;
         const unsigned lane = threadIdx.x % WARP, wanted = base + round;
         const unsigned long long* from = words + (round & 1) * blocks * SLOT_WORDS;

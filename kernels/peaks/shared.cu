@@ -1,4 +1,4 @@
-// Idea: what shared memory delivers when every lane reads 16 bytes of its own is the ceiling for data that is kept there.
+// Idea: what shared memory delivers when every lane reads its own 16 bytes is the ceiling for data that is kept there.
 // Formula: out[thread] = sum of what the thread read of a tile of ITEMS x THREADS x 16 bytes, over `rounds` rounds; f32.
 // Since the last rung: none; this measures a ceiling.
 // Needs: ITEMS x THREADS x 16 bytes of static shared memory, at most 48 KiB.

@@ -1,6 +1,6 @@
 // Idea: the ceiling of tensor-core arithmetic: tiles that are in shared memory already, multiplied over and over.
 // Formula: out[warpgroup] = sums of [64][k] times [k][BN], f16, bf16 or tf32 in, f32 sums; two warpgroups a multiprocessor.
-// Since the last rung: no rung of its own; products are held against it.
+// Since the last rung: not a rung; products are compared with it.
 // Needs: sm_90a; values[STAGE_BYTES * STAGES / 4]: random, since numbers that are all the same would take less power.
 // Expect: a multiplication each time the last one ends; what holds it down is the clock that the power allows.
 #include "matmul/hopper.cuh"

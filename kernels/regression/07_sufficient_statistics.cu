@@ -1,6 +1,6 @@
 // Idea: the squared error of a line is a polynomial in w and b, so six numbers about the points say all that the descent asks.
 // Formula: n, Sx, Sy, Sxx, Sxy, Syy in one pass; then sum err x = w Sxx + b Sx - Sxy, sum err = w Sx + b n - Sy in f64; f32[n].
-// Since the last rung: the same descent with less work: the epochs no longer look at the points. It stands apart for that.
+// Since the last rung: the same descent with less work: the epochs no longer look at the points, so it is compared separately.
 // Needs: x and y 16-byte aligned; any n. No other loss than this one has such numbers.
 // Expect: one read of the points, bound by memory, and some ten microseconds for 200 epochs in one thread.
 #include "reduce.cuh"

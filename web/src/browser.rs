@@ -112,7 +112,7 @@ pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
     Ok(Uint8Array::new(&buffer).to_vec())
 }
 
-/// Lets the browser paint, so that a message stands before long work begins.
+/// Lets the browser paint, so that a message is visible before long work begins.
 pub async fn pause() {
     let promise = js_sys::Promise::new(&mut |resolve, _| {
         let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, 20);

@@ -3,7 +3,7 @@
 pub use warpbook_charts::words::{bandwidth, bytes, counted, number, percent, rate, short as plain, significant};
 use warpbook_record::{DeviceKind, L2State, Policy, Requires, Run, Rung, Runner, TimedBy};
 
-/// What stands where there is no figure.
+/// What is shown where there is no figure.
 pub const NONE: &str = "–";
 
 /// An RFC 3339 time in UTC as "21 November 2026, 07:00 UTC"; anything else as it is.

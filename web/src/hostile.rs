@@ -71,7 +71,7 @@ fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
             ["svg", "g", "title", "desc", "text", "tspan", "rect", "line", "polyline", "polygon", "circle", "path"];
         assert!(drawn.contains(&name), "<{name} in {}", chart.title);
         let tag = element.split('>').next().unwrap_or_default();
-        // What stands between quotes is a value.
+        // What is between quotes is a value.
         let names: String = tag.split('"').step_by(2).collect();
         assert!(!names.split_whitespace().any(|n| n.starts_with("on") || n.contains("href")), "{tag}");
     }

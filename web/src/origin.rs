@@ -98,7 +98,7 @@ pub fn check_address(address: &str) -> Result<&str, String> {
     }
 }
 
-/// Whether what stands before a colon is a scheme (RFC 3986, 3.1) and not a part of a path.
+/// Whether what precedes a colon is a scheme (RFC 3986, 3.1) and not a part of a path.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))

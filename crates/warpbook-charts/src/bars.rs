@@ -17,7 +17,7 @@ pub(crate) struct Bar {
     pub(crate) color: Rgb,
     /// Whether it is drawn as an outline, as sums are.
     pub(crate) hollow: bool,
-    /// What it consists of, from its beginning on, each in a colour of its own; empty of most.
+    /// What it consists of, from its beginning on, each in its own colour; empty for most.
     pub(crate) parts: Vec<(f64, Rgb)>,
 }
 
@@ -240,7 +240,7 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
-/// Marks with a label each, the rightmost on top: the lines of those above pass beside the labels below.
+/// Marks with a label each, the rightmost on top: the lines of those above pass next to the labels below.
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
@@ -277,7 +277,7 @@ fn draw_marks(
     Ok(())
 }
 
-/// The line of a mark, left out where a label stands in its way.
+/// The line of a mark, left out where a label is in its way.
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,

@@ -32,7 +32,7 @@ pub(crate) struct Paint {
 impl Paint {
     /// The surroundings' text colour.
     pub(crate) const INK: Self = Self { rgb: INK, alpha: 1.0 };
-    /// For what stands back: subtitles, ticks' labels.
+    /// For secondary text: subtitles, tick labels.
     pub(crate) const MUTED: Self = Self { rgb: INK, alpha: 0.72 };
     /// For grids.
     pub(crate) const FAINT: Self = Self { rgb: INK, alpha: 0.14 };

@@ -1,4 +1,4 @@
-//! What all charts say alike: names, verdicts, subtitles, and which records may stand together.
+//! What all charts say alike: names, verdicts, subtitles, and which records may be shown together.
 
 use crate::ChartError;
 use crate::canvas::{Font, MARGIN, WIDTH};
@@ -85,7 +85,7 @@ pub(crate) fn arithmetic_name(dtype: Dtype) -> String {
     format!("{} arithmetic", dtype.label())
 }
 
-/// A measurement's bound and the share of it that was reached, where the figure stands for something.
+/// A measurement's bound and the share of it that was reached, where the figure means something.
 pub(crate) fn bound(run: &Run, row: &LadderRow<'_>) -> Option<(Bound, f64)> {
     let bound = run.bound(row.measurement).filter(|b| usable(Some(b.us)).is_some());
     bound.zip(row.fraction_of_bound.filter(|f| f.is_finite()))

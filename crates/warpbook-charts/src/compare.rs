@@ -53,7 +53,7 @@ fn main_of_size<'a>(run: &'a Run, size: u64, like: Option<&Problem>) -> Option<&
     candidates.rev().max_by_key(|p| (alike(p), valid(p)))
 }
 
-/// The rungs of the first record, then what others have besides.
+/// The rungs of the first record, then those that only others have.
 fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
     let mut out: Vec<&str> = Vec::new();
     for run in runs {

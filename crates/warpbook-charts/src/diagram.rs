@@ -22,18 +22,18 @@ use crate::text::clean;
 use crate::{Chart, ChartError, Table};
 use std::ops::Range;
 
-/// What is read or written stands out; texts are readable on it.
+/// For what is read or written; text is readable on it.
 const STRONG: f64 = 0.6;
 /// The same where nothing is written on it, and it may be a few pixels only.
 const STRONGEST: f64 = 0.9;
-/// What belongs to it stands back.
+/// For what belongs to it, less prominent.
 const WEAK: f64 = 0.22;
 /// Between two parts of a row.
 const GAP: f64 = 12.0;
 const LEGEND_LINE: f64 = 19.0;
 const NAME: Font = Font { size: 12.0, bold: true, paint: Paint::INK };
 const CELL: Font = Font { size: 10.0, bold: false, paint: Paint::INK };
-/// No matrix is made narrower than this for what stands beside it.
+/// No matrix is made narrower than this to make room for its neighbours.
 const LEAST: f64 = 40.0;
 /// No side of a drawn matrix is longer than this.
 const MAX_SIDE: f64 = 640.0;
@@ -120,7 +120,7 @@ impl Matrix {
         self.shaded(rows, columns, tone, true, label)
     }
 
-    /// The same lightly, for what stands back.
+    /// The same lightly, for what is less prominent.
     #[must_use]
     pub fn tint(self, rows: Range<usize>, columns: Range<usize>, tone: usize, label: &str) -> Self {
         self.shaded(rows, columns, tone, false, label)
@@ -280,7 +280,7 @@ impl Matrix {
     }
 }
 
-/// Of names beside rows or columns those that have room, in their order.
+/// Of the names of rows or columns, those that have room, in their order.
 fn spaced(names: &[(usize, String)], cell: f64, room: f64) -> impl Iterator<Item = (usize, &str)> {
     let mut sorted: Vec<(usize, &str)> = names.iter().map(|(at, t)| (*at, t.as_str())).collect();
     sorted.sort_by_key(|n| n.0);
@@ -637,7 +637,7 @@ impl Part {
     }
 }
 
-/// Parts beside each other, and what stands above them.
+/// Parts side by side, and the heading above them.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Row {
     heading: String,
@@ -736,7 +736,7 @@ impl Diagram {
         self
     }
 
-    /// What is put from now on stands in a row of its own below this heading, which may be empty.
+    /// What is put from now on is in a new row below this heading, which may be empty.
     #[must_use]
     pub fn row(mut self, heading: &str) -> Self {
         let heading = clean(heading);

@@ -117,7 +117,7 @@ const KEYWORDS: &[&str] = &[
     "while",
 ];
 
-/// Beside those of [`is_vector_or_sized`].
+/// In addition to those of [`is_vector_or_sized`].
 const TYPES: &[&str] = &[
     "bool",
     "char",
@@ -150,7 +150,7 @@ const TYPES: &[&str] = &[
 /// What every thread knows of its place.
 const VARIABLES: &[&str] = &["threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"];
 
-/// Beside the functions that begin with `atomic`.
+/// In addition to the functions that begin with `atomic`.
 const LIBRARY: &[&str] = &[
     "fma", "fmaf", "min", "max", "fminf", "fmaxf", "rsqrtf", "sqrtf", "expf", "logf", "sinf", "cosf", "sincosf",
     "clock", "clock64", "printf", "assert",
@@ -187,7 +187,7 @@ pub fn lines(source: &str) -> Vec<Vec<Token<'_>>> {
     out
 }
 
-/// As [`tokens`], but what a directive has beside comments is of its kind.
+/// As [`tokens`], but everything in a directive except comments is of its kind.
 fn whole_directives(source: &str) -> Vec<(Kind, &str)> {
     let whole = scan(source).into_iter().map(|p| (if p.directive { Kind::Directive } else { p.kind }, p.text));
     joined(source, joined(source, whole, Kind::Directive).into_iter(), Kind::Plain)
@@ -231,7 +231,7 @@ fn scan(source: &str) -> Vec<Piece<'_>> {
             Kind::Comment => false,
             _ => directive && (first != '\n' || continued()),
         };
-        // Only white space and comments may stand before a directive.
+        // Only white space and comments may precede a directive.
         line_start = first == '\n' || (line_start && (first.is_whitespace() || kind == Kind::Comment));
         all.push(Piece { kind, text, directive });
         rest = after;

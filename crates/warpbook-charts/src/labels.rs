@@ -1,4 +1,4 @@
-//! Where labels find room in a plot: beside points and along lines, off each other and off what is drawn.
+//! Where labels find room in a plot: next to points and along lines, off each other and off what is drawn.
 
 pub(crate) type Xy = (f64, f64);
 
@@ -52,9 +52,9 @@ pub(crate) struct Along {
     pub(crate) degrees: f64,
 }
 
-/// A label beside a point: where its text begins, and where a leader to it ends.
+/// A label next to a point: where its text begins, and where a leader to it ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Beside {
+pub(crate) struct PointLabel {
     pub(crate) left: Xy,
     pub(crate) leader: Option<Xy>,
 }
@@ -128,8 +128,8 @@ impl Room {
         None
     }
 
-    /// A place for a text of a width beside a marker, the nearest that is free. `None` where there is none.
-    pub(crate) fn beside(&mut self, (x, y): Xy, width: f64) -> Option<Beside> {
+    /// A place for a text of a width next to a marker, the nearest that is free. `None` where there is none.
+    pub(crate) fn point_label(&mut self, (x, y): Xy, width: f64) -> Option<PointLabel> {
         let mut best: Option<Choice> = None;
         for gap in [10.0, 22.0, 36.0, 56.0, 84.0, 120.0] {
             for right in [true, false] {
@@ -156,7 +156,7 @@ impl Room {
         let (_, area, leader) = best?;
         self.labels.push(area);
         self.leaders.extend(leader);
-        Some(Beside { left: (area.left, area.top + HALF), leader: leader.map(|l| l.1) })
+        Some(PointLabel { left: (area.left, area.top + HALF), leader: leader.map(|l| l.1) })
     }
 
     /// What a leader is worse for crossing: other labels not at all, markers and other leaders where it must.
@@ -189,7 +189,7 @@ mod tests {
         let points: Vec<Xy> = (0..8).map(|i| (150.0, 150.0 + f64::from(i))).collect();
         points.iter().for_each(|p| room.marker(*p));
         room.line(&[(0.0, 300.0), (400.0, 0.0)]);
-        let places: Vec<Beside> = points.iter().map(|p| room.beside(*p, 90.0).unwrap()).collect();
+        let places: Vec<PointLabel> = points.iter().map(|p| room.point_label(*p, 90.0).unwrap()).collect();
         for (i, a) in places.iter().enumerate() {
             for b in &places[..i] {
                 let apart = (a.left.0 - b.left.0).abs() >= 90.0 || (a.left.1 - b.left.1).abs() >= 2.0 * HALF;
@@ -198,7 +198,7 @@ mod tests {
             let text = Area { left: a.left.0, right: a.left.0 + 90.0, top: a.left.1 - HALF, bottom: a.left.1 + HALF };
             assert_eq!(text.clip(((0.0, 300.0), (400.0, 0.0))), None, "{a:?}");
         }
-        assert_eq!(room.beside((150.0, 150.0), 500.0), None);
+        assert_eq!(room.point_label((150.0, 150.0), 500.0), None);
     }
 
     #[test]

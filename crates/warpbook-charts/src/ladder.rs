@@ -54,7 +54,7 @@ struct Ladder<'a> {
     folded: Vec<(String, Vec<String>)>,
 }
 
-/// Rungs that were skipped for the same reason stand in one remark from this number on.
+/// Rungs that were skipped for the same reason share one remark from this number on.
 const FOLD_FROM: usize = 3;
 
 fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {

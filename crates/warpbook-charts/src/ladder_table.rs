@@ -28,7 +28,7 @@ pub struct Header {
     pub text: String,
     /// The same above the plain numbers of a file, as "median (ms)".
     pub in_file: String,
-    /// Whether its cells are figures, which stand on the right.
+    /// Whether its cells are figures, which are right-aligned.
     pub numeric: bool,
 }
 

@@ -71,7 +71,7 @@ pub struct Chart {
 pub enum ChartError {
     /// The record has nothing of what the chart shows; the sentence says what is missing.
     NothingToDraw(String),
-    /// The records must not stand in one chart; the sentence says what differs.
+    /// The records must not share one chart; the sentence says what differs.
     NotComparable(String),
 }
 

@@ -58,7 +58,7 @@ impl Lines {
         let widest = self.series.iter().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
         let room = widest.clamp(40.0, 220.0);
         let left = MARGIN + y_labels.clamp(20.0, 90.0) + 8.0;
-        // Many names stand far from their lines' ends.
+        // Many names are far from their lines' ends.
         let leader = if self.series.len() > 10 { LEADER * 2.0 } else { LEADER };
         let right = WIDTH - MARGIN - room - SAMPLE - 6.0 - leader;
         // Labels of a linear axis may be as long as its largest number.
@@ -133,7 +133,7 @@ fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[(f64, f64)]) -> Drawn {
     Ok(())
 }
 
-/// A cross where a line breaks off and, where no other stands there, why; the label has it as well.
+/// A cross where a line breaks off and, where there is no other, the reason; the label has it as well.
 fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (s, points) in series.iter().zip(drawn) {
@@ -163,7 +163,7 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
         let s = &series[*i];
         let (x, y) = end(*i);
         let sample = plot.right + plot.leader;
-        // The sample stands at the first name, or in the middle of several.
+        // The sample is at the first name, or in the middle of several.
         let middle = top + height / 2.0;
         let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
         // A long way off it would be taken for a line of the plot; the sample says enough.
@@ -184,7 +184,7 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
 }
 
 /// The lines that have points from top to bottom as they end, and the height that each label wants. One that ends before the
-/// others stands where it was among them when it ended.
+/// others keeps the place that it had among them when it ended.
 fn order(drawn: &[Vec<Xy>]) -> (Vec<usize>, Vec<f64>) {
     let ends: Vec<(usize, Xy)> = drawn.iter().enumerate().filter_map(|(i, p)| Some((i, *p.last()?))).collect();
     let last = ends.iter().map(|(_, e)| e.0).fold(0.0, f64::max);

@@ -20,7 +20,7 @@ impl Measure {
         Self { quantity, item: item(run) }
     }
 
-    /// The rate that stands next to times: the headline, or the first rate that the record offers, or effective bandwidth.
+    /// The rate that is shown next to times: the headline, or the first rate that the record offers, or effective bandwidth.
     pub(crate) fn rate(run: &Run) -> Self {
         let d = &run.descriptor;
         let mut known = std::iter::once(&d.headline).chain(&d.quantities).copied();

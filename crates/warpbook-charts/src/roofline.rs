@@ -3,7 +3,7 @@ use crate::common::{
     MAX_ENTRIES, above_bound, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names,
     of_bound, usable, verdict,
 };
-use crate::labels::{Along, Area, Beside, Room, Xy};
+use crate::labels::{Along, Area, PointLabel, Room, Xy};
 use crate::palette::{AMBER, BLUE, GREEN, PURPLE, Rgb, VERMILLION};
 use crate::text;
 use crate::ticks::Axis;
@@ -158,7 +158,7 @@ struct Layout {
     lines: Vec<(Paint, (Xy, Xy))>,
     along: Vec<(String, Along)>,
     points: Vec<(Xy, Rgb)>,
-    beside: Vec<(Xy, String, Beside)>,
+    point_labels: Vec<(Xy, String, PointLabel)>,
     /// Lines and points without a name.
     unnamed: usize,
 }
@@ -227,7 +227,7 @@ impl Roofs<'_> {
         }
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by(|a, b| places[*a].1.total_cmp(&places[*b].1).then(a.cmp(b)));
-        let mut beside = Vec::new();
+        let mut point_labels = Vec::new();
         for i in order {
             let p = &drawn[i];
             let title = text::elide(&name(self.run, &p.measurement.rung), 190.0, NAME.size, false);
@@ -235,15 +235,15 @@ impl Roofs<'_> {
                 Some((_, f)) => format!("{title} · {}", percent(f)),
                 None => title,
             };
-            beside.extend(room.beside(places[i], NAME.width(&text)).map(|at| (places[i], text, at)));
+            point_labels.extend(room.point_label(places[i], NAME.width(&text)).map(|at| (places[i], text, at)));
         }
-        let unnamed = lines.len() + places.len() - along.len() - beside.len();
+        let unnamed = lines.len() + places.len() - along.len() - point_labels.len();
         let points = places.into_iter().zip(drawn).map(|(at, p)| (at, color(p.level))).collect();
         Layout {
             lines: lines.into_iter().map(|(paint, line, _)| (paint, line)).collect(),
             along,
+            point_labels,
             points,
-            beside,
             unnamed,
         }
     }
@@ -253,7 +253,7 @@ impl Roofs<'_> {
         for (paint, (a, b)) in &layout.lines {
             canvas.line(&[down(*a), down(*b)], Stroke::new(*paint, 2.0))?;
         }
-        for (point, _, at) in &layout.beside {
+        for (point, _, at) in &layout.point_labels {
             if let Some(end) = at.leader {
                 canvas.line(&[down(*point), down(end)], Stroke::new(Paint { alpha: 0.45, ..Paint::INK }, 0.8))?;
             }
@@ -264,7 +264,7 @@ impl Roofs<'_> {
         for (text, at) in &layout.along {
             canvas.turned(text, down(at.middle), at.degrees, NAME)?;
         }
-        for (_, text, at) in &layout.beside {
+        for (_, text, at) in &layout.point_labels {
             canvas.text(text, down(at.left), At::Left, NAME)?;
         }
         Ok(())

@@ -12,7 +12,7 @@ use warpbook_record::{Dtype, Measurement, Problem, Run, Runner};
 /// A heat map of the problems of one type: a row for each, a column for each rung of kernels after one for the best of them, and in
 /// each cell the time of the fastest GPU library over the rung's.
 ///
-/// Above 1.00 the rung is faster. A cell without a figure has a letter, which stands for the reason below; rungs without any
+/// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, given below; rungs without any
 /// figure have no column.
 ///
 /// # Errors
@@ -71,7 +71,7 @@ struct Shape<'a> {
 struct HeatMap<'a> {
     run: &'a Run,
     dtype: Dtype,
-    /// What stands next to a row's name: the library's figure of the record's headline.
+    /// What is shown next to a row's name: the library's figure of the record's headline.
     rate: Measure,
     rows: Vec<Shape<'a>>,
     /// Ids of the rungs that have a figure, in the ladder's order.
@@ -166,7 +166,7 @@ impl<'a> HeatMap<'a> {
         Some((m.rung.as_str(), self.ratio(&m.rung, row).ok()?))
     }
 
-    /// The letter that stands for a reason.
+    /// The letter for a reason.
     fn letter(&mut self, why: &str) -> String {
         let at = self.reasons.iter().position(|r| r.0 == why).unwrap_or_else(|| {
             self.reasons.push((why.to_owned(), 0));

@@ -3,7 +3,7 @@ use std::fmt::{self, Write};
 
 /// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
 pub(crate) const UNIT: f64 = 10.0;
-/// Stands for the text colour of whatever surrounds the chart; plotters wants an RGB.
+/// Placeholder for the text colour of whatever surrounds the chart; plotters wants an RGB.
 pub(crate) const INK: (u8, u8, u8) = (0x01, 0x02, 0x03);
 /// The fonts are named once, at the root.
 pub(crate) const FAMILY: &str = "sans-serif";
@@ -46,7 +46,7 @@ impl Svg {
         self.size
     }
 
-    /// As a file, or for `<img>`: with a size, a background and colours of its own, which follow `prefers-color-scheme`.
+    /// As a file, or for `<img>`: with its own size, background and colours, which follow `prefers-color-scheme`.
     #[must_use]
     pub fn standalone(&self) -> String {
         let (w, h) = self.size;

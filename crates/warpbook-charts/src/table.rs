@@ -86,7 +86,7 @@ impl Table {
         out
     }
 
-    /// Whether a column has numbers and, beside them, only empty cells.
+    /// Whether a column has only numbers and empty cells.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().filter_map(|r| r.get(column)).filter(|c| !c.is_empty()).peekable();
         cells.peek().is_some() && cells.all(|c| is_number(c))

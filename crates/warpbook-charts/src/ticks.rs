@@ -55,7 +55,7 @@ impl Axis {
         Self { doubling: true, ..Self::log(values, room) }.with_ticks(8)
     }
 
-    /// The same logarithmic axis begun at the decade below; where bars stand.
+    /// The same logarithmic axis begun at the decade below, for charts with bars.
     pub(crate) fn from_decade(values: impl IntoIterator<Item = f64>) -> Self {
         let mut axis = Self::log(values, 0.02);
         axis.low = 10f64.powf(axis.low.log10().floor());

@@ -15,7 +15,7 @@ use warpbook_record::{PartGroup, Problem, Run, Tile};
 const MAX_ROWS: usize = 96;
 
 /// The time of each rung with each of its tiles, over that with the tile that was chosen: what a change of the tile costs or
-/// brings. Rungs stand below each other, tiles in the order of the rung's row; the chosen one has a colour of its own.
+/// brings. Rungs are listed one below another, tiles in the order of the rung's row; the chosen one has its own colour.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no rung with several tiles at the problem.

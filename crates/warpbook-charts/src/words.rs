@@ -216,7 +216,7 @@ pub fn counted(n: usize, noun: &str) -> String {
     format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Names as "a, b and c"; as "a, b; c" where one of them has a comma of its own.
+/// Names as "a, b and c"; as "a, b; c" where one of them contains a comma.
 #[must_use]
 pub fn listed(names: &[String]) -> String {
     match names {

@@ -337,7 +337,7 @@ fn every_counted_rung_of_ours_is_below_its_own_roof() {
         assert!(shown.contains(&format!(">{} · ", rung.title)), "{}", rung.title);
     }
     assert!(shown.contains("Left out, as their bytes were not counted: PyTorch, eager; PyTorch, compiled;"));
-    assert!(!shown.contains("CPU, one thread"), "the processor's memory is another");
+    assert!(!shown.contains("CPU, one thread"), "the CPU's memory is another");
     assert!(!shown.contains("found no room"));
     // 4.5 times the bytes of reading every input once.
     let unfused = row(&chart.table, "01_unfused");
@@ -469,7 +469,7 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
 }
 
 #[test]
-fn pytorch_operations_stand_beside_ours() {
+fn pytorch_operations_are_shown_with_ours() {
     let chart = operations(&sample::full(), &sample::problem(5_000_000)).unwrap();
     for text in ["pytorch_eager, PyTorch 2.11.0", ">optimiser step<", ">gradient w<", ">pass<"] {
         assert!(chart.svg.as_str().contains(text), "{text}");

@@ -39,7 +39,7 @@ Exit codes:
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List the GPUs and the processor, with driver, CUDA and NVRTC.
+    /// List the GPUs and the CPU, with driver, CUDA and NVRTC.
     #[command(after_help = DEVICES_EXAMPLES)]
     Devices(DevicesArgs),
     /// Run an experiment, or the quick suite of all of them.
@@ -48,10 +48,10 @@ pub enum Command {
     /// Find the fastest rung and tile for products of some sizes on this device, and keep it.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
-    /// Compile a kernel of your own in the place of a rung's, check it, and time it beside the ladder.
+    /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.
     #[command(long_about = ATTEMPT_ABOUT, after_help = ATTEMPT_EXAMPLES)]
     Attempt(AttemptArgs),
-    /// What an attempt lets a process of its own do.
+    /// The part of an attempt that runs in a separate process.
     #[command(hide = true)]
     Work(WorkArgs),
     /// Put records of the same work on the same device into one, as Warpbook's and another framework's.
@@ -105,7 +105,7 @@ pub struct Chosen {
     pub run: ExperimentArgs,
 }
 
-/// The command line's words as what they ask for: for `run NAME` the experiment is beside them, set up.
+/// The command line's words as what they ask for: for `run NAME` with the experiment, set up.
 pub fn parse(
     words: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<(Command, Option<Chosen>), warpbook::Error> {
@@ -166,7 +166,7 @@ fn command(entries: &[Entry]) -> clap::Command {
     })
 }
 
-/// What every experiment can be told besides its settings.
+/// What every experiment can be told apart from its settings.
 #[derive(Debug, Args)]
 pub struct ExperimentArgs {
     /// All sizes of the published record.
@@ -193,7 +193,7 @@ pub struct ExperimentArgs {
 
 #[derive(Debug, Args)]
 pub struct DeviceArg {
-    /// Device to run on: cuda:0 (or another number), cpu, or best (the largest GPU, else the processor).
+    /// Device to run on: cuda:0 (or another number), cpu, or best (the largest GPU, else the CPU).
     #[arg(long, value_name = "DEVICE", env = "WARPBOOK_DEVICE", default_value = "best")]
     device: String,
 }
@@ -239,7 +239,7 @@ Examples:
   warpbook tune matmul --shape 4096,128x8192x8192 --dtype bf16
   warpbook tune matmul --shape 1000 --dtype fp32,tf32 --trans-b
 
-What is found is kept beside the compiled kernels, by device. It is never required: without it, rung and tile are chosen
+What is found is kept with the compiled kernels, by device. It is never required: without it, rung and tile are chosen
 by a table of costs.";
 
 #[derive(Debug, Args)]
@@ -277,7 +277,7 @@ pub struct TuneMatmulArgs {
 }
 
 impl TuneMatmulArgs {
-    /// The rungs that may be the fastest, and the libraries beside them.
+    /// The rungs that may be the fastest, and the libraries.
     pub fn experiment(&self) -> Matmul {
         Matmul::tuning()
             .shapes(self.shape.iter().copied())
@@ -293,7 +293,7 @@ impl TuneMatmulArgs {
 
 const ATTEMPT_ABOUT: &str = "\
 Compiles a kernel of your own in the place of a rung of the matrix product, with the same parameters and launch. It is tried at \
-three small products, where what is wrong can be told, then checked and timed beside its rung and cuBLAS. It runs in a process of \
+three small products, where what is wrong can be told, then checked and timed with its rung and cuBLAS. It runs in a process of \
 its own, which is ended if the kernel does not end. Without a GPU it is compiled only; registers and spills are shown.";
 
 const ATTEMPT_EXAMPLES: &str = "\
@@ -327,7 +327,7 @@ pub struct AttemptArgs {
     /// Type of the matrices: fp32, tf32, fp16, bf16. [default: fp32 where the rung takes it, else bf16]
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
     dtype: Option<Dtype>,
-    /// The rungs that are timed beside it, by id, with commas between them. [default: its rung and cublas]
+    /// The rungs that are timed with it, by id, with commas between them. [default: its rung and cublas]
     #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
     against: Vec<String>,
     /// Seconds after which the kernel is taken for endless.
@@ -431,7 +431,7 @@ Examples:
   warpbook doctor
   warpbook doctor --device cpu
 
-Exit code 0: the lab can run (the processor is enough); 3: it cannot.";
+Exit code 0: the lab can run (the CPU is enough); 3: it cannot.";
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {

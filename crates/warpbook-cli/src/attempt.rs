@@ -1,4 +1,4 @@
-//! `warpbook attempt`, and what it lets a process of its own do.
+//! `warpbook attempt`, and the part that runs in a separate process.
 
 use crate::args::{AttemptArgs, WorkArgs};
 use crate::failure::{Failure, RUNG_FAILED};

@@ -45,7 +45,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     say(if inventory.gpus().next().is_some() {
         "\nThe lab can run."
     } else {
-        "\nThe lab can run, on the processor: the GPU's rungs will be listed as skipped."
+        "\nThe lab can run, on the CPU: the GPU's rungs will be listed as skipped."
     });
     Ok(ExitCode::SUCCESS)
 }
@@ -69,7 +69,7 @@ fn gpus(i: &Inventory) -> Result<String, String> {
         })
         .collect();
     match (&i.cuda, names.is_empty()) {
-        (Err(_), _) => Err("without a driver none can be seen; the processor's rungs run all the same".into()),
+        (Err(_), _) => Err("without a driver none can be seen; the CPU's rungs run all the same".into()),
         (Ok(_), true) => Err("the driver shows none. Check CUDA_VISIBLE_DEVICES and nvidia-smi.".into()),
         (Ok(_), false) => Ok(names.join("; ")),
     }

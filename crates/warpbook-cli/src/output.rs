@@ -1,4 +1,4 @@
-//! Lines to the terminal, or to whatever stands in its place.
+//! Lines to the terminal, or to whatever replaces it.
 
 use std::io::Write;
 

@@ -113,7 +113,7 @@ fn unique_name(path: &Path, before: &[(String, Run)]) -> String {
     std::iter::once(name.clone()).chain(numbered).find(|n| !taken(n)).unwrap_or(name)
 }
 
-/// The viewer with these records in place of its own; `None` where it has no place for them.
+/// The viewer with these records instead of its own; `None` where it has no place for them.
 fn embed(viewer: &str, records: &[(String, Run)]) -> Option<String> {
     let (before, rest) = viewer.split_once(EMBEDDED)?;
     let after = &rest[rest.find("</script>")?..];
@@ -132,7 +132,7 @@ fn embed(viewer: &str, records: &[(String, Run)]) -> Option<String> {
         texts.insert(file.clone(), serde_json::to_value(run).ok()?);
     }
     let json = json!({ "index": { "records": index }, "records": texts }).to_string();
-    // JSON has `<` in strings only; written so, nothing in a record can end the element it stands in.
+    // JSON has `<` in strings only; written so, nothing in a record can end the element it is in.
     Some(format!("{before}{EMBEDDED}{}{after}", json.replace('<', "\\u003c")))
 }
 

@@ -108,9 +108,9 @@ fn the_compiler_is_heard_without_a_gpu() {
 }
 
 #[test]
-fn a_right_kernel_is_timed_beside_its_rung() {
+fn a_right_kernel_is_timed_with_its_rung() {
     let Some(place) = Place::new() else { return };
-    if testing::gpu("a_right_kernel_is_timed_beside_its_rung").is_none() {
+    if testing::gpu("a_right_kernel_is_timed_with_its_rung").is_none() {
         return;
     }
     let record = place.folder.path().join("own.json");
@@ -174,7 +174,7 @@ fn a_kernel_that_does_not_end_is_stopped() {
     let buffer = device.buffer_from(&[1.0f32, 2.0]).unwrap();
     assert_eq!(buffer.to_vec().unwrap(), [1.0, 2.0]);
     place.attempt(&source("02_coalesced"), &words, &[]).expect(0, &["Right:"]);
-    // Without a process of its own it says how to go on.
+    // Without a separate process it says how to go on.
     let done = place.attempt(&endless, &words, &[("WARPBOOK_WORKER", "")]);
     done.expect(1, &["still running after 1 s", "restart the kernel"]);
     std::thread::sleep(Duration::from_millis(100));

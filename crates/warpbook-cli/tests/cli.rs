@@ -1,4 +1,4 @@
-//! The program as its users start it. Runs on the processor; where there is a GPU, it is left alone.
+//! The program as its users start it. Runs on the CPU; where there is a GPU, it is left alone.
 
 mod common;
 
@@ -80,7 +80,7 @@ impl Done {
 }
 
 #[test]
-fn devices_lists_the_processor() {
+fn devices_lists_the_cpu() {
     let Some(place) = Place::new() else { return };
     place.run(&["devices"]).expect(0, "cpu");
     let done = place.run(&["devices", "--json"]);
@@ -388,7 +388,7 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     let Some(place) = Place::new() else { return };
     let begun = std::time::Instant::now();
     place.run(&["run", "--quick", "--device", "cpu", "--out", "records/new"]).expect(0, "Record: ");
-    // A build without optimisation, and other tests beside it, are allowed for: the bound of 60 s is a release build's.
+    // A build without optimisation, and other tests running at the same time, are allowed for: the bound of 60 s is a release build's.
     assert!(begun.elapsed().as_secs() < 240, "{:?}", begun.elapsed());
     let run = read(&place.path("records/new/regression.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("regression", 4));
@@ -415,7 +415,7 @@ fn records_of_the_same_work_become_one() {
     assert_eq!(both.measurements.len(), ours.measurements.len() + 2);
     assert_eq!(both.problems().len(), 2, "the problems meet");
     assert_eq!(both.environment.libraries, theirs.environment.libraries);
-    // After the processor's rungs, before ours.
+    // After the CPU's rungs, before ours.
     assert_eq!(both.rungs[2].id, "pytorch_cpu");
 
     let refused = |other: &str, why: &str| {

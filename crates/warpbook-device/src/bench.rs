@@ -27,9 +27,9 @@ impl Default for Bench {
 /// Times of a region.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Samples {
-    /// By CUDA events, or by the processor's clock for work on the processor; in microseconds.
+    /// By CUDA events, or by the CPU's clock for work on the CPU; in microseconds.
     pub us: Vec<f64>,
-    /// By the processor's clock, launch and final synchronisation included; in microseconds.
+    /// By the CPU's clock, launch and final synchronisation included; in microseconds.
     pub wall_us: Vec<f64>,
     /// How often the region was repeated within one sample.
     pub batch: u32,

@@ -97,8 +97,8 @@ fn reachable(text: &str, headers: &[Source]) -> Vec<Source> {
     found
 }
 
-/// Registers from the code itself; shared memory and spills from the assembler's log. Where that says nothing of an entry,
-/// its sections and its stack frame, which is where spills go, stand in.
+/// Registers from the code itself; shared memory and spills from the assembler's log. Where the log says nothing
+/// about an entry, its sections and its stack frame (which is where spills go) are read instead.
 fn stats(cubin: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelStats> {
     let logged = parse_log(log);
     let of_entry = |r: crate::cubin::Resources| {

@@ -1,8 +1,8 @@
-//! What is known of the processor.
+//! What is known of the CPU.
 
 use warpbook_record::{DeviceInfo, DeviceKind};
 
-/// The processor as a device.
+/// The CPU as a device.
 pub(crate) fn info() -> DeviceInfo {
     DeviceInfo {
         kind: DeviceKind::Cpu,

@@ -52,7 +52,7 @@ const PREF_ALIGNMENTS: [c_int; 4] = [5, 6, 7, 8];
 /// `CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE`: parts of a sum are kept in f32.
 const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 
-/// What cuBLAS may use beside the matrices, in bytes; NVIDIA advises half of it for Hopper.
+/// What cuBLAS may use in addition to the matrices, in bytes; NVIDIA advises half of it for Hopper.
 const WORKSPACE_BYTES: usize = 64 << 20;
 /// The strictest alignment that cuBLASLt asks about, in bytes, and that of every buffer.
 const ALIGNMENT: u64 = 256;
@@ -143,7 +143,7 @@ struct Calls {
     ) -> Status,
 }
 
-/// cuBLAS with the cuBLASLt it stands on.
+/// cuBLAS with the cuBLASLt that it uses.
 struct Libraries {
     calls: Calls,
     /// They stay loaded as long as their functions can be called.
@@ -400,7 +400,7 @@ fn launched(stream: &Stream, name: &Arc<str>) -> Result<()> {
     Ok(())
 }
 
-/// cuBLAS on a device, with 64 MiB of memory of its own, so that a product allocates nothing.
+/// cuBLAS on a device, with its own 64 MiB of memory, so that a product allocates nothing.
 ///
 /// fp32 is IEEE single precision and no TF32; sums are in f32 throughout, also where C has 16 bits.
 pub struct Cublas {

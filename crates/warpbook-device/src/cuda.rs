@@ -265,7 +265,7 @@ impl CudaDevice {
         }
     }
 
-    /// A stream of its own, not ordered with any other.
+    /// A new stream, not ordered with any other.
     ///
     /// # Errors
     /// The driver's.

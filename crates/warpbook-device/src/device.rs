@@ -7,10 +7,10 @@ use warpbook_record::{DeviceInfo, DeviceKind};
 /// Which device is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Choice {
-    /// The CUDA device with most multiprocessors, or the processor where there is no CUDA.
+    /// The CUDA device with most multiprocessors, or the CPU where there is no CUDA.
     #[default]
     Best,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// A CUDA device by number.
     Cuda(u32),
@@ -58,12 +58,12 @@ impl fmt::Display for Choice {
 pub enum Device {
     /// An NVIDIA GPU.
     Cuda(CudaDevice),
-    /// The processor.
+    /// The CPU.
     Cpu(DeviceInfo),
 }
 
 impl Device {
-    /// Opens the device of a choice. [`Choice::Best`] never fails for want of CUDA: it falls back on the processor.
+    /// Opens the device of a choice. [`Choice::Best`] never fails for want of CUDA: it falls back on the CPU.
     ///
     /// # Errors
     /// The device was named and is not there.
@@ -105,7 +105,7 @@ impl Device {
 /// All devices of the machine, and what would be needed for those that are missing.
 #[derive(Debug, Clone)]
 pub struct Inventory {
-    /// CUDA devices in their order, then the processor.
+    /// CUDA devices in their order, then the CPU.
     pub devices: Vec<DeviceInfo>,
     /// The newest CUDA that the driver supports, or why there is no CUDA.
     pub cuda: Result<(u32, u32)>,
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processor_is_always_there() {
+    fn the_cpu_is_always_there() {
         let inventory = Inventory::take();
         assert_eq!(inventory.devices.last().map(|d| d.kind), Some(DeviceKind::Cpu));
         assert_eq!(inventory.gpus().count() + 1, inventory.devices.len());

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum Error {
     /// There is no NVIDIA driver.
     #[error(
-        "No NVIDIA driver was found (libcuda cannot be loaded). Install the NVIDIA driver, or run on the processor with --device cpu."
+        "No NVIDIA driver was found (libcuda cannot be loaded). Install the NVIDIA driver, or run on the CPU with --device cpu."
     )]
     NoDriver,
     /// The driver is older than the oldest that will do.
@@ -171,8 +171,8 @@ pub enum Error {
         /// Why not, as the rest of a sentence: "needs ...".
         why: String,
     },
-    /// A call that needs a GPU was made on the processor.
-    #[error("{0} needs a CUDA device; this lab runs on the processor.")]
+    /// A call that needs a GPU was made on the CPU.
+    #[error("{0} needs a CUDA device; this lab runs on the CPU.")]
     NeedsCuda(&'static str),
     /// The user asked to stop.
     #[error("Interrupted.")]
@@ -262,7 +262,7 @@ impl Diagnostic {
         let Some(text) = self.text.as_deref().map(str::trim_end) else { return String::new() };
         let number = format!("{:5} | ", self.line);
         let Some(column) = self.column else { return format!("{number}{text}") };
-        // Tabs stay tabs, so that the caret stands where it should however wide they are shown.
+        // Tabs stay tabs, so that the caret is where it should be however wide they are shown.
         let before: String =
             text.chars().take(column as usize - 1).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
         format!("{number}{text}\n      | {before}^")

@@ -61,7 +61,7 @@ unsafe impl<T> KernelArg for Buffer<T> {
     }
 }
 
-/// What a launch may ask for beside its shape.
+/// What a launch may ask for in addition to its shape.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LaunchOptions {
     /// The kernel may begin before its predecessor on the stream has ended, and waits for it by itself.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_record::ClockReport;
 
-/// Asking takes tens of microseconds of the processor's time, so it is not done after every sample.
+/// Asking takes tens of microseconds of the CPU's time, so it is not done after every sample.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 fn nvml() -> Option<&'static Nvml> {

@@ -56,7 +56,7 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let mut peaks = Peaks::default();
     peaks.bandwidth.push(peak(
         MemoryLevel::Dram,
-        "sum of an array several times the cache",
+        "sum of an array several times L2",
         large,
         measure(large, 1)?,
         datasheet(&info.name).map(|d| d.bytes_per_s),
@@ -69,7 +69,7 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     if small < large {
         peaks.bandwidth.push(peak(
             MemoryLevel::L2,
-            "sum of an array of half the cache, 64 times over, past the first-level cache",
+            "sum of an array of half of L2, 64 times over, bypassing L1",
             small * u64::from(CACHE_ROUNDS),
             measure(small, CACHE_ROUNDS)?,
             None,

@@ -86,7 +86,7 @@ impl Case {
         self.device[2].write(&encode(self.call.dtype, &self.host[2])).unwrap();
     }
 
-    /// Holds C on the device against f64: `bound` is the error allowed relative to the sum of the magnitudes, beside the one
+    /// Holds C on the device against f64: `bound` is the error allowed relative to the sum of the magnitudes, in addition to the one
     /// rounding to C's type. What is not C's has to be as it was.
     fn check(&self, bound: f64, what: &str) {
         let (call, dtype) = (&self.call, self.call.dtype);

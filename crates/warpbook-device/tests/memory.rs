@@ -199,7 +199,7 @@ fn the_host_waits_for_the_copies_that_it_conflicts_with() {
     let (y, host) = (device.zeros::<f32>(4).unwrap(), device.pinned::<f32>(4).unwrap());
     late(&device, &stream, &y, 5.0);
     stream.copy_to_host(&y, &host).unwrap();
-    // A copy on another stream that ends sooner does not stand in for the first.
+    // A copy on another stream that ends sooner does not count as the first.
     let early = device.zeros::<f32>(2).unwrap();
     other.copy_to_device(&host.range(2..), &early).unwrap();
     other.synchronize().unwrap();

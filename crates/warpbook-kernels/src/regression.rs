@@ -100,7 +100,7 @@ fn multivariate() -> KernelSpec {
         .define("FEATURES", 16)
 }
 
-/// The multivariate kernel for numbers of features that split in different ways: what tests compile beside the row's own.
+/// The multivariate kernel for numbers of features that split in different ways: what tests compile in addition to the row's own.
 #[must_use]
 pub fn feature_counts() -> Vec<KernelSpec> {
     let default_tile = |mut spec: KernelSpec| {
@@ -139,7 +139,7 @@ pub enum Placement {
 /// How points lie on the chip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Residency {
-    /// Blocks, each on a multiprocessor of its own.
+    /// Blocks, each on its own multiprocessor.
     pub blocks: u32,
     /// Groups of four points that each thread has in registers: the tile's `REGISTER_GROUPS`.
     pub register_groups: u64,
@@ -372,7 +372,7 @@ pub struct Descent {
     pub points: u64,
     /// The points that are trained on.
     pub train_points: u64,
-    /// Numbers of a point besides its y, and so weights besides b.
+    /// Features of a point, and so weights apart from b.
     pub features: u64,
     /// Passes over the training points.
     pub epochs: u64,

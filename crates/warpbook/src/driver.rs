@@ -185,10 +185,10 @@ impl Ladder<'_> {
                 Ok(parts) => self.run.parts.extend(parts),
                 Err(error) if error.is_cancelled() => {}
                 Err(error) => {
-                    self.note_loss(&error, "a measurement besides the ladder");
+                    self.note_loss(&error, "a measurement outside the ladder");
                     self.run
                         .notes
-                        .push(format!("{}: not all besides the ladder could be measured: {error}", problem.label));
+                        .push(format!("{}: not all outside the ladder could be measured: {error}", problem.label));
                 }
             }
         }
@@ -348,7 +348,7 @@ impl Ladder<'_> {
         Measurement::without_samples(&*rung.id, problem.clone(), outcome)
     }
 
-    /// An error of a rung, as its row tells it: a learner's kernel in a process of its own takes nothing else with it.
+    /// An error of a rung, as its row tells it: a learner's kernel in a separate process leaves everything else intact.
     fn sentence(&self, rung: &Rung, error: &Error) -> String {
         let alone = rung.variant_of.is_some() && self.lab.is_isolated();
         match error {
@@ -433,9 +433,9 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
     let fastest = looks.iter().copied().fold(f64::INFINITY, f64::min);
     // What is queued on another stream than the events would not be timed by them.
     let stream = stream_of(&*waiting[0].candidate)?;
-    let beside = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
+    let same_stream = |w: &Waiting<'_>| w.candidate.stream().is_some_and(|s| std::ptr::eq(s, stream));
     let close: Vec<bool> =
-        waiting.iter().zip(&looks).map(|(w, us)| *us <= IN_TURN_WITHIN * fastest && beside(w)).collect();
+        waiting.iter().zip(&looks).map(|(w, us)| *us <= IN_TURN_WITHIN * fastest && same_stream(w)).collect();
     let together: Vec<&dyn Candidate> =
         waiting.iter().zip(&close).filter(|(_, close)| **close).map(|(w, _)| &*w.candidate).collect();
     let mut samples = in_turn(lab, device, lab.bench(), &together, true)?.into_iter();

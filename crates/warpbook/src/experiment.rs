@@ -51,7 +51,7 @@ pub trait Experiment {
         Ok(())
     }
 
-    /// Files that its kernels include, besides Warpbook's own building blocks.
+    /// Files that its kernels include, in addition to Warpbook's building blocks.
     fn headers(&self) -> Vec<Source> {
         Vec::new()
     }
@@ -104,7 +104,7 @@ pub trait Prepared {
         Ok(())
     }
 
-    /// What is measured besides the ladder, after it: parts of rungs, copies.
+    /// Further measurements, made after the ladder: parts of rungs, copies.
     ///
     /// # Errors
     /// The device's; a note of the record then says that it is missing.
@@ -147,7 +147,7 @@ pub trait Candidate {
     /// The device's, those of the run itself included.
     fn check(&self) -> Result<Checked>;
 
-    /// What is known of it besides times.
+    /// What is known about it apart from its times.
     fn details(&self) -> Details {
         Details::default()
     }
@@ -190,7 +190,7 @@ impl Checked {
     }
 }
 
-/// What a measurement keeps of a candidate besides its times.
+/// What a measurement keeps of a candidate apart from its times.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Details {
     /// The id of its tile.

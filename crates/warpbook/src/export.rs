@@ -3,7 +3,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use warpbook_record::{MAX_BYTES, Run};
 
-/// Writes a record as JSON: to a temporary file beside it, which then takes its name, so that an older record stays whole
+/// Writes a record as JSON: to a temporary file in the same folder, which is then renamed, so that an older record stays whole
 /// until the new one is. Gives back the path.
 ///
 /// # Errors

@@ -78,7 +78,7 @@ impl Lab {
         self
     }
 
-    /// The same in a process that may be lost: a kernel that does not end takes nothing else with it.
+    /// The same in a process that may be lost: a kernel that does not end leaves everything else intact.
     #[must_use]
     pub(crate) fn isolated(mut self, isolated: bool) -> Self {
         self.isolated = isolated;

@@ -14,7 +14,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use warpbook_record::{DeviceInfo, Measurement, Peaks, Schedule, Traffic};
 
-/// The rung that reaches the same end with less work; it stands apart from the others, which all do the same.
+/// The rung that reaches the same result with less work; the others all do the same work and are compared without it.
 pub const LESS_WORK: &str = "07_sufficient_statistics";
 /// A program that a lesson runs is ended after this long.
 const PATIENCE: Duration = Duration::from_secs(540);
@@ -335,7 +335,7 @@ fn verdict(new: &Measurement, old: &Measurement) -> String {
     let (us, was) = (new.median_us().unwrap_or(f64::NAN), old.median_us().unwrap_or(f64::NAN));
     let noise = 3.0 * (new.mad_us().unwrap_or(0.0) + old.mad_us().unwrap_or(0.0)) + 0.01 * was;
     match us - was {
-        d if d.abs() <= noise => "no difference that stands out from the noise".to_owned(),
+        d if d.abs() <= noise => "no difference beyond the noise".to_owned(),
         d if d < 0.0 => format!("{} as fast", figures::times(was / us)),
         _ => format!("slower, it takes {} the time", figures::times(us / was)),
     }

@@ -71,8 +71,8 @@ fn sized(points: u64, features: u64) -> Problem {
     Regression::new().points([points]).features(features).problems().remove(0)
 }
 
-/// A record of the processor, of a size that takes no time.
-fn of_the_processor() -> Run {
+/// A record of the CPU, of a size that takes no time.
+fn of_the_cpu() -> Run {
     let lab = Lab::open("cpu").unwrap().with_bench(Bench::quick());
     lab.run(&Regression::new().points([2000, 4000]).epochs(10)).unwrap()
 }
@@ -228,8 +228,8 @@ fn records_without_these_figures_are_said_to_be() {
     let empty = without(&full, &ids);
     let mut bare = empty.clone();
     bare.peaks = warpbook::record::Peaks::default();
-    bare.environment.device = of_the_processor().environment.device;
-    for run in [of_the_processor(), empty, bare] {
+    bare.environment.device = of_the_cpu().environment.device;
+    for run in [of_the_cpu(), empty, bare] {
         let problem = run.main_problem().cloned().unwrap_or_else(|| sized(5_000_000, 1));
         let sentences = [
             balance(&run.peaks, "this", &problem),

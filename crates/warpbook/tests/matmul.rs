@@ -1,4 +1,4 @@
-//! The matrix product as an experiment: on the processor everywhere, on a GPU where there is one.
+//! The matrix product as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::device::{Bench, testing};
 use warpbook::kernels::matmul::{Row, rows, rungs};
@@ -14,7 +14,7 @@ fn of<'a>(run: &'a Run, rung: &str) -> &'a Measurement {
 }
 
 #[test]
-fn the_processor_s_rungs_are_right_at_odd_sizes() {
+fn the_cpu_s_rungs_are_right_at_odd_sizes() {
     let experiment = Matmul::new().shapes([(1, 1, 1), (67, 129, 33), (200, 1, 77)]).dtypes([Dtype::F32]);
     let run = quick("cpu").run(&experiment).unwrap();
     for m in run.measurements.iter().filter(|m| m.rung.starts_with("cpu")) {
@@ -32,7 +32,7 @@ fn transposed_matrices_give_the_same_rows() {
 }
 
 #[test]
-fn what_the_processor_does_not_do_says_why() {
+fn what_the_cpu_does_not_do_says_why() {
     let run = quick("cpu").run(&Matmul::new().shapes([(64, 64, 64)]).dtypes([Dtype::Bf16])).unwrap();
     let why = |rung: &str| match &of(&run, rung).outcome {
         Outcome::Skipped { why } => why.clone(),

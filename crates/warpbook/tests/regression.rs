@@ -1,4 +1,4 @@
-//! The experiment end to end, on the processor and, where there is one, on a GPU.
+//! The experiment end to end, on the CPU and, where there is one, on a GPU.
 
 use warpbook::device::testing;
 use warpbook::prelude::*;
@@ -10,7 +10,7 @@ fn quick_lab(device: &str) -> Lab {
 }
 
 #[test]
-fn the_processor_measures_its_rungs_and_skips_the_others() {
+fn the_cpu_measures_its_rungs_and_skips_the_others() {
     let run = quick_lab("cpu").run(&Regression::new().points([10_007, 100_000])).unwrap();
     assert_eq!(run.environment.device.kind, DeviceKind::Cpu);
     for m in &run.measurements {
@@ -66,7 +66,7 @@ fn settings_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn the_processor_takes_several_features() {
+fn the_cpu_takes_several_features() {
     let run = quick_lab("cpu").run(&Regression::new().points([1000]).also(10_007, 17).also(2, 3)).unwrap();
     let [_, many, few] = run.problems()[..] else { panic!("{:?}", run.problems()) };
     for problem in [many, few] {
@@ -248,11 +248,11 @@ fn the_parts_of_an_epoch_are_timed() {
 }
 
 #[test]
-fn gpu_and_processor_draw_the_same_points() {
-    if testing::gpu("gpu_and_processor_draw_the_same_points").is_none() {
+fn gpu_and_cpu_draw_the_same_points() {
+    if testing::gpu("gpu_and_cpu_draw_the_same_points").is_none() {
         return;
     }
-    // The logged test loss of a run comes from the points that the GPU drew; the processor's must give the same.
+    // The logged test loss of a run comes from the points that the GPU drew; the CPU's must give the same.
     for (points, noise, seed) in [(100_003u64, 0.1f32, 1u64), (7, 0.5, 9), (65_536, 0.0, u64::MAX)] {
         let experiment =
             Regression::new().points([points]).noise(noise).seed(seed).rungs(["04_fused_graph"]).parts(false);

@@ -1,4 +1,4 @@
-"""Starts the Rust kernel in a build folder of its own that stays: kernel.py EVCXR FOLDER CONNECTION_FILE
+"""Starts the Rust kernel in a build folder that is kept: kernel.py EVCXR FOLDER CONNECTION_FILE
 
 Two kernels must not build in one folder, so each takes the first of FOLDER/0, FOLDER/1, ... that no other holds.
 """

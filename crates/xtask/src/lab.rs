@@ -173,7 +173,7 @@ impl Jupyter {
         }
         // Not on its command line, where other users could read it.
         c.env("JUPYTER_TOKEN", &token).current_dir(w.path("notebooks"));
-        // In a group of its own: on the terminal's Ctrl-C it would ask whether it is meant.
+        // In its own process group: on the terminal's Ctrl-C it would ask whether it is meant.
         c.process_group(0).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
         let mut process = Guard::new(c.spawn().context("JupyterLab cannot be started")?);
         let agent: ureq::Agent =

@@ -140,7 +140,7 @@ fn execute(w: &Workspace, venv: &Venv, notebook: &Path, options: &[&str], builds
     python.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log_file(&log)?);
     let mut child = Guard::new(python.spawn().context("Python cannot be started")?);
     let mut stdout = child.child().stdout.take().context("its output is piped")?;
-    // Read beside the wait: a full pipe would stop it.
+    // Read while waiting: a full pipe would stop it.
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         stdout.read_to_string(&mut text).map(|_| text)

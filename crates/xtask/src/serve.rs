@@ -218,7 +218,7 @@ mod tests {
         );
         let port = second.port;
         drop(second);
-        // The listener is closed by a thread of its own.
+        // A separate thread closes the listener.
         let freed = (0..100).any(|_| {
             thread::sleep(std::time::Duration::from_millis(20));
             TcpListener::bind(("127.0.0.1", port)).is_ok()

@@ -103,7 +103,7 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// Rows in columns; the first row is the head. Cells that look like numbers stand to the right.
+/// Rows in columns; the first row is the head. Cells that look like numbers are right-aligned.
 pub fn table(rows: &[Vec<String>]) -> String {
     let width = |c: usize| rows.iter().map(|r| r.get(c).map_or(0, |t| t.chars().count())).max().unwrap_or(0);
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);

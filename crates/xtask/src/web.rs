@@ -21,7 +21,7 @@ use wasm_bindgen_cli_support::Bindgen;
 const TARGET: &str = "wasm32-unknown-unknown";
 const PLACEHOLDER: &str = "<!-- warpbook:script -->";
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"style.css\">";
-/// Starts the module beside the page. Whatever keeps it from starting, the page says so.
+/// Starts the module next to the page. Whatever keeps it from starting, the page says so.
 const LOADER: &str = "import(\"./warpbook.js\").then((viewer) => viewer.default()).catch(FAILED);";
 const FAILED: &str = "(error) => { console.error(error); \
     document.getElementById(\"warpbook-failed\")?.removeAttribute(\"hidden\"); }";
@@ -198,7 +198,7 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     bindgen.input_path(wasm).out_name("warpbook").typescript(false);
     // A quarter of the file, which nobody's browser needs.
     bindgen.remove_name_section(true).remove_producers_section(true);
-    // The file that stands alone has no other beside it to load by default.
+    // The self-contained file has no other next to it to load by default.
     if module { bindgen.web(true)? } else { bindgen.no_modules(true)? }.omit_default_module_path(!module);
     bindgen.generate(out).context("wasm-bindgen could not write the viewer's JavaScript")?;
     let Some(opt) = on_path("wasm-opt") else { return Ok(()) };
@@ -278,7 +278,7 @@ fn with_scripts(page: &str, data: &str, script: &str) -> Result<String> {
     replace_once(&page, PLACEHOLDER, &format!("{data}<script>{script}</script>"))
 }
 
-/// JSON that cannot end the script element it stands in, nor open a comment there; it has `<` in strings only.
+/// JSON that cannot end the script element it is in, nor open a comment there; it has `<` in strings only.
 fn json_in_html(json: &str) -> String {
     json.replace("</", "<\\/").replace("<!--", "\\u003c!--")
 }

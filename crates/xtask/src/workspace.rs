@@ -131,11 +131,11 @@ mod tests {
         assert_eq!(fs::read_to_string(place.join("a")).unwrap(), "1");
         replace_dir(&place, |d| write_atomic(&d.join("b"), "3")).unwrap();
         assert!(!place.join("a").exists() && place.join("b").exists());
-        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 1, "no temporary file is left");
     }
 
     #[test]
-    fn a_written_file_leaves_nothing_beside_it() {
+    fn a_written_file_leaves_no_temporary_file() {
         let tmp = tempfile::tempdir().unwrap();
         let file = tmp.path().join("deep/er/file.txt");
         write_atomic(&file, "one").unwrap();

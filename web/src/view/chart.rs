@@ -72,7 +72,7 @@ fn table(table: &Table, title: &str) -> Html {
     }
 }
 
-/// Figures stand on the right; what is longer than a name may take several lines.
+/// Figures are right-aligned; what is longer than a name may take several lines.
 fn class(cell: &str) -> Option<&'static str> {
     let figure = cell.trim_start_matches(['-', '−']).starts_with(|c: char| c.is_ascii_digit());
     if figure { Some("number") } else { (cell.chars().count() > 24).then_some("long") }

@@ -31,7 +31,7 @@ pub fn compare(app: &App, send: &Send) -> Html {
     let shared = problems::shared(&runs);
     let asked = app.link.problem.as_ref().and_then(|c| c.find(runs[0]));
     let now = chosen(&shared, asked.into_iter().chain(runs[0].main_problem()));
-    // What must not stand in one chart is said once, by the first.
+    // What must not share one chart is said once, by the first.
     let sweep = now.and_then(|now| sweep(&runs, now).ok());
     let (differ, same) = differences(&runs);
     html! {

@@ -1,4 +1,4 @@
-//! How the page looks. All text stands in text nodes; only what `warpbook-charts` drew is put in as markup.
+//! How the page looks. All text is in text nodes; only what `warpbook-charts` drew is put in as markup.
 
 mod chart;
 mod compare;

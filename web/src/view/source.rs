@@ -151,7 +151,7 @@ fn code(text: &str) -> Html {
     if text.len() > MAX_COLOURED_BYTES {
         return html! { { text } };
     }
-    // The line break stands inside the line, so that a selection copies it; the numbers are drawn by the style.
+    // The line break is inside the line, so that a selection copies it; the numbers are drawn by the style.
     lines(text)
         .into_iter()
         .map(|line| {

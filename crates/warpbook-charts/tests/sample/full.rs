@@ -1,4 +1,4 @@
-//! A record as the published one is: seven sizes, one problem of several features, PyTorch beside ours, bytes counted.
+//! A record as the published one is: seven sizes, one problem of several features, PyTorch and ours, bytes counted.
 
 use super::{empty, log, losses, measured, part_of_pass, peak, problem, with_features};
 use warpbook_record::{

@@ -1,4 +1,4 @@
-//! A record of matrix products as the published one is: many shapes, four types, libraries beside our rungs.
+//! A record of matrix products as the published one is: many shapes, four types, libraries and our rungs.
 
 use super::{empty, measured, peak, samples};
 use warpbook_record::{

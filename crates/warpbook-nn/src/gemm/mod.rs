@@ -1,7 +1,7 @@
 //! Matrix products, C = f(alpha op(A) op(B) + beta C), f being the epilogue.
 //!
 //! On a GPU a [`Plan`] compiles and loads everything for one [`Product`]; launching it only queues kernels. [`Gemm`] chooses the rung
-//! and the tile, and keeps the plans. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a kernel of its own
+//! and the tile, and keeps the plans. The bias gradient next to a weight gradient ([`Product::bias_gradient`]) is a separate kernel
 //! that the plan queues first: fused into every rung it would cost registers where there are none to spare, while reading B once more
 //! costs little next to the product, and it sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU.
 

@@ -2,7 +2,7 @@
 // Formula: y[r][c] = exp(x[r][c] - max_r) / sum_r exp(x[r][c] - max_r); x and y f32 [rows][columns], row-major.
 // Since the last rung: 32 lanes share a row, so that their loads are coalesced; maximum and sum go through shuffles.
 // Needs: nothing; any rows and columns.
-// Expect: the row is still read three times, but twice of these from the first-level cache; loads of 4 bytes a lane.
+// Expect: the row is still read three times, but two of these times from L1; loads of 4 bytes a lane.
 #define MINUS_INFINITY __int_as_float(0xff800000)
 
 __device__ __forceinline__ float warp_max(float v) {

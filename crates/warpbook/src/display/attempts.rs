@@ -6,7 +6,7 @@ use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
 fn facts(attempt: &Attempt) -> Facts {
-    // Of its own kernel: copies that come before it are in the row too.
+    // Of the kernel itself: the row also counts the copies that precede it.
     let of_run = attempt.measurement().and_then(|m| m.kernels.last());
     let of_compiler = if let Compilation::Code(stats) = &attempt.compiled { Some(&**stats) } else { None };
     let Some(stats) = of_run.or(of_compiler) else { return Facts::new() };
@@ -44,7 +44,7 @@ fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     }
 }
 
-/// How fast it is, beside what was timed with it.
+/// How fast it is, compared with what was timed with it.
 fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     let us = m.median_us().filter(|_| m.is_valid())?;
     let others = attempt.run.measurements.iter().filter(|o| o.rung != m.rung && o.problem == m.problem && o.is_valid());
@@ -59,8 +59,8 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
     Some(format!("{}, {rate}{against}.", figures::time(us)))
 }
 
-/// Beside each other, best read with the ladder below.
-fn beside(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
+/// Their times in one chart, best read with the ladder below.
+fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
     if several && attempt.is_right() { ladder(&attempt.run, &attempt.problem, Quantity::Throughput).ok() } else { None }
 }
@@ -79,7 +79,7 @@ impl Show for Attempt {
             Outcome::Measured => format!("<p>{said}</p>"),
         };
         let speed = speed(self, m).map_or_else(String::new, |s| format!("<p>{}</p>", escape(&s)));
-        let chart = beside(self).map_or_else(String::new, |c| c.html());
+        let chart = comparison(self).map_or_else(String::new, |c| c.html());
         let source = super::html::details("Source", &KernelView::of(&self.rung).html());
         format!("{title}{said}{speed}{}{chart}{source}", facts(self).html())
     }
@@ -150,11 +150,11 @@ mod tests {
         let live = LiveKernel::of("02_coalesced").unwrap().named("a<b").named("ours");
         let attempt = attempted(&live);
         let ladder = super::super::runs::tests::sample_run();
-        let both = attempt.beside(&ladder).unwrap();
+        let both = attempt.merged_into(&ladder).unwrap();
         assert_eq!(both.rungs.len(), ladder.rungs.len() + 1);
         assert!(both.sources.contains_key("live/ours.cu"));
         // Again: it takes the place of the first.
-        assert_eq!(attempt.beside(&both).unwrap(), both);
+        assert_eq!(attempt.merged_into(&both).unwrap(), both);
     }
 
     #[test]

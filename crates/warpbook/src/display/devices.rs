@@ -83,7 +83,7 @@ fn lab_facts(lab: &Lab) -> Facts {
 fn lab_notes(lab: &Lab) -> Vec<String> {
     let mut notes = Vec::new();
     if lab.device().cuda().is_none() {
-        notes.push("This lab runs on the processor: the GPU's rungs will be listed as skipped.".to_owned());
+        notes.push("This lab runs on the CPU: the GPU's rungs will be listed as skipped.".to_owned());
     }
     if cfg!(debug_assertions) {
         notes.push(
@@ -169,7 +169,7 @@ fn environment_facts(e: &Environment) -> Facts {
         .maybe("CUDA of the driver", e.cuda.clone())
         .maybe("NVRTC", e.nvrtc.clone())
         .maybe("clocks", e.clocks.as_ref().map(|c| format!("{} (from {})", clocks(c), c.source)))
-        .add("processor", format!("{}, {} threads", e.cpu, e.cpu_threads))
+        .add("CPU", format!("{}, {} threads", e.cpu, e.cpu_threads))
         .add("system", e.os.clone())
         .add("Warpbook", built)
         .maybe("other frameworks", Some(libraries.join(", ")).filter(|l| !l.is_empty()))
@@ -221,7 +221,7 @@ mod tests {
     use warpbook_record::{BandwidthPeak, MemoryLevel};
 
     #[test]
-    fn an_inventory_lists_the_processor_and_every_remedy() {
+    fn an_inventory_lists_the_cpu_and_every_remedy() {
         let mut inventory = Inventory::take();
         inventory.cuda = Err(warpbook_device::Error::NoDriver);
         inventory.nvrtc = Err(warpbook_device::Error::NoNvrtc { package: "nvidia-cuda-nvrtc" });
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_says_that_it_runs_on_the_processor() {
+    fn a_lab_says_that_it_runs_on_the_cpu() {
         let lab = Lab::on(Choice::Cpu).unwrap();
         assert!(lab.text().contains("GPU's rungs will be listed as skipped"), "{}", lab.text());
         assert_eq!(lab.html().contains("Debug assertions"), cfg!(debug_assertions));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn ceilings_stand_beside_the_datasheet_s() {
+    fn ceilings_are_shown_with_the_datasheet_s() {
         let peaks = Peaks {
             bandwidth: vec![BandwidthPeak {
                 access: Default::default(),

@@ -128,7 +128,7 @@ fn compared(old: &[(usize, &str)], new: &[(usize, &str)]) -> Vec<Line> {
     out
 }
 
-/// One line of CUDA C++ without a number of its own.
+/// One line of CUDA C++ without a line number.
 fn colours(line: &str) -> String {
     let html = highlighted(line, 0);
     html.strip_prefix("<span class=\"wb-n\" data-n=\"0\"></span>").unwrap_or(&html).to_owned()

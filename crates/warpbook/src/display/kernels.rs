@@ -157,7 +157,7 @@ impl KernelView {
 
     fn names(&self) -> String {
         let names: Vec<String> = self.parts.iter().map(|p| source_path(&p.file)).collect();
-        if names.is_empty() { "a rung without kernels of its own".into() } else { names.join(", ") }
+        if names.is_empty() { "a rung without kernels".into() } else { names.join(", ") }
     }
 }
 
@@ -272,7 +272,7 @@ fn defined_name(head: &str) -> Option<String> {
 impl Show for KernelView {
     fn html(&self) -> String {
         if self.parts.is_empty() {
-            return "<p>This rung has no kernels of its own.</p>".into();
+            return "<p>This rung has no kernels.</p>".into();
         }
         let part = |p: &Part| {
             format!(
@@ -286,7 +286,7 @@ impl Show for KernelView {
 
     fn text(&self) -> String {
         if self.parts.is_empty() {
-            return "This rung has no kernels of its own.".into();
+            return "This rung has no kernels.".into();
         }
         let part = |p: &Part| {
             let numbered = p.shown().lines().zip(p.first..).map(|(l, n)| format!("{n:4}  {l}")).collect::<Vec<_>>();
@@ -309,7 +309,7 @@ impl Show for KernelSpec {
 
 fn rung_facts(r: &Rung) -> Facts {
     let runs = match &r.runner {
-        Runner::Kernels { schedule: s, .. } => format!("kernels of its own, {}", s.sentence()),
+        Runner::Kernels { schedule: s, .. } => format!("its own kernels, {}", s.sentence()),
         Runner::Library(name) => format!("the library {name}"),
         Runner::Cpu(how) => format!("the CPU, {how}"),
         Runner::External(name) => name.to_string(),

@@ -5,7 +5,7 @@ use warpbook_charts::Table;
 use warpbook_record::{Run, Rung};
 
 /// Lines of a rung's kernel files that are neither blank nor only comment; the building blocks they include not counted.
-/// Zero of a rung that has no kernels of its own.
+/// Zero for a rung without kernels.
 #[must_use]
 pub fn lines_of_code(rung: &Rung) -> usize {
     let files: BTreeSet<(&str, &str)> = rung.kernels().iter().map(|k| (&*k.file, &*k.source)).collect();
@@ -22,7 +22,7 @@ pub fn lines_against_speed(run: &Run) -> Table {
     let ladder = run.main_problem().map(|p| run.ladder(p)).unwrap_or_default();
     let rows = ladder.iter().filter_map(|row| {
         let rung = row.rung?;
-        // A record that was read has its sources beside the rungs.
+        // A record that was read keeps its sources apart from its rungs.
         let files: BTreeSet<&str> = rung.kernels().iter().map(|k| &*k.file).collect();
         let lines: usize = match lines_of_code(rung) {
             0 => files.iter().filter_map(|f| run.sources.get(*f)).map(|s| count(s)).sum(),

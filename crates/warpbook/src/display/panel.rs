@@ -1,7 +1,7 @@
 use super::html::{STYLE, escape};
 use super::{Show, printable};
 
-/// Several values in one bundle, beside or below each other: a cell shows only one.
+/// Several values in one bundle, in a row or a column: a cell shows only one.
 ///
 /// ```
 /// use warpbook::prelude::*;
@@ -15,7 +15,7 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Beside each other, wrapped where there is no room.
+    /// Side by side, wrapped where there is no room.
     #[must_use]
     pub fn row<const N: usize>(values: [&dyn Show; N]) -> Self {
         Self::of(false, &values)

@@ -12,7 +12,7 @@ fn outcome(m: &Measurement) -> String {
     }
 }
 
-/// The ladder's table as HTML: the best row stands out, and a row without a time says why across its columns.
+/// The ladder's table as HTML: the best row is highlighted, and a row without a time says why across its columns.
 fn ladder_html(run: &Run, problem: &Problem) -> String {
     let table = LadderTable::of(run, problem);
     let class = |numeric: bool| if numeric { " class=\"wb-num\"" } else { "" };
@@ -102,7 +102,7 @@ impl Show for Run {
     }
 }
 
-/// Facts of the record beside its figures.
+/// Facts about the record other than its figures.
 fn environment(run: &Run) -> Facts {
     let e = &run.environment;
     Facts::new()
@@ -240,7 +240,7 @@ pub(super) mod tests {
         experiment().problems().remove(0)
     }
 
-    /// One measured on the processor, one on a GPU, one failed and one skipped, with hostile words in them.
+    /// One measured on the CPU, one on a GPU, one failed and one skipped, with hostile words in them.
     pub(in super::super) fn sample_run() -> Run {
         let measured = |rung: &str, us: f64| {
             let mut m = Measurement::without_samples(rung, problem(), Outcome::Measured);

@@ -1,4 +1,4 @@
-//! The same of the matrix product: what a rung asks of the chip, counted; what it took; and how it stands beside the libraries.
+//! The same of the matrix product: what a rung asks of the chip, counted; what it took; and how it compares with the libraries.
 
 pub use super::{against, at, balance, learn_at, only, table, with, without};
 use super::{cell, valid, verdict};
@@ -7,9 +7,9 @@ use crate::{charts::Table, figures};
 use warpbook_kernels::matmul::{self as catalogue, Row, rows, rungs, shape_of, transposed};
 use warpbook_record::{DeviceKind, Dim, KernelStats, Measurement, Part, Tile};
 
-/// Lanes of a warp, and the bytes that shared memory or the first-level cache hands them in one pass.
+/// Lanes of a warp, and the bytes that shared memory or L1 serves in one wavefront.
 const LANES: f64 = 32.0;
-const PASS_BYTES: f64 = 128.0;
+const WAVEFRONT_BYTES: f64 = 128.0;
 
 /// The rungs on CUDA cores, and those on tensor cores.
 pub const CUDA_CORES: [&str; 8] = [
@@ -82,10 +82,10 @@ pub fn along_k(problem: &Problem) -> Problem {
 pub struct Demand {
     /// Instructions that are issued, the multiply-add among them; on tensor cores they do not count.
     pub instructions: Option<f64>,
-    /// Passes of 128 bytes through shared memory, or through the first-level cache, which is the same memory.
-    pub passes: f64,
-    /// Whether it is the cache.
-    pub by_cache: bool,
+    /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
+    pub wavefronts: f64,
+    /// Whether they are L1's.
+    pub by_l1: bool,
 }
 
 /// What a rung asks, where it is one of ours.
@@ -94,17 +94,17 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
     let size = |name: &str| tile.get(name).map_or(1.0, |v| v as f64);
     let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(size);
     let terms = tm * tn;
-    let on_cuda_cores = |reads: f64, passes: f64, fetch: f64, stored: f64| Demand {
+    let on_cuda_cores = |reads: f64, wavefronts: f64, fetch: f64, stored: f64| Demand {
         instructions: Some(1.0 + reads / terms + fetch),
-        passes: passes / terms + stored,
-        by_cache: matches!(rung, "01_naive" | "02_coalesced"),
+        wavefronts: wavefronts / terms + stored,
+        by_l1: matches!(rung, "01_naive" | "02_coalesced"),
     };
     // Numbers of A and of B that a block brings into shared memory for each multiply-add.
     let (of_a, of_b) = (1.0 / bn, 1.0 / bm);
-    // Different fours that the lanes of a warp read, in passes: those that lie `across` beside each other, the others above.
+    // Different fours that the lanes of a warp read, in wavefronts: those that lie `across` side by side, the others above.
     let fours = |across: f64| {
-        let pass = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
-        tm / 4.0 * pass(LANES / across) + tn / 4.0 * pass(across)
+        let wavefront = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
+        tm / 4.0 * wavefront(LANES / across) + tn / 4.0 * wavefront(across)
     };
     Some(match rung {
         // Each lane its own line of A, and all lanes the same number of B.
@@ -129,7 +129,7 @@ pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
             };
             row_of(rung)?.capabilities()?;
             let bytes = dtype.bytes() as f64 * (1.0 / rows + 1.0 / columns);
-            Demand { instructions: None, passes: bytes * LANES / PASS_BYTES, by_cache: false }
+            Demand { instructions: None, wavefronts: bytes * LANES / WAVEFRONT_BYTES, by_l1: false }
         }
     })
 }
@@ -190,10 +190,10 @@ pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
         Some(n) => vec![("instructions", arithmetic * n)],
         None => vec![("tensor cores", arithmetic)],
     };
-    let passes = flops / 2.0 / LANES * demand.passes;
-    let shared = if demand.by_cache { "first-level cache" } else { "shared memory" };
-    parts.extend(bandwidth(MemoryLevel::Shared).map(|b| (shared, passes * PASS_BYTES / b * 1e6)));
-    // What stays in the cache from one product to the next need not come from memory.
+    let wavefronts = flops / 2.0 / LANES * demand.wavefronts;
+    let shared = if demand.by_l1 { "L1" } else { "shared memory" };
+    parts.extend(bandwidth(MemoryLevel::Shared).map(|b| (shared, wavefronts * WAVEFRONT_BYTES / b * 1e6)));
+    // What stays in L2 from one product to the next need not come from memory.
     let kept = run.ceiling(problem).is_some_and(|c| c.level == MemoryLevel::L2);
     for t in row_of(id)?.traffic(&tile, problem).into_iter().filter(|t| t.level != MemoryLevel::Dram || !kept) {
         let name = t.level.label();
@@ -216,11 +216,11 @@ pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
     let counted = |tile: &str, d: &Demand| {
         let instructions =
             d.instructions.map_or_else(String::new, |n| format!("{} instructions and ", figures::number(n)));
-        let through = if d.by_cache { "the first-level cache" } else { "shared memory" };
+        let through = if d.by_l1 { "L1" } else { "shared memory" };
         format!(
-            "{} with tile {tile}: {instructions}{} passes through {through} for every 32 multiply-adds.",
+            "{} with tile {tile}: {instructions}{} wavefronts of {through} for every 32 multiply-adds.",
             title(run, id),
-            figures::number(d.passes)
+            figures::number(d.wavefronts)
         )
     };
     let Some(f) = forecast(run, problem, id) else {
@@ -337,9 +337,9 @@ pub fn the_line(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// How the fastest of these rungs stands beside the faster library.
+/// How the fastest of these rungs compares with the faster library.
 #[must_use]
-pub fn beside_the_library(run: &Run, problem: &Problem) -> String {
+pub fn relative_to_library(run: &Run, problem: &Problem) -> String {
     let (Some((mine, us)), Some((theirs, line))) = (run.fastest_kernels(problem), run.fastest_library(problem)) else {
         return format!("Rungs and libraries were not both measured at {}.", problem.label);
     };
@@ -411,14 +411,17 @@ pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
         vec![
             title(run, id),
             asked.and_then(|d| d.instructions).map(figures::number).unwrap_or_default(),
-            asked.map(|d| figures::number(d.passes)).unwrap_or_default(),
+            asked.map(|d| figures::number(d.wavefronts)).unwrap_or_default(),
             bound.map_or("", |b| b.0).to_owned(),
             cell(bound.map(|b| b.1)),
             us.map_or_else(|| "not measured".into(), figures::time),
             bound.zip(us).map(|(b, us)| figures::percent(b.1 / us)).unwrap_or_default(),
         ]
     };
-    table(&["rung", "instructions", "passes", "bound by", "bound", "measured", "share"], ids.iter().map(row).collect())
+    table(
+        &["rung", "instructions", "wavefronts", "bound by", "bound", "measured", "share"],
+        ids.iter().map(row).collect(),
+    )
 }
 
 /// What would come of it if nothing were used twice.
@@ -520,7 +523,7 @@ fn tile_range(run: &Run, problem: &Problem, id: &str) -> Option<String> {
     ))
 }
 
-/// What a result costs that is wanted on the host, for the fastest rung whose way there and back was timed.
+/// What a result costs when it is wanted on the host, for the fastest rung whose copies both ways were timed.
 #[must_use]
 pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     let copies: Vec<&Part> =
@@ -547,7 +550,7 @@ pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// Every rung's error beside what it may be.
+/// Every rung's error and its tolerance.
 #[must_use]
 pub fn checks(run: &Run, problem: &Problem) -> Table {
     let rows = run.ladder(problem).into_iter().filter_map(|row| {
@@ -702,12 +705,12 @@ mod tests {
 
     #[test]
     fn a_rung_s_counts_follow_from_its_tile() {
-        let check = |id: &str, dtype, instructions: Option<f64>, passes: f64| {
+        let check = |id: &str, dtype, instructions: Option<f64>, wavefronts: f64| {
             let all = rungs();
             let tile = &all.iter().find(|r| r.id == id).unwrap().kernels()[0].tiles[0];
             let d = demand(id, tile, dtype).unwrap();
             let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
-            assert!(near(d.passes, passes), "{id}: {d:?}");
+            assert!(near(d.wavefronts, wavefronts), "{id}: {d:?}");
             assert!(near(d.instructions.unwrap_or(0.0), instructions.unwrap_or(0.0)), "{id}: {d:?}");
             assert_eq!(d.instructions.is_some(), instructions.is_some(), "{id}");
         };
@@ -717,7 +720,7 @@ mod tests {
         check("04_register_1d", Dtype::F32, Some(1.0 + 9.0 / 8.0 + 4.0 / 64.0), 9.0 / 8.0 + 2.0 / 64.0);
         check("05_register_2d", Dtype::F32, Some(1.25 + 4.0 / 128.0), 0.25 + 2.0 / 128.0);
         check(TF32_RUNG, Dtype::Tf32, None, 1.0 / 256.0 + 1.0 / 64.0);
-        // A quarter of the reads; of A a warp reads two fours, of B sixteen, which are two passes.
+        // A quarter of the reads; of A a warp reads two fours, of B sixteen, which are two wavefronts.
         check("06_vectorised", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 6.0 / 64.0 + 2.0 / 128.0);
         check("07_warp_tile", Dtype::F32, Some(1.0625 + 1.75 / 128.0), 4.0 / 64.0 + 2.0 / 128.0);
         check("10_mma_swizzled", Dtype::Bf16, None, 2.0 * (1.0 / 64.0 + 1.0 / 64.0) / 4.0);
@@ -734,14 +737,14 @@ mod tests {
             let f = forecast(&run, &cube(4096, dtype), id).unwrap();
             assert_eq!(f.bound().0, by, "{id}: {f:?}");
         };
-        check("01_naive", Dtype::F32, "first-level cache");
-        check("02_coalesced", Dtype::F32, "first-level cache");
+        check("01_naive", Dtype::F32, "L1");
+        check("02_coalesced", Dtype::F32, "L1");
         check("03_shared_tile", Dtype::F32, "shared memory");
         check("04_register_1d", Dtype::F32, "shared memory");
         for id in &CUDA_CORES[4..] {
             check(id, Dtype::F32, "instructions");
         }
-        // 128 x 128 asks the cache for more than it gives while tensor cores work; 128 x 256 in clusters does not.
+        // 128 x 128 asks L2 for more than it gives while tensor cores work; 128 x 256 in clusters does not.
         check("09_wmma", Dtype::Bf16, "L2");
         check("14_overlapped_store", Dtype::Bf16, "tensor cores");
         let all: Vec<&str> = CUDA_CORES.into_iter().chain(TENSOR_CORES).chain([TF32_RUNG]).chain(LIBRARIES).collect();
@@ -785,16 +788,16 @@ mod tests {
         }
         let t = steps(&run, &p, &["05_register_2d", "06_vectorised", "07_warp_tile", "08_double_buffered"]);
         assert_eq!(t.rows[1][3..], ["1.33× as fast", "1.33×"]);
-        assert_eq!(t.rows[2][3], "no difference that stands out from the noise");
+        assert_eq!(t.rows[2][3], "no difference beyond the noise");
         assert_eq!(t.rows[3][1], "not measured");
-        assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("from the noise."));
+        assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
         // Other sizes stay out of it.
         put(&mut run, &cube(4096, Dtype::Bf16), "07_warp_tile", 1.0);
-        assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("from the noise."));
+        assert!(step(&run, &p, "07_warp_tile", "06_vectorised").ends_with("beyond the noise."));
     }
 
     #[test]
-    fn rungs_stand_beside_the_faster_library() {
+    fn rungs_are_compared_with_the_faster_library() {
         let (mut run, p) = (empty(), cube(4096, Dtype::Bf16));
         assert!(the_line(&run, &p).starts_with("No library was measured"));
         for (id, us) in
@@ -804,9 +807,9 @@ mod tests {
         }
         assert!(the_line(&run, &p).contains("The line is cuBLASLt, best of 32, at "));
         assert!(
-            beside_the_library(&run, &p).contains("is 1.06× as fast as cuBLASLt"),
+            relative_to_library(&run, &p).contains("is 1.06× as fast as cuBLASLt"),
             "{}",
-            beside_the_library(&run, &p)
+            relative_to_library(&run, &p)
         );
         assert_eq!(every_rung(&run, &p).rows[3][4], "1.06×");
         let t = by_type(&run, &p, &[Dtype::F32, Dtype::Bf16]);
@@ -881,8 +884,7 @@ mod tests {
         );
         // What was counted from the source needs no GPU.
         assert!(
-            prediction(&bare, &p, "05_register_2d")
-                .contains("1.28 instructions and 0.266 passes through shared memory")
+            prediction(&bare, &p, "05_register_2d").contains("1.28 instructions and 0.266 wavefronts of shared memory")
         );
         assert_eq!(demands(&bare, &p, &["05_register_2d"]).rows[0][1..4], ["1.28", "0.266", ""]);
         for run in [bare, empty()] {
@@ -891,7 +893,7 @@ mod tests {
                 outcome(&run, &p, "05_register_2d"),
                 step(&run, &p, "05_register_2d", "04_register_1d"),
                 the_line(&run, &p),
-                beside_the_library(&run, &p),
+                relative_to_library(&run, &p),
                 without_reuse(&run, &p),
                 waves(&run, &p, "05_register_2d"),
                 store_cost(&run, &p),

@@ -1,4 +1,4 @@
-//! A learner's own kernel in the place of a rung's: compiled, checked, timed beside the ladder, and kept with its source.
+//! A learner's own kernel in place of a rung's: compiled, checked, timed with the ladder, and kept with its source.
 
 mod worker;
 
@@ -67,7 +67,7 @@ impl LiveKernel {
         Ok(Self { against: live.against.iter().cloned().chain(libraries).collect(), ..live })
     }
 
-    /// A rung of any experiment as it is, with the first tile of its first kernel, timed beside the rung itself: see
+    /// A rung of any experiment as it is, with the first tile of its first kernel, timed with the rung itself: see
     /// [`Lab::attempt_at`].
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl LiveKernel {
         self
     }
 
-    /// The rungs that are timed beside it; without this its own rung and cuBLAS.
+    /// The rungs that are timed with it; without this its own rung and cuBLAS.
     #[must_use]
     pub fn against<S: Into<String>>(mut self, rungs: impl IntoIterator<Item = S>) -> Self {
         self.against = rungs.into_iter().map(Into::into).collect();
@@ -176,7 +176,7 @@ impl LiveKernel {
         self
     }
 
-    /// Its source as it stands.
+    /// Its current source.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.source
@@ -252,7 +252,7 @@ impl LiveKernel {
     }
 }
 
-/// An experiment with a learner's kernel as one more rung, beside those that it is timed against, at one problem.
+/// An experiment with a learner's kernel as one more rung, with those that it is timed against, at one problem.
 struct WithVariant<'e> {
     inner: &'e dyn Experiment,
     live: &'e LiveKernel,
@@ -286,8 +286,8 @@ impl Experiment for WithVariant<'_> {
     }
 
     fn rungs(&self) -> Vec<Rung> {
-        let beside = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
-        self.inner.rungs().into_iter().filter(beside).chain([self.live.rung()]).collect()
+        let reference = |r: &Rung| self.live.against.iter().any(|a| *a == r.id);
+        self.inner.rungs().into_iter().filter(reference).chain([self.live.rung()]).collect()
     }
 
     fn validate(&self, lab: &Lab) -> Result<()> {
@@ -378,17 +378,17 @@ impl Attempt {
         }
     }
 
-    /// The record of this attempt, with the rungs that were timed beside it. Its source is in it.
+    /// The record of this attempt, with the rungs that were timed with it. Its source is in it.
     #[must_use]
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// A record of the ladder, and with it this kernel, its source and its figures: what the page shows beside each other.
+    /// A record of the ladder with this kernel added, its source and its figures, so that the page shows them together.
     ///
     /// # Errors
     /// The ladder was measured on another device.
-    pub fn beside(&self, ladder: &Run) -> Result<Run> {
+    pub fn merged_into(&self, ladder: &Run) -> Result<Run> {
         let (theirs, ours) = (&ladder.environment.device, &self.run.environment.device);
         if self.measurement().is_some_and(|m| m.outcome == Outcome::Measured) && theirs.name != ours.name {
             return Err(Error::Setting(format!(
@@ -408,10 +408,10 @@ impl Attempt {
 
 impl Lab {
     /// Compiles a learner's kernel of the matrix product, tries it on small products and holds every element against f64, and times it
-    /// beside the rungs that it names. What goes wrong with the kernel is told by the attempt.
+    /// with the rungs that it names. What goes wrong with the kernel is told by the attempt.
     ///
     /// Where the program `warpbook` is found, the kernel runs in a separate process: one that loops for ever is stopped with that
-    /// process, and a crash takes nothing else with it. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
+    /// process, and a crash leaves everything else intact. It is looked for in `WARPBOOK_WORKER`, among what this workspace has built, and
     /// on the `PATH`. Without it the kernel runs in this process, and ends the use of the GPU there if it crashes or does not end;
     /// records stay.
     ///

@@ -12,7 +12,7 @@ use warpbook_record::{Problem, Run};
 
 /// The variable that names the program.
 const WORKER: &str = "WARPBOOK_WORKER";
-/// Seconds that a worker may take besides the kernel: starting, drawing, the reference, the rungs beside it.
+/// Seconds that a worker may take in addition to the kernel: starting, drawing, the reference, the rungs timed with it.
 const OVERHEAD_S: f64 = 120.0;
 /// A process whose kernel does not end cannot always end itself, though its record is written.
 const GRACE: Duration = Duration::from_secs(2);

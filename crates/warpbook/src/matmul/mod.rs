@@ -75,7 +75,7 @@ impl Matmul {
         Self { also: more, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
     }
 
-    /// Only the rows that the tuner tries, with the libraries beside them.
+    /// Only the rows that the tuner tries, and the libraries.
     #[must_use]
     pub fn tuning() -> Self {
         let mut this = Self::default().transfers(false);

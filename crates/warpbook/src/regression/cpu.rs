@@ -1,4 +1,4 @@
-//! The descent on the processor: one loop over the points, by one thread or by all.
+//! The descent on the CPU: one loop over the points, by one thread or by all.
 
 use super::data::Columns;
 

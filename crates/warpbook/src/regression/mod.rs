@@ -78,7 +78,7 @@ impl Regression {
         self
     }
 
-    /// Numbers that each point has besides its y, and so weights besides b: 1 to 256.
+    /// Features of a point, and so weights apart from b: 1 to 256.
     #[must_use]
     pub fn features(mut self, features: u64) -> Self {
         self.features = features;
@@ -356,7 +356,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "features",
                 value: Some("N"),
-                help: "Features of a point: numbers besides its y, and so weights besides b; 1 to 256. [default: 1]",
+                help: "Features of a point, and so weights apart from b; 1 to 256. [default: 1]",
                 set: |e, text| Ok(e.features(parse_count(text)?)),
                 get: |e| (e.features != 1).then(|| e.features.to_string()),
             },

@@ -104,7 +104,7 @@ fn counted_lines((elements, lines): (usize, usize)) -> String {
 pub(super) fn naive(of: &Subject<'_>) -> Diagram {
     one_element(of, |lane| naive_share(of.tile, lane))
         .note("A line is 128 bytes, which a warp can read at once: here a row of 32 numbers of 4 bytes.")
-        .note("Neighbouring threads take neighbouring rows, so each of them needs a line of its own, for 4 bytes of it at a time.")
+        .note("Neighbouring threads take neighbouring rows, so each of them needs a different line, for 4 bytes of it at a time.")
 }
 
 pub(super) fn coalesced(of: &Subject<'_>) -> Diagram {
@@ -357,7 +357,7 @@ pub(super) fn warp_tile(of: &Subject<'_>) -> Diagram {
         .put(pieces("06, a strip", &strip))
         .put(pieces("07, a rectangle", &compact))
         .note(&format!(
-            "A warp has {wm} × {wn} of the tile, {} warps beside each other, {across} lanes beside each other.",
+            "A warp has {wm} × {wn} of the tile, {} warps side by side, {across} lanes side by side.",
             bn / wn
         ))
         .note(

@@ -55,7 +55,7 @@ pub(super) fn wgmma_tma(of: &Subject<'_>) -> Diagram {
         .put(sums)
         .put(Sign::arrow("enlarged"))
         .put(zoom)
-        .note("B comes likewise, in boxes of its own; both lie in shared memory as the multiplying instruction reads them.")
+        .note("B comes the same way, in its own boxes; both lie in shared memory in the layout that wgmma reads.")
         .note("d[4 j + 2 h + i] of a lane is row 16 (warp mod 4) + lane / 4 + 8 h, column 8 j + 2 (lane mod 4) + i.")
         .table(["lane", "row of its warp's 16", "column of each 8", "registers of the first 8 columns"]);
     for lane in 0..32 {
@@ -163,7 +163,7 @@ fn tile_at(index: usize, rank: usize, (rows, columns): (usize, usize), group: us
 pub(super) fn persistent_cluster(of: &Subject<'_>) -> Diagram {
     let [bm, bn, cluster] = ["BM", "BN", "CLUSTER"].map(|n| size(of.tile, n));
     let cluster = cluster.clamp(1, 4);
-    // Two rows of clusters stand for the kernel's groups: more of them would not fit.
+    // Two rows of clusters represent the kernel's groups: more of them would not fit.
     let group = 2;
     let (rows, columns) = (8 / cluster, 8);
     let at_once = 12 / cluster;
@@ -278,7 +278,7 @@ pub(super) fn overlapped_store(of: &Subject<'_>) -> Diagram {
         ))
         .row("13: the consumers store what they have, 4 bytes at a time")
         .put(before.until(end))
-        .row("14: the tile waits in half the registers, and goes out in chunks beside the next one's first stages")
+        .row("14: the tile waits in half the registers, and is stored in chunks during the next one's first stages")
         .put(after.until(end))
         .note("A chunk waits until the one before the last has been read out of its buffer. Times are made up to show the order.")
         .note("Where C is fp32, or is read as well, there are no registers for a tile that waits: it goes out before the next one is begun.")

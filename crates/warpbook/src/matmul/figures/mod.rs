@@ -159,7 +159,7 @@ mod tests {
         for piece in svg.split("<text ").skip(1) {
             let (tag, rest) = piece.split_once('>').unwrap();
             let tag = format!(" {tag}");
-            // What was cut off is in a title of its own before the text.
+            // The full text is in a title element before the shortened one.
             let shown = rest.split("</text>").next().unwrap();
             let shown = shown.split("</title>").last().unwrap();
             let entities = [("&lt;", "<"), ("&gt;", ">"), ("&apos;", "'"), ("&quot;", "\""), ("&amp;", "&")];

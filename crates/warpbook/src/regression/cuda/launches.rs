@@ -18,7 +18,7 @@ enum Plan {
     Unfused { pred: Buffer<f32>, err: Buffer<f32> },
     /// One pass.
     Fused,
-    /// One pass in slices, each on a stream of its own that starts when the update is done.
+    /// One pass in slices, each on its own stream, which starts when the update is done.
     Streams { streams: Vec<Stream>, updated: Event, passed: Vec<Event> },
 }
 
