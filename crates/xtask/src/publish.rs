@@ -37,7 +37,7 @@ impl Record {
     }
 }
 
-/// The published records, the earliest first.
+/// The published records: in the order of the index that is there, then new ones, the earliest first.
 pub fn records(w: &Workspace) -> Result<Vec<Record>> {
     let folder = w.path("data/results");
     if !folder.exists() {
@@ -52,7 +52,15 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
         }
     }
     // The page opens with the first, and the README tells of it first.
-    found.sort_by(|a, b| a.run.created.cmp(&b.run.created));
+    let listed = fs::read_to_string(folder.join(INDEX)).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok());
+    let listed: Vec<&str> = listed
+        .iter()
+        .flat_map(|index| index["records"].as_array())
+        .flatten()
+        .filter_map(|r| r["file"].as_str())
+        .collect();
+    let place = |r: &Record| listed.iter().position(|file| *file == r.file).unwrap_or(listed.len());
+    found.sort_by(|a, b| place(a).cmp(&place(b)).then_with(|| a.run.created.cmp(&b.run.created)));
     Ok(found)
 }
 
@@ -468,6 +476,26 @@ mod tests {
         // That of format 1 is frozen.
         assert_eq!(schemas, ["run.v2.schema.json"]);
         assert!(w.path("data/schema/run.v1.schema.json").exists());
+    }
+
+    #[test]
+    fn records_keep_the_order_of_the_index() {
+        let mut w = Workspace::find(false).unwrap();
+        let published = records(&w).unwrap();
+        let tmp = tempfile::tempdir().unwrap();
+        w.root = tmp.path().to_path_buf();
+        let folder = w.path("data/results");
+        fs::create_dir_all(&folder).unwrap();
+        for (name, created) in
+            [("a.json", "2026-01-03T00:00:00Z"), ("b.json", "2026-01-02T00:00:00Z"), ("c.json", "2026-01-01T00:00:00Z")]
+        {
+            let run = Run { created: created.into(), ..published[0].run.clone() };
+            fs::write(folder.join(name), run.to_json().unwrap()).unwrap();
+        }
+        let files = |w: &Workspace| records(w).unwrap().into_iter().map(|r| r.file).collect::<Vec<_>>();
+        assert_eq!(files(&w), ["c.json", "b.json", "a.json"], "without an index, by date");
+        fs::write(folder.join(INDEX), r#"{ "records": [{ "file": "a.json" }] }"#).unwrap();
+        assert_eq!(files(&w), ["a.json", "c.json", "b.json"]);
     }
 
     #[test]
