@@ -38,7 +38,7 @@ pub use compare::compare;
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
-pub use measure::quantity_name;
+pub use measure::{quantity_name, rate_text};
 pub use parts::{ablation, operations};
 pub use roofline::roofline;
 pub use shapes::shapes;

@@ -146,6 +146,14 @@ pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
     Measure::new(run, quantity).name()
 }
 
+/// The rate of a measurement that a record shows next to its time, as "3.82 TB/s" or "742 TFLOP/s"; `None` where it has no time
+/// or the problem no such figure.
+#[must_use]
+pub fn rate_text(run: &Run, m: &Measurement) -> Option<String> {
+    let (measure, us) = (Measure::rate(run), m.median_us()?);
+    measure.lacking(&m.problem).is_none().then(|| measure.text(measure.of(m, us, None)))
+}
+
 fn is_rate(quantity: Quantity) -> bool {
     matches!(quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate)
 }

@@ -866,6 +866,23 @@ fn every_chart_that_a_record_names_is_drawn_by_its_kind() {
 }
 
 #[test]
+fn the_rate_next_to_a_time_is_the_record_s() {
+    let check = |run: &Run, unit: &str| {
+        let m = run.measurements.iter().find(|m| m.is_valid()).unwrap();
+        let text = rate_text(run, m).unwrap();
+        assert!(text.ends_with(unit), "{text}");
+        let failed = Measurement { samples_us: Vec::new(), ..m.clone() };
+        assert_eq!(rate_text(run, &failed), None);
+    };
+    check(&sample::full(), "B/s");
+    check(&sample::products(), "FLOP/s");
+    check(&sample::softmax(), "B/s");
+    let mut by_rows = sample::softmax();
+    by_rows.descriptor.headline = Quantity::ItemRate;
+    check(&by_rows, "rows/s");
+}
+
+#[test]
 fn what_does_less_of_the_work_is_nowhere_called_the_fastest() {
     let (run, problem) = (sample::full(), sample::problem(200_000_000));
     let least = run.measurement("07_sufficient_statistics", &problem).unwrap();

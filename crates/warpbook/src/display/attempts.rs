@@ -1,7 +1,7 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
 use crate::{Attempt, Compilation};
-use warpbook_charts::{Quantity, ladder};
+use warpbook_charts::ladder;
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
@@ -32,13 +32,12 @@ fn facts(attempt: &Attempt) -> Facts {
 /// What the check said, in a sentence.
 fn verdict(attempt: &Attempt, m: &Measurement) -> String {
     match &m.outcome {
-        Outcome::Measured => format!(
-            "Right: every element, at three small products whose edges tell mistakes apart and at {}. The largest error is {:.1e}, \
-             the tolerance {:.1e}.",
-            attempt.problem.label,
-            m.check.as_ref().map_or(f64::NAN, |c| c.max_rel_error),
-            m.check.as_ref().map_or(f64::NAN, |c| c.tolerance)
-        ),
+        Outcome::Measured => m.check.as_ref().map_or_else(String::new, |c| {
+            format!(
+                "Right: at {} its largest error is {:.1e} and the tolerance {:.1e}. The reference is {}.",
+                attempt.problem.label, c.max_rel_error, c.tolerance, c.reference
+            )
+        }),
         Outcome::Skipped { why } => format!("It compiles; it was not run: {why}."),
         Outcome::Failed { error } => error.clone(),
     }
@@ -54,15 +53,19 @@ fn speed(attempt: &Attempt, m: &Measurement) -> Option<String> {
             Some(format!("{} as fast as {title}", figures::times(o.median_us()? / us)))
         })
         .collect();
-    let rate = m.flops_per_s().map(figures::rate).unwrap_or_default();
+    let rate = warpbook_charts::rate_text(&attempt.run, m).map_or_else(String::new, |rate| format!(", {rate}"));
     let against = if against.is_empty() { String::new() } else { format!(": {}", against.join(", ")) };
-    Some(format!("{}, {rate}{against}.", figures::time(us)))
+    Some(format!("{}{rate}{against}.", figures::time(us)))
 }
 
 /// Their times in one chart, best read with the ladder below.
 fn comparison(attempt: &Attempt) -> Option<warpbook_charts::Chart> {
     let several = attempt.run.measurements.iter().filter(|m| m.is_valid()).count() > 1;
-    if several && attempt.is_right() { ladder(&attempt.run, &attempt.problem, Quantity::Throughput).ok() } else { None }
+    if several && attempt.is_right() {
+        ladder(&attempt.run, &attempt.problem, attempt.run.descriptor.headline).ok()
+    } else {
+        None
+    }
 }
 
 impl Show for Attempt {
