@@ -472,7 +472,7 @@ pub(crate) fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<
     let Some(device) = lab.device().cuda() else { return Err(warpbook_device::Error::NeedsCuda("A trial").into()) };
     let bench = lab.bench();
     let trial = Bench { warmup: 1, samples: 5.min(bench.samples), budget_s: 0.1, ..bench.clone() };
-    let times = match variants {
+    let mut times = match variants {
         [] => return Ok((None, Vec::new())),
         [_] => return Ok((Some(0), Vec::new())),
         _ => in_turn(lab, device, &trial, variants, false)?,
@@ -488,6 +488,7 @@ pub(crate) fn fastest(lab: &Lab, variants: &[&dyn Candidate]) -> Result<(Option<
     let longer = Bench { samples: 4 * trial.samples, budget_s: 2.0 * trial.budget_s, ..trial };
     let close: Vec<&dyn Candidate> = order.iter().map(|i| variants[*i]).collect();
     let again = in_turn(lab, device, &longer, &close, false)?;
-    let best = order.iter().zip(&again).min_by(|a, b| a.1.median_us().total_cmp(&b.1.median_us()));
-    Ok((best.map(|(i, _)| *i), times))
+    order.iter().zip(again).for_each(|(i, samples)| times[*i] = samples);
+    let best = order.into_iter().min_by(|a, b| times[*a].median_us().total_cmp(&times[*b].median_us()));
+    Ok((best, times))
 }

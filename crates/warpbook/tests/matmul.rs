@@ -118,12 +118,11 @@ fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     let experiment = Matmul::new().shapes([(256, 256, 256)]).dtypes([Dtype::F32]).rungs(["06_vectorised"]);
     let run = quick("cuda:0").run(&experiment).unwrap();
     let rung = &Experiment::rungs(&experiment)[0];
-    let timed = run.parts.iter().filter(|s| s.group == PartGroup::Tile).count();
-    assert_eq!(timed, rung.kernels()[0].tiles.len());
-    let best = run
-        .parts
-        .iter()
-        .filter(|s| s.group == PartGroup::Tile)
-        .min_by(|a, b| a.median_us().unwrap().total_cmp(&b.median_us().unwrap()));
-    assert_eq!(run.measurements[0].tile.as_deref(), best.map(|s| s.name.as_str()));
+    let tiles: Vec<_> = run.parts.iter().filter(|s| s.group == PartGroup::Tile).collect();
+    assert_eq!(tiles.len(), rung.kernels()[0].tiles.len());
+    let least = tiles.iter().filter_map(|s| s.median_us()).fold(f64::INFINITY, f64::min);
+    let chosen =
+        tiles.iter().find(|s| run.measurements[0].tile.as_ref() == Some(&s.name)).unwrap().median_us().unwrap();
+    // Those that are close are timed a second time, and only then compared.
+    assert!(chosen <= 1.2 * least, "{chosen} us was chosen where {least} us was seen");
 }
