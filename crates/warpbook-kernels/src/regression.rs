@@ -563,7 +563,7 @@ fn resident_grids() -> Vec<Row> {
         ),
         row(
             "05b_persistent_alternating",
-            "Persistent, alternating direction",
+            "Alternating direction",
             "Every other epoch goes through the points backwards and so begins with what the caches still have.",
             kernels(vec![persistent(true)], Schedule::Cooperative),
             Plan::Persistent,

@@ -22,7 +22,7 @@ const RUNGS: [(&str, &str); 18] = [
     ("04_fused_graph", "Fused in a graph"),
     ("04b_fused_graph_overlapped", "Graph, launches overlapped"),
     ("05_persistent", "Persistent"),
-    ("05b_persistent_alternating", "Persistent, alternating direction"),
+    ("05b_persistent_alternating", "Alternating direction"),
     ("06_on_chip", "On the chip"),
     ("07_sufficient_statistics", "Sufficient statistics"),
     ("08_multivariate", "Several features"),
