@@ -5,4 +5,6 @@
 
 pub mod gemm;
 pub mod philox;
+pub mod network;
 pub mod storage;
+pub mod weights;
