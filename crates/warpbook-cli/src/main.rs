@@ -3,8 +3,10 @@
 
 mod args;
 mod attempt;
+mod data;
 mod devices;
 mod doctor;
+mod download;
 mod failure;
 mod merge;
 mod output;
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Command::Attempt(args) => attempt::attempt(&args),
         Command::Work(args) => attempt::work(&args),
         Command::Merge(args) => merge::merge(&args),
+        Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),
     });
