@@ -299,3 +299,32 @@ fn said(error: &ureq::Error) -> String {
         other => other.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_encrypted_stays_so() {
+        let stall = Duration::from_secs(1);
+        // What a redirect from an https mirror to http comes to: nothing is sent.
+        let refused = agent("https://mirror/", stall).get("http://127.0.0.1:9/file").call().unwrap_err();
+        assert!(said(&refused).contains("not encrypted"), "{}", said(&refused));
+        assert!(!agent("http://own/", stall).config().https_only());
+    }
+
+    #[test]
+    fn a_range_counts_only_if_it_is_the_one_that_was_asked_for() {
+        let part = |range: &str| {
+            let response = Response::builder().status(206).header(header::CONTENT_RANGE, range).body(()).unwrap();
+            start(&response, 100, 1000).ok()
+        };
+        assert_eq!(part("bytes 100-999/1000"), Some(100));
+        assert_eq!(part("bytes 100-999/*"), Some(100));
+        for bad in
+            ["bytes 0-999/1000", "bytes 100-998/1000", "bytes 100-999/1001", "bytes 100-999", "items 100-999/1000", ""]
+        {
+            assert_eq!(part(bad), None, "{bad}");
+        }
+    }
+}
