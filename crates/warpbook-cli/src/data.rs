@@ -1,11 +1,12 @@
 //! `warpbook data`.
 
 use crate::args::{DataArgs, DataCommand, FetchArgs};
-use crate::download::{self, Got, Step, Wanted};
+use crate::download::{self, Failed, Got, Step, Wanted};
 use crate::failure::Failure;
 use crate::output::{complain, say};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 use warpbook::figures;
@@ -43,7 +44,8 @@ fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
         let how = match got {
             Ok(Got::Present) => "was there",
             Ok(Got::Loaded(_)) => "loaded",
-            Err(why) => return Err(Failure::usage(by_hand(&why, file, &folder.display().to_string()))),
+            Err(Failed::Mirrors(why)) => return Err(Failure::usage(by_hand(&why, file, &folder))),
+            Err(Failed::Here(why)) => return Err(Failure::usage(why)),
         };
         say(&format!("{:<28} {:>9}  {how}, as published (SHA-256)", file.name, figures::bytes(file.bytes)));
     }
@@ -59,14 +61,12 @@ fn wanted(file: &RemoteFile, mirrors: &[String]) -> Wanted {
 }
 
 /// What failed, and how the file can be had all the same.
-fn by_hand(why: &str, file: &RemoteFile, folder: &str) -> String {
-    if !why.contains("could not be loaded") {
-        return why.to_owned();
-    }
+fn by_hand(why: &str, file: &RemoteFile, folder: &Path) -> String {
     format!(
-        "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {folder}; \
+        "{why}\nRun this again to go on. Or load {} in another way, for instance on another computer, and put it into {}; \
          run this again to check it. Files that lie elsewhere are named with --data DIR. The `synthetic` digits need no files.",
-        file.name
+        file.name,
+        folder.display()
     )
 }
 
@@ -97,13 +97,15 @@ fn state(recipe: &Recipe) -> String {
 struct Bar {
     name: String,
     bar: Option<ProgressBar>,
+    /// What has failed since a mirror was last asked; the last failure comes with the error.
+    failed: Option<String>,
 }
 
 impl Bar {
     fn new(wanted: &Wanted) -> Self {
         let name = wanted.name.clone();
         if !std::io::stderr().is_terminal() {
-            return Self { name, bar: None };
+            return Self { name, bar: None, failed: None };
         }
         let bar = ProgressBar::new(wanted.bytes).with_message(name.clone());
         if let Ok(style) =
@@ -112,24 +114,27 @@ impl Bar {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(120));
-        Self { name, bar: Some(bar) }
+        Self { name, bar: Some(bar), failed: None }
     }
 
     fn show(&mut self, step: Step) {
-        match step {
-            Step::At(bytes) => {
-                if let Some(bar) = &self.bar {
-                    bar.set_position(bytes);
-                }
-            }
-            Step::Asking { url, from: 0 } => self.line(&format!("... {} from {url}", self.name)),
+        let at = match step {
+            Step::At(bytes) => bytes,
             Step::Asking { url, from } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_position(from);
+                if let Some(why) = self.failed.take() {
+                    self.line(&why);
                 }
-                self.line(&format!("... {} from {url}, from byte {from} on", self.name));
+                let on = if from > 0 { format!(", from byte {from} on") } else { String::new() };
+                self.line(&format!("... {} from {url}{on}", self.name));
+                from
             }
-            Step::Failed { url, why } => self.line(&format!("{url}: {why}")),
+            Step::Failed { url, why } => {
+                self.failed = Some(format!("{url}: {why}"));
+                return;
+            }
+        };
+        if let Some(bar) = &self.bar {
+            bar.set_position(at);
         }
     }
 

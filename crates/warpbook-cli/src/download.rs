@@ -40,6 +40,22 @@ pub enum Step<'a> {
     Failed { url: &'a str, why: &'a str },
 }
 
+/// Why there is no file, in a sentence or a few.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failed {
+    /// No mirror has it: each with its reason.
+    Mirrors(String),
+    /// The folder cannot be written, or a file of this name is there and differs.
+    Here(String),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Mirrors(why) | Self::Here(why)) = self;
+        f.write_str(why)
+    }
+}
+
 /// Why a mirror's answer was of no use.
 enum Trouble {
     /// Another mirror may do.
@@ -58,19 +74,21 @@ const MOST_REDIRECTS: u32 = 5;
 /// next attempt goes on from there.
 ///
 /// # Errors
-/// A sentence or a few: the folder cannot be written, a file of this name is there and differs, or no mirror has it.
-pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnMut(Step)) -> Result<Got, String> {
+/// See [`Failed`].
+pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnMut(Step)) -> Result<Got, Failed> {
     let path = folder.join(&wanted.name);
     if path.exists() {
         return present(wanted, &path);
     }
-    let here = |e: io::Error| format!("{} cannot be written: {e}.", folder.display());
+    let here = |e: io::Error| Failed::Here(format!("{} cannot be written: {e}.", folder.display()));
     fs::create_dir_all(folder).map_err(here)?;
     let part = folder.join(format!("{}.part", wanted.name));
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(&part).map_err(here)?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(format!("{} is being loaded by another process.", path.display())),
+        Err(TryLockError::WouldBlock) => {
+            return Err(Failed::Here(format!("{} is being loaded by another process.", path.display())));
+        }
         // A file system without locks.
         Err(TryLockError::Error(_)) => {}
     }
@@ -83,7 +101,9 @@ pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnM
                 fs::rename(&part, &path).map_err(here)?;
                 return Ok(Got::Loaded(url.clone()));
             }
-            Err(Trouble::Here(why)) => return Err(format!("{} cannot be written: {why}.", part.display())),
+            Err(Trouble::Here(why)) => {
+                return Err(Failed::Here(format!("{} cannot be written: {why}.", part.display())));
+            }
             Err(Trouble::Mirror(why)) => failures.push(format!("  {url}: {why}")),
             Err(Trouble::StartOver) => failures.push(format!("  {url}: it sends other parts than it was asked for")),
         }
@@ -92,11 +112,11 @@ pub fn fetch(wanted: &Wanted, folder: &Path, stall: Duration, step: &mut dyn FnM
         drop(file);
         let _ = fs::remove_file(&part);
     }
-    Err(format!("{} could not be loaded:\n{}", wanted.name, failures.join("\n")))
+    Err(Failed::Mirrors(format!("{} could not be loaded:\n{}", wanted.name, failures.join("\n"))))
 }
 
-fn present(wanted: &Wanted, path: &Path) -> Result<Got, String> {
-    let refuse = |why: String| Err(format!("{}: {why}", path.display()));
+fn present(wanted: &Wanted, path: &Path) -> Result<Got, Failed> {
+    let refuse = |why: String| Err(Failed::Here(format!("{}: {why}", path.display())));
     let mut file = match File::open(path) {
         Ok(file) => file,
         Err(e) => return refuse(format!("it is there and cannot be read ({e}).")),
@@ -269,9 +289,42 @@ fn receive(
 fn said(error: &ureq::Error) -> String {
     match error {
         ureq::Error::HostNotFound => "its name is not found; is there a network?".into(),
+        ureq::Error::Io(e) if e.to_string().contains("failed to lookup address") => {
+            format!("its name is not found; is there a network? ({e})")
+        }
+        ureq::Error::Io(e) => e.to_string(),
         ureq::Error::RequireHttpsOnly(to) => format!("it leads from https to {to}, which is not encrypted"),
         ureq::Error::TooManyRedirects => format!("it redirects more than {MOST_REDIRECTS} times"),
         ureq::Error::Timeout(which) => format!("it does not answer in time ({which})"),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_encrypted_stays_so() {
+        let stall = Duration::from_secs(1);
+        // What a redirect from an https mirror to http comes to: nothing is sent.
+        let refused = agent("https://mirror/", stall).get("http://127.0.0.1:9/file").call().unwrap_err();
+        assert!(said(&refused).contains("not encrypted"), "{}", said(&refused));
+        assert!(!agent("http://own/", stall).config().https_only());
+    }
+
+    #[test]
+    fn a_range_counts_only_if_it_is_the_one_that_was_asked_for() {
+        let part = |range: &str| {
+            let response = Response::builder().status(206).header(header::CONTENT_RANGE, range).body(()).unwrap();
+            start(&response, 100, 1000).ok()
+        };
+        assert_eq!(part("bytes 100-999/1000"), Some(100));
+        assert_eq!(part("bytes 100-999/*"), Some(100));
+        for bad in
+            ["bytes 0-999/1000", "bytes 100-998/1000", "bytes 100-999/1001", "bytes 100-999", "items 100-999/1000", ""]
+        {
+            assert_eq!(part(bad), None, "{bad}");
+        }
     }
 }

@@ -4,7 +4,7 @@ mod common;
 #[path = "../src/download.rs"]
 mod download;
 
-use download::{Got, Step, Wanted, fetch};
+use download::{Failed, Got, Step, Wanted, fetch};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -174,7 +174,7 @@ fn place(ways: &[Way]) -> (TempDir, Server) {
     (tempfile::tempdir().unwrap(), Server::new(ways, content()))
 }
 
-fn load(server: &Server, folder: &Path) -> Result<Got, String> {
+fn load(server: &Server, folder: &Path) -> Result<Got, Failed> {
     fetch(&wanted(&[server.url()]), folder, STALL, &mut |_| {})
 }
 
@@ -193,8 +193,8 @@ fn expect_file(folder: &Path) {
 }
 
 #[track_caller]
-fn expect_failure(got: Result<Got, String>, parts: &[&str]) {
-    let why = got.unwrap_err();
+fn expect_failure(got: Result<Got, Failed>, parts: &[&str]) {
+    let why = got.unwrap_err().to_string();
     for part in parts {
         assert!(why.contains(part), "no `{part}` in: {why}");
     }
@@ -401,7 +401,7 @@ fn wrong_bytes_from_a_mirror_never_get_the_name() {
 fn the_commands_explain_themselves() {
     let home = tempfile::tempdir().unwrap();
     let Some(output) = program(&["data", "list"], home.path(), "") else { return };
-    expect(&output, 0, &["mnist", "fashion-mnist", "cifar10", "synthetic", "warpbook data fetch cifar10", "170"]);
+    expect(&output, 0, &["mnist", "fashion-mnist", "cifar10", "synthetic", "warpbook data fetch cifar10", "162 MiB"]);
     let run = |words: &[&str], mirror| program(words, home.path(), mirror).unwrap();
     expect(&run(&["data", "fetch", "--help"], ""), 0, &["Examples:", "WARPBOOK_MIRROR", "e.g. a class's server"]);
     expect(&run(&["data", "fetch", "imagenet"], ""), 2, &["`imagenet` is no data set", "cifar10"]);

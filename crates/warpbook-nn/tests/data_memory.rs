@@ -45,7 +45,7 @@ fn tar_header(name: &str, kind: tar::EntryType, size: u64) -> Vec<u8> {
 }
 
 #[test]
-fn hostile_files_are_cheap() {
+fn hostile_data_is_cheap() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path();
     let images = |n: u32| [&[0, 0, 8, 3][..], &n.to_be_bytes(), &[0, 0, 0, 28, 0, 0, 0, 28]].concat();

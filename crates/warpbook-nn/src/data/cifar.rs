@@ -4,10 +4,10 @@
 //! see [`super::pickle`] (Krizhevsky, 2009).
 
 use super::error::{Error, Result};
-use super::file::{Source, Verdict};
+use super::file::{Source, Verdict, md5};
 use super::pickle;
 use super::recipes::{CIFAR_ARCHIVES, CIFAR_PYTHON_FILES};
-use super::{Dataset, Origin, Published, Splits};
+use super::{Dataset, Origin, Splits};
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ fn from_files(folder: &Path, layout: Layout) -> Result<Splits> {
         let bytes = read_limited(&path)?;
         batches.push(layout.read(&path, &bytes)?);
         let sum = CIFAR_PYTHON_FILES.iter().find(|(name, _)| layout == Layout::Python && *name == batch);
-        verdict.note(&path, sum.map(|(_, sum)| Published::Md5(sum).fits(&bytes)));
+        verdict.note(&path, sum.map(|(_, sum)| md5(&bytes) == *sum));
     }
     splits(batches, verdict.origin())
 }

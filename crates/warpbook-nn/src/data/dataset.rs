@@ -50,7 +50,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Original => f.write_str("the original files"),
             Self::Modified { why } => f.write_str(why),
-            Self::Synthetic { seed } => write!(f, "synthetic (seed {seed})"),
+            Self::Synthetic { seed } => write!(f, "drawn by a program (seed {seed})"),
             Self::Own => f.write_str("own data"),
         }
     }

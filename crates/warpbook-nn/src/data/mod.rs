@@ -24,7 +24,7 @@ pub use dataset::{Dataset, Origin, Part, Splits};
 pub use error::{Error, Result};
 pub use folder::image_folder;
 pub use idx::{fashion_mnist, mnist};
-pub use recipes::{Published, Recipe, RemoteFile, folder_for, recipe, recipes};
+pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};
 pub use synthetic::synthetic_digits;
 
 use std::path::{Path, PathBuf};

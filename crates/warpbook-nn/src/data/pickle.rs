@@ -109,7 +109,7 @@ impl Machine<'_> {
             b'N' => self.push(Value::None),
             0x88 => self.push(Value::Bool(true)),
             0x89 => self.push(Value::Bool(false)),
-            b'K' | b'M' | b'J' => self.integer(op, at),
+            b'K' | b'M' | b'J' | 0x8a => self.integer(op, at),
             b'U' | b'T' => self.text(op, at),
             b'c' => self.global(at),
             b'q' | b'r' | b'h' | b'j' => self.remember(op, at),
@@ -171,6 +171,14 @@ impl Machine<'_> {
         let value = match op {
             b'K' => i64::from(self.little(1)?),
             b'M' => i64::from(self.little(2)?),
+            // Python 2's `long`, as which NumPy wrote sizes on some systems.
+            0x8a => match self.byte()? {
+                n @ 1..=4 => {
+                    let unused = 32 - 8 * u32::from(n);
+                    i64::from(self.little(usize::from(n))?.wrapping_shl(unused).cast_signed() >> unused)
+                }
+                n => return refuse(at, format!("The pickle has a number of {n} bytes.")),
+            },
             _ => i64::from(self.little(4)?.cast_signed()),
         };
         self.push(Value::Int(value, at))
@@ -308,7 +316,13 @@ impl Machine<'_> {
         match (self.stack.last_mut(), state) {
             (Some(Value::Dtype(built)), Value::Tuple(_)) => *built = true,
             (Some(Value::Array(array)), Value::Tuple(state)) => match &*state {
-                [Value::Int(..), Value::Tuple(shape), Value::Dtype(true), Value::Bool(false), Value::Text(data)] => {
+                [
+                    Value::Int(..),
+                    Value::Tuple(shape),
+                    Value::Dtype(true),
+                    Value::Bool(false) | Value::Int(0, _),
+                    Value::Text(data),
+                ] => {
                     let [Value::Int(rows, _), Value::Int(columns, _)] = &**shape else {
                         return refuse(at, "The array should have two dimensions.");
                     };
@@ -404,6 +418,15 @@ pub(super) mod tests {
         let bytes = small();
         let at = bytes.windows(from.len()).position(|w| w == from).unwrap();
         [&bytes[..at], to, &bytes[at + from.len()..]].concat()
+    }
+
+    #[test]
+    fn sizes_may_be_long() {
+        let long = replaced(b"M\x02\x00M\x00\x0c", b"\x8a\x01\x02\x8a\x02\x00\x0c");
+        assert!(read(&long).unwrap() == read(&small()).unwrap());
+        let negative = replaced(b"M\x02\x00", b"\x8a\x01\xfe");
+        assert!(read(&negative).unwrap_err().to_string().contains("The array is -2 x 3072"));
+        assert!(read(b"\x80\x02\x8a\x09").unwrap_err().to_string().contains("a number of 9 bytes"));
     }
 
     #[test]

@@ -30,15 +30,6 @@ pub struct RemoteFile {
     pub mirrors: &'static [&'static str],
 }
 
-/// The published hash of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Published {
-    /// SHA-256 in lower-case hexadecimal.
-    Sha256(&'static str),
-    /// MD5 in lower-case hexadecimal: it tells a damaged file, not one that was made to deceive.
-    Md5(&'static str),
-}
-
 const MNIST_MIRRORS: &[&str] =
     &["https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"];
 

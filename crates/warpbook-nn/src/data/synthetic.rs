@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(synthetic_digits(20, 0, 1).train, train.take(20));
         assert!((0..50).all(|i| train.image(i) != test.image(i)));
         assert_ne!(synthetic_digits(50, 0, 2).train.images(), train.images());
-        assert_eq!(train.note(), "synthetic digits: synthetic (seed 1)");
+        assert_eq!(train.note(), "synthetic digits: drawn by a program (seed 1)");
     }
 
     #[test]
