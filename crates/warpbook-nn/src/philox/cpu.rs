@@ -3,10 +3,13 @@ use rayon::prelude::*;
 /// The four random words at `counter` of sequence `stream` of `seed`.
 #[must_use]
 pub fn philox4x32(seed: u64, counter: u64, stream: u32) -> [u32; 4] {
-    block(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
+    philox4x32_4(seed, [counter as u32, (counter >> 32) as u32, stream, 0])
 }
 
-fn block(seed: u64, mut c: [u32; 4]) -> [u32; 4] {
+/// The four random words at a counter of four words, the lowest first: [`philox4x32`] with the last word free.
+#[must_use]
+pub fn philox4x32_4(seed: u64, counter: [u32; 4]) -> [u32; 4] {
+    let mut c = counter;
     let (mut k0, mut k1) = (seed as u32, (seed >> 32) as u32);
     let wide = |a: u32, b: u32| {
         let product = u64::from(a) * u64::from(b);
@@ -135,7 +138,7 @@ mod tests {
     #[test]
     fn philox_gives_the_authors_numbers() {
         // The known answers that the authors publish with Random123 (kat_vectors, philox4x32 10).
-        let check = |seed: u64, counter: [u32; 4], expect: [u32; 4]| assert_eq!(block(seed, counter), expect);
+        let check = |seed: u64, counter: [u32; 4], expect: [u32; 4]| assert_eq!(philox4x32_4(seed, counter), expect);
         check(0, [0; 4], [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         check(u64::MAX, [u32::MAX; 4], [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
         check(
