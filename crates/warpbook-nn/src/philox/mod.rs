@@ -10,6 +10,7 @@
 mod cpu;
 mod launch;
 
+pub(crate) use cpu::blocks;
 pub use cpu::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute, philox4x32, philox4x32_4, uniform};
 pub use launch::Philox;
 

@@ -1,14 +1,14 @@
 use crate::common::{close, random, refused, same_bits, wide};
-use warpbook_nn::ops::optimizer::{Moments, Optimizer, clip, cpu};
+use warpbook_nn::ops::optimizer::{Optimizer, clip, cpu};
 use warpbook_nn::ops::reference::{ParameterState, optimizer_step};
 
 fn all() -> Vec<Optimizer> {
     let sgd = |momentum, nesterov, weight_decay| Optimizer::Sgd { momentum, nesterov, weight_decay };
-    let decayed = Moments { weight_decay: 0.1, ..Moments::default() };
-    let quick = Moments { betas: [0.0, 0.5], epsilon: 1e-3, weight_decay: 0.0 };
     let mut all = vec![sgd(0.0, false, 0.0), sgd(0.0, false, 0.1), sgd(0.9, false, 0.0), sgd(0.9, true, 0.01)];
-    for moments in [Moments::default(), decayed, quick] {
-        all.extend([Optimizer::Adam(moments), Optimizer::AdamW(moments)]);
+    all.extend([Optimizer::sgd(), Optimizer::adam(), Optimizer::adam_w()]);
+    for (betas, epsilon, weight_decay) in [([0.9, 0.999], 1e-8, 0.1), ([0.0, 0.5], 1e-3, 0.0)] {
+        all.push(Optimizer::Adam { betas, epsilon, weight_decay });
+        all.push(Optimizer::AdamW { betas, epsilon, weight_decay });
     }
     all
 }
@@ -33,7 +33,7 @@ fn ten_steps_are_the_reference_s() {
 fn steps_by_hand() {
     let after = |optimizer: Optimizer, gradients: &[f32]| {
         let (mut w, mut state) = ([1.0f32], vec![[f32::NAN]; optimizer.state_slots()]);
-        if matches!(optimizer, Optimizer::Adam(_) | Optimizer::AdamW(_)) {
+        if matches!(optimizer, Optimizer::Adam { .. } | Optimizer::AdamW { .. }) {
             state.iter_mut().for_each(|s| *s = [0.0]);
         }
         for (step, g) in (1..).zip(gradients) {
@@ -49,11 +49,11 @@ fn steps_by_hand() {
     check(after(sgd(true, 0.0), &[2.0, 1.0]), 0.5);
     check(after(sgd(false, 1.0), &[2.0]), 0.7);
     // The first step of Adam is the rate times the sign of the gradient.
-    check(after(Optimizer::Adam(Moments::default()), &[-3.0]), 1.1);
+    check(after(Optimizer::adam(), &[-3.0]), 1.1);
     // Its decay moves into the sign only, that of AdamW takes 0.1 * 0.5 of the weight.
-    let decayed = Moments { weight_decay: 0.5, ..Moments::default() };
-    check(after(Optimizer::Adam(decayed), &[-3.0]), 1.1);
-    check(after(Optimizer::AdamW(decayed), &[-3.0]), 0.95 + 0.1);
+    let (betas, epsilon, weight_decay) = ([0.9, 0.999], 1e-8, 0.5);
+    check(after(Optimizer::Adam { betas, epsilon, weight_decay }, &[-3.0]), 1.1);
+    check(after(Optimizer::AdamW { betas, epsilon, weight_decay }, &[-3.0]), 0.95 + 0.1);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn threads_change_no_bit() {
     let gradients = random(100_000, 2);
     same_bits("optimizer", || {
         let (mut weights, mut state) = (random(100_000, 1), vec![vec![0.0; 100_000]; 2]);
-        cpu::step(&Optimizer::Adam(Moments::default()), 0.1, 1, &mut weights, &gradients, &mut state).unwrap();
+        cpu::step(&Optimizer::adam(), 0.1, 1, &mut weights, &gradients, &mut state).unwrap();
         let norm = clip::global_norm(&[&gradients, &weights]).to_bits();
         let norm = vec![f32::from_bits((norm >> 32) as u32), f32::from_bits(norm as u32)];
         vec![weights, state.concat(), norm]
@@ -96,9 +96,9 @@ fn what_is_out_of_range_is_said() {
     refused(run(sgd(0.0, false, f64::NAN), 0.1, 1, 0), "the weight decay is NaN");
     refused(run(sgd(0.9, false, 0.0), 0.1, 1, 0), "the number of state arrays is 0");
     refused(run(sgd(0.0, false, 0.0), -1.0, 1, 0), "the learning rate is -1");
-    refused(run(Optimizer::Adam(Moments::default()), 0.1, 0, 2), "the step is 0");
-    let one = Moments { betas: [0.9, 1.0], ..Moments::default() };
-    refused(run(Optimizer::AdamW(one), 0.1, 1, 2), "a beta is 1");
+    refused(run(Optimizer::adam(), 0.1, 0, 2), "the step is 0");
+    let one = Optimizer::AdamW { betas: [0.9, 1.0], epsilon: 1e-8, weight_decay: 0.0 };
+    refused(run(one, 0.1, 1, 2), "a beta is 1");
     let plain = sgd(0.0, false, 0.0);
     let none: &mut [[f32; 0]] = &mut [];
     refused(cpu::step(&plain, 0.1, 1, &mut [0.0; 2], &[0.0], none), "gradients has the shape [2]");

@@ -10,7 +10,7 @@ use crate::ops::parallel::{map, map2};
 /// # Errors
 /// The slices differ in length.
 pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
-    check(["x", "x", "y"], [x.len(), x.len(), y.len()])?;
+    check(x.len(), &[("y", y.len())])?;
     match f {
         // Not f32::max, which would turn a NaN into 0.
         Activation::Relu => map(x, y, |x| if x < 0.0 { 0.0 } else { x }),
@@ -24,7 +24,7 @@ pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
 /// # Errors
 /// The slices differ in length.
 pub fn backward(f: Activation, kept: &[f32], dy: &[f32], dx: &mut [f32]) -> Result<()> {
-    check(["the kept array", "dy", "dx"], [kept.len(), dy.len(), dx.len()])?;
+    check(kept.len(), &[("dy", dy.len()), ("dx", dx.len())])?;
     match f {
         // PyTorch's threshold_backward: 0 where y <= 0, so dy passes where y is NaN.
         Activation::Relu => map2(kept, dy, dx, |y, dy| if y <= 0.0 { 0.0 } else { dy }),

@@ -34,7 +34,7 @@ pub enum Kept {
     Output,
 }
 
-pub(crate) fn check(names: [&'static str; 3], lens: [usize; 3]) -> Result<()> {
-    let [a, b, c] = names;
-    Check("activation").lengths(&[(b, lens[1], &[lens[0]]), (c, lens[2], &[lens[0]]), (a, lens[0], &[lens[0]])])
+/// The other slices have the length of the first.
+pub(crate) fn check(first: usize, others: &[(&'static str, usize)]) -> Result<()> {
+    others.iter().try_for_each(|(name, len)| Check("activation").lengths(&[(name, *len, &[first])]))
 }

@@ -54,14 +54,13 @@ impl Augment<'_> {
     pub fn draw(&self, slot: u32) -> Draw {
         const NAME: u32 = 0x6175_6772;
         let words = philox4x32_4(self.seed, [slot, 0, NAME, self.step]);
-        let places = 2 * self.padding as u64 + 1;
-        let below = |word: u32| ((u64::from(word) * places) >> 32) as usize;
+        let places = 2 * self.padding as u128 + 1;
+        let below = |word: u32| ((u128::from(word) * places) >> 32) as usize;
         Draw { row: below(words[0]), column: below(words[1]), flip: self.flip && words[2] >> 31 == 1 }
     }
 
-    /// A value of a channel, normalised. The channel exists.
-    #[must_use]
-    pub fn normalised(&self, value: u8, channel: usize) -> f32 {
+    /// A value of a channel, normalised.
+    pub(crate) fn normalised(&self, value: u8, channel: usize) -> f32 {
         (f32::from(value) / 255.0 - self.mean[channel]) / self.deviation[channel]
     }
 

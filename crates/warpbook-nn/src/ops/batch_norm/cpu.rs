@@ -109,15 +109,19 @@ pub fn backward(
     let (of_dy, of_products) = both.split_at(channels);
     dbeta.iter_mut().zip(of_dy).for_each(|(out, sum)| *out = *sum as f32);
     dgamma.iter_mut().zip(of_products).for_each(|(out, sum)| *out = *sum as f32);
-    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x.
-    let mean_of = |sums: &[f64]| sums.iter().map(|sum| (sum / b.rows as f64) as f32).collect::<Vec<f32>>();
-    let (mean_dy, mean_product) = (mean_of(of_dy), mean_of(of_products));
-    let scale: Vec<f32> = gamma.iter().zip(inverse_deviation).map(|(g, i)| g * i).collect();
+    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x, is a line in dy and x for each channel.
+    let n = b.rows as f64;
+    let inverse = |c: usize| f64::from(inverse_deviation[c]);
+    let factor = |c: usize| f64::from(gamma[c]) * inverse(c);
+    let each = |f: &dyn Fn(usize) -> f64| (0..channels).map(|c| f(c) as f32).collect::<Vec<f32>>();
+    let of_x = each(&|c| -factor(c) * inverse(c) * of_products[c] / n);
+    let shift = each(&|c| -factor(c) * of_dy[c] / n);
+    let of_dy = each(&factor);
     let rows = dx.par_chunks_mut(channels).zip(x.par_chunks(channels)).zip(dy.par_chunks(channels));
     rows.with_min_len(ROWS).for_each(|((dx, x), dy)| {
-        for c in 0..channels {
-            let normal = (x[c] - mean[c]) * inverse_deviation[c];
-            dx[c] = scale[c] * (dy[c] - mean_dy[c] - normal * mean_product[c]);
+        let lines = of_dy.iter().zip(&of_x).zip(&shift).zip(mean);
+        for (((dx, x), dy), (((of_dy, of_x), shift), mean)) in dx.iter_mut().zip(x).zip(dy).zip(lines) {
+            *dx = of_dy * dy + (of_x * (x - mean) + shift);
         }
     });
     Ok(())
@@ -139,10 +143,12 @@ fn sums(b: &BatchNorm, x: &[f32], f: impl Fn(f64, usize) -> f64 + Sync) -> Vec<f
 
 fn normalise(x: &[f32], [gamma, beta]: [&[f32]; 2], mean: &[f32], inverse_deviation: &[f32], y: &mut [f32]) {
     let channels = mean.len();
+    let scale: Vec<f32> = gamma.iter().zip(inverse_deviation).map(|(gamma, inverse)| gamma * inverse).collect();
     let rows = y.par_chunks_mut(channels).zip(x.par_chunks(channels)).with_min_len(ROWS);
     rows.for_each(|(y, x)| {
-        for c in 0..channels {
-            y[c] = (x[c] - mean[c]) * inverse_deviation[c] * gamma[c] + beta[c];
+        let settings = mean.iter().zip(&scale).zip(beta);
+        for ((y, x), ((mean, scale), beta)) in y.iter_mut().zip(x).zip(settings) {
+            *y = (x - mean) * scale + beta;
         }
     });
 }

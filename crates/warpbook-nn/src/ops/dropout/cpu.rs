@@ -3,6 +3,8 @@
 use super::Dropout;
 use crate::ops::error::Result;
 use crate::ops::parallel::CHUNK;
+use crate::philox::blocks;
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
 /// y = x where the mask keeps it, scaled, else 0. y is not read.
@@ -27,13 +29,38 @@ pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
 
 fn masked(d: &Dropout, from: &[f32], to: &mut [f32]) {
     const { assert!(CHUNK.is_multiple_of(4), "whole Philox blocks in a task") };
-    let (threshold, scale) = (d.threshold(), d.scale());
+    let arch = Arch::new();
     to.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK)).enumerate().for_each(|(chunk, (to, from))| {
-        let blocks = (chunk * CHUNK / 4) as u64..;
-        for ((to, from), block) in to.chunks_mut(4).zip(from.chunks(4)).zip(blocks) {
-            for ((to, from), word) in to.iter_mut().zip(from).zip(d.words(block)) {
-                *to = if word >= threshold { from * scale } else { 0.0 };
+        arch.dispatch(Chunk { dropout: d, first_block: (chunk * CHUNK / 4) as u64, from, to });
+    });
+}
+
+/// Some elements, the first of which is element `4 first_block`. A type, as closures are not compiled for the CPU's vectors.
+struct Chunk<'a> {
+    dropout: &'a Dropout,
+    first_block: u64,
+    from: &'a [f32],
+    to: &'a mut [f32],
+}
+
+impl WithSimd for Chunk<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        /// Philox blocks at once.
+        const BLOCKS: usize = 16;
+        let (threshold, scale) = (self.dropout.threshold(), self.dropout.scale());
+        let [layer, step] = self.dropout.counter();
+        let groups = self.to.chunks_mut(4 * BLOCKS).zip(self.from.chunks(4 * BLOCKS));
+        for ((to, from), group) in groups.zip(0u64..) {
+            let block = |i: usize| self.first_block + group * BLOCKS as u64 + i as u64;
+            let low = std::array::from_fn(|i| block(i) as u32);
+            let high = std::array::from_fn(|i| (block(i) >> 32) as u32);
+            let words = blocks::<BLOCKS>(self.dropout.seed, [low, high, [layer; BLOCKS], [step; BLOCKS]]);
+            for (i, (to, from)) in to.iter_mut().zip(from).enumerate() {
+                *to = if words[i % 4][i / 4 % BLOCKS] >= threshold { from * scale } else { 0.0 };
             }
         }
-    });
+    }
 }

@@ -6,7 +6,6 @@
 pub mod cpu;
 
 use super::error::{Check, Result};
-use crate::philox::philox4x32_4;
 
 /// A layer at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,11 +33,11 @@ impl Dropout {
         (1.0 / (1.0 - f64::from(self.probability))) as f32
     }
 
-    /// The random words of elements `4 block` to `4 block + 3`.
+    /// The last two words of every counter of this layer and step; the first two are i / 4 for element i.
     #[must_use]
-    pub fn words(&self, block: u64) -> [u32; 4] {
+    pub fn counter(&self) -> [u32; 2] {
         const NAME: u32 = 0x6472_6f70;
-        philox4x32_4(self.seed, [block as u32, (block >> 32) as u32, NAME ^ self.layer, self.step])
+        [NAME ^ self.layer, self.step]
     }
 
     pub(crate) fn check(&self, from: (&'static str, usize), to: (&'static str, usize)) -> Result<()> {

@@ -22,37 +22,51 @@ pub enum Optimizer {
         weight_decay: f64,
     },
     /// `torch.optim.Adam`. Source: Kingma and Ba, ICLR 2015.
-    Adam(Moments),
+    Adam {
+        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        betas: [f64; 2],
+        /// Added to the denominator, at least 0.
+        epsilon: f64,
+        /// Share of the weight that is added to the gradient.
+        weight_decay: f64,
+    },
     /// `torch.optim.AdamW`, whose weight decay shrinks the weight itself. Source: Loshchilov and Hutter, ICLR 2019.
-    AdamW(Moments),
-}
-
-/// The settings of Adam and AdamW.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Moments {
-    /// Decay of the mean of gradients and of their squares, from 0 to below 1.
-    pub betas: [f64; 2],
-    /// Added to the denominator, at least 0.
-    pub epsilon: f64,
-    /// Share of the weight that is added to the gradient or, times the learning rate, taken from the weight.
-    pub weight_decay: f64,
-}
-
-impl Default for Moments {
-    /// PyTorch's of Adam; for AdamW its weight decay is 0.01.
-    fn default() -> Self {
-        Self { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }
-    }
+    AdamW {
+        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        betas: [f64; 2],
+        /// Added to the denominator, at least 0.
+        epsilon: f64,
+        /// Share of the weight that is taken from it, times the learning rate.
+        weight_decay: f64,
+    },
 }
 
 impl Optimizer {
+    /// SGD without momentum and decay.
+    #[must_use]
+    pub fn sgd() -> Self {
+        Self::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }
+    }
+
+    /// Adam with PyTorch's settings.
+    #[must_use]
+    pub fn adam() -> Self {
+        Self::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }
+    }
+
+    /// AdamW with PyTorch's settings.
+    #[must_use]
+    pub fn adam_w() -> Self {
+        Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
+    }
+
     /// Arrays of the parameter's length that are kept from step to step, zero in the beginning: none or the momentum of SGD; the means
     /// of gradients and of their squares of Adam.
     #[must_use]
     pub fn state_slots(&self) -> usize {
         match self {
             Self::Sgd { momentum, .. } => usize::from(*momentum != 0.0),
-            Self::Adam(_) | Self::AdamW(_) => 2,
+            Self::Adam { .. } | Self::AdamW { .. } => 2,
         }
     }
 
@@ -69,11 +83,11 @@ impl Optimizer {
                 let allowed = "above 0 with Nesterov's momentum";
                 Check(OP).value("the momentum", momentum, !nesterov || *momentum > 0.0, allowed)
             }
-            Self::Adam(m) | Self::AdamW(m) => {
-                at_least_0("epsilon", m.epsilon)?;
-                at_least_0("the weight decay", m.weight_decay)?;
-                let beta = |beta: f64| Check(OP).value("a beta", beta, (0.0..1.0).contains(&beta), "from 0 to below 1");
-                m.betas.into_iter().try_for_each(beta)
+            Self::Adam { betas, epsilon, weight_decay } | Self::AdamW { betas, epsilon, weight_decay } => {
+                at_least_0("epsilon", *epsilon)?;
+                at_least_0("the weight decay", *weight_decay)?;
+                let beta = |beta: &f64| Check(OP).value("a beta", beta, (0.0..1.0).contains(beta), "from 0 to below 1");
+                betas.iter().try_for_each(beta)
             }
         }
     }
@@ -91,27 +105,14 @@ impl Optimizer {
                 decay: weight_decay as f32,
                 first: step == 1,
             }),
-            Self::Adam(moments) => moments.coefficients(learning_rate, step, moments.weight_decay, 1.0),
-            Self::AdamW(moments) => {
-                moments.coefficients(learning_rate, step, 0.0, 1.0 - learning_rate * moments.weight_decay)
-            }
-        })
-    }
-}
-
-impl Moments {
-    fn coefficients(&self, learning_rate: f64, step: u64, decay: f64, shrink: f64) -> Coefficients {
-        let [b1, b2] = self.betas;
-        let correction = |beta: f64| 1.0 - beta.powf(step as f64);
-        Coefficients::Adam(AdamStep {
-            size: (learning_rate / correction(b1)) as f32,
-            root: correction(b2).sqrt() as f32,
-            first: (1.0 - b1) as f32,
-            keep_second: b2 as f32,
-            second: (1.0 - b2) as f32,
-            epsilon: self.epsilon as f32,
-            decay: decay as f32,
-            shrink: shrink as f32,
+            Self::Adam { betas, epsilon, weight_decay } => Coefficients::Adam(AdamStep {
+                decay: weight_decay as f32,
+                ..AdamStep::without_decay(betas, epsilon, learning_rate, step)
+            }),
+            Self::AdamW { betas, epsilon, weight_decay } => Coefficients::Adam(AdamStep {
+                shrink: (1.0 - learning_rate * weight_decay) as f32,
+                ..AdamStep::without_decay(betas, epsilon, learning_rate, step)
+            }),
         })
     }
 }
@@ -144,4 +145,20 @@ pub(crate) struct AdamStep {
     pub epsilon: f32,
     pub decay: f32,
     pub shrink: f32,
+}
+
+impl AdamStep {
+    fn without_decay([b1, b2]: [f64; 2], epsilon: f64, learning_rate: f64, step: u64) -> Self {
+        let correction = |beta: f64| 1.0 - beta.powf(step as f64);
+        Self {
+            size: (learning_rate / correction(b1)) as f32,
+            root: correction(b2).sqrt() as f32,
+            first: (1.0 - b1) as f32,
+            keep_second: b2 as f32,
+            second: (1.0 - b2) as f32,
+            epsilon: epsilon as f32,
+            decay: 0.0,
+            shrink: 1.0,
+        }
+    }
 }

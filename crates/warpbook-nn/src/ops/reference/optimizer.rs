@@ -28,16 +28,16 @@ pub fn optimizer_step(optimizer: &Optimizer, rate: f64, w: &mut [f64], gradients
                 }
                 w[i] -= rate * g;
             }
-            Optimizer::Adam(a) | Optimizer::AdamW(a) => {
-                if matches!(optimizer, Optimizer::Adam(_)) {
-                    g += a.weight_decay * w[i];
+            Optimizer::Adam { betas, epsilon, weight_decay } | Optimizer::AdamW { betas, epsilon, weight_decay } => {
+                if matches!(optimizer, Optimizer::Adam { .. }) {
+                    g += weight_decay * w[i];
                 } else {
-                    w[i] -= rate * a.weight_decay * w[i];
+                    w[i] -= rate * weight_decay * w[i];
                 }
-                *m = a.betas[0] * *m + (1.0 - a.betas[0]) * g;
-                *v = a.betas[1] * *v + (1.0 - a.betas[1]) * g * g;
+                *m = betas[0] * *m + (1.0 - betas[0]) * g;
+                *v = betas[1] * *v + (1.0 - betas[1]) * g * g;
                 let unbiased = |value: f64, beta: f64| value / (1.0 - beta.powi(state.steps));
-                w[i] -= rate * unbiased(*m, a.betas[0]) / (unbiased(*v, a.betas[1]).sqrt() + a.epsilon);
+                w[i] -= rate * unbiased(*m, betas[0]) / (unbiased(*v, betas[1]).sqrt() + epsilon);
             }
         }
     }
