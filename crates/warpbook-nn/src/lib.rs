@@ -11,4 +11,5 @@ pub mod network;
 pub mod ops;
 pub mod philox;
 pub mod storage;
+pub mod train;
 pub mod weights;

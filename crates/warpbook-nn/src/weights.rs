@@ -106,41 +106,45 @@ impl Weights {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
         let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
-        Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?)
+        Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |_| true)
     }
 
-    /// As [`Weights::load`], of tensors that were read.
-    pub(crate) fn from_tensors(network: &Network, tensors: &SafeTensors<'_>) -> Result<Self, WeightsError> {
-        let mismatch = |why: String| Err(WeightsError::Mismatch(why));
-        let names: Vec<&str> = tensors.names().into_iter().filter(|n| !n.ends_with("num_batches_tracked")).collect();
+    /// As [`Weights::load`], of the tensors that were read and whose names are the weights'.
+    pub(crate) fn from_tensors(
+        network: &Network,
+        tensors: &SafeTensors<'_>,
+        is_weight: impl Fn(&str) -> bool,
+    ) -> Result<Self, WeightsError> {
+        let is_known = |n: &&str| is_weight(n) && !n.ends_with("num_batches_tracked");
+        let names: Vec<&str> = tensors.names().into_iter().filter(is_known).collect();
         if let Some(unknown) = names.iter().find(|n| network.params().iter().all(|s| s.name != **n)) {
             let known: Vec<&str> = network.params().iter().map(|s| s.name.as_str()).collect();
-            return mismatch(format!(
+            let why = format!(
                 "The file has a tensor `{unknown}`, which the network has not. Its parameters: {}.",
                 known.join(", ")
-            ));
+            );
+            return Err(WeightsError::Mismatch(why));
         }
-        let mut values = Vec::new();
-        for spec in network.params() {
-            let Ok(tensor) = tensors.tensor(&spec.name) else {
-                return mismatch(format!("The file has no tensor `{}`. Its tensors: {}.", spec.name, names.join(", ")));
-            };
-            if tensor.shape() != spec.shape {
-                return mismatch(format!(
-                    "{} has the shape {:?} in the file and {:?} in the network.",
-                    spec.name,
-                    tensor.shape(),
-                    spec.shape
-                ));
+        let read = |spec: &ParamSpec| read(tensors, &spec.name, spec, &names);
+        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { specs: network.params().to_vec(), values })
+    }
+
+    /// Arrays of the trained parameters' shapes under names with a prefix; zeros for the others.
+    pub(crate) fn with_prefix(
+        network: &Network,
+        tensors: &SafeTensors<'_>,
+        prefix: &str,
+    ) -> Result<Self, WeightsError> {
+        let names = tensors.names();
+        let read = |spec: &ParamSpec| {
+            if spec.role.is_trained() {
+                read(tensors, &format!("{prefix}{}", spec.name), spec, &names)
+            } else {
+                Ok(vec![0.0; spec.len()])
             }
-            values.push(decode(&tensor).ok_or_else(|| {
-                WeightsError::Mismatch(format!(
-                    "{} is {:?} in the file: save it as f32, f16 or bf16.",
-                    spec.name,
-                    tensor.dtype()
-                ))
-            })?);
-        }
+        };
+        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
         Ok(Self { specs: network.params().to_vec(), values })
     }
 
@@ -156,6 +160,25 @@ impl Weights {
             .map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice())))
             .collect();
         write(&arrays, None, path.as_ref())
+    }
+}
+
+/// The values of a tensor that has a parameter's shape.
+fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str]) -> Result<Vec<f32>, WeightsError> {
+    let mismatch = |why: String| Err(WeightsError::Mismatch(why));
+    let Ok(tensor) = tensors.tensor(name) else {
+        return mismatch(format!("The file has no tensor `{name}`. Its tensors: {}.", names.join(", ")));
+    };
+    if tensor.shape() != spec.shape {
+        return mismatch(format!(
+            "{name} has the shape {:?} in the file and {:?} in the network.",
+            tensor.shape(),
+            spec.shape
+        ));
+    }
+    match decode(&tensor) {
+        Some(values) => Ok(values),
+        None => mismatch(format!("{name} is {:?} in the file: save it as f32, f16 or bf16.", tensor.dtype())),
     }
 }
 
