@@ -128,7 +128,19 @@ impl Dataset {
             let (label, last) = (labels[i], classes.len() - 1);
             return refuse(format!("label {i} is {label}, and the classes are numbered 0 to {last}."));
         }
-        Ok(Self { name, shape, classes: classes.into(), images: images.into(), labels: labels.into(), origin })
+        Ok(Self::fitting(name, shape, images, labels, classes, origin))
+    }
+
+    /// Of arrays that are known to fit.
+    pub(super) fn fitting(
+        name: String,
+        shape: [usize; 3],
+        images: Vec<u8>,
+        labels: Vec<u8>,
+        classes: Vec<String>,
+        origin: Origin,
+    ) -> Self {
+        Self { name, shape, classes: classes.into(), images: images.into(), labels: labels.into(), origin }
     }
 
     /// What it is called.
