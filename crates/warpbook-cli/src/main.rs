@@ -13,6 +13,7 @@ mod output;
 mod progress;
 mod run;
 mod save;
+mod train;
 mod tune;
 mod view;
 
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
         Command::Attempt(args) => attempt::attempt(&args),
         Command::Work(args) => attempt::work(&args),
         Command::Merge(args) => merge::merge(&args),
+        Command::Train(args) => train::train(&args),
+        Command::Eval(args) => train::eval(&args),
         Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),

@@ -32,9 +32,11 @@ fn recipe() -> Recipe {
 fn train(trainer: &mut Trainer, set: &Dataset, stop_at: Option<u64>) -> Vec<Event> {
     let mut events = Vec::new();
     let listener = &mut |event: Event| {
-        events.push(event);
+        if !matches!(event, Event::Step { .. }) {
+            events.push(event);
+        }
         match (event, stop_at) {
-            (Event::Batches { step, .. }, Some(at)) if step >= at => Flow::Stop,
+            (Event::Step { step, .. }, Some(at)) if step >= at => Flow::Stop,
             _ => Flow::Continue,
         }
     };

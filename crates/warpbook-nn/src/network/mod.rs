@@ -106,6 +106,18 @@ impl Network {
         Ok(Self { nodes, values, params })
     }
 
+    /// The same network with all probabilities of dropout 0.
+    #[must_use]
+    pub fn without_dropout(&self) -> Self {
+        let mut network = self.clone();
+        for node in &mut network.nodes {
+            if let Op::Dropout { p, .. } = &mut node.op {
+                *p = 0.0;
+            }
+        }
+        network
+    }
+
     /// The shape of a sample.
     #[must_use]
     pub fn input(&self) -> Shape {
@@ -208,6 +220,9 @@ mod tests {
         // Per sample: 26² x 32 outputs of 9 terms, 24² x 64 of 288, 128 of 9216, 10 of 128.
         assert_eq!(n.forward_flops(), 2 * (676 * 32 * 9 + 576 * 64 * 288 + 128 * 9216 + 10 * 128));
         assert_eq!(n.training_flops(), 3 * n.forward_flops() - 2 * 676 * 32 * 9);
+        let dropouts =
+            |n: &Network| n.nodes().iter().filter(|n| matches!(n.op, Op::Dropout { p, .. } if p > 0.0)).count();
+        assert_eq!((dropouts(&n), dropouts(&n.without_dropout())), (2, 0));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Recipe {
     pub batch: usize,
     /// Passes over the training images.
     pub epochs: u32,
+    /// The most steps, whatever the epochs; `None` for all.
+    pub steps: Option<u64>,
     /// Mean of each channel, of pixels from 0 to 1.
     pub mean: Vec<f32>,
     /// Standard deviation of each channel.
@@ -64,6 +66,7 @@ impl Recipe {
             clip: None,
             batch: 512,
             epochs: 20,
+            steps: None,
             mean: vec![0.1307],
             deviation: vec![0.3081],
             augmentation: None,
@@ -107,6 +110,19 @@ impl Recipe {
         }
     }
 
+    /// The same without dropout.
+    #[must_use]
+    pub fn without_dropout(self) -> Self {
+        Self { network: self.network.without_dropout(), ..self }
+    }
+
+    /// Steps of the whole training over so many samples; the last batch of an epoch may be smaller.
+    #[must_use]
+    pub fn total_steps(&self, samples: usize) -> u64 {
+        let all = samples.div_ceil(self.batch.max(1)) as u64 * u64::from(self.epochs);
+        self.steps.map_or(all, |most| all.min(most))
+    }
+
     /// The learning rate of a step, counted from 0.
     ///
     /// # Errors
@@ -148,6 +164,9 @@ impl Recipe {
         if self.batch == 0 || self.epochs == 0 {
             return refuse(format!("A batch of {} and {} epochs: both are at least 1.", self.batch, self.epochs));
         }
+        if self.steps == Some(0) {
+            return refuse("0 steps: there is nothing to train.".into());
+        }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return refuse(format!("The learning rate is {}; it has to be above 0.", self.learning_rate));
         }
@@ -184,6 +203,7 @@ mod tests {
         check(Recipe::mnist(), [3, 32, 32], "takes 1 x 28 x 28");
         check(Recipe { mean: vec![], ..Recipe::mnist() }, [1, 28, 28], "1 channels");
         check(Recipe { deviation: vec![0.0], ..Recipe::mnist() }, [1, 28, 28], "above 0");
+        check(Recipe { steps: Some(0), ..Recipe::mnist() }, [1, 28, 28], "0 steps");
         check(Recipe { batch: 0, ..Recipe::mnist() }, [1, 28, 28], "at least 1");
         check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
         assert!(Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("linear(47)"));

@@ -13,6 +13,13 @@ use std::time::Instant;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Event {
+    /// A step was made.
+    Step {
+        /// Steps since the beginning.
+        step: u64,
+        /// The loss of its batch.
+        loss: f64,
+    },
     /// So many batches were trained on since the last line.
     Batches {
         /// The epoch, from 1.
@@ -46,6 +53,13 @@ pub enum Flow {
     Continue,
     /// It ends after this step.
     Stop,
+}
+
+impl Flow {
+    /// Stops if either does.
+    fn and(self, other: Self) -> Self {
+        if self == Self::Stop { self } else { other }
+    }
 }
 
 /// How a data set comes out.
@@ -113,7 +127,13 @@ impl Trainer {
         self.engine.weights()
     }
 
-    /// Trains until the recipe's last epoch, from where it is. `log_every` is the number of batches between two lines; the listener
+    /// Bytes of weights, gradients, the optimiser's state and activations: all that it allocates.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.engine.bytes()
+    }
+
+    /// Trains until the recipe's last step, from where it is. `log_every` is the number of batches between two lines; the listener
     /// hears of them and of every epoch, and may stop the training.
     ///
     /// # Errors
@@ -126,8 +146,23 @@ impl Trainer {
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<(), TrainError> {
+        self.train_until(u64::MAX, train, test, log_every, listener)
+    }
+
+    /// As [`Trainer::train`], until so many steps were made since the beginning, if there are as many.
+    ///
+    /// # Errors
+    /// As of [`Trainer::train`].
+    pub fn train_until(
+        &mut self,
+        until: u64,
+        train: &Dataset,
+        test: &Dataset,
+        log_every: u64,
+        listener: &mut dyn FnMut(Event) -> Flow,
+    ) -> Result<(), TrainError> {
         let per_epoch = train.len().div_ceil(self.recipe.batch) as u64;
-        let last = per_epoch * u64::from(self.recipe.epochs);
+        let last = until.min(self.recipe.total_steps(train.len()));
         let (mut started, mut sum, mut count) = (Instant::now(), 0.0, 0u64);
         let mut order = Vec::new();
         let mut ordered = None;
@@ -140,20 +175,19 @@ impl Trainer {
             let learning_rate = self.recipe.learning_rate_at(self.step, per_epoch)?;
             let first = batch as usize * self.recipe.batch;
             let indices = &order[first..(first + self.recipe.batch).min(order.len())];
-            sum += self.train_batch(train, indices, learning_rate)?;
-            count += 1;
+            let loss = self.train_batch(train, indices, learning_rate)?;
+            (sum, count) = (sum + loss, count + 1);
             let (epoch, batch, step) = (epoch as u32 + 1, batch + 1, self.step);
-            let mut flow = Flow::Continue;
-            if batch % log_every.max(1) == 0 || batch == per_epoch {
-                flow = listener(Event::Batches { epoch, batch, step, loss: sum / count as f64, learning_rate });
+            let mut flow = listener(Event::Step { step, loss });
+            if batch % log_every.max(1) == 0 || batch == per_epoch || step == last {
+                let line = Event::Batches { epoch, batch, step, loss: sum / count as f64, learning_rate };
+                flow = flow.and(listener(line));
                 (sum, count) = (0.0, 0);
             }
             if batch == per_epoch {
                 let seconds = started.elapsed().as_secs_f64();
                 let test = self.evaluate(test)?;
-                if listener(Event::Epoch { epoch, step, seconds, test }) == Flow::Stop {
-                    flow = Flow::Stop;
-                }
+                flow = flow.and(listener(Event::Epoch { epoch, step, seconds, test }));
                 started = Instant::now();
             }
             if flow == Flow::Stop {

@@ -109,6 +109,21 @@ impl CpuEngine {
         self.batch
     }
 
+    /// Bytes of weights, gradients, the optimiser's state, and activations with their gradients.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let floats = |arrays: &[Vec<f32>]| arrays.iter().map(Vec::len).sum::<usize>();
+        let state: usize = self.state.iter().map(|s| floats(s)).sum();
+        let all = [&self.weights, &self.gradients, &self.values, &self.value_gradients];
+        let kept = |k: &Kept| match k {
+            Kept::Nothing => 0,
+            Kept::Places(places) => places.len(),
+            Kept::Statistics(both) => 4 * floats(both),
+        };
+        let floats = all.into_iter().map(|a| floats(a)).sum::<usize>() + state;
+        (4 * floats + self.kept.iter().map(kept).sum::<usize>()) as u64
+    }
+
     /// Where the next batch of `n` samples is written: f32 `[n][height][width][channels]`, or `[n][features]`.
     ///
     /// # Panics
