@@ -10,4 +10,5 @@ mod linear;
 mod losses;
 mod optimizer;
 mod pool;
+mod pytorch;
 mod schedule;
