@@ -27,11 +27,12 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     let stopped = interrupt_flag();
     let started = Instant::now();
     let done = run(&mut trainer, &data, args, &stopped);
-    if let (Some(path), false) = (&args.checkpoint, matches!(done, Err(TrainError::Setting(_)))) {
+    // After an error the file keeps what the last whole epoch left.
+    done.map_err(failure)?;
+    if let Some(path) = &args.checkpoint {
         trainer.save(path).map_err(failure)?;
         say(&format!("step {} is kept in {}", trainer.step(), path.display()));
     }
-    done.map_err(failure)?;
     let seconds = started.elapsed().as_secs_f64();
     say(&format!("{seconds:.1} s in all, {} allocated", figures::bytes(trainer.bytes())));
     Ok(ExitCode::from(if stopped.load(Ordering::Relaxed) { INTERRUPTED } else { 0 }))

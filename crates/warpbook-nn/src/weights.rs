@@ -98,7 +98,8 @@ impl Weights {
     }
 
     /// Reads a safetensors file: f32, f16 or bf16 tensors with the network's names and shapes, as `torch.save` of a `state_dict`
-    /// becomes with `safetensors.torch.save_file`. `num_batches_tracked`, which PyTorch's batch normalisation has, is passed over.
+    /// becomes with `safetensors.torch.save_file`, or a checkpoint. `num_batches_tracked`, which PyTorch's batch normalisation has, is passed
+    /// over.
     ///
     /// # Errors
     /// The file cannot be read; a tensor is missing, unknown, or has another shape or type: the sentence names it.
@@ -106,7 +107,7 @@ impl Weights {
         let path = path.as_ref();
         let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
         let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
-        Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |_| true)
+        Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |name| !name.starts_with(STATE))
     }
 
     /// As [`Weights::load`], of the tensors that were read and whose names are the weights'.
@@ -181,6 +182,9 @@ fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str])
         None => mismatch(format!("{name} is {:?} in the file: save it as f32, f16 or bf16.", tensor.dtype())),
     }
 }
+
+/// The names of an optimiser's state in a checkpoint begin with this; no layer's does.
+pub(crate) const STATE: &str = "optimizer.";
 
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;

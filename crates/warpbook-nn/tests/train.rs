@@ -73,7 +73,8 @@ fn a_resumed_training_has_the_same_bits() {
     assert_eq!(second.step(), 3);
     train(&mut second, &digits.train, None);
     assert_eq!(second.weights().unwrap(), whole.weights().unwrap());
-    // Its weights alone are read as such, without the optimiser's state.
+    // Its weights are read as such, without the optimiser's state.
+    assert_eq!(Weights::load(&recipe().network, &path).unwrap(), first.weights().unwrap());
     let refused = |r: Recipe| Trainer::new(r, &digits.train, None).unwrap().resume(&path).unwrap_err().to_string();
     assert!(refused(Recipe { seed: 2, ..recipe() }).contains("seed"));
     let sgd = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };

@@ -3,6 +3,7 @@
 use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
 use super::shape::{Shape, windows};
 use super::{NetworkError, ParamSpec, Role};
+use crate::weights::STATE;
 use std::collections::HashSet;
 
 /// The number of a value: 0 is the input, each operation writes one more.
@@ -253,6 +254,11 @@ impl Builder {
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
             return Err(NetworkError(format!(
                 "`{name}` is no name of a layer: use letters, digits, `_`, `-` and `.`."
+            )));
+        }
+        if format!("{name}.").starts_with(STATE) {
+            return Err(NetworkError(format!(
+                "`{name}` is taken: checkpoints keep the optimiser's state under it. Use another name."
             )));
         }
         if !self.names.insert(name.clone()) {

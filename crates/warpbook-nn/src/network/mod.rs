@@ -258,6 +258,7 @@ mod tests {
         check(vec![conv2d(8, 3).momentum(0.1)], &["has no momentum"]);
         check(vec![conv2d(8, 1).named("a"), conv2d(8, 1).named("a")], &["Two layers are called `a`"]);
         check(vec![conv2d(8, 1).named("a b")], &["`a b` is no name"]);
+        check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is taken"]);
         check(vec![], &["no layers"]);
         check(vec![conv2d(0, 1)], &["at least one filter"]);
         assert!(refused([0, 6, 6], vec![flatten()]).contains("0 x 6 x 6"));

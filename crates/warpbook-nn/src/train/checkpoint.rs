@@ -3,7 +3,7 @@
 use super::TrainError;
 use crate::network::Network;
 use crate::ops::optimizer::Optimizer;
-use crate::weights::{self, Arrays, Weights, WeightsError};
+use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(super) struct Checkpoint {
 
 /// The name of a slot's array.
 fn slot_name(slot: usize, param: &str) -> String {
-    format!("optimizer.{slot}.{param}")
+    format!("{STATE}{slot}.{param}")
 }
 
 impl Checkpoint {
@@ -55,7 +55,7 @@ impl Checkpoint {
             })
         };
         let (step, seed) = (number("step")?, number("seed")?);
-        let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with("optimizer."))?;
+        let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
             let prefix = slot_name(slot, "");
             Weights::with_prefix(network, &tensors, &prefix)
