@@ -29,6 +29,8 @@ Examples:
   warpbook run regression --points 50M   one size, all rungs
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook view regression.json          the record in the browser
+  warpbook data fetch mnist              images to train on
+  warpbook train mnist                   a network that reads digits
 
 Exit codes:
     0  all was measured, or skipped for want of hardware
@@ -60,6 +62,15 @@ pub enum Command {
     /// Open records in the browser, or print them.
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewArgs),
+    /// Train a network.
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(TrainArgs),
+    /// Classify the test images with a trained network.
+    #[command(after_help = EVAL_EXAMPLES)]
+    Eval(EvalArgs),
+    /// Load data sets of images, and list them.
+    #[command(after_help = DATA_EXAMPLES)]
+    Data(DataArgs),
     /// Check driver, GPUs, compiler and cache, and run something tiny.
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
@@ -424,6 +435,147 @@ pub struct ViewArgs {
     /// Write the page and print its path, but open no browser.
     #[arg(long)]
     pub no_open: bool,
+}
+
+const DATA_EXAMPLES: &str = "\
+Examples:
+  warpbook data list
+  warpbook data fetch mnist                  into the cache, or into WARPBOOK_DATA/mnist
+  warpbook data fetch cifar10 --dir cifar
+  WARPBOOK_MIRROR=http://server/data/ warpbook data fetch mnist
+                                             from a server of your own, as in a class
+
+Files are compared with their published SHA-256. What breaks off goes on from there the next time.
+Exit code 0: all files are there and as published; 2: they are not.";
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  warpbook train mnist --epochs 3 --checkpoint mnist.safetensors
+  warpbook train mnist --epochs 5 --resume mnist.safetensors --checkpoint mnist.safetensors
+  warpbook train cifar10 --data ~/cifar10 --steps 100 --log-every 10
+  warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
+
+Ctrl-C ends after the step under way; the checkpoint is then written. See `warpbook --help` for the exit codes.";
+
+/// Where images come from.
+#[derive(Debug, Args)]
+pub struct DataFrom {
+    /// Folder with the data set's files, or `synthetic` for digits drawn by a program. [default: WARPBOOK_DATA, or where `warpbook
+    /// data fetch` puts them; for mnist synthetic digits where neither has files]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct TrainArgs {
+    /// What: mnist or cifar10.
+    pub recipe: String,
+    #[command(flatten)]
+    pub from: DataFrom,
+    /// Samples of a batch. [default: the recipe's]
+    #[arg(long, value_name = "N")]
+    pub batch: Option<usize>,
+    /// Passes over the training images. [default: the recipe's]
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u32>,
+    /// The most steps, whatever the epochs.
+    #[arg(long, value_name = "N")]
+    pub steps: Option<u64>,
+    /// The learning rate at the start. [default: the recipe's]
+    #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
+    pub lr: Option<f64>,
+    /// Seed of weights, order, dropout and augmentation.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Initial weights, a safetensors file with PyTorch's names. [default: random]
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    pub init: Option<PathBuf>,
+    /// Take the images in the order of the file.
+    #[arg(long)]
+    pub no_shuffle: bool,
+    /// Train on the images as they are, without random crops and flips.
+    #[arg(long)]
+    pub no_augment: bool,
+    /// Train without dropout.
+    #[arg(long)]
+    pub no_dropout: bool,
+    /// Batches between two lines of progress.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub log_every: u64,
+    /// File that the training is kept in after every epoch and at the end.
+    #[arg(long, value_name = "FILE")]
+    pub checkpoint: Option<PathBuf>,
+    /// Go on from such a file.
+    #[arg(long, value_name = "FILE")]
+    pub resume: Option<PathBuf>,
+}
+
+const EVAL_EXAMPLES: &str = "\
+Examples:
+  warpbook eval mnist mnist.safetensors
+  warpbook eval cifar10 weights.safetensors --data ~/cifar10";
+
+#[derive(Debug, Args)]
+pub struct EvalArgs {
+    /// The recipe that the network is of: mnist or cifar10.
+    pub recipe: String,
+    /// A checkpoint, or weights with PyTorch's names: a safetensors file.
+    #[arg(value_name = "FILE")]
+    pub weights: PathBuf,
+    #[command(flatten)]
+    pub from: DataFrom,
+}
+
+#[derive(Debug, Args)]
+pub struct DataArgs {
+    #[command(subcommand)]
+    pub what: DataCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum DataCommand {
+    /// Load the files of a data set and check them.
+    #[command(after_help = DATA_EXAMPLES)]
+    Fetch(FetchArgs),
+    /// List the data sets, and where their files are.
+    #[command(after_help = DATA_EXAMPLES)]
+    List,
+}
+
+#[derive(Debug, Args)]
+pub struct FetchArgs {
+    /// Which: mnist, fashion-mnist or cifar10.
+    pub name: String,
+    /// Folder for its files; made if it is not there. [default: the set's name in WARPBOOK_DATA, or in data in the cache]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// A mirror of your own, e.g. a class's server, in place of the public ones: the URL of a folder with the files, http or
+    /// https; several with commas.
+    #[arg(long, value_name = "URL[,..]", value_delimiter = ',', env = "WARPBOOK_MIRROR")]
+    mirror: Vec<String>,
+    /// Seconds without an answer or a byte after which a mirror is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, allow_hyphen_values = true)]
+    timeout: f64,
+}
+
+impl FetchArgs {
+    /// The user's mirrors, each ending in a slash; none where the public ones are to be used.
+    pub fn mirrors(&self) -> Result<Vec<String>, String> {
+        let given = self.mirror.iter().map(|m| m.trim()).filter(|m| !m.is_empty());
+        let mirror = |m: &str| match m.starts_with("https://") || m.starts_with("http://") {
+            true => Ok(format!("{}/", m.trim_end_matches('/'))),
+            false => Err(format!("`{m}` is no mirror: write a URL that begins with https:// or http://.")),
+        };
+        given.map(mirror).collect()
+    }
+
+    /// How long a mirror may be silent.
+    pub fn stall(&self) -> Result<std::time::Duration, String> {
+        if !(0.1..=3600.0).contains(&self.timeout) {
+            return Err(format!("--timeout {}: choose a number of seconds from 0.1 to 3600.", self.timeout));
+        }
+        Ok(std::time::Duration::from_secs_f64(self.timeout))
+    }
 }
 
 const DOCTOR_EXAMPLES: &str = "\

@@ -3,14 +3,17 @@
 
 mod args;
 mod attempt;
+mod data;
 mod devices;
 mod doctor;
+mod download;
 mod failure;
 mod merge;
 mod output;
 mod progress;
 mod run;
 mod save;
+mod train;
 mod tune;
 mod view;
 
@@ -36,6 +39,9 @@ fn main() -> ExitCode {
         Command::Attempt(args) => attempt::attempt(&args),
         Command::Work(args) => attempt::work(&args),
         Command::Merge(args) => merge::merge(&args),
+        Command::Train(args) => train::train(&args),
+        Command::Eval(args) => train::eval(&args),
+        Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),
     });

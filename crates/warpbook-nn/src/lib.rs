@@ -1,8 +1,15 @@
-//! Operations with a CPU body and a CUDA body each.
+//! A small training engine, and the operations that it is made of.
 //!
-//! [`gemm`] is the matrix product, [`philox`] the random numbers that every experiment draws its data with.
+//! [`gemm`] is the matrix product, [`philox`] the random numbers that every experiment draws its data with, [`ops`] the operations
+//! that networks are trained with, [`network`] a network as a list of layers with its [`weights`], [`data`] labelled images, [`train`] the
+//! training itself.
 #![deny(unsafe_code)]
 
+pub mod data;
 pub mod gemm;
+pub mod network;
+pub mod ops;
 pub mod philox;
 pub mod storage;
+pub mod train;
+pub mod weights;

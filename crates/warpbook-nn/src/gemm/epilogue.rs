@@ -7,6 +7,13 @@ pub fn gelu(v: f64) -> f64 {
     v * normal_distribution(v)
 }
 
+/// The derivative of [`gelu`], Φ(v) + v φ(v), φ being the density of the standard normal distribution. NaN where v is infinite.
+#[must_use]
+pub fn gelu_derivative(v: f64) -> f64 {
+    let density = (-0.5 * v * v).exp() / std::f64::consts::TAU.sqrt();
+    normal_distribution(v) + v * density
+}
+
 /// Φ(x), with a relative error of at most 3e-8.
 ///
 /// Φ(-x) exp(x^2 / 2) is smooth in t = 1 / (1 + 0.35 x) and t times a polynomial in it: interpolation at Chebyshev's nodes of (0, 1).
@@ -82,6 +89,16 @@ mod tests {
             assert!((normal_distribution(x) / want - 1.0).abs() <= 3e-8, "{x}");
         }
         assert_eq!((normal_distribution(40.0), normal_distribution(-40.0)), (1.0, 0.0));
+    }
+
+    #[test]
+    fn gelu_s_derivative_is_the_slope() {
+        const STEP: f64 = 1e-4;
+        for i in -600..=600 {
+            let x = f64::from(i) * 0.01;
+            let slope = ((x + STEP) * by_series(x + STEP) - (x - STEP) * by_series(x - STEP)) / (2.0 * STEP);
+            assert!((gelu_derivative(x) - slope).abs() <= 1e-7, "{x}: {} {slope}", gelu_derivative(x));
+        }
     }
 
     #[test]

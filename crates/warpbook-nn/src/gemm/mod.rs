@@ -21,7 +21,7 @@ mod rehearsal;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
 pub use choose::{Choice, choose, choose_from};
-pub use epilogue::gelu;
+pub use epilogue::{gelu, gelu_derivative};
 pub use findings::{Finding, Findings};
 pub use flaw::{Evidence, Flaw};
 pub use handle::Gemm;

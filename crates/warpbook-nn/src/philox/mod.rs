@@ -10,7 +10,8 @@
 mod cpu;
 mod launch;
 
-pub use cpu::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute, philox4x32, uniform};
+pub(crate) use cpu::blocks;
+pub use cpu::{fill_gaussians, fill_permutation, fill_uniforms, gaussian, permute, philox4x32, philox4x32_4, uniform};
 pub use launch::Philox;
 
 use warpbook_device::{Buffer, CudaDevice, Result};

@@ -1,0 +1,150 @@
+//! `warpbook train` and `warpbook eval`.
+
+use crate::args::{DataFrom, EvalArgs, TrainArgs};
+use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
+use crate::output::{complain, say};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+use warpbook::figures;
+use warpbook::nn::data::{self, Splits};
+use warpbook::nn::train::{Event, Flow, Recipe, Score, TrainError, Trainer};
+use warpbook::nn::weights::Weights;
+
+/// Trains, and keeps a checkpoint after every epoch.
+pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    let recipe = configured(args)?;
+    let data = images(&recipe, &args.from)?;
+    let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
+    let weights = weights.map_err(|e| Failure::usage(e.to_string()))?;
+    let mut trainer = Trainer::new(recipe, &data.train, weights.as_ref()).map_err(failure)?;
+    if let Some(path) = &args.resume {
+        trainer.resume(path).map_err(failure)?;
+    }
+    introduce(&trainer, &data);
+    let stopped = interrupt_flag();
+    let started = Instant::now();
+    let done = run(&mut trainer, &data, args, &stopped);
+    // After an error the file keeps what the last whole epoch left.
+    done.map_err(failure)?;
+    if let Some(path) = &args.checkpoint {
+        trainer.save(path).map_err(failure)?;
+        say(&format!("step {} is kept in {}", trainer.step(), path.display()));
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    say(&format!("{seconds:.1} s in all, {} allocated", figures::bytes(trainer.bytes())));
+    Ok(ExitCode::from(if stopped.load(Ordering::Relaxed) { INTERRUPTED } else { 0 }))
+}
+
+/// The loss and the accuracy of weights over the test images.
+pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
+    let recipe = named(&args.recipe)?;
+    let data = images(&recipe, &args.from)?;
+    let weights = Weights::load(&recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
+    let mut trainer = Trainer::new(recipe, &data.test, Some(&weights)).map_err(failure)?;
+    let score = trainer.evaluate(&data.test).map_err(failure)?;
+    say(&format!("{}\n{}", data.test.note(), words(&score)));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn named(name: &str) -> Result<Recipe, Failure> {
+    match name {
+        "mnist" => Ok(Recipe::mnist()),
+        "cifar10" => Ok(Recipe::cifar10()),
+        _ => Err(Failure::usage(format!("`{name}` is no recipe; choose mnist or cifar10."))),
+    }
+}
+
+fn configured(args: &TrainArgs) -> Result<Recipe, Failure> {
+    let mut recipe = Recipe { seed: args.seed, steps: args.steps, shuffle: !args.no_shuffle, ..named(&args.recipe)? };
+    recipe.batch = args.batch.unwrap_or(recipe.batch);
+    recipe.epochs = args.epochs.unwrap_or(recipe.epochs);
+    recipe.learning_rate = args.lr.unwrap_or(recipe.learning_rate);
+    recipe.augmentation = recipe.augmentation.filter(|_| !args.no_augment);
+    Ok(if args.no_dropout { recipe.without_dropout() } else { recipe })
+}
+
+/// The images of a recipe; synthetic digits where MNIST is not there and no folder was named.
+fn images(recipe: &Recipe, from: &DataFrom) -> Result<Splits, Failure> {
+    let usage = |e: data::Error| Failure::usage(e.to_string());
+    if from.data.as_deref() == Some(Path::new("synthetic")) {
+        return data::open("synthetic", None).map_err(usage);
+    }
+    match data::open(&recipe.name, from.data.as_deref()) {
+        Err(data::Error::Missing { .. }) if recipe.name == "mnist" && from.data.is_none() => {
+            complain("MNIST is not there (load it with: warpbook data fetch mnist), so synthetic digits are used.");
+            data::open("synthetic", None).map_err(usage)
+        }
+        read => read.map_err(usage),
+    }
+}
+
+fn introduce(trainer: &Trainer, data: &Splits) {
+    let recipe = trainer.recipe();
+    say(&data.train.note());
+    say(&format!(
+        "{} images in batches of {}, {} parameters, {} steps on the CPU in fp32",
+        data.train.len(),
+        recipe.batch,
+        recipe.network.parameter_count(),
+        recipe.total_steps(data.train.len())
+    ));
+}
+
+/// Set by Ctrl-C; a second one ends the program at once.
+fn interrupt_flag() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let handler = {
+        let flag = flag.clone();
+        move || {
+            if flag.swap(true, Ordering::Relaxed) {
+                std::process::exit(INTERRUPTED.into());
+            }
+            complain("Ends after this step; Ctrl-C again ends at once, without a checkpoint.");
+        }
+    };
+    if let Err(why) = ctrlc::set_handler(handler) {
+        complain(&format!("Ctrl-C ends at once, without a checkpoint: {why}"));
+    }
+    flag
+}
+
+fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicBool) -> Result<(), TrainError> {
+    // In turns of an epoch, so that a checkpoint can be written between them.
+    let show = |event: Event| match event {
+        Event::Batches { epoch, batch, loss, learning_rate, step } => {
+            say(&format!(
+                "epoch {epoch}, batch {batch}, step {step}: loss {loss:.4}, learning rate {learning_rate:.3e}"
+            ));
+        }
+        Event::Epoch { epoch, seconds, test, .. } => say(&format!("epoch {epoch}: {seconds:.1} s; {}", words(&test))),
+        _ => {}
+    };
+    let total = trainer.recipe().total_steps(data.train.len());
+    let per_epoch = data.train.len().div_ceil(trainer.recipe().batch) as u64;
+    while trainer.step() < total && !stopped.load(Ordering::Relaxed) {
+        let end = (trainer.step() / per_epoch + 1) * per_epoch;
+        trainer.train_until(end, &data.train, &data.test, args.log_every, &mut |event| {
+            show(event);
+            if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
+        })?;
+        if let Some(path) = &args.checkpoint {
+            trainer.save(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn words(score: &Score) -> String {
+    let percent = 100.0 * score.accuracy();
+    format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
+}
+
+fn failure(error: TrainError) -> Failure {
+    match error {
+        TrainError::NotFinite(sentence) => Failure { code: RUNG_FAILED, sentence },
+        error => Failure::usage(error.to_string()),
+    }
+}

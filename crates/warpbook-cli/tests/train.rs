@@ -1,0 +1,67 @@
+//! `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn warpbook(folder: &Path, words: &[&str]) -> Output {
+    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
+        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let cache = folder.join("cache");
+    Command::new(program)
+        .args(words)
+        .current_dir(folder)
+        .env("WARPBOOK_CACHE", cache)
+        .env_remove("WARPBOOK_DATA")
+        .output()
+        .unwrap()
+}
+
+fn expect(output: &Output, code: i32, parts: &[&str]) {
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "`{part}` in:\n{text}");
+    }
+}
+
+#[test]
+fn a_training_is_kept_gone_on_with_and_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |more: &[&str]| {
+        let words =
+            [&["train", "mnist", "--batch", "32", "--log-every", "2", "--checkpoint", "c.safetensors"], more].concat();
+        warpbook(folder.path(), &words)
+    };
+    // MNIST is not there.
+    expect(
+        &run(&["--steps", "4"]),
+        0,
+        &["synthetic digits", "step 2: loss", "step 4: loss", "step 4 is kept", "MiB allocated"],
+    );
+    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["step 6: loss", "step 6 is kept"]);
+    let judged = warpbook(folder.path(), &["eval", "mnist", "c.safetensors"]);
+    expect(&judged, 0, &["synthetic digits", "test loss", "of 2000)"]);
+    // In one go it comes to the same.
+    let whole = folder.path().join("whole.safetensors");
+    let words =
+        ["train", "mnist", "--batch", "32", "--steps", "6", "--data", "synthetic", "--checkpoint", "whole.safetensors"];
+    expect(&warpbook(folder.path(), &words), 0, &["step 6: loss"]);
+    assert_eq!(std::fs::read(whole).unwrap(), std::fs::read(folder.path().join("c.safetensors")).unwrap());
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let check = |words: &[&str], code, parts: &[&str]| expect(&warpbook(folder.path(), words), code, parts);
+    check(&["train", "imagenet"], 2, &["`imagenet` is no recipe"]);
+    check(&["train", "cifar10"], 2, &["warpbook data fetch cifar10", "--data DIR"]);
+    check(&["train", "mnist", "--data", "nowhere"], 2, &["nowhere"]);
+    check(&["train", "mnist", "--batch", "0"], 2, &["at least 1"]);
+    check(&["train", "mnist", "--lr", "-1"], 2, &["learning rate is -1"]);
+    check(&["train", "mnist", "--init", "none.safetensors"], 2, &["none.safetensors"]);
+    check(&["eval", "mnist", "none.safetensors"], 2, &["none.safetensors"]);
+    check(&["train", "cifar10", "--data", "synthetic"], 2, &["takes 3 x 32 x 32"]);
+    let wild = ["train", "mnist", "--batch", "32", "--steps", "9", "--lr", "1e20", "--checkpoint", "c.safetensors"];
+    check(&wild, 1, &["no finite number", "Lower the learning rate"]);
+    assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");
+}

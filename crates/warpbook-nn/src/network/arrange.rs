@@ -1,0 +1,163 @@
+//! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
+
+use super::{Network, Op, ParamId, Shape};
+
+/// The order of a vector's features.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// As PyTorch has them.
+    Plain,
+    /// Those of a flattened image, pixel by pixel instead of channel by channel.
+    Pixels([usize; 3]),
+}
+
+/// The layout of a network's parameters and vectors where images are NHWC.
+///
+/// Flattening an NHWC image is then free: the columns of the linear layer that follows are permuted instead, once, when weights are
+/// loaded. Where that is not possible, as where features are added to others of another order, [`Arrangement::transposes`] says so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrangement {
+    params: Vec<Permutation>,
+    transposes: bool,
+}
+
+/// The place of each element of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Permutation {
+    Same,
+    /// `[outer][channels][pixels]` is stored as `[outer][pixels][channels]`.
+    Pixels {
+        channels: usize,
+        pixels: usize,
+    },
+}
+
+impl Permutation {
+    fn of(channels: usize, pixels: usize) -> Self {
+        if channels == 1 || pixels == 1 { Self::Same } else { Self::Pixels { channels, pixels } }
+    }
+
+    fn store(self, from: &[f32]) -> Vec<f32> {
+        let Self::Pixels { channels, pixels } = self else { return from.to_vec() };
+        transpose(from, channels, pixels)
+    }
+
+    fn load(self, from: &[f32]) -> Vec<f32> {
+        let Self::Pixels { channels, pixels } = self else { return from.to_vec() };
+        transpose(from, pixels, channels)
+    }
+}
+
+/// `[outer][rows][columns]` as `[outer][columns][rows]`.
+fn transpose(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut to = vec![0.0; from.len()];
+    for (to, from) in to.chunks_mut(rows * columns).zip(from.chunks(rows * columns)) {
+        for (i, row) in from.chunks(columns).enumerate() {
+            row.iter().enumerate().for_each(|(j, v)| to[j * rows + i] = *v);
+        }
+    }
+    to
+}
+
+impl Arrangement {
+    /// The layout for a network.
+    #[must_use]
+    pub fn of(network: &Network) -> Self {
+        Self::find(network, false).unwrap_or_else(|| Self { transposes: true, ..Self::plain(network) })
+    }
+
+    /// Whether flattening has to transpose the image.
+    #[must_use]
+    pub fn transposes(&self) -> bool {
+        self.transposes
+    }
+
+    /// A parameter as it is stored, from PyTorch's layout.
+    #[must_use]
+    pub fn store(&self, param: ParamId, values: &[f32]) -> Vec<f32> {
+        self.params[param].store(values)
+    }
+
+    /// A parameter in PyTorch's layout, from what is stored.
+    #[must_use]
+    pub fn load(&self, param: ParamId, stored: &[f32]) -> Vec<f32> {
+        self.params[param].load(stored)
+    }
+
+    fn plain(network: &Network) -> Self {
+        Self::find(network, true).expect("without permuted features, all orders agree")
+    }
+
+    /// The layout; `None` where orders of features disagree, or the network's output would be permuted.
+    fn find(network: &Network, transposes: bool) -> Option<Self> {
+        let mut params = vec![Permutation::Same; network.params().len()];
+        let mut orders = vec![Order::Plain; network.values().len()];
+        for node in network.nodes() {
+            let input = network.value(node.input);
+            let order = orders[node.input];
+            orders[node.output] = match (node.op, input) {
+                (Op::Conv2d(c), _) => {
+                    params[node.params[0]] = Permutation::of(input.channels(), c.kernel[0] * c.kernel[1]);
+                    Order::Plain
+                }
+                (Op::Linear { .. }, _) => {
+                    if let Order::Pixels([channels, height, width]) = order {
+                        params[node.params[0]] = Permutation::of(channels, height * width);
+                    }
+                    Order::Plain
+                }
+                (Op::Flatten, Shape::Image { channels, height, width })
+                    if !transposes && channels > 1 && height * width > 1 =>
+                {
+                    Order::Pixels([channels, height, width])
+                }
+                (Op::BatchNorm { .. }, _) => {
+                    if let Order::Pixels([channels, height, width]) = order {
+                        node.params.iter().for_each(|p| params[*p] = Permutation::of(channels, height * width));
+                    }
+                    order
+                }
+                (Op::Add(other), _) if orders[other] != order => return None,
+                _ => order,
+            };
+        }
+        (orders.last() == Some(&Order::Plain)).then_some(Self { params, transposes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::*;
+    use super::*;
+
+    #[test]
+    fn weights_are_stored_by_pixel_and_come_back() {
+        let n = Network::new(
+            [2, 2, 2],
+            [conv2d(3, 2).padding(1), relu(), flatten(), batch_norm(), dropout(0.1), linear(2)],
+        )
+        .unwrap();
+        let a = Arrangement::of(&n);
+        assert!(!a.transposes());
+        let count = |p: usize| (0..n.params()[p].len()).map(|i| i as f32).collect::<Vec<f32>>();
+        // Filter 0: channel 0 has 0 to 3, channel 1 has 4 to 7.
+        assert_eq!(a.store(0, &count(0))[..8], [0.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0]);
+        assert_eq!(a.store(1, &count(1)), count(1), "a bias has no order");
+        // 27 features of 3 x 3 x 3: the first pixel of each channel first.
+        assert_eq!(a.store(2, &count(2))[..4], [0.0, 9.0, 18.0, 1.0]);
+        assert_eq!(a.store(6, &count(6))[27..30], [27.0, 36.0, 45.0]);
+        for p in 0..n.params().len() {
+            assert_eq!(a.load(p, &a.store(p, &count(p))), count(p), "{}", n.params()[p].name);
+        }
+    }
+
+    #[test]
+    fn features_of_two_orders_are_not_added() {
+        let n = Network::new([2, 3, 3], [flatten(), residual([linear(18)]), linear(2)]).unwrap();
+        assert!(Arrangement::of(&n).transposes());
+        let ends_flat = Network::new([2, 3, 3], [flatten()]).unwrap();
+        assert!(Arrangement::of(&ends_flat).transposes());
+        let grey = Network::new([1, 3, 3], [flatten()]).unwrap();
+        assert!(!Arrangement::of(&grey).transposes());
+    }
+}

@@ -1,0 +1,294 @@
+//! A list of layers made into operations on values: shapes inferred, parameters named, residual branches joined.
+
+use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
+use super::shape::{Shape, windows};
+use super::{NetworkError, ParamSpec, Role};
+use crate::weights::STATE;
+use std::collections::HashSet;
+
+/// The number of a value: 0 is the input, each operation writes one more.
+pub type ValueId = usize;
+
+/// The number of a parameter in [`super::Network::params`].
+pub type ParamId = usize;
+
+/// An operation of a network.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Its name, as `conv1` or `relu2`.
+    pub name: String,
+    /// The layer that it comes from, as its author wrote it.
+    pub written: String,
+    /// What it computes.
+    pub op: Op,
+    /// The value that it reads.
+    pub input: ValueId,
+    /// The value that it writes.
+    pub output: ValueId,
+    /// Its parameters, in the order of [`Op`]'s documentation.
+    pub params: Vec<ParamId>,
+}
+
+/// What an operation computes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Op {
+    /// A convolution; parameters: weight, and bias where it has one.
+    Conv2d(Conv2d),
+    /// y = x W^T + b; parameters: weight, and bias where it has one.
+    Linear {
+        /// Features of y.
+        features: usize,
+        /// Whether b is added.
+        bias: bool,
+    },
+    /// An element-wise function.
+    Activation(Activation),
+    /// A pool.
+    Pool(Pool),
+    /// Batch normalisation; parameters: weight, bias, running mean, running variance.
+    BatchNorm {
+        /// Share of a batch in the running statistics.
+        momentum: f32,
+        /// Added to the variance.
+        epsilon: f32,
+    },
+    /// Dropout of elements with this probability; `layer` tells its random numbers from those of others.
+    Dropout {
+        /// Probability.
+        p: f32,
+        /// 0 for the network's first dropout, 1 for its second, ...
+        layer: u32,
+    },
+    /// An image as a vector, channel by channel.
+    Flatten,
+    /// Adds another value: the end of a residual branch.
+    Add(ValueId),
+}
+
+/// What [`infer`] finds.
+#[derive(Debug)]
+pub(super) struct Inferred {
+    pub nodes: Vec<Node>,
+    pub values: Vec<Shape>,
+    pub params: Vec<ParamSpec>,
+}
+
+/// Infers all shapes, in order.
+pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkError> {
+    if input.elements() == 0 {
+        return Err(NetworkError(format!("The input is {input}: each size is at least 1.")));
+    }
+    let found = Inferred { nodes: Vec::new(), values: vec![input], params: Vec::new() };
+    let mut builder = Builder { found, counts: Vec::new(), names: HashSet::new(), dropouts: 0 };
+    builder.list(layers, 0)?;
+    Ok(builder.found)
+}
+
+struct Builder {
+    found: Inferred,
+    /// How often a kind of layer came, by the stem of its name.
+    counts: Vec<(&'static str, usize)>,
+    names: HashSet<String>,
+    dropouts: u32,
+}
+
+impl Builder {
+    fn list(&mut self, layers: &[Layer], mut at: ValueId) -> Result<ValueId, NetworkError> {
+        for layer in layers {
+            if let Some(flaw) = &layer.misuse {
+                return Err(NetworkError(flaw.clone()));
+            }
+            let name = self.name(layer)?;
+            at = match &layer.kind {
+                Kind::Residual(branch) => self.residual(&name, branch, at)?,
+                kind => self.node(&name, layer, kind, at)?,
+            };
+        }
+        Ok(at)
+    }
+
+    fn residual(&mut self, name: &str, branch: &[Layer], at: ValueId) -> Result<ValueId, NetworkError> {
+        let end = self.list(branch, at)?;
+        let (before, after) = (self.found.values[at], self.found.values[end]);
+        if before != after {
+            return Err(NetworkError(format!(
+                "{name}: its branch makes {after} of {before}, so the two cannot be added. Change stride, padding or filters so that \
+                 the shape stays the same."
+            )));
+        }
+        if end == at {
+            return Err(NetworkError(format!("{name} has no layers: give it at least one.")));
+        }
+        Ok(self.push(name, "residual".into(), Op::Add(at), end, after, Vec::new()))
+    }
+
+    fn node(&mut self, name: &str, layer: &Layer, kind: &Kind, at: ValueId) -> Result<ValueId, NetworkError> {
+        let input = self.found.values[at];
+        let (op, output) = self
+            .operation(kind, input)
+            .map_err(|why| NetworkError(format!("{name} ({layer}) gets {input} {}: {why}", coordinates(input))))?;
+        let params = self.params(name, &op, input, output);
+        Ok(self.push(name, layer.to_string(), op, at, output, params))
+    }
+
+    /// What a layer computes of an input, and the shape of its output.
+    fn operation(&mut self, kind: &Kind, input: Shape) -> Result<(Op, Shape), String> {
+        let not_image = |what: &str| format!("{what} needs an image. Put it before `flatten()`.");
+        Ok(match (kind, input) {
+            (Kind::Conv2d(c), Shape::Image { height, width, .. }) => {
+                if c.filters == 0 {
+                    return Err("it needs at least one filter.".into());
+                }
+                let [h, w] = window_counts([height, width], c.kernel, c.stride, c.padding)?;
+                (Op::Conv2d(*c), Shape::image(c.filters, h, w))
+            }
+            (Kind::Pool(p), Shape::Image { channels, height, width }) => {
+                // A wider border would leave windows without a pixel.
+                if (0..2).any(|i| p.padding[i] * 2 > p.size[i]) {
+                    return Err("its padding is at most half of its window.".into());
+                }
+                let [h, w] = window_counts([height, width], p.size, p.stride, p.padding)?;
+                (Op::Pool(*p), Shape::image(channels, h, w))
+            }
+            (Kind::Conv2d(_), Shape::Vector(_)) => return Err(not_image("a convolution")),
+            (Kind::Pool(_), Shape::Vector(_)) => return Err(not_image("a pool")),
+            (Kind::Linear { .. }, Shape::Image { .. }) => {
+                return Err("a linear layer needs a vector. Put `flatten()` before it.".into());
+            }
+            (Kind::Linear { features: 0, .. }, _) => return Err("it needs at least one feature.".into()),
+            (Kind::Linear { features, bias }, Shape::Vector(_)) => {
+                (Op::Linear { features: *features, bias: *bias }, Shape::Vector(*features))
+            }
+            (Kind::Activation(a), _) => (Op::Activation(*a), input),
+            (Kind::BatchNorm { momentum, epsilon }, _) => {
+                if !(0.0..=1.0).contains(momentum) {
+                    return Err(format!("its momentum is {momentum}; it has to be from 0 to 1."));
+                }
+                (Op::BatchNorm { momentum: *momentum, epsilon: *epsilon }, input)
+            }
+            (Kind::Dropout { p }, _) => {
+                if !(0.0..1.0).contains(p) {
+                    return Err(format!("its probability is {p}; it has to be at least 0 and less than 1."));
+                }
+                self.dropouts += 1;
+                (Op::Dropout { p: *p, layer: self.dropouts - 1 }, input)
+            }
+            (Kind::Flatten, _) => (Op::Flatten, Shape::Vector(input.elements())),
+            (Kind::Residual(_), _) => unreachable!("lists are walked by `list`"),
+        })
+    }
+
+    fn params(&mut self, name: &str, op: &Op, input: Shape, output: Shape) -> Vec<ParamId> {
+        let channels = output.channels();
+        let specs: Vec<(&str, Vec<usize>, Role, usize)> = match op {
+            Op::Conv2d(c) => {
+                let [h, w] = c.kernel;
+                let fan_in = input.channels() * h * w;
+                let weight = ("weight", vec![c.filters, input.channels(), h, w], Role::Weight, fan_in);
+                [Some(weight), c.bias.then(|| ("bias", vec![c.filters], Role::Bias, fan_in))]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+            Op::Linear { features, bias } => {
+                let fan_in = input.elements();
+                let weight = ("weight", vec![*features, fan_in], Role::Weight, fan_in);
+                [Some(weight), bias.then(|| ("bias", vec![*features], Role::Bias, fan_in))]
+                    .into_iter()
+                    .flatten()
+                    .collect()
+            }
+            Op::BatchNorm { .. } => vec![
+                ("weight", vec![channels], Role::Scale, 1),
+                ("bias", vec![channels], Role::Shift, 1),
+                ("running_mean", vec![channels], Role::RunningMean, 1),
+                ("running_var", vec![channels], Role::RunningVariance, 1),
+            ],
+            _ => Vec::new(),
+        };
+        let first = self.found.params.len();
+        let made = specs.into_iter().map(|(of, shape, role, fan_in)| ParamSpec {
+            name: format!("{name}.{of}"),
+            shape,
+            role,
+            fan_in,
+        });
+        self.found.params.extend(made);
+        (first..self.found.params.len()).collect()
+    }
+
+    fn push(
+        &mut self,
+        name: &str,
+        written: String,
+        op: Op,
+        input: ValueId,
+        shape: Shape,
+        params: Vec<ParamId>,
+    ) -> ValueId {
+        let output = self.found.values.len();
+        self.found.values.push(shape);
+        self.found.nodes.push(Node { name: name.to_owned(), written, op, input, output, params });
+        output
+    }
+
+    /// The layer's name, or the next of its kind.
+    fn name(&mut self, layer: &Layer) -> Result<String, NetworkError> {
+        let stem = match &layer.kind {
+            Kind::Conv2d(_) => "conv",
+            Kind::Linear { .. } => "fc",
+            Kind::Activation(Activation::Relu) => "relu",
+            Kind::Activation(Activation::Gelu) => "gelu",
+            Kind::Pool(_) => "pool",
+            Kind::BatchNorm { .. } => "bn",
+            Kind::Dropout { .. } => "dropout",
+            Kind::Flatten => "flatten",
+            Kind::Residual(_) => "residual",
+        };
+        let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {
+            self.counts.push((stem, 0));
+            self.counts.len() - 1
+        });
+        self.counts[place].1 += 1;
+        let name = layer.name.clone().unwrap_or_else(|| format!("{stem}{}", self.counts[place].1));
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
+            return Err(NetworkError(format!(
+                "`{name}` is no name of a layer: use letters, digits, `_`, `-` and `.`."
+            )));
+        }
+        if format!("{name}.").starts_with(STATE) {
+            return Err(NetworkError(format!(
+                "`{name}` is taken: checkpoints keep the optimiser's state under it. Use another name."
+            )));
+        }
+        if !self.names.insert(name.clone()) {
+            return Err(NetworkError(format!("Two layers are called `{name}`: give one of them another name.")));
+        }
+        Ok(name)
+    }
+}
+
+fn coordinates(shape: Shape) -> &'static str {
+    match shape {
+        Shape::Image { .. } => "(channels x height x width)",
+        Shape::Vector(_) => "features",
+    }
+}
+
+fn window_counts(
+    extent: [usize; 2],
+    size: [usize; 2],
+    stride: [usize; 2],
+    padding: [usize; 2],
+) -> Result<[usize; 2], String> {
+    let [rows, columns] = [0, 1].map(|i| windows(extent[i], size[i], stride[i], padding[i]));
+    match (rows, columns) {
+        (Some(rows), Some(columns)) => Ok([rows, columns]),
+        _ if stride.contains(&0) => Err("its stride has to be at least 1.".into()),
+        _ if size.contains(&0) => Err("its window has to be at least 1 x 1.".into()),
+        _ => Err(format!(
+            "its window of {} x {} does not fit into the image with a padding of {} x {}. Make the window smaller or the padding larger.",
+            size[0], size[1], padding[0], padding[1]
+        )),
+    }
+}

@@ -1,0 +1,266 @@
+//! Networks: a plain list of layers, with shapes inferred and parameters named as PyTorch names them.
+//!
+//! ```
+//! use warpbook_nn::network::*;
+//!
+//! let layers = [conv2d(32, 3), relu(), conv2d(64, 3), relu(), max_pool(2), dropout(0.25), flatten(), linear(128), relu(), linear(10)];
+//! let network = Network::new([1, 28, 28], layers)?;
+//! assert_eq!(network.output().to_string(), "10");
+//! assert_eq!(network.parameter_count(), 1_199_882);
+//! # Ok::<(), NetworkError>(())
+//! ```
+
+mod arrange;
+mod graph;
+mod layer;
+mod presets;
+mod shape;
+mod summary;
+
+pub use arrange::Arrangement;
+pub use graph::{Node, Op, ParamId, ValueId};
+pub use layer::{
+    Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,
+    relu, residual,
+};
+pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
+pub use shape::{Shape, windows};
+pub use summary::{Summary, SummaryRow};
+
+/// Why a list of layers is no network: the layer's name, and the shapes that do not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NetworkError(pub(crate) String);
+
+/// What a parameter is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The weight of a convolution `[out][in][height][width]` or of a linear layer `[out][in]`.
+    Weight,
+    /// Its bias `[out]`.
+    Bias,
+    /// The scale of a batch normalisation.
+    Scale,
+    /// The shift of a batch normalisation.
+    Shift,
+    /// Its running mean, which is not trained.
+    RunningMean,
+    /// Its running variance, which is not trained.
+    RunningVariance,
+}
+
+impl Role {
+    /// Whether an optimiser changes it.
+    #[must_use]
+    pub fn is_trained(self) -> bool {
+        !matches!(self, Self::RunningMean | Self::RunningVariance)
+    }
+}
+
+/// A parameter of a network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamSpec {
+    /// As PyTorch names it: `conv1.weight`.
+    pub name: String,
+    /// PyTorch's shape.
+    pub shape: Vec<usize>,
+    /// What it is for.
+    pub role: Role,
+    /// Inputs that each output of its layer sums over; what its initial values are scaled by.
+    pub fan_in: usize,
+}
+
+impl ParamSpec {
+    /// Its elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Whether it has no elements; no network has such a parameter.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A network: operations in order, each reading values that were written before it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Network {
+    nodes: Vec<Node>,
+    values: Vec<Shape>,
+    params: Vec<ParamSpec>,
+}
+
+impl Network {
+    /// The network of these layers for samples of a shape: `[channels, height, width]`, or a number of features.
+    ///
+    /// # Errors
+    /// A layer that does not fit the shape that it gets; two layers of one name; a setting that makes no sense.
+    pub fn new(input: impl Into<Shape>, layers: impl IntoIterator<Item = Layer>) -> Result<Self, NetworkError> {
+        let layers: Vec<Layer> = layers.into_iter().collect();
+        let graph::Inferred { nodes, values, params } = graph::infer(input.into(), &layers)?;
+        if nodes.is_empty() {
+            return Err(NetworkError("The network has no layers: give it at least one.".into()));
+        }
+        Ok(Self { nodes, values, params })
+    }
+
+    /// The same network with all probabilities of dropout 0.
+    #[must_use]
+    pub fn without_dropout(&self) -> Self {
+        let mut network = self.clone();
+        for node in &mut network.nodes {
+            if let Op::Dropout { p, .. } = &mut node.op {
+                *p = 0.0;
+            }
+        }
+        network
+    }
+
+    /// The shape of a sample.
+    #[must_use]
+    pub fn input(&self) -> Shape {
+        self.values[0]
+    }
+
+    /// The shape of what comes out for a sample.
+    #[must_use]
+    pub fn output(&self) -> Shape {
+        self.values[self.values.len() - 1]
+    }
+
+    /// Its operations, in order.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The shape of a value.
+    ///
+    /// # Panics
+    /// If there is no such value.
+    #[must_use]
+    pub fn value(&self, id: ValueId) -> Shape {
+        self.values[id]
+    }
+
+    /// The shapes of all values, the input first.
+    #[must_use]
+    pub fn values(&self) -> &[Shape] {
+        &self.values
+    }
+
+    /// Its parameters, in the order of its layers.
+    #[must_use]
+    pub fn params(&self) -> &[ParamSpec] {
+        &self.params
+    }
+
+    /// Numbers that are trained.
+    #[must_use]
+    pub fn parameter_count(&self) -> usize {
+        self.params.iter().filter(|p| p.role.is_trained()).map(ParamSpec::len).sum()
+    }
+
+    /// Floating-point operations of one sample's forward pass, a multiply-add counted as two: those of convolutions and linear layers.
+    #[must_use]
+    pub fn forward_flops(&self) -> u64 {
+        self.nodes.iter().map(|n| self.node_flops(n)).sum()
+    }
+
+    /// Those of one operation.
+    #[must_use]
+    pub fn node_flops(&self, node: &Node) -> u64 {
+        let per_output = match node.op {
+            Op::Conv2d(c) => 2 * (self.values[node.input].channels() * c.kernel[0] * c.kernel[1]) as u64,
+            Op::Linear { .. } => 2 * self.values[node.input].elements() as u64,
+            _ => 0,
+        };
+        per_output * self.values[node.output].elements() as u64
+    }
+
+    /// Floating-point operations of one sample's training step: forward, and in each layer with a weight the gradients of weight and input.
+    /// The first layer's input needs no gradient.
+    #[must_use]
+    pub fn training_flops(&self) -> u64 {
+        let forward = self.forward_flops();
+        let first = self.nodes.iter().find(|n| !n.params.is_empty()).map_or(0, |n| self.node_flops(n));
+        3 * forward - first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(input: [usize; 3], layers: Vec<Layer>) -> String {
+        Network::new(input, layers).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_mnist_cnn_has_pytorch_s_names_and_shapes() {
+        let n = mnist_cnn(0.25, 0.5);
+        let names: Vec<String> = n.params().iter().map(|p| format!("{} {:?}", p.name, p.shape)).collect();
+        assert_eq!(
+            names,
+            [
+                "conv1.weight [32, 1, 3, 3]",
+                "conv1.bias [32]",
+                "conv2.weight [64, 32, 3, 3]",
+                "conv2.bias [64]",
+                "fc1.weight [128, 9216]",
+                "fc1.bias [128]",
+                "fc2.weight [10, 128]",
+                "fc2.bias [10]"
+            ]
+        );
+        assert_eq!(n.output(), Shape::Vector(10));
+        assert_eq!(n.parameter_count(), 1_199_882);
+        // Per sample: 26² x 32 outputs of 9 terms, 24² x 64 of 288, 128 of 9216, 10 of 128.
+        assert_eq!(n.forward_flops(), 2 * (676 * 32 * 9 + 576 * 64 * 288 + 128 * 9216 + 10 * 128));
+        assert_eq!(n.training_flops(), 3 * n.forward_flops() - 2 * 676 * 32 * 9);
+        let dropouts =
+            |n: &Network| n.nodes().iter().filter(|n| matches!(n.op, Op::Dropout { p, .. } if p > 0.0)).count();
+        assert_eq!((dropouts(&n), dropouts(&n.without_dropout())), (2, 0));
+    }
+
+    #[test]
+    fn a_residual_branch_adds_what_it_got() {
+        let n = Network::new(
+            [3, 8, 8],
+            [conv2d(4, 3).padding(1), residual([conv2d(4, 3).padding(1), batch_norm(), relu()]), flatten(), linear(2)],
+        )
+        .unwrap();
+        let add = &n.nodes()[4];
+        assert_eq!((add.op, add.input, add.name.as_str()), (Op::Add(1), 4, "residual1"));
+        assert_eq!(n.value(add.output), Shape::image(4, 8, 8));
+        let trained: Vec<bool> = n.params().iter().map(|p| p.role.is_trained()).collect();
+        assert_eq!(trained.iter().filter(|t| !**t).count(), 2, "running mean and variance");
+    }
+
+    #[test]
+    fn what_does_not_fit_names_layer_and_shapes() {
+        let check = |layers: Vec<Layer>, expect: &[&str]| {
+            let sentence = refused([3, 6, 6], layers);
+            assert!(expect.iter().all(|e| sentence.contains(e)), "{sentence}");
+        };
+        check(vec![conv2d(8, 3), conv2d(8, 5)], &["conv2 (conv2d 8, 5x5)", "8 x 4 x 4", "5 x 5"]);
+        check(vec![linear(4)], &["fc1 (linear 4)", "3 x 6 x 6", "flatten()"]);
+        check(vec![flatten(), conv2d(8, 3)], &["conv1", "108 features", "before `flatten()`"]);
+        check(vec![residual([conv2d(8, 3)])], &["residual1", "8 x 4 x 4 of 3 x 6 x 6"]);
+        check(vec![residual([])], &["residual1 has no layers"]);
+        check(vec![dropout(1.0)], &["dropout1", "less than 1"]);
+        check(vec![dropout(f32::NAN)], &["dropout1", "NaN"]);
+        check(vec![max_pool(2).stride(0)], &["stride has to be at least 1"]);
+        check(vec![max_pool(2).padding(2)], &["half of its window"]);
+        check(vec![relu().stride(2)], &["`relu` has no stride"]);
+        check(vec![conv2d(8, 3).momentum(0.1)], &["has no momentum"]);
+        check(vec![conv2d(8, 1).named("a"), conv2d(8, 1).named("a")], &["Two layers are called `a`"]);
+        check(vec![conv2d(8, 1).named("a b")], &["`a b` is no name"]);
+        check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is taken"]);
+        check(vec![], &["no layers"]);
+        check(vec![conv2d(0, 1)], &["at least one filter"]);
+        assert!(refused([0, 6, 6], vec![flatten()]).contains("0 x 6 x 6"));
+    }
+}

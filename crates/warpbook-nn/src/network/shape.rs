@@ -1,0 +1,111 @@
+//! Shapes of one sample.
+
+use std::fmt;
+
+/// The shape of one sample's activations, without the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// An image.
+    Image {
+        /// Channels.
+        channels: usize,
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+    },
+    /// A vector of so many features.
+    Vector(usize),
+}
+
+impl Shape {
+    /// The shape of an image.
+    #[must_use]
+    pub fn image(channels: usize, height: usize, width: usize) -> Self {
+        Self::Image { channels, height, width }
+    }
+
+    /// Its elements, at most `usize::MAX`.
+    #[must_use]
+    pub fn elements(self) -> usize {
+        match self {
+            Self::Image { channels, height, width } => channels.saturating_mul(height).saturating_mul(width),
+            Self::Vector(features) => features,
+        }
+    }
+
+    /// Channels of an image, features of a vector: what has a bias or a mean each.
+    #[must_use]
+    pub fn channels(self) -> usize {
+        match self {
+            Self::Image { channels, .. } => channels,
+            Self::Vector(features) => features,
+        }
+    }
+
+    /// Positions that a channel has: the pixels of an image, 1 of a vector.
+    #[must_use]
+    pub fn positions(self) -> usize {
+        match self {
+            Self::Image { height, width, .. } => height.saturating_mul(width),
+            Self::Vector(_) => 1,
+        }
+    }
+}
+
+/// As "64 x 12 x 12" (channels, height, width) or "9216".
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image { channels, height, width } => write!(f, "{channels} x {height} x {width}"),
+            Self::Vector(features) => write!(f, "{features}"),
+        }
+    }
+}
+
+impl From<[usize; 3]> for Shape {
+    fn from([channels, height, width]: [usize; 3]) -> Self {
+        Self::image(channels, height, width)
+    }
+}
+
+impl From<usize> for Shape {
+    fn from(features: usize) -> Self {
+        Self::Vector(features)
+    }
+}
+
+/// The positions of a window of `size` along an extent with a border on both sides; `None` where it does not fit, or a stride is 0.
+#[must_use]
+pub fn windows(extent: usize, size: usize, stride: usize, padding: usize) -> Option<usize> {
+    let room = extent.checked_add(padding.checked_mul(2)?)?.checked_sub(size)?;
+    (size > 0 && stride > 0).then(|| room / stride + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_those_of_a_convolution() {
+        let check = |[extent, size, stride, padding]: [usize; 4], expect: Option<usize>| {
+            assert_eq!(windows(extent, size, stride, padding), expect, "{extent} {size} {stride} {padding}");
+        };
+        check([28, 3, 1, 0], Some(26));
+        check([32, 3, 1, 1], Some(32));
+        check([24, 2, 2, 0], Some(12));
+        check([5, 2, 3, 0], Some(2));
+        check([1, 3, 1, 1], Some(1));
+        check([2, 3, 1, 0], None);
+        check([2, 0, 1, 0], None);
+        check([2, 1, 0, 0], None);
+        check([usize::MAX, 3, 1, 1], None);
+    }
+
+    #[test]
+    fn shapes_are_written_as_people_do() {
+        assert_eq!(Shape::image(64, 12, 13).to_string(), "64 x 12 x 13");
+        assert_eq!(Shape::Vector(9216).to_string(), "9216");
+        assert_eq!(Shape::image(usize::MAX, 2, 2).elements(), usize::MAX);
+    }
+}

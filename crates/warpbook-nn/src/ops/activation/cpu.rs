@@ -1,0 +1,34 @@
+//! The CPU body.
+
+use super::{Activation, check};
+use crate::gemm::{gelu, gelu_derivative};
+use crate::ops::error::Result;
+use crate::ops::parallel::{map, map2};
+
+/// y = f(x). y is not read.
+///
+/// # Errors
+/// The slices differ in length.
+pub fn forward(f: Activation, x: &[f32], y: &mut [f32]) -> Result<()> {
+    check(x.len(), &[("y", y.len())])?;
+    match f {
+        // Not f32::max, which would turn a NaN into 0.
+        Activation::Relu => map(x, y, |x| if x < 0.0 { 0.0 } else { x }),
+        Activation::Gelu => map(x, y, |x| gelu(x.into()) as f32),
+    }
+    Ok(())
+}
+
+/// dx = dy f'(x). `kept` is what [`Activation::keeps`] says: y of [`Activation::Relu`], x of [`Activation::Gelu`]. dx is not read.
+///
+/// # Errors
+/// The slices differ in length.
+pub fn backward(f: Activation, kept: &[f32], dy: &[f32], dx: &mut [f32]) -> Result<()> {
+    check(kept.len(), &[("dy", dy.len()), ("dx", dx.len())])?;
+    match f {
+        // PyTorch's threshold_backward: 0 where y <= 0, so dy passes where y is NaN.
+        Activation::Relu => map2(kept, dy, dx, |y, dy| if y <= 0.0 { 0.0 } else { dy }),
+        Activation::Gelu => map2(kept, dy, dx, |x, dy| (f64::from(dy) * gelu_derivative(x.into())) as f32),
+    }
+    Ok(())
+}

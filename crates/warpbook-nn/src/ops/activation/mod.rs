@@ -1,0 +1,40 @@
+//! Activations, element by element.
+
+pub mod cpu;
+
+use super::error::{Check, Result};
+
+/// The function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// max(x, 0); NaN stays NaN. Its derivative at 0 is 0.
+    Relu,
+    /// x Φ(x), the exact form of `torch.nn.GELU`; see [`crate::gemm::gelu`].
+    Gelu,
+}
+
+impl Activation {
+    /// What the backward pass needs besides dy.
+    #[must_use]
+    pub fn keeps(self) -> Kept {
+        match self {
+            Self::Relu => Kept::Output,
+            Self::Gelu => Kept::Input,
+        }
+    }
+}
+
+/// Which array of the forward pass a backward pass reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// x.
+    Input,
+    /// y.
+    Output,
+}
+
+/// The other slices have the length of the first.
+pub(crate) fn check(first: usize, others: &[(&'static str, usize)]) -> Result<()> {
+    others.iter().try_for_each(|(name, len)| Check("activation").lengths(&[(name, *len, &[first])]))
+}

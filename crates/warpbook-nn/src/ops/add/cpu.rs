@@ -1,0 +1,29 @@
+//! The CPU body.
+
+use super::check;
+use crate::ops::error::Result;
+use crate::ops::parallel::{CHUNK, map2};
+use rayon::prelude::*;
+
+/// y = a + b. y is not read.
+///
+/// # Errors
+/// The slices differ in length.
+pub fn forward(a: &[f32], b: &[f32], y: &mut [f32]) -> Result<()> {
+    check("b", b.len(), a.len())?;
+    check("y", y.len(), a.len())?;
+    map2(a, b, y, |a, b| a + b);
+    Ok(())
+}
+
+/// dx += dy.
+///
+/// # Errors
+/// The slices differ in length.
+pub fn accumulate(dy: &[f32], dx: &mut [f32]) -> Result<()> {
+    check("dx", dx.len(), dy.len())?;
+    dx.par_chunks_mut(CHUNK).zip(dy.par_chunks(CHUNK)).for_each(|(dx, dy)| {
+        dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx += dy);
+    });
+    Ok(())
+}

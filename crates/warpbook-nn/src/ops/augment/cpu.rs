@@ -1,0 +1,38 @@
+//! The CPU body.
+
+use super::{Augment, Draw};
+use crate::ops::error::Result;
+use rayon::prelude::*;
+
+/// Writes the images of the indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
+///
+/// # Errors
+/// A size is zero, a setting is out of range, a slice has not the length of its shape, or an index is not that of an image.
+pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
+    a.check(images.len(), indices, out.len())?;
+    let len = a.image_len();
+    // Every value of every channel once, since a division each would take longer than the rest.
+    let values: Vec<[f32; 256]> =
+        (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
+    out.par_chunks_mut(len).zip(indices).enumerate().for_each(|(slot, (out, index))| {
+        let image = &images[*index as usize * len..][..len];
+        one(a, image, a.draw(slot as u32), &values, out);
+    });
+    Ok(())
+}
+
+fn one(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
+    let inside = |at: usize, size: usize| at.checked_sub(a.padding).filter(|at| *at < size);
+    for (y, row) in out.chunks_exact_mut(a.width * a.channels).enumerate() {
+        let source_row = inside(y + draw.row, a.height);
+        for (x, pixel) in row.chunks_exact_mut(a.channels).enumerate() {
+            let x = if draw.flip { a.width - 1 - x } else { x };
+            let place = source_row.zip(inside(x + draw.column, a.width));
+            let place = place.map(|(y, x)| y * a.width + x);
+            for (c, (out, values)) in pixel.iter_mut().zip(values).enumerate() {
+                let value = place.map_or(0, |place| image[c * a.height * a.width + place]);
+                *out = values[usize::from(value)];
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The CPU body. Sums are in f64.
+
+use super::{BatchNorm, Running, Saved};
+use crate::ops::error::Result;
+use crate::ops::parallel::column_sums;
+use rayon::prelude::*;
+
+/// y of x by the statistics of the batch, which are saved for [`backward`] and added to the running ones. y and `saved` are not read.
+///
+/// # Errors
+/// A size is zero, a setting is out of range, a slice has not the length of its shape, or there is a single row.
+pub fn forward_training(
+    b: &BatchNorm,
+    x: &[f32],
+    [gamma, beta]: [&[f32]; 2],
+    y: &mut [f32],
+    running: Running<'_>,
+    saved: Saved<'_>,
+) -> Result<()> {
+    b.check(
+        &[("x", x.len()), ("y", y.len())],
+        &[
+            ("gamma", gamma.len()),
+            ("beta", beta.len()),
+            ("the running mean", running.mean.len()),
+            ("the running variance", running.variance.len()),
+            ("the saved mean", saved.mean.len()),
+            ("the saved inverse deviation", saved.inverse_deviation.len()),
+        ],
+    )?;
+    b.check_training()?;
+    let rows = b.rows as f64;
+    let mut mean = sums(b, x, |x, _| x);
+    mean.iter_mut().for_each(|m| *m /= rows);
+    // A second pass, since the difference of two large sums would lose the variance.
+    let squares = sums(b, x, |x, c| (x - mean[c]) * (x - mean[c]));
+    let blend = |old: &mut f32, new: f64| {
+        let momentum = f64::from(b.momentum);
+        *old = ((1.0 - momentum) * f64::from(*old) + momentum * new) as f32;
+    };
+    for c in 0..b.channels {
+        blend(&mut running.mean[c], mean[c]);
+        blend(&mut running.variance[c], squares[c] / (rows - 1.0));
+        saved.mean[c] = mean[c] as f32;
+        saved.inverse_deviation[c] = (1.0 / (squares[c] / rows + f64::from(b.epsilon)).sqrt()) as f32;
+    }
+    normalise(x, [gamma, beta], saved.mean, saved.inverse_deviation, y);
+    Ok(())
+}
+
+/// y of x by the running statistics. y is not read.
+///
+/// # Errors
+/// A size is zero, a setting is out of range, or a slice has not the length of its shape.
+pub fn forward_inference(
+    b: &BatchNorm,
+    x: &[f32],
+    [gamma, beta]: [&[f32]; 2],
+    [mean, variance]: [&[f32]; 2],
+    y: &mut [f32],
+) -> Result<()> {
+    let vectors = [
+        ("gamma", gamma.len()),
+        ("beta", beta.len()),
+        ("the running mean", mean.len()),
+        ("the running variance", variance.len()),
+    ];
+    b.check(&[("x", x.len()), ("y", y.len())], &vectors)?;
+    let inverse = |v: &f32| (1.0 / (f64::from(*v) + f64::from(b.epsilon)).sqrt()) as f32;
+    let inverse_deviation: Vec<f32> = variance.iter().map(inverse).collect();
+    normalise(x, [gamma, beta], mean, &inverse_deviation, y);
+    Ok(())
+}
+
+/// dx, dgamma and dbeta of dy after [`forward_training`]; `mean` and `inverse_deviation` are what it saved. None of the three is read.
+///
+/// # Errors
+/// As of [`forward_training`].
+pub fn backward(
+    b: &BatchNorm,
+    x: &[f32],
+    gamma: &[f32],
+    [mean, inverse_deviation]: [&[f32]; 2],
+    dy: &[f32],
+    dx: &mut [f32],
+    [dgamma, dbeta]: [&mut [f32]; 2],
+) -> Result<()> {
+    b.check(
+        &[("x", x.len()), ("dy", dy.len()), ("dx", dx.len())],
+        &[
+            ("gamma", gamma.len()),
+            ("the saved mean", mean.len()),
+            ("the saved inverse deviation", inverse_deviation.len()),
+            ("dgamma", dgamma.len()),
+            ("dbeta", dbeta.len()),
+        ],
+    )?;
+    b.check_training()?;
+    let channels = b.channels;
+    let both = column_sums(b.rows, 2 * channels, |rows, sums| {
+        let (of_dy, of_products) = sums.split_at_mut(channels);
+        let range = rows.start * channels..rows.end * channels;
+        for (x, dy) in x[range.clone()].chunks_exact(channels).zip(dy[range].chunks_exact(channels)) {
+            of_dy.iter_mut().zip(dy).for_each(|(sum, dy)| *sum += f64::from(*dy));
+            let normal = x.iter().zip(mean).zip(inverse_deviation).map(|((x, m), i)| f64::from((x - m) * i));
+            of_products.iter_mut().zip(dy).zip(normal).for_each(|((sum, dy), n)| *sum += f64::from(*dy) * n);
+        }
+    });
+    let (of_dy, of_products) = both.split_at(channels);
+    dbeta.iter_mut().zip(of_dy).for_each(|(out, sum)| *out = *sum as f32);
+    dgamma.iter_mut().zip(of_products).for_each(|(out, sum)| *out = *sum as f32);
+    // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x, is a line in dy and x for each channel.
+    let n = b.rows as f64;
+    let inverse = |c: usize| f64::from(inverse_deviation[c]);
+    let factor = |c: usize| f64::from(gamma[c]) * inverse(c);
+    let each = |f: &dyn Fn(usize) -> f64| (0..channels).map(|c| f(c) as f32).collect::<Vec<f32>>();
+    let of_x = each(&|c| -factor(c) * inverse(c) * of_products[c] / n);
+    let shift = each(&|c| -factor(c) * of_dy[c] / n);
+    let of_dy = each(&factor);
+    let rows = dx.par_chunks_mut(channels).zip(x.par_chunks(channels)).zip(dy.par_chunks(channels));
+    rows.with_min_len(ROWS).for_each(|((dx, x), dy)| {
+        let lines = of_dy.iter().zip(&of_x).zip(&shift).zip(mean);
+        for (((dx, x), dy), (((of_dy, of_x), shift), mean)) in dx.iter_mut().zip(x).zip(dy).zip(lines) {
+            *dx = of_dy * dy + (of_x * (x - mean) + shift);
+        }
+    });
+    Ok(())
+}
+
+/// Rows of a task at least.
+const ROWS: usize = 64;
+
+/// The sum of `f(x, channel)` over the rows, for each channel.
+fn sums(b: &BatchNorm, x: &[f32], f: impl Fn(f64, usize) -> f64 + Sync) -> Vec<f64> {
+    column_sums(b.rows, b.channels, |rows, sums| {
+        for row in x[rows.start * b.channels..rows.end * b.channels].chunks_exact(b.channels) {
+            for (c, (sum, x)) in sums.iter_mut().zip(row).enumerate() {
+                *sum += f(f64::from(*x), c);
+            }
+        }
+    })
+}
+
+fn normalise(x: &[f32], [gamma, beta]: [&[f32]; 2], mean: &[f32], inverse_deviation: &[f32], y: &mut [f32]) {
+    let channels = mean.len();
+    let scale: Vec<f32> = gamma.iter().zip(inverse_deviation).map(|(gamma, inverse)| gamma * inverse).collect();
+    let rows = y.par_chunks_mut(channels).zip(x.par_chunks(channels)).with_min_len(ROWS);
+    rows.for_each(|(y, x)| {
+        let settings = mean.iter().zip(&scale).zip(beta);
+        for ((y, x), ((mean, scale), beta)) in y.iter_mut().zip(x).zip(settings) {
+            *y = (x - mean) * scale + beta;
+        }
+    });
+}

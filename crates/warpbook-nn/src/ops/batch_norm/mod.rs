@@ -1,0 +1,68 @@
+//! Batch normalisation over the rows of `[rows][channels]`; of NHWC images, rows are batch x height x width.
+//!
+//! y = gamma (x - mean) / sqrt(variance + epsilon) + beta, with the mean and the biased variance of the batch in training, and the
+//! running ones in inference. Source: Ioffe and Szegedy, "Batch normalization", ICML 2015; the running variance is unbiased, as in
+//! PyTorch.
+
+pub mod cpu;
+
+use super::error::{Check, Result};
+
+pub(crate) const OP: &str = "batch_norm";
+
+/// Shape and settings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchNorm {
+    /// Rows of x; at least 2 in training.
+    pub rows: usize,
+    /// Channels, each normalised separately.
+    pub channels: usize,
+    /// Added to the variance, at least 0; 1e-5 in PyTorch.
+    pub epsilon: f32,
+    /// Share of the batch in the running statistics, 0 to 1; 0.1 in PyTorch.
+    pub momentum: f32,
+}
+
+/// The running statistics, `[channels]` each; in the beginning mean 0 and variance 1.
+#[derive(Debug)]
+pub struct Running<'a> {
+    /// Means.
+    pub mean: &'a mut [f32],
+    /// Unbiased variances.
+    pub variance: &'a mut [f32],
+}
+
+/// What the backward pass needs of the forward pass, `[channels]` each.
+#[derive(Debug)]
+pub struct Saved<'a> {
+    /// Means of the batch.
+    pub mean: &'a mut [f32],
+    /// 1 / sqrt(variance + epsilon) of the batch.
+    pub inverse_deviation: &'a mut [f32],
+}
+
+impl BatchNorm {
+    /// PyTorch's settings.
+    #[must_use]
+    pub fn new(rows: usize, channels: usize) -> Self {
+        Self { rows, channels, epsilon: 1e-5, momentum: 0.1 }
+    }
+
+    /// Settings are in range, `matrices` have the shape of x, and `vectors` an element per channel.
+    pub(crate) fn check(&self, matrices: &[(&'static str, usize)], vectors: &[(&'static str, usize)]) -> Result<()> {
+        let Self { rows, channels, epsilon, momentum } = *self;
+        let check = Check(OP);
+        check.positive(&[("rows", rows), ("channels", channels)])?;
+        check.value("epsilon", epsilon, epsilon >= 0.0 && epsilon.is_finite(), "at least 0 and finite")?;
+        check.value("momentum", momentum, (0.0..=1.0).contains(&momentum), "0 to 1")?;
+        for (name, len) in matrices {
+            check.lengths(&[(name, *len, &[rows, channels])])?;
+        }
+        vectors.iter().try_for_each(|(name, len)| check.lengths(&[(name, *len, &[channels])]))
+    }
+
+    /// There are enough rows for a variance.
+    pub(crate) fn check_training(&self) -> Result<()> {
+        Check(OP).value("rows in training", self.rows, self.rows > 1, "at least 2, since one has no variance")
+    }
+}

@@ -1,0 +1,161 @@
+//! The CPU body: windows are unrolled block by block into a matrix that stays in the L2 cache, and multiplied.
+//!
+//! Blocks, and the order in which they are added, follow from the shapes alone, so results have the same bits for any number of
+//! threads.
+
+use super::Geometry;
+use super::unroll::Windows;
+use crate::gemm::cpu::{Operands, blocked};
+use crate::ops::error::{OpError, Result};
+use crate::ops::parallel;
+use rayon::prelude::*;
+
+/// Rows of an unrolled block: 512 KiB of them, unless that is so few that packing the weight would take long.
+fn block_rows(window: usize) -> usize {
+    const ELEMENTS: usize = 128 * 1024;
+    const STEP: usize = 120;
+    (ELEMENTS / window).clamp(2 * STEP, 16 * STEP) / STEP * STEP
+}
+
+/// y = the convolution of x with the weight, plus the bias. y is `[batch][oh][ow][filters]`; it is not read.
+///
+/// # Errors
+/// As of [`Geometry::output`]; a slice has not the length of its shape.
+pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y: &mut [f32]) -> Result<()> {
+    let output = g.check(("x", x.len()), ("weight", weight.len()), ("y", y.len()))?;
+    g.check_bias("bias", bias.map(<[f32]>::len))?;
+    let windows = Windows::new(g, output);
+    let (k, filters) = (windows.len, g.filters);
+    let rows = block_rows(k);
+    // Transposed once, so that packing it for each block copies whole rows.
+    let weight = transposed(weight, k);
+    y.par_chunks_mut(rows * filters).enumerate().try_for_each_init(
+        || vec![0.0; rows * k],
+        |unrolled, (block, y)| {
+            let m = y.len() / filters;
+            let unrolled = &mut unrolled[..m * k];
+            windows.unroll(x, block * rows, unrolled);
+            parallel::fill_rows(y, filters, bias);
+            let beta = if bias.is_some() { 1.0 } else { 0.0 };
+            Ok(blocked(&Operands { beta, ..product(unrolled, &weight, [m, filters, k]) }, y)?)
+        },
+    )
+}
+
+/// dx, `[batch][height][width][channels]`, of dy, `[batch][oh][ow][filters]`. dx is not read.
+///
+/// # Errors
+/// As of [`forward`].
+pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) -> Result<()> {
+    let output = g.check(("dx", dx.len()), ("weight", weight.len()), ("dy", dy.len()))?;
+    let windows = Windows::new(g, output);
+    let (k, filters) = (windows.len, g.filters);
+    let rows = block_rows(k);
+    let pixels = output.0 * output.1;
+    // Whole images, since windows overlap.
+    let images = rows.div_ceil(pixels);
+    let image_len = g.height * g.width * g.channels;
+    let tasks = dx.par_chunks_mut(images * image_len).zip(dy.par_chunks(images * pixels * filters));
+    tasks.try_for_each_init(
+        || vec![0.0; rows * k],
+        |unrolled, (dx, dy)| {
+            dx.fill(0.0);
+            for (block, dy) in dy.chunks(rows * filters).enumerate() {
+                let m = dy.len() / filters;
+                let unrolled = &mut unrolled[..m * k];
+                blocked(&product(dy, weight, [m, k, filters]), unrolled)?;
+                windows.fold(unrolled, block * rows, dx);
+            }
+            Ok(())
+        },
+    )
+}
+
+/// dweight, `[filters][kh][kw][channels]`, and the gradient of the bias, `[filters]`, of x and dy. Neither is read.
+///
+/// # Errors
+/// As of [`forward`].
+pub fn weight_gradient(
+    g: &Geometry,
+    x: &[f32],
+    dy: &[f32],
+    dweight: &mut [f32],
+    dbias: Option<&mut [f32]>,
+) -> Result<()> {
+    let output = g.check(("x", x.len()), ("dweight", dweight.len()), ("dy", dy.len()))?;
+    g.check_bias("dbias", dbias.as_ref().map(|b| b.len()))?;
+    let windows = Windows::new(g, output);
+    let (k, filters) = (windows.len, g.filters);
+    let rows = block_rows(k);
+    let task_rows = (dy.len() / filters).div_ceil(partial_sums(dweight.len())).next_multiple_of(rows);
+    let mut partial = vec![0.0; dy.len().div_ceil(task_rows * filters) * dweight.len()];
+    let narrow = narrow(filters, k);
+    let tasks = partial.par_chunks_mut(dweight.len()).zip(dy.par_chunks(task_rows * filters)).enumerate();
+    tasks.try_for_each_init(
+        || vec![0.0; rows * k],
+        |unrolled, (task, (sum, dy))| {
+            for (block, dy) in dy.chunks(rows * filters).enumerate() {
+                let m = dy.len() / filters;
+                let unrolled = &mut unrolled[..m * k];
+                windows.unroll(x, task * task_rows + block * rows, unrolled);
+                let of_block = if narrow {
+                    Operands { trans_a: true, lda: k, ..product(unrolled, dy, [k, filters, m]) }
+                } else {
+                    Operands { trans_a: true, lda: filters, ..product(dy, unrolled, [filters, k, m]) }
+                };
+                blocked(&Operands { beta: if block == 0 { 0.0 } else { 1.0 }, ..of_block }, sum)?;
+            }
+            Ok::<(), OpError>(())
+        },
+    )?;
+    add_up(&partial, dweight);
+    if narrow {
+        dweight.copy_from_slice(&transposed(dweight, filters));
+    }
+    if let Some(dbias) = dbias {
+        parallel::bias_gradient(dy, dbias);
+    }
+    Ok(())
+}
+
+/// Whether windows are so short that the transposed product, with windows as rows, fills the tiles of the product better.
+fn narrow(filters: usize, window: usize) -> bool {
+    /// Of AVX-512, the largest.
+    const TILE: [usize; 2] = [12, 32];
+    let computed = |rows: usize, columns: usize| rows.div_ceil(TILE[0]) * columns.div_ceil(TILE[1]);
+    computed(window, filters) < computed(filters, window)
+}
+
+/// How many partial sums of a weight's gradient there are at most: enough for the threads, in 16 MiB where that suffices.
+fn partial_sums(weight: usize) -> usize {
+    (4 * 1024 * 1024 / weight).clamp(8, 32)
+}
+
+/// `out` = the sum of the arrays of its length in `partial`, in their order.
+fn add_up(partial: &[f32], out: &mut [f32]) {
+    const CHUNK: usize = 4096;
+    let len = out.len();
+    out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
+        out.fill(0.0);
+        for partial in partial.chunks_exact(len) {
+            let partial = &partial[chunk * CHUNK..][..out.len()];
+            out.iter_mut().zip(partial).for_each(|(out, value)| *out += value);
+        }
+    });
+}
+
+/// C = A B of matrices without gaps.
+fn product<'a>(a: &'a [f32], b: &'a [f32], [m, n, k]: [usize; 3]) -> Operands<'a> {
+    Operands { a, b, m, n, k, lda: k, ldb: n, ldc: n, trans_a: false, trans_b: false, alpha: 1.0, beta: 0.0 }
+}
+
+/// The transpose of a matrix with rows of `width`.
+fn transposed(matrix: &[f32], width: usize) -> Vec<f32> {
+    let rows = matrix.len() / width;
+    let mut out = vec![0.0; matrix.len()];
+    out.par_chunks_mut(rows).enumerate().for_each(|(column, out)| {
+        let source = matrix[column..].iter().step_by(width);
+        out.iter_mut().zip(source).for_each(|(out, value)| *out = *value);
+    });
+    out
+}

@@ -1,0 +1,116 @@
+use crate::gemm::cpu::GemmError;
+
+/// Why an operation cannot be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpError {
+    /// A size is zero.
+    #[error("{op}: {name} must be at least 1; it is 0.")]
+    Zero {
+        /// The operation.
+        op: &'static str,
+        /// The size.
+        name: &'static str,
+    },
+    /// A slice does not have the length of its shape.
+    #[error("{op}: {name} has the shape {shape}, so it takes {needed} elements; the slice has {len}.")]
+    Length {
+        /// The operation.
+        op: &'static str,
+        /// The slice.
+        name: &'static str,
+        /// Its shape, as `[2][3]`.
+        shape: String,
+        /// The elements that it needs.
+        needed: usize,
+        /// The elements that it has.
+        len: usize,
+    },
+    /// A window is larger than the image.
+    #[error(
+        "{op}: a window of {window} does not fit into a {side} of {size} padded by {padding} at each end. Use a smaller window or more padding."
+    )]
+    Window {
+        /// The operation.
+        op: &'static str,
+        /// "height" or "width".
+        side: &'static str,
+        /// Elements of the window along it.
+        window: usize,
+        /// Elements of the image along it.
+        size: usize,
+        /// Elements that are added at each end.
+        padding: usize,
+    },
+    /// A setting is outside of its range.
+    #[error("{op}: {name} is {value}; it must be {allowed}.")]
+    Value {
+        /// The operation.
+        op: &'static str,
+        /// The setting.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        allowed: &'static str,
+    },
+    /// An index or a label that does not exist.
+    #[error("{op}: {name} {at} is {value}; there are {count}, so it must be at most {}.", count.saturating_sub(1))]
+    Index {
+        /// The operation.
+        op: &'static str,
+        /// What indexes: "label", "index".
+        name: &'static str,
+        /// Its place in the batch.
+        at: usize,
+        /// What it is.
+        value: usize,
+        /// How many there are to choose from.
+        count: usize,
+    },
+    /// The matrix product refused.
+    #[error(transparent)]
+    Gemm(#[from] GemmError),
+}
+
+/// The result of an operation.
+pub type Result<T> = std::result::Result<T, OpError>;
+
+/// Elements of an array of this shape; `usize::MAX` where there would be more, which no slice has.
+pub(crate) fn elements(shape: &[usize]) -> usize {
+    shape.iter().fold(1, |product, size| product.saturating_mul(*size))
+}
+
+/// The checks of one operation, which its errors name.
+#[derive(Clone, Copy)]
+pub(crate) struct Check(pub &'static str);
+
+impl Check {
+    /// All sizes are at least 1.
+    pub fn positive(self, sizes: &[(&'static str, usize)]) -> Result<()> {
+        match sizes.iter().find(|(_, size)| *size == 0) {
+            Some((name, _)) => Err(OpError::Zero { op: self.0, name }),
+            None => Ok(()),
+        }
+    }
+
+    /// Every slice has exactly the elements of its shape.
+    pub fn lengths(self, slices: &[(&'static str, usize, &[usize])]) -> Result<()> {
+        let wrong = slices.iter().find(|(_, len, shape)| *len != elements(shape));
+        wrong.map_or(Ok(()), |(name, len, shape)| {
+            let text = shape.iter().map(|size| format!("[{size}]")).collect();
+            Err(OpError::Length { op: self.0, name, shape: text, needed: elements(shape), len: *len })
+        })
+    }
+
+    /// A setting is in its range.
+    pub fn value(
+        self,
+        name: &'static str,
+        value: impl std::fmt::Display,
+        holds: bool,
+        allowed: &'static str,
+    ) -> Result<()> {
+        if holds { Ok(()) } else { Err(OpError::Value { op: self.0, name, value: value.to_string(), allowed }) }
+    }
+}

@@ -1,0 +1,26 @@
+//! The operations that neural networks are trained with: forward and backward passes as plain functions on slices.
+//!
+//! An operation's folder has its shape rules and settings in `mod.rs` and its bodies in files named for the device. Images are NHWC,
+//! `[batch][height][width][channels]`, filters `[filters][kh][kw][channels]`, the weight of a linear layer `[outputs][inputs]`.
+//! Functions check their slices against the shapes and return an [`OpError`]; outputs are then untouched. On the CPU they work on all
+//! threads of the current rayon pool, and their results have the same bits for any number of them. [`reference`](mod@reference) has
+//! the same operations in f64, which every body is tested against.
+
+pub mod activation;
+pub mod add;
+pub mod augment;
+pub mod batch_norm;
+pub mod conv2d;
+pub mod cross_entropy;
+pub mod dropout;
+mod error;
+pub mod linear;
+pub mod mse;
+pub mod optimizer;
+mod parallel;
+pub mod pool;
+pub mod reference;
+pub mod schedule;
+mod window;
+
+pub use error::{OpError, Result};

@@ -1,0 +1,21 @@
+//! The CPU body.
+
+use super::check;
+use crate::ops::error::Result;
+use crate::ops::parallel::{map2, sum};
+
+/// The mean of (output - target)^2, and its gradient, 2 (output - target) / n, times `scale`. doutput is not read.
+///
+/// # Errors
+/// There are no elements, or the slices differ in length.
+pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &mut [f32]) -> Result<f64> {
+    check(output.len(), target.len(), doutput.len())?;
+    let n = output.len() as f64;
+    let factor = (2.0 * f64::from(scale) / n) as f32;
+    map2(output, target, doutput, |output, target| factor * (output - target));
+    let squares = sum(output.len(), |range| {
+        let pairs = output[range.clone()].iter().zip(&target[range]);
+        pairs.map(|(o, t)| (f64::from(*o) - f64::from(*t)).powi(2)).sum()
+    });
+    Ok(squares / n)
+}

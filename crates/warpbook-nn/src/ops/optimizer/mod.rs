@@ -1,0 +1,164 @@
+//! Gradient descent and its relatives, with the formulas and the order of operations of `torch.optim`.
+
+pub mod clip;
+pub mod cpu;
+
+use super::error::{Check, Result};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const OP: &str = "optimizer";
+
+/// How a gradient changes a weight.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Optimizer {
+    /// `torch.optim.SGD` without dampening. Source of the momentum: Sutskever et al., ICML 2013.
+    Sgd {
+        /// Factor of the last direction, at least 0; at 0 there is no state.
+        momentum: f64,
+        /// Looks one step of momentum ahead; needs momentum.
+        nesterov: bool,
+        /// Share of the weight that is added to the gradient.
+        weight_decay: f64,
+    },
+    /// `torch.optim.Adam`. Source: Kingma and Ba, ICLR 2015.
+    Adam {
+        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        betas: [f64; 2],
+        /// Added to the denominator, at least 0.
+        epsilon: f64,
+        /// Share of the weight that is added to the gradient.
+        weight_decay: f64,
+    },
+    /// `torch.optim.AdamW`, whose weight decay shrinks the weight itself. Source: Loshchilov and Hutter, ICLR 2019.
+    AdamW {
+        /// Decay of the mean of gradients and of their squares, from 0 to below 1.
+        betas: [f64; 2],
+        /// Added to the denominator, at least 0.
+        epsilon: f64,
+        /// Share of the weight that is taken from it, times the learning rate.
+        weight_decay: f64,
+    },
+}
+
+impl Optimizer {
+    /// SGD without momentum and decay.
+    #[must_use]
+    pub fn sgd() -> Self {
+        Self::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }
+    }
+
+    /// Adam with PyTorch's settings.
+    #[must_use]
+    pub fn adam() -> Self {
+        Self::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }
+    }
+
+    /// AdamW with PyTorch's settings.
+    #[must_use]
+    pub fn adam_w() -> Self {
+        Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
+    }
+
+    /// Arrays of the parameter's length that are kept from step to step, zero in the beginning: none or the momentum of SGD; the means
+    /// of gradients and of their squares of Adam.
+    #[must_use]
+    pub fn state_slots(&self) -> usize {
+        match self {
+            Self::Sgd { momentum, .. } => usize::from(*momentum != 0.0),
+            Self::Adam { .. } | Self::AdamW { .. } => 2,
+        }
+    }
+
+    /// Says which setting is out of range.
+    ///
+    /// # Errors
+    /// One is.
+    pub fn check(&self) -> Result<()> {
+        let at_least_0 = |name, value: f64| Check(OP).value(name, value, value >= 0.0, "at least 0");
+        match self {
+            Self::Sgd { momentum, nesterov, weight_decay } => {
+                at_least_0("the momentum", *momentum)?;
+                at_least_0("the weight decay", *weight_decay)?;
+                let allowed = "above 0 with Nesterov's momentum";
+                Check(OP).value("the momentum", momentum, !nesterov || *momentum > 0.0, allowed)
+            }
+            Self::Adam { betas, epsilon, weight_decay } | Self::AdamW { betas, epsilon, weight_decay } => {
+                at_least_0("epsilon", *epsilon)?;
+                at_least_0("the weight decay", *weight_decay)?;
+                let beta = |beta: &f64| Check(OP).value("a beta", beta, (0.0..1.0).contains(beta), "from 0 to below 1");
+                betas.iter().try_for_each(beta)
+            }
+        }
+    }
+
+    /// The numbers of one step, which are the same for all elements. Steps count from 1.
+    pub(crate) fn coefficients(&self, learning_rate: f64, step: u64) -> Result<Coefficients> {
+        self.check()?;
+        Check(OP).value("the learning rate", learning_rate, learning_rate >= 0.0, "at least 0")?;
+        Check(OP).value("the step", step, step >= 1, "at least 1, since the bias of the moments is corrected by it")?;
+        Ok(match *self {
+            Self::Sgd { momentum, nesterov, weight_decay } => Coefficients::Sgd(SgdStep {
+                rate: learning_rate as f32,
+                momentum: momentum as f32,
+                nesterov,
+                decay: weight_decay as f32,
+                first: step == 1,
+            }),
+            Self::Adam { betas, epsilon, weight_decay } => Coefficients::Adam(AdamStep {
+                decay: weight_decay as f32,
+                ..AdamStep::without_decay(betas, epsilon, learning_rate, step)
+            }),
+            Self::AdamW { betas, epsilon, weight_decay } => Coefficients::Adam(AdamStep {
+                shrink: (1.0 - learning_rate * weight_decay) as f32,
+                ..AdamStep::without_decay(betas, epsilon, learning_rate, step)
+            }),
+        })
+    }
+}
+
+/// The numbers of one step, rounded to f32 as PyTorch does when it multiplies an array by them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Coefficients {
+    Sgd(SgdStep),
+    Adam(AdamStep),
+}
+
+/// g += decay w; m = momentum m + g, or g in the first step; w -= rate m, or rate (g + momentum m) with Nesterov's momentum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct SgdStep {
+    pub rate: f32,
+    pub momentum: f32,
+    pub nesterov: bool,
+    pub decay: f32,
+    pub first: bool,
+}
+
+/// w *= shrink; g += decay w; m += first (g - m); v = keep_second v + second g^2; w -= size m / (sqrt(v) / root + epsilon).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct AdamStep {
+    pub size: f32,
+    pub root: f32,
+    pub first: f32,
+    pub keep_second: f32,
+    pub second: f32,
+    pub epsilon: f32,
+    pub decay: f32,
+    pub shrink: f32,
+}
+
+impl AdamStep {
+    fn without_decay([b1, b2]: [f64; 2], epsilon: f64, learning_rate: f64, step: u64) -> Self {
+        let correction = |beta: f64| 1.0 - beta.powf(step as f64);
+        Self {
+            size: (learning_rate / correction(b1)) as f32,
+            root: correction(b2).sqrt() as f32,
+            first: (1.0 - b1) as f32,
+            keep_second: b2 as f32,
+            second: (1.0 - b2) as f32,
+            epsilon: epsilon as f32,
+            decay: 0.0,
+            shrink: 1.0,
+        }
+    }
+}

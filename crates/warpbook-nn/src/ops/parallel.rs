@@ -1,0 +1,73 @@
+//! Loops on all threads of the rayon pool whose results do not depend on how many threads there are.
+
+use rayon::prelude::*;
+
+/// Elements of a task.
+pub(crate) const CHUNK: usize = 16 * 1024;
+
+/// `out[i] = f(x[i])`.
+pub(crate) fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
+    out.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(out, x)| {
+        out.iter_mut().zip(x).for_each(|(out, x)| *out = f(*x));
+    });
+}
+
+/// `out[i] = f(a[i], b[i])`.
+pub(crate) fn map2(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Sync) {
+    out.par_chunks_mut(CHUNK).zip(a.par_chunks(CHUNK)).zip(b.par_chunks(CHUNK)).for_each(|((out, a), b)| {
+        out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = f(*a, *b));
+    });
+}
+
+/// The sum of what `f` gives for the chunks of `0..len`, added in the order of the chunks.
+pub(crate) fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 {
+    let chunks: Vec<f64> =
+        (0..len.div_ceil(CHUNK)).into_par_iter().map(|i| f(i * CHUNK..((i + 1) * CHUNK).min(len))).collect();
+    chunks.iter().sum()
+}
+
+/// Column sums over all rows of a matrix, `[sums]`, in f64.
+///
+/// `add` adds the rows of a range to `[sums]`, which are zero at first; the partial sums are added in the order of the ranges.
+pub(crate) fn column_sums(
+    rows: usize,
+    sums: usize,
+    add: impl Fn(std::ops::Range<usize>, &mut [f64]) + Sync,
+) -> Vec<f64> {
+    /// Ranges at most, so that partial sums take little memory.
+    const RANGES: usize = 64;
+    const ROWS: usize = 64;
+    let length = rows.div_ceil(RANGES).max(ROWS);
+    let partial: Vec<Vec<f64>> = (0..rows.div_ceil(length))
+        .into_par_iter()
+        .map(|i| {
+            let mut partial = vec![0.0; sums];
+            add(i * length..((i + 1) * length).min(rows), &mut partial);
+            partial
+        })
+        .collect();
+    let mut total = vec![0.0; sums];
+    for partial in &partial {
+        total.iter_mut().zip(partial).for_each(|(total, partial)| *total += partial);
+    }
+    total
+}
+
+/// The sums of the columns of `x`, `[rows][out.len()]`: the gradient of a bias.
+pub(crate) fn bias_gradient(x: &[f32], out: &mut [f32]) {
+    let width = out.len();
+    let sums = column_sums(x.len() / width, width, |rows, sums| {
+        for row in x[rows.start * width..rows.end * width].chunks_exact(width) {
+            sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+        }
+    });
+    out.iter_mut().zip(sums).for_each(|(out, sum)| *out = sum as f32);
+}
+
+/// Copies the bias, or zeros, into every row of `y`, `[rows][width]`.
+pub(crate) fn fill_rows(y: &mut [f32], width: usize, bias: Option<&[f32]>) {
+    match bias {
+        Some(bias) => y.chunks_exact_mut(width).for_each(|row| row.copy_from_slice(bias)),
+        None => y.fill(0.0),
+    }
+}

@@ -1,0 +1,142 @@
+//! The CPU body: rows of the output in parallel forwards, images in parallel backwards, where windows may overlap.
+
+use super::Geometry;
+use crate::ops::error::Result;
+use crate::ops::window::Axis;
+use rayon::prelude::*;
+
+/// Elements of one row of the output or one image, and how to walk through them.
+#[derive(Clone, Copy)]
+struct Walk {
+    axes: [Axis; 2],
+    channels: usize,
+    oh: usize,
+    ow: usize,
+}
+
+impl Walk {
+    fn new(g: &Geometry, (oh, ow): (usize, usize)) -> Self {
+        Self { axes: g.axes(), channels: g.channels, oh, ow }
+    }
+
+    /// The elements of the window at (row, column) of an output that lie in the image: their indices in the window, and where their
+    /// channels begin in the image.
+    fn window(self, row: usize, column: usize) -> impl Iterator<Item = (usize, usize)> {
+        let Self { axes: [vertical, horizontal], channels, .. } = self;
+        let (v, h) = (vertical.taps(row), horizontal.taps(column));
+        v.inside.zip(v.first..).flat_map(move |(i, y)| {
+            let place = move |x: usize| (y * horizontal.size + x) * channels;
+            h.inside.clone().zip(h.first..).map(move |(j, x)| (i * horizontal.window + j, place(x)))
+        })
+    }
+
+    fn image_len(self) -> usize {
+        self.axes[0].size * self.axes[1].size * self.channels
+    }
+
+    fn row_len(self) -> usize {
+        self.ow * self.channels
+    }
+
+    /// The image that a row of the output, counted over all images, is made from, and the row within the output.
+    fn source(self, x: &[f32], row: usize) -> (&[f32], usize) {
+        (&x[row / self.oh * self.image_len()..][..self.image_len()], row % self.oh)
+    }
+}
+
+/// y = the maxima, and where in its window each of them is, `[batch][oh][ow][channels]` both. Of equal ones it is the first in the
+/// order of rows; NaN is the maximum where there is one, and the last NaN gives the index, as in PyTorch. Neither is read.
+///
+/// # Errors
+/// As of [`Geometry::output`]; a slice has not the length of its shape; a window of more than 256 elements.
+pub fn max_forward(g: &Geometry, x: &[f32], y: &mut [f32], index: &mut [u8]) -> Result<()> {
+    let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
+    g.check_index(index.len(), y.len())?;
+    let rows = y.par_chunks_mut(walk.row_len()).zip(index.par_chunks_mut(walk.row_len()));
+    rows.enumerate().for_each(|(row, (y, index))| {
+        let (image, row) = walk.source(x, row);
+        let pixels = y.chunks_exact_mut(g.channels).zip(index.chunks_exact_mut(g.channels));
+        for (column, (y, index)) in pixels.enumerate() {
+            let mut window = walk.window(row, column);
+            let Some((first, place)) = window.next() else { continue };
+            y.copy_from_slice(&image[place..][..g.channels]);
+            index.fill(first as u8);
+            for (element, place) in window {
+                larger(&image[place..][..g.channels], element as u8, y, index);
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Takes the values, and their index, that are larger than what is there, or NaN.
+fn larger(x: &[f32], element: u8, y: &mut [f32], index: &mut [u8]) {
+    for ((x, y), index) in x.iter().zip(y).zip(index) {
+        let take = *x > *y || x.is_nan();
+        *y = if take { *x } else { *y };
+        *index = if take { element } else { *index };
+    }
+}
+
+/// dx of dy, which goes to the elements that the index of [`max_forward`] names. dx is not read.
+///
+/// # Errors
+/// As of [`max_forward`].
+pub fn max_backward(g: &Geometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> Result<()> {
+    let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
+    g.check_index(index.len(), dy.len())?;
+    let output_len = walk.oh * walk.row_len();
+    let images = dx.par_chunks_mut(walk.image_len()).zip(dy.par_chunks(output_len)).zip(index.par_chunks(output_len));
+    images.for_each(|((dx, dy), index)| {
+        dx.fill(0.0);
+        let pixels = dy.chunks_exact(g.channels).zip(index.chunks_exact(g.channels));
+        for (pixel, (dy, index)) in pixels.enumerate() {
+            for (element, place) in walk.window(pixel / walk.ow, pixel % walk.ow) {
+                let dx = &mut dx[place..][..g.channels];
+                for ((dx, dy), index) in dx.iter_mut().zip(dy).zip(index) {
+                    *dx += if usize::from(*index) == element { *dy } else { 0.0 };
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// y = the sums over the windows divided by their size, padding included. y is not read.
+///
+/// # Errors
+/// As of [`Geometry::output`]; a slice has not the length of its shape.
+pub fn average_forward(g: &Geometry, x: &[f32], y: &mut [f32]) -> Result<()> {
+    let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
+    let size = (g.size[0] * g.size[1]) as f32;
+    y.par_chunks_mut(walk.row_len()).enumerate().for_each(|(row, y)| {
+        let (image, row) = walk.source(x, row);
+        for (column, y) in y.chunks_exact_mut(g.channels).enumerate() {
+            y.fill(0.0);
+            for (_, place) in walk.window(row, column) {
+                y.iter_mut().zip(&image[place..]).for_each(|(y, x)| *y += x);
+            }
+            y.iter_mut().for_each(|y| *y /= size);
+        }
+    });
+    Ok(())
+}
+
+/// dx of dy, of which each element of a window gets an equal part. dx is not read.
+///
+/// # Errors
+/// As of [`average_forward`].
+pub fn average_backward(g: &Geometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
+    let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
+    let size = (g.size[0] * g.size[1]) as f32;
+    let images = dx.par_chunks_mut(walk.image_len()).zip(dy.par_chunks(walk.oh * walk.row_len()));
+    images.for_each(|(dx, dy)| {
+        dx.fill(0.0);
+        for (pixel, dy) in dy.chunks_exact(g.channels).enumerate() {
+            for (_, place) in walk.window(pixel / walk.ow, pixel % walk.ow) {
+                dx[place..].iter_mut().zip(dy).for_each(|(dx, dy)| *dx += dy / size);
+            }
+        }
+    });
+    Ok(())
+}

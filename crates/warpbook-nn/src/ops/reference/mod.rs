@@ -1,0 +1,37 @@
+//! The operations in f64, as their definitions say: loops over every index, one thread, no blocks and nothing shared with the bodies.
+//!
+//! Every body, on the CPU and on a GPU, is tested against these, and the gradients here against finite differences
+//! ([`finite_difference`]). Slices have the lengths that the shapes say; others panic.
+
+mod layers;
+mod losses;
+mod norm;
+mod optimizer;
+mod windows;
+
+pub use layers::{
+    activation, activation_gradient, linear, linear_bias_gradient, linear_input_gradient, linear_weight_gradient,
+};
+pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
+pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
+pub use optimizer::{ParameterState, optimizer_step};
+pub use windows::{
+    average_pool, average_pool_gradient, conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient,
+    max_pool, max_pool_gradient,
+};
+
+/// The gradient of `f` at `x` by central differences with a step of `step`: its error is of the order of the step's square, and of
+/// 1e-16 over the step.
+pub fn finite_difference(x: &[f64], step: f64, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
+    let mut at = x.to_vec();
+    let mut slope = |i: usize| {
+        let mut value = |offset: f64| {
+            at[i] = x[i] + offset;
+            let value = f(&at);
+            at[i] = x[i];
+            value
+        };
+        (value(step) - value(-step)) / (2.0 * step)
+    };
+    (0..x.len()).map(&mut slope).collect()
+}

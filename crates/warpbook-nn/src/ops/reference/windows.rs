@@ -1,0 +1,147 @@
+use crate::ops::{conv2d, pool};
+
+/// One product of a convolution: where its factors and its sum are in x, weight and y.
+struct Term {
+    x: usize,
+    weight: usize,
+    y: usize,
+}
+
+/// Position `output * stride + tap - padding` in a side of `size`, or `None` in the padding.
+fn position(output: usize, stride: usize, tap: usize, padding: usize, size: usize) -> Option<usize> {
+    (output * stride + tap).checked_sub(padding).filter(|at| *at < size)
+}
+
+/// Height and width of the output, counted: how many windows fit.
+fn output(sides: [usize; 2], window: [usize; 2], stride: [usize; 2], padding: [usize; 2]) -> [usize; 2] {
+    let fit = |side: usize| {
+        let padded = sides[side] + 2 * padding[side];
+        (0..).take_while(|i| i * stride[side] + window[side] <= padded).count()
+    };
+    [fit(0), fit(1)]
+}
+
+fn each_term(g: &conv2d::Geometry, mut f: impl FnMut(Term)) {
+    let [oh, ow] = output([g.height, g.width], g.kernel, g.stride, g.padding);
+    for n in 0..g.batch {
+        for oy in 0..oh {
+            for ox in 0..ow {
+                for o in 0..g.filters {
+                    for i in 0..g.kernel[0] {
+                        for j in 0..g.kernel[1] {
+                            let row = position(oy, g.stride[0], i, g.padding[0], g.height);
+                            let column = position(ox, g.stride[1], j, g.padding[1], g.width);
+                            let Some((row, column)) = row.zip(column) else { continue };
+                            for c in 0..g.channels {
+                                f(Term {
+                                    x: ((n * g.height + row) * g.width + column) * g.channels + c,
+                                    weight: ((o * g.kernel[0] + i) * g.kernel[1] + j) * g.channels + c,
+                                    y: ((n * oh + oy) * ow + ox) * g.filters + o,
+                                });
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn conv2d_len(g: &conv2d::Geometry) -> usize {
+    let [oh, ow] = output([g.height, g.width], g.kernel, g.stride, g.padding);
+    g.batch * oh * ow * g.filters
+}
+
+/// y of [`conv2d`](mod@crate::ops::conv2d).
+#[must_use]
+pub fn conv2d(g: &conv2d::Geometry, x: &[f64], weight: &[f64], bias: Option<&[f64]>) -> Vec<f64> {
+    let mut y: Vec<f64> = (0..conv2d_len(g)).map(|i| bias.map_or(0.0, |b| b[i % g.filters])).collect();
+    each_term(g, |t| y[t.y] += x[t.x] * weight[t.weight]);
+    y
+}
+
+/// dx of dy.
+#[must_use]
+pub fn conv2d_input_gradient(g: &conv2d::Geometry, dy: &[f64], weight: &[f64]) -> Vec<f64> {
+    let mut dx = vec![0.0; g.batch * g.height * g.width * g.channels];
+    each_term(g, |t| dx[t.x] += dy[t.y] * weight[t.weight]);
+    dx
+}
+
+/// dweight of dy.
+#[must_use]
+pub fn conv2d_weight_gradient(g: &conv2d::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
+    let mut dweight = vec![0.0; g.filters * g.kernel[0] * g.kernel[1] * g.channels];
+    each_term(g, |t| dweight[t.weight] += dy[t.y] * x[t.x]);
+    dweight
+}
+
+/// dbias of dy.
+#[must_use]
+pub fn conv2d_bias_gradient(g: &conv2d::Geometry, dy: &[f64]) -> Vec<f64> {
+    super::linear_bias_gradient(dy, g.filters)
+}
+
+/// For each element of y the elements of its window that lie in the image: their indices in the window and in x.
+fn pool_windows(g: &pool::Geometry) -> Vec<Vec<(usize, usize)>> {
+    let [oh, ow] = output([g.height, g.width], g.size, g.stride, g.padding);
+    let mut windows = Vec::new();
+    for n in 0..g.batch {
+        for oy in 0..oh {
+            for ox in 0..ow {
+                for c in 0..g.channels {
+                    let taps = (0..g.size[0]).flat_map(|i| (0..g.size[1]).map(move |j| (i, j)));
+                    let inside = taps.filter_map(|(i, j)| {
+                        let row = position(oy, g.stride[0], i, g.padding[0], g.height)?;
+                        let column = position(ox, g.stride[1], j, g.padding[1], g.width)?;
+                        Some((i * g.size[1] + j, ((n * g.height + row) * g.width + column) * g.channels + c))
+                    });
+                    windows.push(inside.collect());
+                }
+            }
+        }
+    }
+    windows
+}
+
+/// Where in x the maximum of each window is, and its index in the window: the last NaN, or the first of the largest.
+fn maxima(g: &pool::Geometry, x: &[f64]) -> Vec<(usize, usize)> {
+    let choose = |window: &Vec<(usize, usize)>| {
+        let nan = window.iter().rev().find(|(_, at)| x[*at].is_nan());
+        let largest = window.iter().map(|(_, at)| x[*at]).fold(f64::NEG_INFINITY, f64::max);
+        *nan.or_else(|| window.iter().find(|(_, at)| x[*at] == largest)).expect("a window meets its image")
+    };
+    pool_windows(g).iter().map(choose).collect()
+}
+
+/// y and the indices of the maxima.
+#[must_use]
+pub fn max_pool(g: &pool::Geometry, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
+    maxima(g, x).into_iter().map(|(element, at)| (x[at], element as u8)).unzip()
+}
+
+/// dx of dy.
+#[must_use]
+pub fn max_pool_gradient(g: &pool::Geometry, x: &[f64], dy: &[f64]) -> Vec<f64> {
+    let mut dx = vec![0.0; x.len()];
+    maxima(g, x).into_iter().zip(dy).for_each(|((_, at), dy)| dx[at] += dy);
+    dx
+}
+
+/// y of the average, zeros of the padding included.
+#[must_use]
+pub fn average_pool(g: &pool::Geometry, x: &[f64]) -> Vec<f64> {
+    let size = (g.size[0] * g.size[1]) as f64;
+    pool_windows(g).iter().map(|window| window.iter().map(|(_, at)| x[*at]).sum::<f64>() / size).collect()
+}
+
+/// dx of dy.
+#[must_use]
+pub fn average_pool_gradient(g: &pool::Geometry, dy: &[f64]) -> Vec<f64> {
+    let size = (g.size[0] * g.size[1]) as f64;
+    let mut dx = vec![0.0; g.batch * g.height * g.width * g.channels];
+    for (window, dy) in pool_windows(g).iter().zip(dy) {
+        window.iter().for_each(|(_, at)| dx[*at] += dy / size);
+    }
+    dx
+}

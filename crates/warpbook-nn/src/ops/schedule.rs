@@ -1,0 +1,99 @@
+//! How the learning rate changes, in the closed forms of `torch.optim.lr_scheduler`.
+
+use super::error::{Check, Result};
+use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
+
+/// A schedule. Time is counted from 0, in whatever the caller steps by: epochs or steps.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Schedule {
+    /// The rate stays as it is.
+    Constant,
+    /// `StepLR`: the rate is multiplied by `gamma` every `every`.
+    Step {
+        /// Time between two changes, at least 1.
+        every: u64,
+        /// Factor of a change.
+        gamma: f64,
+    },
+    /// `CosineAnnealingLR`: half a cosine from the rate down to `minimum` in `period`, then back. Source: Loshchilov and Hutter, ICLR 2017.
+    Cosine {
+        /// Time until the minimum, at least 1: `T_max`.
+        period: u64,
+        /// The least rate: `eta_min`.
+        minimum: f64,
+    },
+    /// `OneCycleLR`: half a cosine from the rate / `start_divisor` up to the rate in `rise` of the time, then half a cosine down to the first
+    /// rate / `end_divisor`. Source: Smith and Topin, "Super-convergence", 2018.
+    OneCycle {
+        /// The whole time, at least 1; after it the rate stays at its end.
+        total: u64,
+        /// Share of the time until the highest rate, 0 to 1: `pct_start`.
+        rise: f64,
+        /// The rate over that at the start: `div_factor`.
+        start_divisor: f64,
+        /// The rate at the start over that at the end: `final_div_factor`.
+        end_divisor: f64,
+    },
+}
+
+impl Schedule {
+    /// `OneCycleLR` with PyTorch's settings.
+    #[must_use]
+    pub fn one_cycle(total: u64) -> Self {
+        Self::OneCycle { total, rise: 0.3, start_divisor: 25.0, end_divisor: 1e4 }
+    }
+
+    /// Says which setting is out of range.
+    ///
+    /// # Errors
+    /// One is.
+    pub fn check(&self) -> Result<()> {
+        let check = Check("schedule");
+        let at_least_1 = |name, value: u64| check.value(name, value, value >= 1, "at least 1");
+        let above_0 = |name, value: f64| check.value(name, value, value > 0.0 && value.is_finite(), "above 0");
+        match *self {
+            Self::Constant => Ok(()),
+            Self::Step { every, gamma } => at_least_1("every", every).and(above_0("gamma", gamma)),
+            Self::Cosine { period, minimum } => {
+                at_least_1("period", period)?;
+                check.value("minimum", minimum, minimum >= 0.0, "at least 0")
+            }
+            Self::OneCycle { total, rise, start_divisor, end_divisor } => {
+                at_least_1("total", total)?;
+                check.value("rise", rise, (0.0..=1.0).contains(&rise), "0 to 1")?;
+                above_0("start_divisor", start_divisor).and(above_0("end_divisor", end_divisor))
+            }
+        }
+    }
+
+    /// The learning rate at `time`; `rate` is the first of a schedule, the highest of [`Schedule::OneCycle`].
+    ///
+    /// # Errors
+    /// A setting is out of range.
+    pub fn at(&self, rate: f64, time: u64) -> Result<f64> {
+        self.check()?;
+        Ok(match *self {
+            Self::Constant => rate,
+            Self::Step { every, gamma } => rate * gamma.powf((time / every) as f64),
+            Self::Cosine { period, minimum } => half_cosine(rate, minimum, time as f64 / period as f64),
+            Self::OneCycle { total, rise, start_divisor, end_divisor } => {
+                let start = rate / start_divisor;
+                // The last times of the two parts, the second of them that of the whole.
+                let (top, last) = (rise * total as f64 - 1.0, total as f64 - 1.0);
+                let time = (time as f64).min(last);
+                if time <= top {
+                    half_cosine(start, rate, if top > 0.0 { time / top } else { 1.0 })
+                } else {
+                    half_cosine(rate, start / end_divisor, (time - top) / (last - top))
+                }
+            }
+        })
+    }
+}
+
+/// From `from` at 0 to `to` at 1.
+fn half_cosine(from: f64, to: f64, at: f64) -> f64 {
+    to + (from - to) * 0.5 * (1.0 + (PI * at).cos())
+}

@@ -1,0 +1,286 @@
+//! A network's passes and its optimiser's steps on the CPU, in f32, images in NHWC.
+
+mod passes;
+
+use super::{BatchLoss, Loss, Target, TrainError};
+use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};
+use crate::ops::optimizer::{self, Optimizer};
+use crate::weights::Weights;
+use std::mem::take;
+
+/// How a pass is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Dropout draws its numbers by seed and step; batch normalisation takes the batch's statistics.
+    Training {
+        /// Seed of the dropout.
+        seed: u64,
+        /// Number of the step.
+        step: u32,
+    },
+    /// No dropout; batch normalisation takes the running statistics.
+    Inference,
+}
+
+/// A network with everything that its training keeps on the CPU: weights, their gradients, the optimiser's state, and the activations of one
+/// batch with their gradients. All is allocated once.
+#[derive(Debug)]
+pub struct CpuEngine {
+    network: Network,
+    arrangement: Arrangement,
+    batch: usize,
+    weights: Vec<Vec<f32>>,
+    gradients: Vec<Vec<f32>>,
+    state: Vec<Vec<Vec<f32>>>,
+    values: Vec<Vec<f32>>,
+    value_gradients: Vec<Vec<f32>>,
+    /// What else a node's backward pass reads.
+    kept: Vec<Kept>,
+    /// How the last forward pass was made.
+    mode: Mode,
+}
+
+#[derive(Debug)]
+enum Kept {
+    Nothing,
+    /// Places of maxima in their windows.
+    Places(Vec<u8>),
+    /// Means, and inverse standard deviations.
+    Statistics([Vec<f32>; 2]),
+}
+
+impl Kept {
+    fn of(network: &Network, node: &Node, batch: usize) -> Self {
+        let output = network.value(node.output);
+        match node.op {
+            Op::Pool(p) if p.kind == PoolKind::Max => Self::Places(vec![0; output.elements() * batch]),
+            Op::BatchNorm { .. } => Self::Statistics([vec![0.0; output.channels()], vec![0.0; output.channels()]]),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+impl CpuEngine {
+    /// An engine for batches of at most `batch` samples, with these weights.
+    ///
+    /// # Errors
+    /// The batch is empty, or the weights are not the network's.
+    pub fn new(network: &Network, batch: usize, weights: &Weights, optimizer: &Optimizer) -> Result<Self, TrainError> {
+        if batch == 0 {
+            return Err(TrainError::Setting("The batch is 0: it needs at least one sample.".into()));
+        }
+        optimizer.check()?;
+        let arrangement = Arrangement::of(network);
+        let stored: Vec<Vec<f32>> = Weights::new(network, weights.values().to_vec())?
+            .values()
+            .iter()
+            .enumerate()
+            .map(|(id, v)| arrangement.store(id, v))
+            .collect();
+        let trained = |id: ParamId| network.params()[id].role.is_trained();
+        let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
+        let state = |id: usize| (0..if trained(id) { optimizer.state_slots() } else { 0 }).map(|_| zeros(id)).collect();
+        let activations = |_| network.values().iter().map(|s| vec![0.0; s.elements() * batch]).collect::<Vec<_>>();
+        let kept = network.nodes().iter().map(|node| Kept::of(network, node, batch)).collect();
+        let ids = 0..stored.len();
+        Ok(Self {
+            gradients: ids.clone().map(zeros).collect(),
+            state: ids.map(state).collect(),
+            values: activations(()),
+            value_gradients: activations(()),
+            kept,
+            mode: Mode::Inference,
+            network: network.clone(),
+            arrangement,
+            batch,
+            weights: stored,
+        })
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// The most samples of a batch.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Bytes of weights, gradients, the optimiser's state, and activations with their gradients.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let floats = |arrays: &[Vec<f32>]| arrays.iter().map(Vec::len).sum::<usize>();
+        let state: usize = self.state.iter().map(|s| floats(s)).sum();
+        let all = [&self.weights, &self.gradients, &self.values, &self.value_gradients];
+        let kept = |k: &Kept| match k {
+            Kept::Nothing => 0,
+            Kept::Places(places) => places.len(),
+            Kept::Statistics(both) => 4 * floats(both),
+        };
+        let floats = all.into_iter().map(|a| floats(a)).sum::<usize>() + state;
+        (4 * floats + self.kept.iter().map(kept).sum::<usize>()) as u64
+    }
+
+    /// Where the next batch of `n` samples is written: f32 `[n][height][width][channels]`, or `[n][features]`.
+    ///
+    /// # Panics
+    /// If `n` is more than the engine's batch.
+    pub fn input(&mut self, n: usize) -> &mut [f32] {
+        let len = self.network.input().elements() * n;
+        &mut self.values[0][..len]
+    }
+
+    /// The outputs of the last pass, of its first `n` samples.
+    #[must_use]
+    pub fn outputs(&self, n: usize) -> &[f32] {
+        &self.values[self.values.len() - 1][..self.network.output().elements() * n]
+    }
+
+    /// The weights in PyTorch's layout.
+    ///
+    /// # Errors
+    /// None that a network can cause.
+    pub fn weights(&self) -> Result<Weights, TrainError> {
+        self.in_pytorch_layout(&self.weights)
+    }
+
+    /// The gradients of the last backward pass in PyTorch's layout; those of parameters that are not trained are zero.
+    ///
+    /// # Errors
+    /// None that a network can cause.
+    pub fn gradients(&self) -> Result<Weights, TrainError> {
+        let all: Vec<Vec<f32>> = self
+            .gradients
+            .iter()
+            .zip(&self.weights)
+            .map(|(g, w)| if g.is_empty() { vec![0.0; w.len()] } else { g.clone() })
+            .collect();
+        self.in_pytorch_layout(&all)
+    }
+
+    /// The optimiser's state in PyTorch's layout, one set for each of its slots; zero for parameters that are not trained.
+    pub(super) fn state(&self) -> Result<Vec<Weights>, TrainError> {
+        let slots = self.state.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |slot: usize| {
+            let all: Vec<Vec<f32>> = self
+                .state
+                .iter()
+                .zip(&self.weights)
+                .map(|(s, w)| s.get(slot).cloned().unwrap_or_else(|| vec![0.0; w.len()]))
+                .collect();
+            self.in_pytorch_layout(&all)
+        };
+        (0..slots).map(of).collect()
+    }
+
+    /// Puts back weights and the optimiser's state.
+    pub(super) fn restore(&mut self, weights: &Weights, state: &[Weights]) -> Result<(), TrainError> {
+        let stored = |w: &Weights| -> Result<Vec<Vec<f32>>, TrainError> {
+            let checked = Weights::new(&self.network, w.values().to_vec())?;
+            Ok(checked.values().iter().enumerate().map(|(id, v)| self.arrangement.store(id, v)).collect())
+        };
+        let slots = state.iter().map(&stored).collect::<Result<Vec<_>, _>>()?;
+        self.weights = stored(weights)?;
+        for (id, arrays) in self.state.iter_mut().enumerate() {
+            arrays.iter_mut().zip(&slots).for_each(|(array, slot)| array.clone_from(&slot[id]));
+        }
+        Ok(())
+    }
+
+    /// The loss of the last forward pass, without a backward pass.
+    ///
+    /// # Errors
+    /// As of [`CpuEngine::backward`].
+    pub fn loss(&mut self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
+        let last = self.values.len() - 1;
+        let outputs = self.network.output().elements() * n;
+        loss.of(&self.values[last][..outputs], target, 1.0, &mut self.value_gradients[last][..outputs])
+    }
+
+    /// The name of the first operation in the last forward pass with an output that is no finite number.
+    #[must_use]
+    pub fn first_not_finite(&self, n: usize) -> Option<&str> {
+        let is_broken = |node: &&Node| {
+            let len = self.network.value(node.output).elements() * n;
+            self.values[node.output][..len].iter().any(|v| !v.is_finite())
+        };
+        self.network.nodes().iter().find(is_broken).map(|node| node.name.as_str())
+    }
+
+    fn in_pytorch_layout(&self, stored: &[Vec<f32>]) -> Result<Weights, TrainError> {
+        let values = stored.iter().enumerate().map(|(id, v)| self.arrangement.load(id, v)).collect();
+        Ok(Weights::new(&self.network, values)?)
+    }
+
+    /// The forward pass of the `n` samples that [`CpuEngine::input`] holds.
+    ///
+    /// # Errors
+    /// An operation refuses, as batch normalisation does in training where a channel has a single value.
+    ///
+    /// # Panics
+    /// If `n` is more than the engine's batch.
+    pub fn forward(&mut self, n: usize, mode: Mode) -> Result<(), TrainError> {
+        assert!(n <= self.batch, "{n} samples of at most {}", self.batch);
+        self.mode = mode;
+        for i in 0..self.network.nodes().len() {
+            let node = self.network.nodes()[i].clone();
+            // Taken out, so that the others can be read while it is written.
+            let mut y = take(&mut self.values[node.output]);
+            let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
+            let done = self.node_forward(&node, n, &mut y, &mut kept);
+            (self.values[node.output], self.kept[i]) = (y, kept);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// The loss of the last forward pass; its gradient times `scale` goes backwards through the network.
+    ///
+    /// # Errors
+    /// The target does not fit the loss or the batch.
+    pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
+        let last = self.values.len() - 1;
+        let outputs = self.network.output().elements() * n;
+        let batch_loss =
+            loss.of(&self.values[last][..outputs], target, scale, &mut self.value_gradients[last][..outputs])?;
+        let mut written = vec![false; self.values.len()];
+        written[last] = true;
+        for i in (0..self.network.nodes().len()).rev() {
+            let node = self.network.nodes()[i].clone();
+            let dy = take(&mut self.value_gradients[node.output]);
+            let done = self.node_backward(i, &node, n, &dy, &mut written);
+            self.value_gradients[node.output] = dy;
+            done?;
+        }
+        Ok(batch_loss)
+    }
+
+    /// One step of the optimiser with the gradients of the last backward pass; `step` counts from 1.
+    ///
+    /// # Errors
+    /// A setting of the optimiser is out of range.
+    pub fn update(&mut self, optimizer: &Optimizer, learning_rate: f64, step: u64) -> Result<(), TrainError> {
+        for id in 0..self.weights.len() {
+            if self.network.params()[id].role.is_trained() {
+                let (weights, gradients, state) = (&mut self.weights[id], &self.gradients[id], &mut self.state[id]);
+                optimizer::cpu::step(optimizer, learning_rate, step, weights, gradients, state)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Scales the gradients so that their global norm is at most `max_norm`, and says what it was.
+    ///
+    /// # Errors
+    /// `max_norm` is not above 0.
+    pub fn clip(&mut self, max_norm: f64) -> Result<f64, TrainError> {
+        let all: Vec<&[f32]> = self.gradients.iter().map(Vec::as_slice).collect();
+        let norm = optimizer::clip::global_norm(&all);
+        let factor = optimizer::clip::factor(norm, max_norm)?;
+        self.gradients.iter_mut().for_each(|g| optimizer::clip::scale(g, factor));
+        Ok(norm)
+    }
+}

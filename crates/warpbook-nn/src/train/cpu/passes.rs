@@ -1,0 +1,274 @@
+//! The passes of single operations.
+
+use super::{CpuEngine, Kept, Mode};
+use crate::network::{Node, Op, PoolKind, Shape, ValueId};
+use crate::ops::batch_norm::{BatchNorm, Running, Saved};
+use crate::ops::dropout::Dropout;
+use crate::ops::{activation, add, batch_norm, conv2d, dropout, linear, pool};
+use crate::train::TrainError;
+use rayon::prelude::*;
+use std::mem::take;
+
+impl CpuEngine {
+    pub(super) fn node_forward(
+        &mut self,
+        node: &Node,
+        n: usize,
+        y: &mut [f32],
+        kept: &mut Kept,
+    ) -> Result<(), TrainError> {
+        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        let y = &mut y[..output.elements() * n];
+        if let Op::BatchNorm { .. } = node.op {
+            return self.batch_norm_forward(node, n, y, kept);
+        }
+        let x = &self.values[node.input][..input.elements() * n];
+        match node.op {
+            Op::Conv2d(_) => {
+                conv2d::cpu::forward(&conv_geometry(node, input, n), x, self.weight(node), self.bias(node), y)?
+            }
+            Op::Linear { .. } => {
+                linear::cpu::forward(&linear_sizes(input, output, n), x, self.weight(node), self.bias(node), y)?;
+            }
+            Op::Activation(f) => activation::cpu::forward(f, x, y)?,
+            Op::Pool(p) => match (p.kind, kept) {
+                (PoolKind::Max, Kept::Places(places)) => {
+                    pool::cpu::max_forward(&pool_geometry(node, input, n), x, y, &mut places[..output.elements() * n])?;
+                }
+                _ => pool::cpu::average_forward(&pool_geometry(node, input, n), x, y)?,
+            },
+            Op::Dropout { .. } => match self.dropout(node) {
+                Some(d) => dropout::cpu::forward(&d, x, y)?,
+                None => y.copy_from_slice(x),
+            },
+            Op::Flatten => self.flatten(input, x, y, Direction::Forward),
+            Op::Add(other) => add::cpu::forward(&self.values[other][..y.len()], x, y)?,
+            Op::BatchNorm { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn batch_norm_forward(&mut self, node: &Node, n: usize, y: &mut [f32], kept: &mut Kept) -> Result<(), TrainError> {
+        let b = batch_norm_sizes(node, self.network.value(node.input), n);
+        let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|i| node.params[i]);
+        let x = &self.values[node.input][..y.len()];
+        match (self.mode, kept) {
+            (Mode::Training { .. }, Kept::Statistics([saved_mean, inverse_deviation])) => {
+                let (mut m, mut v) = (take(&mut self.weights[mean]), take(&mut self.weights[variance]));
+                let running = Running { mean: &mut m, variance: &mut v };
+                let saved = Saved { mean: saved_mean, inverse_deviation };
+                let scale = [&self.weights[gamma][..], &self.weights[beta][..]];
+                let done = batch_norm::cpu::forward_training(&b, x, scale, y, running, saved);
+                (self.weights[mean], self.weights[variance]) = (m, v);
+                Ok(done?)
+            }
+            _ => {
+                let [gamma, beta, mean, variance] = [gamma, beta, mean, variance].map(|id| &self.weights[id][..]);
+                Ok(batch_norm::cpu::forward_inference(&b, x, [gamma, beta], [mean, variance], y)?)
+            }
+        }
+    }
+
+    /// The gradients of a node's parameters and of what it read, of the gradient of what it wrote. `written` tells which values have a
+    /// gradient already, which another is then added to.
+    pub(super) fn node_backward(
+        &mut self,
+        i: usize,
+        node: &Node,
+        n: usize,
+        dy: &[f32],
+        written: &mut [bool],
+    ) -> Result<(), TrainError> {
+        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        let dy = &dy[..output.elements() * n];
+        match node.op {
+            // The branch ends here; its beginning gets the same gradient.
+            Op::Add(other) => {
+                self.join(other, dy, written)?;
+                return self.join(node.input, dy, written);
+            }
+            Op::BatchNorm { .. } => return self.batch_norm_backward(i, node, n, dy, written),
+            Op::Conv2d(_) | Op::Linear { .. } => self.weight_gradient(node, n, dy)?,
+            _ => {}
+        }
+        if node.input == 0 {
+            return Ok(());
+        }
+        let len = input.elements() * n;
+        let mut dx = take(&mut self.value_gradients[node.input]);
+        let before = written[node.input].then(|| dx[..len].to_vec());
+        let done = self.input_gradient(i, node, n, dy, &mut dx[..len]);
+        let joined = done.and_then(|()| Ok(before.map_or(Ok(()), |b| add::cpu::accumulate(&b, &mut dx[..len]))?));
+        self.value_gradients[node.input] = dx;
+        written[node.input] = true;
+        joined
+    }
+
+    /// Adds to the gradient of a value, or begins it.
+    fn join(&mut self, value: ValueId, dy: &[f32], written: &mut [bool]) -> Result<(), TrainError> {
+        if value == 0 {
+            return Ok(());
+        }
+        let dx = &mut self.value_gradients[value][..dy.len()];
+        if written[value] {
+            add::cpu::accumulate(dy, dx)?;
+        } else {
+            dx.copy_from_slice(dy);
+        }
+        written[value] = true;
+        Ok(())
+    }
+
+    fn weight_gradient(&mut self, node: &Node, n: usize, dy: &[f32]) -> Result<(), TrainError> {
+        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        let x = &self.values[node.input][..input.elements() * n];
+        let mut dw = take(&mut self.gradients[node.params[0]]);
+        let mut db = node.params.get(1).map(|id| take(&mut self.gradients[*id]));
+        let done = if matches!(node.op, Op::Conv2d(_)) {
+            conv2d::cpu::weight_gradient(&conv_geometry(node, input, n), x, dy, &mut dw, db.as_deref_mut())
+        } else {
+            linear::cpu::weight_gradient(&linear_sizes(input, output, n), x, dy, &mut dw, db.as_deref_mut())
+        };
+        self.gradients[node.params[0]] = dw;
+        db.into_iter().zip(&node.params[1..]).for_each(|(db, id)| self.gradients[*id] = db);
+        Ok(done?)
+    }
+
+    fn batch_norm_backward(
+        &mut self,
+        i: usize,
+        node: &Node,
+        n: usize,
+        dy: &[f32],
+        written: &mut [bool],
+    ) -> Result<(), TrainError> {
+        let b = batch_norm_sizes(node, self.network.value(node.input), n);
+        let [gamma, beta] = [node.params[0], node.params[1]];
+        let (mut dgamma, mut dbeta) = (take(&mut self.gradients[gamma]), take(&mut self.gradients[beta]));
+        let mut dx = vec![0.0; dy.len()];
+        let done = match &self.kept[i] {
+            Kept::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward(
+                &b,
+                &self.values[node.input][..dy.len()],
+                &self.weights[gamma],
+                [mean, inverse_deviation],
+                dy,
+                &mut dx,
+                [&mut dgamma, &mut dbeta],
+            ),
+            _ => Ok(()),
+        };
+        (self.gradients[gamma], self.gradients[beta]) = (dgamma, dbeta);
+        done?;
+        self.join(node.input, &dx, written)
+    }
+
+    fn input_gradient(&self, i: usize, node: &Node, n: usize, dy: &[f32], dx: &mut [f32]) -> Result<(), TrainError> {
+        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        match node.op {
+            Op::Conv2d(_) => conv2d::cpu::input_gradient(&conv_geometry(node, input, n), dy, self.weight(node), dx)?,
+            Op::Linear { .. } => {
+                linear::cpu::input_gradient(&linear_sizes(input, output, n), dy, self.weight(node), dx)?;
+            }
+            Op::Activation(f) => {
+                let kept = match f.keeps() {
+                    activation::Kept::Input => node.input,
+                    activation::Kept::Output => node.output,
+                };
+                activation::cpu::backward(f, &self.values[kept][..dy.len()], dy, dx)?;
+            }
+            Op::Pool(_) => match &self.kept[i] {
+                Kept::Places(places) => {
+                    pool::cpu::max_backward(&pool_geometry(node, input, n), &places[..dy.len()], dy, dx)?;
+                }
+                _ => pool::cpu::average_backward(&pool_geometry(node, input, n), dy, dx)?,
+            },
+            Op::Dropout { .. } => match self.dropout(node) {
+                Some(d) => dropout::cpu::backward(&d, dy, dx)?,
+                None => dx.copy_from_slice(dy),
+            },
+            Op::Flatten => self.flatten(input, dy, dx, Direction::Backward),
+            // Both join gradients themselves.
+            Op::BatchNorm { .. } | Op::Add(_) => {}
+        }
+        Ok(())
+    }
+
+    fn weight(&self, node: &Node) -> &[f32] {
+        &self.weights[node.params[0]]
+    }
+
+    fn bias(&self, node: &Node) -> Option<&[f32]> {
+        node.params.get(1).map(|id| &self.weights[*id][..])
+    }
+
+    /// A node's dropout in this pass; `None` in inference.
+    fn dropout(&self, node: &Node) -> Option<Dropout> {
+        match (node.op, self.mode) {
+            (Op::Dropout { p, layer }, Mode::Training { seed, step }) => {
+                Some(Dropout { seed, layer, step, probability: p })
+            }
+            _ => None,
+        }
+    }
+
+    fn flatten(&self, image: Shape, from: &[f32], to: &mut [f32], direction: Direction) {
+        let (channels, pixels) = (image.channels(), image.positions());
+        if !self.arrangement.transposes() || channels == 1 || pixels == 1 {
+            to.copy_from_slice(from);
+            return;
+        }
+        let (rows, columns) = match direction {
+            Direction::Forward => (pixels, channels),
+            Direction::Backward => (channels, pixels),
+        };
+        to.par_chunks_mut(rows * columns).zip(from.par_chunks(rows * columns)).for_each(|(to, from)| {
+            for (i, row) in from.chunks(columns).enumerate() {
+                row.iter().enumerate().for_each(|(j, v)| to[j * rows + i] = *v);
+            }
+        });
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+fn rows_and_columns(shape: Shape) -> [usize; 2] {
+    match shape {
+        Shape::Image { height, width, .. } => [height, width],
+        Shape::Vector(_) => [1, 1],
+    }
+}
+
+fn conv_geometry(node: &Node, input: Shape, batch: usize) -> conv2d::Geometry {
+    let ([height, width], channels) = (rows_and_columns(input), input.channels());
+    let (filters, kernel, stride, padding) = match node.op {
+        Op::Conv2d(c) => (c.filters, c.kernel, c.stride, c.padding),
+        _ => (1, [1; 2], [1; 2], [0; 2]),
+    };
+    conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
+}
+
+fn pool_geometry(node: &Node, input: Shape, batch: usize) -> pool::Geometry {
+    let ([height, width], channels) = (rows_and_columns(input), input.channels());
+    let (size, stride, padding) = match node.op {
+        Op::Pool(p) => (p.size, p.stride, p.padding),
+        _ => ([1; 2], [1; 2], [0; 2]),
+    };
+    pool::Geometry { batch, height, width, channels, size, stride, padding }
+}
+
+fn linear_sizes(input: Shape, output: Shape, batch: usize) -> linear::Sizes {
+    linear::Sizes { batch, inputs: input.elements(), outputs: output.elements() }
+}
+
+fn batch_norm_sizes(node: &Node, input: Shape, n: usize) -> BatchNorm {
+    let sizes = BatchNorm::new(n * input.positions(), input.channels());
+    match node.op {
+        Op::BatchNorm { momentum, epsilon } => BatchNorm { momentum, epsilon, ..sizes },
+        _ => sizes,
+    }
+}

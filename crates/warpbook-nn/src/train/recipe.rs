@@ -1,0 +1,211 @@
+//! What is trained, and how.
+
+use super::{Loss, TrainError};
+use crate::network::{Network, amp_recipe, cifar10_cnn, mnist_cnn};
+use crate::ops::optimizer::Optimizer;
+use crate::ops::schedule::Schedule;
+
+/// Random changes of training images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Augmentation {
+    /// Images are cropped at random from a border of black of this width, in pixels; 0 for none.
+    pub crop: usize,
+    /// Whether half of them are mirrored.
+    pub flip: bool,
+}
+
+/// A training: network, data preparation, loss, optimiser and their settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// What it is called.
+    pub name: String,
+    /// The network.
+    pub network: Network,
+    /// The loss.
+    pub loss: Loss,
+    /// The optimiser.
+    pub optimizer: Optimizer,
+    /// The learning rate at the start.
+    pub learning_rate: f64,
+    /// How it changes.
+    pub schedule: Schedule,
+    /// Whether the schedule's time is counted in steps; otherwise in epochs.
+    pub schedule_by_step: bool,
+    /// The largest norm of all gradients together; larger ones are scaled down.
+    pub clip: Option<f64>,
+    /// Samples of a batch.
+    pub batch: usize,
+    /// Passes over the training images.
+    pub epochs: u32,
+    /// The most steps, whatever the epochs; `None` for all.
+    pub steps: Option<u64>,
+    /// Mean of each channel, of pixels from 0 to 1.
+    pub mean: Vec<f32>,
+    /// Standard deviation of each channel.
+    pub deviation: Vec<f32>,
+    /// Random changes of training images.
+    pub augmentation: Option<Augmentation>,
+    /// Whether each epoch has another order.
+    pub shuffle: bool,
+    /// Seed of weights, order, dropout and augmentation.
+    pub seed: u64,
+}
+
+impl Recipe {
+    /// The MNIST CNN: SGD with momentum, the learning rate halved every five epochs, batches of 512, 20 epochs.
+    #[must_use]
+    pub fn mnist() -> Self {
+        Self {
+            name: "mnist".into(),
+            network: mnist_cnn(0.25, 0.5),
+            loss: Loss::CrossEntropy { smoothing: 0.0 },
+            optimizer: Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+            learning_rate: 0.05,
+            schedule: Schedule::Step { every: 5, gamma: 0.5 },
+            schedule_by_step: false,
+            clip: None,
+            batch: 512,
+            epochs: 20,
+            steps: None,
+            mean: vec![0.1307],
+            deviation: vec![0.3081],
+            augmentation: None,
+            shuffle: true,
+            seed: 1,
+        }
+    }
+
+    /// The CIFAR-10 CNN: Adam, random crops and flips, batches of 128, 3 epochs.
+    #[must_use]
+    pub fn cifar10() -> Self {
+        Self {
+            name: "cifar10".into(),
+            network: cifar10_cnn(),
+            optimizer: Optimizer::adam(),
+            learning_rate: 1e-3,
+            schedule: Schedule::Constant,
+            batch: 128,
+            epochs: 3,
+            mean: vec![0.5; 3],
+            deviation: vec![0.5; 3],
+            augmentation: Some(Augmentation { crop: 4, flip: true }),
+            ..Self::mnist()
+        }
+    }
+
+    /// Three linear layers of 4096, mean squared error, SGD with a learning rate of 0.001, batches of 512, 3 epochs.
+    #[must_use]
+    pub fn amp_recipe() -> Self {
+        Self {
+            name: "amp-recipe".into(),
+            network: amp_recipe(4096),
+            loss: Loss::Mse,
+            optimizer: Optimizer::sgd(),
+            learning_rate: 0.001,
+            schedule: Schedule::Constant,
+            epochs: 3,
+            mean: Vec::new(),
+            deviation: Vec::new(),
+            ..Self::mnist()
+        }
+    }
+
+    /// The same without dropout.
+    #[must_use]
+    pub fn without_dropout(self) -> Self {
+        Self { network: self.network.without_dropout(), ..self }
+    }
+
+    /// Steps of the whole training over so many samples; the last batch of an epoch may be smaller.
+    #[must_use]
+    pub fn total_steps(&self, samples: usize) -> u64 {
+        let all = samples.div_ceil(self.batch.max(1)) as u64 * u64::from(self.epochs);
+        self.steps.map_or(all, |most| all.min(most))
+    }
+
+    /// The learning rate of a step, counted from 0.
+    ///
+    /// # Errors
+    /// A setting of the schedule is out of range.
+    pub fn learning_rate_at(&self, step: u64, steps_per_epoch: u64) -> Result<f64, TrainError> {
+        let time = if self.schedule_by_step { step } else { step / steps_per_epoch.max(1) };
+        Ok(self.schedule.at(self.learning_rate, time)?)
+    }
+
+    /// An error unless its settings make sense for images of this shape, `[channels, height, width]`, and so many classes.
+    ///
+    /// # Errors
+    /// A sentence that names the setting.
+    pub fn validate(&self, shape: [usize; 3], classes: usize) -> Result<(), TrainError> {
+        let refuse = |why: String| Err(TrainError::Setting(why));
+        let [channels, height, width] = shape;
+        if self.network.input() != shape.into() {
+            return refuse(format!(
+                "The network takes {}, and the images are {channels} x {height} x {width}: change the network's input.",
+                self.network.input()
+            ));
+        }
+        if self.mean.len() != channels || self.deviation.len() != channels {
+            return refuse(format!(
+                "Images of {channels} channels need as many means and deviations; there are {} and {}.",
+                self.mean.len(),
+                self.deviation.len()
+            ));
+        }
+        if self.deviation.iter().any(|d| !(*d > 0.0 && d.is_finite())) || self.mean.iter().any(|m| !m.is_finite()) {
+            return refuse("Means have to be finite, and deviations above 0.".into());
+        }
+        if matches!(self.loss, Loss::CrossEntropy { .. }) && self.network.output().elements() != classes {
+            return refuse(format!(
+                "The network has {} outputs, and the data set {classes} classes: make the last layer linear({classes}).",
+                self.network.output()
+            ));
+        }
+        if self.batch == 0 || self.epochs == 0 {
+            return refuse(format!("A batch of {} and {} epochs: both are at least 1.", self.batch, self.epochs));
+        }
+        if self.steps == Some(0) {
+            return refuse("0 steps: there is nothing to train.".into());
+        }
+        if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
+            return refuse(format!("The learning rate is {}; it has to be above 0.", self.learning_rate));
+        }
+        self.optimizer.check()?;
+        Ok(self.schedule.check()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_follows_its_schedule() {
+        let r = Recipe::mnist();
+        let check =
+            |step, expect: f64| assert!((r.learning_rate_at(step, 118).unwrap() - expect).abs() < 1e-12, "{step}");
+        check(0, 0.05);
+        check(5 * 118 - 1, 0.05);
+        check(5 * 118, 0.025);
+        let by_step = Recipe { schedule_by_step: true, ..r };
+        assert!((by_step.learning_rate_at(5, 118).unwrap() - 0.025).abs() < 1e-12);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_refused() {
+        let check = |r: Recipe, shape, expect: &str| {
+            let sentence = r.validate(shape, 10).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        assert!(
+            Recipe::mnist().validate([1, 28, 28], 10).is_ok() && Recipe::cifar10().validate([3, 32, 32], 10).is_ok()
+        );
+        check(Recipe::mnist(), [3, 32, 32], "takes 1 x 28 x 28");
+        check(Recipe { mean: vec![], ..Recipe::mnist() }, [1, 28, 28], "1 channels");
+        check(Recipe { deviation: vec![0.0], ..Recipe::mnist() }, [1, 28, 28], "above 0");
+        check(Recipe { steps: Some(0), ..Recipe::mnist() }, [1, 28, 28], "0 steps");
+        check(Recipe { batch: 0, ..Recipe::mnist() }, [1, 28, 28], "at least 1");
+        check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
+        assert!(Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("linear(47)"));
+    }
+}

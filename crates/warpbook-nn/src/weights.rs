@@ -1,0 +1,287 @@
+//! A network's weights on the host, with PyTorch's names and layouts, and their files.
+
+use crate::network::{Network, ParamSpec, Role};
+use crate::philox;
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Why weights cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightsError {
+    /// A file cannot be read or written.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A file is not in the safetensors format.
+    #[error("{path} is no safetensors file, or it is damaged: {why}", path = .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What the reader says.
+        why: String,
+    },
+    /// The tensors are not those of the network.
+    #[error("{0}")]
+    Mismatch(String),
+}
+
+/// The parameters of a network, f32, each in PyTorch's layout.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    specs: Vec<ParamSpec>,
+    values: Vec<Vec<f32>>,
+}
+
+impl Weights {
+    /// PyTorch's initial values: weights and biases uniform in ±1 / sqrt(fan-in) (`kaiming_uniform_` with a = sqrt 5), the scale and
+    /// variance of batch normalisation 1, its shift and mean 0. A number depends only on the seed and its parameter's place.
+    #[must_use]
+    pub fn init(network: &Network, seed: u64) -> Self {
+        let value = |(id, spec): (usize, &ParamSpec)| match spec.role {
+            Role::Weight | Role::Bias => {
+                let mut values = vec![0.0; spec.len()];
+                philox::fill_uniforms(&mut values, seed, id as u32, 0);
+                let bound = 1.0 / (spec.fan_in as f32).sqrt();
+                values.iter_mut().for_each(|v| *v = (2.0 * *v - 1.0) * bound);
+                values
+            }
+            Role::Scale | Role::RunningVariance => vec![1.0; spec.len()],
+            Role::Shift | Role::RunningMean => vec![0.0; spec.len()],
+        };
+        let values = network.params().iter().enumerate().map(value).collect();
+        Self { specs: network.params().to_vec(), values }
+    }
+
+    /// Weights of these values, one array for each parameter of the network.
+    ///
+    /// # Errors
+    /// Their number or a length is not the network's.
+    pub fn new(network: &Network, values: Vec<Vec<f32>>) -> Result<Self, WeightsError> {
+        let specs = network.params().to_vec();
+        if values.len() != specs.len() {
+            let why = format!("The network has {} parameters; {} arrays were given.", specs.len(), values.len());
+            return Err(WeightsError::Mismatch(why));
+        }
+        match specs.iter().zip(&values).find(|(s, v)| s.len() != v.len()) {
+            Some((s, v)) => {
+                let why =
+                    format!("{} has the shape {:?}, {} elements; {} were given.", s.name, s.shape, s.len(), v.len());
+                Err(WeightsError::Mismatch(why))
+            }
+            None => Ok(Self { specs, values }),
+        }
+    }
+
+    /// The parameters' names and shapes.
+    #[must_use]
+    pub fn specs(&self) -> &[ParamSpec] {
+        &self.specs
+    }
+
+    /// All values, in the order of [`Weights::specs`].
+    #[must_use]
+    pub fn values(&self) -> &[Vec<f32>] {
+        &self.values
+    }
+
+    /// The values of a parameter.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[f32]> {
+        let place = self.specs.iter().position(|s| s.name == name)?;
+        Some(&self.values[place])
+    }
+
+    /// Reads a safetensors file: f32, f16 or bf16 tensors with the network's names and shapes, as `torch.save` of a `state_dict`
+    /// becomes with `safetensors.torch.save_file`, or a checkpoint. `num_batches_tracked`, which PyTorch's batch normalisation has, is passed
+    /// over.
+    ///
+    /// # Errors
+    /// The file cannot be read; a tensor is missing, unknown, or has another shape or type: the sentence names it.
+    pub fn load(network: &Network, path: impl AsRef<Path>) -> Result<Self, WeightsError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
+        Self::from_tensors(network, &SafeTensors::deserialize(&bytes).map_err(format)?, |name| !name.starts_with(STATE))
+    }
+
+    /// As [`Weights::load`], of the tensors that were read and whose names are the weights'.
+    pub(crate) fn from_tensors(
+        network: &Network,
+        tensors: &SafeTensors<'_>,
+        is_weight: impl Fn(&str) -> bool,
+    ) -> Result<Self, WeightsError> {
+        let is_known = |n: &&str| is_weight(n) && !n.ends_with("num_batches_tracked");
+        let names: Vec<&str> = tensors.names().into_iter().filter(is_known).collect();
+        if let Some(unknown) = names.iter().find(|n| network.params().iter().all(|s| s.name != **n)) {
+            let known: Vec<&str> = network.params().iter().map(|s| s.name.as_str()).collect();
+            let why = format!(
+                "The file has a tensor `{unknown}`, which the network has not. Its parameters: {}.",
+                known.join(", ")
+            );
+            return Err(WeightsError::Mismatch(why));
+        }
+        let read = |spec: &ParamSpec| read(tensors, &spec.name, spec, &names);
+        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { specs: network.params().to_vec(), values })
+    }
+
+    /// Arrays of the trained parameters' shapes under names with a prefix; zeros for the others.
+    pub(crate) fn with_prefix(
+        network: &Network,
+        tensors: &SafeTensors<'_>,
+        prefix: &str,
+    ) -> Result<Self, WeightsError> {
+        let names = tensors.names();
+        let read = |spec: &ParamSpec| {
+            if spec.role.is_trained() {
+                read(tensors, &format!("{prefix}{}", spec.name), spec, &names)
+            } else {
+                Ok(vec![0.0; spec.len()])
+            }
+        };
+        let values = network.params().iter().map(read).collect::<Result<_, _>>()?;
+        Ok(Self { specs: network.params().to_vec(), values })
+    }
+
+    /// Writes a safetensors file: to a temporary name first, which is then renamed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), WeightsError> {
+        let arrays = self
+            .specs
+            .iter()
+            .zip(&self.values)
+            .map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice())))
+            .collect();
+        write(&arrays, None, path.as_ref())
+    }
+}
+
+/// The values of a tensor that has a parameter's shape.
+fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str]) -> Result<Vec<f32>, WeightsError> {
+    let mismatch = |why: String| Err(WeightsError::Mismatch(why));
+    let Ok(tensor) = tensors.tensor(name) else {
+        return mismatch(format!("The file has no tensor `{name}`. Its tensors: {}.", names.join(", ")));
+    };
+    if tensor.shape() != spec.shape {
+        return mismatch(format!(
+            "{name} has the shape {:?} in the file and {:?} in the network.",
+            tensor.shape(),
+            spec.shape
+        ));
+    }
+    match decode(&tensor) {
+        Some(values) => Ok(values),
+        None => mismatch(format!("{name} is {:?} in the file: save it as f32, f16 or bf16.", tensor.dtype())),
+    }
+}
+
+/// The names of an optimiser's state in a checkpoint begin with this; no layer's does.
+pub(crate) const STATE: &str = "optimizer.";
+
+/// Shapes and values by name.
+pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
+
+/// Writes f32 tensors and a few words of metadata; the file appears whole or not at all.
+pub(crate) fn write(
+    arrays: &Arrays<'_>,
+    metadata: Option<std::collections::HashMap<String, String>>,
+    path: &Path,
+) -> Result<(), WeightsError> {
+    let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
+    let io = |source| WeightsError::Io { path: path.into(), source };
+    let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = arrays
+        .iter()
+        .map(|(name, (shape, values))| (name, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()))
+        .collect();
+    let mut views = Vec::new();
+    for (name, shape, bytes) in &bytes {
+        views.push((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), bytes).map_err(format)?));
+    }
+    let file = safetensors::serialize(views, metadata).map_err(format)?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = folder.join(format!(".{name}.{}.part", std::process::id()));
+    let written = std::fs::write(&part, file).and_then(|()| std::fs::rename(&part, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    written.map_err(io)
+}
+
+/// A tensor's values in f32; `None` of a type that is not read.
+fn decode(tensor: &TensorView<'_>) -> Option<Vec<f32>> {
+    let pairs = || tensor.data().chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    Some(match tensor.dtype() {
+        Dtype::F32 => tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+        Dtype::F16 => pairs().map(|b| half::f16::from_bits(b).to_f32()).collect(),
+        Dtype::BF16 => pairs().map(|b| half::bf16::from_bits(b).to_f32()).collect(),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{batch_norm, conv2d, flatten, linear};
+
+    fn network() -> Network {
+        Network::new([2, 4, 4], [conv2d(3, 3), batch_norm(), flatten(), linear(5)]).unwrap()
+    }
+
+    #[test]
+    fn initial_values_are_within_their_bounds() {
+        let w = Weights::init(&network(), 1);
+        let within = |name: &str, bound: f32| {
+            let values = w.get(name).unwrap();
+            let most = values.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+            assert!(most <= bound && most > bound / 2.0, "{name}: {most} of {bound}");
+        };
+        within("conv1.weight", 1.0 / 18f32.sqrt());
+        within("fc1.weight", 1.0 / 12f32.sqrt());
+        assert_eq!(w.get("bn1.weight"), Some(&[1.0; 3][..]));
+        assert_eq!(w.get("bn1.running_mean"), Some(&[0.0; 3][..]));
+        assert_ne!(w, Weights::init(&network(), 2));
+        assert_eq!(w, Weights::init(&network(), 1));
+    }
+
+    #[test]
+    fn a_file_holds_them_to_the_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/weights.safetensors");
+        let w = Weights::init(&network(), 3);
+        w.save(&path).unwrap();
+        assert_eq!(Weights::load(&network(), &path).unwrap(), w);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn what_is_not_the_network_s_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        Weights::init(&network(), 3).save(&path).unwrap();
+        let check = |layers: Vec<crate::network::Layer>, expect: &str| {
+            let other = Network::new([2, 4, 4], layers).unwrap();
+            let sentence = Weights::load(&other, &path).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        check(vec![conv2d(3, 3), flatten(), linear(5)], "`bn1.");
+        check(
+            vec![conv2d(3, 3), batch_norm(), flatten(), linear(6)],
+            "fc1.weight has the shape [5, 12] in the file and [6, 12]",
+        );
+        check(vec![conv2d(3, 3), batch_norm(), flatten(), linear(5), linear(2)], "no tensor `fc2.weight`");
+        std::fs::write(&path, b"nonsense").unwrap();
+        assert!(Weights::load(&network(), &path).unwrap_err().to_string().contains("no safetensors file"));
+        assert!(Weights::load(&network(), folder.path().join("none")).unwrap_err().to_string().contains("none"));
+        assert!(Weights::new(&network(), vec![]).unwrap_err().to_string().contains("8 parameters; 0 arrays"));
+    }
+}

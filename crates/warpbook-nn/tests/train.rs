@@ -1,0 +1,188 @@
+//! Training on the CPU: it learns, its gradients are right through every kind of layer, and an interruption changes no bit.
+
+use warpbook_nn::data::{Dataset, synthetic_digits};
+use warpbook_nn::network::*;
+use warpbook_nn::ops::optimizer::Optimizer;
+use warpbook_nn::philox;
+use warpbook_nn::train::{CpuEngine, Event, Flow, Loss, Mode, Recipe, Target, TrainError, Trainer};
+use warpbook_nn::weights::Weights;
+
+/// Small enough for a test, with every kind of layer that a checkpoint has to keep.
+fn recipe() -> Recipe {
+    let layers = [
+        conv2d(6, 3).stride(2),
+        batch_norm(),
+        relu(),
+        residual([conv2d(6, 3).padding(1), batch_norm(), gelu()]),
+        max_pool(2),
+        dropout(0.1),
+        flatten(),
+        linear(10),
+    ];
+    Recipe {
+        network: Network::new([1, 28, 28], layers).unwrap(),
+        optimizer: Optimizer::adam(),
+        learning_rate: 3e-3,
+        batch: 64,
+        epochs: 2,
+        ..Recipe::mnist()
+    }
+}
+
+fn train(trainer: &mut Trainer, set: &Dataset, stop_at: Option<u64>) -> Vec<Event> {
+    let mut events = Vec::new();
+    let listener = &mut |event: Event| {
+        if !matches!(event, Event::Step { .. }) {
+            events.push(event);
+        }
+        match (event, stop_at) {
+            (Event::Step { step, .. }, Some(at)) if step >= at => Flow::Stop,
+            _ => Flow::Continue,
+        }
+    };
+    trainer.train(set, set, 1, listener).unwrap();
+    events
+}
+
+#[test]
+fn a_small_network_learns_synthetic_digits() {
+    let digits = synthetic_digits(700, 10, 1);
+    let mut trainer = Trainer::new(Recipe { epochs: 4, ..recipe() }, &digits.train, None).unwrap();
+    let before = trainer.evaluate(&digits.train).unwrap();
+    let events = train(&mut trainer, &digits.train, None);
+    // 700 images are ten whole batches and one of 60.
+    assert_eq!(trainer.step(), 44);
+    assert_eq!(events.len(), 48, "a line a batch and one an epoch");
+    let Some(Event::Epoch { epoch: 4, test, .. }) = events.last() else { panic!("{events:?}") };
+    assert!(before.accuracy() < 0.3 && test.accuracy() > 0.6, "{before:?}, then {test:?}");
+    assert!(test.loss < before.loss);
+}
+
+#[test]
+fn a_resumed_training_has_the_same_bits() {
+    let digits = synthetic_digits(200, 10, 1);
+    let mut whole = Trainer::new(recipe(), &digits.train, None).unwrap();
+    train(&mut whole, &digits.train, None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let mut first = Trainer::new(recipe(), &digits.train, None).unwrap();
+    train(&mut first, &digits.train, Some(3));
+    first.save(&path).unwrap();
+    let mut second = Trainer::new(recipe(), &digits.train, None).unwrap();
+    second.resume(&path).unwrap();
+    assert_eq!(second.step(), 3);
+    train(&mut second, &digits.train, None);
+    assert_eq!(second.weights().unwrap(), whole.weights().unwrap());
+    // Its weights are read as such, without the optimiser's state.
+    assert_eq!(Weights::load(&recipe().network, &path).unwrap(), first.weights().unwrap());
+    let refused = |r: Recipe| Trainer::new(r, &digits.train, None).unwrap().resume(&path).unwrap_err().to_string();
+    assert!(refused(Recipe { seed: 2, ..recipe() }).contains("seed"));
+    let sgd = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
+    assert!(refused(Recipe { optimizer: sgd, ..recipe() }).contains("another optimiser"));
+    first.weights().unwrap().save(&path).unwrap();
+    assert!(refused(recipe()).contains("--init"));
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let digits = synthetic_digits(130, 10, 1);
+    let with = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let mut trainer = Trainer::new(Recipe { epochs: 1, ..recipe() }, &digits.train, None).unwrap();
+            train(&mut trainer, &digits.train, None);
+            trainer.weights().unwrap()
+        })
+    };
+    assert_eq!(with(1), with(3));
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_the_training() {
+    let digits = synthetic_digits(200, 10, 1);
+    let sgd = Optimizer::sgd();
+    let network = Network::new([1, 28, 28], [conv2d(4, 3), relu(), flatten(), linear(10)]).unwrap();
+    let wild = Recipe { network, optimizer: sgd, learning_rate: 1e30, ..recipe() };
+    let mut trainer = Trainer::new(wild, &digits.train, None).unwrap();
+    let error = trainer.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap_err();
+    assert!(matches!(error, TrainError::NotFinite(_)));
+    let sentence = error.to_string();
+    assert!(sentence.starts_with("Step 2") || sentence.starts_with("Step 3"), "{sentence}");
+    assert!(sentence.contains("output of") && sentence.contains("Lower the learning rate"), "{sentence}");
+}
+
+#[test]
+fn a_clipped_gradient_has_at_most_that_norm() {
+    let network = Network::new(5, [linear(3)]).unwrap();
+    let sgd = Optimizer::sgd();
+    let mut engine = CpuEngine::new(&network, 2, &Weights::init(&network, 1), &sgd).unwrap();
+    engine.input(2).fill(3.0);
+    engine.forward(2, Mode::Inference).unwrap();
+    engine.backward(Loss::Mse, Target::Values(&[100.0; 6]), 2, 1.0).unwrap();
+    let norm = |e: &CpuEngine| {
+        let gradients = e.gradients().unwrap();
+        gradients.values().iter().flatten().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt()
+    };
+    let before = norm(&engine);
+    assert!((engine.clip(1.0).unwrap() - before).abs() < 1e-3 * before);
+    assert!((norm(&engine) - 1.0).abs() < 1e-5);
+}
+
+/// The loss's change along a random direction of all weights, by differences and by the gradient.
+fn slopes(layers: Vec<Layer>) -> (f64, f64) {
+    const N: usize = 5;
+    let network = Network::new([2, 6, 7], layers).unwrap();
+    let sgd = Optimizer::sgd();
+    let weights = Weights::init(&network, 3);
+    let outputs = network.output().elements();
+    let targets: Vec<f32> = (0..N * outputs).map(|i| philox::gaussian(5, i as u64, 0)).collect();
+    let run = |weights: &Weights| {
+        let mut engine = CpuEngine::new(&network, N, weights, &sgd).unwrap();
+        philox::fill_gaussians(engine.input(N), 4, 0, 0);
+        engine.forward(N, Mode::Training { seed: 9, step: 2 }).unwrap();
+        let loss = engine.backward(Loss::Mse, Target::Values(&targets), N, 1.0).unwrap().mean;
+        (loss, engine.gradients().unwrap())
+    };
+    let (_, gradient) = run(&weights);
+    let direction: Vec<Vec<f32>> = weights
+        .specs()
+        .iter()
+        .enumerate()
+        .map(|(id, s)| {
+            let of = |i: usize| if s.role.is_trained() { philox::gaussian(6, i as u64, id as u32) } else { 0.0 };
+            (0..s.len()).map(of).collect()
+        })
+        .collect();
+    let moved = |step: f32| {
+        let pairs = weights.values().iter().zip(&direction);
+        let values = pairs.map(|(w, d)| w.iter().zip(d).map(|(w, d)| w + step * d).collect()).collect();
+        run(&Weights::new(&network, values).unwrap()).0
+    };
+    let step = 1e-3f32;
+    let by_differences = (moved(step) - moved(-step)) / (2.0 * f64::from(step));
+    let product =
+        |(g, d): (&Vec<f32>, &Vec<f32>)| g.iter().zip(d).map(|(g, d)| f64::from(*g) * f64::from(*d)).sum::<f64>();
+    (by_differences, gradient.values().iter().zip(&direction).map(product).sum())
+}
+
+#[test]
+fn gradients_go_through_every_kind_of_layer() {
+    let check = |layers: Vec<Layer>| {
+        let written: Vec<String> = layers.iter().map(ToString::to_string).collect();
+        let (difference, gradient) = slopes(layers);
+        assert!(
+            (difference - gradient).abs() < 5e-3 * gradient.abs().max(0.1),
+            "{written:?}: {difference}, {gradient}"
+        );
+    };
+    check(vec![conv2d(4, 3), gelu(), flatten(), linear(3)]);
+    check(vec![conv2d(4, 3).strides([2, 3]).paddings([1, 0]).without_bias(), gelu(), flatten(), linear(3)]);
+    check(vec![conv2d(4, 3), gelu(), avg_pool(2), flatten(), linear(3).without_bias()]);
+    check(vec![conv2d(3, 1), batch_norm(), gelu(), max_pool(3).stride(2).padding(1), flatten(), linear(3)]);
+    check(vec![batch_norm(), conv2d(3, 3), dropout(0.4), flatten(), batch_norm(), linear(3)]);
+    check(vec![conv2d(2, 1), residual([conv2d(2, 3).padding(1), gelu(), residual([gelu()])]), flatten(), linear(3)]);
+    // Features of a flattened image are added to others, so the image has to be transposed.
+    check(vec![conv2d(2, 3), flatten(), residual([linear(40), gelu()]), linear(3)]);
+    check(vec![residual([conv2d(2, 3).padding(1)]), gelu(), flatten(), linear(3)]);
+    check(vec![conv2d(2, 2), gelu(), flatten()]);
+}
