@@ -62,6 +62,7 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         }
         Ok(report)
     });
+    steps.run("training", || golden(w));
     steps.run("kernels", || {
         nvrtc?;
         // The table is written by the tests above.
@@ -83,6 +84,17 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
     say("Summary");
     print!("{}", steps.summary(&gpu::tested(w, on_gpu.as_ref())));
     Ok(if steps.all_passed() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The first steps of PyTorch's run, on the CPU and optimised: a debug build would take minutes.
+fn golden(w: &Workspace) -> Result<Report> {
+    if std::env::var_os("WARPBOOK_GOLDEN").is_none() || std::env::var_os("WARPBOOK_DATA").is_none() {
+        let note = "skipped: WARPBOOK_GOLDEN and WARPBOOK_DATA name no folders".into();
+        return Ok(Report { skipped: 1, note, ..Report::default() });
+    }
+    let mut test = cargo(w);
+    test.args(["test", "--release", "-p", "warpbook-nn", "--test", "golden"]);
+    tests(&mut test, String::new)
 }
 
 /// Makes sure that a part of Rust's toolchain is there.
