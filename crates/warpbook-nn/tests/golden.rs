@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 use warpbook_nn::data::{self, Dataset};
-use warpbook_nn::network::mnist_cnn;
+use warpbook_nn::network::{Arrangement, Conv2d, Network, Node, Op, Pool, Shape, mnist_cnn};
 use warpbook_nn::ops::augment::{self, Augment};
+use warpbook_nn::ops::cross_entropy::CrossEntropy;
 use warpbook_nn::ops::optimizer::Optimizer;
+use warpbook_nn::ops::{conv2d, linear, pool, reference};
 use warpbook_nn::train::{CpuEngine, Loss, Mode, Target};
 use warpbook_nn::weights::Weights;
 
@@ -87,4 +89,96 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
         assert!(error <= bound, "step {step}: loss {got}, PyTorch's {expect}, relative error {error:.1e}");
     }
     println!("{steps} steps in {:.1} s", started.elapsed().as_secs_f64());
+    if steps == expected.len() {
+        let (test, mut correct) = (&golden.data.test, 0);
+        for first in (0..test.len()).step_by(BATCH) {
+            let n = BATCH.min(test.len() - first);
+            let labels = fill(&mut engine, test, first, n);
+            engine.forward(n, Mode::Inference).unwrap();
+            correct += engine.loss(loss, Target::Labels(&labels), n).unwrap().correct;
+        }
+        let (got, expect) = (correct as f64 / test.len() as f64, golden.json["test_accuracy"].as_f64().unwrap());
+        assert!((got - expect).abs() <= 0.003, "test accuracy {got}, PyTorch's {expect}");
+    }
+}
+
+/// The gradients of all parameters in f64, as the engine stores them: of a network of convolutions, ReLU, max pools and linear layers.
+fn gradients_in_f64(network: &Network, stored: &[Vec<f64>], x: Vec<f64>, labels: &[u8]) -> Vec<Vec<f64>> {
+    let (n, mut values) = (labels.len(), vec![x]);
+    let geometry = |node: &Node, c: Conv2d| {
+        let Shape::Image { channels, height, width } = network.value(node.input) else { panic!("{}", node.name) };
+        let Conv2d { filters, kernel, stride, padding, .. } = c;
+        conv2d::Geometry { batch: n, height, width, channels, filters, kernel, stride, padding }
+    };
+    let windows = |node: &Node, p: Pool| {
+        let Shape::Image { channels, height, width } = network.value(node.input) else { panic!("{}", node.name) };
+        pool::Geometry { batch: n, height, width, channels, size: p.size, stride: p.stride, padding: p.padding }
+    };
+    let sizes = |node: &Node| {
+        let [inputs, outputs] = [node.input, node.output].map(|v| network.value(v).elements());
+        linear::Sizes { batch: n, inputs, outputs }
+    };
+    for node in network.nodes() {
+        let x = &values[node.input];
+        let param = |i: usize| &stored[node.params[i]][..];
+        values.push(match node.op {
+            Op::Conv2d(c) => reference::conv2d(&geometry(node, c), x, param(0), Some(param(1))),
+            Op::Linear { .. } => reference::linear(&sizes(node), x, param(0), Some(param(1))),
+            Op::Activation(f) => reference::activation(f, x),
+            Op::Pool(p) => reference::max_pool(&windows(node, p), x).0,
+            Op::Flatten => x.clone(),
+            _ => panic!("{} is not in this network", node.name),
+        });
+    }
+    let logits = values.last().unwrap();
+    let loss = CrossEntropy { batch: n, classes: logits.len() / n, smoothing: 0.0 };
+    let mut dy = reference::cross_entropy_gradient(&loss, logits, labels);
+    let mut gradients = vec![Vec::new(); stored.len()];
+    for node in network.nodes().iter().rev() {
+        let x = &values[node.input];
+        let weight = node.params.first().map_or(&[][..], |id| &stored[*id]);
+        dy = match node.op {
+            Op::Conv2d(c) => {
+                let g = geometry(node, c);
+                gradients[node.params[0]] = reference::conv2d_weight_gradient(&g, x, &dy);
+                gradients[node.params[1]] = reference::conv2d_bias_gradient(&g, &dy);
+                reference::conv2d_input_gradient(&g, &dy, weight)
+            }
+            Op::Linear { .. } => {
+                let s = sizes(node);
+                gradients[node.params[0]] = reference::linear_weight_gradient(&s, x, &dy);
+                gradients[node.params[1]] = reference::linear_bias_gradient(&dy, s.outputs);
+                reference::linear_input_gradient(&s, &dy, weight)
+            }
+            Op::Activation(f) => reference::activation_gradient(f, x, &dy),
+            Op::Pool(p) => reference::max_pool_gradient(&windows(node, p), x, &dy),
+            _ => dy,
+        };
+    }
+    gradients
+}
+
+#[test]
+fn gradients_of_the_first_step_are_those_in_f64() {
+    let Some(golden) = Golden::open("gradients_of_the_first_step_are_those_in_f64") else { return };
+    const N: usize = 32;
+    let sgd = Optimizer::sgd();
+    let mut engine = golden.engine(&sgd);
+    let network = engine.network().clone();
+    let arrangement = Arrangement::of(&network);
+    let exact = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+    let in_order = |w: &Weights| -> Vec<Vec<f64>> {
+        w.values().iter().enumerate().map(|(id, v)| exact(&arrangement.store(id, v))).collect()
+    };
+    let labels = fill(&mut engine, &golden.data.train, 0, N);
+    let x = exact(engine.input(N));
+    let want = gradients_in_f64(&network, &in_order(&engine.weights().unwrap()), x, &labels);
+    engine.forward(N, Mode::Training { seed: 1, step: 0 }).unwrap();
+    engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, Target::Labels(&labels), N, 1.0).unwrap();
+    let got = in_order(&engine.gradients().unwrap());
+    for ((spec, got), want) in network.params().iter().zip(&got).zip(&want) {
+        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+        let error = norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied());
+        assert!(error <= 1e-5, "{}: relative error {error:.1e}", spec.name);
+    }
 }
