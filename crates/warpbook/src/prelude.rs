@@ -5,7 +5,15 @@ pub use crate::charts::{
     sweep_throughput, tiles, transfers,
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
+pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
+pub use crate::nn::network::{
+    Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
+};
+pub use crate::nn::ops::optimizer::Optimizer;
+pub use crate::nn::ops::schedule::Schedule;
 pub use crate::nn::philox::gaussian;
+pub use crate::nn::train::{Loss, Recipe, Trainer};
+pub use crate::nn::weights::Weights;
 pub use crate::record::{
     Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,
     Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,

@@ -9,6 +9,7 @@ pub use warpbook_charts::words as figures;
 mod html;
 mod kernels;
 mod lines;
+mod networks;
 mod panel;
 mod progress;
 mod runs;
