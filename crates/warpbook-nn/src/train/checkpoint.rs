@@ -5,6 +5,7 @@ use crate::network::Network;
 use crate::ops::optimizer::Optimizer;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -16,6 +17,15 @@ pub(super) struct Checkpoint {
     pub state: Vec<Weights>,
     pub step: u64,
     pub seed: u64,
+}
+
+/// What a checkpoint's metadata say.
+#[derive(Serialize, Deserialize)]
+struct About {
+    /// Version of the format.
+    checkpoint: u32,
+    step: u64,
+    seed: u64,
 }
 
 /// The name of a slot's array.
@@ -34,11 +44,10 @@ impl Checkpoint {
                 arrays.insert(slot_name(slot, &spec.name), (spec.shape.clone(), values));
             }
         }
-        let metadata = HashMap::from([
-            ("warpbook".to_owned(), "checkpoint 1".to_owned()),
-            ("step".to_owned(), self.step.to_string()),
-            ("seed".to_owned(), self.seed.to_string()),
-        ]);
+        // A single entry: the order of several is another one on every run, and so would the file's bytes be.
+        let about = About { checkpoint: 1, step: self.step, seed: self.seed };
+        let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
+        let metadata = HashMap::from([("warpbook".to_owned(), text)]);
         Ok(weights::write(&arrays, Some(metadata), path)?)
     }
 
@@ -48,13 +57,11 @@ impl Checkpoint {
         let bytes = std::fs::read(path).map_err(io)?;
         let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
-        let number = |key: &str| {
-            let text = header.metadata().as_ref().and_then(|m| m.get(key));
-            text.and_then(|t| t.parse::<u64>().ok()).ok_or_else(|| {
-                format(format!("it has no `{key}`, so it is no checkpoint. Weights alone are read by --init FILE"))
-            })
+        let text = header.metadata().as_ref().and_then(|m| m.get("warpbook"));
+        let about = text.and_then(|t| serde_json::from_str::<About>(t).ok()).filter(|a| a.checkpoint == 1);
+        let Some(About { step, seed, .. }) = about else {
+            return Err(format("it says nothing of a training. Weights alone are read by --init FILE".into()).into());
         };
-        let (step, seed) = (number("step")?, number("seed")?);
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
             let prefix = slot_name(slot, "");
