@@ -8,18 +8,12 @@
 
 constexpr int WARPS = THREADS / WARP;
 
-// A class and its logit, as far as the largest is concerned.
-struct Best {
-    float logit;
-    unsigned class_;
-};
-
-// Whether a goes before b: NaN is the largest, and of equal logits the first.
-__device__ __forceinline__ bool before(Best a, Best b) {
-    const bool a_nan = a.logit != a.logit, b_nan = b.logit != b.logit;
+// Whether the logit of a class goes before another: NaN is the largest, and of equal logits the first.
+__device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsigned class_b) {
+    const bool a_nan = a != a, b_nan = b != b;
     if (a_nan != b_nan) return a_nan;
-    if (a_nan || a.logit == b.logit) return a.class_ < b.class_;
-    return a.logit > b.logit;
+    if (a_nan || a == b) return class_a < class_b;
+    return a > b;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -34,20 +28,22 @@ cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsign
     unsigned hit = 0;
     if (row < batch) {
         const In* from = logits + (size_t)row * classes;
-        Best best = {__int_as_float(0xff800000), 0xffffffffu};  // -infinity, after every class
+        float largest = __int_as_float(0xff800000);  // -infinity, after every class
+        unsigned predicted = 0xffffffffu;
         for (unsigned c = lane; c < classes; c += WARP) {
-            const Best here = {to_float(from[c]), c};
-            if (before(here, best)) best = here;
+            const float logit = to_float(from[c]);
+            if (before(logit, c, largest, predicted)) largest = logit, predicted = c;
         }
 #pragma unroll
         for (int offset = WARP / 2; offset > 0; offset /= 2) {
-            const Best other = {__shfl_xor_sync(ALL_LANES, best.logit, offset), __shfl_xor_sync(ALL_LANES, best.class_, offset)};
-            if (before(other, best)) best = other;
+            const float logit = __shfl_xor_sync(ALL_LANES, largest, offset);
+            const unsigned c = __shfl_xor_sync(ALL_LANES, predicted, offset);
+            if (before(logit, c, largest, predicted)) largest = logit, predicted = c;
         }
         // The largest is subtracted before exp, so that no sum overflows.
         float sums[2] = {};
         for (unsigned c = lane; c < classes; c += WARP) {
-            const float shifted = to_float(from[c]) - best.logit;
+            const float shifted = to_float(from[c]) - largest;
             sums[0] += expf(shifted);
             sums[1] += shifted;
         }
@@ -55,15 +51,16 @@ cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsign
         const unsigned label = labels[row];
         const float own = 1.0f - smoothing, spread = smoothing / (float)classes;
         const float factor = (loss_scale ? *loss_scale : 1.0f) / (float)batch;
+#pragma unroll 2
         for (unsigned c = lane; c < classes; c += WARP) {
             const float target = c == label ? own + spread : spread;
-            const float p = expf(to_float(from[c]) - best.logit) / sums[0];
+            const float p = expf(to_float(from[c]) - largest) / sums[0];
             dlogits[(size_t)row * classes + c] = from_float<In>(factor * (p - target));
         }
-        const float of_label = label < classes ? to_float(from[label]) - best.logit : __int_as_float(0x7fffffff);
+        const float of_label = label < classes ? to_float(from[label]) - largest : __int_as_float(0x7fffffff);
         loss = (double)logf(sums[0]) - (double)own * of_label;
         if (spread > 0.0f) loss -= (double)spread * sums[1];
-        hit = best.class_ == label;
+        hit = predicted == label;
     }
     if (lane == 0) {
         losses[warp] = loss;

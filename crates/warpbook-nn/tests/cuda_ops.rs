@@ -256,7 +256,7 @@ fn pooling_is_that_of_the_cpu() {
             let ((oh, ow), n) = (g.output().unwrap(), g.output_len().unwrap());
             // Few values, so that windows have equal ones.
             let x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
-            let dy: Vec<f32> = random(n, 2, b.dtype).iter().map(|v| (8.0 * v).round()).collect();
+            let dy: Vec<f32> = random(n, 2, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
             let [mut y, mut average] = [vec![0.0; n], vec![0.0; n]];
             let [mut dx, mut average_dx] = [vec![0.0; x.len()], vec![0.0; x.len()]];
             let mut index = vec![0u8; n];
@@ -358,9 +358,10 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
                     clip: Some(&factor),
                 };
                 // Skipped, and not counted.
+                let before = b.slice(&weights_at);
                 found.write(&[1]).unwrap();
                 kernels.step(&b.stream, p, c).unwrap();
-                assert!(b.slice(&weights_at) == weights && b.slice(&control)[1] == (k - 1) as f64);
+                assert!(b.slice(&weights_at) == before && b.slice(&control)[1] == (k - 1) as f64);
                 found.write(&[0]).unwrap();
                 kernels.step(&b.stream, p, c).unwrap();
                 optimizer::cpu::step(optimizer, rate, k, &mut weights, &gradients, &mut state).unwrap();
@@ -409,7 +410,7 @@ fn norms_and_what_is_not_finite() {
 #[test]
 fn batch_norm_is_that_of_the_cpu() {
     for_types("batch_norm_is_that_of_the_cpu", |b| {
-        for (images, pixels, channels, offset) in [(2, 1, 3, 0), (5, 63, 33, 1), (40, 64, 70, 0)] {
+        for (images, pixels, channels, offset) in [(4, 1, 3, 0), (5, 63, 33, 1), (40, 64, 70, 0)] {
             let shape = BatchNorm::new(images * pixels, channels);
             let n = shape.rows * channels;
             let x: Vec<f32> = random(n, 1, b.dtype).iter().map(|v| rounded(v + 3.0, b.dtype)).collect();
