@@ -11,10 +11,9 @@ struct Words {
     unsigned w[4];
 };
 
-// The four random words at `counter` of sequence `stream` of `seed`.
-__device__ __forceinline__ Words philox(unsigned long long seed, unsigned long long counter, unsigned stream) {
+// The four random words of `seed` at a counter of four words.
+__device__ __forceinline__ Words philox(unsigned long long seed, Words c) {
     unsigned k0 = (unsigned)seed, k1 = (unsigned)(seed >> 32);
-    Words c = {{(unsigned)counter, (unsigned)(counter >> 32), stream, 0u}};
 #pragma unroll
     for (int round = 0; round < 10; ++round) {
         const unsigned hi0 = __umulhi(0xD2511F53u, c.w[0]), lo0 = 0xD2511F53u * c.w[0];
@@ -24,6 +23,11 @@ __device__ __forceinline__ Words philox(unsigned long long seed, unsigned long l
         k1 += 0xBB67AE85u;
     }
     return c;
+}
+
+// The four random words at `counter` of sequence `stream` of `seed`.
+__device__ __forceinline__ Words philox(unsigned long long seed, unsigned long long counter, unsigned stream) {
+    return philox(seed, Words{{(unsigned)counter, (unsigned)(counter >> 32), stream, 0u}});
 }
 
 // A word as an odd multiple of 2^-24 in (0, 1): exact, and never 0.

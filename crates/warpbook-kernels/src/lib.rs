@@ -5,6 +5,7 @@
 
 mod launch;
 pub mod matmul;
+pub mod nn;
 pub mod regression;
 mod shared;
 mod tolerance;

@@ -112,7 +112,7 @@ impl Form {
 }
 
 /// The numbers that `kernels/matmul/gemm.cuh` gives the types.
-fn type_number(dtype: Dtype) -> i64 {
+pub(crate) fn type_number(dtype: Dtype) -> i64 {
     match dtype {
         Dtype::F16 => 1,
         Dtype::Bf16 => 2,

@@ -21,7 +21,9 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("nn/elements.cuh"),
     source!("nn/philox.cuh"),
+    source!("nn/sums.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),
     source!("regression/resident.cuh"),
@@ -149,6 +151,7 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
         }
     }
     all.extend(crate::matmul::compiled_forms());
+    all.extend(crate::nn::all().into_iter().map(|k| (k, claimed.clone())));
     for dtype in TENSOR_CORE_TYPES {
         for spec in [wgmma_rounds(dtype), mma_rounds(dtype)] {
             let requires = spec.requires.clone().unwrap_or(claimed.clone());

@@ -96,8 +96,43 @@ impl DeviceArray {
         self.bytes.at(0)
     }
 
+    /// Its type.
+    #[must_use]
+    pub fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The number of its elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.dtype.bytes() as usize
+    }
+
+    /// Whether it has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Its values. It does not wait for streams.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn to_f32(&self) -> Result<Vec<f32>> {
+        Ok(match self.dtype {
+            Dtype::F16 => self.bytes.cast::<half::f16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
+            Dtype::Bf16 => self.bytes.cast::<half::bf16>().to_vec()?.iter().map(|v| v.to_f32()).collect(),
+            _ => self.bytes.cast::<f32>().to_vec()?,
+        })
+    }
+
+    /// Its bytes, as an argument of a kernel that keeps the memory.
+    pub(crate) fn bytes(&self) -> &Slice<u8> {
+        &self.bytes
+    }
+
     pub(super) fn spec(&self) -> ArraySpec {
-        ArraySpec { dtype: self.dtype, len: self.bytes.len() / self.dtype.bytes() as usize }
+        ArraySpec { dtype: self.dtype, len: self.len() }
     }
 }
 

@@ -1,4 +1,6 @@
+use crate::gemm::DeviceArray;
 use crate::gemm::cpu::GemmError;
+use warpbook_record::Dtype;
 
 /// Why an operation cannot be computed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +70,20 @@ pub enum OpError {
         /// How many there are to choose from.
         count: usize,
     },
+    /// An array on a device holds another type than the kernels were loaded for.
+    #[error(
+        "{op}: {name} holds {found:?}, and the kernels were loaded for {needed:?}. Load them for {found:?}, or convert the array."
+    )]
+    Type {
+        /// The operation.
+        op: &'static str,
+        /// The array.
+        name: &'static str,
+        /// The type of its elements.
+        found: Dtype,
+        /// The type that the kernels take.
+        needed: Dtype,
+    },
     /// The matrix product refused.
     #[error(transparent)]
     Gemm(#[from] GemmError),
@@ -75,6 +91,16 @@ pub enum OpError {
 
 /// The result of an operation.
 pub type Result<T> = std::result::Result<T, OpError>;
+
+/// What functions that queue kernels return; the sentence is the same.
+impl From<OpError> for warpbook_device::Error {
+    fn from(error: OpError) -> Self {
+        let text = error.to_string();
+        let text = text.trim_end_matches('.');
+        let (what, why) = text.split_once(' ').unwrap_or((text, ""));
+        Self::Unsupported { what: what.to_owned(), why: why.to_owned() }
+    }
+}
 
 /// Elements of an array of this shape; `usize::MAX` where there would be more, which no slice has.
 pub(crate) fn elements(shape: &[usize]) -> usize {
@@ -100,6 +126,27 @@ impl Check {
         wrong.map_or(Ok(()), |(name, len, shape)| {
             let text = shape.iter().map(|size| format!("[{size}]")).collect();
             Err(OpError::Length { op: self.0, name, shape: text, needed: elements(shape), len: *len })
+        })
+    }
+
+    /// Every array on a device has the type that the kernels were loaded for, and exactly the elements of its shape.
+    pub fn arrays(self, dtype: Dtype, arrays: &[(&'static str, &DeviceArray, &[usize])]) -> Result<()> {
+        for (name, array, shape) in arrays {
+            if array.dtype() != dtype {
+                return Err(OpError::Type { op: self.0, name, found: array.dtype(), needed: dtype });
+            }
+            self.lengths(&[(name, array.len(), shape)])?;
+        }
+        Ok(())
+    }
+
+    /// A size as kernels take it.
+    pub fn word(self, name: &'static str, value: usize) -> Result<u32> {
+        u32::try_from(value).map_err(|_| OpError::Value {
+            op: self.0,
+            name,
+            value: value.to_string(),
+            allowed: "below 2^32 on a GPU",
         })
     }
 

@@ -5,6 +5,10 @@
 //! Functions check their slices against the shapes and return an [`OpError`]; outputs are then untouched. On the CPU they work on all
 //! threads of the current rayon pool, and their results have the same bits for any number of them. [`reference`](mod@reference) has
 //! the same operations in f64, which every body is tested against.
+//!
+//! On a GPU an operation is a struct that loads its kernels once, for a type of elements. Its functions check lengths and types and
+//! queue kernels: they allocate nothing and wait for nothing, so they can be captured. What changes from step to step, as the step
+//! itself, is read from device memory. Outputs should overlap no other array, unless a function says that they may be an input.
 
 pub mod activation;
 pub mod add;
@@ -12,6 +16,7 @@ pub mod augment;
 pub mod batch_norm;
 pub mod conv2d;
 pub mod cross_entropy;
+mod device;
 pub mod dropout;
 mod error;
 pub mod linear;
@@ -24,3 +29,4 @@ pub mod schedule;
 mod window;
 
 pub use error::{OpError, Result};
+pub use warpbook_kernels::nn::Layout;

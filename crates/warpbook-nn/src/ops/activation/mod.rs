@@ -1,8 +1,11 @@
 //! Activations, element by element.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result};
+
+pub(crate) const OP: &str = "activation";
 
 /// The function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -36,5 +39,5 @@ pub enum Kept {
 
 /// The other slices have the length of the first.
 pub(crate) fn check(first: usize, others: &[(&'static str, usize)]) -> Result<()> {
-    others.iter().try_for_each(|(name, len)| Check("activation").lengths(&[(name, *len, &[first])]))
+    others.iter().try_for_each(|(name, len)| Check(OP).lengths(&[(name, *len, &[first])]))
 }

@@ -8,6 +8,7 @@
 //! crop begins, its second the column, the top bit of its third whether it is mirrored.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, OpError, Result, elements};
 use crate::philox::philox4x32_4;

@@ -5,6 +5,7 @@
 //! PyTorch.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result};
 

@@ -3,6 +3,7 @@
 //! The target of a row gives 1 - s + s / classes to its label and s / classes to the others, s being the smoothing.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, OpError, Result};
 
@@ -29,13 +30,19 @@ pub struct Loss {
 }
 
 impl CrossEntropy {
-    pub(crate) fn check(&self, logits: usize, labels: &[u8], dlogits: usize) -> Result<()> {
+    /// Sizes and settings are in range.
+    pub(crate) fn check_settings(&self) -> Result<()> {
         let Self { batch, classes, smoothing } = *self;
         let check = Check(OP);
         check.positive(&[("the batch", batch), ("classes", classes)])?;
         check.value("the number of classes", classes, classes <= 256, "at most 256, since labels are u8")?;
-        check.value("the label smoothing", smoothing, (0.0..=1.0).contains(&smoothing), "0 to 1")?;
-        check.lengths(&[
+        check.value("the label smoothing", smoothing, (0.0..=1.0).contains(&smoothing), "0 to 1")
+    }
+
+    pub(crate) fn check(&self, logits: usize, labels: &[u8], dlogits: usize) -> Result<()> {
+        let Self { batch, classes, .. } = *self;
+        self.check_settings()?;
+        Check(OP).lengths(&[
             ("logits", logits, &[batch, classes]),
             ("labels", labels.len(), &[batch]),
             ("dlogits", dlogits, &[batch, classes]),

@@ -4,8 +4,11 @@
 //! \[i / 4 low, i / 4 high, 0x64726f70 xor layer, step\], so the backward pass and the other device draw the same.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result};
+
+pub(crate) const OP: &str = "dropout";
 
 /// A layer at a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,7 +45,7 @@ impl Dropout {
 
     pub(crate) fn check(&self, from: (&'static str, usize), to: (&'static str, usize)) -> Result<()> {
         let p = self.probability;
-        Check("dropout").value("the probability", p, (0.0..1.0).contains(&p), "from 0 to below 1")?;
-        Check("dropout").lengths(&[(to.0, to.1, &[from.1])])
+        Check(OP).value("the probability", p, (0.0..1.0).contains(&p), "from 0 to below 1")?;
+        Check(OP).lengths(&[(to.0, to.1, &[from.1])])
     }
 }

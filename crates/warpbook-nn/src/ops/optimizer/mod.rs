@@ -2,6 +2,7 @@
 
 pub mod clip;
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result};
 use serde::{Deserialize, Serialize};

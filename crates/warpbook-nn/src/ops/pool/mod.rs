@@ -2,6 +2,7 @@
 //! default: windows that do not fit at the end are dropped.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result, elements};
 use super::window::Axis;

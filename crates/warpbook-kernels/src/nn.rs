@@ -1,0 +1,185 @@
+//! The rows of the operations of networks, in `kernels/nn/`.
+
+use crate::matmul::type_number;
+use crate::shared::source;
+use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
+
+const ACTIVATION: Source = source!("nn/activation.cu");
+const ADD: Source = source!("nn/add.cu");
+const AUGMENT: Source = source!("nn/augment.cu");
+const BATCH_NORM: Source = source!("nn/batch_norm.cu");
+const CROSS_ENTROPY: Source = source!("nn/cross_entropy.cu");
+const DROPOUT: Source = source!("nn/dropout.cu");
+const LOSS: Source = source!("nn/loss.cu");
+const MSE: Source = source!("nn/mse.cu");
+const NORM: Source = source!("nn/norm.cu");
+const OPTIMIZER: Source = source!("nn/optimizer.cu");
+const POOL: Source = source!("nn/pool.cu");
+
+/// Threads of a block of every kernel here but `prepare`.
+const THREADS: i64 = 256;
+/// Types of elements that the kernels are compiled for.
+pub const TYPES: [Dtype; 3] = [Dtype::F32, Dtype::F16, Dtype::Bf16];
+
+/// How images lie in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// `[batch][height][width][channels]`.
+    Nhwc,
+    /// `[batch][channels][height][width]`.
+    Nchw,
+}
+
+/// One item a thread, as many blocks as there are.
+fn per_element() -> Tile {
+    Tile::new("t256", &[("THREADS", THREADS)])
+}
+
+/// Several items a thread, as many blocks as there are.
+fn chunk(id: &'static str, items: i64) -> Tile {
+    Tile::new(id, &[("THREADS", THREADS), ("ITEMS", items)])
+}
+
+/// 16 bytes of elements a thread, in steps of the grid.
+fn groups(dtype: Dtype) -> Tile {
+    let items = 16 / dtype.bytes() as i64;
+    Tile::new("t256b8", &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", 8)])
+}
+
+fn typed(source: Source, entry: &'static str, tile: Tile, grid: Grid, dtype: Dtype) -> KernelSpec {
+    KernelSpec::new(source, entry, &[tile], grid).define("IN", type_number(dtype))
+}
+
+fn over_images(spec: KernelSpec, layout: Layout) -> KernelSpec {
+    spec.define("CHANNELS_FIRST", i64::from(layout == Layout::Nchw))
+}
+
+/// `relu_forward(x, y, n)`, `relu_backward(y, dy, dx, n)`, and the same of GELU with x in place of y.
+#[must_use]
+pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
+    ["relu_forward", "relu_backward", "gelu_forward", "gelu_backward"]
+        .map(|entry| typed(ACTIVATION, entry, groups(dtype), Grid::Resident, dtype))
+}
+
+/// `add_forward(a, b, y, n)` and `add_accumulate(dy, dx, n)`.
+#[must_use]
+pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
+    ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
+}
+
+/// `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
+#[must_use]
+pub fn mean_loss() -> KernelSpec {
+    KernelSpec::new(LOSS, "mean_loss", &[per_element()], Grid::One)
+}
+
+/// `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`: a warp a row.
+#[must_use]
+pub fn cross_entropy(dtype: Dtype) -> KernelSpec {
+    typed(CROSS_ENTROPY, "cross_entropy", per_element(), Grid::Cover, dtype)
+}
+
+/// `mse(output, target, n, factor, loss_scale, doutput, partial)`.
+#[must_use]
+pub fn mse(dtype: Dtype) -> KernelSpec {
+    typed(MSE, "mse", chunk("t256x16", 16), Grid::Cover, dtype)
+}
+
+/// `max_forward(g, x, y, index, n)`, `max_backward(g, index, dy, dx, n)`, `average_forward(g, x, y, n)` and
+/// `average_backward(g, dy, dx, n)`.
+#[must_use]
+pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
+    ["max_forward", "max_backward", "average_forward", "average_backward"]
+        .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
+}
+
+/// `dropout(in, out, n, seed, name, step, threshold, scale)`.
+#[must_use]
+pub fn dropout(dtype: Dtype) -> KernelSpec {
+    typed(DROPOUT, "dropout", groups(dtype), Grid::Resident, dtype)
+}
+
+/// `prepare(settings, control, found, loss_scale, clip, step)`, one thread.
+#[must_use]
+pub fn prepare() -> KernelSpec {
+    // The other kernels of the file need a number of threads to be compiled.
+    let tile = Tile::new("t32", &[("THREADS", 32)]);
+    KernelSpec::new(OPTIMIZER, "prepare", &[tile], Grid::One)
+}
+
+/// `sgd(settings, step, weights, gradients, copy, n)`, `sgd_momentum` and `adam`, which have one and two arrays of state after the
+/// gradients; `dtype` is that of the copy.
+#[must_use]
+pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
+    let tile = || Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
+    ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, tile(), Grid::Resident, dtype))
+}
+
+/// `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
+#[must_use]
+pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
+    let tile = || chunk("t256x64", 64);
+    [typed(NORM, "sum_squares", tile(), Grid::Cover, dtype), typed(NORM, "global_norm", tile(), Grid::One, dtype)]
+}
+
+/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out)`: a block an image.
+#[must_use]
+pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
+    over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)
+}
+
+/// The kernels of batch normalisation.
+#[derive(Debug, Clone)]
+pub struct BatchNorm {
+    /// `sums_forward(s, x, partial)`.
+    pub sums_forward: KernelSpec,
+    /// `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
+    pub statistics: KernelSpec,
+    /// `inverse_deviation(s, variance, epsilon, inverse)`.
+    pub inverse_deviation: KernelSpec,
+    /// `normalise(s, x, gamma, beta, mean, inverse, y)`.
+    pub normalise: KernelSpec,
+    /// `sums_backward(s, x, dy, mean, inverse, partial)`.
+    pub sums_backward: KernelSpec,
+    /// `lines(s, partial, gamma, inverse, dgamma, dbeta, line)`.
+    pub lines: KernelSpec,
+    /// `backward(s, x, dy, mean, line, dx)`.
+    pub backward: KernelSpec,
+}
+
+/// The kernels of batch normalisation.
+#[must_use]
+pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
+    let spec = |entry, tile, grid| over_images(typed(BATCH_NORM, entry, tile, grid, dtype), layout);
+    let per_channel = |entry| spec(entry, per_element(), Grid::Cover);
+    let per_group = |entry| spec(entry, groups(dtype), Grid::Resident);
+    BatchNorm {
+        sums_forward: per_channel("sums_forward"),
+        statistics: per_channel("statistics"),
+        inverse_deviation: per_channel("inverse_deviation"),
+        normalise: per_group("normalise"),
+        sums_backward: per_channel("sums_backward"),
+        lines: per_channel("lines"),
+        backward: per_group("backward"),
+    }
+}
+
+/// Every kernel of this module, for each type of elements and each layout.
+pub(crate) fn all() -> Vec<KernelSpec> {
+    let mut all = vec![mean_loss(), prepare()];
+    for dtype in TYPES {
+        all.extend(activation(dtype));
+        all.extend(add(dtype));
+        all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype)]);
+        all.extend(updates(dtype));
+        all.extend(norm(dtype));
+        for layout in [Layout::Nhwc, Layout::Nchw] {
+            all.extend(pool(dtype, layout));
+            all.push(gather(dtype, layout));
+            let b = batch_norm(dtype, layout);
+            all.extend([b.sums_forward, b.statistics, b.inverse_deviation, b.normalise]);
+            all.extend([b.sums_backward, b.lines, b.backward]);
+        }
+    }
+    all
+}

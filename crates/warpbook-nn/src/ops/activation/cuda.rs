@@ -1,0 +1,67 @@
+//! The CUDA body.
+#![allow(unsafe_code)]
+
+use super::{Activation, OP};
+use crate::gemm::DeviceArray;
+use crate::ops::device::load;
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Kernel, Result, Stream};
+use warpbook_record::Dtype;
+
+/// The kernels of the activations, loaded once for a type of elements.
+#[derive(Debug, Clone)]
+pub struct Activations {
+    dtype: Dtype,
+    relu: [Kernel; 2],
+    gelu: [Kernel; 2],
+}
+
+impl Activations {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [relu, relu_gradient, gelu, gelu_gradient] = load(device, warpbook_kernels::nn::activation(dtype))?;
+        Ok(Self { dtype, relu: [relu, relu_gradient], gelu: [gelu, gelu_gradient] })
+    }
+
+    fn of(&self, f: Activation) -> &[Kernel; 2] {
+        match f {
+            Activation::Relu => &self.relu,
+            Activation::Gelu => &self.gelu,
+        }
+    }
+
+    /// y = f(x). y may be x.
+    ///
+    /// # Errors
+    /// The arrays differ in length, or hold another type; the launch is refused.
+    pub fn forward(&self, stream: &Stream, f: Activation, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
+        let n = x.len();
+        Check(OP).arrays(self.dtype, &[("x", x, &[n]), ("y", y, &[n])])?;
+        let [kernel, _] = self.of(f);
+        // SAFETY: relu_forward(x, y, n) or gelu_forward(x, y, n); types and lengths were checked.
+        unsafe { kernel.launch(stream, kernel.shape(n as u64), &[x.bytes(), y.bytes(), &(n as u64)]) }
+    }
+
+    /// dx = dy f'(x). `kept` is what [`Activation::keeps`] says. dx may be dy or `kept`.
+    ///
+    /// # Errors
+    /// As of [`Activations::forward`].
+    pub fn backward(
+        &self,
+        stream: &Stream,
+        f: Activation,
+        kept: &DeviceArray,
+        dy: &DeviceArray,
+        dx: &DeviceArray,
+    ) -> Result<()> {
+        let n = kept.len();
+        Check(OP).arrays(self.dtype, &[("x or y", kept, &[n]), ("dy", dy, &[n]), ("dx", dx, &[n])])?;
+        let [_, kernel] = self.of(f);
+        let args: [&dyn warpbook_device::KernelArg; 4] = [kept.bytes(), dy.bytes(), dx.bytes(), &(n as u64)];
+        // SAFETY: relu_backward(y, dy, dx, n) or gelu_backward(x, dy, dx, n); types and lengths were checked.
+        unsafe { kernel.launch(stream, kernel.shape(n as u64), &args) }
+    }
+}

@@ -1,0 +1,52 @@
+//! The CUDA body.
+#![allow(unsafe_code)]
+
+use super::OP;
+use crate::gemm::DeviceArray;
+use crate::ops::device::load;
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Kernel, Result, Stream};
+use warpbook_record::Dtype;
+
+/// The kernels of the sum, loaded once for a type of elements.
+#[derive(Debug, Clone)]
+pub struct Add {
+    dtype: Dtype,
+    forward: Kernel,
+    accumulate: Kernel,
+}
+
+impl Add {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [forward, accumulate] = load(device, warpbook_kernels::nn::add(dtype))?;
+        Ok(Self { dtype, forward, accumulate })
+    }
+
+    /// y = a + b. y may be a or b.
+    ///
+    /// # Errors
+    /// The arrays differ in length, or hold another type; the launch is refused.
+    pub fn forward(&self, stream: &Stream, a: &DeviceArray, b: &DeviceArray, y: &DeviceArray) -> Result<()> {
+        let n = a.len();
+        Check(OP).arrays(self.dtype, &[("a", a, &[n]), ("b", b, &[n]), ("y", y, &[n])])?;
+        let shape = self.forward.shape(n as u64);
+        // SAFETY: add_forward(a, b, y, n); types and lengths were checked.
+        unsafe { self.forward.launch(stream, shape, &[a.bytes(), b.bytes(), y.bytes(), &(n as u64)]) }
+    }
+
+    /// dx += dy.
+    ///
+    /// # Errors
+    /// As of [`Add::forward`].
+    pub fn accumulate(&self, stream: &Stream, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
+        let n = dy.len();
+        Check(OP).arrays(self.dtype, &[("dy", dy, &[n]), ("dx", dx, &[n])])?;
+        let shape = self.accumulate.shape(n as u64);
+        // SAFETY: add_accumulate(dy, dx, n); types and lengths were checked.
+        unsafe { self.accumulate.launch(stream, shape, &[dy.bytes(), dx.bytes(), &(n as u64)]) }
+    }
+}

@@ -1,0 +1,86 @@
+//! The CUDA body, for either layout of the batch.
+#![allow(unsafe_code)]
+
+use super::{Augment, OP};
+use crate::gemm::DeviceArray;
+use crate::ops::Layout;
+use crate::ops::device::{load, one};
+use crate::ops::error::Check;
+use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::Dtype;
+
+/// The kernel that gathers batches, loaded once for the settings of a data set, a type of elements and a layout.
+#[derive(Debug, Clone)]
+pub struct Gather {
+    dtype: Dtype,
+    kernel: Kernel,
+    sizes: [u32; 3],
+    padding: u32,
+    flip: u32,
+    seed: u64,
+    /// f32 `[channels][256]`: what a value of a channel becomes.
+    values: Slice<f32>,
+}
+
+impl Gather {
+    /// Compiles and loads the kernel, and computes what each value of each channel becomes, as the CPU does. [`Augment::step`] is not
+    /// used.
+    ///
+    /// # Errors
+    /// A size is zero, or a setting is out of range; the compiler's and the device's.
+    pub fn new(device: &CudaDevice, a: &Augment<'_>, dtype: Dtype, layout: Layout) -> Result<Self> {
+        a.check(0, &[], 0)?;
+        let check = Check(OP);
+        let allowed = "below 2^30 on a GPU";
+        for size in [a.channels, a.height, a.width, a.image_len()] {
+            check.value("a size of an image", size, size < 1 << 30, allowed)?;
+        }
+        let [kernel] = load(device, [warpbook_kernels::nn::gather(dtype, layout)])?;
+        let of_channel = |c: usize| (0..=255u8).map(move |value| a.normalised(value, c));
+        let values: Vec<f32> = (0..a.channels).flat_map(of_channel).collect();
+        let values: Buffer<f32> = device.buffer_from(&values)?;
+        let word = |size| check.word("a size", size);
+        Ok(Self {
+            dtype,
+            kernel,
+            sizes: [word(a.channels)?, word(a.height)?, word(a.width)?],
+            padding: word(a.padding)?,
+            flip: a.flip.into(),
+            seed: a.seed,
+            values: values.range(..),
+        })
+    }
+
+    /// Writes the images of the indices, `[batch]`, into `out`, `[batch]` images. `images` is `[count][channels][height][width]`; `step`,
+    /// `[1]`, is the training step. An image that does not exist becomes NaN.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    pub fn gather(
+        &self,
+        stream: &Stream,
+        (images, indices): (&Slice<u8>, &Slice<u32>),
+        step: &Slice<u32>,
+        out: &DeviceArray,
+    ) -> Result<()> {
+        let check = Check(OP);
+        let [channels, height, width] = self.sizes.map(|size| size as usize);
+        let len = channels * height * width;
+        let (batch, count) = (indices.len(), images.len() / len);
+        check.lengths(&[("images", images.len(), &[count, channels, height, width])])?;
+        check.arrays(self.dtype, &[("out", out, &[batch, channels, height, width])])?;
+        one(check, "the step", Some(step))?;
+        let (count, blocks) = (check.word("the number of images", count)?, check.word("the batch", batch)?);
+        if blocks == 0 {
+            return Ok(());
+        }
+        let [c, h, w] = &self.sizes;
+        let args: [&dyn KernelArg; 12] =
+            [images, &count, c, h, w, indices, &self.values, &self.padding, &self.flip, &self.seed, step, out.bytes()];
+        let shape = Launch { grid: [blocks, 1, 1], ..self.kernel.shape(1) };
+        // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out), a block an index; types and
+        // lengths were checked, and the kernel compares the indices with the count.
+        unsafe { self.kernel.launch(stream, shape, &args) }
+    }
+}

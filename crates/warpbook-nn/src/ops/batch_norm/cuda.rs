@@ -1,0 +1,225 @@
+//! The CUDA body, for either layout of images.
+#![allow(unsafe_code)]
+
+use super::{BatchNorm, OP};
+use crate::gemm::DeviceArray;
+use crate::ops::Layout;
+use crate::ops::device::load;
+use crate::ops::error::Check;
+use std::ffi::c_void;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::Dtype;
+
+/// `Shape` of `kernels/nn/batch_norm.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Shape {
+    rows: u32,
+    channels: u32,
+    pixels: u32,
+    chunk: u32,
+}
+
+// SAFETY: the layout is that of the kernel's struct: four words.
+unsafe impl KernelArg for Shape {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// The kernels of batch normalisation, loaded once for a type of elements and a layout.
+#[derive(Debug, Clone)]
+pub struct Normalisation {
+    dtype: Dtype,
+    layout: Layout,
+    sums: [Kernel; 2],
+    statistics: Kernel,
+    inverse: Kernel,
+    normalise: Kernel,
+    lines: Kernel,
+    backward: Kernel,
+}
+
+/// Two vectors of a layer on the device, `[channels]` each: gamma and beta, mean and variance, mean and inverse deviation.
+pub type Pair<'a> = [&'a Slice<f32>; 2];
+
+/// Memory that a pass needs while it runs.
+#[derive(Debug, Clone, Copy)]
+pub struct Workspace<'a> {
+    /// [`Normalisation::sums_len`] elements.
+    pub sums: &'a Slice<f64>,
+    /// `[3][channels]`.
+    pub lines: &'a Slice<f32>,
+}
+
+/// Rows of a block's sums: fixed by the rows alone, so that every device adds in the same order.
+fn chunk(rows: usize) -> usize {
+    rows.div_ceil(256).max(256)
+}
+
+impl Normalisation {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
+        let k = warpbook_kernels::nn::batch_norm(dtype, layout);
+        let sums = load(device, [k.sums_forward, k.sums_backward])?;
+        let rest = [k.statistics, k.inverse_deviation, k.normalise, k.lines, k.backward];
+        let [statistics, inverse, normalise, lines, backward] = load(device, rest)?;
+        Ok(Self { dtype, layout, sums, statistics, inverse, normalise, lines, backward })
+    }
+
+    /// Elements of the workspace's sums.
+    #[must_use]
+    pub fn sums_len(b: &BatchNorm) -> usize {
+        b.rows.div_ceil(chunk(b.rows)) * 2 * b.channels
+    }
+
+    /// The kernels' sizes; `pixels` are height x width of an image, of which the rows are a multiple.
+    fn check(
+        &self,
+        b: &BatchNorm,
+        pixels: usize,
+        arrays: &[(&'static str, &DeviceArray)],
+        vectors: &[(&'static str, &Slice<f32>)],
+    ) -> Result<Shape> {
+        let check = Check(OP);
+        let lengths: Vec<_> = arrays.iter().map(|(name, a)| (*name, a.len())).collect();
+        let vectors: Vec<_> = vectors.iter().map(|(name, v)| (*name, v.len())).collect();
+        b.check(&lengths, &vectors)?;
+        for (name, array) in arrays {
+            check.arrays(self.dtype, &[(name, array, &[b.rows, b.channels])])?;
+        }
+        check.word("the number of elements", b.rows.saturating_mul(b.channels).saturating_add(16))?;
+        let divides = pixels > 0 && b.rows.is_multiple_of(pixels);
+        check.value("the pixels of an image", pixels, divides, "at least 1 and a divisor of the rows")?;
+        let word = |size| check.word("a size", size);
+        // Of NHWC images the rows are one after the other.
+        let pixels = if self.layout == Layout::Nchw { word(pixels)? } else { 1 };
+        Ok(Shape { rows: word(b.rows)?, channels: word(b.channels)?, pixels, chunk: word(chunk(b.rows))? })
+    }
+
+    fn check_workspace(b: &BatchNorm, w: Workspace<'_>) -> Result<()> {
+        b.check_training()?;
+        Ok(Check(OP).lengths(&[
+            ("the workspace's sums", w.sums.len(), &[Self::sums_len(b)]),
+            ("the workspace's lines", w.lines.len(), &[3, b.channels]),
+        ])?)
+    }
+
+    /// A block for each chunk of rows and each channel, or 32 channels.
+    fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
+        let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(32) };
+        Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
+    }
+
+    /// y of x by the statistics of the batch, which are saved (mean and inverse deviation) and added to the running ones (mean and
+    /// variance). `pixels` are height x width; it matters for NCHW only, and may be 1 otherwise.
+    ///
+    /// # Errors
+    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type, there is a single row,
+    /// or there are 2^32 elements or more; a launch is refused.
+    pub fn forward_training(
+        &self,
+        stream: &Stream,
+        (b, pixels): (&BatchNorm, usize),
+        (x, y): (&DeviceArray, &DeviceArray),
+        [gamma, beta]: Pair<'_>,
+        ([running_mean, running_variance], [mean, inverse]): (Pair<'_>, Pair<'_>),
+        workspace: Workspace<'_>,
+    ) -> Result<()> {
+        let vectors = [
+            ("gamma", gamma),
+            ("beta", beta),
+            ("the running mean", running_mean),
+            ("the running variance", running_variance),
+            ("the saved mean", mean),
+            ("the saved inverse deviation", inverse),
+        ];
+        let s = self.check(b, pixels, &[("x", x), ("y", y)], &vectors)?;
+        Self::check_workspace(b, workspace)?;
+        let sums = &self.sums[0];
+        // SAFETY: sums_forward(s, x, partial); types and lengths were checked, `partial` has two sums a channel and chunk.
+        unsafe { sums.launch(stream, self.sums_shape(sums, s), &[&s, x.bytes(), workspace.sums]) }?;
+        let args: [&dyn KernelArg; 8] =
+            [&s, workspace.sums, &b.epsilon, &b.momentum, running_mean, running_variance, mean, inverse];
+        // SAFETY: statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse); lengths were checked.
+        unsafe { self.statistics.launch(stream, self.statistics.shape(s.channels.into()), &args) }?;
+        self.normalise(stream, s, (x, y), [gamma, beta], [mean, inverse])
+    }
+
+    /// y of x by the running statistics, mean and variance.
+    ///
+    /// # Errors
+    /// As of [`Normalisation::forward_training`], but for the single row.
+    pub fn forward_inference(
+        &self,
+        stream: &Stream,
+        (b, pixels): (&BatchNorm, usize),
+        (x, y): (&DeviceArray, &DeviceArray),
+        ([gamma, beta], [mean, variance]): (Pair<'_>, Pair<'_>),
+        lines: &Slice<f32>,
+    ) -> Result<()> {
+        let vectors =
+            [("gamma", gamma), ("beta", beta), ("the running mean", mean), ("the running variance", variance)];
+        let s = self.check(b, pixels, &[("x", x), ("y", y)], &vectors)?;
+        Check(OP).lengths(&[("the workspace's lines", lines.len(), &[3, b.channels])])?;
+        let inverse = lines.range(..b.channels);
+        let shape = self.inverse.shape(s.channels.into());
+        // SAFETY: inverse_deviation(s, variance, epsilon, inverse); lengths were checked.
+        unsafe { self.inverse.launch(stream, shape, &[&s, variance, &b.epsilon, &inverse]) }?;
+        self.normalise(stream, s, (x, y), [gamma, beta], [mean, &inverse])
+    }
+
+    fn normalise(
+        &self,
+        stream: &Stream,
+        s: Shape,
+        (x, y): (&DeviceArray, &DeviceArray),
+        [gamma, beta]: Pair<'_>,
+        [mean, inverse]: Pair<'_>,
+    ) -> Result<()> {
+        let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
+        let shape = self.normalise.shape(u64::from(s.rows) * u64::from(s.channels));
+        // SAFETY: normalise(s, x, gamma, beta, mean, inverse, y); both callers checked types and lengths.
+        unsafe { self.normalise.launch(stream, shape, &args) }
+    }
+
+    /// dx, dgamma and dbeta of dy after [`Normalisation::forward_training`], which saved mean and inverse deviation.
+    ///
+    /// # Errors
+    /// As of [`Normalisation::forward_training`].
+    pub fn backward(
+        &self,
+        stream: &Stream,
+        (b, pixels): (&BatchNorm, usize),
+        [x, dy, dx]: [&DeviceArray; 3],
+        (gamma, [mean, inverse]): (&Slice<f32>, Pair<'_>),
+        [dgamma, dbeta]: Pair<'_>,
+        workspace: Workspace<'_>,
+    ) -> Result<()> {
+        let vectors = [
+            ("gamma", gamma),
+            ("the saved mean", mean),
+            ("the saved inverse deviation", inverse),
+            ("dgamma", dgamma),
+            ("dbeta", dbeta),
+        ];
+        let s = self.check(b, pixels, &[("x", x), ("dy", dy), ("dx", dx)], &vectors)?;
+        Self::check_workspace(b, workspace)?;
+        let Workspace { sums, lines } = workspace;
+        let kernel = &self.sums[1];
+        let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, inverse, sums];
+        // SAFETY: sums_backward(s, x, dy, mean, inverse, partial); types and lengths were checked.
+        unsafe { kernel.launch(stream, self.sums_shape(kernel, s), &args) }?;
+        let args: [&dyn KernelArg; 7] = [&s, sums, gamma, inverse, dgamma, dbeta, lines];
+        // SAFETY: lines(s, partial, gamma, inverse, dgamma, dbeta, line), `line` being [3][channels]; lengths were checked.
+        unsafe { self.lines.launch(stream, self.lines.shape(s.channels.into()), &args) }?;
+        let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
+        let shape = self.backward.shape(u64::from(s.rows) * u64::from(s.channels));
+        // SAFETY: backward(s, x, dy, mean, line, dx); types and lengths were checked.
+        unsafe { self.backward.launch(stream, shape, &args) }
+    }
+}

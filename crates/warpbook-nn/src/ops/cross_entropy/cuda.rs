@@ -1,0 +1,139 @@
+//! The CUDA body, and the sum of the losses of a batch's blocks, which every loss shares.
+#![allow(unsafe_code)]
+
+use super::{CrossEntropy, OP};
+use crate::gemm::DeviceArray;
+use crate::ops::device::{load, one, optional};
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_record::Dtype;
+
+/// Where the losses of steps are written on the device; none of it is read by the host in between.
+#[derive(Debug, Clone, Copy)]
+pub struct LossSlots<'a> {
+    /// `[1]`: which slot is next. A step whose slot does not exist writes nothing.
+    pub slot: &'a Slice<u32>,
+    /// `[slots]`: mean losses, without the scale of the gradients.
+    pub losses: &'a Slice<f64>,
+    /// `[slots]`: rows whose largest logit is that of the label.
+    pub correct: Option<&'a Slice<u32>>,
+}
+
+/// The kernel that adds up the losses of blocks.
+#[derive(Debug, Clone)]
+pub(crate) struct MeanLoss(Kernel);
+
+impl MeanLoss {
+    pub fn new(device: &CudaDevice) -> Result<Self> {
+        let [kernel] = load(device, [warpbook_kernels::nn::mean_loss()])?;
+        Ok(Self(kernel))
+    }
+
+    /// `losses[slot]` = the sum of `partial` over `count`, `correct[slot]` = the sum of `hits`.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        op: Check,
+        partial: &Slice<f64>,
+        hits: Option<&Slice<u32>>,
+        count: usize,
+        to: LossSlots<'_>,
+    ) -> Result<()> {
+        one(op, "the slot", Some(to.slot))?;
+        let (m, slots) = (op.word("blocks", partial.len())?, op.word("slots", to.losses.len())?);
+        if let Some(correct) = to.correct {
+            op.lengths(&[("correct", correct.len(), &[to.losses.len()])])?;
+        }
+        if let Some(hits) = hits {
+            op.lengths(&[("hits", hits.len(), &[partial.len()])])?;
+        }
+        // Counts without hits would be zeros.
+        let correct = to.correct.filter(|_| hits.is_some());
+        let count = count as f64;
+        let args: [&dyn KernelArg; 8] =
+            [partial, optional(hits), &m, &count, to.slot, to.losses, optional(correct), &slots];
+        // SAFETY: mean_loss(partial, hits, m, count, slot, losses, correct, slots); lengths were checked.
+        unsafe { self.0.launch(stream, self.0.shape(1), &args) }
+    }
+}
+
+/// The kernels of the cross entropy, loaded once for a type of logits.
+#[derive(Debug, Clone)]
+pub struct Loss {
+    dtype: Dtype,
+    rows: Kernel,
+    mean: MeanLoss,
+}
+
+/// Rows of a block: a warp each.
+const ROWS: usize = 8;
+
+/// What the blocks leave for the mean.
+#[derive(Debug, Clone, Copy)]
+pub struct Workspace<'a> {
+    /// [`Loss::blocks`] elements.
+    pub losses: &'a Slice<f64>,
+    /// As many.
+    pub hits: &'a Slice<u32>,
+}
+
+impl Loss {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
+        Ok(Self { dtype, rows, mean: MeanLoss::new(device)? })
+    }
+
+    /// Elements of the two arrays of the workspace.
+    #[must_use]
+    pub fn blocks(batch: usize) -> usize {
+        batch.div_ceil(ROWS)
+    }
+
+    /// The mean loss into its slot, and the gradient of the logits times the loss scale, `[1]` or 1. A label that is not below `classes`
+    /// makes the loss NaN.
+    ///
+    /// # Errors
+    /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type; a launch is refused.
+    pub fn loss_and_gradient(
+        &self,
+        stream: &Stream,
+        c: &CrossEntropy,
+        (logits, labels): (&DeviceArray, &Slice<u8>),
+        loss_scale: Option<&Slice<f32>>,
+        dlogits: &DeviceArray,
+        (workspace, to): (Workspace<'_>, LossSlots<'_>),
+    ) -> Result<()> {
+        let check = Check(OP);
+        c.check_settings()?;
+        let shape: &[usize] = &[c.batch, c.classes];
+        check.arrays(self.dtype, &[("logits", logits, shape), ("dlogits", dlogits, shape)])?;
+        let blocks = Self::blocks(c.batch);
+        check.lengths(&[
+            ("labels", labels.len(), &[c.batch]),
+            ("the workspace's losses", workspace.losses.len(), &[blocks]),
+            ("the workspace's hits", workspace.hits.len(), &[blocks]),
+        ])?;
+        one(check, "the loss scale", loss_scale)?;
+        let (batch, classes) = (check.word("the batch", c.batch)?, check.word("classes", c.classes)?);
+        let args: [&dyn KernelArg; 9] = [
+            logits.bytes(),
+            labels,
+            &batch,
+            &classes,
+            &c.smoothing,
+            optional(loss_scale),
+            dlogits.bytes(),
+            workspace.losses,
+            workspace.hits,
+        ];
+        let threads = 32 * c.batch as u64;
+        // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits), a warp a row and
+        // ROWS rows a block of 256 threads; types and lengths were checked.
+        unsafe { self.rows.launch(stream, self.rows.shape(threads), &args) }?;
+        self.mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
+    }
+}

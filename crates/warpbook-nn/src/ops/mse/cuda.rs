@@ -1,0 +1,61 @@
+//! The CUDA body.
+#![allow(unsafe_code)]
+
+use super::{OP, check};
+use crate::gemm::DeviceArray;
+use crate::ops::cross_entropy::cuda::{LossSlots, MeanLoss};
+use crate::ops::device::{load, one, optional};
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_record::Dtype;
+
+/// The kernels of the mean squared error, loaded once for a type of outputs.
+#[derive(Debug, Clone)]
+pub struct Loss {
+    dtype: Dtype,
+    squares: Kernel,
+    mean: MeanLoss,
+}
+
+impl Loss {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
+        Ok(Self { dtype, squares, mean: MeanLoss::new(device)? })
+    }
+
+    /// Elements of the workspace for `n` outputs.
+    #[must_use]
+    pub fn blocks(&self, n: usize) -> usize {
+        self.squares.shape(n as u64).grid[0] as usize
+    }
+
+    /// The mean of (output - target)^2 into its slot, and its gradient times the loss scale, `[1]` or 1. The targets are f32.
+    ///
+    /// # Errors
+    /// There are no elements, the arrays differ in length or hold another type; a launch is refused.
+    pub fn loss_and_gradient(
+        &self,
+        stream: &Stream,
+        (output, target): (&DeviceArray, &Slice<f32>),
+        loss_scale: Option<&Slice<f32>>,
+        doutput: &DeviceArray,
+        (workspace, to): (&Slice<f64>, LossSlots<'_>),
+    ) -> Result<()> {
+        let n = output.len();
+        check(n, target.len(), doutput.len())?;
+        Check(OP).arrays(self.dtype, &[("the output", output, &[n]), ("doutput", doutput, &[n])])?;
+        Check(OP).lengths(&[("the workspace", workspace.len(), &[self.blocks(n)])])?;
+        one(Check(OP), "the loss scale", loss_scale)?;
+        let (items, factor) = (n as u64, (2.0 / n as f64) as f32);
+        let scale = optional(loss_scale);
+        let args: [&dyn KernelArg; 7] = [output.bytes(), target, &items, &factor, scale, doutput.bytes(), workspace];
+        // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, `partial` against
+        // the blocks of this shape.
+        unsafe { self.squares.launch(stream, self.squares.shape(items), &args) }?;
+        self.mean.queue(stream, Check(OP), workspace, None, n, to)
+    }
+}

@@ -1,0 +1,220 @@
+//! The CUDA body: all parameters in one array, all in one launch.
+#![allow(unsafe_code)]
+
+use super::{OP, Optimizer};
+use crate::gemm::DeviceArray;
+use crate::ops::device::{load, one, optional};
+use crate::ops::error::Check;
+use std::ffi::c_void;
+use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_record::Dtype;
+
+/// `Settings` of `kernels/nn/optimizer.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Settings {
+    momentum_or_beta1: f64,
+    beta2: f64,
+    epsilon: f64,
+    decay: f64,
+    method: u32,
+    nesterov: u32,
+    decoupled: u32,
+    unused: u32,
+}
+
+// SAFETY: the layout is that of the kernel's struct: four f64 and four words.
+unsafe impl KernelArg for Settings {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+impl Settings {
+    fn of(optimizer: &Optimizer) -> Self {
+        let adam = |[beta1, beta2]: [f64; 2], epsilon, decay, decoupled| Self {
+            momentum_or_beta1: beta1,
+            beta2,
+            epsilon,
+            decay,
+            method: 1,
+            nesterov: 0,
+            decoupled,
+            unused: 0,
+        };
+        match *optimizer {
+            Optimizer::Sgd { momentum, nesterov, weight_decay } => {
+                Self { method: 0, nesterov: nesterov.into(), ..adam([momentum, 0.0], 0.0, weight_decay, 0) }
+            }
+            Optimizer::Adam { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 0),
+            Optimizer::AdamW { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 1),
+        }
+    }
+}
+
+/// What a step reads and writes. All arrays but the small ones have the elements of all parameters, one after the other.
+#[derive(Debug, Clone, Copy)]
+pub struct Parameters<'a> {
+    /// `[n]`.
+    pub weights: &'a Slice<f32>,
+    /// `[n]`.
+    pub gradients: &'a Slice<f32>,
+    /// [`Optimizer::state_slots`] arrays `[n]`, zero in the beginning.
+    pub state: &'a [Slice<f32>],
+    /// `[n]`: the weights, rounded to the type that the kernels were loaded for; written in the same pass.
+    pub copy: Option<&'a DeviceArray>,
+}
+
+/// What changes from step to step, in device memory, so that a graph can be replayed.
+#[derive(Debug, Clone, Copy)]
+pub struct Control<'a> {
+    /// `[2]`: the learning rate, which the host writes, and the steps so far, 0 in the beginning, which the kernel counts.
+    pub rate_and_steps: &'a Slice<f64>,
+    /// `[STEP_WORDS]`, a workspace.
+    pub step: &'a Slice<u32>,
+    /// `[1]`: where it is not 0 the step is skipped, and not counted.
+    pub found: Option<&'a Slice<u32>>,
+    /// `[1]`: what the gradients are divided by.
+    pub loss_scale: Option<&'a Slice<f32>>,
+    /// `[1]`: what the gradients are multiplied by.
+    pub clip: Option<&'a Slice<f32>>,
+}
+
+/// Words of `Step` of `kernels/nn/optimizer.cu`.
+pub const STEP_WORDS: usize = 13;
+
+/// An optimizer's kernels, loaded once for a type of the copy.
+#[derive(Debug, Clone)]
+pub struct Update {
+    optimizer: Optimizer,
+    dtype: Dtype,
+    prepare: Kernel,
+    update: Kernel,
+}
+
+impl Update {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// A setting is out of range; the compiler's and the device's.
+    pub fn new(device: &CudaDevice, optimizer: Optimizer, dtype: Dtype) -> Result<Self> {
+        optimizer.check()?;
+        let [sgd, momentum, adam] = warpbook_kernels::nn::updates(dtype);
+        let update = match (&optimizer, optimizer.state_slots()) {
+            (Optimizer::Sgd { .. }, 0) => sgd,
+            (Optimizer::Sgd { .. }, _) => momentum,
+            _ => adam,
+        };
+        let [prepare, update] = load(device, [warpbook_kernels::nn::prepare(), update])?;
+        Ok(Self { optimizer, dtype, prepare, update })
+    }
+
+    /// One step of all parameters.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, `state` another number of arrays; a launch is refused.
+    pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
+        self.check(p, control)?;
+        let settings = Settings::of(&self.optimizer);
+        let Control { rate_and_steps, step, found, loss_scale, clip } = control;
+        let args: [&dyn KernelArg; 6] =
+            [&settings, rate_and_steps, optional(found), optional(loss_scale), optional(clip), step];
+        // SAFETY: prepare(settings, control, found, loss_scale, clip, step); lengths were checked.
+        unsafe { self.prepare.launch(stream, self.prepare.shape(1), &args) }?;
+        let n = p.weights.len() as u64;
+        let copy: &dyn KernelArg = match p.copy {
+            Some(copy) => copy.bytes(),
+            None => &DevicePtr::NULL,
+        };
+        let mut args: Vec<&dyn KernelArg> = vec![&settings, step, p.weights, p.gradients];
+        args.extend(p.state.iter().map(|s| s as &dyn KernelArg));
+        args.extend([copy, &n]);
+        // SAFETY: sgd(settings, step, weights, gradients, copy, n), or with one or two arrays of state before the copy, as the kernel
+        // chosen in `new` takes: `check` compared them with `state_slots`. Types and lengths were checked.
+        unsafe { self.update.launch(stream, self.update.shape(n), &args) }
+    }
+
+    fn check(&self, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
+        let (check, n) = (Check(OP), p.weights.len());
+        let slots = self.optimizer.state_slots();
+        let allowed = "as many as the optimizer's state_slots()";
+        check.value("the number of state arrays", p.state.len(), p.state.len() == slots, allowed)?;
+        check.lengths(&[
+            ("gradients", p.gradients.len(), &[n]),
+            ("the learning rate and the steps", control.rate_and_steps.len(), &[2]),
+            ("the workspace of a step", control.step.len(), &[STEP_WORDS]),
+        ])?;
+        p.state.iter().try_for_each(|s| check.lengths(&[("a state array", s.len(), &[n])]))?;
+        if let Some(copy) = p.copy {
+            check.arrays(self.dtype, &[("the copy", copy, &[n])])?;
+        }
+        one(check, "found", control.found)?;
+        one(check, "the loss scale", control.loss_scale)?;
+        Ok(one(check, "the clip factor", control.clip)?)
+    }
+}
+
+/// The kernels of the norm of all gradients, which says too whether one is infinite or NaN; loaded once for a type of gradients.
+#[derive(Debug, Clone)]
+pub struct Norm {
+    dtype: Dtype,
+    squares: Kernel,
+    norm: Kernel,
+}
+
+/// What [`Norm::queue`] writes, one element each.
+#[derive(Debug, Clone, Copy)]
+pub struct NormOutputs<'a> {
+    /// The Euclidean norm of the gradients divided by the loss scale.
+    pub norm: &'a Slice<f64>,
+    /// [`clip::factor`](super::clip::factor) of it.
+    pub clip: &'a Slice<f32>,
+    /// 1 where the norm is not finite, which is where a gradient is not; else 0.
+    pub found: &'a Slice<u32>,
+}
+
+impl Norm {
+    /// Compiles and loads the kernels.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [squares, norm] = load(device, warpbook_kernels::nn::norm(dtype))?;
+        Ok(Self { dtype, squares, norm })
+    }
+
+    /// Elements of the workspace for `n` gradients.
+    #[must_use]
+    pub fn blocks(&self, n: usize) -> usize {
+        self.squares.shape(n as u64).grid[0] as usize
+    }
+
+    /// The norm of the gradients, its factor for `max_norm` (infinity for no clipping), and whether it is finite.
+    ///
+    /// # Errors
+    /// `max_norm` is not above 0, an array has another length or type; a launch is refused.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        gradients: &DeviceArray,
+        max_norm: f64,
+        loss_scale: Option<&Slice<f32>>,
+        workspace: &Slice<f64>,
+        to: NormOutputs<'_>,
+    ) -> Result<()> {
+        let (check, n) = (Check(OP), gradients.len() as u64);
+        check.value("the largest norm", max_norm, max_norm > 0.0, "above 0")?;
+        check.arrays(self.dtype, &[("gradients", gradients, &[gradients.len()])])?;
+        check.lengths(&[("the workspace", workspace.len(), &[self.blocks(gradients.len())])])?;
+        one(check, "the loss scale", loss_scale)?;
+        one(check, "the norm", Some(to.norm))?;
+        one(check, "the clip factor", Some(to.clip))?;
+        one(check, "found", Some(to.found))?;
+        let m = check.word("blocks", workspace.len())?;
+        // SAFETY: sum_squares(gradients, n, partial); `partial` was checked against the blocks of this shape.
+        unsafe { self.squares.launch(stream, self.squares.shape(n), &[gradients.bytes(), &n, workspace]) }?;
+        let args: [&dyn KernelArg; 7] = [workspace, &m, &max_norm, optional(loss_scale), to.norm, to.clip, to.found];
+        // SAFETY: global_norm(partial, m, most, loss_scale, norm, clip, found); lengths were checked.
+        unsafe { self.norm.launch(stream, self.norm.shape(1), &args) }
+    }
+}

@@ -1,0 +1,37 @@
+// Idea: a block an image of the batch; it draws the crop once, and looks up what a byte becomes instead of dividing.
+// Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step].
+// Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
+// Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
+// Expect: the writes of the batch at DRAM bandwidth; an index that is not that of an image gives NaN.
+#include "nn/elements.cuh"
+#include "nn/philox.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, unsigned count, unsigned channels, unsigned h,
+       unsigned w, const unsigned* __restrict__ indices /* [gridDim.x] */, const float* __restrict__ values /* [channels][256] */,
+       unsigned padding, unsigned flip, unsigned long long seed, const unsigned* __restrict__ step /* [1] */,
+       In* __restrict__ out /* [gridDim.x][h][w][channels], or channels first */) {
+    const unsigned slot = blockIdx.x, index = indices[slot], pixels = h * w, len = channels * pixels;
+    const Words words = philox(seed, Words{{slot, 0u, 0x61756772u, *step}});
+    const unsigned long long places = 2ull * padding + 1;
+    const unsigned row = (unsigned)(words.w[0] * places >> 32), column = (unsigned)(words.w[1] * places >> 32);
+    const bool mirrored = flip && words.w[2] >> 31;
+    const unsigned char* image = images + (size_t)index * len;
+    for (unsigned i = threadIdx.x; i < len; i += THREADS) {
+#if CHANNELS_FIRST
+        const unsigned channel = i / pixels, pixel = i % pixels;
+#else
+        const unsigned channel = i % channels, pixel = i / channels;
+#endif
+        const unsigned x = pixel % w, y = pixel / w;
+        // Left of the image and above it the subtraction wraps around to a large number.
+        const unsigned from_y = y + row - padding, from_x = (mirrored ? w - 1 - x : x) + column - padding;
+        const bool inside = from_y < h && from_x < w;
+        float value = __int_as_float(0x7fffffff);
+        if (index < count) {
+            const unsigned byte = inside ? image[(size_t)channel * pixels + (size_t)from_y * w + from_x] : 0u;
+            value = values[channel * 256 + byte];
+        }
+        out[(size_t)slot * len + i] = from_float<In>(value);
+    }
+}

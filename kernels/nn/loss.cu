@@ -1,0 +1,25 @@
+// Idea: the losses of a batch's blocks are added by one block in f64, always in the same order, and stay on the device.
+// Formula: losses[*slot] = (sum of partial[0..m)) / count; correct[*slot] = sum of hits[0..m); partial f64, hits u32, losses f64.
+// Since the last rung: not a rung; the second level of the sums of cross_entropy.cu and mse.cu.
+// Needs: any m; *slot below slots, otherwise nothing is written; hits and correct may both be null.
+// Expect: a few microseconds, the launch and one trip to L2; the host need not wait for a loss before the next step.
+#include "nn/sums.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+mean_loss(const double* __restrict__ partial /* [m] */, const unsigned* __restrict__ hits /* [m] or null */, unsigned m,
+          double count, const unsigned* __restrict__ slot /* [1] */, double* __restrict__ losses /* [slots] */,
+          unsigned* __restrict__ correct /* [slots] or null */, unsigned slots) {
+    double sum = 0.0, right = 0.0;
+    for (unsigned i = threadIdx.x; i < m; i += THREADS) {
+        sum += partial[i];
+        // Whole numbers below 2^53 add up exactly.
+        if (hits) right += (double)hits[i];
+    }
+    sum = block_sum<THREADS>(sum);
+    right = block_sum<THREADS>(right);
+    const unsigned to = *slot;
+    if (threadIdx.x == 0 && to < slots) {
+        losses[to] = sum / count;
+        if (correct) correct[to] = (unsigned)right;
+    }
+}

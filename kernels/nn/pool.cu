@@ -1,0 +1,122 @@
+// Idea: a thread an output forwards; backwards a thread an element of dx gathers from the windows that it lies in, so no atomics.
+// Formula: y = max or sum / (kh kw) over windows of x; images [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST, of type IN.
+// Since the last rung: not a rung; a layer's own pass.
+// Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so 256 at most.
+// Expect: DRAM bandwidth forwards; backwards every dy is read once for each element of its window, mostly from L1.
+#include "nn/elements.cuh"
+
+struct Pool {
+    unsigned batch, channels;
+    unsigned h, w;    // of x
+    unsigned oh, ow;  // of y
+    unsigned kh, kw, sh, sw, ph, pw;
+};
+
+struct Place {
+    unsigned image, channel, row, column;
+};
+
+// Where element i of an array of images of h x w is.
+__device__ __forceinline__ Place place(unsigned i, unsigned channels, unsigned h, unsigned w) {
+    Place p;
+#if CHANNELS_FIRST
+    p.column = i % w, i /= w;
+    p.row = i % h, i /= h;
+    p.channel = i % channels, p.image = i / channels;
+#else
+    p.channel = i % channels, i /= channels;
+    p.column = i % w, i /= w;
+    p.row = i % h, p.image = i / h;
+#endif
+    return p;
+}
+
+// The element of an array of images of h x w that is there.
+__device__ __forceinline__ unsigned element(Place p, unsigned channels, unsigned h, unsigned w) {
+#if CHANNELS_FIRST
+    return ((p.image * channels + p.channel) * h + p.row) * w + p.column;
+#else
+    return ((p.image * h + p.row) * w + p.column) * channels + p.channel;
+#endif
+}
+
+// Calls work(i, x) for each element of the window of an output that lies in the image: its place in the window, its place in x.
+template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Place out, Work work) {
+    for (unsigned i = 0; i < g.kh; ++i) {
+        // Above the image the subtraction wraps around to a large number.
+        const unsigned row = out.row * g.sh + i - g.ph;
+        if (row >= g.h) continue;
+        for (unsigned j = 0; j < g.kw; ++j) {
+            const unsigned column = out.column * g.sw + j - g.pw;
+            if (column < g.w) work(i * g.kw + j, element({out.image, out.channel, row, column}, g.channels, g.h, g.w));
+        }
+    }
+}
+
+// Calls work(i, y) for each output whose window an element of x lies in, in order: its place in that window, the output's place in y.
+template <class Work> __device__ __forceinline__ void each_window(const Pool& g, Place in, Work work) {
+    const unsigned row = in.row + g.ph, column = in.column + g.pw;  // in the padded image
+    const unsigned first_row = row < g.kh ? 0 : (row - g.kh) / g.sh + 1, last_row = min(row / g.sh, g.oh - 1);
+    const unsigned first_column = column < g.kw ? 0 : (column - g.kw) / g.sw + 1, last_column = min(column / g.sw, g.ow - 1);
+    for (unsigned oy = first_row; oy <= last_row; ++oy) {
+        for (unsigned ox = first_column; ox <= last_column; ++ox) {
+            const unsigned tap = (row - oy * g.sh) * g.kw + (column - ox * g.sw);
+            work(tap, element({in.image, in.channel, oy, ox}, g.channels, g.oh, g.ow));
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+max_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __restrict__ y /* [images of oh x ow] */,
+            unsigned char* __restrict__ index /* [images of oh x ow] */, unsigned n /* of y */) {
+    const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (at >= n) return;
+    const unsigned i = (unsigned)at;
+    float best = 0.0f;
+    unsigned chosen = 0;
+    bool first = true;
+    each_tap(g, place(i, g.channels, g.oh, g.ow), [&](unsigned tap, unsigned from) {
+        const float v = to_float(x[from]);
+        // NaN is the maximum where there is one, and the last of them gives the index.
+        if (first || v > best || v != v) best = v, chosen = tap;
+        first = false;
+    });
+    y[i] = from_float<In>(best);
+    index[i] = (unsigned char)chosen;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+max_backward(Pool g, const unsigned char* __restrict__ index /* [images of oh x ow] */,
+             const In* __restrict__ dy /* [images of oh x ow] */, In* __restrict__ dx /* [images of h x w] */, unsigned n /* of dx */) {
+    const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (at >= n) return;
+    const unsigned i = (unsigned)at;
+    float sum = 0.0f;
+    each_window(g, place(i, g.channels, g.h, g.w), [&](unsigned tap, unsigned from) {
+        if (index[from] == tap) sum += to_float(dy[from]);
+    });
+    dx[i] = from_float<In>(sum);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+average_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __restrict__ y /* [images of oh x ow] */,
+                unsigned n /* of y */) {
+    const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (at >= n) return;
+    const unsigned i = (unsigned)at;
+    float sum = 0.0f;
+    each_tap(g, place(i, g.channels, g.oh, g.ow), [&](unsigned, unsigned from) { sum += to_float(x[from]); });
+    y[i] = from_float<In>(sum / (float)(g.kh * g.kw));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+average_backward(Pool g, const In* __restrict__ dy /* [images of oh x ow] */, In* __restrict__ dx /* [images of h x w] */,
+                 unsigned n /* of dx */) {
+    const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
+    if (at >= n) return;
+    const unsigned i = (unsigned)at;
+    const float size = (float)(g.kh * g.kw);
+    float sum = 0.0f;
+    each_window(g, place(i, g.channels, g.h, g.w), [&](unsigned, unsigned from) { sum += to_float(dy[from]) / size; });
+    dx[i] = from_float<In>(sum);
+}
