@@ -112,7 +112,6 @@ fn interrupt_flag() -> Arc<AtomicBool> {
 }
 
 fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicBool) -> Result<(), TrainError> {
-    // In turns of an epoch, so that a checkpoint can be written between them.
     let show = |event: Event| match event {
         Event::Batches { epoch, batch, loss, learning_rate, step } => {
             say(&format!(
@@ -122,6 +121,7 @@ fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicB
         Event::Epoch { epoch, seconds, test, .. } => say(&format!("epoch {epoch}: {seconds:.1} s; {}", words(&test))),
         _ => {}
     };
+    // In turns of an epoch, so that a checkpoint can be written between them; the last is written by the caller.
     let total = trainer.recipe().total_steps(data.train.len());
     let per_epoch = data.train.len().div_ceil(trainer.recipe().batch) as u64;
     while trainer.step() < total && !stopped.load(Ordering::Relaxed) {
@@ -130,7 +130,9 @@ fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicB
             show(event);
             if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
         })?;
-        if let Some(path) = &args.checkpoint {
+        if let Some(path) =
+            args.checkpoint.as_ref().filter(|_| trainer.step() < total && !stopped.load(Ordering::Relaxed))
+        {
             trainer.save(path)?;
         }
     }

@@ -94,15 +94,8 @@ impl Findings {
     /// # Errors
     /// The file system's.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
-        let temporary = path.with_extension(format!("{}.part", std::process::id()));
-        std::fs::write(&temporary, text + "\n")?;
-        std::fs::rename(&temporary, path).inspect_err(|_| {
-            let _ = std::fs::remove_file(&temporary);
-        })
+        crate::weights::write_atomic(path, (text + "\n").as_bytes())
     }
 }
 

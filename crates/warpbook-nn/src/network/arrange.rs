@@ -1,6 +1,7 @@
 //! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
 
 use super::{Network, Op, ParamId, Shape};
+use rayon::prelude::*;
 
 /// The order of a vector's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,15 +49,19 @@ impl Permutation {
     }
 }
 
-/// `[outer][rows][columns]` as `[outer][columns][rows]`.
 fn transpose(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let mut to = vec![0.0; from.len()];
-    for (to, from) in to.chunks_mut(rows * columns).zip(from.chunks(rows * columns)) {
+    transpose_into(from, &mut to, rows, columns);
+    to
+}
+
+/// `[outer][rows][columns]` as `[outer][columns][rows]`.
+pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns: usize) {
+    to.par_chunks_mut(rows * columns).zip(from.par_chunks(rows * columns)).for_each(|(to, from)| {
         for (i, row) in from.chunks(columns).enumerate() {
             row.iter().enumerate().for_each(|(j, v)| to[j * rows + i] = *v);
         }
-    }
-    to
+    });
 }
 
 impl Arrangement {

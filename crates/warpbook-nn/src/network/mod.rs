@@ -18,6 +18,7 @@ mod shape;
 mod summary;
 
 pub use arrange::Arrangement;
+pub(crate) use arrange::transpose_into;
 pub use graph::{Node, Op, ParamId, ValueId};
 pub use layer::{
     Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,

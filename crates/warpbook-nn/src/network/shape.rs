@@ -1,5 +1,6 @@
 //! Shapes of one sample.
 
+use crate::ops::Axis;
 use std::fmt;
 
 /// The shape of one sample's activations, without the batch.
@@ -78,8 +79,7 @@ impl From<usize> for Shape {
 /// The positions of a window of `size` along an extent with a border on both sides; `None` where it does not fit, or a stride is 0.
 #[must_use]
 pub fn windows(extent: usize, size: usize, stride: usize, padding: usize) -> Option<usize> {
-    let room = extent.checked_add(padding.checked_mul(2)?)?.checked_sub(size)?;
-    (size > 0 && stride > 0).then(|| room / stride + 1)
+    Axis { size: extent, window: size, stride, padding }.output("network", "side").ok()
 }
 
 #[cfg(test)]

@@ -30,3 +30,4 @@ mod window;
 
 pub use error::{OpError, Result};
 pub use warpbook_kernels::nn::Layout;
+pub(crate) use window::Axis;

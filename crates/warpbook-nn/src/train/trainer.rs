@@ -103,7 +103,7 @@ impl Trainer {
             return Err(TrainError::Setting("The data set has no images.".into()));
         }
         let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
-        let engine = CpuEngine::new(&recipe.network, recipe.batch.min(data.len().max(1)), &initial, &recipe.optimizer)?;
+        let engine = CpuEngine::new(&recipe.network, recipe.batch.min(data.len()), &initial, &recipe.optimizer)?;
         Ok(Self { recipe, engine, step: 0 })
     }
 

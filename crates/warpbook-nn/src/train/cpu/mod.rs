@@ -60,6 +60,12 @@ impl Kept {
     }
 }
 
+/// Weights as an engine stores them; an error unless they are the network's.
+fn arranged(network: &Network, arrangement: &Arrangement, weights: &Weights) -> Result<Vec<Vec<f32>>, TrainError> {
+    let checked = Weights::new(network, weights.values().to_vec())?;
+    Ok(checked.values().iter().enumerate().map(|(id, v)| arrangement.store(id, v)).collect())
+}
+
 impl CpuEngine {
     /// An engine for batches of at most `batch` samples, with these weights.
     ///
@@ -71,12 +77,7 @@ impl CpuEngine {
         }
         optimizer.check()?;
         let arrangement = Arrangement::of(network);
-        let stored: Vec<Vec<f32>> = Weights::new(network, weights.values().to_vec())?
-            .values()
-            .iter()
-            .enumerate()
-            .map(|(id, v)| arrangement.store(id, v))
-            .collect();
+        let stored = arranged(network, &arrangement, weights)?;
         let trained = |id: ParamId| network.params()[id].role.is_trained();
         let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
         let state = |id: usize| (0..if trained(id) { optimizer.state_slots() } else { 0 }).map(|_| zeros(id)).collect();
@@ -178,10 +179,7 @@ impl CpuEngine {
 
     /// Puts back weights and the optimiser's state.
     pub(super) fn restore(&mut self, weights: &Weights, state: &[Weights]) -> Result<(), TrainError> {
-        let stored = |w: &Weights| -> Result<Vec<Vec<f32>>, TrainError> {
-            let checked = Weights::new(&self.network, w.values().to_vec())?;
-            Ok(checked.values().iter().enumerate().map(|(id, v)| self.arrangement.store(id, v)).collect())
-        };
+        let stored = |w: &Weights| arranged(&self.network, &self.arrangement, w);
         let slots = state.iter().map(&stored).collect::<Result<Vec<_>, _>>()?;
         self.weights = stored(weights)?;
         for (id, arrays) in self.state.iter_mut().enumerate() {

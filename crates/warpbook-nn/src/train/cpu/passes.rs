@@ -1,12 +1,11 @@
 //! The passes of single operations.
 
 use super::{CpuEngine, Kept, Mode};
-use crate::network::{Node, Op, PoolKind, Shape, ValueId};
+use crate::network::{Node, Op, PoolKind, Shape, ValueId, transpose_into};
 use crate::ops::batch_norm::{BatchNorm, Running, Saved};
 use crate::ops::dropout::Dropout;
 use crate::ops::{activation, add, batch_norm, conv2d, dropout, linear, pool};
 use crate::train::TrainError;
-use rayon::prelude::*;
 use std::mem::take;
 
 impl CpuEngine {
@@ -222,11 +221,7 @@ impl CpuEngine {
             Direction::Forward => (pixels, channels),
             Direction::Backward => (channels, pixels),
         };
-        to.par_chunks_mut(rows * columns).zip(from.par_chunks(rows * columns)).for_each(|(to, from)| {
-            for (i, row) in from.chunks(columns).enumerate() {
-                row.iter().enumerate().for_each(|(j, v)| to[j * rows + i] = *v);
-            }
-        });
+        transpose_into(from, to, rows, columns);
     }
 }
 
