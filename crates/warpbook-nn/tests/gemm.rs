@@ -308,6 +308,22 @@ fn every_rung_takes_every_form_and_shape() {
     }
 }
 
+// Its kernels use no TMA, which racecheck does not support.
+#[test]
+fn the_bias_gradient_is_summed_in_two_levels() {
+    let Some(device) = testing::gpu("the_bias_gradient_is_summed_in_two_levels") else { return };
+    let row = rows().into_iter().find(|r| r.rung.id == "02_coalesced").expect("a rung of the CUDA cores");
+    // One chunk of rows, several with a rest, and more columns than one tile.
+    for (m, n, k) in [(3, 33, 5), (17, 70, 4099), (5, 32, 1024)] {
+        for trans_b in [false, true] {
+            let form = Form { trans_b, ..Form::plain(Dtype::F32) };
+            let product = Product::new(m, n, k, form).scaled(-0.5, 2.0).with_bias_gradient();
+            let case = Case::new(&device, product, 0, normal);
+            case.check(&row, &row.kernel().unwrap().tiles[0], &case.want());
+        }
+    }
+}
+
 #[test]
 fn nan_and_infinity_propagate() {
     let Some(device) = testing::gpu("nan_and_infinity_propagate") else { return };
