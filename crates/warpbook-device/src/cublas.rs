@@ -3,6 +3,7 @@
 //! As NVRTC, and for the same reasons: cudarc knows their names only up to CUDA 12, panics where there are none, and pip puts
 //! them where no loader looks. Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
 
+use crate::capture::relaxed;
 use crate::cuda::Inner;
 use crate::places::{site_packages, toolkits, variable};
 use crate::{Buffer, CudaDevice, DevicePtr, Error, Result, Stream};
@@ -492,9 +493,10 @@ impl Cublas {
             state.stream = Some(stream.raw);
         }
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
+        // Relaxed, since a library may load a kernel during a capture.
         // SAFETY: the handle is live, the factors are f32, as the arithmetic asks, and are read before the call returns; the
         // sizes were checked, and that the arrays have them is the caller's promise.
-        check(unsafe {
+        check(relaxed(|| unsafe {
             (calls.gemm_ex)(
                 state.handle,
                 p.ops[0],
@@ -516,7 +518,7 @@ impl Cublas {
                 p.compute,
                 GEMM_DEFAULT,
             )
-        })?;
+        }))?;
         launched(stream, &self.name)
     }
 }
@@ -793,7 +795,7 @@ impl LtPlan {
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the
         // call returns; the workspace was checked, and that the arrays are as described is the caller's promise.
-        let status = unsafe {
+        let status = relaxed(|| unsafe {
             (lt.libraries.calls.lt_matmul)(
                 *handle,
                 product.raw,
@@ -812,7 +814,7 @@ impl LtPlan {
                 workspace.bytes(),
                 stream.raw,
             )
-        };
+        });
         drop(handle);
         lt.libraries.check(&lt.device, &|| call.name(), status)?;
         launched(stream, &lt.name)
