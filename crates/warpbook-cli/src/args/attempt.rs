@@ -1,0 +1,125 @@
+//! `warpbook attempt`, and the process that it starts.
+
+use super::common::{DeviceArg, TimingArgs};
+use clap::Args;
+use std::path::PathBuf;
+use warpbook::LiveKernel;
+use warpbook::device::Bench;
+use warpbook::record::Dtype;
+use warpbook::settings::{parse_dtype, parse_shape};
+
+pub(super) const ATTEMPT_ABOUT: &str = "\
+Compiles a kernel of your own in the place of a rung of the matrix product, with the same parameters and launch. It is tried at \
+three small products, where what is wrong can be told, then checked and timed with its rung and cuBLAS. It runs in a process of \
+its own, which is ended if the kernel does not end. Without a GPU it is compiled only; registers and spills are shown.";
+
+pub(super) const ATTEMPT_EXAMPLES: &str = "\
+Examples:
+  warpbook attempt --like 02_coalesced > mine.cu             a rung's source, to begin with
+  warpbook attempt mine.cu --like 02_coalesced
+  warpbook attempt mine.cu --like 05_register_2d --size BM=64 --size THREADS=128 --shape 1024
+  warpbook attempt mine.cu --like 02_coalesced --against 01_naive,02_coalesced,cublas --out mine.json
+
+Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, is wrong, or does not end.";
+
+#[derive(Debug, Args)]
+pub struct AttemptArgs {
+    /// The kernel, CUDA C++. [default: print the rung's own]
+    pub file: Option<PathBuf>,
+    /// The rung in whose place it is put, by id.
+    #[arg(long, value_name = "ID")]
+    pub like: String,
+    /// Its name in the record. [default: that of the file]
+    #[arg(long)]
+    name: Option<String>,
+    /// Another of the rung's tiles, by id. [default: its first]
+    #[arg(long, value_name = "ID")]
+    tile: Option<String>,
+    /// A size of the tile, as BM=64; may be repeated.
+    #[arg(long, value_name = "NAME=N", value_parser = parse_named_size)]
+    size: Vec<(String, i64)>,
+    /// Sizes m x n x k of the product that is timed, or one number for a cube. [default: 2048]
+    #[arg(long, value_name = "MxNxK", value_parser = parse_shape)]
+    shape: Option<(u64, u64, u64)>,
+    /// Type of the matrices: fp32, tf32, fp16, bf16. [default: fp32 where the rung takes it, else bf16]
+    #[arg(long, value_name = "TYPE", value_parser = parse_dtype)]
+    dtype: Option<Dtype>,
+    /// The rungs that are timed with it, by id, with commas between them. [default: its rung and cublas]
+    #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
+    against: Vec<String>,
+    /// Seconds after which the kernel is taken for endless.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    limit: f64,
+    #[command(flatten)]
+    timing: TimingArgs,
+    /// File for the record; none is written without it.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+impl AttemptArgs {
+    /// The kernel with these settings.
+    pub fn settings(&self, mut live: LiveKernel) -> warpbook::Result<LiveKernel> {
+        let of_file = self.file.as_deref().and_then(|f| f.file_stem()).map(|s| s.to_string_lossy().into_owned());
+        if let Some(name) = self.name.clone().or(of_file) {
+            live = live.named(name);
+        }
+        if let Some(tile) = &self.tile {
+            live = live.tile(tile)?;
+        }
+        for (name, value) in &self.size {
+            live = live.size(name.clone(), *value);
+        }
+        if let Some((m, n, k)) = self.shape {
+            live = live.shape(m, n, k);
+        }
+        if let Some(dtype) = self.dtype {
+            live = live.dtype(dtype);
+        }
+        if !self.against.is_empty() {
+            live = live.against(self.against.iter().map(|id| id.trim()));
+        }
+        Ok(live.time_limit(self.limit))
+    }
+
+    /// The timing with these settings, or why it cannot be.
+    pub fn bench(&self) -> Result<Bench, String> {
+        self.timing.bench(false)
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct WorkArgs {
+    /// What is asked for.
+    pub request: PathBuf,
+    /// Where the record goes.
+    #[arg(long)]
+    pub out: PathBuf,
+}
+
+/// A size of a tile: BM=64.
+fn parse_named_size(text: &str) -> Result<(String, i64), String> {
+    let is_name = |n: &str| {
+        n.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && n.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    match text.split_once('=').map(|(name, value)| (name.trim(), value.trim().parse())) {
+        Some((name, Ok(value))) if is_name(name) => Ok((name.to_owned(), value)),
+        _ => Err(format!("`{text}` is no size: write a macro's name and a whole number, as BM=64")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_tiles_are_read() {
+        assert_eq!(parse_named_size(" BM = 64"), Ok(("BM".into(), 64)));
+        for bad in ["BM", "BM=x", "=3", "B M=3", "3B=3"] {
+            assert!(parse_named_size(bad).unwrap_err().contains("as BM=64"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! What several commands can be told: the device, and how long to time.
+
+use clap::Args;
+use warpbook::device::{Bench, Choice};
+
+#[derive(Debug, Args)]
+pub struct DeviceArg {
+    /// Device to run on: cuda:0 (or another number), cpu, or best (the largest GPU, else the CPU).
+    #[arg(long, value_name = "DEVICE", env = "WARPBOOK_DEVICE", default_value = "best")]
+    device: String,
+}
+
+impl DeviceArg {
+    /// The choice; an empty variable is none.
+    pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
+        if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct TimingArgs {
+    /// Most samples of a measurement. [default: 25, with --quick 7]
+    #[arg(long, value_name = "N")]
+    samples: Option<u32>,
+    /// Seconds after which a measurement begins no further sample. [default: 2, with --quick 0.5]
+    #[arg(long, value_name = "SECONDS", allow_hyphen_values = true)]
+    budget: Option<f64>,
+}
+
+impl TimingArgs {
+    pub fn bench(&self, quick: bool) -> Result<Bench, String> {
+        let mut bench = if quick { Bench::quick() } else { Bench::default() };
+        if let Some(samples) = self.samples {
+            if samples == 0 || samples > 1_000_000 {
+                return Err(format!("--samples {samples}: choose from 1 to 1000000."));
+            }
+            bench.samples = samples;
+        }
+        if let Some(budget) = self.budget {
+            if !(0.0..=86_400.0).contains(&budget) {
+                return Err(format!("--budget {budget}: choose a number of seconds from 0 to 86400."));
+            }
+            bench.budget_s = budget;
+        }
+        Ok(bench)
+    }
+}

@@ -1,0 +1,200 @@
+//! The command line, a file for each group of commands.
+
+mod attempt;
+mod common;
+mod data;
+mod devices;
+mod records;
+mod run;
+mod train;
+mod tune;
+
+pub use attempt::{AttemptArgs, WorkArgs};
+pub use data::{DataArgs, DataCommand, FetchArgs};
+pub use devices::{DevicesArgs, DoctorArgs};
+pub use records::{MergeArgs, ViewArgs};
+pub use run::{Chosen, RunArgs};
+pub use train::{DataFrom, EvalArgs, TrainArgs};
+pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
+
+use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use data::DATA_EXAMPLES;
+use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
+use records::{MERGE_EXAMPLES, VIEW_EXAMPLES};
+use run::{RUN_EXAMPLES, chosen};
+use train::{EVAL_EXAMPLES, TRAIN_EXAMPLES};
+use tune::TUNE_EXAMPLES;
+use warpbook::experiments;
+use warpbook::settings::Entry;
+
+/// A CUDA optimisation lab: kernels in steps, each checked and timed.
+#[derive(Debug, Parser)]
+#[command(name = "warpbook", version, about, long_about = LONG_ABOUT, after_help = EXAMPLES, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const LONG_ABOUT: &str = "\
+A CUDA optimisation lab. An experiment does the same work in several ways, its rungs: from one CPU thread \
+through plain kernels to the fastest that the GPU allows. Each rung is checked against a reference and then timed, and \
+all of it becomes a record (JSON) that `warpbook view` and the notebooks open. Without a GPU the CPU's rungs run \
+and the others are listed as skipped.";
+
+const EXAMPLES: &str = "\
+Examples:
+  warpbook devices                       what there is to run on
+  warpbook doctor                        what works, what is missing, and how to get it
+  warpbook run regression --quick        a first record within a minute
+  warpbook run regression --points 50M   one size, all rungs
+  warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
+  warpbook view regression.json          the record in the browser
+  warpbook data fetch mnist              images to train on
+  warpbook train mnist                   a network that reads digits
+
+Exit codes:
+    0  all was measured, or skipped for want of hardware
+    1  a rung failed: an error, a wrong result, a descent that diverged
+    2  bad usage or settings, an output that cannot be written, a file that is no record
+    3  the device cannot be used
+  130  interrupted (Ctrl-C); what was finished is in the record";
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the GPUs and the CPU, with driver, CUDA and NVRTC.
+    #[command(after_help = DEVICES_EXAMPLES)]
+    Devices(DevicesArgs),
+    /// Run an experiment, or the quick suite of all of them.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArgs),
+    /// Find the fastest rung and tile for products of some sizes on this device, and keep it.
+    #[command(after_help = TUNE_EXAMPLES)]
+    Tune(TuneArgs),
+    /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.
+    #[command(long_about = ATTEMPT_ABOUT, after_help = ATTEMPT_EXAMPLES)]
+    Attempt(AttemptArgs),
+    /// The part of an attempt that runs in a separate process.
+    #[command(hide = true)]
+    Work(WorkArgs),
+    /// Put records of the same work on the same device into one, as Warpbook's and another framework's.
+    #[command(after_help = MERGE_EXAMPLES)]
+    Merge(MergeArgs),
+    /// Open records in the browser, or print them.
+    #[command(after_help = VIEW_EXAMPLES)]
+    View(ViewArgs),
+    /// Train a network.
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(TrainArgs),
+    /// Classify the test images with a trained network.
+    #[command(after_help = EVAL_EXAMPLES)]
+    Eval(EvalArgs),
+    /// Load data sets of images, and list them.
+    #[command(after_help = DATA_EXAMPLES)]
+    Data(DataArgs),
+    /// Check driver, GPUs, compiler and cache, and run something tiny.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArgs),
+}
+
+/// The command line's words as what they ask for: for `run NAME` with the experiment, set up.
+pub fn parse(
+    words: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<(Command, Option<Chosen>), warpbook::Error> {
+    let entries = experiments();
+    let matches = command(&entries).get_matches_from(words);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let named = matches.subcommand_matches("run").and_then(ArgMatches::subcommand);
+    let Some((name, of_it)) = named else { return Ok((cli.command, None)) };
+    let Some(entry) = entries.iter().find(|e| e.name == name) else { return Ok((cli.command, None)) };
+    chosen(entry, of_it).map(|c| (cli.command, Some(c)))
+}
+
+/// The whole command line.
+fn command(entries: &[Entry]) -> clap::Command {
+    Cli::command().mut_subcommand("run", |command| run::with_experiments(command, entries))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook::device::Bench;
+    use warpbook::{Experiment, Matmul, Regression};
+
+    #[test]
+    fn the_command_line_is_sound() {
+        command(&experiments()).debug_assert();
+    }
+
+    fn run(words: &[&str]) -> Result<Chosen, warpbook::Error> {
+        let words = ["warpbook", "run"].iter().chain(words).map(std::ffi::OsString::from);
+        parse(words).map(|(_, chosen)| chosen.expect("an experiment was named"))
+    }
+
+    #[test]
+    fn settings_reach_the_experiment_and_its_command_repeats_them() {
+        let command = |words: &[&str]| run(words).unwrap().experiment.command("cpu");
+        assert_eq!(command(&["regression"]), Regression::new().command("cpu"));
+        assert_eq!(command(&["regression", "--sweep"]), Regression::sweep().command("cpu"));
+        assert_eq!(command(&["matmul", "--quick"]), Matmul::quick().command("cpu"));
+        let regression = [
+            "regression",
+            "--points",
+            "1k,2_000",
+            "--points",
+            "3k",
+            "--epochs",
+            "7",
+            "--lr",
+            "-0.5",
+            "--noise",
+            "0.2",
+            "--seed",
+            "9",
+            "--features",
+            "3",
+            "--also",
+            "5kx16",
+            "--rungs",
+            "02_fused,cpu_1_thread",
+            "--tile",
+            "t512x8b2",
+            "--no-parts",
+        ];
+        let matmul =
+            ["matmul", "--shape", "64,1x2x3", "--dtype", "tf32", "--also", "8:bf16", "--trans-a", "--no-tiles"];
+        for words in [&regression[..], &matmul[..]] {
+            let text = command(words);
+            let again: Vec<&str> = text.split(' ').skip(2).collect();
+            assert_eq!(command(&again), text);
+        }
+        let text = command(&regression);
+        assert!(text.contains("--points 1000,2000,3000 --features 3 --also 5000x16 --epochs 7 --lr -0.5"), "{text}");
+    }
+
+    #[test]
+    fn settings_that_say_nothing_are_refused_by_name() {
+        let check = |words: &[&str], expect: &str| {
+            let error = run(words).err().expect("it is refused").to_string();
+            assert!(error.contains(expect), "{error}");
+        };
+        check(&["regression", "--points", "many"], "--points: `many` is no count");
+        check(&["regression", "--also", "5M"], "--also: `5M` is no size");
+        check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is no type");
+        check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is no shape");
+    }
+
+    #[test]
+    fn the_timing_is_bounded() {
+        let bench = |words: &[&str]| {
+            let chosen = run(&[&["regression"], words].concat()).unwrap();
+            chosen.run.timing.bench(chosen.quick)
+        };
+        assert_eq!(bench(&["--quick"]).unwrap().samples, Bench::quick().samples);
+        assert_eq!(bench(&["--samples", "3", "--budget", "0.5"]).unwrap().samples, 3);
+        assert!(bench(&["--samples", "0"]).is_err());
+        for bad in ["-1", "nan", "inf"] {
+            assert!(bench(&["--budget", bad]).is_err(), "{bad}");
+        }
+    }
+}
