@@ -11,6 +11,7 @@ mod failure;
 mod merge;
 mod output;
 mod progress;
+mod recipe;
 mod run;
 mod save;
 mod train;

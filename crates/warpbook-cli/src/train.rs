@@ -1,22 +1,23 @@
 //! `warpbook train` and `warpbook eval`.
 
-use crate::args::{DataFrom, EvalArgs, TrainArgs};
+use crate::args::{EvalArgs, TrainArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
 use crate::output::{complain, say};
-use std::path::Path;
+use crate::recipe::Plan;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use warpbook::figures;
-use warpbook::nn::data::{self, Splits};
+use warpbook::nn::data::Splits;
 use warpbook::nn::train::{Event, Flow, Recipe, Score, TrainError, Trainer};
 use warpbook::nn::weights::Weights;
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    let recipe = configured(args)?;
-    let data = images(&recipe, &args.from)?;
+    let plan = Plan::find(&args.recipe)?;
+    let data = plan.open(args.from.data.as_deref())?;
+    let recipe = configured(plan.recipe, args);
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     let weights = weights.map_err(|e| Failure::usage(e.to_string()))?;
     let mut trainer = Trainer::new(recipe, &data.train, weights.as_ref()).map_err(failure)?;
@@ -40,8 +41,9 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
 
 /// The loss and the accuracy of weights over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
-    let recipe = named(&args.recipe)?;
-    let data = images(&recipe, &args.from)?;
+    let plan = Plan::find(&args.recipe)?;
+    let data = plan.open(args.from.data.as_deref())?;
+    let recipe = plan.recipe;
     let weights = Weights::load(&recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
     let mut trainer = Trainer::new(recipe, &data.test, Some(&weights)).map_err(failure)?;
     let score = trainer.evaluate(&data.test).map_err(failure)?;
@@ -49,36 +51,16 @@ pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn named(name: &str) -> Result<Recipe, Failure> {
-    match name {
-        "mnist" => Ok(Recipe::mnist()),
-        "cifar10" => Ok(Recipe::cifar10()),
-        _ => Err(Failure::usage(format!("`{name}` is no recipe; choose mnist or cifar10."))),
-    }
-}
-
-fn configured(args: &TrainArgs) -> Result<Recipe, Failure> {
-    let mut recipe = Recipe { seed: args.seed, steps: args.steps, shuffle: !args.no_shuffle, ..named(&args.recipe)? };
+/// The recipe with what the command line says otherwise.
+fn configured(mut recipe: Recipe, args: &TrainArgs) -> Recipe {
     recipe.batch = args.batch.unwrap_or(recipe.batch);
     recipe.epochs = args.epochs.unwrap_or(recipe.epochs);
+    recipe.steps = args.steps.or(recipe.steps);
+    recipe.seed = args.seed.unwrap_or(recipe.seed);
     recipe.learning_rate = args.lr.unwrap_or(recipe.learning_rate);
+    recipe.shuffle &= !args.no_shuffle;
     recipe.augmentation = recipe.augmentation.filter(|_| !args.no_augment);
-    Ok(if args.no_dropout { recipe.without_dropout() } else { recipe })
-}
-
-/// The images of a recipe; synthetic digits where MNIST is not there and no folder was named.
-fn images(recipe: &Recipe, from: &DataFrom) -> Result<Splits, Failure> {
-    let usage = |e: data::Error| Failure::usage(e.to_string());
-    if from.data.as_deref() == Some(Path::new("synthetic")) {
-        return data::open("synthetic", None).map_err(usage);
-    }
-    match data::open(&recipe.name, from.data.as_deref()) {
-        Err(data::Error::Missing { .. }) if recipe.name == "mnist" && from.data.is_none() => {
-            complain("MNIST is not there (load it with: warpbook data fetch mnist), so synthetic digits are used.");
-            data::open("synthetic", None).map_err(usage)
-        }
-        read => read.map_err(usage),
-    }
+    if args.no_dropout { recipe.without_dropout() } else { recipe }
 }
 
 fn introduce(trainer: &Trainer, data: &Splits) {

@@ -50,6 +50,34 @@ fn a_training_is_kept_gone_on_with_and_judged() {
     assert!(std::fs::read(whole).unwrap() == kept, "the files differ");
 }
 
+/// A recipe of the tests, copied into a folder.
+fn recipe(folder: &Path, name: &str) {
+    let root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
+    std::fs::copy(Path::new(&root).join("tests/recipes").join(name), folder.join(name)).unwrap();
+}
+
+#[test]
+fn a_recipe_from_a_file_is_trained() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "residual.toml");
+    let train = |more: &[&str]| {
+        let words = [&["train", "residual.toml", "--log-every", "1", "--checkpoint", "c.safetensors"], more].concat();
+        warpbook(folder.path(), &words)
+    };
+    let known = ["synthetic digits", "batches of 32", "step 2: loss", "step 2 is kept"];
+    expect(&train(&["--steps", "2"]), 0, &known);
+    let first = std::fs::read(folder.path().join("c.safetensors")).unwrap();
+    expect(&train(&["--steps", "2", "--seed", "7", "--lr", "0.01"]), 0, &known);
+    assert!(std::fs::read(folder.path().join("c.safetensors")).unwrap() == first, "the file's seed is 7");
+    // The options win.
+    expect(&train(&["--steps", "3", "--seed", "8", "--batch", "16", "--epochs", "1"]), 0, &["batches of 16", "step 3"]);
+    assert!(std::fs::read(folder.path().join("c.safetensors")).unwrap() != first, "seed 8 gives other weights");
+    expect(&warpbook(folder.path(), &["eval", "residual.toml", "c.safetensors"]), 0, &["test loss", "of 2000)"]);
+    let text = std::fs::read_to_string(folder.path().join("residual.toml")).unwrap();
+    std::fs::write(folder.path().join("residual.toml"), text.replace("batch =", "bach =")).unwrap();
+    expect(&train(&[]), 2, &["residual.toml, line 4", "no key `bach`", "did you mean `batch`?"]);
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();

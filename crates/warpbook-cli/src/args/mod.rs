@@ -14,7 +14,7 @@ pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
 pub use records::{MergeArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
-pub use train::{DataFrom, EvalArgs, TrainArgs};
+pub use train::{EvalArgs, TrainArgs};
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
 
 use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};

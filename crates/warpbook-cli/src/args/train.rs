@@ -9,6 +9,33 @@ Examples:
   warpbook train mnist --epochs 5 --resume mnist.safetensors --checkpoint mnist.safetensors
   warpbook train cifar10 --data ~/cifar10 --steps 100 --log-every 10
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
+  warpbook train my.toml --epochs 2                  a recipe of your own; options override it
+
+A recipe of your own is a TOML file; data, learning_rate and network are needed:
+  data = \"mnist\"              # mnist, fashion-mnist, cifar10, synthetic, or a folder with a subfolder of images for each class
+  # input = [3, 64, 64]       channels, height, width; only for a folder
+  batch = 128
+  epochs = 10
+  learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
+  network = [
+      \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
+      { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
+      \"max_pool 2\", \"avg_pool 2 stride 1\", \"dropout 0.25\", \"flatten\", \"linear 10 name head\",
+  ]
+  [optimizer]                 # sgd: momentum, nesterov, weight_decay; adam and adam_w: betas, epsilon, weight_decay
+  kind = \"sgd\"
+  momentum = 0.9
+  [schedule]                  # constant; step: every, gamma; cosine: period, minimum; one_cycle: total, rise, start_divisor,
+  kind = \"step\"             # end_divisor; all: by = \"epoch\" or \"step\"
+  every = 5
+  gamma = 0.5
+  [loss]
+  kind = \"cross_entropy\"
+  smoothing = 0.1
+  [augmentation]
+  crop = 4
+  flip = true
+  [normalise]                 # mean, deviation: a number for each channel, of pixels from 0 to 1
 
 Ctrl-C ends after the step under way; the checkpoint is then written. See `warpbook --help` for the exit codes.";
 
@@ -23,7 +50,7 @@ pub struct DataFrom {
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {
-    /// What: mnist or cifar10.
+    /// What: mnist, cifar10, or a file of your own, as my.toml.
     pub recipe: String,
     #[command(flatten)]
     pub from: DataFrom,
@@ -33,15 +60,15 @@ pub struct TrainArgs {
     /// Passes over the training images. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,
-    /// The most steps, whatever the epochs.
+    /// The most steps, whatever the epochs. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub steps: Option<u64>,
     /// The learning rate at the start. [default: the recipe's]
     #[arg(long, value_name = "RATE", allow_hyphen_values = true)]
     pub lr: Option<f64>,
-    /// Seed of weights, order, dropout and augmentation.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
+    /// Seed of weights, order, dropout and augmentation. [default: the recipe's]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
     /// Initial weights, a safetensors file with PyTorch's names. [default: random]
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub init: Option<PathBuf>,
@@ -72,11 +99,24 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// The recipe that the network is of: mnist or cifar10.
+    /// The recipe that the network is of: mnist, cifar10, or a file of your own.
     pub recipe: String,
     /// A checkpoint, or weights with PyTorch's names: a safetensors file.
     #[arg(value_name = "FILE")]
     pub weights: PathBuf,
     #[command(flatten)]
     pub from: DataFrom,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TRAIN_EXAMPLES;
+
+    #[test]
+    fn the_recipe_of_the_help_is_one() {
+        let (_, recipe) = TRAIN_EXAMPLES.split_once("are needed:\n").unwrap();
+        let (recipe, _) = recipe.split_once("\n\n").unwrap();
+        let plan = crate::recipe::parse(std::path::Path::new("help.toml"), recipe).unwrap();
+        assert_eq!((plan.recipe.batch, plan.recipe.network.params().len()), (128, 13));
+    }
 }

@@ -12,8 +12,9 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-const CLASSES: [&str; 10] = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
-const SHAPE: [usize; 3] = [3, 32, 32];
+pub(super) const CLASSES: [&str; 10] =
+    ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"];
+pub(super) const SHAPE: [usize; 3] = [3, 32, 32];
 pub(super) const PIXELS: usize = 3 * 32 * 32;
 /// Images of a file.
 pub(super) const MOST: usize = 10_000;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// A data set in this format.
 pub(super) struct Set {
     name: &'static str,
-    classes: [&'static str; 10],
+    pub(super) classes: [&'static str; 10],
     /// Where torchvision puts the files, below its folder.
     torchvision: &'static str,
     /// SHA-256 of unpacked files, by name.

@@ -53,6 +53,27 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
     open_in(recipe, &places(recipe, dir))
 }
 
+/// What is known of a data set without its files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct About {
+    /// `[channels, height, width]` of an image.
+    pub shape: [usize; 3],
+    /// The classes' names.
+    pub classes: [&'static str; 10],
+}
+
+/// What is known of a data set that [`open`] knows by this name.
+#[must_use]
+pub fn about(name: &str) -> Option<About> {
+    let shape = [1, 28, 28];
+    match name {
+        "mnist" | "synthetic" => Some(About { shape, classes: idx::MNIST.classes }),
+        "fashion-mnist" => Some(About { shape, classes: idx::FASHION_MNIST.classes }),
+        "cifar10" => Some(About { shape: cifar::SHAPE, classes: cifar::CLASSES }),
+        _ => None,
+    }
+}
+
 /// Where a set's files may lie, in the order in which they are looked for.
 fn places(recipe: &Recipe, dir: Option<&Path>) -> Vec<PathBuf> {
     let with_subfolder = |folder: &Path| [folder.to_owned(), folder.join(recipe.name)];
@@ -89,6 +110,13 @@ mod tests {
     fn a_name_that_is_none_is_refused_with_those_that_are() {
         let error = open("imagenet", None).unwrap_err().to_string();
         assert!(error.contains("`imagenet` is no data set") && error.contains("fashion-mnist"), "{error}");
+    }
+
+    #[test]
+    fn what_is_known_of_a_set_is_what_it_has() {
+        assert!(NAMES.iter().all(|n| about(n).is_some()) && about("imagenet").is_none());
+        let (digits, known) = (open("synthetic", None).unwrap().test, about("synthetic").unwrap());
+        assert_eq!((digits.shape(), digits.classes()), (known.shape, &known.classes.map(str::to_owned)[..]));
     }
 
     #[test]

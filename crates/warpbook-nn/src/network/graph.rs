@@ -75,14 +75,19 @@ pub(super) struct Inferred {
 
 /// Infers all shapes, in order.
 pub(super) fn infer(input: Shape, layers: &[Layer]) -> Result<Inferred, NetworkError> {
-    if input.elements() == 0 {
-        return Err(NetworkError(format!("The input is {input}: each size is at least 1.")));
+    if !(1..=MOST_ELEMENTS).contains(&input.elements()) {
+        return Err(NetworkError(format!(
+            "The input is {input}: each size is at least 1, and their product at most 2^31."
+        )));
     }
     let found = Inferred { nodes: Vec::new(), values: vec![input], params: Vec::new() };
     let mut builder = Builder { found, counts: Vec::new(), names: HashSet::new(), dropouts: 0 };
     builder.list(layers, 0)?;
     Ok(builder.found)
 }
+
+/// The most elements of a parameter, and of a sample's activations.
+const MOST_ELEMENTS: usize = 1 << 31;
 
 struct Builder {
     found: Inferred,
@@ -127,8 +132,25 @@ impl Builder {
         let (op, output) = self
             .operation(kind, input)
             .map_err(|why| NetworkError(format!("{name} ({layer}) gets {input} {}: {why}", coordinates(input))))?;
+        self.check_size(name, &op, input, output)?;
         let params = self.params(name, &op, input, output);
         Ok(self.push(name, layer.to_string(), op, at, output, params))
+    }
+
+    /// An error where a weight or an output has more elements than any device holds, and products of sizes would overflow.
+    fn check_size(&self, name: &str, op: &Op, input: Shape, output: Shape) -> Result<(), NetworkError> {
+        let product = |sizes: &[usize]| sizes.iter().fold(1usize, |all, s| all.saturating_mul(*s));
+        let weight = match op {
+            Op::Conv2d(c) => product(&[c.filters, input.channels(), c.kernel[0], c.kernel[1]]),
+            Op::Linear { features, .. } => product(&[*features, input.elements()]),
+            _ => 0,
+        };
+        if weight.max(output.elements()) > MOST_ELEMENTS {
+            return Err(NetworkError(format!(
+                "{name} makes {output} of {input}: its weight or its output would have more than 2^31 elements. Make it smaller."
+            )));
+        }
+        Ok(())
     }
 
     /// What a layer computes of an input, and the shape of its output.
@@ -144,7 +166,7 @@ impl Builder {
             }
             (Kind::Pool(p), Shape::Image { channels, height, width }) => {
                 // A wider border would leave windows without a pixel.
-                if (0..2).any(|i| p.padding[i] * 2 > p.size[i]) {
+                if (0..2).any(|i| p.padding[i] > p.size[i] / 2) {
                     return Err("its padding is at most half of its window.".into());
                 }
                 let [h, w] = window_counts([height, width], p.size, p.stride, p.padding)?;
@@ -163,6 +185,9 @@ impl Builder {
             (Kind::BatchNorm { momentum, epsilon }, _) => {
                 if !(0.0..=1.0).contains(momentum) {
                     return Err(format!("its momentum is {momentum}; it has to be from 0 to 1."));
+                }
+                if !(*epsilon >= 0.0 && epsilon.is_finite()) {
+                    return Err(format!("its epsilon is {epsilon}; it has to be at least 0."));
                 }
                 (Op::BatchNorm { momentum: *momentum, epsilon: *epsilon }, input)
             }

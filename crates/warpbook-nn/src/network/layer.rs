@@ -206,6 +206,26 @@ impl Layer {
         self
     }
 
+    /// The same batch normalisation with another number that is added to the variance.
+    #[must_use]
+    pub fn epsilon(mut self, value: f32) -> Self {
+        match &mut self.kind {
+            Kind::BatchNorm { epsilon, .. } => *epsilon = value,
+            _ => return self.without_setting("epsilon"),
+        }
+        self
+    }
+
+    /// The same pool with windows of this height and width, side by side.
+    #[must_use]
+    pub fn window(mut self, size: [usize; 2]) -> Self {
+        match &mut self.kind {
+            Kind::Pool(p) => (p.size, p.stride) = (size, size),
+            _ => return self.without_setting("window"),
+        }
+        self
+    }
+
     fn without_setting(mut self, name: &str) -> Self {
         self.misuse =
             Some(format!("A layer `{self}` has no {name}: leave it out, or set it on the layer that has it."));

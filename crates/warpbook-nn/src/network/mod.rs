@@ -16,6 +16,7 @@ mod layer;
 mod presets;
 mod shape;
 mod summary;
+mod text;
 
 pub use arrange::Arrangement;
 pub(crate) use arrange::transpose_into;
@@ -262,6 +263,10 @@ mod tests {
         check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is taken"]);
         check(vec![], &["no layers"]);
         check(vec![conv2d(0, 1)], &["at least one filter"]);
+        check(vec![batch_norm().epsilon(-1.0)], &["epsilon is -1"]);
+        check(vec![relu().window([2, 2])], &["`relu` has no window"]);
+        check(vec![conv2d(usize::MAX, 1)], &["conv1 makes", "2^31"]);
+        check(vec![flatten(), linear(1 << 30)], &["fc1 makes", "2^31"]);
         assert!(refused([0, 6, 6], vec![flatten()]).contains("0 x 6 x 6"));
     }
 }

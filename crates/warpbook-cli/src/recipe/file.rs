@@ -1,0 +1,262 @@
+//! A recipe from a TOML file.
+
+use super::keys::{Keys, Source};
+use super::{Images, Plan};
+use std::path::Path;
+use toml::Spanned;
+use toml::de::DeValue;
+use warpbook::nn::data::NAMES;
+use warpbook::nn::network::{Layer, Network, residual};
+use warpbook::nn::ops::optimizer::Optimizer;
+use warpbook::nn::ops::schedule::Schedule;
+use warpbook::nn::train::{Augmentation, Loss, Recipe};
+
+const KEYS: [&str; 16] = [
+    "name",
+    "data",
+    "input",
+    "batch",
+    "epochs",
+    "steps",
+    "seed",
+    "learning_rate",
+    "clip",
+    "shuffle",
+    "network",
+    "optimizer",
+    "schedule",
+    "loss",
+    "augmentation",
+    "normalise",
+];
+/// The longest file that is read, in bytes.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads a recipe; an error names the file, the line and the key.
+pub fn read(path: &Path) -> Result<Plan, String> {
+    let refuse = |why: String| format!("{} cannot be read: {why}", path.display());
+    let length = std::fs::metadata(path).map_err(|e| refuse(e.to_string()))?.len();
+    if length > LONGEST {
+        return Err(refuse(format!("it has {length} bytes; a recipe has at most {LONGEST}.")));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
+    parse(path, &text)
+}
+
+/// The recipe of a file's text.
+pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
+    let source = Source { path, text };
+    let table = source.parse()?;
+    let keys = Keys::new(&source, table.get_ref(), 0, "", &KEYS)?;
+    let images = images(&keys, path)?;
+    let input = input(&keys, &images)?;
+    let network = network(&source, &keys, input, &images)?;
+    let (mean, deviation) = normalise(&keys, &images, input[0])?;
+    let (schedule, schedule_by_step) = schedule(&keys)?;
+    let above_0 = |n: f64| n > 0.0 && n.is_finite();
+    let learning_rate = keys.number("learning_rate", above_0, "above 0")?;
+    let epochs = keys.whole("epochs", 1)?.unwrap_or(10);
+    let recipe = Recipe {
+        name: keys.text("name")?.map_or_else(|| stem(path), str::to_owned),
+        network,
+        loss: loss(&keys)?,
+        optimizer: optimizer(&keys)?,
+        learning_rate: keys.needed("learning_rate", learning_rate, "learning_rate = 0.01")?,
+        schedule,
+        schedule_by_step,
+        clip: keys.number("clip", above_0, "above 0")?,
+        batch: keys.whole("batch", 1)?.unwrap_or(128) as usize,
+        epochs: u32::try_from(epochs).or_else(|_| keys.refuse("epochs", "is at most 4294967295."))?,
+        steps: keys.whole("steps", 1)?,
+        mean,
+        deviation,
+        augmentation: augmentation(&keys)?,
+        shuffle: keys.flag("shuffle")?.unwrap_or(true),
+        seed: keys.whole("seed", 0)?.unwrap_or(1),
+    };
+    Ok(Plan { recipe, images })
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map_or_else(|| "own".into(), |s| s.to_string_lossy().into_owned())
+}
+
+/// A data set by its name, or a folder, from the file's own folder.
+fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
+    let example = "data = \"mnist\", or another data set, or a folder with a subfolder of images for each class.";
+    let word = keys.needed("data", keys.text("data")?, example)?;
+    if let Some(name) = NAMES.into_iter().find(|n| *n == word) {
+        return Ok(Images::Known(name));
+    }
+    let folder = path.parent().unwrap_or(Path::new("")).join(word);
+    if folder.is_dir() {
+        return Ok(Images::Folder(folder));
+    }
+    keys.refuse(
+        "data",
+        format!(
+            "is \"{word}\", which is no data set ({}), and there is no folder {}.",
+            NAMES.join(", "),
+            folder.display()
+        ),
+    )
+}
+
+/// The shape of an image: that of the data set, or what the file says.
+fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
+    let given = keys.numbers("input")?;
+    let size = |n: &f64| (1.0..=16_384.0).contains(n) && n.fract() == 0.0;
+    let given = match given.as_deref() {
+        None => None,
+        Some(&[c, h, w]) if [c, h, w].iter().all(size) => Some([c as usize, h as usize, w as usize]),
+        Some(_) => return keys.refuse("input", "has to be [channels, height, width], as [3, 32, 32]."),
+    };
+    match (given, images.about().map(|a| a.shape)) {
+        (Some(given), Some(shape)) if given != shape => {
+            keys.refuse("input", format!("is {given:?}, and images of this data set are {shape:?}: leave it out."))
+        }
+        (Some([c, ..]), None) if c != 1 && c != 3 => {
+            keys.refuse("input", "has to begin with 1 channel, for grey, or 3, for colour.")
+        }
+        (Some(shape), _) | (None, Some(shape)) => Ok(shape),
+        (None, None) => {
+            let example =
+                "input = [3, 64, 64], the channels, height and width that the folder's images are brought to.";
+            keys.needed("input", None, example)
+        }
+    }
+}
+
+/// The network; what does not fit is told with the line of the first layer that makes it so.
+fn network(source: &Source<'_>, keys: &Keys<'_>, input: [usize; 3], images: &Images) -> Result<Network, String> {
+    let list = keys.needed("network", keys.list("network")?, "network = [\"flatten\", \"linear 10\"].")?;
+    let layers = layers(source, list)?;
+    let network = Network::new(input, layers.clone()).or_else(|e| {
+        let fits = |n: &usize| Network::new(input, layers[..*n].to_vec()).is_ok();
+        let first = (1..=layers.len()).find(|n| !fits(n)).map(|n| n - 1);
+        let at = first.map_or_else(|| keys.at("network"), |i| list[i].span().start);
+        source.refuse(at, format!("`network`: {e}"))
+    })?;
+    match images.about().map(|a| a.classes.len()) {
+        Some(classes) if network.output() != classes.into() => {
+            let at = list.last().map_or_else(|| keys.at("network"), |l| l.span().start);
+            let output = network.output();
+            source.refuse(at, format!("`network` ends with {output} outputs; this data set has {classes} classes: end it with \"linear {classes}\"."))
+        }
+        _ => Ok(network),
+    }
+}
+
+fn layers(source: &Source<'_>, list: &[Spanned<DeValue<'_>>]) -> Result<Vec<Layer>, String> {
+    list.iter().map(|value| layer(source, value)).collect()
+}
+
+fn layer(source: &Source<'_>, value: &Spanned<DeValue<'_>>) -> Result<Layer, String> {
+    let at = value.span().start;
+    match value.get_ref() {
+        DeValue::String(words) => words.parse().or_else(|e| source.refuse(at, format!("`network`: {e}"))),
+        DeValue::Table(table) => {
+            let keys = Keys::new(source, table, at, "network.", &["residual", "name"])?;
+            let branch =
+                keys.needed("residual", keys.list("residual")?, "{ residual = [\"conv2d 32 3x3 padding 1\"] }.")?;
+            let branch = residual(layers(source, branch)?);
+            Ok(if let Some(name) = keys.text("name")? { branch.named(name) } else { branch })
+        }
+        _ => source.refuse(
+            at,
+            "`network`: a layer is a text as \"conv2d 32 3x3\", or { residual = [..] } with the layers of a branch.",
+        ),
+    }
+}
+
+fn optimizer(keys: &Keys<'_>) -> Result<Optimizer, String> {
+    let adam: &[&str] = &["betas", "epsilon", "weight_decay"];
+    let kinds: [(&str, &[&str]); 3] =
+        [("sgd", &["momentum", "nesterov", "weight_decay"]), ("adam", adam), ("adam_w", adam)];
+    let Some((kind, own)) = keys.kind("optimizer", &kinds)? else { return Ok(Optimizer::sgd()) };
+    let any = |name: &str, usual: f64| own.number(name, f64::is_finite, "as 0.01").map(|n| n.unwrap_or(usual));
+    let betas = match own.numbers("betas")?.as_deref() {
+        None => [0.9, 0.999],
+        Some(&[first, second]) => [first, second],
+        Some(_) => return own.refuse("betas", "has to be two numbers, as [0.9, 0.999]."),
+    };
+    let optimizer = match kind {
+        "sgd" => Optimizer::Sgd {
+            momentum: any("momentum", 0.0)?,
+            nesterov: own.flag("nesterov")?.unwrap_or(false),
+            weight_decay: any("weight_decay", 0.0)?,
+        },
+        "adam" => Optimizer::Adam { betas, epsilon: any("epsilon", 1e-8)?, weight_decay: any("weight_decay", 0.0)? },
+        _ => Optimizer::AdamW { betas, epsilon: any("epsilon", 1e-8)?, weight_decay: any("weight_decay", 0.01)? },
+    };
+    optimizer.check().or_else(|e| keys.refuse("optimizer", format!("cannot be used: {e}")))?;
+    Ok(optimizer)
+}
+
+fn schedule(keys: &Keys<'_>) -> Result<(Schedule, bool), String> {
+    let kinds: [(&str, &[&str]); 4] = [
+        ("constant", &["by"]),
+        ("step", &["by", "every", "gamma"]),
+        ("cosine", &["by", "period", "minimum"]),
+        ("one_cycle", &["by", "total", "rise", "start_divisor", "end_divisor"]),
+    ];
+    let Some((kind, own)) = keys.kind("schedule", &kinds)? else { return Ok((Schedule::Constant, false)) };
+    let by_step = own.choice("by", &["epoch", "step"])? == Some("step");
+    let any = |name: &str, usual: f64| own.number(name, f64::is_finite, "as 0.5").map(|n| n.unwrap_or(usual));
+    let time =
+        |name: &str| own.needed(name, own.whole(name, 1)?, "a whole number of epochs, or of steps with by = \"step\".");
+    let schedule = match kind {
+        "constant" => Schedule::Constant,
+        "step" => Schedule::Step { every: time("every")?, gamma: any("gamma", 0.1)? },
+        "cosine" => Schedule::Cosine { period: time("period")?, minimum: any("minimum", 0.0)? },
+        _ => Schedule::OneCycle {
+            total: time("total")?,
+            rise: any("rise", 0.3)?,
+            start_divisor: any("start_divisor", 25.0)?,
+            end_divisor: any("end_divisor", 1e4)?,
+        },
+    };
+    schedule.check().or_else(|e| keys.refuse("schedule", format!("cannot be used: {e}")))?;
+    Ok((schedule, by_step))
+}
+
+fn loss(keys: &Keys<'_>) -> Result<Loss, String> {
+    // Data sets have class labels: the mean squared error is for values.
+    let Some((_, own)) = keys.kind("loss", &[("cross_entropy", &["smoothing"])])? else {
+        return Ok(Loss::CrossEntropy { smoothing: 0.0 });
+    };
+    let smoothing = own.number("smoothing", |n| (0.0..1.0).contains(&n), "from 0 to below 1")?;
+    Ok(Loss::CrossEntropy { smoothing: smoothing.unwrap_or(0.0) as f32 })
+}
+
+fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
+    let Some(own) = keys.table("augmentation", &["crop", "flip"])? else { return Ok(None) };
+    let crop = own.whole("crop", 0)?.unwrap_or(0);
+    if crop > 1024 {
+        return own.refuse("crop", format!("is {crop}; it has to be at most 1024 pixels."));
+    }
+    Ok(Some(Augmentation { crop: crop as usize, flip: own.flag("flip")?.unwrap_or(false) }))
+}
+
+/// Means and deviations: those that are given, those usual for the data set, or one half.
+fn normalise(keys: &Keys<'_>, images: &Images, channels: usize) -> Result<(Vec<f32>, Vec<f32>), String> {
+    let usual = images.normalisation();
+    let usual = (vec![usual.0; channels], vec![usual.1; channels]);
+    let Some(own) = keys.table("normalise", &["mean", "deviation"])? else { return Ok(usual) };
+    let read = |name: &str, usual: Vec<f32>| -> Result<Vec<f32>, String> {
+        let Some(all) = own.numbers(name)? else { return Ok(usual) };
+        let all: Vec<f32> = all.into_iter().map(|n| n as f32).collect();
+        let fits = |n: &f32| n.is_finite() && (name == "mean" || *n > 0.0);
+        if all.len() == channels && all.iter().all(fits) {
+            return Ok(all);
+        }
+        own.refuse(
+            name,
+            format!(
+                "has to be {channels} numbers, one for each channel{}.",
+                if name == "mean" { "" } else { ", above 0" }
+            ),
+        )
+    };
+    Ok((read("mean", usual.0)?, read("deviation", usual.1)?))
+}

@@ -1,0 +1,212 @@
+//! The keys of a TOML file: read by type, unknown ones refused, every error with its line.
+
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A file that is being read.
+pub struct Source<'a> {
+    pub path: &'a Path,
+    pub text: &'a str,
+}
+
+impl Source<'_> {
+    /// A sentence with the file and the line of a byte.
+    pub fn refuse<T>(&self, at: usize, why: impl AsRef<str>) -> Result<T, String> {
+        let line = 1 + self.text.bytes().take(at).filter(|b| *b == b'\n').count();
+        Err(format!("{}, line {line}: {}", self.path.display(), why.as_ref()))
+    }
+
+    /// The tables and values of the whole file.
+    pub fn parse(&self) -> Result<Spanned<DeTable<'_>>, String> {
+        DeTable::parse(self.text).or_else(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            self.refuse(at, format!("this is not TOML: {}.", e.message().trim_end_matches('.')))
+        })
+    }
+}
+
+/// A table of a file: `[optimizer]`, or the file's own keys.
+pub struct Keys<'a> {
+    source: &'a Source<'a>,
+    table: &'a DeTable<'a>,
+    /// What it is called in sentences: `optimizer.` before its keys, or nothing.
+    prefix: String,
+    /// Where it begins.
+    at: usize,
+}
+
+impl<'a> Keys<'a> {
+    /// A table all of whose keys are known.
+    pub fn new(
+        source: &'a Source<'a>,
+        table: &'a DeTable<'a>,
+        at: usize,
+        prefix: &str,
+        known: &[&str],
+    ) -> Result<Self, String> {
+        let unknown = table.keys().find(|k| !known.contains(&&**k.get_ref()));
+        let keys = Self { source, table, prefix: prefix.into(), at };
+        match unknown {
+            None => Ok(keys),
+            Some(key) => source.refuse(
+                key.span().start,
+                format!("there is no key `{prefix}{}`; {}", key.get_ref(), suggestion(key.get_ref(), known)),
+            ),
+        }
+    }
+
+    /// A key's value and where it is.
+    fn find(&self, key: &str) -> Option<(&'a DeValue<'a>, Range<usize>)> {
+        self.table.get(key).map(|v| (v.get_ref(), v.span()))
+    }
+
+    /// Where a key's value is, or else the table.
+    pub fn at(&self, key: &str) -> usize {
+        self.find(key).map_or(self.at, |(_, span)| span.start)
+    }
+
+    /// Refuses a key's value.
+    pub fn refuse<T>(&self, key: &str, why: impl AsRef<str>) -> Result<T, String> {
+        self.source.refuse(self.at(key), format!("`{}{key}` {}", self.prefix, why.as_ref()))
+    }
+
+    fn wrong<T>(&self, key: &str, value: &DeValue<'_>, expected: &str) -> Result<T, String> {
+        let found = match value {
+            DeValue::String(s) => format!("the text \"{s}\""),
+            DeValue::Integer(i) => i.to_string(),
+            DeValue::Float(f) => f.to_string(),
+            DeValue::Boolean(b) => b.to_string(),
+            DeValue::Datetime(_) => "a date".into(),
+            DeValue::Array(_) => "a list".into(),
+            DeValue::Table(_) => "a table".into(),
+        };
+        self.refuse(key, format!("is {found}; it has to be {expected}."))
+    }
+
+    /// A value of a key that has to be there.
+    pub fn needed<T>(&self, key: &str, value: Option<T>, example: &str) -> Result<T, String> {
+        match value {
+            Some(value) => Ok(value),
+            None => self.refuse(key, format!("is missing: write {example}")),
+        }
+    }
+
+    /// A whole number, at least `least`.
+    pub fn whole(&self, key: &str, least: u64) -> Result<Option<u64>, String> {
+        let Some((value, _)) = self.find(key) else { return Ok(None) };
+        match whole(value).filter(|n| *n >= least) {
+            Some(n) => Ok(Some(n)),
+            None => self.wrong(key, value, &format!("a whole number from {least} up")),
+        }
+    }
+
+    /// A number that fulfils a condition, which is put into words.
+    pub fn number(&self, key: &str, fits: impl Fn(f64) -> bool, words: &str) -> Result<Option<f64>, String> {
+        let Some((value, _)) = self.find(key) else { return Ok(None) };
+        match number(value).filter(|n| fits(*n)) {
+            Some(n) => Ok(Some(n)),
+            None => self.wrong(key, value, &format!("a number {words}")),
+        }
+    }
+
+    /// true or false.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, String> {
+        match self.find(key) {
+            None => Ok(None),
+            Some((DeValue::Boolean(b), _)) => Ok(Some(*b)),
+            Some((value, _)) => self.wrong(key, value, "true or false"),
+        }
+    }
+
+    /// A text.
+    pub fn text(&self, key: &str) -> Result<Option<&'a str>, String> {
+        match self.find(key) {
+            None => Ok(None),
+            Some((DeValue::String(s), _)) => Ok(Some(s)),
+            Some((value, _)) => self.wrong(key, value, "a text in quotes"),
+        }
+    }
+
+    /// One of some words; `-` may stand for `_`.
+    pub fn choice(&self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, String> {
+        let Some(text) = self.text(key)? else { return Ok(None) };
+        match words.iter().find(|w| **w == text.replace('-', "_")) {
+            Some(word) => Ok(Some(word)),
+            None => self.refuse(key, format!("is \"{text}\"; {}", suggestion(text, words))),
+        }
+    }
+
+    /// A list of numbers.
+    pub fn numbers(&self, key: &str) -> Result<Option<Vec<f64>>, String> {
+        let Some((value, _)) = self.find(key) else { return Ok(None) };
+        let all = if let DeValue::Array(list) = value {
+            list.iter().map(|v| number(v.get_ref())).collect::<Option<Vec<_>>>()
+        } else {
+            None
+        };
+        match all {
+            Some(all) => Ok(Some(all)),
+            None => self.wrong(key, value, "a list of numbers, as [0.5, 0.5, 0.5]"),
+        }
+    }
+
+    /// A list of values, each with its place.
+    pub fn list(&self, key: &str) -> Result<Option<&'a [Spanned<DeValue<'a>>]>, String> {
+        match self.find(key) {
+            None => Ok(None),
+            Some((DeValue::Array(list), _)) => Ok(Some(list)),
+            Some((value, _)) => self.wrong(key, value, "a list of layers, as [\"conv2d 32 3x3\", \"relu\"]"),
+        }
+    }
+
+    /// A table below this one.
+    pub fn table(&self, key: &str, known: &[&str]) -> Result<Option<Keys<'a>>, String> {
+        match self.find(key) {
+            None => Ok(None),
+            Some((DeValue::Table(table), span)) => {
+                Self::new(self.source, table, span.start, &format!("{}{key}.", self.prefix), known).map(Some)
+            }
+            Some((value, _)) => self.wrong(key, value, &format!("a table: write [{key}] and its keys below")),
+        }
+    }
+
+    /// A table below this one whose `kind` tells which other keys it has.
+    pub fn kind(
+        &self,
+        key: &str,
+        kinds: &[(&'static str, &[&str])],
+    ) -> Result<Option<(&'static str, Keys<'a>)>, String> {
+        let all: Vec<&str> = std::iter::once("kind").chain(kinds.iter().flat_map(|(_, keys)| *keys).copied()).collect();
+        let Some(table) = self.table(key, &all)? else { return Ok(None) };
+        let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
+        let kind = table.choice("kind", &names)?;
+        let kind = table.needed("kind", kind, &format!("one of {}", names.join(", ")))?;
+        let of_kind = kinds.iter().find(|(name, _)| *name == kind).map_or(&[][..], |(_, keys)| *keys);
+        let known = [&["kind"], of_kind].concat();
+        Self::new(self.source, table.table, table.at, &table.prefix, &known).map(|keys| Some((kind, keys)))
+    }
+}
+
+fn whole(value: &DeValue<'_>) -> Option<u64> {
+    let DeValue::Integer(i) = value else { return None };
+    u64::from_str_radix(i.as_str(), i.radix()).ok().filter(|n| i64::try_from(*n).is_ok())
+}
+
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Integer(i) => i64::from_str_radix(i.as_str(), i.radix()).ok().map(|n| n as f64),
+        DeValue::Float(f) => f.as_str().parse().ok(),
+        _ => None,
+    }
+}
+
+/// The nearest of the words, or all of them where none is near.
+fn suggestion(word: &str, words: &[&str]) -> String {
+    let distance = |w: &&&str| strsim::damerau_levenshtein(word, w);
+    match words.iter().min_by_key(distance).filter(|w| distance(w) <= 1 + word.chars().count() / 4) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("choose from {}.", words.join(", ")),
+    }
+}

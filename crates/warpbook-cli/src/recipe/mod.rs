@@ -1,0 +1,113 @@
+//! What is trained: a recipe that is built in, or one from a file, and its images.
+
+mod file;
+mod keys;
+#[cfg(test)]
+mod tests;
+
+#[cfg(test)]
+pub(crate) use file::parse;
+
+use crate::failure::Failure;
+use crate::output::complain;
+use std::path::{Path, PathBuf};
+use warpbook::nn::data::{self, About, Splits};
+use warpbook::nn::train::Recipe;
+
+/// The share of a folder's images that is kept apart, and the seed that chooses them: those of a test stay the same whatever a
+/// training's seed.
+const TEST: (f64, u64) = (0.1, 1);
+
+/// A recipe with its images.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub recipe: Recipe,
+    pub images: Images,
+}
+
+/// Where a recipe's images come from, unless the command line says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Images {
+    /// A data set that the library knows by name.
+    Known(&'static str),
+    /// A folder with a subfolder for each class.
+    Folder(PathBuf),
+}
+
+impl Images {
+    /// What is known of them without files.
+    pub fn about(&self) -> Option<About> {
+        match self {
+            Self::Known(name) => data::about(name),
+            Self::Folder(_) => None,
+        }
+    }
+
+    /// The usual mean and deviation of their pixels.
+    fn normalisation(&self) -> (f32, f32) {
+        match self {
+            Self::Known("mnist" | "synthetic") => (0.1307, 0.3081),
+            Self::Known("fashion-mnist") => (0.2860, 0.3530),
+            _ => (0.5, 0.5),
+        }
+    }
+
+    /// The images, in `shape` `[channels, height, width]` where they come from a folder. `dir` is the command line's --data.
+    pub fn open(&self, dir: Option<&Path>, shape: [usize; 3]) -> Result<Splits, Failure> {
+        let usage = |e: data::Error| Failure::usage(e.to_string());
+        if dir == Some(Path::new("synthetic")) {
+            return data::open("synthetic", None).map_err(usage);
+        }
+        match self {
+            Self::Folder(folder) => split(dir.unwrap_or(folder), shape).map_err(usage),
+            Self::Known(name) => match data::open(name, dir) {
+                Err(data::Error::Missing { .. }) if *name == "mnist" && dir.is_none() => {
+                    complain(
+                        "MNIST is not there (load it with: warpbook data fetch mnist), so synthetic digits are used.",
+                    );
+                    data::open("synthetic", None).map_err(usage)
+                }
+                read => read.map_err(usage),
+            },
+        }
+    }
+}
+
+/// Images of a folder, with a part of them kept for tests.
+fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits, data::Error> {
+    let all = data::image_folder(folder, channels, Some((height, width)))?;
+    let (share, seed) = TEST;
+    let (train, test) = all.split(((all.len() as f64 * share).ceil() as usize).max(1), seed)?;
+    Ok(Splits { train, test })
+}
+
+impl Plan {
+    /// `mnist`, `cifar10`, or a file that ends in `.toml`.
+    pub fn find(name: &str) -> Result<Self, Failure> {
+        let built_in = |recipe: Recipe, images| Ok(Self { recipe, images: Images::Known(images) });
+        match name {
+            "mnist" => built_in(Recipe::mnist(), "mnist"),
+            "cifar10" => built_in(Recipe::cifar10(), "cifar10"),
+            _ if Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) => {
+                file::read(Path::new(name)).map_err(Failure::usage)
+            }
+            _ => Err(Failure::usage(format!(
+                "`{name}` is no recipe; choose mnist or cifar10, or name a file of your own, as my.toml."
+            ))),
+        }
+    }
+
+    /// The images for it; `dir` is the command line's --data.
+    pub fn open(&self, dir: Option<&Path>) -> Result<Splits, Failure> {
+        let shape = self.shape().unwrap_or([1, 1, 1]);
+        self.images.open(dir, shape)
+    }
+
+    /// `[channels, height, width]` of an image; none of a network of vectors.
+    pub fn shape(&self) -> Option<[usize; 3]> {
+        match self.recipe.network.input() {
+            warpbook::nn::network::Shape::Image { channels, height, width } => Some([channels, height, width]),
+            warpbook::nn::network::Shape::Vector(_) => None,
+        }
+    }
+}

@@ -1,0 +1,197 @@
+use super::*;
+use warpbook::nn::network::{
+    Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
+};
+use warpbook::nn::ops::optimizer::Optimizer;
+use warpbook::nn::ops::schedule::Schedule;
+use warpbook::nn::train::{Augmentation, Loss};
+
+fn parse(text: &str) -> Result<Plan, String> {
+    super::parse(Path::new("my.toml"), text)
+}
+
+const SMALL: &str = "data = \"synthetic\"\nlearning_rate = 0.1\nnetwork = [\"flatten\", \"linear 10\"]\n";
+
+#[test]
+fn a_file_says_everything_that_a_recipe_has() {
+    let plan = parse(
+        r#"
+name = "all"
+data = "cifar10"
+batch = 64
+epochs = 7
+steps = 1_000
+seed = 9
+learning_rate = 3e-3
+clip = 1
+shuffle = false
+network = [
+    "conv2d 8 3x3 padding 1 no_bias name stem",
+    "batch_norm momentum 0.2 epsilon 1e-3",
+    "relu",
+    { residual = ["conv2d 8 3 padding 1", "gelu", { residual = ["relu"] }], name = "block" },
+    "max_pool 3 stride 2 padding 1",
+    "avg_pool 2",
+    "dropout 0.25",
+    "flatten",
+    "linear 10 name head",
+]
+[optimizer]
+kind = "adam-w"
+betas = [0.8, 0.99]
+epsilon = 1e-6
+weight_decay = 0.05
+[schedule]
+kind = "one-cycle"
+by = "step"
+total = 100
+rise = 0.2
+[loss]
+kind = "cross_entropy"
+smoothing = 0.1
+[augmentation]
+crop = 2
+flip = true
+[normalise]
+mean = [0.4914, 0.4822, 0.4465]
+deviation = [0.2470, 0.2435, 0.2616]
+"#,
+    )
+    .unwrap();
+    let layers = [
+        conv2d(8, 3).padding(1).without_bias().named("stem"),
+        batch_norm().momentum(0.2).epsilon(1e-3),
+        relu(),
+        residual([conv2d(8, 3).padding(1), gelu(), residual([relu()])]).named("block"),
+        max_pool(3).stride(2).padding(1),
+        avg_pool(2),
+        dropout(0.25),
+        flatten(),
+        linear(10).named("head"),
+    ];
+    let recipe = Recipe {
+        name: "all".into(),
+        network: Network::new([3, 32, 32], layers).unwrap(),
+        loss: Loss::CrossEntropy { smoothing: 0.1 },
+        optimizer: Optimizer::AdamW { betas: [0.8, 0.99], epsilon: 1e-6, weight_decay: 0.05 },
+        learning_rate: 3e-3,
+        schedule: Schedule::OneCycle { total: 100, rise: 0.2, start_divisor: 25.0, end_divisor: 1e4 },
+        schedule_by_step: true,
+        clip: Some(1.0),
+        batch: 64,
+        epochs: 7,
+        steps: Some(1000),
+        mean: vec![0.4914, 0.4822, 0.4465],
+        deviation: vec![0.2470, 0.2435, 0.2616],
+        augmentation: Some(Augmentation { crop: 2, flip: true }),
+        shuffle: false,
+        seed: 9,
+    };
+    assert_eq!(plan, Plan { recipe, images: Images::Known("cifar10") });
+}
+
+#[test]
+fn layers_written_in_a_file_come_back() {
+    // The words that a network's layers have are those that a file is read with.
+    for network in [Recipe::mnist().network, Recipe::cifar10().network] {
+        let shape = network.input();
+        let written: Vec<String> = network.nodes().iter().map(|n| format!("{:?}", n.written)).collect();
+        let data = if shape.channels() == 1 { "mnist" } else { "cifar10" };
+        let text = format!("data = \"{data}\"\nlearning_rate = 1\nnetwork = [{}]", written.join(", "));
+        assert_eq!(parse(&text).unwrap().recipe.network, network);
+    }
+}
+
+#[test]
+fn what_is_left_out_is_usual() {
+    let plan = parse(SMALL).unwrap();
+    let r = &plan.recipe;
+    assert_eq!((r.name.as_str(), r.batch, r.epochs, r.steps, r.seed, r.shuffle), ("my", 128, 10, None, 1, true));
+    assert_eq!((&r.optimizer, &r.schedule), (&Optimizer::sgd(), &Schedule::Constant));
+    assert_eq!((&r.mean[..], &r.deviation[..]), (&[0.1307][..], &[0.3081][..]));
+    assert_eq!((plan.images.clone(), plan.shape()), (Images::Known("synthetic"), Some([1, 28, 28])));
+    let with = |more: &str| parse(&format!("{SMALL}{more}")).unwrap().recipe;
+    assert_eq!(with("[optimizer]\nkind = \"adam\"").optimizer, Optimizer::adam());
+    assert_eq!(with("[optimizer]\nkind = \"adam_w\"").optimizer, Optimizer::adam_w());
+    assert_eq!(with("[schedule]\nkind = \"step\"\nevery = 5").schedule, Schedule::Step { every: 5, gamma: 0.1 });
+    assert_eq!(with("[schedule]\nkind = \"one_cycle\"\ntotal = 8").schedule, Schedule::one_cycle(8));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_key_and_line() {
+    let check = |text: &str, expect: &[&str]| {
+        let sentence = parse(text).unwrap_err();
+        assert!(sentence.starts_with("my.toml, line "), "{sentence}");
+        for part in expect {
+            assert!(sentence.contains(part), "`{part}` in {sentence}");
+        }
+    };
+    let add = |more: &str| format!("{SMALL}{more}");
+    check("data = ", &["line 1", "not TOML"]);
+    check(&add("data = \"mnist\""), &["line 4", "not TOML"]);
+    check(&add("epoch = 3"), &["line 4", "no key `epoch`", "did you mean `epochs`?"]);
+    check(&add("weather = 3"), &["no key `weather`", "choose from name, data"]);
+    check(&add("epochs = -3"), &["line 4", "`epochs` is -3", "a whole number from 1 up"]);
+    check(&add("epochs = 5_000_000_000"), &["`epochs` is at most"]);
+    check(&add("batch = 0.5"), &["`batch` is 0.5"]);
+    check(&add("batch = \"many\""), &["`batch` is the text \"many\""]);
+    check(&add("shuffle = 1"), &["`shuffle` is 1", "true or false"]);
+    check(&add("clip = 0"), &["`clip` is 0", "above 0"]);
+    check(&add("[optimizer]\nkind = \"adamm\""), &["line 5", "`optimizer.kind` is \"adamm\"", "did you mean `adam`?"]);
+    check(&add("[optimizer]\nkind = \"adam\"\nmomentum = 0.9"), &["line 6", "no key `optimizer.momentum`", "betas"]);
+    check(&add("[optimizer]\nmomentum = 0.9"), &["line 4", "`optimizer.kind` is missing", "sgd, adam, adam_w"]);
+    check(&add("[optimizer]\nkind = \"sgd\"\nnesterov = true"), &["line 4", "Nesterov"]);
+    check(&add("[optimizer]\nkind = \"adam\"\nbetas = [1]"), &["`optimizer.betas` has to be two numbers"]);
+    check(&add("optimizer = \"adam\""), &["`optimizer` is the text \"adam\"", "write [optimizer]"]);
+    check(&add("[schedule]\nkind = \"cosine\""), &["`schedule.period` is missing"]);
+    check(&add("[schedule]\nkind = \"step\"\nevery = 2\ngamma = -1"), &["line 4", "`schedule`", "gamma"]);
+    check(&add("[schedule]\nkind = \"constant\"\nby = \"week\""), &["`schedule.by` is \"week\"", "epoch, step"]);
+    check(&add("[loss]\nkind = \"mse\""), &["`loss.kind` is \"mse\"", "cross_entropy"]);
+    check(&add("[loss]\nkind = \"cross_entropy\"\nsmoothing = 1"), &["from 0 to below 1"]);
+    check(&add("[augmentation]\ncrop = 2000"), &["`augmentation.crop` is 2000"]);
+    check(&add("[normalise]\nmean = [0.5, 0.5]"), &["`normalise.mean` has to be 1 numbers"]);
+    check(&add("[normalise]\ndeviation = [0]"), &["above 0"]);
+    check(&add("input = [3, 28, 28]"), &["`input` is [3, 28, 28]", "leave it out"]);
+    check(&add("input = [28, 28]"), &["[channels, height, width]"]);
+    check("learning_rate = 1\nnetwork = []", &["`data` is missing"]);
+    check("data = \"mnst\"\nlearning_rate = 1\nnetwork = []", &["`data` is \"mnst\"", "mnist, fashion-mnist"]);
+    check("data = \"mnist\"\nnetwork = [\"flatten\", \"linear 10\"]", &["`learning_rate` is missing"]);
+    check("data = \"mnist\"\nlearning_rate = 1", &["`network` is missing"]);
+    let net = |layers: &str| format!("data = \"mnist\"\nlearning_rate = 1\nnetwork = [\n{layers}\n]");
+    check(&net(""), &["line 3", "no layers"]);
+    check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is no layer"]);
+    check(&net("\"conv2d 8 3\",\n\"conv2d 8 30\",\n\"relu\""), &["line 5", "conv2", "30 x 30"]);
+    check(&net("\"flatten\",\n\"linear 7\""), &["line 5", "7 outputs", "10 classes", "linear 10"]);
+    check(&net("\"flatten\",\n3"), &["line 5", "a layer is a text"]);
+    check(&net("{ residual = [\n\"relu\", \"relux\"] }"), &["line 5", "`relux`"]);
+    check(&net("{ residal = [] }"), &["line 4", "`network.residal`", "did you mean `residual`?"]);
+    check(&net("{ name = \"a\" }"), &["`network.residual` is missing"]);
+}
+
+#[test]
+fn names_that_are_no_recipe_are_refused() {
+    let check = |name: &str, expect: &str| {
+        let sentence = Plan::find(name).unwrap_err().sentence;
+        assert!(sentence.contains(expect), "{sentence}");
+    };
+    check("imagenet", "choose mnist or cifar10, or name a file");
+    check("none.toml", "none.toml cannot be read");
+    assert_eq!(Plan::find("mnist").unwrap().images, Images::Known("mnist"));
+}
+
+#[test]
+fn a_folder_of_images_is_taken_with_its_shape() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("pictures")).unwrap();
+    let path = folder.path().join("own.toml");
+    let write = |more: &str| {
+        let text = format!("data = \"pictures\"\nlearning_rate = 1\nnetwork = [\"flatten\", \"linear 2\"]\n{more}");
+        std::fs::write(&path, text).unwrap();
+        Plan::find(path.to_str().unwrap())
+    };
+    let plan = write("input = [3, 8, 8]").unwrap();
+    assert_eq!(plan.images, Images::Folder(folder.path().join("pictures")));
+    assert_eq!((plan.shape(), plan.recipe.mean), (Some([3, 8, 8]), vec![0.5; 3]));
+    assert!(write("").unwrap_err().sentence.contains("`input` is missing"));
+    assert!(write("input = [2, 8, 8]").unwrap_err().sentence.contains("1 channel"));
+}
