@@ -87,7 +87,7 @@ struct Tile {
     static constexpr int ROW_BYTES = COLUMNS * sizeof(In), BYTES = ROWS * ROW_BYTES, CHUNKS = ROW_BYTES / 16;
     static constexpr bool WORDWISE = sizeof(In) == 4 && !ALONG_K;  // ldmatrix cannot transpose 32-bit elements.
     static_assert((ROW_BYTES & (ROW_BYTES - 1)) == 0, "an XOR permutes the chunks of a power of two");
-    static_assert(ALONG_K ? ROW_BYTES == 64 || ROW_BYTES == 128 : ROW_BYTES >= 128, "the rows that the swizzle supports");
+    static_assert(ROW_BYTES == 64 ? !WORDWISE : ALONG_K ? ROW_BYTES == 128 : ROW_BYTES >= 128, "the rows that the swizzle supports");
     static_assert(ROWS % 8 == 0, "the swizzle repeats after 8 rows");
 
     __device__ static constexpr unsigned swizzle(unsigned row) {

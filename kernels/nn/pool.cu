@@ -4,6 +4,7 @@
 // Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so 256 at most.
 // Expect: DRAM bandwidth forwards; backwards every dy is read once for each element of its window, mostly from L1.
 #include "nn/elements.cuh"
+#include "nn/images.cuh"
 
 struct Pool {
     unsigned batch, channels;
@@ -11,34 +12,6 @@ struct Pool {
     unsigned oh, ow;  // of y
     unsigned kh, kw, sh, sw, ph, pw;
 };
-
-struct Place {
-    unsigned image, channel, row, column;
-};
-
-// Where element i of an array of images of h x w is.
-__device__ __forceinline__ Place place(unsigned i, unsigned channels, unsigned h, unsigned w) {
-    Place p;
-#if CHANNELS_FIRST
-    p.column = i % w, i /= w;
-    p.row = i % h, i /= h;
-    p.channel = i % channels, p.image = i / channels;
-#else
-    p.channel = i % channels, i /= channels;
-    p.column = i % w, i /= w;
-    p.row = i % h, p.image = i / h;
-#endif
-    return p;
-}
-
-// The element of an array of images of h x w that is there.
-__device__ __forceinline__ unsigned element(Place p, unsigned channels, unsigned h, unsigned w) {
-#if CHANNELS_FIRST
-    return ((p.image * channels + p.channel) * h + p.row) * w + p.column;
-#else
-    return ((p.image * h + p.row) * w + p.column) * channels + p.channel;
-#endif
-}
 
 // Calls work(i, x) for each element of the window of an output that lies in the image: its place in the window, its place in x.
 template <class Work> __device__ __forceinline__ void each_tap(const Pool& g, Place out, Work work) {

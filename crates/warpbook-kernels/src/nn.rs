@@ -1,5 +1,7 @@
 //! The rows of the operations of networks, in `kernels/nn/`.
 
+pub mod conv2d;
+
 use crate::matmul::type_number;
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
@@ -9,12 +11,16 @@ const ADD: Source = source!("nn/add.cu");
 const AUGMENT: Source = source!("nn/augment.cu");
 const BATCH_NORM: Source = source!("nn/batch_norm.cu");
 const CROSS_ENTROPY: Source = source!("nn/cross_entropy.cu");
+const DIRECT: Source = source!("nn/01_direct.cu");
 const DROPOUT: Source = source!("nn/dropout.cu");
+const IM2COL: Source = source!("nn/02_im2col.cu");
+const IMPLICIT: Source = source!("nn/03_implicit_gemm.cu");
 const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
 const POOL: Source = source!("nn/pool.cu");
+const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 
 /// Threads of a block of every kernel here but `prepare`.
 const THREADS: i64 = 256;
@@ -167,6 +173,7 @@ pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
 /// Every kernel of this module, for each type of elements and each layout.
 pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = vec![mean_loss(), prepare()];
+    all.extend(conv2d::all());
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));

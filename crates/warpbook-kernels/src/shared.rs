@@ -21,7 +21,11 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("nn/conv.cuh"),
     source!("nn/elements.cuh"),
+    source!("nn/gather.cuh"),
+    source!("nn/images.cuh"),
+    source!("nn/patches.cuh"),
     source!("nn/philox.cuh"),
     source!("nn/sums.cuh"),
     source!("regression/descent.cuh"),
@@ -151,7 +155,10 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
         }
     }
     all.extend(crate::matmul::compiled_forms());
-    all.extend(crate::nn::all().into_iter().map(|k| (k, claimed.clone())));
+    all.extend(crate::nn::all().into_iter().map(|k| {
+        let requires = k.requires.clone().unwrap_or(claimed.clone());
+        (k, requires)
+    }));
     for dtype in TENSOR_CORE_TYPES {
         for spec in [wgmma_rounds(dtype), mma_rounds(dtype)] {
             let requires = spec.requires.clone().unwrap_or(claimed.clone());

@@ -131,6 +131,18 @@ impl DeviceArray {
         &self.bytes
     }
 
+    /// Bytes as elements of a type that f32, f16 or bf16 are stored as.
+    ///
+    /// # Panics
+    /// If they are no whole number of elements.
+    pub(crate) fn of_bytes(bytes: &Slice<u8>, dtype: Dtype) -> Self {
+        match dtype {
+            Dtype::F16 => (&bytes.cast::<half::f16>()).into(),
+            Dtype::Bf16 => (&bytes.cast::<half::bf16>()).into(),
+            _ => (&bytes.cast::<f32>()).into(),
+        }
+    }
+
     pub(super) fn spec(&self) -> ArraySpec {
         ArraySpec { dtype: self.dtype, len: self.len() }
     }
@@ -252,8 +264,22 @@ impl Workspace {
         self.0.bytes() as u64
     }
 
+    /// So many bytes from an offset on.
+    ///
+    /// # Panics
+    /// If they end past its end.
+    pub(crate) fn part(&self, offset: u64, bytes: u64) -> Slice<u8> {
+        let at = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        self.0.range(at(offset)..at(offset.saturating_add(bytes)))
+    }
+
+    /// All of it from an offset on.
+    pub(crate) fn after(&self, offset: u64) -> Self {
+        Self(self.part(offset, self.bytes().saturating_sub(offset)))
+    }
+
     /// An error unless it has room for so many bytes.
-    pub(super) fn check(&self, needed: u64) -> Result<(), Malformed> {
+    pub(crate) fn check(&self, needed: u64) -> Result<(), Malformed> {
         if self.bytes() < needed {
             return Err(Malformed(format!(
                 "The workspace has {} bytes, but the plan needs {needed}: create it with Workspace::for_plans.",

@@ -133,7 +133,7 @@ fn alignment(arrays: &DeviceArrays) -> Aligned {
     [&arrays.a, &arrays.b].map(|x| x.address().is_aligned(16))
 }
 
-pub(super) fn refused(why: Malformed) -> Error {
+pub(crate) fn refused(why: Malformed) -> Error {
     let text = why.to_string();
     Error::Unsupported { what: "This product is not possible:".into(), why: text.trim_end_matches('.').to_owned() }
 }

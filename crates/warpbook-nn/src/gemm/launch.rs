@@ -8,7 +8,7 @@ use super::{Arrays, DeviceArray, DeviceArrays, Plan, Product, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_device::{Buffer, DevicePtr, Error, Kernel, KernelArg, Result, Stream};
+use warpbook_device::{Buffer, DevicePtr, Error, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 /// `Epilogue` of `kernels/matmul/gemm.cuh`.
@@ -169,13 +169,67 @@ impl Summed {
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let Self { is_total, b, ldb, k, rows, alpha, beta, out } = self;
         let kernel = plan.sums(*is_total).ok_or_else(|| no_kernel("Column sums"))?;
-        let n = plan.product().n;
+        let columns = Columns { n: plan.product().n, k: *k, ld: *ldb, rows: *rows };
+        // SAFETY: the caller's.
+        unsafe { columns.launch(kernel, stream, [*alpha, *beta], b, &Keeping { argument: *out, kept }) }
+    }
+}
+
+/// Column sums of op(B), `[k][n]`, over each `rows` of its rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Columns {
+    pub n: u32,
+    pub k: u32,
+    /// Elements from one row of B, as it is stored, to the next.
+    pub ld: u32,
+    pub rows: u32,
+}
+
+impl Columns {
+    /// Sums that are written.
+    pub fn sums(&self) -> usize {
+        self.k.div_ceil(self.rows) as usize * self.n as usize
+    }
+
+    /// Queues `out` = alpha times the sums + beta `out`.
+    ///
+    /// # Safety
+    /// B has the elements of its shape, and `out` is f32 `[ceil(k / rows)][n]`.
+    unsafe fn launch(
+        &self,
+        kernel: &Kernel,
+        stream: &Stream,
+        [alpha, beta]: [f32; 2],
+        b: &dyn KernelArg,
+        out: &dyn KernelArg,
+    ) -> Result<()> {
+        let Self { n, k, ld, rows } = self;
         // A block for each chunk and each tile of columns.
-        let one_chunk = kernel.tiles_shape(1, n.into());
+        let one_chunk = kernel.tiles_shape(1, (*n).into());
         let shape = Launch { grid: [one_chunk.grid[0].saturating_mul(k.div_ceil(*rows)), 1, 1], ..one_chunk };
-        let out = &Keeping { argument: *out, kept };
-        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out), `out` being f32 [chunks][n]; the rest is the caller's.
-        unsafe { kernel.launch(stream, shape, &[b, ldb, &n, k, rows, alpha, beta, out]) }
+        // SAFETY: column_sums(b, ldb, n, k, rows, alpha, beta, out); the rest is the caller's.
+        unsafe { kernel.launch(stream, shape, &[b, ld, n, k, rows, &alpha, &beta, out]) }
+    }
+
+    /// Queues the sums of B, whose kernel is that of `column_sums` for its type, stored transposed or not.
+    ///
+    /// # Errors
+    /// An array is too short; the launch is refused.
+    pub fn queue(
+        &self,
+        kernel: &Kernel,
+        is_transposed: bool,
+        stream: &Stream,
+        b: &DeviceArray,
+        out: &Slice<f32>,
+    ) -> Result<()> {
+        let (rows, columns) = if is_transposed { (self.n, self.k) } else { (self.k, self.n) };
+        let len = (rows as usize).saturating_sub(1) * self.ld as usize + columns as usize;
+        for (name, array, len) in [("B", b.clone(), len), ("The sums' array", out.into(), self.sums())] {
+            array.spec().holds(name, ArraySpec { dtype: array.dtype(), len }).map_err(refused)?;
+        }
+        // SAFETY: both lengths were checked.
+        unsafe { self.launch(kernel, stream, [1.0, 0.0], b.bytes(), out) }
     }
 }
 

@@ -18,6 +18,7 @@ mod launch;
 mod plan;
 mod product;
 mod rehearsal;
+mod sums;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
 pub use choose::{Choice, choose, choose_from};
@@ -25,8 +26,10 @@ pub use epilogue::{gelu, gelu_derivative};
 pub use findings::{Finding, Findings};
 pub use flaw::{Evidence, Flaw};
 pub use handle::Gemm;
+pub(crate) use handle::refused;
 pub use judge::{Judge, Verdict};
 pub use launch::BoundPlan;
 pub use plan::{Aligned, Plan};
 pub use product::{Malformed, Product};
 pub use rehearsal::{Rehearsed, rehearse};
+pub(crate) use sums::{RowsOf, Sums};

@@ -1,6 +1,7 @@
 //! What the launches of operations share.
 
 use super::error::{Check, Result};
+use crate::gemm::DeviceArray;
 use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Slice};
 use warpbook_record::KernelSpec;
 
@@ -20,6 +21,11 @@ pub(crate) fn load<const N: usize>(
 /// An array that a kernel may do without: the null pointer where there is none.
 pub(crate) fn optional<T>(array: Option<&Slice<T>>) -> &dyn KernelArg {
     array.map_or(&DevicePtr::NULL, |slice| slice)
+}
+
+/// The same of an array whose type is chosen at run time.
+pub(crate) fn optional_array(array: Option<&DeviceArray>) -> &dyn KernelArg {
+    array.map_or(&DevicePtr::NULL, |array| array.bytes())
 }
 
 /// One number on the device that a kernel reads or writes.

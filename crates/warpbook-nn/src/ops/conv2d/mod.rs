@@ -5,6 +5,7 @@
 //! x\[n\]\[oy stride + i - padding\]\[ox stride + j - padding\]\[c\] weight\[o\]\[i\]\[j\]\[c\], x being 0 outside of the image.
 
 pub mod cpu;
+pub mod cuda;
 mod unroll;
 
 use super::error::{Check, Result, elements};

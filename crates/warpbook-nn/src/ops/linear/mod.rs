@@ -1,6 +1,7 @@
 //! The linear layer: y = x W^T + b, with x `[batch][inputs]`, W `[outputs][inputs]`, b `[outputs]` and y `[batch][outputs]`.
 
 pub mod cpu;
+pub mod cuda;
 
 use super::error::{Check, Result};
 

@@ -1,0 +1,17 @@
+//! Arguments of the kernels that are structs of words.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use warpbook_device::KernelArg;
+
+/// A struct of `N` words.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<const N: usize>(pub [u32; N]);
+
+// SAFETY: the kernel's struct is as many words.
+unsafe impl<const N: usize> KernelArg for Words<N> {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}

@@ -1,0 +1,68 @@
+//! The kernels that compute the definition.
+#![allow(unsafe_code)]
+
+use super::Forward;
+use super::args::Words;
+use super::shapes::Shapes;
+use crate::gemm::DeviceArray;
+use crate::ops::device::{load, optional, optional_array};
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::nn::conv2d::direct;
+
+/// The arrays of every function have the lengths of the shapes, and are f32.
+#[derive(Debug, Clone)]
+pub(super) struct Direct {
+    g: Words<13>,
+    forward: Kernel,
+    input_gradient: Kernel,
+    weight_gradient: Kernel,
+    bias_gradient: Kernel,
+}
+
+impl Direct {
+    pub fn new(device: &CudaDevice, shapes: &Shapes) -> Result<Self> {
+        let [forward, input_gradient, weight_gradient, bias_gradient] = load(device, direct(shapes.layout))?;
+        Ok(Self { g: Words(shapes.conv()), forward, input_gradient, weight_gradient, bias_gradient })
+    }
+
+    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+        let (n, relu) = (f.y.len() as u32, u32::from(f.relu));
+        let args: [&dyn KernelArg; 7] =
+            [&self.g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &n];
+        // SAFETY: direct_forward(g, x, weight, bias, relu, y, n); types and lengths were checked.
+        unsafe { self.forward.launch(stream, self.forward.shape(n.into()), &args) }
+    }
+
+    pub fn input_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        weight: &DeviceArray,
+        mask: Option<&DeviceArray>,
+        dx: &DeviceArray,
+    ) -> Result<()> {
+        let (kernel, n) = (&self.input_gradient, dx.len() as u32);
+        let args: [&dyn KernelArg; 6] = [&self.g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &n];
+        // SAFETY: direct_input_gradient(g, dy, weight, mask, dx, n); types and lengths were checked.
+        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+    }
+
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        [x, dy]: [&DeviceArray; 2],
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+    ) -> Result<()> {
+        let blocks = |kernel: &Kernel, count: usize| Launch { grid: [count as u32, 1, 1], ..kernel.shape(1) };
+        let kernel = &self.weight_gradient;
+        let args: [&dyn KernelArg; 4] = [&self.g, x.bytes(), dy.bytes(), dweight];
+        // SAFETY: direct_weight_gradient(g, x, dy, dweight), a block a weight; types and lengths were checked.
+        unsafe { kernel.launch(stream, blocks(kernel, dweight.len()), &args) }?;
+        let Some(dbias) = dbias else { return Ok(()) };
+        let kernel = &self.bias_gradient;
+        // SAFETY: direct_bias_gradient(g, dy, dbias), a block a filter; types and lengths were checked.
+        unsafe { kernel.launch(stream, blocks(kernel, dbias.len()), &[&self.g, dy.bytes(), dbias]) }
+    }
+}

@@ -1,0 +1,258 @@
+//! The project's matrix product with columns of patches.
+#![allow(unsafe_code)]
+
+use super::args::Words;
+use super::shapes::Shapes;
+use super::{Form, Forward, OP, stored};
+use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace};
+use crate::ops::Layout;
+use crate::ops::device::{load, optional_array};
+use crate::ops::error::Check;
+use std::sync::Arc;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::matmul::{Epilogue, Form as ProductForm};
+use warpbook_kernels::nn::{activation, conv2d};
+use warpbook_record::Dtype;
+
+/// Columns of a panel, and its outputs where they are copied, at most. The rest of 64 MiB is for the products' copies of operands.
+const PANEL_BYTES: u64 = 48 << 20;
+
+/// The arrays of every function have the lengths of the shapes and the type of the form.
+///
+/// Columns are rows of patches, `[pixels][ld]`, in both layouts. Of NCHW y and dy are copied from or to `[pixels][filters]`.
+#[derive(Debug, Clone)]
+pub(super) struct Im2col {
+    shapes: Shapes,
+    dtype: Dtype,
+    unroll: Kernel,
+    fold: Kernel,
+    exchange: Kernel,
+    relu: Kernel,
+    /// Elements from a patch to the next, a multiple of 16 bytes.
+    ld: u32,
+    /// Images of a panel.
+    images: u32,
+    /// The products of a whole panel, and those of the last one where it is smaller.
+    whole: Plans,
+    last: Option<Plans>,
+}
+
+/// The products of a panel.
+#[derive(Debug, Clone)]
+struct Plans {
+    /// Without a bias, with one, and with one and a ReLU.
+    forward: [Arc<Plan>; 3],
+    input_gradient: Arc<Plan>,
+    /// Of the first panel, and of those that add to it.
+    weight_gradient: [Arc<Plan>; 2],
+}
+
+impl Plans {
+    /// `images` of them are in this panel, and `step` in one that others follow.
+    fn new(gemm: &Gemm, shapes: &Shapes, dtype: Dtype, ld: u32, [images, step]: [u32; 2]) -> Result<Self> {
+        let (pixels, filters, taps) = (images * shapes.output_pixels(), shapes.filters, shapes.taps());
+        let plain = ProductForm { out: stored(dtype), ..ProductForm::plain(dtype) };
+        // Panels of dy follow each other without a gap.
+        let step = u64::from(step * shapes.output_pixels()) * u64::from(filters) * dtype.bytes();
+        let aligned = images == shapes.batch || shapes.layout == Layout::Nchw || step.is_multiple_of(16);
+        let forward = |epilogue| {
+            let form = ProductForm { trans_b: true, epilogue, ..plain };
+            gemm.plan(&Product::new(pixels, filters, taps, form).leading(ld, taps, filters), [true; 2])
+        };
+        let input_gradient = Product::new(pixels, taps, filters, ProductForm { out: Dtype::F32, ..plain });
+        let weight_gradient = |beta| {
+            let form = ProductForm { out: Dtype::F32, trans_a: true, ..plain };
+            let product = Product::new(filters, taps, pixels, form).leading(filters, ld, taps);
+            gemm.plan(&product.scaled(1.0, beta), [aligned, true])
+        };
+        Ok(Self {
+            forward: [forward(Epilogue::None)?, forward(Epilogue::Bias)?, forward(Epilogue::BiasRelu)?],
+            input_gradient: gemm.plan(&input_gradient.leading(filters, taps, ld), [aligned, true])?,
+            weight_gradient: [weight_gradient(0.0)?, weight_gradient(1.0)?],
+        })
+    }
+
+    fn workspace_bytes(&self) -> u64 {
+        let all = self.forward.iter().chain([&self.input_gradient]).chain(&self.weight_gradient);
+        all.map(|plan| plan.workspace_bytes()).max().unwrap_or(0)
+    }
+}
+
+/// Some images of the batch.
+struct Panel<'a> {
+    first: u32,
+    images: u32,
+    plans: &'a Plans,
+}
+
+impl Im2col {
+    pub fn new(device: &CudaDevice, gemm: &Gemm, shapes: &Shapes, form: Form) -> Result<Self> {
+        let [unroll, fold, exchange] = load(device, conv2d::im2col(stored(form.dtype), form.layout))?;
+        let [relu, ..] = activation(stored(form.dtype));
+        let [relu] = load(device, [relu])?;
+        let in_16_bytes = u32::try_from(16 / form.dtype.bytes()).unwrap_or(1);
+        let ld = shapes.taps().next_multiple_of(in_16_bytes);
+        let of_image = u64::from(shapes.output_pixels()) * bytes_of_pixel(shapes, ld);
+        let images = u32::try_from(PANEL_BYTES / of_image).unwrap_or(u32::MAX).clamp(1, shapes.batch);
+        let elements = u64::from(images * shapes.output_pixels()) * u64::from(ld);
+        Check(OP).value("the number of elements of a panel's columns", elements, elements < 1 << 31, "below 2^31")?;
+        let plans = |of_panel| Plans::new(gemm, shapes, form.dtype, ld, [of_panel, images]);
+        let rest = shapes.batch % images;
+        let last = (rest > 0).then(|| plans(rest)).transpose()?;
+        let shapes = *shapes;
+        let whole = plans(images)?;
+        Ok(Self { shapes, dtype: form.dtype, unroll, fold, exchange, relu, ld, images, whole, last })
+    }
+
+    /// Bytes of a panel's columns and, of NCHW, of its rows.
+    fn panel_bytes(&self) -> u64 {
+        let pixels = u64::from(self.images) * u64::from(self.shapes.output_pixels());
+        (pixels * bytes_of_pixel(&self.shapes, self.ld)).next_multiple_of(Workspace::ALIGNMENT)
+    }
+
+    pub fn workspace_bytes(&self) -> u64 {
+        let plans = [Some(&self.whole), self.last.as_ref()];
+        self.panel_bytes() + plans.into_iter().flatten().map(Plans::workspace_bytes).max().unwrap_or(0)
+    }
+
+    fn panels(&self) -> impl Iterator<Item = Panel<'_>> {
+        (0..self.shapes.batch).step_by(self.images as usize).map(|first| {
+            let images = self.images.min(self.shapes.batch - first);
+            let last = self.last.as_ref().filter(|_| images < self.images);
+            Panel { first, images, plans: last.unwrap_or(&self.whole) }
+        })
+    }
+
+    /// A panel's columns in the workspace, of a type.
+    fn columns(&self, workspace: &Workspace, panel: &Panel<'_>, dtype: Dtype) -> DeviceArray {
+        let len = u64::from(panel.images * self.shapes.output_pixels()) * u64::from(self.ld);
+        DeviceArray::of_bytes(&workspace.part(0, len * dtype.bytes()), dtype)
+    }
+
+    /// A panel's part of an array of images of so many elements.
+    fn part(panel: &Panel<'_>, array: &DeviceArray, image: u32) -> DeviceArray {
+        let [first, images, image] = [panel.first, panel.images, image].map(|word| word as usize);
+        array.range(first * image..(first + images) * image)
+    }
+
+    /// Where a panel's rows `[pixels][filters]` are: of NHWC in y or dy itself, of NCHW in the workspace behind the columns.
+    fn rows(&self, workspace: &Workspace, panel: &Panel<'_>, part: &DeviceArray) -> DeviceArray {
+        if self.shapes.layout == Layout::Nhwc {
+            return part.clone();
+        }
+        let pixels = u64::from(self.images * self.shapes.output_pixels());
+        let offset = pixels * u64::from(self.ld) * 4;
+        let len = u64::from(panel.images * self.shapes.output_pixels()) * u64::from(self.shapes.filters);
+        DeviceArray::of_bytes(&workspace.part(offset, len * self.dtype.bytes()), stored(self.dtype))
+    }
+
+    /// Copies a panel between NCHW and rows; nothing of NHWC, whose rows are the panel itself.
+    fn exchange(&self, stream: &Stream, from: &DeviceArray, to: &DeviceArray, to_rows: bool) -> Result<()> {
+        if self.shapes.layout == Layout::Nhwc {
+            return Ok(());
+        }
+        let (kernel, n, pixels) = (&self.exchange, to.len() as u32, self.shapes.output_pixels());
+        let to_rows = u32::from(to_rows);
+        let args: [&dyn KernelArg; 6] = [from.bytes(), to.bytes(), &self.shapes.filters, &pixels, &to_rows, &n];
+        // SAFETY: exchange(from, to, channels, pixels, to_rows, n), both with as many elements.
+        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+    }
+
+    /// Queues the columns of a panel of x.
+    fn unroll(
+        &self,
+        stream: &Stream,
+        panel: &Panel<'_>,
+        x: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<DeviceArray> {
+        let s = &self.shapes;
+        let columns = self.columns(workspace, panel, stored(self.dtype));
+        let x = Self::part(panel, x, s.input_pixels() * s.channels);
+        let patches = Shapes { batch: panel.images, ..*s }.patches();
+        let (kernel, n) = (&self.unroll, columns.len() as u32);
+        let args: [&dyn KernelArg; 5] = [&Words(patches), x.bytes(), columns.bytes(), &self.ld, &n];
+        // SAFETY: unroll(g, x, columns, ld, n), `columns` having ld elements for each of the panel's pixels.
+        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }?;
+        Ok(columns)
+    }
+
+    pub fn forward(&self, stream: &Stream, f: &Forward<'_>, workspace: &Workspace) -> Result<()> {
+        let s = &self.shapes;
+        for panel in self.panels() {
+            let columns = self.unroll(stream, &panel, f.x, workspace)?;
+            let y = Self::part(&panel, f.y, s.output_pixels() * s.filters);
+            let rows = self.rows(workspace, &panel, &y);
+            let arrays = DeviceArrays::new(columns, f.weight.clone(), rows.clone());
+            let [plain, with_bias, with_relu] = &panel.plans.forward;
+            let (plan, arrays) = match f.bias {
+                Some(bias) => (if f.relu { with_relu } else { with_bias }, arrays.bias(bias)),
+                None => (plain, arrays),
+            };
+            plan.launch_checked(stream, &arrays, &workspace.after(self.panel_bytes()))?;
+            self.exchange(stream, &rows, &y, false)?;
+        }
+        if f.relu && f.bias.is_none() {
+            let n = f.y.len() as u64;
+            // SAFETY: relu_forward(x, y, n), which may be the same array.
+            unsafe { self.relu.launch(stream, self.relu.shape(n), &[f.y.bytes(), f.y.bytes(), &n]) }?;
+        }
+        Ok(())
+    }
+
+    pub fn input_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        weight: &DeviceArray,
+        mask: Option<&DeviceArray>,
+        dx: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let s = &self.shapes;
+        let image = s.input_pixels() * s.channels;
+        for panel in self.panels() {
+            let dy = Self::part(&panel, dy, s.output_pixels() * s.filters);
+            let rows = self.rows(workspace, &panel, &dy);
+            self.exchange(stream, &dy, &rows, true)?;
+            let columns = self.columns(workspace, &panel, Dtype::F32);
+            let arrays = DeviceArrays::new(rows, weight.clone(), columns.clone());
+            let after = workspace.after(self.panel_bytes());
+            panel.plans.input_gradient.launch_checked(stream, &arrays, &after)?;
+            let (dx, mask) = (Self::part(&panel, dx, image), mask.map(|mask| Self::part(&panel, mask, image)));
+            let g = Words(Shapes { batch: panel.images, ..*s }.conv());
+            let (kernel, n) = (&self.fold, dx.len() as u32);
+            let args: [&dyn KernelArg; 6] =
+                [&g, columns.bytes(), &self.ld, optional_array(mask.as_ref()), dx.bytes(), &n];
+            // SAFETY: fold(g, dcolumns, ld, mask, dx, n), `dcolumns` having ld elements for each of the panel's pixels.
+            unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }?;
+        }
+        Ok(())
+    }
+
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        [x, dy]: [&DeviceArray; 2],
+        dweight: &Slice<f32>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let s = &self.shapes;
+        for panel in self.panels() {
+            let columns = self.unroll(stream, &panel, x, workspace)?;
+            let dy = Self::part(&panel, dy, s.output_pixels() * s.filters);
+            let rows = self.rows(workspace, &panel, &dy);
+            self.exchange(stream, &dy, &rows, true)?;
+            let arrays = DeviceArrays::new(rows, columns, dweight);
+            let plan = &panel.plans.weight_gradient[usize::from(panel.first > 0)];
+            plan.launch_checked(stream, &arrays, &workspace.after(self.panel_bytes()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of a patch, in f32 as its gradient is, and, of NCHW, of an output pixel's filters.
+fn bytes_of_pixel(shapes: &Shapes, ld: u32) -> u64 {
+    let filters = if shapes.layout == Layout::Nchw { shapes.filters } else { 0 };
+    4 * (u64::from(ld) + u64::from(filters))
+}

@@ -1,0 +1,188 @@
+//! The product with patches that are never stored.
+#![allow(unsafe_code)]
+
+use super::args::Words;
+use super::shapes::Shapes;
+use super::{Form, Forward};
+use crate::gemm::{DeviceArray, Sums, Workspace};
+use crate::ops::Layout;
+use crate::ops::device::{optional, optional_array};
+use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
+use warpbook_record::{Dim, Dtype, KernelSpec};
+
+/// The partial sums of a weight gradient, at most.
+const PARTIAL_BYTES: u64 = 32 << 20;
+/// Stages of k that a block sums at least, so that its ring is worth filling.
+const LEAST_STAGES: u32 = 4;
+
+/// The arrays of every function have the lengths of the shapes and the type of the form.
+#[derive(Debug, Clone)]
+pub(super) struct Implicit {
+    shapes: Shapes,
+    forward: Copies,
+    input_gradient: Copies,
+    weight_gradient: Copies,
+    /// Pixels of a block of the weight gradient, and how many blocks share a weight.
+    share: u32,
+    splits: u32,
+    /// The sum of the shares; `None` where there is one.
+    total: Option<Sums>,
+}
+
+/// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
+#[derive(Debug, Clone)]
+struct Copies {
+    kernel: Kernel,
+    vectors: [bool; 2],
+}
+
+impl Copies {
+    fn check(&self, arrays: [(&str, &DeviceArray); 2]) -> Result<()> {
+        for ((name, array), vectors) in arrays.into_iter().zip(self.vectors) {
+            if vectors && !array.address().is_aligned(16) {
+                return Err(Error::Unsupported {
+                    what: format!("conv2d: {name}"),
+                    why: "does not start at a multiple of 16 bytes, but the kernel for these channels copies 16 bytes \
+                          at a time; align it"
+                        .into(),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which operands are copied 16 bytes at a time: of NHWC, where channels and filters that are adjacent are multiples of 16 bytes.
+fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
+    let whole =
+        |channels: u32| shapes.layout == Layout::Nhwc && (u64::from(channels) * dtype.bytes()).is_multiple_of(16);
+    let (channels, filters) = (whole(shapes.channels), whole(shapes.filters));
+    match pass {
+        _ if dtype == Dtype::F32 => [false; 2],
+        Pass::Forward => [channels; 2],
+        Pass::InputGradient => [channels && filters && shapes.stride == [1, 1]; 2],
+        Pass::WeightGradient => [filters, channels && filters],
+    }
+}
+
+/// The tile of a pass over C of m x n: of the tiles wide enough for n, or the widest, the tallest that gives one and a half blocks to an
+/// SM, else the smallest; of a weight gradient, whose k is divided among as many blocks as fit, the smallest that covers C.
+fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -> usize {
+    let size = |i: usize, dim| u32::try_from(spec.tiles[i].size(dim)).unwrap_or(u32::MAX);
+    let all = 0..spec.tiles.len();
+    if pass == Pass::WeightGradient {
+        let covers = |i: &usize| size(*i, Dim::Bm) >= m && size(*i, Dim::Bn) >= n;
+        return all.rev().find(covers).unwrap_or(0);
+    }
+    let widest = all.clone().map(|i| size(i, Dim::Bn)).max().unwrap_or(1);
+    let width = all.clone().map(|i| size(i, Dim::Bn)).filter(|bn| *bn >= n).min().unwrap_or(widest);
+    let blocks = |i: usize| u64::from(m.div_ceil(size(i, Dim::Bm))) * u64::from(n.div_ceil(size(i, Dim::Bn)));
+    let wide = || all.clone().filter(|i| size(*i, Dim::Bn) == width);
+    let fills = |i: &usize| 2 * blocks(*i) >= 3 * u64::from(multiprocessors);
+    wide().find(fills).or_else(|| wide().last()).unwrap_or(0)
+}
+
+impl Implicit {
+    pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form) -> Result<Self> {
+        let multiprocessors = device.info().multiprocessors;
+        let (positions, taps) = (shapes.positions(), shapes.taps());
+        let load = |pass, sizes| -> Result<Copies> {
+            let vectors = vectors(pass, shapes, form.dtype);
+            let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
+            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated }.spec();
+            if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(device.info().compute_capability)) {
+                return Err(Error::Unsupported {
+                    what: format!("The implicit convolution in {}", form.dtype.label()),
+                    why: format!("needs {}", needs.sentence()),
+                });
+            }
+            let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
+            Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors })
+        };
+        let forward = load(Pass::Forward, [positions, shapes.filters])?;
+        let input_gradient = load(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
+        let weight_gradient = load(Pass::WeightGradient, [shapes.filters, taps])?;
+        let weights = shapes.filters * taps;
+        let share = share(&weight_gradient.kernel, [shapes.filters, taps], positions, multiprocessors);
+        let splits = positions.div_ceil(share);
+        let total = (splits > 1).then(|| Sums::of_few(device, weights, splits)).transpose()?;
+        let shapes = *shapes;
+        Ok(Self { shapes, forward, input_gradient, weight_gradient, share, splits, total })
+    }
+
+    pub fn workspace_bytes(&self) -> u64 {
+        if self.total.is_some() { 4 * self.partial_len() as u64 } else { 0 }
+    }
+
+    fn partial_len(&self) -> usize {
+        self.splits as usize * (self.shapes.filters * self.shapes.taps()) as usize
+    }
+
+    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+        self.forward.check([("x", f.x), ("the weight", f.weight)])?;
+        let (g, relu, s) = (Words(self.shapes.patches()), u32::from(f.relu), &self.shapes);
+        let kernel = &self.forward.kernel;
+        let shape = kernel.tiles_shape(s.positions().into(), s.filters.into());
+        let args: [&dyn KernelArg; 7] =
+            [&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &s.filters];
+        // SAFETY: forward(g, x, weight, bias, relu, y, filters); types, lengths and alignment were checked.
+        unsafe { kernel.launch(stream, shape, &args) }
+    }
+
+    pub fn input_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        weight: &DeviceArray,
+        mask: Option<&DeviceArray>,
+        dx: &DeviceArray,
+    ) -> Result<()> {
+        self.input_gradient.check([("dy", dy), ("the weight", weight)])?;
+        let (g, s) = (Words(self.shapes.mirrored_patches()), &self.shapes);
+        let kernel = &self.input_gradient.kernel;
+        let shape = kernel.tiles_shape(u64::from(s.batch) * u64::from(s.input_pixels()), s.channels.into());
+        let window = s.window();
+        let args: [&dyn KernelArg; 8] =
+            [&g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &s.channels, &s.filters, &window];
+        // SAFETY: input_gradient(g, dy, weight, mask, dx, channels, filters, window); types, lengths and alignment were checked.
+        unsafe { kernel.launch(stream, shape, &args) }
+    }
+
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        [x, dy]: [&DeviceArray; 2],
+        dweight: &Slice<f32>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        // dy is A, x is B.
+        self.weight_gradient.check([("dy", dy), ("x", x)])?;
+        let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
+        let (g, s) = (Words(self.shapes.patches()), &self.shapes);
+        let kernel = &self.weight_gradient.kernel;
+        let one = kernel.tiles_shape(s.filters.into(), s.taps().into());
+        let shape = Launch { grid: [one.grid[0].saturating_mul(self.splits), 1, 1], ..one };
+        let out: &Slice<f32> = partial.as_ref().unwrap_or(dweight);
+        let args: [&dyn KernelArg; 6] = [&g, x.bytes(), dy.bytes(), out, &s.filters, &self.share];
+        // SAFETY: weight_gradient(g, x, dy, out, filters, share), `out` being f32 [splits][filters][taps]; types, lengths and alignment
+        // were checked.
+        unsafe { kernel.launch(stream, shape, &args) }?;
+        match (&self.total, partial) {
+            (Some(total), Some(partial)) => total.queue(stream, &(&partial).into(), dweight, workspace),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Pixels of a block of the weight gradient, a multiple of BK: as many blocks as run at once, each with a few stages at least, and
+/// their sums in the workspace. It follows from the tile and the number of SMs, so a device gives the same bits on every run.
+fn share(kernel: &Kernel, [m, n]: [u32; 2], pixels: u32, multiprocessors: u32) -> u32 {
+    let size = |dim| u32::try_from(kernel.tile().size(dim)).unwrap_or(u32::MAX);
+    let tiles = m.div_ceil(size(Dim::Bm)) * n.div_ceil(size(Dim::Bn));
+    let at_once = multiprocessors.saturating_mul(size(Dim::BlocksPerSm));
+    let most = u32::try_from(PARTIAL_BYTES / (4 * u64::from(m) * u64::from(n))).unwrap_or(u32::MAX);
+    let splits = (at_once / tiles).min(pixels.div_ceil(LEAST_STAGES * size(Dim::Bk))).min(most).max(1);
+    pixels.div_ceil(splits).next_multiple_of(size(Dim::Bk))
+}

@@ -1,0 +1,256 @@
+//! The CUDA body, in three methods: the definition, a product with columns in memory, and one with columns that are never stored.
+//!
+//! Images are NHWC with weights `[filters][kh][kw][channels]`, or NCHW with `[filters][channels][kh][kw]`.
+
+mod args;
+mod direct;
+mod im2col;
+mod implicit;
+mod shapes;
+
+use super::{Geometry, OP};
+use crate::gemm::{DeviceArray, Gemm, RowsOf, Sums, Workspace, refused};
+use crate::ops::Layout;
+use crate::ops::error::Check;
+use direct::Direct;
+use im2col::Im2col;
+use implicit::Implicit;
+use shapes::Shapes;
+use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_record::Dtype;
+
+/// How a convolution is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// By the definition, a thread an output; f32.
+    Direct,
+    /// By the project's matrix product with columns of patches, a panel of images at a time.
+    Im2col,
+    /// By a product that finds the patches' elements while it loads its tiles: f32 on CUDA cores, the others on tensor cores (from compute
+    /// capability 8.0 on). Of NHWC with channels (backwards: and filters) that are multiples of 16 bytes it copies 16 bytes at a
+    /// time, and x, dy and the weight have to start at a multiple of 16 bytes.
+    ImplicitGemm,
+}
+
+/// Types, layout and method of a convolution's kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// The method.
+    pub method: Method,
+    /// Type of images and weights: `F32`, `Tf32`, which is stored as f32, `F16` or `Bf16`. Sums are in f32.
+    pub dtype: Dtype,
+    /// How images lie in memory.
+    pub layout: Layout,
+}
+
+/// What is applied to the outputs, after the bias, before they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Epilogue {
+    /// Nothing.
+    #[default]
+    None,
+    /// max(v, 0); NaN remains NaN.
+    Relu,
+}
+
+/// The arrays of a forward pass, checked.
+struct Forward<'a> {
+    x: &'a DeviceArray,
+    weight: &'a DeviceArray,
+    bias: Option<&'a Slice<f32>>,
+    relu: bool,
+    y: &'a DeviceArray,
+}
+
+#[derive(Debug, Clone)]
+enum Body {
+    Direct(Box<Direct>),
+    Im2col(Box<Im2col>),
+    Implicit(Box<Implicit>),
+}
+
+/// The kernels of a convolution of one geometry in one form, loaded. Its functions allocate nothing and wait for nothing, and give the
+/// same bits on every run. Outputs should overlap no other array; nothing else should use the workspace meanwhile.
+#[derive(Debug, Clone)]
+pub struct Convolution {
+    geometry: Geometry,
+    form: Form,
+    body: Body,
+    /// The sums of dy; `Direct` has a kernel for them.
+    bias_gradient: Option<Sums>,
+}
+
+impl Convolution {
+    /// Compiles and loads everything, and chooses tiles and splits for this geometry and device.
+    ///
+    /// # Errors
+    /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
+    /// the type on this device; the compiler's and the device's.
+    pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
+        let unsupported = |why: &str| Error::Unsupported {
+            what: format!("A convolution in {}", form.dtype.label()),
+            why: why.into(),
+        };
+        if !matches!(form.dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
+            return Err(unsupported("has no kernels; use fp32, tf32, fp16 or bf16"));
+        }
+        let shapes = Shapes::new(geometry, form.layout)?;
+        let body = match form.method {
+            Method::Direct if form.dtype != Dtype::F32 => {
+                return Err(unsupported("is not computed by the direct method, which takes fp32 only"));
+            }
+            Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
+            Method::Im2col => Body::Im2col(Box::new(Im2col::new(device, gemm, &shapes, form)?)),
+            Method::ImplicitGemm => Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?)),
+        };
+        let rows = match form.layout {
+            Layout::Nhwc => RowsOf::Matrix { rows: shapes.positions() },
+            Layout::Nchw => RowsOf::Images { images: shapes.batch, pixels: shapes.output_pixels() },
+        };
+        let sums = || Sums::new(device, stored(form.dtype), shapes.filters, rows);
+        let bias_gradient = if form.method == Method::Direct { None } else { Some(sums()?) };
+        Ok(Self { geometry: *geometry, form, body, bias_gradient })
+    }
+
+    /// The geometry.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The form.
+    #[must_use]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Bytes of workspace that any of the passes needs: sums that are split over blocks, columns, and copies of operands.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        let body = match &self.body {
+            Body::Direct(_) => 0,
+            Body::Im2col(b) => b.workspace_bytes(),
+            Body::Implicit(b) => b.workspace_bytes(),
+        };
+        body.max(self.bias_gradient.as_ref().map_or(0, Sums::workspace_bytes))
+    }
+
+    /// y = f(x * w + b).
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; a launch is refused.
+    pub fn forward(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        weight: &DeviceArray,
+        bias: Option<&Slice<f32>>,
+        epilogue: Epilogue,
+        y: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("x", x), Some(weight), ("y", y), workspace)?;
+        self.geometry.check_bias("the bias", bias.map(Slice::len))?;
+        let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y };
+        match &self.body {
+            Body::Direct(b) => b.forward(stream, &f),
+            Body::Im2col(b) => b.forward(stream, &f, workspace),
+            Body::Implicit(b) => b.forward(stream, &f),
+        }
+    }
+
+    /// dx of dy. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: with the outputs of the ReLU that
+    /// gave x it is the gradient before that ReLU.
+    ///
+    /// # Errors
+    /// As of [`Convolution::forward`].
+    pub fn input_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        weight: &DeviceArray,
+        mask: Option<&DeviceArray>,
+        dx: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("dx", dx), Some(weight), ("dy", dy), workspace)?;
+        if let Some(mask) = mask {
+            self.check_image("the mask", mask)?;
+        }
+        match &self.body {
+            Body::Direct(b) => b.input_gradient(stream, dy, weight, mask, dx),
+            Body::Im2col(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
+            Body::Implicit(b) => b.input_gradient(stream, dy, weight, mask, dx),
+        }
+    }
+
+    /// dw in f32, and the bias gradient where it is asked for: the sums of dy over images and positions.
+    ///
+    /// # Errors
+    /// As of [`Convolution::forward`].
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        dy: &DeviceArray,
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("x", x), None, ("dy", dy), workspace)?;
+        Check(OP).lengths(&[("dweight", dweight.len(), &self.weight_shape())])?;
+        self.geometry.check_bias("dbias", dbias.map(Slice::len))?;
+        match &self.body {
+            Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
+            Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+            Body::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+        }
+        match (&self.bias_gradient, dbias) {
+            (Some(sums), Some(dbias)) => sums.queue(stream, dy, dbias, workspace),
+            _ => Ok(()),
+        }
+    }
+
+    fn image_shape(&self, [height, width]: [usize; 2], channels: usize) -> [usize; 4] {
+        match self.form.layout {
+            Layout::Nhwc => [self.geometry.batch, height, width, channels],
+            Layout::Nchw => [self.geometry.batch, channels, height, width],
+        }
+    }
+
+    fn weight_shape(&self) -> [usize; 4] {
+        let Geometry { filters, channels, kernel: [kh, kw], .. } = self.geometry;
+        match self.form.layout {
+            Layout::Nhwc => [filters, kh, kw, channels],
+            Layout::Nchw => [filters, channels, kh, kw],
+        }
+    }
+
+    fn check_image(&self, name: &'static str, array: &DeviceArray) -> Result<()> {
+        let g = &self.geometry;
+        let shape = self.image_shape([g.height, g.width], g.channels);
+        Ok(Check(OP).arrays(stored(self.form.dtype), &[(name, array, &shape)])?)
+    }
+
+    fn check(
+        &self,
+        (x_name, x): (&'static str, &DeviceArray),
+        weight: Option<&DeviceArray>,
+        (y_name, y): (&'static str, &DeviceArray),
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let (check, dtype) = (Check(OP), stored(self.form.dtype));
+        self.check_image(x_name, x)?;
+        if let Some(weight) = weight {
+            check.arrays(dtype, &[("the weight", weight, &self.weight_shape())])?;
+        }
+        let (oh, ow) = self.geometry.output()?;
+        check.arrays(dtype, &[(y_name, y, &self.image_shape([oh, ow], self.geometry.filters))])?;
+        workspace.check(self.workspace_bytes()).map_err(refused)
+    }
+}
+
+/// The type that elements of a type are stored in.
+fn stored(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
+}

@@ -1,0 +1,179 @@
+//! The CUDA body: three matrix products, and the column sums of dy.
+
+use super::{OP, Sizes};
+use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, RowsOf, Sums, Workspace, refused};
+use crate::ops::error::Check;
+use std::sync::Arc;
+use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_kernels::matmul::{Epilogue, Form};
+use warpbook_record::Dtype;
+
+/// What is applied to the outputs, after the bias, before they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LinearEpilogue {
+    /// Nothing.
+    #[default]
+    None,
+    /// max(v, 0), of a layer with a bias.
+    Relu,
+}
+
+/// The products of a linear layer, planned for its sizes and a type, f32, tf32, f16 or bf16; sums are in f32. Its functions allocate
+/// nothing and wait for nothing. Arrays start at multiples of 16 bytes.
+#[derive(Debug, Clone)]
+pub struct Linear {
+    sizes: Sizes,
+    dtype: Dtype,
+    /// y, and y through a ReLU where there is a bias.
+    forward: (Arc<Plan>, Option<Arc<Plan>>),
+    /// dx, and dx through a mask.
+    input_gradient: [Arc<Plan>; 2],
+    weight_gradient: Arc<Plan>,
+    bias_gradient: Option<Sums>,
+}
+
+impl Linear {
+    /// Plans the products; compiles and loads their kernels.
+    ///
+    /// # Errors
+    /// A size is zero or 2^32 or more; no rung takes the type on this device; the compiler's and the device's.
+    pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
+        let check = Check(OP);
+        check.positive(&[("the batch", sizes.batch), ("inputs", sizes.inputs), ("outputs", sizes.outputs)])?;
+        let [batch, inputs, outputs] = [
+            check.word("the batch", sizes.batch)?,
+            check.word("inputs", sizes.inputs)?,
+            check.word("outputs", sizes.outputs)?,
+        ];
+        let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
+        let plan = |[m, n, k]: [u32; 3], form| gemm.plan(&Product::new(m, n, k, form), [true; 2]);
+        let forward = |epilogue| plan([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain });
+        let input_gradient = |epilogue| plan([batch, inputs, outputs], Form { epilogue, ..plain });
+        let (first, relu) = if with_bias {
+            (forward(Epilogue::Bias)?, Some(forward(Epilogue::BiasRelu)?))
+        } else {
+            (forward(Epilogue::None)?, None)
+        };
+        let sums = || Sums::new(device, stored(dtype), outputs, RowsOf::Matrix { rows: batch });
+        Ok(Self {
+            sizes: *sizes,
+            dtype,
+            forward: (first, relu),
+            input_gradient: [input_gradient(Epilogue::None)?, input_gradient(Epilogue::ReluMask)?],
+            weight_gradient: plan([outputs, inputs, batch], Form { trans_a: true, out: Dtype::F32, ..plain })?,
+            bias_gradient: with_bias.then(sums).transpose()?,
+        })
+    }
+
+    /// Bytes of workspace that any of the passes needs.
+    #[must_use]
+    pub fn workspace_bytes(&self) -> u64 {
+        let (forward, relu) = &self.forward;
+        let plans = [forward, &self.weight_gradient].into_iter().chain(relu).chain(&self.input_gradient);
+        let sums = self.bias_gradient.iter().map(Sums::workspace_bytes);
+        plans.map(|plan| plan.workspace_bytes()).chain(sums).max().unwrap_or(0)
+    }
+
+    /// y = f(x W^T + b); the bias is there if the layer was made with one.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, holds another type or is not aligned, or the workspace is too small; a bias is missing or
+    /// too many, a ReLU is asked for without one; a launch is refused.
+    pub fn forward(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        weight: &DeviceArray,
+        bias: Option<&Slice<f32>>,
+        epilogue: LinearEpilogue,
+        y: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("x", x), Some(weight), ("y", y), workspace)?;
+        self.sizes.check_bias("the bias", bias.map(Slice::len))?;
+        let (plain, relu) = &self.forward;
+        let plan = match (epilogue, relu) {
+            (LinearEpilogue::None, _) => plain,
+            (LinearEpilogue::Relu, Some(relu)) => relu,
+            (LinearEpilogue::Relu, None) => {
+                let why =
+                    "is computed together with a bias only; make the layer with one, or queue the activation".into();
+                return Err(Error::Unsupported { what: "linear: a ReLU".into(), why });
+            }
+        };
+        let arrays = DeviceArrays::new(x.clone(), weight.clone(), y.clone());
+        plan.launch_checked(stream, &if let Some(bias) = bias { arrays.bias(bias) } else { arrays }, workspace)
+    }
+
+    /// dx = dy W. With `mask`, which has the shape and type of dx, dx is 0 where the mask is not above 0: with the outputs of the ReLU
+    /// that gave x it is the gradient before that ReLU.
+    ///
+    /// # Errors
+    /// As of [`Linear::forward`].
+    pub fn input_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        weight: &DeviceArray,
+        mask: Option<&DeviceArray>,
+        dx: &DeviceArray,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("dx", dx), Some(weight), ("dy", dy), workspace)?;
+        let arrays = DeviceArrays::new(dy.clone(), weight.clone(), dx.clone());
+        let [plain, masked] = &self.input_gradient;
+        match mask {
+            Some(mask) => masked.launch_checked(stream, &arrays.mask(mask.clone()), workspace),
+            None => plain.launch_checked(stream, &arrays, workspace),
+        }
+    }
+
+    /// dW = dy^T x in f32, and the bias gradient where it is asked for: the column sums of dy.
+    ///
+    /// # Errors
+    /// As of [`Linear::forward`]; a bias gradient is asked for of a layer without a bias.
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        dy: &DeviceArray,
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check(("x", x), None, ("dy", dy), workspace)?;
+        Check(OP).lengths(&[("dweight", dweight.len(), &[self.sizes.outputs, self.sizes.inputs])])?;
+        self.sizes.check_bias("dbias", dbias.map(Slice::len))?;
+        let sums = match (dbias, &self.bias_gradient) {
+            (Some(_), None) => {
+                let why = "needs a layer that was made with a bias".into();
+                return Err(Error::Unsupported { what: "linear: a bias gradient".into(), why });
+            }
+            (dbias, sums) => dbias.zip(sums.as_ref()),
+        };
+        let arrays = DeviceArrays::new(dy.clone(), x.clone(), dweight);
+        self.weight_gradient.launch_checked(stream, &arrays, workspace)?;
+        sums.map_or(Ok(()), |(dbias, sums)| sums.queue(stream, dy, dbias, workspace))
+    }
+
+    fn check(
+        &self,
+        (x_name, x): (&'static str, &DeviceArray),
+        weight: Option<&DeviceArray>,
+        (y_name, y): (&'static str, &DeviceArray),
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let Sizes { batch, inputs, outputs } = self.sizes;
+        let (check, dtype) = (Check(OP), stored(self.dtype));
+        check.arrays(dtype, &[(x_name, x, &[batch, inputs]), (y_name, y, &[batch, outputs])])?;
+        if let Some(weight) = weight {
+            check.arrays(dtype, &[("the weight", weight, &[outputs, inputs])])?;
+        }
+        workspace.check(self.workspace_bytes()).map_err(refused)
+    }
+}
+
+/// The type that elements of a type are stored in.
+fn stored(dtype: Dtype) -> Dtype {
+    if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
+}

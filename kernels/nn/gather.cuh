@@ -1,0 +1,98 @@
+// Loads the tiles of an operand from wherever its elements are, for kernels on tensor cores.
+#pragma once
+#include "matmul/mma.cuh"
+#include "nn/patches.cuh"
+
+#if __CUDA_ARCH__ >= 800
+
+// The same as cp_async16, of all bytes or none, through L1: neighbouring taps read the same elements again.
+__device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
+    asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
+// Which chunks of an operand's tile a thread loads: PIECES of 16 bytes, in rows of the same swizzle.
+template <int OUTER, bool ALONG_K>
+struct Chunks {
+    using To = Tile<OUTER, ALONG_K>;
+    static constexpr bool IS_ALONG_K = ALONG_K;
+    static constexpr int ROWS_AT_ONCE = THREADS / To::CHUNKS, PIECES = To::ROWS / ROWS_AT_ONCE;
+    static_assert(THREADS % To::CHUNKS == 0 && To::ROWS % ROWS_AT_ONCE == 0, "every thread copies the same number of chunks");
+    static_assert(ROWS_AT_ONCE % (To::WORDWISE ? 4 : 8) == 0, "a thread's chunks are in rows of the same swizzle");
+
+    unsigned row = threadIdx.x / To::CHUNKS, column = threadIdx.x % To::CHUNKS * VECTOR;  // of the first element
+    unsigned to = To::offset(threadIdx.x / To::CHUNKS, threadIdx.x % To::CHUNKS);         // its place in the tile
+};
+
+// Loads tiles of an operand, one after the other along k. VECTORS: a chunk's elements are adjacent in memory, at a multiple of 16 bytes,
+// and all inside or all outside. Rows' or columns' places are found once.
+template <int OUTER, bool ALONG_K, bool VECTORS, class Map>
+struct Gather : Chunks<OUTER, ALONG_K> {
+    using Base = Chunks<OUTER, ALONG_K>;
+    using To = typename Base::To;
+    static constexpr bool IN_VECTORS = true;
+    static constexpr int OUTERS = ALONG_K ? Base::PIECES : 1;
+
+    Map map;
+    typename Map::Outer outers[OUTERS];
+    unsigned k;  // of the thread's first chunk of the next tile
+
+    // The tiles start at `outer` and `k`.
+    __device__ __forceinline__ Gather(const Map& map, unsigned outer, unsigned k) : map(map), k(k + (ALONG_K ? this->column : this->row)) {
+#pragma unroll
+        for (int i = 0; i < OUTERS; ++i) outers[i] = map.outer(outer + (ALONG_K ? this->row + i * Base::ROWS_AT_ONCE : this->column));
+    }
+
+    __device__ __forceinline__ void piece(unsigned tile, int i) const {
+        unsigned from;
+        const auto inner = map.inner(ALONG_K ? k : k + i * Base::ROWS_AT_ONCE);
+        const bool inside = map.find(outers[ALONG_K ? i : 0], inner, from);
+        cp_async16_cached(tile + this->to + i * Base::ROWS_AT_ONCE * To::ROW_BYTES, map.array + (inside ? from : 0), inside);
+    }
+    __device__ __forceinline__ void all(unsigned tile) const {
+#pragma unroll
+        for (int i = 0; i < Base::PIECES; ++i) piece(tile, i);
+    }
+    __device__ __forceinline__ void advance() { k += BK; }
+};
+
+// Otherwise each element is found and loaded by itself, and nothing is kept: registers are for the sums.
+template <int OUTER, bool ALONG_K, class Map>
+struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
+    using Base = Chunks<OUTER, ALONG_K>;
+    using To = typename Base::To;
+    static constexpr bool IN_VECTORS = false;
+
+    Map map;
+    unsigned first, k;  // of the tile
+
+    __device__ __forceinline__ Gather(const Map& map, unsigned outer, unsigned k) : map(map), first(outer), k(k) {}
+
+    __device__ __forceinline__ void piece(unsigned, int) const {}
+    __device__ __forceinline__ void all(unsigned tile) const {
+#pragma unroll 1
+        for (int i = 0; i < Base::PIECES; ++i) {
+            const unsigned row = this->row + i * Base::ROWS_AT_ONCE;
+            const unsigned outer = first + (ALONG_K ? row : this->column), at_k = k + (ALONG_K ? this->column : row);
+            unsigned words[4] = {};
+            if (outer < map.outers() && at_k < map.inners()) load(words, outer, at_k);
+            store_shared(tile + this->to + i * Base::ROWS_AT_ONCE * To::ROW_BYTES, make_uint4(words[0], words[1], words[2], words[3]));
+        }
+    }
+    __device__ __forceinline__ void load(unsigned (&words)[4], unsigned outer, unsigned at_k) const {
+#pragma unroll
+        for (int e = 0; e < VECTOR; ++e) {
+            unsigned from;
+            const bool inside = map.find(map.outer(ALONG_K ? outer : outer + e), map.inner(ALONG_K ? at_k + e : at_k), from);
+            if constexpr (sizeof(In) == 4) {
+                if (inside) words[e] = reinterpret_cast<const unsigned*>(map.array)[from];
+            } else {
+                unsigned short bits = 0;
+                if (inside) bits = reinterpret_cast<const unsigned short*>(map.array)[from];
+                words[e / 2] |= (unsigned)bits << 16 * (e % 2);
+            }
+        }
+    }
+    __device__ __forceinline__ void advance() { k += BK; }
+};
+
+#endif
