@@ -1,26 +1,27 @@
 //! `warpbook train` and `warpbook eval`.
 
-use crate::args::{EvalArgs, TrainArgs};
+use crate::args::{DeviceArg, EvalArgs, TrainArgs};
 use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
 use crate::output::{complain, say};
-use crate::recipe::Plan;
+use crate::recipe::{AMP_RECIPE, Plan};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use warpbook::device::Device;
 use warpbook::figures;
-use warpbook::nn::data::Splits;
-use warpbook::nn::train::{Event, Flow, Recipe, Score, TrainError, Trainer};
+use warpbook::nn::data::{Rows, Splits};
+use warpbook::nn::network::amp_recipe;
+use warpbook::nn::train::{CudaOptions, Event, Flow, Place, Precision, Recipe, Samples, Score, TrainError, Trainer};
 use warpbook::nn::weights::Weights;
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::find(&args.recipe)?;
-    let data = plan.open(args.from.data.as_deref())?;
-    let recipe = configured(plan.recipe, args);
+    let place = place(&args.device, args.precision)?;
+    let (recipe, data) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     let weights = weights.map_err(|e| Failure::usage(e.to_string()))?;
-    let mut trainer = Trainer::new(recipe, &data.train, weights.as_ref()).map_err(failure)?;
+    let mut trainer = Trainer::on(&place, recipe, data.train(), weights.as_ref()).map_err(failure)?;
     if let Some(path) = &args.resume {
         trainer.resume(path).map_err(failure)?;
     }
@@ -45,10 +46,77 @@ pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
     let data = plan.open(args.from.data.as_deref())?;
     let recipe = plan.recipe;
     let weights = Weights::load(&recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
-    let mut trainer = Trainer::new(recipe, &data.test, Some(&weights)).map_err(failure)?;
+    let place = place(&args.device, args.precision)?;
+    let mut trainer = Trainer::on(&place, recipe, &data.test, Some(&weights)).map_err(failure)?;
     let score = trainer.evaluate(&data.test).map_err(failure)?;
     say(&format!("{}\n{}", data.test.note(), words(&score)));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where to train.
+fn place(device: &DeviceArg, precision: Precision) -> Result<Place, Failure> {
+    match Device::open(device.choice()?)? {
+        Device::Cuda(device) => Ok(Place::Cuda(device, CudaOptions::new(precision))),
+        Device::Cpu(_) if precision == Precision::Fp32 => Ok(Place::Cpu),
+        Device::Cpu(_) => {
+            Err(Failure::usage(format!("The CPU trains in fp32; --precision {precision} needs --device cuda:0.")))
+        }
+    }
+}
+
+/// What is trained on, and judged by.
+enum Data {
+    Images(Splits),
+    /// Random numbers.
+    Rows {
+        train: Rows,
+        test: Rows,
+    },
+}
+
+impl Data {
+    fn train(&self) -> Samples<'_> {
+        match self {
+            Self::Images(splits) => (&splits.train).into(),
+            Self::Rows { train, .. } => train.into(),
+        }
+    }
+
+    fn test(&self) -> Samples<'_> {
+        match self {
+            Self::Images(splits) => (&splits.test).into(),
+            Self::Rows { test, .. } => test.into(),
+        }
+    }
+
+    fn note(&self) -> String {
+        match self {
+            Self::Images(splits) => splits.train.note(),
+            Self::Rows { train, .. } => format!("{train:?}, Gaussian"),
+        }
+    }
+}
+
+/// Batches of an epoch of random numbers.
+const RANDOM_BATCHES: usize = 50;
+
+fn planned(args: &TrainArgs) -> Result<(Recipe, Data), Failure> {
+    if args.recipe == AMP_RECIPE {
+        let edge = args.edge.unwrap_or(4096);
+        if !(1..=1 << 16).contains(&edge) {
+            return Err(Failure::usage(format!("--edge {edge}: choose from 1 to 65536.")));
+        }
+        let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
+        let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
+        let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
+        return Ok((recipe, data));
+    }
+    if args.edge.is_some() {
+        return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {} has none.", args.recipe)));
+    }
+    let plan = Plan::find(&args.recipe)?;
+    let data = plan.open(args.from.data.as_deref())?;
+    Ok((configured(plan.recipe, args), Data::Images(data)))
 }
 
 /// The recipe with what the command line says otherwise.
@@ -63,15 +131,15 @@ fn configured(mut recipe: Recipe, args: &TrainArgs) -> Recipe {
     if args.no_dropout { recipe.without_dropout() } else { recipe }
 }
 
-fn introduce(trainer: &Trainer, data: &Splits) {
-    let recipe = trainer.recipe();
-    say(&data.train.note());
+fn introduce(trainer: &Trainer, data: &Data) {
+    let (recipe, samples) = (trainer.recipe(), data.train().len());
+    say(&data.note());
     say(&format!(
-        "{} images in batches of {}, {} parameters, {} steps on the CPU in fp32",
-        data.train.len(),
+        "{samples} samples in batches of {}, {} parameters, {} steps on {}",
         recipe.batch,
         recipe.network.parameter_count(),
-        recipe.total_steps(data.train.len())
+        recipe.total_steps(samples),
+        trainer.place()
     ));
 }
 
@@ -93,22 +161,29 @@ fn interrupt_flag() -> Arc<AtomicBool> {
     flag
 }
 
-fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicBool) -> Result<(), TrainError> {
+fn run(trainer: &mut Trainer, data: &Data, args: &TrainArgs, stopped: &AtomicBool) -> Result<(), TrainError> {
+    let is_classified = matches!(data, Data::Images(_));
     let show = |event: Event| match event {
         Event::Batches { epoch, batch, loss, learning_rate, step } => {
             say(&format!(
                 "epoch {epoch}, batch {batch}, step {step}: loss {loss:.4}, learning rate {learning_rate:.3e}"
             ));
         }
-        Event::Epoch { epoch, seconds, test, .. } => say(&format!("epoch {epoch}: {seconds:.1} s; {}", words(&test))),
+        Event::Epoch { epoch, seconds, test, .. } if is_classified => {
+            say(&format!("epoch {epoch}: {seconds:.2} s; {}", words(&test)));
+        }
+        Event::Epoch { epoch, seconds, test, .. } => {
+            say(&format!("epoch {epoch}: {seconds:.3} s; test loss {:.4}", test.loss));
+        }
         _ => {}
     };
     // In turns of an epoch, so that a checkpoint can be written between them; the last is written by the caller.
-    let total = trainer.recipe().total_steps(data.train.len());
-    let per_epoch = data.train.len().div_ceil(trainer.recipe().batch) as u64;
+    let (train, test) = (data.train(), data.test());
+    let total = trainer.recipe().total_steps(train.len());
+    let per_epoch = train.len().div_ceil(trainer.recipe().batch) as u64;
     while trainer.step() < total && !stopped.load(Ordering::Relaxed) {
         let end = (trainer.step() / per_epoch + 1) * per_epoch;
-        trainer.train_until(end, &data.train, &data.test, args.log_every, &mut |event| {
+        trainer.train_until(end, train, test, args.log_every, &mut |event| {
             show(event);
             if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
         })?;

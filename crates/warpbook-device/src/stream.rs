@@ -19,6 +19,12 @@ pub struct Stream {
     last: Mutex<Option<Last>>,
 }
 
+impl std::fmt::Debug for Stream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Stream({})", self.id)
+    }
+}
+
 /// The last launch on a stream.
 #[derive(Clone)]
 enum Last {

@@ -21,6 +21,8 @@ const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
 const POOL: Source = source!("nn/pool.cu");
 const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
+const ROWS: Source = source!("nn/rows.cu");
+const STEP: Source = source!("nn/step.cu");
 
 /// Threads of a block of every kernel here but `prepare`.
 const THREADS: i64 = 256;
@@ -128,6 +130,22 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
     [typed(NORM, "sum_squares", tile(), Grid::Cover, dtype), typed(NORM, "global_norm", tile(), Grid::One, dtype)]
 }
 
+/// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels)`, a thread a sample;
+/// `judge_step(counters, losses, overflow, found)` and `finish_step(n, count, scaler, counters, found, scale, grown, norm, slots, skipped,
+/// scales, norms)`, one thread.
+#[must_use]
+pub fn step() -> [KernelSpec; 3] {
+    let one = |entry| KernelSpec::new(STEP, entry, &[Tile::new("t32", &[("THREADS", 32)])], Grid::One);
+    let start = KernelSpec::new(STEP, "start_step", &[per_element()], Grid::Cover);
+    [start, one("judge_step"), one("finish_step")]
+}
+
+/// `gather_rows(rows, count, width, indices, out)`: a block a row.
+#[must_use]
+pub fn gather_rows(dtype: Dtype) -> KernelSpec {
+    typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
+}
+
 /// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out)`: a block an image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
@@ -174,10 +192,11 @@ pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
 pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = vec![mean_loss(), prepare()];
     all.extend(conv2d::all());
+    all.extend(step());
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));
-        all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype)]);
+        all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
         all.extend(norm(dtype));
         for layout in [Layout::Nhwc, Layout::Nchw] {

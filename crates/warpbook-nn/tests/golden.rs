@@ -1,13 +1,17 @@
 //! A training run of PyTorch's, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
 
 use std::path::PathBuf;
+use warpbook_device::testing;
 use warpbook_nn::data::{self, Dataset};
-use warpbook_nn::network::{Arrangement, Conv2d, Network, Node, Op, Pool, Shape, mnist_cnn};
+use warpbook_nn::network::{Arrangement, Network, Node, Op, mnist_cnn};
+use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::augment::{self, Augment};
+use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_nn::ops::cross_entropy::CrossEntropy;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_nn::ops::{conv2d, linear, pool, reference};
-use warpbook_nn::train::{CpuEngine, Loss, Mode, Target};
+use warpbook_nn::ops::reference;
+use warpbook_nn::ops::schedule::Schedule;
+use warpbook_nn::train::{CpuEngine, CudaOptions, Event, Flow, Loss, Mode, Place, Precision, Recipe, Target, Trainer};
 use warpbook_nn::weights::Weights;
 
 const BATCH: usize = 512;
@@ -40,10 +44,41 @@ impl Golden {
         self.json["losses"].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect()
     }
 
+    fn weights(&self, network: &Network) -> Weights {
+        Weights::load(network, self.folder.join("mnist_cnn.init.safetensors")).unwrap()
+    }
+
     fn engine(&self, optimizer: &Optimizer) -> CpuEngine {
         let network = mnist_cnn(0.0, 0.0);
-        let weights = Weights::load(&network, self.folder.join("mnist_cnn.init.safetensors")).unwrap();
-        CpuEngine::new(&network, BATCH, &weights, optimizer).unwrap()
+        CpuEngine::new(&network, BATCH, &self.weights(&network), optimizer).unwrap()
+    }
+
+    /// The run's first steps.
+    fn recipe(&self, steps: u64) -> Recipe {
+        Recipe {
+            learning_rate: 0.01,
+            schedule: Schedule::Constant,
+            epochs: 1,
+            steps: Some(steps),
+            shuffle: false,
+            ..Recipe::mnist().without_dropout()
+        }
+    }
+
+    /// Losses of the first steps, and the accuracy over the test images.
+    fn on(&self, place: &Place, steps: u64) -> (Vec<f64>, f64) {
+        let recipe = self.recipe(steps);
+        let weights = self.weights(&recipe.network);
+        let mut trainer = Trainer::on(place, recipe, &self.data.train, Some(&weights)).unwrap();
+        let mut losses = Vec::new();
+        let listener = &mut |event: Event| {
+            if let Event::Step { loss, .. } = event {
+                losses.push(loss);
+            }
+            Flow::Continue
+        };
+        trainer.train(&self.data.train, &self.data.test, 100, listener).unwrap();
+        (losses, trainer.evaluate(&self.data.test).unwrap().accuracy())
     }
 }
 
@@ -102,30 +137,62 @@ fn twenty_steps_on_the_cpu_follow_pytorch() {
     }
 }
 
+/// Bounds of the relative errors of the first loss, of the first twenty, of all, and of the mean of the last fifty.
+fn check_losses(what: &str, got: &[f64], want: &[f64], [first, twenty, all, mean]: [f64; 4]) {
+    for (step, (got, want)) in got.iter().zip(want).enumerate() {
+        let bound = match step {
+            0 => first,
+            1..20 => twenty,
+            _ => all,
+        };
+        let error = (got - want).abs() / want;
+        assert!(error <= bound, "{what}, step {step}: loss {got}, PyTorch's {want}, relative error {error:.1e}");
+    }
+    if got.len() == want.len() {
+        let of = |losses: &[f64]| losses[50..].iter().sum::<f64>() / 50.0;
+        let error = (of(got) / of(want) - 1.0).abs();
+        assert!(error <= mean, "{what}: the mean of the last 50 losses is off by {error:.1e}");
+    }
+}
+
+#[test]
+fn a_hundred_steps_on_a_gpu_follow_pytorch() {
+    const TEST: &str = "a_hundred_steps_on_a_gpu_follow_pytorch";
+    let Some(device) = testing::gpu(TEST) else { return };
+    let Some(golden) = Golden::open(TEST) else { return };
+    let (want, accuracy) = (golden.losses(), golden.json["test_accuracy"].as_f64().unwrap());
+    let fp32 = CudaOptions::new(Precision::Fp32);
+    let others = [
+        CudaOptions { layout: Layout::Nchw, convolution: Method::Direct, fused: false, graph: false, ..fp32 },
+        CudaOptions { layout: Layout::Nchw, convolution: Method::Im2col, fused: false, ..fp32 },
+        CudaOptions { layout: Layout::Nchw, ..fp32 },
+    ];
+    for options in others {
+        let (got, _) = golden.on(&Place::Cuda(device.clone(), options), 20);
+        check_losses(&format!("{options:?}"), &got, &want, [1e-5, 2e-4, 0.03, 0.03]);
+    }
+    for precision in Precision::ALL {
+        let (got, right) = golden.on(&Place::Cuda(device.clone(), CudaOptions::new(precision)), 100);
+        let bounds = if precision == Precision::Fp32 { [1e-5, 2e-4, 0.03, 0.03] } else { [0.01, 0.01, 0.06, 0.02] };
+        check_losses(precision.name(), &got, &want, bounds);
+        assert!((right - accuracy).abs() <= 0.003, "{precision}: test accuracy {right}, PyTorch's {accuracy}");
+    }
+}
+
 /// The gradients of all parameters in f64, as the engine stores them: of a network of convolutions, ReLU, max pools and linear layers.
 fn gradients_in_f64(network: &Network, stored: &[Vec<f64>], x: Vec<f64>, labels: &[u8]) -> Vec<Vec<f64>> {
     let (n, mut values) = (labels.len(), vec![x]);
-    let geometry = |node: &Node, c: Conv2d| {
-        let Shape::Image { channels, height, width } = network.value(node.input) else { panic!("{}", node.name) };
-        let Conv2d { filters, kernel, stride, padding, .. } = c;
-        conv2d::Geometry { batch: n, height, width, channels, filters, kernel, stride, padding }
-    };
-    let windows = |node: &Node, p: Pool| {
-        let Shape::Image { channels, height, width } = network.value(node.input) else { panic!("{}", node.name) };
-        pool::Geometry { batch: n, height, width, channels, size: p.size, stride: p.stride, padding: p.padding }
-    };
-    let sizes = |node: &Node| {
-        let [inputs, outputs] = [node.input, node.output].map(|v| network.value(v).elements());
-        linear::Sizes { batch: n, inputs, outputs }
-    };
+    let geometry = |node: &Node| network.conv_geometry(node, n);
+    let windows = |node: &Node| network.pool_geometry(node, n);
+    let sizes = |node: &Node| network.linear_sizes(node, n);
     for node in network.nodes() {
         let x = &values[node.input];
         let param = |i: usize| &stored[node.params[i]][..];
         values.push(match node.op {
-            Op::Conv2d(c) => reference::conv2d(&geometry(node, c), x, param(0), Some(param(1))),
+            Op::Conv2d(_) => reference::conv2d(&geometry(node), x, param(0), Some(param(1))),
             Op::Linear { .. } => reference::linear(&sizes(node), x, param(0), Some(param(1))),
             Op::Activation(f) => reference::activation(f, x),
-            Op::Pool(p) => reference::max_pool(&windows(node, p), x).0,
+            Op::Pool(_) => reference::max_pool(&windows(node), x).0,
             Op::Flatten => x.clone(),
             _ => panic!("{} is not in this network", node.name),
         });
@@ -138,8 +205,8 @@ fn gradients_in_f64(network: &Network, stored: &[Vec<f64>], x: Vec<f64>, labels:
         let x = &values[node.input];
         let weight = node.params.first().map_or(&[][..], |id| &stored[*id]);
         dy = match node.op {
-            Op::Conv2d(c) => {
-                let g = geometry(node, c);
+            Op::Conv2d(_) => {
+                let g = geometry(node);
                 gradients[node.params[0]] = reference::conv2d_weight_gradient(&g, x, &dy);
                 gradients[node.params[1]] = reference::conv2d_bias_gradient(&g, &dy);
                 reference::conv2d_input_gradient(&g, &dy, weight)
@@ -151,7 +218,7 @@ fn gradients_in_f64(network: &Network, stored: &[Vec<f64>], x: Vec<f64>, labels:
                 reference::linear_input_gradient(&s, &dy, weight)
             }
             Op::Activation(f) => reference::activation_gradient(f, x, &dy),
-            Op::Pool(p) => reference::max_pool_gradient(&windows(node, p), x, &dy),
+            Op::Pool(_) => reference::max_pool_gradient(&windows(node), x, &dy),
             _ => dy,
         };
     }
@@ -180,5 +247,40 @@ fn gradients_of_the_first_step_are_those_in_f64() {
         let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
         let error = norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied());
         assert!(error <= 1e-5, "{}: relative error {error:.1e}", spec.name);
+    }
+}
+
+#[test]
+fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
+    const TEST: &str = "gradients_of_the_first_step_on_a_gpu_are_those_in_f64";
+    let Some(device) = testing::gpu(TEST) else { return };
+    let Some(golden) = Golden::open(TEST) else { return };
+    const N: usize = 32;
+    let recipe = Recipe { batch: N, ..golden.recipe(1) };
+    let network = recipe.network.clone();
+    let (weights, arrangement) = (golden.weights(&network), Arrangement::of(&network));
+    let mut engine = CpuEngine::new(&network, N, &weights, &Optimizer::sgd()).unwrap();
+    let labels = fill(&mut engine, &golden.data.train, 0, N);
+    let exact = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
+    let in_order = |w: &Weights| -> Vec<Vec<f64>> {
+        w.values().iter().enumerate().map(|(id, v)| exact(&arrangement.store(id, v))).collect()
+    };
+    let x = exact(engine.input(N));
+    let want = gradients_in_f64(&network, &in_order(&weights), x, &labels);
+    for precision in Precision::ALL {
+        let place = Place::Cuda(device.clone(), CudaOptions::new(precision));
+        let mut trainer = Trainer::on(&place, recipe.clone(), &golden.data.train, Some(&weights)).unwrap();
+        trainer.train(&golden.data.train, &golden.data.test, 1, &mut |_| Flow::Continue).unwrap();
+        let got = in_order(&trainer.gradients().unwrap());
+        let bound = match precision {
+            Precision::Fp32 => 1e-5,
+            Precision::Tf32 | Precision::AmpFp16 => 5e-3,
+            Precision::AmpBf16 => 3e-2,
+        };
+        for ((spec, got), want) in network.params().iter().zip(&got).zip(&want) {
+            let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+            let error = norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied());
+            assert!(error <= bound, "{precision}, {}: relative error {error:.1e}", spec.name);
+        }
     }
 }

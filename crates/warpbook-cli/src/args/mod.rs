@@ -10,6 +10,7 @@ mod train;
 mod tune;
 
 pub use attempt::{AttemptArgs, WorkArgs};
+pub use common::DeviceArg;
 pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
 pub use records::{MergeArgs, ViewArgs};

@@ -1,7 +1,9 @@
 //! `warpbook train` and `warpbook eval`.
 
+use super::common::DeviceArg;
 use clap::Args;
 use std::path::PathBuf;
+use warpbook::nn::train::Precision;
 
 pub(super) const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -9,6 +11,8 @@ Examples:
   warpbook train mnist --epochs 5 --resume mnist.safetensors --checkpoint mnist.safetensors
   warpbook train cifar10 --data ~/cifar10 --steps 100 --log-every 10
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
+  warpbook train cifar10 --device cuda:0 --precision amp-fp16
+  warpbook train amp-recipe --edge 512 --batch 64
   warpbook train my.toml --epochs 2                  a recipe of your own; options override it
 
 A recipe of your own is a TOML file; data, learning_rate and network are needed:
@@ -50,10 +54,18 @@ pub struct DataFrom {
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {
-    /// What: mnist, cifar10, or a file of your own, as my.toml.
+    /// What: mnist, cifar10, amp-recipe (three square linear layers on random numbers), or a file of your own, as my.toml.
     pub recipe: String,
     #[command(flatten)]
     pub from: DataFrom,
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Types: fp32, tf32, amp-fp16 (with a gradient scaler) or amp-bf16. The CPU computes in fp32.
+    #[arg(long, value_name = "P", default_value = "fp32")]
+    pub precision: Precision,
+    /// Edge of the amp-recipe's square layers. [default: 4096]
+    #[arg(long, value_name = "N")]
+    pub edge: Option<usize>,
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
@@ -106,6 +118,11 @@ pub struct EvalArgs {
     pub weights: PathBuf,
     #[command(flatten)]
     pub from: DataFrom,
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Types: fp32, tf32, amp-fp16 or amp-bf16. The CPU computes in fp32.
+    #[arg(long, value_name = "P", default_value = "fp32")]
+    pub precision: Precision,
 }
 
 #[cfg(test)]

@@ -18,6 +18,9 @@ use warpbook::nn::train::Recipe;
 /// training's seed.
 const TEST: (f64, u64) = (0.1, 1);
 
+/// The recipe of random numbers, which has no images.
+pub const AMP_RECIPE: &str = "amp-recipe";
+
 /// A recipe with its images.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
@@ -92,7 +95,7 @@ impl Plan {
                 file::read(Path::new(name)).map_err(Failure::usage)
             }
             _ => Err(Failure::usage(format!(
-                "`{name}` is no recipe; choose mnist or cifar10, or name a file of your own, as my.toml."
+                "`{name}` is no recipe; choose mnist, cifar10 or {AMP_RECIPE}, or name a file of your own, as my.toml."
             ))),
         }
     }

@@ -16,6 +16,7 @@ mod idx;
 mod pickle;
 mod picture;
 mod recipes;
+mod rows;
 mod strokes;
 mod synthetic;
 
@@ -25,6 +26,7 @@ pub use error::{Error, Result};
 pub use folder::image_folder;
 pub use idx::{fashion_mnist, mnist};
 pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};
+pub use rows::Rows;
 pub use synthetic::synthetic_digits;
 
 use std::path::{Path, PathBuf};

@@ -89,6 +89,11 @@ impl Arrangement {
         self.params[param].load(stored)
     }
 
+    /// The layout where images are NCHW: PyTorch's.
+    pub(crate) fn identity(network: &Network) -> Self {
+        Self { params: vec![Permutation::Same; network.params().len()], transposes: false }
+    }
+
     fn plain(network: &Network) -> Self {
         Self::find(network, true).expect("without permuted features, all orders agree")
     }

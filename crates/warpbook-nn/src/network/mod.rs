@@ -15,6 +15,7 @@ mod graph;
 mod layer;
 mod presets;
 mod shape;
+mod sizes;
 mod summary;
 mod text;
 

@@ -16,7 +16,7 @@ pub mod augment;
 pub mod batch_norm;
 pub mod conv2d;
 pub mod cross_entropy;
-mod device;
+pub(crate) mod device;
 pub mod dropout;
 mod error;
 pub mod linear;

@@ -1,6 +1,7 @@
 //! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
 
 use super::TrainError;
+use super::engine::{ScalerState, State};
 use crate::network::Network;
 use crate::ops::optimizer::Optimizer;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
@@ -12,9 +13,7 @@ use std::path::Path;
 /// What a checkpoint holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Checkpoint {
-    pub weights: Weights,
-    /// One set for each slot of the optimiser.
-    pub state: Vec<Weights>,
+    pub state: State,
     pub step: u64,
     pub seed: u64,
 }
@@ -26,6 +25,11 @@ struct About {
     checkpoint: u32,
     step: u64,
     seed: u64,
+    /// Steps that changed the weights, where that is not all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    updates: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scaler: Option<ScalerState>,
 }
 
 /// The name of a slot's array.
@@ -36,16 +40,17 @@ fn slot_name(slot: usize, param: &str) -> String {
 impl Checkpoint {
     pub fn save(&self, path: &Path) -> Result<(), TrainError> {
         let mut arrays = Arrays::new();
-        for (spec, values) in self.weights.specs().iter().zip(self.weights.values()) {
+        for (spec, values) in self.state.weights.specs().iter().zip(self.state.weights.values()) {
             arrays.insert(spec.name.clone(), (spec.shape.clone(), values));
         }
-        for (slot, state) in self.state.iter().enumerate() {
+        for (slot, state) in self.state.slots.iter().enumerate() {
             for (spec, values) in state.specs().iter().zip(state.values()).filter(|(s, _)| s.role.is_trained()) {
                 arrays.insert(slot_name(slot, &spec.name), (spec.shape.clone(), values));
             }
         }
         // A single entry: the order of several is another one on every run, and so would the file's bytes be.
-        let about = About { checkpoint: 1, step: self.step, seed: self.seed };
+        let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
+        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler: self.state.scaler };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         let metadata = HashMap::from([("warpbook".to_owned(), text)]);
         Ok(weights::write(&arrays, Some(metadata), path)?)
@@ -59,7 +64,7 @@ impl Checkpoint {
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let text = header.metadata().as_ref().and_then(|m| m.get("warpbook"));
         let about = text.and_then(|t| serde_json::from_str::<About>(t).ok()).filter(|a| a.checkpoint == 1);
-        let Some(About { step, seed, .. }) = about else {
+        let Some(About { step, seed, updates, scaler, .. }) = about else {
             return Err(format("it says nothing of a training. Weights alone are read by --init FILE".into()).into());
         };
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
@@ -67,11 +72,11 @@ impl Checkpoint {
             let prefix = slot_name(slot, "");
             Weights::with_prefix(network, &tensors, &prefix)
         });
-        let state = slots.collect::<Result<Vec<_>, _>>()?;
+        let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let extra = slot_name(optimizer.state_slots(), "");
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
             return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
         }
-        Ok(Self { weights, state, step, seed })
+        Ok(Self { state: State { weights, slots, updates: updates.unwrap_or(step), scaler }, step, seed })
     }
 }

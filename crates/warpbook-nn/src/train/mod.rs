@@ -2,14 +2,22 @@
 
 mod checkpoint;
 mod cpu;
+mod cuda;
+mod engine;
 mod loss;
+mod precision;
 mod recipe;
+mod samples;
 mod trainer;
 
 pub use cpu::{CpuEngine, Mode};
+pub use cuda::{CudaOptions, Loader, Residency};
+pub use engine::{ScalerState, StepOutcome};
 pub use loss::{BatchLoss, Loss, Target};
+pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
-pub use trainer::{Event, Flow, Score, Trainer};
+pub use samples::Samples;
+pub use trainer::{Event, Flow, Place, Score, Trainer};
 
 use crate::ops::OpError;
 use crate::weights::WeightsError;
@@ -21,6 +29,9 @@ pub enum TrainError {
     /// An operation refused.
     #[error(transparent)]
     Op(#[from] OpError),
+    /// The device refused.
+    #[error(transparent)]
+    Device(#[from] warpbook_device::Error),
     /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),

@@ -161,6 +161,12 @@ impl Recipe {
                 self.network.output()
             ));
         }
+        self.validate_settings()
+    }
+
+    /// An error unless the settings that do not depend on the data make sense.
+    pub(super) fn validate_settings(&self) -> Result<(), TrainError> {
+        let refuse = |why: String| Err(TrainError::Setting(why));
         if self.batch == 0 || self.epochs == 0 {
             return refuse(format!("A batch of {} and {} epochs: both are at least 1.", self.batch, self.epochs));
         }

@@ -1,13 +1,15 @@
 //! Epochs over a data set: batches, progress, evaluation, checkpoints.
 
 use super::checkpoint::Checkpoint;
-use super::{CpuEngine, Mode, Recipe, Target, TrainError};
-use crate::data::Dataset;
-use crate::ops::augment::{self, Augment};
+use super::cpu::CpuTraining;
+use super::cuda::{self, CudaOptions, CudaTraining};
+use super::engine::{Batches, Engine, StepOutcome};
+use super::{Recipe, Samples, TrainError};
 use crate::philox;
 use crate::weights::Weights;
 use std::path::Path;
 use std::time::Instant;
+use warpbook_device::CudaDevice;
 
 /// What happens during a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,6 +21,10 @@ pub enum Event {
         step: u64,
         /// The loss of its batch.
         loss: f64,
+        /// The learning rate.
+        learning_rate: f64,
+        /// What else it came to.
+        outcome: StepOutcome,
     },
     /// So many batches were trained on since the last line.
     Batches {
@@ -81,30 +87,66 @@ impl Score {
     }
 }
 
-/// A training on the CPU.
+/// Where a network is trained.
+#[derive(Debug, Clone, Default)]
+pub enum Place {
+    /// On the CPU, in fp32.
+    #[default]
+    Cpu,
+    /// On a GPU.
+    Cuda(CudaDevice, CudaOptions),
+}
+
+/// A training.
 ///
-/// The same recipe, data and weights give the same bits on every run, however many threads there are, and also where a run was
+/// The same recipe, data, weights and place give the same bits on every run, however many threads there are, and also where a run was
 /// interrupted and resumed from a checkpoint.
 #[derive(Debug)]
 pub struct Trainer {
     recipe: Recipe,
-    engine: CpuEngine,
+    engine: Box<dyn Engine>,
     step: u64,
 }
 
 impl Trainer {
-    /// A training from the recipe's initial weights, or from others.
+    /// A training on the CPU from the recipe's initial weights, or from others.
     ///
     /// # Errors
     /// A setting makes no sense for these data, or the weights are not the network's.
-    pub fn new(recipe: Recipe, data: &Dataset, weights: Option<&Weights>) -> Result<Self, TrainError> {
-        recipe.validate(data.shape(), data.classes().len())?;
-        if data.is_empty() {
-            return Err(TrainError::Setting("The data set has no images.".into()));
-        }
+    pub fn new<'a>(
+        recipe: Recipe,
+        data: impl Into<Samples<'a>>,
+        weights: Option<&Weights>,
+    ) -> Result<Self, TrainError> {
+        Self::on(&Place::Cpu, recipe, data, weights)
+    }
+
+    /// A training on a device. On a GPU all that it needs is allocated now.
+    ///
+    /// # Errors
+    /// As of [`Trainer::new`]; the network, the batch or the data do not fit into device memory: the sentence names the largest batch that
+    /// does.
+    pub fn on<'a>(
+        place: &Place,
+        recipe: Recipe,
+        data: impl Into<Samples<'a>>,
+        weights: Option<&Weights>,
+    ) -> Result<Self, TrainError> {
+        let data = data.into();
+        data.check(&recipe)?;
         let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
-        let engine = CpuEngine::new(&recipe.network, recipe.batch.min(data.len()), &initial, &recipe.optimizer)?;
+        let batch = recipe.batch.min(data.len());
+        let engine: Box<dyn Engine> = match place {
+            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, &initial)?),
+            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, &initial)?),
+        };
         Ok(Self { recipe, engine, step: 0 })
+    }
+
+    /// What it computes with, as "the CPU in fp32".
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.engine.place()
     }
 
     /// Steps since the beginning.
@@ -122,27 +164,35 @@ impl Trainer {
     /// The weights as they are now.
     ///
     /// # Errors
-    /// None that a network can cause.
+    /// The device's.
     pub fn weights(&self) -> Result<Weights, TrainError> {
         self.engine.weights()
     }
 
-    /// Bytes of weights, gradients, the optimiser's state and activations: all that it allocates.
+    /// The gradients of the last step, divided by the loss scale; zero of what is not trained.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn gradients(&self) -> Result<Weights, TrainError> {
+        self.engine.gradients()
+    }
+
+    /// The most bytes that it has held: weights, gradients, the optimiser's state, activations, and on a GPU the data.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.engine.bytes()
+        self.engine.peak_bytes()
     }
 
     /// Trains until the recipe's last step, from where it is. `log_every` is the number of batches between two lines; the listener
-    /// hears of them and of every epoch, and may stop the training.
+    /// hears of them and of every epoch, and may stop the training. A GPU makes many steps before the listener hears of them.
     ///
     /// # Errors
     /// A loss that is no number: the sentence names the step and the layer where the first such value is. The weights are then those before
     /// that step.
-    pub fn train(
+    pub fn train<'a>(
         &mut self,
-        train: &Dataset,
-        test: &Dataset,
+        train: impl Into<Samples<'a>>,
+        test: impl Into<Samples<'a>>,
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<(), TrainError> {
@@ -153,17 +203,19 @@ impl Trainer {
     ///
     /// # Errors
     /// As of [`Trainer::train`].
-    pub fn train_until(
+    pub fn train_until<'a>(
         &mut self,
         until: u64,
-        train: &Dataset,
-        test: &Dataset,
+        train: impl Into<Samples<'a>>,
+        test: impl Into<Samples<'a>>,
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<(), TrainError> {
-        let per_epoch = train.len().div_ceil(self.recipe.batch) as u64;
+        let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
+        let (size, log_every) = (self.recipe.batch, log_every.max(1));
+        let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
-        let (mut started, mut sum, mut count) = (Instant::now(), 0.0, 0u64);
+        let (mut started, mut lines) = (Instant::now(), Mean::default());
         let mut order = Vec::new();
         let mut ordered = None;
         while self.step < last {
@@ -172,22 +224,32 @@ impl Trainer {
                 order = self.order(train.len(), epoch);
                 ordered = Some(epoch);
             }
-            let learning_rate = self.recipe.learning_rate_at(self.step, per_epoch)?;
-            let first = batch as usize * self.recipe.batch;
-            let indices = &order[first..(first + self.recipe.batch).min(order.len())];
-            let loss = self.train_batch(train, indices, learning_rate)?;
-            (sum, count) = (sum + loss, count + 1);
-            let (epoch, batch, step) = (epoch as u32 + 1, batch + 1, self.step);
-            let mut flow = listener(Event::Step { step, loss });
-            if batch % log_every.max(1) == 0 || batch == per_epoch || step == last {
-                let line = Event::Batches { epoch, batch, step, loss: sum / count as f64, learning_rate };
-                flow = flow.and(listener(line));
-                (sum, count) = (0.0, 0);
+            let steps = (per_epoch - batch).min(last - self.step).min(self.engine.steps_at_once() as u64);
+            let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
+            let rates = rates.collect::<Result<Vec<f64>, _>>()?;
+            let first = batch as usize * size;
+            let indices = &order[first..(first + steps as usize * size).min(order.len())];
+            let batches = Batches { set: train, indices, size, learning_rates: &rates, step: self.step };
+            let trained = self.engine.train(&batches)?;
+            let epoch = epoch as u32 + 1;
+            let mut flow = Flow::Continue;
+            for (i, (outcome, rate)) in trained.outcomes.iter().zip(&rates).enumerate() {
+                self.step += 1;
+                let (step, batch, loss, learning_rate) = (self.step, batch + i as u64 + 1, outcome.loss, *rate);
+                lines.add(loss);
+                flow = flow.and(listener(Event::Step { step, loss, learning_rate, outcome: *outcome }));
+                if batch % log_every == 0 || batch == per_epoch || step == last {
+                    let line = Event::Batches { epoch, batch, step, loss: lines.take(), learning_rate };
+                    flow = flow.and(listener(line));
+                }
             }
-            if batch == per_epoch {
+            if let Some(broken) = trained.broken {
+                return Err(broken.error(self.step + 1));
+            }
+            if self.step % per_epoch == 0 {
                 let seconds = started.elapsed().as_secs_f64();
                 let test = self.evaluate(test)?;
-                flow = flow.and(listener(Event::Epoch { epoch, step, seconds, test }));
+                flow = flow.and(listener(Event::Epoch { epoch, step: self.step, seconds, test }));
                 started = Instant::now();
             }
             if flow == Flow::Stop {
@@ -205,64 +267,55 @@ impl Trainer {
         (0..n as u64).map(|i| place(i) as u32).collect()
     }
 
-    /// One step; the batch's loss.
-    fn train_batch(&mut self, set: &Dataset, indices: &[u32], learning_rate: f64) -> Result<f64, TrainError> {
-        let n = indices.len();
-        self.gather(set, indices, true)?;
-        let labels: Vec<u8> = indices.iter().map(|i| set.labels()[*i as usize]).collect();
-        self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: self.step as u32 })?;
-        let loss = self.engine.backward(self.recipe.loss, Target::Labels(&labels), n, 1.0)?.mean;
-        if !loss.is_finite() {
-            let layer = self.engine.first_not_finite(n).unwrap_or("the loss");
-            return Err(TrainError::NotFinite(format!(
-                "Step {}: the loss is {loss}; the first value that is no finite number is the output of {layer}. Lower the learning \
-                 rate, or clip the gradients.",
-                self.step + 1
-            )));
-        }
-        if let Some(max_norm) = self.recipe.clip {
-            self.engine.clip(max_norm)?;
-        }
-        self.engine.update(&self.recipe.optimizer, learning_rate, self.step + 1)?;
-        self.step += 1;
-        Ok(loss)
-    }
-
-    fn gather(&mut self, set: &Dataset, indices: &[u32], training: bool) -> Result<(), TrainError> {
-        let [channels, height, width] = set.shape();
-        let random = self.recipe.augmentation.filter(|_| training);
-        let augment = Augment {
-            channels,
-            height,
-            width,
-            mean: &self.recipe.mean,
-            deviation: &self.recipe.deviation,
-            padding: random.map_or(0, |a| a.crop),
-            flip: random.is_some_and(|a| a.flip),
-            seed: self.recipe.seed,
-            step: self.step as u32,
-        };
-        Ok(augment::cpu::gather(&augment, set.images(), indices, self.engine.input(indices.len()))?)
-    }
-
     /// The loss and the accuracy over a data set, without dropout and augmentation.
     ///
     /// # Errors
     /// The data set's images are not of the network's shape.
-    pub fn evaluate(&mut self, set: &Dataset) -> Result<Score, TrainError> {
-        self.recipe.validate(set.shape(), set.classes().len())?;
-        let (mut score, mut sum) = (Score { loss: 0.0, correct: 0, of: set.len() }, 0.0);
-        let all: Vec<u32> = (0..set.len() as u32).collect();
-        for indices in all.chunks(self.engine.batch()) {
-            self.gather(set, indices, false)?;
-            self.engine.forward(indices.len(), Mode::Inference)?;
-            let labels = &set.labels()[indices[0] as usize..][..indices.len()];
-            let loss = self.engine.loss(self.recipe.loss, Target::Labels(labels), indices.len())?;
-            sum += loss.mean * indices.len() as f64;
-            score.correct += loss.correct;
+    pub fn evaluate<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<Score, TrainError> {
+        let set = set.into();
+        set.check(&self.recipe)?;
+        self.engine.evaluate(set)
+    }
+
+    /// Prepares whole batches of a first epoch, to be trained on over and over by [`Trainer::queue_step`]: for measurements.
+    ///
+    /// # Errors
+    /// There are fewer samples than a batch has; the device's.
+    pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
+        let (set, size): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
+        set.check(&self.recipe)?;
+        if set.len() < size {
+            let sentence = format!("There are {} samples, fewer than a batch of {size}.", set.len());
+            return Err(TrainError::Setting(sentence));
         }
-        score.loss = sum / set.len().max(1) as f64;
-        Ok(score)
+        let order = self.order(set.len(), 0);
+        let count = cuda::SLOTS * size;
+        let indices: Vec<u32> = order[..order.len() / size * size].iter().cycle().copied().take(count).collect();
+        let rates = vec![self.recipe.learning_rate; cuda::SLOTS];
+        let batches = Batches { set, indices: &indices, size, learning_rates: &rates, step: self.step };
+        self.engine.prepare_steps(&batches)
+    }
+
+    /// Queues the next prepared step without waiting for it; on the CPU the step is made.
+    ///
+    /// # Errors
+    /// No steps were prepared; the device's.
+    pub fn queue_step(&mut self) -> Result<(), TrainError> {
+        self.engine.queue_step()
+    }
+
+    /// What the last queued steps, at most 128, came to, the oldest first; waits for them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
+        self.engine.step_outcomes(count)
+    }
+
+    /// The stream that steps are queued on; `None` on the CPU.
+    #[must_use]
+    pub fn stream(&self) -> Option<std::sync::Arc<warpbook_device::Stream>> {
+        self.engine.stream()
     }
 
     /// Writes weights, the optimiser's state and the step to a safetensors file, to a temporary name first.
@@ -270,13 +323,7 @@ impl Trainer {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        Checkpoint {
-            weights: self.engine.weights()?,
-            state: self.engine.state()?,
-            step: self.step,
-            seed: self.recipe.seed,
-        }
-        .save(path.as_ref())
+        Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed }.save(path.as_ref())
     }
 
     /// Goes on from a checkpoint, to the same bits as without the interruption.
@@ -291,8 +338,26 @@ impl Trainer {
                 checkpoint.seed, self.recipe.seed
             )));
         }
-        self.engine.restore(&checkpoint.weights, &checkpoint.state)?;
+        self.engine.restore(&checkpoint.state)?;
         self.step = checkpoint.step;
         Ok(())
+    }
+}
+
+/// The mean loss since the last line.
+#[derive(Debug, Default)]
+struct Mean {
+    sum: f64,
+    count: u64,
+}
+
+impl Mean {
+    fn add(&mut self, loss: f64) {
+        (self.sum, self.count) = (self.sum + loss, self.count + 1);
+    }
+
+    fn take(&mut self) -> f64 {
+        let Self { sum, count } = std::mem::take(self);
+        sum / count as f64
     }
 }

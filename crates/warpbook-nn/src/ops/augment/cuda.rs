@@ -84,3 +84,46 @@ impl Gather {
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
 }
+
+/// The kernel that gathers batches of rows, loaded once for a type of elements.
+#[derive(Debug, Clone)]
+pub struct GatherRows {
+    dtype: Dtype,
+    kernel: Kernel,
+}
+
+impl GatherRows {
+    /// Compiles and loads the kernel.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [kernel] = load(device, [warpbook_kernels::nn::gather_rows(dtype)])?;
+        Ok(Self { dtype, kernel })
+    }
+
+    /// Writes the rows of the indices, `[batch]`, into `out`, `[batch][width]`. `rows` is `[count][width]`. A row that does not exist
+    /// becomes NaN.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, or holds another type; the launch is refused.
+    pub fn gather(
+        &self,
+        stream: &Stream,
+        (rows, indices): (&Slice<f32>, &Slice<u32>),
+        out: &DeviceArray,
+    ) -> Result<()> {
+        let (check, batch) = (Check(OP), indices.len());
+        let width = out.len().checked_div(batch).unwrap_or(0);
+        check.positive(&[("the batch", batch), ("the numbers of a row", width)])?;
+        let count = rows.len() / width;
+        check.lengths(&[("rows", rows.len(), &[count, width])])?;
+        check.arrays(self.dtype, &[("out", out, &[batch, width])])?;
+        let [count, width, blocks] = [count, width, batch].map(|size| check.word("a size", size));
+        let shape = Launch { grid: [blocks?, 1, 1], ..self.kernel.shape(1) };
+        let args: [&dyn KernelArg; 5] = [rows, &count?, &width?, indices, out.bytes()];
+        // SAFETY: gather_rows(rows, count, width, indices, out), a block an index; types and lengths were checked, and the kernel
+        // compares the indices with the count.
+        unsafe { self.kernel.launch(stream, shape, &args) }
+    }
+}

@@ -1,6 +1,9 @@
 //! A network's passes and its optimiser's steps on the CPU, in f32, images in NHWC.
 
 mod passes;
+mod training;
+
+pub(super) use training::CpuTraining;
 
 use super::{BatchLoss, Loss, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};

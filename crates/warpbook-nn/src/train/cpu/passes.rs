@@ -2,7 +2,7 @@
 
 use super::{CpuEngine, Kept, Mode};
 use crate::network::{Node, Op, PoolKind, Shape, ValueId, transpose_into};
-use crate::ops::batch_norm::{BatchNorm, Running, Saved};
+use crate::ops::batch_norm::{Running, Saved};
 use crate::ops::dropout::Dropout;
 use crate::ops::{activation, add, batch_norm, conv2d, dropout, linear, pool};
 use crate::train::TrainError;
@@ -24,17 +24,22 @@ impl CpuEngine {
         let x = &self.values[node.input][..input.elements() * n];
         match node.op {
             Op::Conv2d(_) => {
-                conv2d::cpu::forward(&conv_geometry(node, input, n), x, self.weight(node), self.bias(node), y)?
+                conv2d::cpu::forward(&self.network.conv_geometry(node, n), x, self.weight(node), self.bias(node), y)?
             }
             Op::Linear { .. } => {
-                linear::cpu::forward(&linear_sizes(input, output, n), x, self.weight(node), self.bias(node), y)?;
+                linear::cpu::forward(&self.network.linear_sizes(node, n), x, self.weight(node), self.bias(node), y)?;
             }
             Op::Activation(f) => activation::cpu::forward(f, x, y)?,
             Op::Pool(p) => match (p.kind, kept) {
                 (PoolKind::Max, Kept::Places(places)) => {
-                    pool::cpu::max_forward(&pool_geometry(node, input, n), x, y, &mut places[..output.elements() * n])?;
+                    pool::cpu::max_forward(
+                        &self.network.pool_geometry(node, n),
+                        x,
+                        y,
+                        &mut places[..output.elements() * n],
+                    )?;
                 }
-                _ => pool::cpu::average_forward(&pool_geometry(node, input, n), x, y)?,
+                _ => pool::cpu::average_forward(&self.network.pool_geometry(node, n), x, y)?,
             },
             Op::Dropout { .. } => match self.dropout(node) {
                 Some(d) => dropout::cpu::forward(&d, x, y)?,
@@ -48,7 +53,7 @@ impl CpuEngine {
     }
 
     fn batch_norm_forward(&mut self, node: &Node, n: usize, y: &mut [f32], kept: &mut Kept) -> Result<(), TrainError> {
-        let b = batch_norm_sizes(node, self.network.value(node.input), n);
+        let b = self.network.batch_norm_sizes(node, n);
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|i| node.params[i]);
         let x = &self.values[node.input][..y.len()];
         match (self.mode, kept) {
@@ -119,14 +124,14 @@ impl CpuEngine {
     }
 
     fn weight_gradient(&mut self, node: &Node, n: usize, dy: &[f32]) -> Result<(), TrainError> {
-        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        let input = self.network.value(node.input);
         let x = &self.values[node.input][..input.elements() * n];
         let mut dw = take(&mut self.gradients[node.params[0]]);
         let mut db = node.params.get(1).map(|id| take(&mut self.gradients[*id]));
         let done = if matches!(node.op, Op::Conv2d(_)) {
-            conv2d::cpu::weight_gradient(&conv_geometry(node, input, n), x, dy, &mut dw, db.as_deref_mut())
+            conv2d::cpu::weight_gradient(&self.network.conv_geometry(node, n), x, dy, &mut dw, db.as_deref_mut())
         } else {
-            linear::cpu::weight_gradient(&linear_sizes(input, output, n), x, dy, &mut dw, db.as_deref_mut())
+            linear::cpu::weight_gradient(&self.network.linear_sizes(node, n), x, dy, &mut dw, db.as_deref_mut())
         };
         self.gradients[node.params[0]] = dw;
         db.into_iter().zip(&node.params[1..]).for_each(|(db, id)| self.gradients[*id] = db);
@@ -141,7 +146,7 @@ impl CpuEngine {
         dy: &[f32],
         written: &mut [bool],
     ) -> Result<(), TrainError> {
-        let b = batch_norm_sizes(node, self.network.value(node.input), n);
+        let b = self.network.batch_norm_sizes(node, n);
         let [gamma, beta] = [node.params[0], node.params[1]];
         let (mut dgamma, mut dbeta) = (take(&mut self.gradients[gamma]), take(&mut self.gradients[beta]));
         let mut dx = vec![0.0; dy.len()];
@@ -163,11 +168,13 @@ impl CpuEngine {
     }
 
     fn input_gradient(&self, i: usize, node: &Node, n: usize, dy: &[f32], dx: &mut [f32]) -> Result<(), TrainError> {
-        let (input, output) = (self.network.value(node.input), self.network.value(node.output));
+        let input = self.network.value(node.input);
         match node.op {
-            Op::Conv2d(_) => conv2d::cpu::input_gradient(&conv_geometry(node, input, n), dy, self.weight(node), dx)?,
+            Op::Conv2d(_) => {
+                conv2d::cpu::input_gradient(&self.network.conv_geometry(node, n), dy, self.weight(node), dx)?
+            }
             Op::Linear { .. } => {
-                linear::cpu::input_gradient(&linear_sizes(input, output, n), dy, self.weight(node), dx)?;
+                linear::cpu::input_gradient(&self.network.linear_sizes(node, n), dy, self.weight(node), dx)?;
             }
             Op::Activation(f) => {
                 let kept = match f.keeps() {
@@ -178,9 +185,9 @@ impl CpuEngine {
             }
             Op::Pool(_) => match &self.kept[i] {
                 Kept::Places(places) => {
-                    pool::cpu::max_backward(&pool_geometry(node, input, n), &places[..dy.len()], dy, dx)?;
+                    pool::cpu::max_backward(&self.network.pool_geometry(node, n), &places[..dy.len()], dy, dx)?;
                 }
-                _ => pool::cpu::average_backward(&pool_geometry(node, input, n), dy, dx)?,
+                _ => pool::cpu::average_backward(&self.network.pool_geometry(node, n), dy, dx)?,
             },
             Op::Dropout { .. } => match self.dropout(node) {
                 Some(d) => dropout::cpu::backward(&d, dy, dx)?,
@@ -229,41 +236,4 @@ impl CpuEngine {
 enum Direction {
     Forward,
     Backward,
-}
-
-fn rows_and_columns(shape: Shape) -> [usize; 2] {
-    match shape {
-        Shape::Image { height, width, .. } => [height, width],
-        Shape::Vector(_) => [1, 1],
-    }
-}
-
-fn conv_geometry(node: &Node, input: Shape, batch: usize) -> conv2d::Geometry {
-    let ([height, width], channels) = (rows_and_columns(input), input.channels());
-    let (filters, kernel, stride, padding) = match node.op {
-        Op::Conv2d(c) => (c.filters, c.kernel, c.stride, c.padding),
-        _ => (1, [1; 2], [1; 2], [0; 2]),
-    };
-    conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
-}
-
-fn pool_geometry(node: &Node, input: Shape, batch: usize) -> pool::Geometry {
-    let ([height, width], channels) = (rows_and_columns(input), input.channels());
-    let (size, stride, padding) = match node.op {
-        Op::Pool(p) => (p.size, p.stride, p.padding),
-        _ => ([1; 2], [1; 2], [0; 2]),
-    };
-    pool::Geometry { batch, height, width, channels, size, stride, padding }
-}
-
-fn linear_sizes(input: Shape, output: Shape, batch: usize) -> linear::Sizes {
-    linear::Sizes { batch, inputs: input.elements(), outputs: output.elements() }
-}
-
-fn batch_norm_sizes(node: &Node, input: Shape, n: usize) -> BatchNorm {
-    let sizes = BatchNorm::new(n * input.positions(), input.channels());
-    match node.op {
-        Op::BatchNorm { momentum, epsilon } => BatchNorm { momentum, epsilon, ..sizes },
-        _ => sizes,
-    }
 }

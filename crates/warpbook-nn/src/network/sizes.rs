@@ -1,0 +1,55 @@
+//! The sizes of operations for a batch.
+
+use super::{Network, Node, Op, Shape};
+use crate::ops::batch_norm::BatchNorm;
+use crate::ops::{conv2d, linear, pool};
+
+impl Network {
+    /// The sizes of a convolution for a batch; those of a 1 x 1 convolution to one filter of any other operation.
+    #[must_use]
+    pub fn conv_geometry(&self, node: &Node, batch: usize) -> conv2d::Geometry {
+        let (height, width, channels) = image(self.value(node.input));
+        let (filters, kernel, stride, padding) = match node.op {
+            Op::Conv2d(c) => (c.filters, c.kernel, c.stride, c.padding),
+            _ => (1, [1; 2], [1; 2], [0; 2]),
+        };
+        conv2d::Geometry { batch, height, width, channels, filters, kernel, stride, padding }
+    }
+
+    /// The sizes of a pool for a batch; those of windows of one element of any other operation.
+    #[must_use]
+    pub fn pool_geometry(&self, node: &Node, batch: usize) -> pool::Geometry {
+        let (height, width, channels) = image(self.value(node.input));
+        let (size, stride, padding) = match node.op {
+            Op::Pool(p) => (p.size, p.stride, p.padding),
+            _ => ([1; 2], [1; 2], [0; 2]),
+        };
+        pool::Geometry { batch, height, width, channels, size, stride, padding }
+    }
+
+    /// The sizes of a linear layer for a batch.
+    #[must_use]
+    pub fn linear_sizes(&self, node: &Node, batch: usize) -> linear::Sizes {
+        let [inputs, outputs] = [node.input, node.output].map(|v| self.value(v).elements());
+        linear::Sizes { batch, inputs, outputs }
+    }
+
+    /// The sizes of a batch normalisation, with its settings; with PyTorch's of any other operation.
+    #[must_use]
+    pub fn batch_norm_sizes(&self, node: &Node, batch: usize) -> BatchNorm {
+        let input = self.value(node.input);
+        let sizes = BatchNorm::new(batch * input.positions(), input.channels());
+        match node.op {
+            Op::BatchNorm { momentum, epsilon } => BatchNorm { momentum, epsilon, ..sizes },
+            _ => sizes,
+        }
+    }
+}
+
+/// Height, width and channels; a vector is an image of one pixel.
+fn image(shape: Shape) -> (usize, usize, usize) {
+    match shape {
+        Shape::Image { channels, height, width } => (height, width, channels),
+        Shape::Vector(features) => (1, 1, features),
+    }
+}

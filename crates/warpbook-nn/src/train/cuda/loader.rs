@@ -1,0 +1,184 @@
+//! Batches of a data set that is not in device memory: gathered by the CPU and copied over while the GPU trains on the one before.
+
+use super::Resident;
+use crate::data::Dataset;
+use crate::train::TrainError;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use warpbook_device::{CudaDevice, Event, Pinned, Slice, Stream};
+
+/// Whether a data set is kept in device memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Residency {
+    /// Where it takes at most half of the free memory.
+    #[default]
+    Auto,
+    /// Always.
+    On,
+    /// Never: its batches are copied one by one.
+    Off,
+}
+
+/// How batches get to the GPU. The order of the samples does not depend on it, and neither do the losses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loader {
+    /// Whether the data set is kept in device memory; the rest matters only where it is not.
+    pub resident: Residency,
+    /// Threads that gather a batch; 0 for the one that trains.
+    pub workers: usize,
+    /// Whether batches are gathered in page-locked memory, from which they are copied while the CPU and the GPU go on.
+    pub pinned: bool,
+}
+
+impl Default for Loader {
+    fn default() -> Self {
+        Self { resident: Residency::Auto, workers: 2, pinned: true }
+    }
+}
+
+impl Loader {
+    /// Whether a data set is kept on the device.
+    pub(super) fn keeps(&self, device: &CudaDevice, set: &Dataset) -> Result<bool, TrainError> {
+        Ok(match self.resident {
+            Residency::On => true,
+            Residency::Off => false,
+            Residency::Auto => (set.images().len() + set.labels().len()) as u64 <= device.memory()?.0 / 2,
+        })
+    }
+}
+
+/// Batches that are on their way at the same time.
+const SLOTS: usize = 3;
+
+/// Room for some batches on both sides, and a stream for their copies.
+#[derive(Debug)]
+pub(super) struct Staging {
+    copies: Stream,
+    slots: Vec<Slot>,
+    workers: Option<rayon::ThreadPool>,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    images: Slice<u8>,
+    labels: Slice<u8>,
+    host: Host,
+    copied: Mark,
+    consumed: Mark,
+}
+
+#[derive(Debug)]
+enum Host {
+    Pinned([Pinned<u8>; 2]),
+    Pageable([Vec<u8>; 2]),
+}
+
+struct Mark(Event);
+
+impl std::fmt::Debug for Mark {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Event")
+    }
+}
+
+impl Staging {
+    /// Room for batches of at most `batch` images of `len` bytes.
+    pub fn new(device: &CudaDevice, loader: &Loader, batch: usize, len: usize) -> Result<Self, TrainError> {
+        let slot = || {
+            let sizes = [batch * len, batch];
+            let host = if loader.pinned {
+                Host::Pinned([device.pinned(sizes[0])?, device.pinned(sizes[1])?])
+            } else {
+                Host::Pageable(sizes.map(|n| vec![0; n]))
+            };
+            let (images, labels) = (device.zeros(sizes[0])?.range(..), device.zeros(sizes[1])?.range(..));
+            let [copied, consumed] = [Mark(device.event()?), Mark(device.event()?)];
+            Ok::<_, TrainError>(Slot { images, labels, host, copied, consumed })
+        };
+        let pool = || {
+            let built = rayon::ThreadPoolBuilder::new().num_threads(loader.workers).build();
+            built.map_err(|e| TrainError::Setting(format!("{} workers cannot be started: {e}", loader.workers)))
+        };
+        Ok(Self {
+            copies: device.stream()?,
+            slots: (0..SLOTS).map(|_| slot()).collect::<Result<_, _>>()?,
+            workers: (loader.workers > 0).then(pool).transpose()?,
+            next: 0,
+        })
+    }
+
+    /// The slots as data sets of a batch each.
+    pub fn sets(&self) -> Vec<Resident> {
+        let of = |s: &Slot| Resident::Images { set: None, images: s.images.clone(), labels: s.labels.clone() };
+        self.slots.iter().map(of).collect()
+    }
+
+    /// Gathers a batch, queues its copy, and lets what is queued on `stream` from now on wait for it. The result is its slot, which
+    /// [`Staging::consumed`] gives back.
+    pub fn load(&mut self, stream: &Stream, set: &Dataset, indices: &[u32]) -> Result<usize, TrainError> {
+        let at = self.next;
+        self.next = (at + 1) % SLOTS;
+        let len = set.shape().iter().product::<usize>();
+        let (n, workers) = (indices.len(), self.workers.as_ref());
+        let slot = &mut self.slots[at];
+        let (images, labels) = (slot.images.range(..n * len), slot.labels.range(..n));
+        match &mut slot.host {
+            Host::Pinned([host_images, host_labels]) => {
+                let (host_images, host_labels) = (host_images.range(..n * len), host_labels.range(..n));
+                gather(set, indices, workers, &mut host_images.write()?, &mut host_labels.write()?);
+                self.copies.wait(&slot.consumed.0)?;
+                self.copies.copy_to_device(&host_images, &images)?;
+                self.copies.copy_to_device(&host_labels, &labels)?;
+                slot.copied.0.record(&self.copies)?;
+                stream.wait(&slot.copied.0)?;
+            }
+            Host::Pageable([host_images, host_labels]) => {
+                gather(set, indices, workers, &mut host_images[..n * len], &mut host_labels[..n]);
+                slot.consumed.0.synchronize()?;
+                images.write(&host_images[..n * len])?;
+                labels.write(&host_labels[..n])?;
+            }
+        }
+        Ok(at)
+    }
+
+    /// Says that what uses a slot has been queued on `stream`.
+    pub fn consumed(&self, slot: usize, stream: &Stream) -> Result<(), TrainError> {
+        Ok(self.slots[slot].consumed.0.record(stream)?)
+    }
+}
+
+/// Copies the samples of the indices, `[batch]`, to `images` `[batch][len]` and `labels` `[batch]`.
+fn gather(set: &Dataset, indices: &[u32], workers: Option<&rayon::ThreadPool>, images: &mut [u8], labels: &mut [u8]) {
+    labels.iter_mut().zip(indices).for_each(|(label, i)| *label = set.labels()[*i as usize]);
+    let len = images.len() / indices.len().max(1);
+    let copy = |(to, i): (&mut [u8], &u32)| to.copy_from_slice(&set.images()[*i as usize * len..][..len]);
+    match workers {
+        Some(pool) => pool.install(|| images.par_chunks_mut(len).zip(indices).for_each(copy)),
+        None => images.chunks_mut(len).zip(indices).for_each(copy),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::synthetic_digits;
+
+    #[test]
+    fn workers_gather_what_one_thread_gathers() {
+        let set = synthetic_digits(50, 10, 1).train;
+        let indices = [7, 3, 49, 7, 0];
+        let of = |workers: usize| {
+            let pool = (workers > 0).then(|| rayon::ThreadPoolBuilder::new().num_threads(workers).build().unwrap());
+            let (mut images, mut labels) = (vec![0; 5 * 784], vec![0; 5]);
+            gather(&set, &indices, pool.as_ref(), &mut images, &mut labels);
+            (images, labels)
+        };
+        let (images, labels) = of(0);
+        assert_eq!(images[2 * 784..3 * 784], set.images()[49 * 784..]);
+        assert_eq!((images[..784] == images[3 * 784..4 * 784], labels[1]), (true, set.labels()[3]));
+        assert!(of(3) == (images, labels));
+    }
+}

@@ -1,0 +1,318 @@
+//! Where a training's activations and their gradients are: planned before it starts, in one arena.
+//!
+//! Time is counted in operations: forwards from 1, then the loss, then backwards. What is computed in place shares its memory: a flattened
+//! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
+
+use crate::gemm::DeviceArray;
+use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
+use crate::ops::batch_norm;
+use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
+use warpbook_record::Dtype;
+
+/// What the operations of a network share and skip.
+#[derive(Debug, Clone)]
+pub(super) struct Sharing {
+    /// The buffer of each value.
+    pub buffer: Vec<usize>,
+    /// Of a convolution or a linear layer: its epilogue computes the ReLU that follows.
+    pub relu_after: Vec<bool>,
+    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU.
+    pub mask_before: Vec<bool>,
+    /// Of a ReLU: an epilogue computes it forwards, and backwards.
+    pub done: Vec<[bool; 2]>,
+}
+
+fn multiplies(op: &Op) -> bool {
+    matches!(op, Op::Conv2d(_) | Op::Linear { .. })
+}
+
+impl Sharing {
+    /// `fused`: whether epilogues compute what follows.
+    pub fn of(network: &Network, fused: bool) -> Self {
+        let nodes = network.nodes();
+        let mut readers = vec![0; network.values().len()];
+        let mut producer: Vec<Option<usize>> = vec![None; network.values().len()];
+        for (i, node) in nodes.iter().enumerate() {
+            readers[node.input] += 1;
+            producer[node.output] = Some(i);
+            if let Op::Add(other) = node.op {
+                readers[other] += 1;
+            }
+        }
+        let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
+        let mut shared = Self {
+            buffer: (0..network.values().len()).collect(),
+            relu_after: vec![false; nodes.len()],
+            mask_before: vec![false; nodes.len()],
+            done: vec![[false; 2]; nodes.len()],
+        };
+        for (i, node) in nodes.iter().enumerate() {
+            let (x, before) = (node.input, producer[node.input]);
+            let is_input = shared.buffer[x] == shared.buffer[0];
+            let free = readers[x] == 1 && !is_input;
+            let in_place = match node.op {
+                Op::Flatten => readers[x] == 1 || is_input,
+                // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
+                Op::Activation(Activation::Relu) | Op::Dropout { .. } => free,
+                // A ReLU needs its own output backwards.
+                Op::Add(other) => free && !is_relu(before) && shared.buffer[other] != shared.buffer[x],
+                _ => false,
+            };
+            if in_place {
+                shared.buffer[node.output] = shared.buffer[x];
+            }
+            if fused && in_place && is_relu(Some(i)) {
+                if let Some(before) = before.filter(|b| multiplies(&nodes[*b].op)) {
+                    shared.relu_after[before] = true;
+                    shared.done[i][0] = true;
+                }
+            }
+            if let Some(relu) = before.filter(|_| fused && multiplies(&node.op) && is_relu(before) && readers[x] == 1) {
+                shared.mask_before[i] = shared.in_place(&nodes[relu]);
+                shared.done[relu][1] = shared.mask_before[i];
+            }
+        }
+        shared
+    }
+
+    /// Whether a node writes where it reads.
+    pub fn in_place(&self, node: &Node) -> bool {
+        self.buffer[node.output] == self.buffer[node.input]
+    }
+
+    /// Whether the gradient of a value that operation i reads was written before, by an operation after it.
+    pub fn joins(&self, nodes: &[Node], i: usize, value: ValueId) -> bool {
+        let writes = |n: &Node| n.input == value && !self.in_place(n) || matches!(n.op, Op::Add(o) if o == value);
+        nodes[i + 1..].iter().any(writes)
+    }
+
+    /// Whether the gradient of a value is needed: that of the input is not.
+    pub fn needs_gradient(&self, value: ValueId) -> bool {
+        self.buffer[value] != self.buffer[0]
+    }
+}
+
+/// The times at which a network of so many operations uses its memory.
+#[derive(Debug, Clone, Copy)]
+struct Times(usize);
+
+impl Times {
+    fn forward(self, i: usize) -> usize {
+        i + 1
+    }
+
+    fn loss(self) -> usize {
+        self.0 + 1
+    }
+
+    fn backward(self, i: usize) -> usize {
+        2 * self.0 + 1 - i
+    }
+}
+
+/// A lifetime that grows with its uses.
+#[derive(Debug, Clone, Copy, Default)]
+struct Life(Option<(usize, usize)>);
+
+impl Life {
+    fn at(&mut self, time: usize) {
+        let (first, last) = self.0.unwrap_or((time, time));
+        self.0 = Some((first.min(time), last.max(time)));
+    }
+}
+
+fn value_name(buffer: usize) -> String {
+    format!("value {buffer}")
+}
+
+fn gradient_name(buffer: usize) -> String {
+    format!("gradient {buffer}")
+}
+
+fn join_name(i: usize) -> String {
+    format!("joined {i}")
+}
+
+fn kept_name(i: usize) -> String {
+    format!("kept {i}")
+}
+
+fn scratch_name(i: usize, backwards: bool) -> String {
+    format!("scratch {i} {}", u8::from(backwards))
+}
+
+/// The memory of a training with batches of so many samples.
+pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dtype) -> ArenaLayout {
+    let nodes = network.nodes();
+    let (times, count) = (Times(nodes.len()), network.values().len());
+    let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
+    let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
+    let buffer = |value: ValueId| sharing.buffer[value];
+    values[buffer(0)].at(0);
+    values[buffer(count - 1)].at(times.loss());
+    gradients[buffer(count - 1)].at(times.loss());
+    let mut plan = ArenaPlan::new();
+    for (i, node) in nodes.iter().enumerate() {
+        let (forward, backward) = (times.forward(i), times.backward(i));
+        let others = if let Op::Add(other) = node.op { Some(other) } else { None };
+        for read in others.into_iter().chain([node.input, node.output]) {
+            values[buffer(read)].at(forward);
+            if sharing.needs_gradient(read) {
+                gradients[buffer(read)].at(backward);
+            }
+        }
+        match node.op {
+            Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => values[buffer(node.input)].at(backward),
+            Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
+            Op::Activation(Activation::Relu) => values[buffer(node.output)].at(backward),
+            _ => {}
+        }
+        let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
+        if adds && sharing.needs_gradient(node.input) {
+            plan.add(join_name(i), bytes(node.input), backward, backward);
+        }
+        let b = network.batch_norm_sizes(node, batch);
+        match node.op {
+            Op::Pool(p) if p.kind == PoolKind::Max => {
+                plan.add(kept_name(i), network.value(node.output).elements() * batch, forward, backward);
+            }
+            Op::BatchNorm { .. } => {
+                plan.add(kept_name(i), 8 * b.channels, forward, backward);
+                for (time, backwards) in [(forward, false), (backward, true)] {
+                    let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
+                    plan.add(scratch_name(i, backwards), scratch, time, time);
+                }
+            }
+            _ => {}
+        }
+    }
+    let sizes: Vec<usize> =
+        (0..count).map(|b| (0..count).filter(|v| buffer(*v) == b).map(bytes).max().unwrap_or(0)).collect();
+    for (lives, name) in [(&values, value_name as fn(usize) -> String), (&gradients, gradient_name)] {
+        for (b, life) in lives.iter().enumerate() {
+            if let Some((first, last)) = life.0 {
+                plan.add(name(b), sizes[b], first, last);
+            }
+        }
+    }
+    plan.layout()
+}
+
+/// The planned memory, allocated.
+#[derive(Debug)]
+pub(super) struct Memory {
+    arena: Arena,
+    dtype: Dtype,
+}
+
+impl Memory {
+    pub fn new(arena: Arena, dtype: Dtype) -> Self {
+        Self { arena, dtype }
+    }
+
+    fn array(&self, name: &str, len: usize) -> Result<DeviceArray> {
+        Ok(match self.dtype {
+            Dtype::F16 => (&self.arena.planned::<half::f16>(name)?.range(..len)).into(),
+            Dtype::Bf16 => (&self.arena.planned::<half::bf16>(name)?.range(..len)).into(),
+            _ => (&self.arena.planned::<f32>(name)?.range(..len)).into(),
+        })
+    }
+
+    /// The first `len` elements of a value's buffer.
+    pub fn value(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
+        self.array(&value_name(buffer), len)
+    }
+
+    /// The first `len` elements of its gradient's.
+    pub fn gradient(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
+        self.array(&gradient_name(buffer), len)
+    }
+
+    /// Where the gradient of a node's input is computed before it is added to another.
+    pub fn joined(&self, i: usize, len: usize) -> Result<DeviceArray> {
+        self.array(&join_name(i), len)
+    }
+
+    /// What a node keeps for its backward pass.
+    pub fn kept<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
+        Ok(self.arena.planned::<T>(&kept_name(i))?.range(..len))
+    }
+
+    /// What a node needs while it runs: f64 `[sums]`, then f32 `[lines]`.
+    pub fn scratch(&self, i: usize, backwards: bool, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
+        let name = scratch_name(i, backwards);
+        let first = self.arena.planned::<f64>(&name)?.range(..sums);
+        let rest = self.arena.planned::<f32>(&name)?.range(2 * sums..2 * sums + lines);
+        Ok((first, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+
+    fn names(layout: &ArenaLayout) -> Vec<&str> {
+        layout.blocks().iter().map(|b| b.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_is_computed_in_place_shares_memory() {
+        // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
+        let n = mnist_cnn(0.25, 0.5);
+        let s = Sharing::of(&n, true);
+        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
+        let of = |flags: &[bool]| -> Vec<String> {
+            n.nodes().iter().zip(flags).filter(|(_, f)| **f).map(|(n, _)| n.name.clone()).collect()
+        };
+        assert_eq!(of(&s.relu_after), ["conv1", "conv2", "fc1"]);
+        assert_eq!(of(&s.mask_before), ["conv2"], "a pool or a dropout is between the others");
+        assert_eq!(of(&s.done.iter().map(|d| d[1]).collect::<Vec<_>>()), ["relu1"]);
+        let plain = Sharing::of(&n, false);
+        assert_eq!(plain.buffer, s.buffer);
+        assert!(!plain.relu_after.iter().chain(&plain.mask_before).any(|f| *f));
+        assert!(!s.needs_gradient(0) && s.needs_gradient(1));
+    }
+
+    #[test]
+    fn a_value_that_is_read_twice_keeps_its_memory() {
+        let layers = [
+            conv2d(2, 3).padding(1),
+            relu(),
+            residual([conv2d(2, 3).padding(1), relu()]),
+            relu(),
+            flatten(),
+            linear(3),
+        ];
+        let n = Network::new([2, 5, 5], layers).unwrap();
+        let s = Sharing::of(&n, true);
+        // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
+        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
+        assert_eq!(s.mask_before.iter().filter(|m| **m).count(), 0, "relu1 is read twice, relu3 before a flatten");
+        let nodes = n.nodes();
+        // conv2 reads what the sum reads too, and runs backwards after it.
+        assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
+        assert!(names(&plan(&n, &s, 4, Dtype::F32)).contains(&"joined 2"));
+    }
+
+    #[test]
+    fn the_plan_reuses_memory_and_nothing_in_use_overlaps() {
+        for fused in [false, true] {
+            let n = mnist_cnn(0.25, 0.5);
+            let layout = plan(&n, &Sharing::of(&n, fused), 512, Dtype::F16);
+            let blocks = layout.blocks();
+            for (i, a) in blocks.iter().enumerate() {
+                for b in &blocks[i + 1..] {
+                    let live = a.first_use <= b.last_use && b.first_use <= a.last_use;
+                    let apart = a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
+                    assert!(!live || apart, "{} and {}", a.name, b.name);
+                }
+            }
+            let sum: usize = blocks.iter().map(|b| b.bytes).sum();
+            let mib = |bytes: usize| bytes >> 20;
+            assert!(layout.peak_bytes() < sum, "{} of {sum} bytes", layout.peak_bytes());
+            // The activations alone: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
+            assert!((100..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
+        }
+    }
+}

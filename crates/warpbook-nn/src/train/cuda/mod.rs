@@ -1,0 +1,492 @@
+//! Training on a GPU: memory planned before it starts, and each step one graph that is launched again and again.
+//!
+//! A step chooses its samples, gathers and augments their images, and runs forwards, backwards and the optimiser's update, without the
+//! host: step, learning rate, losses and the gradient scaler are in device memory. The host writes the order of many batches, launches
+//! their graphs, and then reads what they came to.
+
+mod control;
+mod loader;
+mod memory;
+mod params;
+mod passes;
+
+use super::engine::{Batches, Broken, Engine, State, Trained};
+use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use crate::data::{Dataset, Rows};
+use crate::gemm::Gemm;
+use crate::network::Arrangement;
+use crate::ops::Layout;
+use crate::ops::conv2d::cuda::Method;
+use crate::weights::Weights;
+pub(in crate::train) use control::SLOTS;
+use control::{Control, Finish};
+use loader::Staging;
+pub use loader::{Loader, Residency};
+use memory::{Memory, Sharing};
+use params::Params;
+use passes::{Kernels, Parts, Program};
+use std::collections::HashMap;
+use std::sync::Arc;
+use warpbook_device::{Arena, CudaDevice, Slice, Stream};
+
+/// How a GPU trains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CudaOptions {
+    /// The types.
+    pub precision: Precision,
+    /// How images lie in memory.
+    pub layout: Layout,
+    /// How convolutions are computed.
+    pub convolution: Method,
+    /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
+    pub fused: bool,
+    /// Whether a step is one graph; otherwise its kernels are launched one by one.
+    pub graph: bool,
+    /// The scale of the loss, which fp16 uses.
+    pub scaler: GradScaler,
+    /// How batches of images get to the GPU.
+    pub loader: Loader,
+}
+
+impl CudaOptions {
+    /// The fastest options in a precision.
+    #[must_use]
+    pub fn new(precision: Precision) -> Self {
+        Self {
+            precision,
+            layout: Layout::Nhwc,
+            convolution: Method::ImplicitGemm,
+            fused: true,
+            graph: true,
+            scaler: GradScaler::default(),
+            loader: Loader::default(),
+        }
+    }
+
+    fn scaler(&self) -> Option<&GradScaler> {
+        self.precision.scales_the_loss().then_some(&self.scaler)
+    }
+
+    /// Whether the norm of the gradients is needed, to clip them or to find an overflow.
+    fn computes_norm(&self, recipe: &Recipe) -> bool {
+        recipe.clip.is_some() || self.precision.scales_the_loss()
+    }
+}
+
+/// Samples in device memory, with the host's, by whose addresses they are found again.
+#[derive(Debug)]
+enum Resident {
+    /// The host's are `None` where other batches come to lie here.
+    Images {
+        set: Option<Dataset>,
+        images: Slice<u8>,
+        labels: Slice<u8>,
+    },
+    Rows {
+        rows: Rows,
+        inputs: Slice<f32>,
+        targets: Slice<f32>,
+    },
+}
+
+impl Resident {
+    fn new(device: &CudaDevice, samples: Samples<'_>) -> warpbook_device::Result<Self> {
+        Ok(match samples {
+            Samples::Images(set) => {
+                let (images, labels) = (device.buffer_from(set.images())?, device.buffer_from(set.labels())?);
+                Self::Images { set: Some(set.clone()), images: images.range(..), labels: labels.range(..) }
+            }
+            Samples::Rows(rows) => {
+                let (inputs, targets) = (device.buffer_from(rows.inputs())?, device.buffer_from(rows.targets())?);
+                Self::Rows { rows: rows.clone(), inputs: inputs.range(..), targets: targets.range(..) }
+            }
+        })
+    }
+
+    fn is(&self, samples: Samples<'_>) -> bool {
+        match (self, samples) {
+            (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
+                std::ptr::eq(own.images(), set.images()) && std::ptr::eq(own.labels(), set.labels())
+            }
+            (Self::Rows { rows: own, .. }, Samples::Rows(rows)) => {
+                std::ptr::eq(own.inputs(), rows.inputs()) && std::ptr::eq(own.targets(), rows.targets())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Where the batches of samples are found.
+#[derive(Debug, Clone)]
+enum Source {
+    /// In a data set of this number.
+    Resident(usize),
+    /// On the host; they are copied one by one.
+    Host(Dataset),
+}
+
+/// Steps that are queued over and over.
+#[derive(Debug, Clone)]
+struct Repeated {
+    source: Source,
+    indices: Vec<u32>,
+    size: usize,
+    queued: usize,
+}
+
+/// What a program was made for: samples, whether it trains, and the number of its data set.
+type ProgramKey = (usize, bool, usize);
+
+/// A recipe's training on a GPU.
+#[derive(Debug)]
+pub(crate) struct CudaTraining {
+    device: CudaDevice,
+    stream: Arc<Stream>,
+    gemm: Gemm,
+    recipe: Recipe,
+    options: CudaOptions,
+    batch: usize,
+    sharing: Sharing,
+    memory: Memory,
+    params: Params,
+    control: Control,
+    kernels: Kernels,
+    sets: Vec<Resident>,
+    programs: HashMap<ProgramKey, Program>,
+    /// What the gradients of the last step are multiplied by.
+    gradient_scale: f32,
+    repeated: Option<Repeated>,
+    /// Room for batches of images that are not resident, with the numbers of its slots in `sets`.
+    staging: Option<(Staging, Vec<usize>)>,
+}
+
+impl CudaTraining {
+    pub fn new(
+        device: &CudaDevice,
+        options: &CudaOptions,
+        recipe: &Recipe,
+        batch: usize,
+        weights: &Weights,
+    ) -> Result<Self, TrainError> {
+        options.scaler.check()?;
+        recipe.optimizer.check()?;
+        let network = &recipe.network;
+        let mut options = *options;
+        let mut arrangement = Arrangement::of(network);
+        // Where a flattened image is added to other features, its order has to be PyTorch's.
+        if arrangement.transposes() {
+            options.layout = Layout::Nchw;
+        }
+        if options.layout == Layout::Nchw {
+            arrangement = Arrangement::identity(network);
+        }
+        let sharing = Sharing::of(network, options.fused);
+        device.reset_peak();
+        let dtype = options.precision.activations();
+        let slots = recipe.optimizer.state_slots();
+        ensure_it_fits(device, recipe, &options, &sharing, batch)?;
+        let params = Params::new(device, network, arrangement, slots, dtype)?;
+        params.write(weights)?;
+        let layout = memory::plan(network, &sharing, batch, dtype);
+        let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
+        let control = Control::new(device, batch)?;
+        control.restore(0, options.scaler.start())?;
+        Ok(Self {
+            stream: Arc::new(device.stream()?),
+            gemm: Gemm::new(device),
+            kernels: Kernels::load(device, recipe, &options)?,
+            device: device.clone(),
+            recipe: recipe.clone(),
+            options,
+            batch,
+            sharing,
+            memory,
+            params,
+            control,
+            sets: Vec::new(),
+            programs: HashMap::new(),
+            gradient_scale: 1.0,
+            repeated: None,
+            staging: None,
+        })
+    }
+
+    /// Where samples are found; they are copied to the device where they are to be kept there.
+    fn source(&mut self, samples: Samples<'_>) -> Result<Source, TrainError> {
+        if let Some(at) = self.sets.iter().position(|r| r.is(samples)) {
+            return Ok(Source::Resident(at));
+        }
+        if let Samples::Images(set) = samples {
+            if !self.options.loader.keeps(&self.device, set)? {
+                return Ok(Source::Host(set.clone()));
+            }
+        }
+        self.sets.push(Resident::new(&self.device, samples)?);
+        Ok(Source::Resident(self.sets.len() - 1))
+    }
+
+    fn ensure_staging(&mut self, set: &Dataset) -> Result<(), TrainError> {
+        if self.staging.is_none() {
+            let len = set.shape().iter().product();
+            let staging = Staging::new(&self.device, &self.options.loader, self.batch, len)?;
+            let first = self.sets.len();
+            self.sets.extend(staging.sets());
+            self.staging = Some((staging, (first..self.sets.len()).collect()));
+        }
+        Ok(())
+    }
+
+    /// Makes the programs of batches of these sizes.
+    fn prepare_all(&mut self, source: &Source, sizes: &[usize], trains: bool) -> Result<(), TrainError> {
+        let sets = match source {
+            Source::Resident(set) => vec![*set],
+            Source::Host(set) => {
+                self.ensure_staging(set)?;
+                self.staging.as_ref().map_or_else(Vec::new, |(_, sets)| sets.clone())
+            }
+        };
+        for n in sizes {
+            for set in &sets {
+                self.prepare((*n, trains, *set))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The order that the device's counters go through: of the set's samples, or of each batch's slot.
+    fn order(source: &Source, indices: &[u32], size: usize) -> Vec<u32> {
+        match source {
+            Source::Resident(_) => indices.to_vec(),
+            Source::Host(_) => indices.chunks(size).flat_map(|batch| 0..batch.len() as u32).collect(),
+        }
+    }
+
+    /// Calls `queue` with the program of a batch, once its images are on their way.
+    fn with_batch(
+        &mut self,
+        source: &Source,
+        indices: &[u32],
+        trains: bool,
+        queue: impl FnOnce(&Program, &Stream) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        let n = indices.len();
+        match source {
+            Source::Resident(set) => queue(&self.programs[&(n, trains, *set)], &self.stream),
+            Source::Host(set) => {
+                let Some((staging, sets)) = &mut self.staging else { return Ok(()) };
+                let slot = staging.load(&self.stream, set, indices)?;
+                queue(&self.programs[&(n, trains, sets[slot])], &self.stream)?;
+                staging.consumed(slot, &self.stream)
+            }
+        }
+    }
+
+    /// Makes the program of a batch, if it is not there yet.
+    fn prepare(&mut self, key: ProgramKey) -> Result<(), TrainError> {
+        if self.programs.contains_key(&key) {
+            return Ok(());
+        }
+        let (n, trains, set) = key;
+        let parts = Parts {
+            device: &self.device,
+            gemm: &self.gemm,
+            recipe: &self.recipe,
+            options: &self.options,
+            sharing: &self.sharing,
+            memory: &self.memory,
+            params: &self.params,
+            control: &self.control,
+            kernels: &self.kernels,
+        };
+        let passes = passes::passes(parts, &self.sets[set], n, trains)?;
+        let name = if trains { "a training step" } else { "an evaluation" };
+        let program = Program::new(&self.stream, name, passes, self.options.graph)?;
+        self.programs.insert(key, program);
+        Ok(())
+    }
+
+    /// Runs the batches of some samples, at most `SLOTS`, and says what they came to.
+    fn run(
+        &mut self,
+        source: &Source,
+        (indices, size): (&[u32], usize),
+        rates: &[f64],
+        step: u64,
+        trains: bool,
+    ) -> Result<Vec<StepOutcome>, TrainError> {
+        let sizes: Vec<usize> = indices.chunks(size).map(<[u32]>::len).collect();
+        self.prepare_all(source, &sizes, trains)?;
+        self.control.begin(&Self::order(source, indices, size), rates, step)?;
+        for batch in indices.chunks(size) {
+            self.with_batch(source, batch, trains, |program, stream| Ok(program.queue(stream)?))?;
+        }
+        self.stream.synchronize()?;
+        let outcomes = self.control.outcomes(sizes.len(), self.what(trains))?;
+        if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
+            self.gradient_scale = scale;
+        }
+        Ok(outcomes)
+    }
+
+    fn what(&self, trains: bool) -> Finish<'_> {
+        let norm_is_computed = trains && self.options.computes_norm(&self.recipe);
+        Finish { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
+    }
+
+    /// The first operation of a step's forward pass with an output that is no finite number.
+    fn first_not_finite(&mut self, source: &Source, indices: &[u32], step: u64) -> Result<String, TrainError> {
+        self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
+        let mut found = "the loss".to_owned();
+        self.with_batch(source, indices, true, |program, stream| {
+            for pass in program.passes.iter().take_while(|pass| pass.name != "loss") {
+                pass.queue(stream)?;
+                let Some(output) = &pass.output else { continue };
+                stream.synchronize()?;
+                if output.to_f32()?.iter().any(|v| !v.is_finite()) {
+                    found = pass.name.trim_end_matches(" forward").to_owned();
+                    break;
+                }
+            }
+            Ok(stream.synchronize()?)
+        })?;
+        Ok(found)
+    }
+}
+
+/// The bytes of a training with batches of this size, without its data and the workspaces of products.
+fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
+    let dtype = options.precision.activations();
+    let planned = memory::plan(&recipe.network, sharing, batch, dtype).peak_bytes() as u64;
+    planned + Params::bytes(&recipe.network, recipe.optimizer.state_slots(), dtype)
+}
+
+fn ensure_it_fits(
+    device: &CudaDevice,
+    recipe: &Recipe,
+    options: &CudaOptions,
+    sharing: &Sharing,
+    batch: usize,
+) -> Result<(), TrainError> {
+    let (free, _) = device.memory()?;
+    let needed = bytes(recipe, options, sharing, batch);
+    if needed <= free {
+        return Ok(());
+    }
+    let (mut fits, mut too_large) = (0, batch);
+    while too_large - fits > 1 {
+        let middle = usize::midpoint(fits, too_large);
+        if bytes(recipe, options, sharing, middle) <= free {
+            fits = middle;
+        } else {
+            too_large = middle;
+        }
+    }
+    let mib = |bytes: u64| bytes >> 20;
+    let remedy = match fits {
+        0 => "Not even one sample fits: make the network smaller.".to_owned(),
+        fits => format!("A batch of {fits} fits."),
+    };
+    Err(TrainError::Setting(format!(
+        "A batch of {batch} needs {} MiB of device memory, and {} MiB are free. {remedy}",
+        mib(needed),
+        mib(free)
+    )))
+}
+
+impl Engine for CudaTraining {
+    fn place(&self) -> String {
+        format!("{} in {}", self.device.info().name, self.options.precision)
+    }
+
+    fn steps_at_once(&self) -> usize {
+        SLOTS
+    }
+
+    fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
+        let source = self.source(b.set)?;
+        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, b.step, true)?;
+        let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
+            return Ok(Trained { outcomes, broken: None });
+        };
+        let loss = outcomes[at].loss;
+        outcomes.truncate(at);
+        let end = ((at + 1) * b.size).min(b.indices.len());
+        let layer = self.first_not_finite(&source, &b.indices[at * b.size..end], b.step + at as u64)?;
+        Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
+    }
+
+    fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
+        let source = self.source(b.set)?;
+        self.prepare_all(&source, &[b.size], true)?;
+        self.control.begin(&Self::order(&source, b.indices, b.size), b.learning_rates, b.step)?;
+        self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), size: b.size, queued: 0 });
+        Ok(())
+    }
+
+    fn queue_step(&mut self) -> Result<(), TrainError> {
+        let Some(mut r) = self.repeated.take() else {
+            return Err(TrainError::Setting("No steps were prepared.".into()));
+        };
+        let first = r.queued * r.size % r.indices.len();
+        let batch = &r.indices[first..first + r.size];
+        let queued = self.with_batch(&r.source, batch, true, |program, stream| Ok(program.queue(stream)?));
+        r.queued += 1;
+        self.repeated = Some(r);
+        queued
+    }
+
+    fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
+        let queued = self.repeated.as_ref().map_or(0, |r| r.queued);
+        let count = count.min(queued).min(SLOTS);
+        self.stream.synchronize()?;
+        let all = self.control.outcomes(SLOTS, self.what(true))?;
+        Ok((queued - count..queued).map(|step| all[step % SLOTS]).collect())
+    }
+
+    fn stream(&self) -> Option<Arc<Stream>> {
+        Some(self.stream.clone())
+    }
+
+    fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
+        let source = self.source(set)?;
+        let (mut score, mut sum) = (Score { loss: 0.0, correct: 0, of: set.len() }, 0.0);
+        let all: Vec<u32> = (0..set.len() as u32).collect();
+        for indices in all.chunks(SLOTS * self.batch) {
+            let outcomes = self.run(&source, (indices, self.batch), &[], 0, false)?;
+            for (outcome, batch) in outcomes.iter().zip(indices.chunks(self.batch)) {
+                sum += outcome.loss * batch.len() as f64;
+                score.correct += outcome.correct;
+            }
+        }
+        score.loss = sum / set.len().max(1) as f64;
+        Ok(score)
+    }
+
+    fn weights(&self) -> Result<Weights, TrainError> {
+        self.params.read()
+    }
+
+    fn gradients(&self) -> Result<Weights, TrainError> {
+        let gradients = self.params.read_trained(&self.params.gradients)?;
+        let unscaled = gradients.values().iter().map(|v| v.iter().map(|g| g / self.gradient_scale).collect()).collect();
+        Ok(Weights::new(&self.recipe.network, unscaled)?)
+    }
+
+    fn state(&self) -> Result<State, TrainError> {
+        let slots = self.params.slots.iter().map(|s| self.params.read_trained(s)).collect::<Result<_, _>>()?;
+        let scaler: Option<ScalerState> = self.options.scaler().map(|_| self.control.scaler()).transpose()?;
+        Ok(State { weights: self.params.read()?, slots, updates: self.control.updates()?, scaler })
+    }
+
+    fn restore(&mut self, state: &State) -> Result<(), TrainError> {
+        self.params.write(&state.weights)?;
+        for (slot, values) in state.slots.iter().enumerate() {
+            self.params.write_slot(slot, values)?;
+        }
+        Ok(self.control.restore(state.updates, state.scaler.unwrap_or_else(|| self.options.scaler.start()))?)
+    }
+
+    fn peak_bytes(&self) -> u64 {
+        self.device.peak_allocated()
+    }
+}

@@ -1,0 +1,140 @@
+//! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
+
+use crate::gemm::DeviceArray;
+use crate::network::{Arrangement, Network, ParamId, ParamSpec};
+use crate::storage::Storage;
+use crate::train::TrainError;
+use crate::weights::Weights;
+use std::ops::Range;
+use warpbook_device::{CudaDevice, Slice};
+use warpbook_record::Dtype;
+
+/// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.
+const ALIGNMENT: usize = 64;
+
+/// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, by themselves.
+#[derive(Debug)]
+pub(super) struct Params {
+    network: Network,
+    arrangement: Arrangement,
+    /// Of a trained parameter in the arrays of those, of another one in `running`.
+    places: Vec<Range<usize>>,
+    pub weights: Slice<f32>,
+    pub gradients: Slice<f32>,
+    pub slots: Vec<Slice<f32>>,
+    /// The weights in half.
+    copy: Option<Storage>,
+    running: Slice<f32>,
+}
+
+impl Params {
+    /// All zeros. `dtype` is that of the products' operands.
+    pub fn new(
+        device: &CudaDevice,
+        network: &Network,
+        arrangement: Arrangement,
+        slots: usize,
+        dtype: Dtype,
+    ) -> Result<Self, TrainError> {
+        let (mut trained, mut others) = (0, 0);
+        let place = |spec: &ParamSpec| {
+            let end = if spec.role.is_trained() { &mut trained } else { &mut others };
+            let first = *end;
+            *end = (first + spec.len()).next_multiple_of(ALIGNMENT);
+            first..first + spec.len()
+        };
+        let places = network.params().iter().map(place).collect();
+        let zeros = |len: usize| Ok::<_, TrainError>(device.zeros::<f32>(len)?.range(..));
+        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        Ok(Self {
+            network: network.clone(),
+            arrangement,
+            places,
+            weights: zeros(trained)?,
+            gradients: zeros(trained)?,
+            slots: (0..slots).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
+            copy: halves.then(|| Storage::zeros(device, trained, dtype)).transpose()?,
+            running: zeros(others)?,
+        })
+    }
+
+    /// Bytes of all of it for a network: what [`Params::new`] allocates.
+    pub fn bytes(network: &Network, slots: usize, dtype: Dtype) -> u64 {
+        let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
+        let half = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { dtype.bytes() } else { 0 };
+        let of = |s: &ParamSpec| padded(s) * if s.role.is_trained() { 8 + 4 * slots as u64 + half } else { 4 };
+        network.params().iter().map(of).sum()
+    }
+
+    /// A weight as products read it.
+    pub fn operand(&self, id: ParamId) -> DeviceArray {
+        let place = self.places[id].clone();
+        match &self.copy {
+            Some(copy) => DeviceArray::from(copy).range(place),
+            None => (&self.weights.range(place)).into(),
+        }
+    }
+
+    /// All weights in half.
+    pub fn copy(&self) -> Option<DeviceArray> {
+        self.copy.as_ref().map(DeviceArray::from)
+    }
+
+    /// A parameter in f32.
+    pub fn master(&self, id: ParamId) -> Slice<f32> {
+        let of = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.running };
+        of.range(self.places[id].clone())
+    }
+
+    /// The gradient of a trained parameter.
+    pub fn gradient(&self, id: ParamId) -> Slice<f32> {
+        self.gradients.range(self.places[id].clone())
+    }
+
+    /// Copies values in PyTorch's layout in.
+    pub fn write(&self, weights: &Weights) -> Result<(), TrainError> {
+        let checked = Weights::new(&self.network, weights.values().to_vec())?;
+        let trained = self.packed(&checked, true);
+        self.weights.write(&trained)?;
+        if let Some(copy) = &self.copy {
+            copy.write_f32(&trained)?;
+        }
+        let running = self.packed(&checked, false);
+        Ok(if running.is_empty() { Ok(()) } else { self.running.write(&running) }?)
+    }
+
+    /// Copies a set of the optimiser's state in.
+    pub fn write_slot(&self, slot: usize, values: &Weights) -> Result<(), TrainError> {
+        let checked = Weights::new(&self.network, values.values().to_vec())?;
+        Ok(self.slots[slot].write(&self.packed(&checked, true))?)
+    }
+
+    /// The values of the parameters that are trained, or of the others, as they lie in their array.
+    fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
+        let mut packed = vec![0.0; if trained { self.weights.len() } else { self.running.len() }];
+        for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
+            debug_assert_eq!(spec.len(), self.places[id].len());
+            packed[self.places[id].clone()].copy_from_slice(&self.arrangement.store(id, &weights.values()[id]));
+        }
+        packed
+    }
+
+    /// The weights in PyTorch's layout.
+    pub fn read(&self) -> Result<Weights, TrainError> {
+        let running = if self.running.is_empty() { Vec::new() } else { self.running.to_vec()? };
+        self.unpacked(&self.weights.to_vec()?, &running)
+    }
+
+    /// An array of trained parameters in PyTorch's layout; those that are not trained are zero.
+    pub fn read_trained(&self, array: &Slice<f32>) -> Result<Weights, TrainError> {
+        self.unpacked(&array.to_vec()?, &vec![0.0; self.running.len()])
+    }
+
+    fn unpacked(&self, trained: &[f32], running: &[f32]) -> Result<Weights, TrainError> {
+        let of = |(id, spec): (usize, &ParamSpec)| {
+            let from = if spec.role.is_trained() { trained } else { running };
+            self.arrangement.load(id, &from[self.places[id].clone()])
+        };
+        Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(of).collect())?)
+    }
+}

@@ -1,0 +1,250 @@
+//! Which types a training computes in, and the scale that keeps small gradients from becoming zero in fp16.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use warpbook_record::Dtype;
+
+/// The types of a training, with the meaning that they have in PyTorch. Weights, their gradients and the optimiser's state are f32 in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// f32 everywhere.
+    #[default]
+    Fp32,
+    /// f32, but convolutions and products of matrices round their operands to tf32 (`allow_tf32`).
+    Tf32,
+    /// Automatic mixed precision with fp16 (`torch.autocast` and `GradScaler`).
+    AmpFp16,
+    /// Automatic mixed precision with bf16, whose range needs no scaling.
+    AmpBf16,
+}
+
+impl Precision {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Fp32, Self::Tf32, Self::AmpFp16, Self::AmpBf16];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fp32 => "fp32",
+            Self::Tf32 => "tf32",
+            Self::AmpFp16 => "amp-fp16",
+            Self::AmpBf16 => "amp-bf16",
+        }
+    }
+
+    /// The type of activations and their gradients.
+    #[must_use]
+    pub fn activations(self) -> Dtype {
+        match self {
+            Self::Fp32 | Self::Tf32 => Dtype::F32,
+            Self::AmpFp16 => Dtype::F16,
+            Self::AmpBf16 => Dtype::Bf16,
+        }
+    }
+
+    /// The type of the operands of convolutions and linear layers.
+    #[must_use]
+    pub fn products(self) -> Dtype {
+        if self == Self::Tf32 { Dtype::Tf32 } else { self.activations() }
+    }
+
+    /// Whether the loss is scaled.
+    #[must_use]
+    pub fn scales_the_loss(self) -> bool {
+        self == Self::AmpFp16
+    }
+
+    /// What each kind of operation computes in: its name, the type of what it reads and writes, and of its arithmetic.
+    #[must_use]
+    pub fn table(self) -> [PrecisionRow; 7] {
+        let (stored, products) = (self.activations(), self.products());
+        let row = |operations, stored, arithmetic| PrecisionRow { operations, stored, arithmetic };
+        [
+            row("convolutions, linear layers: operands", stored, products),
+            row("convolutions, linear layers: sums, bias, weight gradients", Dtype::F32, Dtype::F32),
+            row("activations, pools, dropout, residual sums", stored, Dtype::F32),
+            row("batch normalisation: images", stored, Dtype::F32),
+            row("batch normalisation: statistics, scale, shift", Dtype::F32, Dtype::F32),
+            row("losses: outputs and their gradient", stored, Dtype::F32),
+            row("optimisers: weights, gradients, state", Dtype::F32, Dtype::F32),
+        ]
+    }
+}
+
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for Precision {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+    }
+}
+
+/// A line of [`Precision::table`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrecisionRow {
+    /// The operations.
+    pub operations: &'static str,
+    /// The type in memory.
+    pub stored: Dtype,
+    /// The type of the arithmetic.
+    pub arithmetic: Dtype,
+}
+
+/// The scale of the loss in fp16, with the rules and the settings of `torch.amp.GradScaler`: the loss is multiplied by it, so that small
+/// gradients are not rounded to zero; the gradients are divided by it before the step. A step whose gradients have overflowed is skipped,
+/// and the scale becomes smaller; after many steps without an overflow it grows.
+///
+/// Source: Micikevicius et al., "Mixed precision training", ICLR 2018. On a GPU all of this happens in device memory
+/// (`kernels/nn/step.cu`), and nothing waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct GradScaler {
+    /// The scale in the beginning.
+    pub init_scale: f32,
+    /// What the scale is multiplied by when it grows; above 1.
+    pub growth_factor: f32,
+    /// What it is multiplied by after an overflow; between 0 and 1.
+    pub backoff_factor: f32,
+    /// Steps without an overflow after which it grows; at least 1.
+    pub growth_interval: u32,
+}
+
+impl Default for GradScaler {
+    fn default() -> Self {
+        Self { init_scale: 65536.0, growth_factor: 2.0, backoff_factor: 0.5, growth_interval: 2000 }
+    }
+}
+
+impl GradScaler {
+    /// The state before the first step.
+    #[must_use]
+    pub fn start(&self) -> super::ScalerState {
+        super::ScalerState { scale: self.init_scale, steps: 0 }
+    }
+
+    /// The loss, scaled.
+    #[must_use]
+    pub fn scale(&self, state: &super::ScalerState, loss: f32) -> f32 {
+        loss * state.scale
+    }
+
+    /// Divides gradients by the scale; true where one is infinite or NaN.
+    pub fn unscale(&self, state: &super::ScalerState, gradients: &mut [f32]) -> bool {
+        gradients.iter_mut().for_each(|g| *g /= state.scale);
+        gradients.iter().any(|g| !g.is_finite())
+    }
+
+    /// Calls `step`, unless a gradient has overflowed.
+    pub fn step(&self, overflow: bool, step: impl FnOnce()) {
+        if !overflow {
+            step();
+        }
+    }
+
+    /// The state after a step.
+    #[must_use]
+    pub fn update(&self, state: super::ScalerState, overflow: bool) -> super::ScalerState {
+        if overflow {
+            return super::ScalerState { scale: state.scale * self.backoff_factor, steps: 0 };
+        }
+        let steps = state.steps + 1;
+        if steps < self.growth_interval {
+            return super::ScalerState { steps, ..state };
+        }
+        let larger = state.scale * self.growth_factor;
+        super::ScalerState { scale: if larger.is_finite() { larger } else { state.scale }, steps: 0 }
+    }
+
+    /// An error unless its settings make sense.
+    ///
+    /// # Errors
+    /// A sentence that names the setting.
+    pub fn check(&self) -> Result<(), super::TrainError> {
+        let refuse = |what: &str, value: f32, allowed: &str| {
+            Err(super::TrainError::Setting(format!(
+                "The {what} of the gradient scaler is {value}; it has to be {allowed}."
+            )))
+        };
+        if !(self.init_scale > 0.0 && self.init_scale.is_finite()) {
+            return refuse("initial scale", self.init_scale, "above 0");
+        }
+        if !(self.growth_factor > 1.0 && self.growth_factor.is_finite()) {
+            return refuse("growth factor", self.growth_factor, "above 1");
+        }
+        if !(self.backoff_factor > 0.0 && self.backoff_factor < 1.0) {
+            return refuse("backoff factor", self.backoff_factor, "between 0 and 1");
+        }
+        if self.growth_interval == 0 {
+            return refuse("growth interval", 0.0, "at least 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scale_follows_pytorch_s_rules() {
+        let s = GradScaler { init_scale: 8.0, growth_interval: 3, ..GradScaler::default() };
+        let overflows = [false, false, true, false, false, false, false];
+        let mut state = s.start();
+        let scales: Vec<(f32, u32)> = overflows
+            .into_iter()
+            .map(|overflow| {
+                state = s.update(state, overflow);
+                (state.scale, state.steps)
+            })
+            .collect();
+        assert_eq!(scales, [(8.0, 1), (8.0, 2), (4.0, 0), (4.0, 1), (4.0, 2), (8.0, 0), (8.0, 1)]);
+        let huge = super::super::ScalerState { scale: f32::MAX, steps: 2 };
+        assert_eq!(s.update(huge, false).scale, f32::MAX, "the scale stays finite");
+    }
+
+    #[test]
+    fn an_overflow_is_found_and_its_step_skipped() {
+        let s = GradScaler::default();
+        let state = s.start();
+        assert_eq!(s.scale(&state, 2.0), 131_072.0);
+        let mut gradients = [65536.0, -131_072.0];
+        assert!(!s.unscale(&state, &mut gradients));
+        assert_eq!(gradients, [1.0, -2.0]);
+        assert!(s.unscale(&state, &mut [1.0, f32::INFINITY]) && s.unscale(&state, &mut [f32::NAN]));
+        let mut steps = 0;
+        s.step(false, || steps += 1);
+        s.step(true, || steps += 10);
+        assert_eq!(steps, 1);
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let check = |s: GradScaler, expect: &str| {
+            let sentence = s.check().unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        let d = GradScaler::default();
+        assert!(d.check().is_ok());
+        check(GradScaler { init_scale: f32::NAN, ..d }, "initial scale");
+        check(GradScaler { growth_factor: 1.0, ..d }, "above 1");
+        check(GradScaler { backoff_factor: 1.0, ..d }, "between 0 and 1");
+        check(GradScaler { growth_interval: 0, ..d }, "at least 1");
+    }
+
+    #[test]
+    fn a_precision_is_known_by_its_name() {
+        for p in Precision::ALL {
+            assert_eq!(p.name().parse(), Ok(p));
+            assert!(p.table().iter().all(|row| row.stored.bytes() > 0));
+        }
+        assert!("fp8".parse::<Precision>().unwrap_err().contains("amp-bf16"));
+    }
+}

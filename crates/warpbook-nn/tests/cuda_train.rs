@@ -1,0 +1,322 @@
+//! Training on a GPU against training on the CPU.
+
+use warpbook_device::{CudaDevice, testing};
+use warpbook_nn::data::{Dataset, Rows};
+use warpbook_nn::network::*;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::conv2d::cuda::Method;
+use warpbook_nn::ops::optimizer::Optimizer;
+use warpbook_nn::philox;
+use warpbook_nn::train::{
+    CudaOptions, Event, Flow, GradScaler, Loader, Loss, Place, Precision, Recipe, Residency, StepOutcome, TrainError,
+    Trainer,
+};
+use warpbook_nn::weights::Weights;
+
+const SHAPE: [usize; 3] = [2, 6, 7];
+
+/// Images of noise, brighter the higher their label.
+fn images(n: usize) -> Dataset {
+    let len = SHAPE.iter().product::<usize>();
+    let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
+    let pixel = |i: usize| {
+        let base = 60.0 * f32::from(labels[i / len]) + 60.0;
+        (base + 30.0 * philox::gaussian(3, i as u64, 0)).clamp(0.0, 255.0) as u8
+    };
+    Dataset::from_arrays("noise", SHAPE, (0..n * len).map(pixel).collect(), labels, ["a", "b", "c"]).unwrap()
+}
+
+fn recipe(layers: Vec<Layer>, optimizer: Optimizer) -> Recipe {
+    Recipe {
+        network: Network::new(SHAPE, layers).unwrap(),
+        optimizer,
+        learning_rate: 0.01,
+        loss: Loss::CrossEntropy { smoothing: 0.1 },
+        batch: 16,
+        epochs: 2,
+        mean: vec![0.4, 0.5],
+        deviation: vec![0.3, 0.25],
+        ..Recipe::mnist()
+    }
+}
+
+/// Networks with every kind of layer; none has a dropout.
+fn networks() -> Vec<Vec<Layer>> {
+    vec![
+        vec![conv2d(8, 3), relu(), conv2d(16, 3), relu(), max_pool(2), flatten(), linear(3)],
+        vec![conv2d(4, 3).strides([2, 3]).paddings([1, 0]).without_bias(), gelu(), flatten(), linear(3)],
+        vec![conv2d(4, 3), gelu(), avg_pool(2), flatten(), linear(5).without_bias(), relu(), linear(3)],
+        vec![conv2d(3, 1), batch_norm(), gelu(), max_pool(3).stride(2).padding(1), flatten(), linear(3)],
+        vec![batch_norm(), conv2d(3, 3), flatten(), batch_norm(), linear(3)],
+        vec![conv2d(2, 1), residual([conv2d(2, 3).padding(1), gelu(), residual([gelu()])]), flatten(), linear(3)],
+        vec![conv2d(2, 3), flatten(), residual([linear(40), gelu()]), linear(3)],
+        vec![residual([conv2d(2, 3).padding(1), relu()]), relu(), flatten(), linear(3)],
+        vec![flatten(), linear(24), relu(), residual([linear(24), relu()]), linear(3)],
+    ]
+}
+
+fn run(place: &Place, recipe: &Recipe, data: &Dataset) -> (Vec<StepOutcome>, Trainer) {
+    let mut trainer = Trainer::on(place, recipe.clone(), data, None).unwrap_or_else(|e| panic!("{e}"));
+    let mut outcomes = Vec::new();
+    let listener = &mut |event: Event| {
+        if let Event::Step { outcome, .. } = event {
+            outcomes.push(outcome);
+        }
+        Flow::Continue
+    };
+    trainer.train(data, data, 1, listener).unwrap_or_else(|e| panic!("{e}"));
+    (outcomes, trainer)
+}
+
+fn cuda(device: &CudaDevice, options: CudaOptions) -> Place {
+    Place::Cuda(device.clone(), options)
+}
+
+/// The largest difference of a parameter's values, relative to their norm.
+fn difference(a: &Weights, b: &Weights) -> (f64, String) {
+    let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
+    let of = |a: &[f32], b: &[f32]| {
+        let apart = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
+        apart / norm(&mut b.iter().map(|b| f64::from(*b))).max(1e-3)
+    };
+    let all = a.specs().iter().zip(a.values().iter().zip(b.values()));
+    all.map(|(s, (a, b))| (of(a, b), s.name.clone())).max_by(|a, b| a.0.total_cmp(&b.0)).unwrap()
+}
+
+/// All ways in f32, which differ in rounding alone.
+fn ways() -> Vec<CudaOptions> {
+    let best = CudaOptions::new(Precision::Fp32);
+    vec![
+        best,
+        CudaOptions { graph: false, fused: false, ..best },
+        CudaOptions { layout: Layout::Nchw, ..best },
+        CudaOptions { layout: Layout::Nchw, convolution: Method::Direct, fused: false, graph: false, ..best },
+        CudaOptions { layout: Layout::Nchw, convolution: Method::Im2col, ..best },
+        CudaOptions { convolution: Method::Im2col, fused: false, ..best },
+        CudaOptions { convolution: Method::Direct, ..best },
+    ]
+}
+
+#[test]
+fn every_way_trains_every_network_as_the_cpu_does() {
+    let Some(device) = testing::gpu("every_way_trains_every_network_as_the_cpu_does") else { return };
+    // Three whole batches and one of 2 samples, a single one of which batch normalisation would refuse.
+    let data = images(50);
+    for (i, layers) in networks().into_iter().enumerate() {
+        let momentum = Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 1e-3 };
+        let r = recipe(layers, if i % 2 == 0 { momentum } else { Optimizer::adam_w() });
+        let (want, cpu) = run(&Place::Cpu, &r, &data);
+        assert_eq!(want.len(), 8);
+        for options in ways() {
+            let (got, gpu) = run(&cuda(&device, options), &r, &data);
+            for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+                let error = (got.loss - want.loss).abs() / want.loss;
+                assert!(error < 1e-4, "network {i}, {options:?}, step {step}: {} and {}", got.loss, want.loss);
+            }
+            let (apart, name) = difference(&gpu.gradients().unwrap(), &cpu.gradients().unwrap());
+            assert!(apart < 2e-3, "network {i}, {options:?}: gradients of {name} differ by {apart:.1e}");
+            let (apart, name) = difference(&gpu.weights().unwrap(), &cpu.weights().unwrap());
+            assert!(apart < 1e-3, "network {i}, {options:?}: {name} differs by {apart:.1e}");
+        }
+    }
+}
+
+#[test]
+fn dropout_and_augmentation_are_those_of_the_cpu() {
+    let Some(device) = testing::gpu("dropout_and_augmentation_are_those_of_the_cpu") else { return };
+    let data = images(50);
+    let layers = vec![conv2d(8, 3), relu(), dropout(0.3), flatten(), linear(12), relu(), dropout(0.5), linear(3)];
+    let augmentation = Some(warpbook_nn::train::Augmentation { crop: 2, flip: true });
+    let r = Recipe { augmentation, ..recipe(layers, Optimizer::adam()) };
+    let (want, _) = run(&Place::Cpu, &r, &data);
+    for fused in [false, true] {
+        let (got, _) = run(&cuda(&device, CudaOptions { fused, ..CudaOptions::new(Precision::Fp32) }), &r, &data);
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got.loss - want.loss).abs() / want.loss < 1e-4, "{} and {}", got.loss, want.loss);
+        }
+    }
+}
+
+#[test]
+fn half_precision_stays_close_and_repeats_to_the_bit() {
+    let Some(device) = testing::gpu("half_precision_stays_close_and_repeats_to_the_bit") else { return };
+    let data = images(50);
+    for (i, layers) in networks().into_iter().enumerate() {
+        let r = recipe(layers, Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 });
+        let (want, _) = run(&Place::Cpu, &r, &data);
+        for precision in [Precision::Tf32, Precision::AmpFp16, Precision::AmpBf16] {
+            let place = cuda(&device, CudaOptions::new(precision));
+            let (got, first) = run(&place, &r, &data);
+            let (again, second) = run(&place, &r, &data);
+            let bound = if precision == Precision::AmpBf16 { 0.05 } else { 0.02 };
+            for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+                let error = (got.loss - want.loss).abs() / want.loss;
+                assert!(error < bound, "network {i}, {precision}, step {step}: {} and {}", got.loss, want.loss);
+                assert!(!got.skipped, "network {i}, {precision}, step {step} was skipped");
+            }
+            assert_eq!(got, again, "network {i}, {precision}");
+            assert!(first.weights().unwrap() == second.weights().unwrap(), "network {i}, {precision}: other bits");
+        }
+    }
+}
+
+#[test]
+fn the_gradient_scaler_follows_its_rules_and_a_resumed_training_has_the_same_bits() {
+    let Some(device) = testing::gpu("the_gradient_scaler_follows_its_rules") else { return };
+    let data = images(64);
+    let scaler = GradScaler { init_scale: 1e9, growth_interval: 3, ..GradScaler::default() };
+    let place = cuda(&device, CudaOptions { scaler, ..CudaOptions::new(Precision::AmpFp16) });
+    let layers = vec![conv2d(8, 3), batch_norm(), relu(), flatten(), linear(3)];
+    let r = Recipe { epochs: 8, ..recipe(layers, Optimizer::adam()) };
+    let (outcomes, whole) = run(&place, &r, &data);
+    let (mut state, mut skipped) = (scaler.start(), 0);
+    for (step, outcome) in outcomes.iter().enumerate() {
+        assert_eq!(outcome.loss_scale, Some(state.scale), "step {step}");
+        state = scaler.update(state, outcome.skipped);
+        skipped += usize::from(outcome.skipped);
+    }
+    assert!(skipped > 2 && !outcomes.last().unwrap().skipped, "{skipped} steps were skipped");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint.safetensors");
+    let mut first = Trainer::on(&place, r.clone(), &data, None).unwrap();
+    first.train_until(11, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
+    first.save(&path).unwrap();
+    let mut second = Trainer::on(&place, r, &data, None).unwrap();
+    second.resume(&path).unwrap();
+    second.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap();
+    assert!(second.weights().unwrap() == whole.weights().unwrap(), "the weights differ");
+}
+
+#[test]
+fn a_loss_that_is_no_number_names_step_and_layer_and_keeps_the_weights() {
+    let Some(device) = testing::gpu("a_loss_that_is_no_number_names_step_and_layer") else { return };
+    let data = images(64);
+    let layers = vec![conv2d(4, 3), relu(), flatten(), linear(3)];
+    let r = Recipe { learning_rate: 1e30, ..recipe(layers, Optimizer::sgd()) };
+    for graph in [false, true] {
+        let place = cuda(&device, CudaOptions { graph, ..CudaOptions::new(Precision::Fp32) });
+        let mut trainer = Trainer::on(&place, r.clone(), &data, None).unwrap();
+        let error = trainer.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err();
+        assert!(matches!(error, TrainError::NotFinite(_)));
+        let sentence = error.to_string();
+        assert!(sentence.starts_with("Step 2") || sentence.starts_with("Step 3"), "{sentence}");
+        assert!(["conv1", "fc1"].iter().any(|layer| sentence.contains(layer)), "{sentence}");
+        let weights = trainer.weights().unwrap();
+        assert!(weights.values().iter().flatten().all(|w| w.is_finite()), "the broken step has changed the weights");
+    }
+}
+
+#[test]
+fn gradients_are_clipped_on_the_device() {
+    let Some(device) = testing::gpu("gradients_are_clipped_on_the_device") else { return };
+    let data = images(50);
+    let layers = vec![conv2d(4, 3), relu(), flatten(), linear(3)];
+    let r = Recipe { clip: Some(0.05), ..recipe(layers, Optimizer::sgd()) };
+    let (want, cpu) = run(&Place::Cpu, &r, &data);
+    let (got, gpu) = run(&cuda(&device, CudaOptions::new(Precision::Fp32)), &r, &data);
+    for (got, want) in got.iter().zip(&want) {
+        let (got, want) = (got.gradient_norm.unwrap(), want.gradient_norm.unwrap());
+        assert!(want > 0.05 && (got - want).abs() < 1e-3 * want, "{got} and {want}");
+    }
+    let (apart, name) = difference(&gpu.weights().unwrap(), &cpu.weights().unwrap());
+    assert!(apart < 1e-4, "{name} differs by {apart:.1e}");
+}
+
+#[test]
+fn the_test_set_comes_out_as_on_the_cpu() {
+    let Some(device) = testing::gpu("the_test_set_comes_out_as_on_the_cpu") else { return };
+    let (data, test) = (images(50), images(41));
+    let layers = vec![conv2d(8, 3), batch_norm(), relu(), dropout(0.5), flatten(), linear(3)];
+    let r = recipe(layers, Optimizer::adam());
+    let (_, mut cpu) = run(&Place::Cpu, &r, &data);
+    let weights = cpu.weights().unwrap();
+    let want = cpu.evaluate(&test).unwrap();
+    for precision in Precision::ALL {
+        let place = cuda(&device, CudaOptions::new(precision));
+        let mut gpu = Trainer::on(&place, r.clone(), &data, Some(&weights)).unwrap();
+        let got = gpu.evaluate(&test).unwrap();
+        assert_eq!(got.of, want.of);
+        assert!((got.loss - want.loss).abs() < 0.02 * want.loss, "{precision}: {got:?} and {want:?}");
+        assert!(got.correct.abs_diff(want.correct) <= 1, "{precision}: {got:?} and {want:?}");
+    }
+}
+
+#[test]
+fn a_batch_that_does_not_fit_is_refused_with_the_largest_that_does() {
+    let Some(device) = testing::gpu("a_batch_that_does_not_fit_is_refused") else { return };
+    let data = images(50);
+    let layers = vec![conv2d(1 << 20, 1).padding(60), relu(), avg_pool(100), flatten(), linear(3)];
+    let r = Recipe { batch: 50, ..recipe(layers, Optimizer::sgd()) };
+    let place = cuda(&device, CudaOptions::new(Precision::Fp32));
+    let sentence = Trainer::on(&place, r, &data, None).unwrap_err().to_string();
+    assert!(sentence.contains("A batch of 50 needs") && sentence.contains("fits"), "{sentence}");
+}
+
+#[test]
+fn batches_that_are_copied_one_by_one_give_the_same_bits() {
+    let Some(device) = testing::gpu("batches_that_are_copied_one_by_one_give_the_same_bits") else { return };
+    let data = images(90);
+    let layers = vec![conv2d(8, 3), relu(), dropout(0.2), flatten(), linear(3)];
+    let r = Recipe { epochs: 3, ..recipe(layers, Optimizer::adam()) };
+    let best = CudaOptions::new(Precision::AmpFp16);
+    let (want, first) = run(&cuda(&device, best), &r, &data);
+    for (workers, pinned) in [(0, false), (0, true), (3, true), (2, false)] {
+        let loader = Loader { resident: Residency::Off, workers, pinned };
+        let (got, second) = run(&cuda(&device, CudaOptions { loader, ..best }), &r, &data);
+        assert_eq!(got, want, "{loader:?}");
+        assert!(first.weights().unwrap() == second.weights().unwrap(), "{loader:?}: other bits");
+        assert_eq!(first.stream().is_some(), second.stream().is_some());
+    }
+}
+
+#[test]
+fn prepared_steps_are_those_of_a_training() {
+    let Some(device) = testing::gpu("prepared_steps_are_those_of_a_training") else { return };
+    let data = images(64);
+    let r = Recipe { epochs: 1, ..recipe(vec![conv2d(8, 3), relu(), flatten(), linear(3)], Optimizer::adam()) };
+    for resident in [Residency::On, Residency::Off] {
+        let loader = Loader { resident, ..Loader::default() };
+        let place = cuda(&device, CudaOptions { loader, ..CudaOptions::new(Precision::AmpBf16) });
+        let (want, _) = run(&place, &r, &data);
+        let mut trainer = Trainer::on(&place, r.clone(), &data, None).unwrap();
+        trainer.prepare_steps(&data).unwrap();
+        for _ in 0..4 {
+            trainer.queue_step().unwrap();
+        }
+        assert_eq!(trainer.step_outcomes(4).unwrap(), want, "{resident:?}");
+        // On and on: around the ring of batches.
+        for _ in 0..300 {
+            trainer.queue_step().unwrap();
+        }
+        let last = trainer.step_outcomes(8).unwrap();
+        assert!(last.len() == 8 && last.iter().all(|o| o.loss < want[0].loss), "{last:?}");
+    }
+}
+
+#[test]
+fn rows_of_numbers_are_trained_on() {
+    let Some(device) = testing::gpu("rows_of_numbers_are_trained_on") else { return };
+    let rows = Rows::gaussian(70, [24, 24], 5);
+    let r = Recipe { network: amp_recipe(24), batch: 16, learning_rate: 0.1, ..Recipe::amp_recipe() };
+    let outcomes = |place: &Place| {
+        let mut trainer = Trainer::on(place, r.clone(), &rows, None).unwrap();
+        let mut losses = Vec::new();
+        let listener = &mut |event: Event| {
+            if let Event::Step { loss, .. } = event {
+                losses.push(loss);
+            }
+            Flow::Continue
+        };
+        trainer.train(&rows, &rows, 100, listener).unwrap();
+        losses.push(trainer.evaluate(&rows).unwrap().loss);
+        losses
+    };
+    let want = outcomes(&Place::Cpu);
+    for precision in Precision::ALL {
+        let got = outcomes(&cuda(&device, CudaOptions::new(precision)));
+        let bound = if precision == Precision::Fp32 { 1e-5 } else { 1e-2 };
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got - want).abs() <= bound * want, "{precision}: {got} and {want}");
+        }
+    }
+}

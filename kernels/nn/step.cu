@@ -1,0 +1,70 @@
+// Idea: everything that changes from one training step to the next is in device memory, so the host only launches the same graph again.
+// Formula: start: indices = order[position..], labels of them, control[0] = rates[slot]; judge: found |= halted or no finite loss;
+//          finish: PyTorch's GradScaler update, then position += n, step += 1, slot += 1, position and slot going around their rings;
+//          counters u32 [4] are position, step, slot, halted.
+// Since the last rung: not a rung; the control of a captured training step.
+// Needs: n at most count; an index that is not that of a sample gets label 255, which makes the loss NaN.
+// Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
+#include "reduce.cuh"
+
+#define POSITION 0
+#define STEP 1
+#define SLOT 2
+#define HALTED 3
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+start_step(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ rates /* [slots] */,
+           double* __restrict__ control /* [2] or null */, const unsigned* __restrict__ order /* [count] */, unsigned count,
+           const unsigned char* __restrict__ labels /* [samples] or null */, unsigned samples, unsigned n,
+           unsigned* __restrict__ indices /* [n] */, unsigned char* __restrict__ batch_labels /* [n] or null */) {
+    const unsigned i = blockIdx.x * THREADS + threadIdx.x, slot = counters[SLOT];
+    if (i == 0 && control) control[0] = rates[slot];
+    if (i >= n) return;
+    const unsigned at = counters[POSITION] + i, index = order[at < count ? at : at - count];
+    indices[i] = index;
+    if (labels) batch_labels[i] = index < samples ? labels[index] : 255;
+}
+
+// found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
+// that is not, which the norm has found.
+extern "C" __global__ void __launch_bounds__(THREADS)
+judge_step(unsigned* __restrict__ counters /* [4] */, const double* __restrict__ losses /* [slots] */, const unsigned* __restrict__ overflow /* [1] or null */,
+           unsigned* __restrict__ found /* [1] */) {
+    if (threadIdx.x != 0) return;
+    if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
+    *found = counters[HALTED] || (overflow && *overflow);
+}
+
+// As torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
+struct Scaler {
+    float growth, backoff;
+    unsigned interval, unused;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+finish_step(unsigned n, unsigned count, Scaler s, unsigned* __restrict__ counters /* [4] */, const unsigned* __restrict__ found /* [1] or null */,
+            float* __restrict__ scale /* [1] or null */, unsigned* __restrict__ grown /* [1] or null: steps without an overflow */,
+            const double* __restrict__ norm /* [1] or null */, unsigned slots, unsigned* __restrict__ skipped /* [slots] */,
+            float* __restrict__ scales /* [slots] */, double* __restrict__ norms /* [slots] */) {
+    if (threadIdx.x != 0) return;
+    const unsigned slot = counters[SLOT];
+    const bool overflow = found && *found;
+    skipped[slot] = overflow;
+    scales[slot] = scale ? *scale : 1.0f;
+    norms[slot] = norm ? *norm : 0.0;
+    // A halted training keeps its scale: its loss is broken, not its gradients.
+    if (scale && !counters[HALTED]) {
+        if (overflow) {
+            *scale *= s.backoff;
+            *grown = 0;
+        } else if (++*grown == s.interval) {
+            const float larger = *scale * s.growth;
+            if (isfinite(larger)) *scale = larger;
+            *grown = 0;
+        }
+    }
+    const unsigned position = counters[POSITION] + n;
+    counters[POSITION] = position < count ? position : position - count;
+    counters[STEP] += 1;
+    counters[SLOT] = slot + 1 < slots ? slot + 1 : 0;
+}
