@@ -1,9 +1,7 @@
 // Idea: everything that changes from one training step to the next is in device memory, so the host only launches the same graph again.
-// Formula: start: indices = order[position..], labels of them, control[0] = rates[slot]; judge: found |= halted or no finite loss;
-//          finish: PyTorch's GradScaler update, then position += n, step += 1, slot += 1, position and slot going around their rings;
-//          counters u32 [4] are position, step, slot, halted.
-// Since the last rung: not a rung; the control of a captured training step.
-// Needs: n at most count; an index that is not that of a sample gets label 255, which makes the loss NaN.
+// Formula: indices = order[position..], found |= halted or no finite loss, PyTorch's GradScaler update, then the counters move on.
+// Since the last rung: not a rung; the control of a captured training step. Counters u32 [4] are position, step, slot, halted.
+// Needs: n at most count; position and slot go around their rings; an index that is no sample's gets label 255: the loss is then NaN.
 // Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
 #include "reduce.cuh"
 
