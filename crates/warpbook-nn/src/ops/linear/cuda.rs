@@ -79,6 +79,7 @@ impl Linear {
     /// # Errors
     /// An array has not the length of its shape, holds another type or is not aligned, or the workspace is too small; a bias is missing or
     /// too many, a ReLU is asked for without one; a launch is refused.
+    #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
         stream: &Stream,

@@ -81,7 +81,7 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
     let blocks = |i: usize| u64::from(m.div_ceil(size(i, Dim::Bm))) * u64::from(n.div_ceil(size(i, Dim::Bn)));
     let wide = || all.clone().filter(|i| size(*i, Dim::Bn) == width);
     let fills = |i: &usize| 2 * blocks(*i) >= 3 * u64::from(multiprocessors);
-    wide().find(fills).or_else(|| wide().last()).unwrap_or(0)
+    wide().find(fills).or_else(|| wide().next_back()).unwrap_or(0)
 }
 
 impl Implicit {

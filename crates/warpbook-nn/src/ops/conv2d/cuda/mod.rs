@@ -139,6 +139,7 @@ impl Convolution {
     ///
     /// # Errors
     /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; a launch is refused.
+    #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
         stream: &Stream,

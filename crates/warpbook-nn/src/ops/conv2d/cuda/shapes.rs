@@ -143,7 +143,7 @@ mod tests {
     fn divisors_divide() {
         let divides = |n: u32, d: u32| {
             let [value, multiplier, shift] = divisor(d);
-            let high = (u64::from(n) * u64::from(multiplier) >> 32) as u32;
+            let high = ((u64::from(n) * u64::from(multiplier)) >> 32) as u32;
             let got = if value == 1 { n } else { high >> shift };
             assert_eq!((value, got), (d, n / d), "{n} / {d}");
         };
