@@ -19,7 +19,9 @@ const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
+const COLUMN_SUMS: Source = source!("nn/column_sums.cu");
 const POOL: Source = source!("nn/pool.cu");
+const POOL_ADJACENT: Source = source!("nn/pool_adjacent.cu");
 const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 const ROWS: Source = source!("nn/rows.cu");
 const STEP: Source = source!("nn/step.cu");
@@ -101,6 +103,26 @@ pub fn pool(dtype: Dtype, layout: Layout) -> [KernelSpec; 4] {
         .map(|entry| over_images(typed(POOL, entry, per_element(), Grid::Cover, dtype), layout))
 }
 
+/// Of NHWC images, windows next to each other: `max_forward_adjacent(g, x, y, index, n)` and `max_backward_adjacent(g, index, dy, mask,
+/// dx, rows, columns, n)`.
+#[must_use]
+pub fn pool_adjacent(dtype: Dtype) -> [KernelSpec; 2] {
+    ["max_forward_adjacent", "max_backward_adjacent"]
+        .map(|entry| typed(POOL_ADJACENT, entry, per_element(), Grid::Cover, dtype))
+}
+
+/// `partial_sums(from, rows, n, chunk, across, out)`; `dtype` is that of the rows.
+#[must_use]
+pub fn partial_sums(dtype: Dtype) -> KernelSpec {
+    typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
+}
+
+/// `total_sums(from, rows, n, out)`: a block of 32 warps for 32 columns.
+#[must_use]
+pub fn total_sums() -> KernelSpec {
+    typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024)]), Grid::Cover, Dtype::F32)
+}
+
 /// `dropout(in, out, n, seed, name, step, threshold, scale)`.
 #[must_use]
 pub fn dropout(dtype: Dtype) -> KernelSpec {
@@ -126,7 +148,7 @@ pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
 /// `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
 #[must_use]
 pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
-    let tile = || chunk("t256x64", 64);
+    let tile = || chunk("t256x16", 16);
     [typed(NORM, "sum_squares", tile(), Grid::Cover, dtype), typed(NORM, "global_norm", tile(), Grid::One, dtype)]
 }
 
@@ -193,12 +215,15 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = vec![mean_loss(), prepare()];
     all.extend(conv2d::all());
     all.extend(step());
+    all.push(total_sums());
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
         all.extend(norm(dtype));
+        all.extend(pool_adjacent(dtype));
+        all.push(partial_sums(dtype));
         for layout in [Layout::Nhwc, Layout::Nchw] {
             all.extend(pool(dtype, layout));
             all.push(gather(dtype, layout));

@@ -287,6 +287,51 @@ fn pooling_is_that_of_the_cpu() {
 }
 
 #[test]
+fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
+    for_types("windows_next_to_each_other_are_pooled_as_others_and_masked", |b| {
+        // The last row and column of the second fit into no window.
+        for (height, width, channels, size) in [(6, 4, 16, [2, 2]), (7, 9, 24, [2, 2]), (5, 6, 8, [1, 3])] {
+            let g = pool::Geometry { batch: 3, height, width, channels, size, stride: size, padding: [0; 2] };
+            assert!(pool::cuda::Pooling::masks(&g, b.dtype, Layout::Nhwc));
+            let n = g.output_len().unwrap();
+            let mut x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
+            // Windows of zeros, and one with NaN.
+            x.iter_mut().skip(200).take(90).for_each(|v| *v = 0.0);
+            x[7] = f32::NAN;
+            let dy = random(n, 2, b.dtype);
+            let (mut y, mut index, mut dx) = (vec![0.0; n], vec![0u8; n], vec![0.0; x.len()]);
+            pool::cpu::max_forward(&g, &x, &mut y, &mut index).unwrap();
+            pool::cpu::max_backward(&g, &index, &dy, &mut dx).unwrap();
+            let kernels = pool::cuda::Pooling::new(b.device, b.dtype, Layout::Nhwc).unwrap();
+            let (x_at, dy_at, y_at) = (b.array(&x, 0), b.array(&dy, 0), b.poison(n, 0));
+            let (dx_at, index_at) = (b.poison(x.len(), 0), b.buffer(&vec![255u8; n]));
+            kernels.max_forward(&b.stream, &g, &x_at, &y_at, &index_at).unwrap();
+            let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let same =
+                |got: &[f32], want: &[f32]| got.iter().zip(want).all(|(a, b)| a == b || a.is_nan() && b.is_nan());
+            assert!(same(&b.values(&y_at), &y), "{g:?}");
+            assert_eq!(b.slice(&index_at), index, "{g:?}");
+            kernels.max_backward(&b.stream, &g, &index_at, &dy_at, &dx_at).unwrap();
+            assert_eq!(bits(&b.values(&dx_at)), bits(&dx), "{g:?}");
+            kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at), &dy_at, &dx_at).unwrap();
+            let masked: Vec<f32> = dy.iter().zip(&y).map(|(dy, y)| if *y <= 0.0 { 0.0 } else { *dy }).collect();
+            pool::cpu::max_backward(&g, &index, &masked, &mut dx).unwrap();
+            assert_eq!(b.values(&dx_at), dx, "{g:?}");
+        }
+        let overlapping = pool::Geometry {
+            batch: 1,
+            height: 5,
+            width: 5,
+            channels: 8,
+            size: [3, 3],
+            stride: [2, 2],
+            padding: [1, 1],
+        };
+        assert!(!pool::cuda::Pooling::masks(&overlapping, b.dtype, Layout::Nhwc));
+    });
+}
+
+#[test]
 fn batches_are_those_of_the_cpu() {
     for_types("batches_are_those_of_the_cpu", |b| {
         let a = Augment {

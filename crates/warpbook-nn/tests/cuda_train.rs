@@ -245,7 +245,7 @@ fn the_test_set_comes_out_as_on_the_cpu() {
 fn a_batch_that_does_not_fit_is_refused_with_the_largest_that_does() {
     let Some(device) = testing::gpu("a_batch_that_does_not_fit_is_refused") else { return };
     let data = images(50);
-    let layers = vec![conv2d(1 << 20, 1).padding(60), relu(), avg_pool(100), flatten(), linear(3)];
+    let layers = vec![conv2d(100_000, 1).padding(60), relu(), avg_pool(100), flatten(), linear(3)];
     let r = Recipe { batch: 50, ..recipe(layers, Optimizer::sgd()) };
     let place = cuda(&device, CudaOptions::new(Precision::Fp32));
     let sentence = Trainer::on(&place, r, &data, None).unwrap_err().to_string();

@@ -61,7 +61,8 @@ impl Golden {
             epochs: 1,
             steps: Some(steps),
             shuffle: false,
-            ..Recipe::mnist().without_dropout()
+            network: mnist_cnn(0.0, 0.0),
+            ..Recipe::mnist()
         }
     }
 

@@ -1,15 +1,21 @@
 //! Column sums outside of a product, in two levels: the bias gradients of layers, and sums that are split over blocks.
+#![allow(unsafe_code)]
 
 use super::launch::Columns;
-use super::{DeviceArray, Workspace};
-use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use super::product::ArraySpec;
+use super::{DeviceArray, Workspace, refused};
+use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
 use warpbook_kernels::matmul::column_sums;
-use warpbook_record::Dtype;
+use warpbook_kernels::nn::{partial_sums, total_sums};
+use warpbook_record::{Dtype, KernelSpec};
 
 /// Chunks of rows whose sums are added in the second level, at most.
-const CHUNKS: u32 = 256;
+const CHUNKS: u32 = 512;
 /// Rows of a chunk, at least.
 const LEAST_ROWS: u32 = 64;
+/// Columns of a block of `total_sums`.
+const COLUMNS: u32 = 32;
 
 /// How the values of a column lie.
 #[derive(Debug, Clone, Copy)]
@@ -23,52 +29,103 @@ pub(crate) enum RowsOf {
 /// The sum of each of `n` columns; the same bits on every run.
 #[derive(Debug, Clone)]
 pub(crate) struct Sums {
-    first: (Kernel, Columns),
-    second: Option<(Kernel, Columns)>,
-    is_transposed: bool,
+    n: u32,
+    first: First,
+    /// Adds the rows that the first level leaves.
+    total: Kernel,
+    /// How many those are.
+    rows: u32,
+}
+
+#[derive(Debug, Clone)]
+enum First {
+    /// The rows are few.
+    None,
+    /// 16 bytes of columns a thread, over chunks of rows.
+    Vectors { kernel: Kernel, dtype: Dtype, rows: u32, chunk: u32 },
+    /// Element by element, of columns that are no whole vectors.
+    Elements { kernel: Kernel, columns: Columns },
+    /// Pixels of each image.
+    Images { kernel: Kernel, columns: Columns },
+}
+
+fn load(device: &CudaDevice, spec: &KernelSpec) -> Result<Kernel> {
+    device.kernel(spec, &spec.tiles[0])
 }
 
 impl Sums {
     /// Compiles and loads the kernels.
     pub fn new(device: &CudaDevice, dtype: Dtype, n: u32, rows: RowsOf) -> Result<Self> {
-        let chunk = |rows: u32| rows.div_ceil(CHUNKS).max(LEAST_ROWS);
-        let (first, is_transposed, chunks) = match rows {
+        let total = load(device, &total_sums())?;
+        let (first, rows) = match rows {
             RowsOf::Matrix { rows } => {
-                (Columns { n, k: rows, ld: n, rows: chunk(rows) }, false, rows.div_ceil(chunk(rows)))
+                let chunk = rows.div_ceil(CHUNKS).max(LEAST_ROWS);
+                let first = if (u64::from(n) * dtype.bytes()).is_multiple_of(16) {
+                    First::Vectors { kernel: load(device, &partial_sums(dtype))?, dtype, rows, chunk }
+                } else {
+                    let columns = Columns { n, k: rows, ld: n, rows: chunk };
+                    First::Elements { kernel: load(device, &column_sums(dtype, false))?, columns }
+                };
+                (first, rows.div_ceil(chunk))
             }
             RowsOf::Images { images, pixels } => {
-                (Columns { n: images.saturating_mul(n), k: pixels, ld: pixels, rows: pixels }, true, images)
+                let columns = Columns { n: images.saturating_mul(n), k: pixels, ld: pixels, rows: pixels };
+                (First::Images { kernel: load(device, &column_sums(dtype, true))?, columns }, images)
             }
         };
-        let load = |dtype, is_transposed| {
-            let spec = column_sums(dtype, is_transposed);
-            device.kernel(&spec, &spec.tiles[0])
-        };
-        let second = Columns { n, k: chunks, ld: n, rows: chunks };
-        let second = if chunks > 1 { Some((load(Dtype::F32, false)?, second)) } else { None };
-        Ok(Self { first: (load(dtype, is_transposed)?, first), second, is_transposed })
+        Ok(Self { n, first, total, rows })
     }
 
     /// The sums of the few rows of a f32 matrix, without a workspace.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
-        let spec = column_sums(Dtype::F32, false);
-        let columns = Columns { n, k: rows, ld: n, rows };
-        Ok(Self { first: (device.kernel(&spec, &spec.tiles[0])?, columns), second: None, is_transposed: false })
+        Ok(Self { n, first: First::None, total: load(device, &total_sums())?, rows })
     }
 
     /// Bytes of the workspace for the first level's sums.
     pub fn workspace_bytes(&self) -> u64 {
-        if self.second.is_some() { 4 * self.first.1.sums() as u64 } else { 0 }
+        if matches!(self.first, First::None) { 0 } else { 4 * u64::from(self.n) * u64::from(self.rows) }
     }
 
     /// Queues the sums of `from` into `out`, `[n]`.
     pub fn queue(&self, stream: &Stream, from: &DeviceArray, out: &Slice<f32>, workspace: &Workspace) -> Result<()> {
-        let (kernel, columns) = &self.first;
-        let Some((second, totals)) = &self.second else {
-            return columns.queue(kernel, self.is_transposed, stream, from, out);
-        };
-        let sums = workspace.part(0, self.workspace_bytes()).cast::<f32>();
-        columns.queue(kernel, self.is_transposed, stream, from, &sums)?;
-        totals.queue(second, false, stream, &(&sums).into(), out)
+        let sums = || workspace.part(0, self.workspace_bytes()).cast::<f32>();
+        match &self.first {
+            First::None => self.queue_total(stream, from, out),
+            First::Vectors { kernel, dtype, rows, chunk } => {
+                let sums = sums();
+                let len = *rows as usize * self.n as usize;
+                from.spec().holds("The columns", ArraySpec { dtype: *dtype, len }).map_err(refused)?;
+                if !from.address().is_aligned(16) {
+                    return Err(Error::Unsupported {
+                        what: "Column sums".into(),
+                        why: "need an array that starts at a multiple of 16 bytes; align it".into(),
+                    });
+                }
+                let groups = u32::try_from(u64::from(self.n) * dtype.bytes() / 16).unwrap_or(u32::MAX);
+                let across = groups.next_power_of_two().min(8);
+                let blocks = groups.div_ceil(across).saturating_mul(self.rows);
+                let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
+                let args: [&dyn KernelArg; 6] = [from.bytes(), rows, &self.n, chunk, &across, &sums];
+                // SAFETY: partial_sums(from, rows, n, chunk, across, out), a block for each chunk and each `across` groups; the length,
+                // the type and the alignment were checked, and `sums` has a row for each chunk.
+                unsafe { kernel.launch(stream, shape, &args) }?;
+                self.queue_total(stream, &(&sums).into(), out)
+            }
+            First::Elements { kernel, columns } | First::Images { kernel, columns } => {
+                let sums = sums();
+                let is_transposed = matches!(self.first, First::Images { .. });
+                columns.queue(kernel, is_transposed, stream, from, &sums)?;
+                self.queue_total(stream, &(&sums).into(), out)
+            }
+        }
+    }
+
+    fn queue_total(&self, stream: &Stream, from: &DeviceArray, out: &Slice<f32>) -> Result<()> {
+        let (f32s, rows) = (|len| ArraySpec { dtype: Dtype::F32, len }, self.rows as usize);
+        from.spec().holds("The sums", f32s(rows * self.n as usize)).map_err(refused)?;
+        DeviceArray::from(out).spec().holds("The totals", f32s(self.n as usize)).map_err(refused)?;
+        let shape = Launch { grid: [self.n.div_ceil(COLUMNS), 1, 1], ..self.total.shape(1) };
+        // SAFETY: total_sums(from, rows, n, out), a block for 32 columns; lengths and types were checked.
+        unsafe { self.total.launch(stream, shape, &[from.bytes(), &self.rows, &self.n, out]) }
     }
 }

@@ -246,7 +246,7 @@ impl Trainer {
             if let Some(broken) = trained.broken {
                 return Err(broken.error(self.step + 1));
             }
-            if self.step % per_epoch == 0 {
+            if self.step.is_multiple_of(per_epoch) {
                 let seconds = started.elapsed().as_secs_f64();
                 let test = self.evaluate(test)?;
                 flow = flow.and(listener(Event::Epoch { epoch, step: self.step, seconds, test }));

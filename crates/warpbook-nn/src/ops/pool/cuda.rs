@@ -4,7 +4,7 @@
 use super::{Geometry, OP};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
-use crate::ops::device::load;
+use crate::ops::device::{load, optional_array};
 use crate::ops::error::Check;
 use std::ffi::c_void;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
@@ -27,7 +27,14 @@ unsafe impl KernelArg for PoolArgs {
 pub struct Pooling {
     dtype: Dtype,
     max: [Kernel; 2],
+    /// Of windows next to each other, in words of 16 bytes; NHWC only.
+    adjacent: Option<[Kernel; 2]>,
     average: [Kernel; 2],
+}
+
+/// Elements of 16 bytes.
+fn group(dtype: Dtype) -> usize {
+    16 / dtype.bytes() as usize
 }
 
 impl Pooling {
@@ -37,7 +44,27 @@ impl Pooling {
     /// The compiler's and the device's.
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let [max, max_gradient, average, average_gradient] = load(device, warpbook_kernels::nn::pool(dtype, layout))?;
-        Ok(Self { dtype, max: [max, max_gradient], average: [average, average_gradient] })
+        let adjacent = match layout {
+            Layout::Nhwc => Some(load(device, warpbook_kernels::nn::pool_adjacent(dtype))?),
+            Layout::Nchw => None,
+        };
+        Ok(Self { dtype, max: [max, max_gradient], adjacent, average: [average, average_gradient] })
+    }
+
+    /// Whether [`Pooling::max_backward_masked`] computes a maximum of these sizes: windows next to each other of NHWC images whose channels
+    /// are whole words of 16 bytes.
+    #[must_use]
+    pub fn masks(g: &Geometry, dtype: Dtype, layout: Layout) -> bool {
+        let adjacent = g.stride == g.size && g.padding == [0; 2];
+        layout == Layout::Nhwc && adjacent && g.channels.is_multiple_of(group(dtype))
+    }
+
+    /// The kernels of windows next to each other, where arrays, and the index, are aligned.
+    fn adjacent(&self, g: &Geometry, arrays: [&DeviceArray; 2], index: &Slice<u8>) -> Option<&[Kernel; 2]> {
+        let fits = Self::masks(g, self.dtype, Layout::Nhwc)
+            && arrays.iter().all(|a| a.address().is_aligned(16))
+            && index.at(0).is_aligned(8);
+        self.adjacent.as_ref().filter(|_| fits)
     }
 
     /// The kernels' sizes, if x and y have their lengths and types.
@@ -73,6 +100,12 @@ impl Pooling {
     ) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
         g.check_index(index.len(), y.len())?;
+        if let Some([kernel, _]) = self.adjacent(g, [x, y], index) {
+            let n = (y.len() / group(self.dtype)) as u32;
+            let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
+            // SAFETY: max_forward_adjacent(g, x, y, index, n); types, lengths, alignment and windows were checked.
+            return unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) };
+        }
         let (kernel, n) = (&self.max[0], y.len() as u32);
         let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
         // SAFETY: max_forward(g, x, y, index, n); types and lengths were checked.
@@ -93,9 +126,56 @@ impl Pooling {
     ) -> Result<()> {
         let sizes = self.check(g, ("dx", dx), ("dy", dy))?;
         g.check_index(index.len(), dy.len())?;
+        if let Some([_, kernel]) = self.adjacent(g, [dy, dx], index) {
+            return self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, None, dx));
+        }
         let (kernel, n) = (&self.max[1], dx.len() as u32);
         let args: [&dyn KernelArg; 5] = [&sizes, index, dy.bytes(), dx.bytes(), &n];
         // SAFETY: max_backward(g, index, dy, dx, n); types and lengths were checked.
+        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+    }
+
+    /// As [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and where it is not above 0
+    /// nothing goes back (where it is NaN, dy does).
+    ///
+    /// # Errors
+    /// As of [`Pooling::max_forward`]; [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
+    pub fn max_backward_masked(
+        &self,
+        stream: &Stream,
+        g: &Geometry,
+        (index, y): (&Slice<u8>, &DeviceArray),
+        dy: &DeviceArray,
+        dx: &DeviceArray,
+    ) -> Result<()> {
+        let sizes = self.check(g, ("dx", dx), ("dy", dy))?;
+        g.check_index(index.len(), dy.len())?;
+        Check(OP).arrays(self.dtype, &[("y", y, &[dy.len()])])?;
+        match self.adjacent(g, [dy, dx], index).filter(|_| y.address().is_aligned(16)) {
+            Some([_, kernel]) => self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, Some(y), dx)),
+            None => Err(warpbook_device::Error::Unsupported {
+                what: "The gradient of a pool and the ReLU before it".into(),
+                why: "is computed at once only where windows are next to each other and channels are whole words of 16 bytes".into(),
+            }),
+        }
+    }
+
+    /// Queues the gradient of windows next to each other; all was checked.
+    fn queue_adjacent(
+        &self,
+        kernel: &Kernel,
+        stream: &Stream,
+        (g, sizes): (&Geometry, PoolArgs),
+        index: &Slice<u8>,
+        (dy, mask, dx): (&DeviceArray, Option<&DeviceArray>, &DeviceArray),
+    ) -> Result<()> {
+        let [rows, columns] = [g.height.div_ceil(g.size[0]), g.width.div_ceil(g.size[1])];
+        let n = Check(OP).word("windows", g.batch * rows * columns * (g.channels / group(self.dtype)))?;
+        let (rows, columns) = (rows as u32, columns as u32);
+        let args: [&dyn KernelArg; 8] =
+            [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n];
+        // SAFETY: max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n); the callers checked types, lengths, alignment and
+        // windows.
         unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Sharing {
     pub buffer: Vec<usize>,
     /// Of a convolution or a linear layer: its epilogue computes the ReLU that follows.
     pub relu_after: Vec<bool>,
-    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU.
+    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU; of a maximum, by its output.
     pub mask_before: Vec<bool>,
     /// Of a ReLU: an epilogue computes it forwards, and backwards.
     pub done: Vec<[bool; 2]>,
@@ -27,8 +27,8 @@ fn multiplies(op: &Op) -> bool {
 }
 
 impl Sharing {
-    /// `fused`: whether epilogues compute what follows.
-    pub fn of(network: &Network, fused: bool) -> Self {
+    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once.
+    pub fn of(network: &Network, fused: bool, masks: impl Fn(&Node) -> bool) -> Self {
         let nodes = network.nodes();
         let mut readers = vec![0; network.values().len()];
         let mut producer: Vec<Option<usize>> = vec![None; network.values().len()];
@@ -62,12 +62,15 @@ impl Sharing {
                 shared.buffer[node.output] = shared.buffer[x];
             }
             if fused && in_place && is_relu(Some(i)) {
-                if let Some(before) = before.filter(|b| multiplies(&nodes[*b].op)) {
+                let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
+                if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
                     shared.relu_after[before] = true;
                     shared.done[i][0] = true;
                 }
             }
-            if let Some(relu) = before.filter(|_| fused && multiplies(&node.op) && is_relu(before) && readers[x] == 1) {
+            let is_max = matches!(node.op, Op::Pool(p) if p.kind == PoolKind::Max);
+            let can_mask = multiplies(&node.op) || is_max && masks(node);
+            if let Some(relu) = before.filter(|_| fused && can_mask && is_relu(before) && readers[x] == 1) {
                 shared.mask_before[i] = shared.in_place(&nodes[relu]);
                 shared.done[relu][1] = shared.mask_before[i];
             }
@@ -164,7 +167,8 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => values[buffer(node.input)].at(backward),
             Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
-            Op::Activation(Activation::Relu) => values[buffer(node.output)].at(backward),
+            Op::Activation(Activation::Relu) if !sharing.done[i][1] => values[buffer(node.output)].at(backward),
+            Op::Pool(_) if sharing.mask_before[i] => values[buffer(node.output)].at(backward),
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
@@ -260,7 +264,7 @@ mod tests {
     fn what_is_computed_in_place_shares_memory() {
         // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
         let n = mnist_cnn(0.25, 0.5);
-        let s = Sharing::of(&n, true);
+        let s = Sharing::of(&n, true, |_| false);
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
         let of = |flags: &[bool]| -> Vec<String> {
             n.nodes().iter().zip(flags).filter(|(_, f)| **f).map(|(n, _)| n.name.clone()).collect()
@@ -268,7 +272,8 @@ mod tests {
         assert_eq!(of(&s.relu_after), ["conv1", "conv2", "fc1"]);
         assert_eq!(of(&s.mask_before), ["conv2"], "a pool or a dropout is between the others");
         assert_eq!(of(&s.done.iter().map(|d| d[1]).collect::<Vec<_>>()), ["relu1"]);
-        let plain = Sharing::of(&n, false);
+        assert_eq!(of(&Sharing::of(&n, true, |_| true).mask_before), ["conv2", "pool1"]);
+        let plain = Sharing::of(&n, false, |_| true);
         assert_eq!(plain.buffer, s.buffer);
         assert!(!plain.relu_after.iter().chain(&plain.mask_before).any(|f| *f));
         assert!(!s.needs_gradient(0) && s.needs_gradient(1));
@@ -285,7 +290,7 @@ mod tests {
             linear(3),
         ];
         let n = Network::new([2, 5, 5], layers).unwrap();
-        let s = Sharing::of(&n, true);
+        let s = Sharing::of(&n, true, |_| false);
         // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
         assert_eq!(s.mask_before.iter().filter(|m| **m).count(), 0, "relu1 is read twice, relu3 before a flatten");
@@ -299,7 +304,7 @@ mod tests {
     fn the_plan_reuses_memory_and_nothing_in_use_overlaps() {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
-            let layout = plan(&n, &Sharing::of(&n, fused), 512, Dtype::F16);
+            let layout = plan(&n, &Sharing::of(&n, fused, |_| true), 512, Dtype::F16);
             let blocks = layout.blocks();
             for (i, a) in blocks.iter().enumerate() {
                 for b in &blocks[i + 1..] {

@@ -13,10 +13,11 @@ mod passes;
 use super::engine::{Batches, Broken, Engine, State, Trained};
 use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
-use crate::gemm::Gemm;
-use crate::network::Arrangement;
+use crate::gemm::{Gemm, Workspace};
+use crate::network::{Arrangement, Node};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
+use crate::ops::pool::cuda::Pooling;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, Finish};
@@ -153,6 +154,7 @@ pub(crate) struct CudaTraining {
     kernels: Kernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
+    workspace: Option<Workspace>,
     /// What the gradients of the last step are multiplied by.
     gradient_scale: f32,
     repeated: Option<Repeated>,
@@ -180,9 +182,10 @@ impl CudaTraining {
         if options.layout == Layout::Nchw {
             arrangement = Arrangement::identity(network);
         }
-        let sharing = Sharing::of(network, options.fused);
         device.reset_peak();
         let dtype = options.precision.activations();
+        let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, batch), dtype, options.layout);
+        let sharing = Sharing::of(network, options.fused, masks);
         let slots = recipe.optimizer.state_slots();
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;
@@ -205,6 +208,7 @@ impl CudaTraining {
             control,
             sets: Vec::new(),
             programs: HashMap::new(),
+            workspace: None,
             gradient_scale: 1.0,
             repeated: None,
             staging: None,
@@ -216,10 +220,11 @@ impl CudaTraining {
         if let Some(at) = self.sets.iter().position(|r| r.is(samples)) {
             return Ok(Source::Resident(at));
         }
-        if let Samples::Images(set) = samples {
-            if !self.options.loader.keeps(&self.device, set)? {
+        match samples {
+            Samples::Images(set) if !self.options.loader.keeps(&self.device, set)? => {
                 return Ok(Source::Host(set.clone()));
             }
+            _ => {}
         }
         self.sets.push(Resident::new(&self.device, samples)?);
         Ok(Source::Resident(self.sets.len() - 1))
@@ -298,7 +303,7 @@ impl CudaTraining {
             control: &self.control,
             kernels: &self.kernels,
         };
-        let passes = passes::passes(parts, &self.sets[set], n, trains)?;
+        let passes = passes::passes(parts, &self.sets[set], (n, trains), &mut self.workspace)?;
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new(&self.stream, name, passes, self.options.graph)?;
         self.programs.insert(key, program);

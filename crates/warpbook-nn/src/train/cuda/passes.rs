@@ -89,7 +89,7 @@ enum GatherKernels {
     /// With augmentation, and without.
     Images(Box<[Gather; 2]>),
     /// In the type of the activations, and in f32.
-    Rows([GatherRows; 2]),
+    Rows(Box<[GatherRows; 2]>),
 }
 
 #[derive(Debug)]
@@ -139,7 +139,8 @@ impl Kernels {
                     GatherKernels::Images(Box::new([gather(shape, true)?, gather(shape, false)?]))
                 }
                 Shape::Vector(_) => {
-                    GatherKernels::Rows([GatherRows::new(device, dtype)?, GatherRows::new(device, Dtype::F32)?])
+                    let kernels = [GatherRows::new(device, dtype)?, GatherRows::new(device, Dtype::F32)?];
+                    GatherKernels::Rows(Box::new(kernels))
                 }
             },
         })
@@ -192,8 +193,8 @@ struct Builder<'a> {
 pub(super) fn passes(
     parts: Parts<'_>,
     set: &Resident,
-    n: usize,
-    trains: bool,
+    (n, trains): (usize, bool),
+    workspace: &mut Option<Workspace>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
     let network = &parts.recipe.network;
     let dtype = parts.options.precision.products();
@@ -213,7 +214,11 @@ pub(super) fn passes(
     };
     let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
     let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
-    let workspace = Workspace::new(parts.device, bytes)?;
+    // One for all programs, since they run one after the other. A larger batch has come first, as a rule.
+    let workspace = match workspace {
+        Some(there) if there.bytes() >= bytes => there.clone(),
+        _ => workspace.insert(Workspace::new(parts.device, bytes)?).clone(),
+    };
     let mut builder = Builder { parts, n, trains, products, workspace, targets: None, passes: Vec::new() };
     builder.batch(set)?;
     for i in 0..network.nodes().len() {
@@ -271,7 +276,8 @@ impl<'a> Builder<'a> {
                 let (gather, images) = (gather[usize::from(!trains)].clone(), images.clone());
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }
-            (Resident::Rows { inputs, targets, .. }, GatherKernels::Rows([gather, gather_f32])) => {
+            (Resident::Rows { inputs, targets, .. }, GatherKernels::Rows(kernels)) => {
+                let [gather, gather_f32] = &**kernels;
                 let (gather, gather_f32, inputs, targets) =
                     (gather.clone(), gather_f32.clone(), inputs.clone(), targets.clone());
                 let last = self.network().values().len() - 1;
@@ -466,7 +472,14 @@ impl<'a> Builder<'a> {
                 let dx = dx.clone();
                 if p.kind == PoolKind::Max {
                     let places = self.parts.memory.kept::<u8>(i, dy.len())?;
-                    self.push(&node.name, "backward", move |s| kernel.max_backward(s, &g, &places, &dy, &dx));
+                    if sharing.mask_before[i] {
+                        let y = self.value(node.output)?;
+                        self.push(&node.name, "backward", move |s| {
+                            kernel.max_backward_masked(s, &g, (&places, &y), &dy, &dx)
+                        });
+                    } else {
+                        self.push(&node.name, "backward", move |s| kernel.max_backward(s, &g, &places, &dy, &dx));
+                    }
                 } else {
                     self.push(&node.name, "backward", move |s| kernel.average_backward(s, &g, &dy, &dx));
                 }

@@ -1,0 +1,63 @@
+// Idea: column sums in words of 16 bytes: a thread adds a group of columns over every so-manieth row of its block's chunk.
+// Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums: out[j] = sum of from[r][j] over all r.
+// Since the last rung: not a rung; as matmul/column_sums.cu where rows are long, for bias gradients and for sums split over blocks.
+// Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n. Sums in f32.
+// Expect: one read at DRAM bandwidth; every sum is added in the same order on every run and every device.
+#include "nn/elements.cuh"
+#include "reduce.cuh"
+
+// Groups of columns of a block, at most.
+constexpr unsigned GROUPS = 8;
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned chunk /* rows of a block */,
+             unsigned across /* groups of a block: 1, 2, 4 or 8 */, float* __restrict__ out /* [ceil(rows / chunk)][n] */) {
+    __shared__ float sums[THREADS][GROUP + 1];
+    const unsigned tiles = (n / GROUP + across - 1) / across, part = blockIdx.x / tiles;
+    const unsigned group = threadIdx.x % across, lane = threadIdx.x / across, lanes = THREADS / across;
+    const unsigned column = (blockIdx.x % tiles * across + group) * GROUP;
+    const unsigned end = min((part + 1) * chunk, rows);
+    float sum[GROUP] = {};
+    if (column < n) {
+#pragma unroll 4
+        for (unsigned r = part * chunk + lane; r < end; r += lanes) {
+            float v[GROUP];
+            unpack(*reinterpret_cast<const uint4*>(from + (size_t)r * n + column), v, In{});
+#pragma unroll
+            for (int k = 0; k < GROUP; ++k) sum[k] += v[k];
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < GROUP; ++k) sums[threadIdx.x][k] = sum[k];
+    __syncthreads();
+    // A thread a column, in the order of the lanes.
+    if (threadIdx.x < across * GROUP) {
+        const unsigned of = threadIdx.x / GROUP, k = threadIdx.x % GROUP;
+        const unsigned to = (blockIdx.x % tiles * across + of) * GROUP + k;
+        float total = 0.0f;
+#pragma unroll 8
+        for (unsigned l = 0; l < lanes; ++l) total += sums[l * across + of][k];
+        if (to < n) out[(size_t)part * n + to] = total;
+    }
+}
+
+// A block has 32 columns, one for each lane of its warps, which share the rows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, float* __restrict__ out /* [n] */) {
+    constexpr unsigned WARPS = THREADS / WARP;
+    __shared__ float sums[WARPS][WARP];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane;
+    float sum = 0.0f;
+    if (column < n) {
+#pragma unroll 8
+        for (unsigned r = warp; r < rows; r += WARPS) sum += from[(size_t)r * n + column];
+    }
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp == 0 && column < n) {
+        float total = 0.0f;
+#pragma unroll
+        for (unsigned w = 0; w < WARPS; ++w) total += sums[w][lane];
+        out[column] = total;
+    }
+}

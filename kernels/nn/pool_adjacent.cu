@@ -1,0 +1,98 @@
+// Idea: windows that touch but do not overlap: a thread has a window of 16 bytes of channels, and reads and writes all of it once.
+// Formula: as pool.cu's maximum, strides as large as windows, no padding; images [batch][h][w][c] of type IN, index u8 as y.
+// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx through the mask of the ReLU before the pool too.
+// Needs: channels a multiple of 16 bytes, arrays at multiples of 16 bytes, index at one of 8; fewer than 2^32 elements.
+// Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
+#include "nn/elements.cuh"
+
+struct Pool {
+    unsigned batch, channels;
+    unsigned h, w;    // of x
+    unsigned oh, ow;  // of y
+    unsigned kh, kw, sh, sw, ph, pw;
+};
+
+// Where a thread's window is.
+struct Window {
+    unsigned channel, column, row, image;
+};
+
+// Window i of a grid of h x w in each image, a group of channels each.
+__device__ __forceinline__ Window window(unsigned i, unsigned channels, unsigned h, unsigned w) {
+    const unsigned groups = channels / GROUP;
+    Window at;
+    at.channel = i % groups * GROUP, i /= groups;
+    at.column = i % w, i /= w;
+    at.row = i % h, at.image = i / h;
+    return at;
+}
+
+// The indices of a group, a byte each.
+union Indices {
+    unsigned words[GROUP / 4];
+    unsigned char of[GROUP];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In* __restrict__ y /* images of oh x ow */,
+                     unsigned char* __restrict__ index /* as y */, unsigned n /* windows times groups */) {
+    const unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    const Window at = window(i, g.channels, g.oh, g.ow);
+    const In* from = x + ((size_t)(at.image * g.h + at.row * g.kh) * g.w + at.column * g.kw) * g.channels + at.channel;
+    float best[GROUP];
+    Indices chosen = {};
+    for (unsigned r = 0; r < g.kh; ++r) {
+        for (unsigned c = 0; c < g.kw; ++c) {
+            float v[GROUP];
+            unpack(*reinterpret_cast<const uint4*>(from + (size_t)(r * g.w + c) * g.channels), v, In{});
+            const unsigned tap = r * g.kw + c;
+#pragma unroll
+            for (int k = 0; k < GROUP; ++k) {
+                // NaN is the maximum where there is one, and the last of them gives the index.
+                if (tap == 0 || v[k] > best[k] || v[k] != v[k]) best[k] = v[k], chosen.of[k] = (unsigned char)tap;
+            }
+        }
+    }
+    const size_t to = (size_t)i * GROUP;
+    *reinterpret_cast<uint4*>(y + to) = packed(best, In{});
+#pragma unroll
+    for (int k = 0; k < GROUP / 4; ++k) reinterpret_cast<unsigned*>(index + to)[k] = chosen.words[k];
+}
+
+// Windows that begin in the image but do not fit give zeros.
+extern "C" __global__ void __launch_bounds__(THREADS)
+max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images of oh x ow */,
+                      const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy, or null */,
+                      In* __restrict__ dx /* images of h x w */, unsigned rows /* ceil(h / kh) */, unsigned columns, unsigned n) {
+    const unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    const Window at = window(i, g.channels, rows, columns);
+    float gradient[GROUP] = {};
+    Indices chosen = {};
+    if (at.row < g.oh && at.column < g.ow) {
+        const size_t from = ((size_t)(at.image * g.oh + at.row) * g.ow + at.column) * g.channels + at.channel;
+        unpack(*reinterpret_cast<const uint4*>(dy + from), gradient, In{});
+#pragma unroll
+        for (int k = 0; k < GROUP / 4; ++k) chosen.words[k] = reinterpret_cast<const unsigned*>(index + from)[k];
+        if (mask) {
+            float y[GROUP];
+            unpack(*reinterpret_cast<const uint4*>(mask + from), y, In{});
+            // As relu_backward: the gradient passes where y is NaN.
+#pragma unroll
+            for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k];
+        }
+    }
+    for (unsigned r = 0; r < g.kh; ++r) {
+        const unsigned row = at.row * g.kh + r;
+        for (unsigned c = 0; c < g.kw; ++c) {
+            const unsigned column = at.column * g.kw + c;
+            if (row >= g.h || column >= g.w) continue;
+            float v[GROUP];
+#pragma unroll
+            for (int k = 0; k < GROUP; ++k) v[k] = chosen.of[k] == r * g.kw + c ? gradient[k] : 0.0f;
+            const size_t to = ((size_t)(at.image * g.h + row) * g.w + column) * g.channels + at.channel;
+            *reinterpret_cast<uint4*>(dx + to) = packed(v, In{});
+        }
+    }
+}
