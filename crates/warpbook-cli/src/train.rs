@@ -1,15 +1,18 @@
 //! `warpbook train` and `warpbook eval`.
 
 use crate::args::{EvalArgs, TrainArgs};
-use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::infer::{self, failure};
 use crate::output::{complain, say};
 use crate::recipe::Plan;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use warpbook::figures;
 use warpbook::nn::data::Splits;
+use warpbook::nn::infer::Frozen;
 use warpbook::nn::train::{Event, Flow, Recipe, Score, TrainError, Trainer};
 use warpbook::nn::weights::Weights;
 
@@ -39,16 +42,30 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if stopped.load(Ordering::Relaxed) { INTERRUPTED } else { 0 }))
 }
 
-/// The loss and the accuracy of weights over the test images.
+/// The loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::find(&args.recipe)?;
-    let data = plan.open(args.from.data.as_deref())?;
-    let recipe = plan.recipe;
-    let weights = Weights::load(&recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
-    let mut trainer = Trainer::new(recipe, &data.test, Some(&weights)).map_err(failure)?;
-    let score = trainer.evaluate(&data.test).map_err(failure)?;
-    say(&format!("{}\n{}", data.test.note(), words(&score)));
+    let data = args.from.data.as_deref();
+    let (note, score) = match &args.weights {
+        None if matches!(args.recipe.as_str(), "mnist" | "cifar10") || args.recipe.ends_with(".toml") => {
+            return Err(Failure::usage(format!(
+                "Name the checkpoint, too: warpbook eval {} FILE. A frozen network is named alone.",
+                args.recipe
+            )));
+        }
+        None => infer::evaluate(Path::new(&args.recipe), data)?,
+        Some(file) if Frozen::is_in(file) => infer::evaluate(file, data)?,
+        Some(file) => checkpoint_score(&args.recipe, file, data)?,
+    };
+    say(&format!("{note}\n{}", words(&score)));
     Ok(ExitCode::SUCCESS)
+}
+
+fn checkpoint_score(recipe: &str, file: &Path, data: Option<&Path>) -> Result<(String, Score), Failure> {
+    let plan = Plan::find(recipe)?;
+    let test = plan.open(data)?.test;
+    let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
+    let mut trainer = Trainer::new(plan.recipe, &test, Some(&weights)).map_err(failure)?;
+    Ok((test.note(), trainer.evaluate(&test).map_err(failure)?))
 }
 
 /// The recipe with what the command line says otherwise.
@@ -124,11 +141,4 @@ fn run(trainer: &mut Trainer, data: &Splits, args: &TrainArgs, stopped: &AtomicB
 fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
-}
-
-fn failure(error: TrainError) -> Failure {
-    match error {
-        TrainError::NotFinite(sentence) => Failure { code: RUNG_FAILED, sentence },
-        error => Failure::usage(error.to_string()),
-    }
 }
