@@ -23,7 +23,7 @@ fn a_matrix_says_what_was_taken_for_what() {
     let texts: Vec<&str> = document
         .descendants()
         .filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")))
-        .filter_map(|n| n.descendants().filter(roxmltree::Node::is_text).next_back()?.text())
+        .filter_map(|n| n.descendants().rfind(roxmltree::Node::is_text)?.text())
         .collect();
     for expect in ["true class", "taken for", "80 %", "90 %", "0 %", "<ship>"] {
         assert!(texts.contains(&expect), "{expect} in {texts:?}");
