@@ -13,6 +13,7 @@ mod bars;
 mod canvas;
 mod common;
 mod compare;
+mod confusion;
 pub mod diagram;
 pub mod highlight;
 mod labels;
@@ -35,6 +36,7 @@ mod transfers;
 pub mod words;
 
 pub use compare::compare;
+pub use confusion::{Confusion, confusion};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;

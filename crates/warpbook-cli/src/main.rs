@@ -8,6 +8,7 @@ mod devices;
 mod doctor;
 mod download;
 mod failure;
+mod infer;
 mod merge;
 mod output;
 mod progress;
@@ -42,6 +43,8 @@ fn main() -> ExitCode {
         Command::Merge(args) => merge::merge(&args),
         Command::Train(args) => train::train(&args),
         Command::Eval(args) => train::eval(&args),
+        Command::Freeze(args) => infer::freeze(&args),
+        Command::Predict(args) => infer::predict(&args),
         Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
         Command::Doctor(args) => doctor::examine(&args),

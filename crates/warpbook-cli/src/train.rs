@@ -1,9 +1,11 @@
 //! `warpbook train` and `warpbook eval`.
 
 use crate::args::{DeviceArg, EvalArgs, TrainArgs};
-use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
+use crate::failure::{Failure, INTERRUPTED};
+use crate::infer::{self, failure};
 use crate::output::{complain, say};
 use crate::recipe::{AMP_RECIPE, Plan};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +13,7 @@ use std::time::Instant;
 use warpbook::device::Device;
 use warpbook::figures;
 use warpbook::nn::data::{Rows, Splits};
+use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{CudaOptions, Event, Flow, Place, Precision, Recipe, Samples, Score, TrainError, Trainer};
 use warpbook::nn::weights::Weights;
@@ -40,17 +43,31 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if stopped.load(Ordering::Relaxed) { INTERRUPTED } else { 0 }))
 }
 
-/// The loss and the accuracy of weights over the test images.
+/// The loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
-    let plan = Plan::find(&args.recipe)?;
-    let data = plan.open(args.from.data.as_deref())?;
-    let recipe = plan.recipe;
-    let weights = Weights::load(&recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
-    let place = place(&args.device, args.precision)?;
-    let mut trainer = Trainer::on(&place, recipe, &data.test, Some(&weights)).map_err(failure)?;
-    let score = trainer.evaluate(&data.test).map_err(failure)?;
-    say(&format!("{}\n{}", data.test.note(), words(&score)));
+    let data = args.from.data.as_deref();
+    let (note, score) = match &args.weights {
+        None if matches!(args.recipe.as_str(), "mnist" | "cifar10") || args.recipe.ends_with(".toml") => {
+            return Err(Failure::usage(format!(
+                "Name the checkpoint, too: warpbook eval {} FILE. A frozen network is named alone.",
+                args.recipe
+            )));
+        }
+        None => infer::evaluate(Path::new(&args.recipe), data)?,
+        Some(file) if Frozen::is_in(file) => infer::evaluate(file, data)?,
+        Some(file) => checkpoint_score(args, file)?,
+    };
+    say(&format!("{note}\n{}", words(&score)));
     Ok(ExitCode::SUCCESS)
+}
+
+fn checkpoint_score(args: &EvalArgs, file: &Path) -> Result<(String, Score), Failure> {
+    let plan = Plan::find(&args.recipe)?;
+    let test = plan.open(args.from.data.as_deref())?.test;
+    let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
+    let place = place(&args.device, args.precision)?;
+    let mut trainer = Trainer::on(&place, plan.recipe, &test, Some(&weights)).map_err(failure)?;
+    Ok((test.note(), trainer.evaluate(&test).map_err(failure)?))
 }
 
 /// Where to train.
@@ -199,11 +216,4 @@ fn run(trainer: &mut Trainer, data: &Data, args: &TrainArgs, stopped: &AtomicBoo
 fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
-}
-
-fn failure(error: TrainError) -> Failure {
-    match error {
-        TrainError::NotFinite(sentence) => Failure { code: RUNG_FAILED, sentence },
-        error => Failure::usage(error.to_string()),
-    }
 }

@@ -78,6 +78,69 @@ fn a_recipe_from_a_file_is_trained() {
     expect(&train(&[]), 2, &["residual.toml, line 4", "no key `bach`", "did you mean `batch`?"]);
 }
 
+/// A grey PNG of a drawn digit, `scale` times as large.
+fn draw(path: &Path, scale: usize) {
+    let digits = warpbook::nn::data::synthetic_digits(1, 1, 5).test;
+    let side = 28 * scale;
+    let pixels: Vec<u8> = (0..side * side).map(|i| digits.image(0)[i / side / scale * 28 + i % side / scale]).collect();
+    std::fs::write(path, warpbook::nn::data::png([1, side, side], &pixels).unwrap()).unwrap();
+}
+
+#[test]
+fn a_checkpoint_is_frozen_judged_and_used() {
+    let folder = tempfile::tempdir().unwrap();
+    recipe(folder.path(), "residual.toml");
+    let run = |words: &[&str]| warpbook(folder.path(), words);
+    expect(&run(&["train", "residual.toml", "--steps", "20", "--checkpoint", "c.safetensors"]), 0, &["step 20"]);
+    let freeze = ["freeze", "residual.toml", "c.safetensors", "--out", "f.safetensors"];
+    // Two batch normalisations and a dropout are gone.
+    expect(&run(&freeze), 0, &["residual: 8 of 11 operations left", "f.safetensors"]);
+    let score = |words: &[&str]| {
+        let output = run(words);
+        expect(&output, 0, &["synthetic digits", "test loss", "of 2000)"]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let of_checkpoint = score(&["eval", "residual.toml", "c.safetensors"]);
+    assert_eq!(score(&["eval", "f.safetensors"]), of_checkpoint);
+    assert_eq!(score(&["eval", "residual.toml", "f.safetensors"]), of_checkpoint);
+    // Without the recipe's file.
+    std::fs::remove_file(folder.path().join("residual.toml")).unwrap();
+    draw(&folder.path().join("a.png"), 1);
+    draw(&folder.path().join("b.png"), 3);
+    let predicted = run(&["predict", "f.safetensors", "a.png", "b.png", "--repeat", "3"]);
+    let parts = [
+        "a.png: ",
+        " %), then ",
+        "  28 x 28 grey: as it is",
+        "  84 x 84 grey: scaled to 28 x 28",
+        "an image alone: ",
+        "(median of 3)",
+        "images/s",
+    ];
+    expect(&predicted, 0, &parts);
+    let inverted = run(&["predict", "f.safetensors", "a.png", "--invert", "--top", "1"]);
+    expect(&inverted, 0, &["light and dark exchanged"]);
+    assert!(!String::from_utf8_lossy(&inverted.stdout).contains("then"));
+}
+
+#[test]
+fn what_is_no_frozen_network_or_image_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &[&str], code, parts: &[&str]| expect(&warpbook(folder.path(), words), code, parts);
+    run(&["train", "mnist", "--batch", "8", "--steps", "1", "--checkpoint", "c.safetensors"], 0, &["step 1"]);
+    run(&["predict", "c.safetensors", "a.png"], 2, &["c.safetensors is no frozen network", "warpbook freeze RECIPE"]);
+    run(&["eval", "c.safetensors"], 2, &["is no frozen network"]);
+    run(&["eval", "mnist"], 2, &["Name the checkpoint, too"]);
+    run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["Name another --out"]);
+    run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
+    run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
+    run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
+    std::fs::write(folder.path().join("a.png"), "text").unwrap();
+    draw(&folder.path().join("b.png"), 2);
+    let both = ["predict", "f.safetensors", "a.png", "b.png"];
+    run(&both, 2, &["a.png cannot be read", "b.png: ", "1 of 2 images could not be read"]);
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();

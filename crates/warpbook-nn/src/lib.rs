@@ -2,11 +2,12 @@
 //!
 //! [`gemm`] is the matrix product, [`philox`] the random numbers that every experiment draws its data with, [`ops`] the operations
 //! that networks are trained with, [`network`] a network as a list of layers with its [`weights`], [`data`] labelled images, [`train`] the
-//! training itself.
+//! training itself, [`infer`] a trained network that is kept for use.
 #![deny(unsafe_code)]
 
 pub mod data;
 pub mod gemm;
+pub mod infer;
 pub mod network;
 pub mod ops;
 pub mod philox;

@@ -25,8 +25,8 @@ mod regression;
 pub mod settings;
 
 pub use display::{
-    EvcxrDisplay, KernelDiff, KernelView, Panel, Show, figures, lines_against_speed, lines_of_code, notebook_progress,
-    progress_line,
+    ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
+    lines_of_code, notebook_progress, progress_line,
 };
 pub use error::{Error, Result};
 pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};

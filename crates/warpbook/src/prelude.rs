@@ -6,6 +6,7 @@ pub use crate::charts::{
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
+pub use crate::nn::infer::{Frozen, Prediction};
 pub use crate::nn::network::{
     Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
 };
@@ -19,7 +20,7 @@ pub use crate::record::{
     Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,
 };
 pub use crate::{
-    Attempt, Candidate, Checked, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff, KernelView, Lab,
-    LiveKernel, Matmul, Panel, Prepared, Regression, Result, Show, Trials, lines_against_speed, lines_of_code,
-    matmul_figure, notebook_progress, on_cpu, on_gpu, read_record, write_record,
+    Attempt, Candidate, Checked, ConfusionMatrix, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff,
+    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Trials,
+    lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu, on_gpu, read_record, write_record,
 };

@@ -4,6 +4,7 @@ mod attempt;
 mod common;
 mod data;
 mod devices;
+mod infer;
 mod records;
 mod run;
 mod train;
@@ -13,18 +14,20 @@ pub use attempt::{AttemptArgs, WorkArgs};
 pub use common::DeviceArg;
 pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
+pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
 pub use records::{MergeArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
-pub use train::{EvalArgs, TrainArgs};
+pub use train::TrainArgs;
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
 
 use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use data::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
+use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
 use records::{MERGE_EXAMPLES, VIEW_EXAMPLES};
 use run::{RUN_EXAMPLES, chosen};
-use train::{EVAL_EXAMPLES, TRAIN_EXAMPLES};
+use train::TRAIN_EXAMPLES;
 use tune::TUNE_EXAMPLES;
 use warpbook::experiments;
 use warpbook::settings::Entry;
@@ -53,6 +56,7 @@ Examples:
   warpbook view regression.json          the record in the browser
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
+  warpbook predict digits.safetensors a.png    what it reads in an image, once it is frozen
 
 Exit codes:
     0  all was measured, or skipped for want of hardware
@@ -90,6 +94,12 @@ pub enum Command {
     /// Classify the test images with a trained network.
     #[command(after_help = EVAL_EXAMPLES)]
     Eval(EvalArgs),
+    /// Make one file of a trained network, for `predict` and `eval`.
+    #[command(after_help = FREEZE_EXAMPLES)]
+    Freeze(FreezeArgs),
+    /// Classify PNG and JPEG images with a frozen network.
+    #[command(after_help = PREDICT_EXAMPLES)]
+    Predict(PredictArgs),
     /// Load data sets of images, and list them.
     #[command(after_help = DATA_EXAMPLES)]
     Data(DataArgs),

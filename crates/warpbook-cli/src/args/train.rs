@@ -1,4 +1,4 @@
-//! `warpbook train` and `warpbook eval`.
+//! `warpbook train`.
 
 use super::common::DeviceArg;
 use clap::Args;
@@ -13,24 +13,29 @@ Examples:
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
   warpbook train cifar10 --device cuda:0 --precision amp-fp16
   warpbook train amp-recipe --edge 512 --batch 64
-  warpbook train my.toml --epochs 2                  a recipe of your own; options override it
+  warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
 A recipe of your own is a TOML file; data, learning_rate and network are needed:
-  data = \"mnist\"              # mnist, fashion-mnist, cifar10, synthetic, or a folder with a subfolder of images for each class
-  # input = [3, 64, 64]       channels, height, width; only for a folder
+  # mnist, fashion-mnist, cifar10, synthetic, or a folder with a folder of images for each class
+  data = \"mnist\"
+  # input = [3, 64, 64]       channels, height, width; for a folder of images only
   batch = 128
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
-      \"max_pool 2\", \"avg_pool 2 stride 1\", \"dropout 0.25\", \"flatten\", \"linear 10 name head\",
+      \"max_pool 2\", \"avg_pool 2 stride 1\", \"dropout 0.25\",
+      \"flatten\", \"linear 10 name head\",
   ]
-  [optimizer]                 # sgd: momentum, nesterov, weight_decay; adam and adam_w: betas, epsilon, weight_decay
+  # sgd: momentum, nesterov, weight_decay; adam and adam_w: betas, epsilon, weight_decay
+  [optimizer]
   kind = \"sgd\"
   momentum = 0.9
-  [schedule]                  # constant; step: every, gamma; cosine: period, minimum; one_cycle: total, rise, start_divisor,
-  kind = \"step\"             # end_divisor; all: by = \"epoch\" or \"step\"
+  # constant; step: every, gamma; cosine: period, minimum;
+  # one_cycle: total, rise, start_divisor, end_divisor; all: by = \"epoch\" or \"step\"
+  [schedule]
+  kind = \"step\"
   every = 5
   gamma = 0.5
   [loss]
@@ -39,7 +44,9 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   [augmentation]
   crop = 4
   flip = true
-  [normalise]                 # mean, deviation: a number for each channel, of pixels from 0 to 1
+  # mean and deviation of each channel, of pixels from 0 to 1
+  [normalise]
+  mean = [0.1307]
 
 Ctrl-C ends after the step under way; the checkpoint is then written. See `warpbook --help` for the exit codes.";
 
@@ -102,27 +109,6 @@ pub struct TrainArgs {
     /// Go on from such a file.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
-}
-
-pub(super) const EVAL_EXAMPLES: &str = "\
-Examples:
-  warpbook eval mnist mnist.safetensors
-  warpbook eval cifar10 weights.safetensors --data ~/cifar10";
-
-#[derive(Debug, Args)]
-pub struct EvalArgs {
-    /// The recipe that the network is of: mnist, cifar10, or a file of your own.
-    pub recipe: String,
-    /// A checkpoint, or weights with PyTorch's names: a safetensors file.
-    #[arg(value_name = "FILE")]
-    pub weights: PathBuf,
-    #[command(flatten)]
-    pub from: DataFrom,
-    #[command(flatten)]
-    pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 or amp-bf16. The CPU computes in fp32.
-    #[arg(long, value_name = "P", default_value = "fp32")]
-    pub precision: Precision,
 }
 
 #[cfg(test)]

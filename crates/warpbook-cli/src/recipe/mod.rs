@@ -38,6 +38,20 @@ pub enum Images {
 }
 
 impl Images {
+    /// Those of a data set's name, or else of a folder.
+    pub fn named(name: &str) -> Self {
+        let known = data::NAMES.into_iter().find(|n| *n == name);
+        known.map_or_else(|| Self::Folder(name.into()), Self::Known)
+    }
+
+    /// What [`Images::named`] takes.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Known(name) => (*name).to_owned(),
+            Self::Folder(folder) => folder.display().to_string(),
+        }
+    }
+
     /// What is known of them without files.
     pub fn about(&self) -> Option<About> {
         match self {

@@ -7,8 +7,10 @@
 
 mod cifar;
 mod dataset;
+mod encode;
 mod error;
 mod file;
+mod fit;
 mod folder;
 #[cfg(test)]
 mod fuzz;
@@ -22,7 +24,9 @@ mod synthetic;
 
 pub use cifar::cifar10;
 pub use dataset::{Dataset, Origin, Part, Splits};
+pub use encode::png;
 pub use error::{Error, Result};
+pub use fit::{Fitted, fit_image};
 pub use folder::image_folder;
 pub use idx::{fashion_mnist, mnist};
 pub use recipes::{Recipe, RemoteFile, folder_for, recipe, recipes};

@@ -19,7 +19,7 @@ pub(super) struct Picture {
     pub(super) height: usize,
     pub(super) width: usize,
     /// 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha.
-    samples: usize,
+    pub(super) samples: usize,
     /// u8 `[height][width][samples]`.
     pixels: Vec<u8>,
 }
@@ -97,6 +97,15 @@ impl Picture {
             ));
         }
         Ok(Self { height, width, samples, pixels })
+    }
+
+    /// Its middle, of at most this size.
+    pub(super) fn centre(&self, height: usize, width: usize) -> Self {
+        let (height, width) = (height.min(self.height), width.min(self.width));
+        let (top, left) = ((self.height - height) / 2, (self.width - width) / 2);
+        let row = |y: usize| &self.pixels[((top + y) * self.width + left) * self.samples..][..width * self.samples];
+        let pixels = (0..height).flat_map(row).copied().collect();
+        Self { height, width, samples: self.samples, pixels }
     }
 
     /// Fills u8 `[channels][height][width]` with the image, scaled to this size; alpha is left out.

@@ -14,6 +14,7 @@ mod arrange;
 mod graph;
 mod layer;
 mod presets;
+mod rebuild;
 mod shape;
 mod sizes;
 mod summary;
@@ -27,6 +28,7 @@ pub use layer::{
     relu, residual,
 };
 pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
+pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
 pub use summary::{Summary, SummaryRow};
 

@@ -27,6 +27,13 @@ background:rgba(128,128,128,.1)}\
 .wb .wb-panel.wb-column{display:block}\
 .wb figure{margin:.3em 0}\
 .wb summary{cursor:pointer}\
+.wb .wb-images{display:flex;flex-wrap:wrap;gap:.5em;margin:.4em 0}\
+.wb .wb-images figure{margin:0;padding:4px;width:7.2em;border:1px solid var(--jp-border-color2,rgba(128,128,128,.35));\
+border-radius:4px;text-align:center;font-size:.88em}\
+.wb .wb-images figure.wb-wrong{border:2px dashed var(--jp-error-color1,#d32f2f);padding:3px}\
+.wb .wb-images img{display:block;width:100%;height:auto;margin:0;image-rendering:pixelated}\
+.wb .wb-images figcaption{overflow-wrap:anywhere}\
+.wb .wb-images .wb-wrong strong{text-decoration:underline wavy var(--jp-error-color1,#d32f2f)}\
 .wb pre.wb-code{margin:.3em 0;padding:.5em 0;overflow-x:auto;line-height:1.4;tab-size:4;white-space:pre;color:inherit;\
 background:var(--jp-cell-editor-background,rgba(128,128,128,.08));border:1px solid var(--jp-border-color2,rgba(128,128,128,.35))}\
 .wb .wb-n::before{content:attr(data-n);display:inline-block;width:3.2em;margin-right:1em;text-align:right;opacity:.5;\

@@ -1,6 +1,7 @@
 //! How values show themselves in a notebook's cell: HTML for the browser, text for everything else, in one bundle.
 
 mod attempts;
+mod confusion;
 mod cuda_cpp;
 mod devices;
 mod diff;
@@ -11,13 +12,16 @@ mod kernels;
 mod lines;
 mod networks;
 mod panel;
+mod predictions;
 mod progress;
 mod runs;
 
+pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
 pub use panel::Panel;
+pub use predictions::PredictionGrid;
 pub use progress::{notebook_progress, progress_line};
 
 use html::{STYLE, escape, printable};

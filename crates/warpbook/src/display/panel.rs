@@ -40,7 +40,7 @@ impl Panel {
         format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\
              <title>{}</title><style>:root{{color-scheme:light dark}}body{{max-width:75em;margin:1em auto;padding:0 1em}}\
              </style></head>\n<body class=\"wb\">{STYLE}{}</body></html>\n",
             escape(title),

@@ -1,0 +1,249 @@
+//! The file of a frozen network: safetensors, with all else as JSON in its metadata.
+
+use super::Frozen;
+use crate::network::{Layer, Network};
+use crate::train::{Loss, TrainError};
+use crate::weights::{self, Weights, WeightsError};
+use safetensors::SafeTensors;
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// The most elements of all activations of an image.
+const MOST: usize = 1 << 28;
+
+/// What the metadata say.
+#[derive(Serialize, Deserialize)]
+struct About {
+    /// Version of the format.
+    frozen: u32,
+    recipe: String,
+    data: Option<String>,
+    input: [usize; 3],
+    layers: Vec<Layer>,
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+    classes: Vec<String>,
+    loss: Loss,
+}
+
+/// Of any version.
+#[derive(Deserialize)]
+struct Version {
+    frozen: u32,
+}
+
+impl Frozen {
+    /// Writes one safetensors file with weights, layers, normalisation and classes: to a temporary name first, which is then renamed.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        let about = About {
+            frozen: 1,
+            recipe: self.recipe.clone(),
+            data: self.data.clone(),
+            input: self.shape,
+            layers: self.network.layers(),
+            mean: self.mean.clone(),
+            deviation: self.deviation.clone(),
+            classes: self.classes.clone(),
+            loss: self.loss,
+        };
+        let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
+        let named = self.weights.specs().iter().zip(self.weights.values());
+        let arrays = named.map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice()))).collect();
+        let metadata = HashMap::from([("warpbook".to_owned(), text)]);
+        Ok(weights::write(&arrays, Some(metadata), path.as_ref())?)
+    }
+
+    /// Reads such a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is damaged, or is no frozen network.
+    pub fn load(path: impl AsRef<Path>) -> Result<Self, TrainError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
+        Self::from_bytes(path, &bytes)
+    }
+
+    /// Whether a file says that it is a frozen network, in whatever version.
+    #[must_use]
+    pub fn is_in(path: impl AsRef<Path>) -> bool {
+        std::fs::read(path).is_ok_and(|bytes| metadata(&bytes).is_ok_and(|text| version(text.as_deref()).is_some()))
+    }
+
+    fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, TrainError> {
+        let format = |why: String| WeightsError::Format { path: path.into(), why };
+        let text = metadata(bytes).map_err(format)?;
+        let shown = path.display();
+        match version(text.as_deref()) {
+            Some(1) => {}
+            Some(v) => {
+                return Err(TrainError::Setting(format!(
+                    "{shown} is a frozen network of format {v}, and this program reads format 1: freeze it again, or update the program."
+                )));
+            }
+            None => {
+                return Err(TrainError::Setting(format!(
+                    "{shown} is no frozen network. Make one of a checkpoint or weights: warpbook freeze RECIPE {shown} --out FILE"
+                )));
+            }
+        }
+        let about: About = serde_json::from_str(&text.unwrap_or_default()).map_err(|e| format(e.to_string()))?;
+        let network = Network::new(about.input, about.layers).map_err(|e| format(e.to_string()))?;
+        if network.values().iter().fold(0usize, |all, v| all.saturating_add(v.elements())) > MOST {
+            return Err(format("its network needs more than 2^28 values for an image".into()).into());
+        }
+        let tensors = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
+        let weights = Weights::from_tensors(&network, &tensors, |_| true).map_err(|e| format(e.to_string()))?;
+        let About { recipe, data, input, mean, deviation, classes, loss, .. } = about;
+        Self { recipe, data, network, weights, shape: input, mean, deviation, classes, loss }
+            .checked()
+            .map_err(|e| format(e.to_string()).into())
+    }
+}
+
+/// The JSON in a file's metadata, if there is any.
+fn metadata(bytes: &[u8]) -> Result<Option<String>, String> {
+    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
+    Ok(header.metadata().as_ref().and_then(|m| m.get("warpbook")).cloned())
+}
+
+fn version(text: Option<&str>) -> Option<u32> {
+    serde_json::from_str::<Version>(text?).ok().map(|v| v.frozen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+    use crate::train::Recipe;
+    use proptest::prelude::*;
+
+    fn small() -> Frozen {
+        let layers = [
+            batch_norm(),
+            conv2d(2, 3).padding(1).without_bias(),
+            batch_norm(),
+            residual([conv2d(2, 1), gelu(), dropout(0.1)]),
+            avg_pool(2),
+            flatten(),
+            linear(3),
+        ];
+        let recipe = Recipe {
+            network: Network::new([1, 4, 4], layers).unwrap(),
+            loss: Loss::CrossEntropy { smoothing: 0.1 },
+            ..Recipe::mnist()
+        };
+        let weights = Weights::init(&recipe.network, 3);
+        Frozen::new(&recipe, &weights, &["a", "b", "c"].map(str::to_owned)).unwrap().with_data("synthetic")
+    }
+
+    fn bytes(frozen: &Frozen) -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.safetensors");
+        frozen.save(&path).unwrap();
+        std::fs::read(&path).unwrap()
+    }
+
+    #[test]
+    fn a_file_holds_all_that_a_prediction_needs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/f.safetensors");
+        let frozen = small();
+        frozen.save(&path).unwrap();
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no temporary file is left");
+        let again = Frozen::load(&path).unwrap();
+        assert_eq!((again.recipe(), again.data(), again.shape()), ("mnist", Some("synthetic"), [1, 4, 4]));
+        assert_eq!(again.classes(), ["a", "b", "c"]);
+        let images: Vec<u8> = (0..5 * 16).map(|i| i as u8 * 3).collect();
+        assert_eq!(again.predict(&images).unwrap(), frozen.predict(&images).unwrap());
+        assert_eq!(again, frozen);
+        assert_eq!(bytes(&again), bytes(&frozen));
+        assert!(Frozen::is_in(&path) && !Frozen::is_in(folder.path().join("none")));
+    }
+
+    #[test]
+    fn what_is_no_frozen_network_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.safetensors");
+        let check = |expect: &str| {
+            let error = Frozen::load(&path).unwrap_err().to_string();
+            assert!(error.contains("f.safetensors") && error.contains(expect), "{error}");
+        };
+        check("No such file");
+        std::fs::write(&path, "text").unwrap();
+        check("no safetensors file");
+        Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
+        check("warpbook freeze RECIPE");
+        // Lengths stay, so that the file's offsets do.
+        let whole = bytes(&small());
+        let replaced = |from: &str, to: &str| {
+            assert_eq!(from.len(), to.len());
+            let at = whole.windows(from.len()).position(|w| w == from.as_bytes()).expect(from);
+            let mut bytes = whole.clone();
+            bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+            std::fs::write(&path, bytes).unwrap();
+        };
+        replaced(r#"frozen\":1"#, r#"frozen\":2"#);
+        check("format 2");
+        replaced("linear 3", "linear 4");
+        check("fc1.weight");
+        replaced("conv2d 2 3x3", "conv3d 2 3x3");
+        check("`conv3d` is no layer");
+        replaced(r#"\"b\""#, "    1");
+        check("no safetensors file, or it is damaged");
+        replaced("0.3081", "-0.308");
+        check("deviations above 0");
+        replaced(r#"input\":[1"#, r#"input\":[2"#);
+        check("f.safetensors");
+    }
+
+    #[test]
+    fn a_network_that_would_fill_the_memory_is_refused() {
+        let mut about = serde_json::json!({
+            "frozen": 1, "recipe": "r", "data": null, "input": [1, 1, 1], "mean": [0.5], "deviation": [0.5],
+            "classes": ["a"], "loss": {"kind": "cross_entropy", "smoothing": 0.0},
+            "layers": ["avg_pool 16384 stride 1 padding 8192"],
+        });
+        let load = |about: &serde_json::Value| {
+            let metadata = HashMap::from([("warpbook".to_owned(), about.to_string())]);
+            let none: Vec<(&str, safetensors::tensor::TensorView<'_>)> = Vec::new();
+            let file = safetensors::serialize(none, Some(metadata)).unwrap();
+            Frozen::from_bytes(Path::new("f"), &file).map(|f| f.predict(&[0]).map(|_| ())).map_err(|e| e.to_string())
+        };
+        let large = vec!["avg_pool 16384 stride 1 padding 8192"; 16385];
+        for layers in [large.clone(), vec!["conv2d 1048576 1024 padding 1048576"], vec!["flatten", "linear 1048576"]] {
+            about["layers"] = serde_json::json!(layers);
+            assert!(load(&about).is_err());
+        }
+        let mut deep = serde_json::json!(["relu"]);
+        for _ in 0..2000 {
+            deep = serde_json::json!([{ "residual": deep }]);
+        }
+        about["layers"] = deep;
+        assert!(load(&about).unwrap_err().contains("recursion limit"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_damage_makes_it_panic(edits in prop::collection::vec((any::<u16>(), any::<u8>(), 0u8..4), 1..6)) {
+            let mut bytes = bytes(&small());
+            for (at, value, kind) in edits {
+                // Most of them in the header.
+                let at = usize::from(at) * bytes.len() / (1 << 16);
+                match kind {
+                    _ if bytes.is_empty() => bytes.push(value),
+                    0 => bytes[at] ^= value,
+                    1 => bytes[at] = b'0' + value % 10,
+                    2 => bytes.insert(at, value),
+                    _ => bytes.truncate(at),
+                }
+            }
+            if let Ok(frozen) = Frozen::from_bytes(Path::new("f"), &bytes) {
+                let _ = frozen.predict(&vec![7; frozen.shape().iter().product()]);
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A trained network that is kept for use: frozen, in one file with all that a prediction needs.
+//!
+//! ```
+//! use warpbook_nn::{data, infer::Frozen, train::{Recipe, Trainer}};
+//!
+//! let digits = data::synthetic_digits(64, 8, 1);
+//! let trainer = Trainer::new(Recipe { steps: Some(1), ..Recipe::mnist() }, &digits.train, None)?;
+//! let frozen = Frozen::new(trainer.recipe(), &trainer.weights()?, digits.test.classes())?;
+//! let predictions = frozen.predict(digits.test.images())?;
+//! assert_eq!(predictions.len(), 8);
+//! # Ok::<(), warpbook_nn::train::TrainError>(())
+//! ```
+
+mod file;
+mod fold;
+mod predictor;
+
+pub use predictor::{Prediction, Predictor};
+
+use crate::data::Dataset;
+use crate::network::{Network, Shape};
+use crate::train::{Loss, Recipe, Score, TrainError};
+use crate::weights::Weights;
+
+/// The most images that are classified at a time.
+const BATCH: usize = 256;
+
+/// A network for inference: batch normalisations folded into the layers before them, dropout removed, with the normalisation
+/// of its images and the names of its classes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frozen {
+    recipe: String,
+    data: Option<String>,
+    network: Network,
+    weights: Weights,
+    shape: [usize; 3],
+    mean: Vec<f32>,
+    deviation: Vec<f32>,
+    classes: Vec<String>,
+    loss: Loss,
+}
+
+impl Frozen {
+    /// Freezes a recipe's network with these weights.
+    ///
+    /// # Errors
+    /// The network takes no images, its outputs are not as many as the classes, or the weights are not the network's.
+    pub fn new(recipe: &Recipe, weights: &Weights, classes: &[String]) -> Result<Self, TrainError> {
+        let Shape::Image { channels, height, width } = recipe.network.input() else {
+            return Err(TrainError::Setting(format!(
+                "The network takes vectors of {} values; networks of images can be frozen.",
+                recipe.network.input()
+            )));
+        };
+        let shape = [channels, height, width];
+        recipe.validate(shape, classes.len())?;
+        let (network, weights) = fold::fold(&recipe.network, weights)?;
+        Self {
+            recipe: recipe.name.clone(),
+            data: None,
+            network,
+            weights,
+            shape,
+            mean: recipe.mean.clone(),
+            deviation: recipe.deviation.clone(),
+            classes: classes.to_vec(),
+            loss: recipe.loss,
+        }
+        .checked()
+    }
+
+    /// The same with a note of the data set that it was trained on: a name that [`crate::data::open`] knows, or a folder.
+    #[must_use]
+    pub fn with_data(mut self, data: impl Into<String>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
+    /// What a network of a file may not be, too.
+    fn checked(self) -> Result<Self, TrainError> {
+        let refuse = |why: String| Err(TrainError::Setting(why));
+        let [channels, ..] = self.shape;
+        if self.classes.is_empty() || self.classes.len() > 256 || self.network.output() != self.classes.len().into() {
+            return refuse(format!(
+                "The network has {} outputs, and there are {} classes; there can be 1 to 256, an output each.",
+                self.network.output(),
+                self.classes.len()
+            ));
+        }
+        let fits = |v: &[f32], allowed: fn(f32) -> bool| v.len() == channels && v.iter().all(|v| allowed(*v));
+        if !fits(&self.mean, f32::is_finite) || !fits(&self.deviation, |d| d > 0.0 && d.is_finite()) {
+            return refuse(format!("Images of {channels} channels need as many finite means, and deviations above 0."));
+        }
+        Ok(self)
+    }
+
+    /// The name of the recipe that it was trained with.
+    #[must_use]
+    pub fn recipe(&self) -> &str {
+        &self.recipe
+    }
+
+    /// The data set that it was trained on, where that is known: a name, or a folder.
+    #[must_use]
+    pub fn data(&self) -> Option<&str> {
+        self.data.as_deref()
+    }
+
+    /// The network, without dropout, and without the batch normalisations that were folded.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Its weights.
+    #[must_use]
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// `[channels, height, width]` of an image.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// The classes' names; a [`Prediction::class`] is an index of them.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// Classifies images, u8 `[n][channels][height][width]`, on the CPU.
+    ///
+    /// # Errors
+    /// The bytes are not a whole number of images, or an output is no finite number.
+    pub fn predict(&self, images: &[u8]) -> Result<Vec<Prediction>, TrainError> {
+        let n = images.len() / self.shape.iter().product::<usize>();
+        self.predictor(n.clamp(1, BATCH))?.predict(images)
+    }
+
+    /// What classifies batches of at most this size, with all memory allocated.
+    ///
+    /// # Errors
+    /// The batch is 0.
+    pub fn predictor(&self, batch: usize) -> Result<Predictor, TrainError> {
+        Predictor::new(self, batch)
+    }
+
+    /// The loss and the accuracy over a data set.
+    ///
+    /// # Errors
+    /// The data set's images or classes are not the network's.
+    pub fn evaluate(&self, set: &Dataset) -> Result<Score, TrainError> {
+        if set.shape() != self.shape || set.classes().len() != self.classes.len() {
+            let [[c, h, w], [of_c, of_h, of_w]] = [self.shape, set.shape()];
+            return Err(TrainError::Setting(format!(
+                "The network takes images of {c} x {h} x {w} of {} classes; those of {} are {of_c} x {of_h} x {of_w} of {}.",
+                self.classes.len(),
+                set.name(),
+                set.classes().len()
+            )));
+        }
+        let mut predictor = self.predictor(set.len().clamp(1, BATCH))?;
+        let (mut sum, mut correct) = (0.0, 0);
+        let pixels = set.pixels();
+        for (images, labels) in set.images().chunks(BATCH * pixels).zip(set.labels().chunks(BATCH)) {
+            let loss = predictor.loss(images, labels, self.loss)?;
+            sum += loss.mean * labels.len() as f64;
+            correct += loss.correct;
+        }
+        Ok(Score { loss: sum / set.len().max(1) as f64, correct, of: set.len() })
+    }
+}

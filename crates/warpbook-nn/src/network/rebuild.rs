@@ -1,0 +1,112 @@
+//! A network's operations as layers again.
+
+use super::layer::{Kind, Layer, residual};
+use super::{Network, Node, Op};
+
+/// What [`Network::rebuilt`] does with an operation.
+pub(crate) enum Rebuilt {
+    /// This takes its place.
+    As(Layer),
+    /// This takes its place only where nothing else would be left of its list.
+    OnlyIfAlone(Layer),
+}
+
+impl Node {
+    /// The layer that it is, with its name; `None` of the end of a residual branch.
+    pub(crate) fn layer(&self) -> Option<Layer> {
+        let kind = match self.op {
+            Op::Conv2d(c) => Kind::Conv2d(c),
+            Op::Linear { features, bias } => Kind::Linear { features, bias },
+            Op::Activation(a) => Kind::Activation(a),
+            Op::Pool(p) => Kind::Pool(p),
+            Op::BatchNorm { momentum, epsilon } => Kind::BatchNorm { momentum, epsilon },
+            Op::Dropout { p, .. } => Kind::Dropout { p },
+            Op::Flatten => Kind::Flatten,
+            Op::Add(_) => return None,
+        };
+        Some(Layer::from(kind).named(&*self.name))
+    }
+}
+
+impl Layer {
+    /// The same convolution or linear layer with a bias; other layers stay as they are.
+    pub(crate) fn with_bias(mut self) -> Self {
+        match &mut self.kind {
+            Kind::Conv2d(c) => c.bias = true,
+            Kind::Linear { bias, .. } => *bias = true,
+            _ => {}
+        }
+        self
+    }
+}
+
+impl Network {
+    /// The layers that it is made of, each with its name.
+    #[must_use]
+    pub fn layers(&self) -> Vec<Layer> {
+        self.rebuilt(|_, layer| Rebuilt::As(layer))
+    }
+
+    /// Its layers, each replaced; a residual branch is of its replaced layers.
+    pub(crate) fn rebuilt(&self, mut replace: impl FnMut(&Node, Layer) -> Rebuilt) -> Vec<Layer> {
+        let mut list = Vec::new();
+        for node in self.nodes() {
+            let rebuilt = match (node.op, node.layer()) {
+                (_, Some(layer)) => replace(node, layer),
+                (Op::Add(start), None) => {
+                    // The list is a chain: what was written after the branch's start is the branch.
+                    let first = list.iter().position(|(output, _)| *output > start).unwrap_or(list.len());
+                    Rebuilt::As(residual(kept(list.split_off(first))).named(&*node.name))
+                }
+                (_, None) => continue,
+            };
+            list.push((node.output, rebuilt));
+        }
+        kept(list)
+    }
+}
+
+fn kept(list: Vec<(usize, Rebuilt)>) -> Vec<Layer> {
+    let alone = !list.iter().any(|(_, r)| matches!(r, Rebuilt::As(_)));
+    let last = list.len().saturating_sub(1);
+    let keep = |(i, (_, rebuilt))| match rebuilt {
+        Rebuilt::As(layer) => Some(layer),
+        Rebuilt::OnlyIfAlone(layer) => (alone && i == last).then_some(layer),
+    };
+    list.into_iter().enumerate().filter_map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+
+    #[test]
+    fn a_network_gives_its_layers_back() {
+        let layers = [
+            conv2d(4, 3).padding(1).without_bias(),
+            batch_norm().momentum(0.2).epsilon(1e-4),
+            residual([residual([relu()]), conv2d(4, 3).padding(1), dropout(0.5)]),
+            residual([gelu()]).named("second"),
+            max_pool(2),
+            flatten(),
+            linear(3).named("head"),
+        ];
+        let network = Network::new([2, 6, 6], layers).unwrap();
+        let again = Network::new(network.input(), network.layers()).unwrap();
+        assert_eq!(again, network);
+        let kinds: Vec<String> = network.layers().iter().map(ToString::to_string).collect();
+        assert_eq!(kinds[2..4], ["residual of 3 layers", "residual of 1 layers"]);
+    }
+
+    #[test]
+    fn a_branch_keeps_its_last_layer() {
+        let network = Network::new(4, [dropout(0.1), residual([dropout(0.2), dropout(0.3)]), linear(2)]).unwrap();
+        let drop = |node: &Node, layer: Layer| match node.op {
+            Op::Dropout { .. } => Rebuilt::OnlyIfAlone(layer),
+            _ => Rebuilt::As(layer),
+        };
+        let layers = network.rebuilt(drop);
+        assert_eq!(layers, [residual([dropout(0.3).named("dropout3")]).named("residual1"), linear(2).named("fc1")]);
+    }
+}
