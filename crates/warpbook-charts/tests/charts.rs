@@ -814,6 +814,15 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     assert!((in_ms - m.median_us().unwrap() / 1e3).abs() < 1e-4 * in_ms);
     assert_eq!((file.headers[1].as_str(), file.rows[0][1].as_str()), ("title", "CPU, one thread"));
 
+    let mut counted = run.clone();
+    counted.descriptor.columns = vec![Column::PeakMemory];
+    let at = counted.measurements.iter().position(|m| m.rung == "04_fused_graph" && m.problem == problem).unwrap();
+    counted.measurements[at].peak_bytes = Some(375 << 20);
+    let table = LadderTable::of(&counted, &problem);
+    assert_eq!(cell(&table.table(), "04_fused_graph", "peak memory"), "375 MiB");
+    assert_eq!(cell(&table.file(), "04_fused_graph", "peak memory (MiB)"), "375.0");
+    assert_eq!(cell(&table.table(), "02_fused", "peak memory"), "", "it was not counted");
+
     let products = sample::products();
     let table = LadderTable::of(&products, &sample::cube(4096, Dtype::Bf16));
     check_table(&table);
@@ -1235,7 +1244,7 @@ fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..5)
 }
 
-const COLUMNS: [Column; 15] = [
+const COLUMNS: [Column; 16] = [
     Column::Median,
     Column::Mad,
     Column::Wall,
@@ -1250,6 +1259,7 @@ const COLUMNS: [Column; 15] = [
     Column::Check,
     Column::Tile,
     Column::Samples,
+    Column::PeakMemory,
     Column::Other,
 ];
 
@@ -1266,13 +1276,13 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     let level = proptest::sample::select(LEVELS.to_vec());
     let bytes = prop_oneof![Just(0), Just(u64::MAX), 1..1_000_000_000_000u64];
     let traffic = proptest::collection::vec((level, bytes).prop_map(|(level, bytes)| Traffic { level, bytes }), 0..4);
-    let flops = proptest::option::of(any::<u64>());
-    let parts = (id(), any_problem(), outcome, reals(), check, traffic, flops);
-    parts.prop_map(|(rung, problem, outcome, samples, check, traffic, flops)| {
+    let counts = [0; 2].map(|_| proptest::option::of(any::<u64>()));
+    let parts = (id(), any_problem(), outcome, reals(), check, traffic, counts);
+    parts.prop_map(|(rung, problem, outcome, samples, check, traffic, [flops, peak_bytes])| {
         let mut m = Measurement::without_samples(rung, problem, outcome);
         m.set_samples(samples, Vec::new());
         m.tile = Some("a".into());
-        (m.traffic, m.flops) = (traffic, flops);
+        (m.traffic, m.flops, m.peak_bytes) = (traffic, flops, peak_bytes);
         m.check = check.map(|(error, passed)| Check {
             reference: String::new(),
             max_abs_error: error,

@@ -84,6 +84,8 @@ pub enum Column {
     Tile,
     /// Samples taken.
     Samples,
+    /// The most memory of the device that was held.
+    PeakMemory,
     /// One that this version does not know; it is left out.
     #[serde(other)]
     Other,

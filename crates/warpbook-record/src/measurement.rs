@@ -163,6 +163,9 @@ pub struct Measurement {
     /// Its floating-point operations, where they are not those of the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops: Option<u64>,
+    /// The most bytes of the device's memory that it held, inputs included, where that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -192,6 +195,7 @@ impl Measurement {
             choice: None,
             traffic: Vec::new(),
             flops: None,
+            peak_bytes: None,
         }
     }
 

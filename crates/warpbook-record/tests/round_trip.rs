@@ -119,10 +119,12 @@ fn measurement() -> impl Strategy<Value = Measurement> {
         },
     );
     let traffic = (select(LEVELS.to_vec()), any::<u64>()).prop_map(|(level, bytes)| Traffic { level, bytes });
-    let counted = (proptest::collection::vec(traffic, 0..4), proptest::option::of(any::<u64>()), any::<u64>());
+    let maybe = || proptest::option::of(any::<u64>());
+    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe()], any::<u64>());
     let texts = [proptest::option::of(text()), proptest::option::of(text())];
     (rung_id(), nth(), outcome, [times(), times()], proptest::option::weighted(0.8, check), counted, texts).prop_map(
-        |(rung, problem, outcome, [samples_us, wall_us], check, (traffic, flops, samples_total), [tile, choice])| {
+        |(rung, problem, outcome, [samples_us, wall_us], check, counted, [tile, choice])| {
+            let (traffic, [flops, peak_bytes], samples_total) = counted;
             Measurement {
                 samples_us,
                 wall_us,
@@ -132,6 +134,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 choice,
                 tile,
                 flops,
+                peak_bytes,
                 ..Measurement::without_samples(rung, problem, outcome)
             }
         },

@@ -38,6 +38,21 @@ fn each_format_has_a_schema() {
 }
 
 #[test]
+fn a_peak_of_memory_is_a_count_or_absent() {
+    let validator = validator();
+    let with = |peak: Value| {
+        let mut record: Value = serde_json::from_str(&golden()).expect("JSON");
+        record["measurements"][1]["peak_bytes"] = peak;
+        record
+    };
+    let record = with(393_216_000.into());
+    assert!(validator.is_valid(&record));
+    let run = warpbook_record::Run::from_json(record.to_string().as_bytes()).expect("a record");
+    assert_eq!((run.measurements[0].peak_bytes, run.measurements[1].peak_bytes), (None, Some(393_216_000)));
+    assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
+}
+
+#[test]
 fn what_the_reader_refuses_is_invalid() {
     let validator = validator();
     let check = |pointer: &str, value: Value| {

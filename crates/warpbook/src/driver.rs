@@ -247,7 +247,7 @@ impl Ladder<'_> {
         if !first.passed() {
             return Ok(Attempted::row(self.finish(rung, problem, &*candidate, first, Samples::default())));
         }
-        if !candidate.resets_each_run() {
+        if !candidate.timed_alone() {
             return Ok(Attempted::Waits(candidate, first));
         }
         let samples = time_alone(self.lab, device, self.lab.bench(), &*candidate)?;
@@ -326,6 +326,7 @@ impl Ladder<'_> {
             choice: details.choice,
             traffic: details.traffic,
             flops: details.flops,
+            peak_bytes: details.peak_bytes,
             ..Measurement::without_samples(&*rung.id, problem.clone(), outcome)
         };
         m.check = Some(first.check.worse(last.check));

@@ -135,6 +135,12 @@ pub trait Candidate {
         false
     }
 
+    /// Whether it is timed by itself, and dropped before the next one is made: of those that hold much memory, or have streams of
+    /// their own. Other candidates that are close are timed in turn.
+    fn timed_alone(&self) -> bool {
+        self.resets_each_run()
+    }
+
     /// Does the work once: queues it on the stream without waiting, or does it on the CPU.
     ///
     /// # Errors
@@ -203,6 +209,8 @@ pub struct Details {
     pub traffic: Vec<Traffic>,
     /// Its floating-point operations, where they are not those of the problem.
     pub flops: Option<u64>,
+    /// The most bytes of the device's memory that it held, inputs included.
+    pub peak_bytes: Option<u64>,
 }
 
 /// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.

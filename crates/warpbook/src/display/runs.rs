@@ -159,6 +159,7 @@ fn measurement_facts(m: &Measurement) -> Facts {
         .maybe("wall time, median", m.median_wall_us().map(figures::time))
         .maybe("a pass", m.pass_us().map(figures::time))
         .maybe("effective bandwidth", m.effective_bytes_per_s().filter(|_| valid).map(figures::bandwidth))
+        .maybe("peak memory", m.peak_bytes.map(figures::bytes))
         .maybe("check", check)
 }
 

@@ -251,7 +251,7 @@ impl Candidate for OnGpu<'_> {
             kernels: plan.stats(),
             choice: plan.preparation(),
             traffic: tile.map(|t| self.row.traffic(t, &self.matrices.problem)).unwrap_or_default(),
-            flops: None,
+            ..Details::default()
         }
     }
 }

@@ -209,6 +209,6 @@ impl Candidate for OnGpu<'_> {
         let d = &self.descender;
         let l2_bytes = self.points.lab.device().info().l2_bytes;
         let (traffic, flops) = self.row.traffic(&self.points.problem, l2_bytes, d.placement(), d.in_flight());
-        Details { tile: Some(d.tile()), kernels: d.stats(), choice: d.choice(), traffic, flops }
+        Details { tile: Some(d.tile()), kernels: d.stats(), choice: d.choice(), traffic, flops, ..Details::default() }
     }
 }
