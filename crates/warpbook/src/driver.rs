@@ -7,9 +7,10 @@
 
 use crate::experiment::{Candidate, Checked, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
-use warpbook_record::{DeviceKind, KernelStats, Measurement, Outcome, Peaks, Problem, Run, Rung, SCHEMA};
+use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Peaks, Problem, Run, Rung, SCHEMA};
 
 /// Candidates within so many times of the fastest are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
@@ -35,7 +36,8 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         Err(error) if error.is_cancelled() => {}
         Err(error) => run.notes.push(format!("The ceilings could not be measured: {error}")),
     }
-    let mut ladder = Ladder { lab, experiment, run, lost: None, in_turn: false };
+    let compilations = Compilations::default();
+    let mut ladder = Ladder { lab, experiment, run, lost: None, in_turn: false, compilations };
     for problem in ladder.run.problems.clone() {
         ladder.climb(&problem);
     }
@@ -105,18 +107,43 @@ fn included(source: &str) -> impl Iterator<Item = String> + '_ {
     source.lines().filter_map(quoted)
 }
 
-/// Registers and spills of a rung that cannot run here, for Hopper; nothing where there is no NVRTC.
-pub(crate) fn compiled_stats(rung: &Rung) -> Vec<KernelStats> {
-    let Ok(compiler) = Compiler::new(None) else { return Vec::new() };
-    let architectures = rung.requires.architectures();
-    let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
-        return Vec::new();
-    };
-    let stats = |spec: &warpbook_record::KernelSpec| {
-        let compiled = compiler.compile(spec, spec.tiles.first()?, architecture).ok()?;
-        compiled.stats_of(&spec.entry).cloned()
-    };
-    rung.kernels().iter().filter_map(stats).collect()
+/// Registers and spills of kernels that cannot run here, for Hopper; nothing where there is no NVRTC. Each is compiled once, however
+/// many rungs and problems it is part of.
+#[derive(Default)]
+struct Compilations {
+    compiler: OnceCell<Option<Compiler>>,
+    known: RefCell<Vec<Known>>,
+}
+
+struct Known {
+    architecture: String,
+    spec: KernelSpec,
+    stats: Option<KernelStats>,
+}
+
+impl Compilations {
+    fn of(&self, rung: &Rung) -> Vec<KernelStats> {
+        let Some(compiler) = self.compiler.get_or_init(|| Compiler::new(None).ok()) else { return Vec::new() };
+        let architectures = rung.requires.architectures();
+        let Some(architecture) = architectures.iter().find(|a| **a == "sm_90").or(architectures.first()) else {
+            return Vec::new();
+        };
+        let stats = |spec: &KernelSpec| {
+            let compiled = compiler.compile(spec, spec.tiles.first()?, architecture).ok()?;
+            compiled.stats_of(&spec.entry).cloned()
+        };
+        let mut known = self.known.borrow_mut();
+        let mut once = |spec: &KernelSpec| {
+            let same = |k: &&Known| k.architecture == *architecture && k.spec == *spec;
+            if let Some(found) = known.iter().find(same) {
+                return found.stats.clone();
+            }
+            let stats = stats(spec);
+            known.push(Known { architecture: architecture.to_string(), spec: spec.clone(), stats: stats.clone() });
+            stats
+        };
+        rung.kernels().iter().filter_map(&mut once).collect()
+    }
 }
 
 /// A run on its way.
@@ -128,6 +155,7 @@ struct Ladder<'l> {
     lost: Option<String>,
     /// Whether something was timed in turn.
     in_turn: bool,
+    compilations: Compilations,
 }
 
 /// A rung that is right, and waits to be timed with others.
@@ -212,7 +240,7 @@ impl Ladder<'_> {
         let outcome = |outcome| Measurement::without_samples(&*rung.id, problem.clone(), outcome);
         if let Some(why) = self.why_not(rung, problem) {
             let runs_here = rung.requires.met_by(self.lab.device().info().compute_capability);
-            let kernels = if runs_here { Vec::new() } else { compiled_stats(rung) };
+            let kernels = if runs_here { Vec::new() } else { self.compilations.of(rung) };
             return Attempted::row(Measurement { kernels, ..outcome(Outcome::Skipped { why }) });
         }
         self.lab.tell(&Event::Started { rung, problem });

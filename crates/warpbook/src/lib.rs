@@ -23,6 +23,7 @@ mod matmul;
 pub mod prelude;
 mod regression;
 pub mod settings;
+mod training;
 
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
@@ -38,6 +39,7 @@ pub use matmul::{Matmul, figure_of, matmul_figure};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
+pub use training::{Training, Workload};
 pub use {
     warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,
     warpbook_record as record,

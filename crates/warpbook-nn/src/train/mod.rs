@@ -9,6 +9,7 @@ mod precision;
 mod recipe;
 mod samples;
 mod trainer;
+mod ways;
 
 pub use cpu::{CpuEngine, Mode};
 pub use cuda::{CudaOptions, Loader, Residency};
@@ -18,6 +19,7 @@ pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
 pub use samples::Samples;
 pub use trainer::{Event, Flow, Place, Score, Trainer};
+pub use ways::{Way, convolution_specs, ways};
 
 use crate::ops::OpError;
 use crate::weights::WeightsError;

@@ -1,7 +1,7 @@
 use super::html::{Facts, details, escape, heading, note, printable, scroll, table};
 use super::{Show, figures};
 use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
-use warpbook_record::{DeviceKind, Measurement, Outcome, Problem, Run, Runner, TrainLog};
+use warpbook_record::{DeviceKind, LossPoint, Measurement, Outcome, Problem, Run, Runner, TrainLog};
 
 /// How a measurement came out, in words.
 fn outcome(m: &Measurement) -> String {
@@ -198,7 +198,7 @@ fn training_facts(l: &TrainLog) -> Facts {
     Facts::new()
         .add("rung", l.rung.clone())
         .add("work", l.problem.label.clone())
-        .add("parameters", parameters.join(", "))
+        .maybe("parameters", Some(parameters.join(", ")).filter(|p| !p.is_empty()))
         .add("loss on the training points", figures::number(l.train_loss))
         // NaN where no points were left for testing.
         .maybe(
@@ -208,7 +208,10 @@ fn training_facts(l: &TrainLog) -> Facts {
 }
 
 fn losses_table(l: &TrainLog) -> Table {
-    table(["epoch", "loss"], l.losses.iter().map(|p| [p.epoch.to_string(), figures::number(p.loss)]).collect())
+    let by_step = l.losses.iter().all(|p| p.step.is_some());
+    let place = |p: &LossPoint| p.step.filter(|_| by_step).unwrap_or(p.epoch).to_string();
+    let rows = l.losses.iter().map(|p| [place(p), figures::number(p.loss)]).collect();
+    table([if by_step { "step" } else { "epoch" }, "loss"], rows)
 }
 
 const DIVERGED: &str = "The descent diverged: its loss is no longer a finite number. Try a smaller learning rate.";
@@ -231,7 +234,7 @@ pub(super) mod tests {
     use crate::{Experiment, Regression};
     use std::collections::BTreeMap;
     use warpbook_kernels::regression::rungs;
-    use warpbook_record::{Check, Environment, L2State, LossPoint, Peaks, Policy, SCHEMA, TimedBy};
+    use warpbook_record::{Check, Environment, L2State, Peaks, Policy, SCHEMA, TimedBy};
 
     fn experiment() -> Regression {
         Regression::new()

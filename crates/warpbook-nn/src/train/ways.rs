@@ -1,0 +1,339 @@
+//! The ways of training on a GPU that are compared with each other, from direct convolutions to one graph, and the kernels that each runs.
+
+use super::{CudaOptions, GradScaler, Loss, Precision, Recipe};
+use crate::network::{Activation, Node, Op, PoolKind, Shape};
+use crate::ops::Layout;
+use crate::ops::conv2d::cuda::Method;
+use crate::ops::optimizer::Optimizer;
+use warpbook_kernels::nn;
+use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
+
+/// A way of training on a GPU: each differs from the one before it in one thing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Way {
+    /// Its id, as in `05_nhwc`; never renumbered.
+    pub id: &'static str,
+    /// A few words.
+    pub title: &'static str,
+    /// The idea in a sentence.
+    pub idea: &'static str,
+    /// The hardware it needs.
+    pub requires: Requires,
+    /// How a GPU trains this way.
+    pub options: CudaOptions,
+}
+
+/// All ways, in the ladder's order.
+#[must_use]
+pub fn ways() -> Vec<Way> {
+    use Layout::{Nchw, Nhwc};
+    use Method::{Direct, Im2col, ImplicitGemm};
+    use Precision::{AmpBf16, AmpFp16, Fp32, Tf32};
+    let way = |id, title, idea, (precision, layout, convolution): (Precision, Layout, Method), fused, graph| Way {
+        id,
+        title,
+        idea,
+        requires: if precision == Fp32 { Requires::AtLeast(7, 5) } else { Requires::AtLeast(8, 0) },
+        options: CudaOptions { precision, layout, convolution, fused, graph, scaler: GradScaler::default() },
+    };
+    vec![
+        way(
+            "01_direct",
+            "Direct convolutions",
+            "Each convolution is a loop over its window, each operation a kernel, and each kernel a launch; all in fp32.",
+            (Fp32, Nchw, Direct),
+            false,
+            false,
+        ),
+        way(
+            "02_im2col",
+            "im2col and GEMM",
+            "The windows are written out as a matrix, so that a convolution is a matrix product.",
+            (Fp32, Nchw, Im2col),
+            false,
+            false,
+        ),
+        way(
+            "03_implicit_gemm",
+            "Implicit GEMM",
+            "The product reads the windows from the image itself, so that their matrix never exists in memory.",
+            (Fp32, Nchw, ImplicitGemm),
+            false,
+            false,
+        ),
+        way(
+            "04_tf32",
+            "tf32 tensor cores",
+            "Products round their operands to tf32 and run on tensor cores; everything else stays in fp32.",
+            (Tf32, Nchw, ImplicitGemm),
+            false,
+            false,
+        ),
+        way(
+            "05_nhwc",
+            "Channels last",
+            "Images lie with their channels next to each other, so that a window is read in long pieces.",
+            (Tf32, Nhwc, ImplicitGemm),
+            false,
+            false,
+        ),
+        way(
+            "06_amp_fp16",
+            "AMP, fp16",
+            "Activations and operands are in fp16, half the bytes; the loss is scaled, and weights and sums stay in fp32.",
+            (AmpFp16, Nhwc, ImplicitGemm),
+            false,
+            false,
+        ),
+        way(
+            "06_amp_bf16",
+            "AMP, bf16",
+            "The same in bf16, whose range is that of fp32 and needs no scaled loss.",
+            (AmpBf16, Nhwc, ImplicitGemm),
+            false,
+            false,
+        ),
+        way(
+            "07_fused_fp16",
+            "Fused epilogues, fp16",
+            "Biases and ReLUs are computed where a product stores its sums, forwards and backwards.",
+            (AmpFp16, Nhwc, ImplicitGemm),
+            true,
+            false,
+        ),
+        way(
+            "07_fused_bf16",
+            "Fused epilogues, bf16",
+            "The same in bf16: biases and ReLUs in the epilogues of products.",
+            (AmpBf16, Nhwc, ImplicitGemm),
+            true,
+            false,
+        ),
+        way(
+            "08_graph_fp16",
+            "One CUDA graph, fp16",
+            "The whole step, from the choice of its samples to the update, is captured once and replayed by a single launch.",
+            (AmpFp16, Nhwc, ImplicitGemm),
+            true,
+            true,
+        ),
+        way(
+            "08_graph_bf16",
+            "One CUDA graph, bf16",
+            "The same in bf16: one launch a step.",
+            (AmpBf16, Nhwc, ImplicitGemm),
+            true,
+            true,
+        ),
+    ]
+}
+
+impl Way {
+    /// How its kernels are launched.
+    #[must_use]
+    pub fn schedule(&self) -> Schedule {
+        if self.options.graph { Schedule::Graph } else { Schedule::Launches }
+    }
+
+    /// The kernels of a recipe's training step, each once, in the order of their first launch. Not among them are those of linear layers:
+    /// rungs of the matrix product, chosen by their costs for each size.
+    #[must_use]
+    pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
+        let mut all = vec![];
+        for spec in self.every_launch(recipe) {
+            if !all.contains(&spec) {
+                all.push(spec);
+            }
+        }
+        all
+    }
+
+    fn every_launch(&self, recipe: &Recipe) -> Vec<KernelSpec> {
+        let CudaOptions { precision, layout, .. } = self.options;
+        let (dtype, nodes) = (precision.activations(), recipe.network.nodes());
+        let [start, judge, finish] = nn::step();
+        let mut all = vec![start];
+        match recipe.network.input() {
+            Shape::Image { .. } => all.push(nn::gather(dtype, layout)),
+            // Targets stay in f32.
+            Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
+        }
+        all.extend(nodes.iter().flat_map(|node| self.forward(nodes, node)));
+        all.push(match recipe.loss {
+            Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
+            Loss::Mse => nn::mse(dtype),
+        });
+        all.push(nn::mean_loss());
+        all.extend(nodes.iter().rev().flat_map(|node| self.backward(nodes, node)));
+        if recipe.clip.is_some() || precision.scales_the_loss() {
+            all.extend(nn::norm(Dtype::F32));
+        }
+        all.extend([judge, nn::prepare()]);
+        let [sgd, momentum, adam] = nn::updates(dtype);
+        all.push(match recipe.optimizer {
+            Optimizer::Sgd { momentum: 0.0, .. } => sgd,
+            Optimizer::Sgd { .. } => momentum,
+            Optimizer::Adam { .. } | Optimizer::AdamW { .. } => adam,
+        });
+        all.push(finish);
+        all
+    }
+
+    fn forward(&self, nodes: &[Node], node: &Node) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        match node.op {
+            Op::Conv2d(_) => self.convolution(),
+            Op::Activation(Activation::Relu) if self.fused_forwards(nodes, node) => vec![],
+            Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
+            Op::Pool(p) => vec![pool(p.kind, dtype, layout)[0].clone()],
+            Op::BatchNorm { .. } => {
+                let b = nn::batch_norm(dtype, layout);
+                vec![b.sums_forward, b.statistics, b.normalise]
+            }
+            Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
+            Op::Add(_) => vec![nn::add(dtype)[0].clone()],
+            Op::Linear { .. } | Op::Dropout { .. } | Op::Flatten => vec![],
+        }
+    }
+
+    fn backward(&self, nodes: &[Node], node: &Node) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        match node.op {
+            Op::Activation(Activation::Relu) if self.fused_backwards(nodes, node) => vec![],
+            Op::Activation(f) => vec![activation(f, dtype)[1].clone()],
+            Op::Pool(p) => vec![pool(p.kind, dtype, layout)[1].clone()],
+            Op::BatchNorm { .. } => {
+                let b = nn::batch_norm(dtype, layout);
+                vec![b.sums_backward, b.lines, b.backward]
+            }
+            Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
+            Op::Add(_) => vec![nn::add(dtype)[1].clone()],
+            _ => vec![],
+        }
+    }
+
+    fn convolution(&self) -> Vec<KernelSpec> {
+        let CudaOptions { precision, layout, convolution, .. } = self.options;
+        convolution_specs(convolution, precision.products(), layout)
+    }
+
+    /// Whether the epilogue of the product before a ReLU computes it.
+    fn fused_forwards(&self, nodes: &[Node], relu: &Node) -> bool {
+        let product = |n: &Node| n.output == relu.input && multiplies(&n.op);
+        self.options.fused && nodes.iter().any(product) && readers(nodes, relu.input) == 1
+    }
+
+    /// Whether the epilogue of the input gradient of the product after a ReLU masks it.
+    fn fused_backwards(&self, nodes: &[Node], relu: &Node) -> bool {
+        let product = |n: &Node| n.input == relu.output && multiplies(&n.op);
+        self.options.fused && nodes.iter().any(product) && readers(nodes, relu.output) == 1
+    }
+}
+
+/// The kernels of a convolution's forward pass and of its gradients, with operands of a type in a layout.
+#[must_use]
+pub fn convolution_specs(method: Method, dtype: Dtype, layout: Layout) -> Vec<KernelSpec> {
+    let _ = (method, dtype, layout);
+    Vec::new()
+}
+
+fn multiplies(op: &Op) -> bool {
+    matches!(op, Op::Conv2d(_) | Op::Linear { .. })
+}
+
+fn readers(nodes: &[Node], value: usize) -> usize {
+    let reads = |n: &Node| usize::from(n.input == value) + usize::from(matches!(n.op, Op::Add(o) if o == value));
+    nodes.iter().map(reads).sum()
+}
+
+/// An activation forwards and backwards.
+fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
+    let [relu, relu_backward, gelu, gelu_backward] = nn::activation(dtype);
+    match f {
+        Activation::Relu => [relu, relu_backward],
+        Activation::Gelu => [gelu, gelu_backward],
+    }
+}
+
+/// A pool forwards and backwards.
+fn pool(kind: PoolKind, dtype: Dtype, layout: Layout) -> [KernelSpec; 2] {
+    let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
+    match kind {
+        PoolKind::Max => [max, max_backward],
+        PoolKind::Average => [average, average_backward],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn way(id: &str) -> Way {
+        ways().into_iter().find(|w| w.id == id).unwrap()
+    }
+
+    fn entries(id: &str, recipe: &Recipe) -> Vec<String> {
+        way(id).specs(recipe).iter().map(|s| s.entry.to_string()).collect()
+    }
+
+    #[test]
+    fn ids_are_unique_and_in_order() {
+        let ids: Vec<&str> = ways().iter().map(|w| w.id).collect();
+        let numbers: Vec<&str> = ids.iter().map(|id| &id[..2]).collect();
+        assert!(numbers.is_sorted(), "{ids:?}");
+        let different: std::collections::HashSet<&str> = ids.iter().copied().collect();
+        assert_eq!(different.len(), ids.len());
+        for w in ways() {
+            assert!(w.idea.ends_with('.') && !w.title.is_empty(), "{}", w.id);
+        }
+    }
+
+    /// fp16 and bf16 are two columns of one ladder.
+    #[test]
+    fn neighbours_differ_in_one_thing() {
+        let changes = |a: &CudaOptions, b: &CudaOptions| {
+            let changed = [
+                a.precision != b.precision,
+                a.layout != b.layout,
+                a.convolution != b.convolution,
+                a.fused != b.fused,
+                a.graph != b.graph,
+            ];
+            changed.iter().filter(|c| **c).count()
+        };
+        let all = ways();
+        for column in ["fp16", "bf16"] {
+            let other = if column == "fp16" { "bf16" } else { "fp16" };
+            let ladder: Vec<&Way> = all.iter().filter(|w| !w.id.ends_with(other)).collect();
+            for pair in ladder.windows(2) {
+                let found = changes(&pair[0].options, &pair[1].options);
+                assert_eq!(found, 1, "{} and {}", pair[0].id, pair[1].id);
+            }
+        }
+    }
+
+    #[test]
+    fn fused_operations_are_no_kernels() {
+        let count = |all: &[String], entry: &str| all.iter().filter(|e| *e == entry).count();
+        let (plain, fused) = (entries("06_amp_fp16", &Recipe::mnist()), entries("07_fused_fp16", &Recipe::mnist()));
+        assert_eq!((count(&plain, "relu_forward"), count(&fused, "relu_forward")), (1, 0));
+        // The ReLU before the pool is masked by no product.
+        assert_eq!((count(&plain, "relu_backward"), count(&fused, "relu_backward")), (1, 1));
+        let rows = entries("07_fused_bf16", &Recipe::amp_recipe());
+        assert_eq!(rows.iter().filter(|e| e.starts_with("relu")).count(), 0, "{rows:?}");
+        assert_eq!(count(&rows, "gather_rows"), 2, "inputs in bf16, targets in fp32");
+    }
+
+    #[test]
+    fn kernels_follow_the_recipe_and_the_options() {
+        let mnist = entries("06_amp_fp16", &Recipe::mnist());
+        for entry in ["gather", "max_backward", "dropout", "cross_entropy", "global_norm", "sgd_momentum"] {
+            assert!(mnist.iter().any(|e| e == entry), "{entry} in {mnist:?}");
+        }
+        assert!(!entries("06_amp_bf16", &Recipe::mnist()).iter().any(|e| e == "global_norm"), "nothing is scaled");
+        assert!(entries("01_direct", &Recipe::cifar10()).iter().any(|e| e == "adam"));
+        assert!(!entries("01_direct", &Recipe::mnist().without_dropout()).iter().any(|e| e == "dropout"));
+        let layout = |id| way(id).specs(&Recipe::mnist())[1].defines.clone();
+        assert_ne!(layout("04_tf32"), layout("05_nhwc"));
+    }
+}
