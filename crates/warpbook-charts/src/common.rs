@@ -74,7 +74,10 @@ impl Ceiling {
             Some(level) => {
                 (level.label().to_owned(), bandwidth(run.peaks.level_for(level, problem.written_part())?.bytes_per_s()))
             }
-            None => (arithmetic_name(problem.dtype), rate(run.arithmetic(problem)?.flops_per_s())),
+            None => {
+                let peak = run.arithmetic(problem)?;
+                (arithmetic_name(peak.dtype), rate(peak.flops_per_s()))
+            }
         };
         Some(Self { us, level, what, at })
     }

@@ -287,10 +287,11 @@ impl<'a> Sweep<'a> {
                 }
             };
             let bounds = |p: &&Problem| run.least_time(p).is_some_and(|b| b.level.is_none());
-            if let Some(peak) = run.arithmetic(self.main).and_then(|p| usable(Some(p.flops_per_s())))
+            let arithmetic = run.arithmetic(self.main);
+            if let Some((peak, dtype)) = arithmetic.and_then(|p| Some((usable(Some(p.flops_per_s()))?, p.dtype)))
                 && (self.measure.quantity == Quantity::Throughput || problems.iter().any(bounds))
             {
-                let name = format!("{}{of}: {}", arithmetic_name(self.main.dtype), rate(peak));
+                let name = format!("{}{of}: {}", arithmetic_name(dtype), rate(peak));
                 add(name, &|p| Some(p.flops as f64 / peak * 1e6));
             }
             for &level in &run.descriptor.levels {

@@ -163,14 +163,12 @@ fn training(log: &TrainLog) -> String {
     if log.parameters.len() > PARAMETERS {
         parameters.push(format!("and {} more", log.parameters.len() - PARAMETERS));
     }
-    format!(
-        "  {} at {}: {}; train loss {:.6}, test loss {:.6}",
-        one_line(&log.rung),
-        one_line(&log.problem.label),
-        parameters.join(", "),
-        log.train_loss,
-        log.test_loss
-    )
+    let parameters = if parameters.is_empty() { String::new() } else { parameters.join(", ") + "; " };
+    // NaN where nothing was left for testing, or was not tested.
+    let tested = !log.test_loss.is_nan() || log.diverged();
+    let test = if tested { format!(", test loss {:.6}", log.test_loss) } else { String::new() };
+    let (rung, work) = (one_line(&log.rung), one_line(&log.problem.label));
+    format!("  {rung} at {work}: {parameters}train loss {:.6}{test}", log.train_loss)
 }
 
 fn does_less(run: &Run, id: &str) -> bool {

@@ -394,6 +394,8 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("regression", 4));
     let run = read(&place.path("records/new/matmul.json"));
     assert_eq!((run.experiment.as_str(), run.problems().len()), ("matmul", 6));
+    let run = read(&place.path("records/new/training.json"));
+    assert_eq!((run.experiment.as_str(), run.problems().len(), run.train_logs.len()), ("training", 1, 1));
 }
 
 #[test]

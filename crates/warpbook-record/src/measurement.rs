@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, MemoryLevel, Problem, stats};
+use crate::{BandwidthPeak, Check, Dtype, MemoryLevel, Problem, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -163,6 +163,9 @@ pub struct Measurement {
     /// Its floating-point operations, where they are not those of the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flops: Option<u64>,
+    /// The type that most of them are done in, where it is not that of the problem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
     /// The most bytes of the device's memory that it held, inputs included, where that was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
@@ -195,6 +198,7 @@ impl Measurement {
             choice: None,
             traffic: Vec::new(),
             flops: None,
+            dtype: None,
             peak_bytes: None,
         }
     }
@@ -257,6 +261,12 @@ impl Measurement {
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.flops.unwrap_or_else(|| self.problem.flops)
+    }
+
+    /// The type that most of its operations are done in.
+    #[must_use]
+    pub fn arithmetic_type(&self) -> Dtype {
+        self.dtype.unwrap_or(self.problem.dtype)
     }
 
     /// Whether it reaches the same result with less than half of the problem's operations. Such a rung is not ranked with the

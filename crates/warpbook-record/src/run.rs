@@ -200,10 +200,12 @@ impl Run {
         self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
     }
 
-    /// The arithmetic ceiling of a problem: that of its element type.
+    /// The arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs do it in.
     #[must_use]
     pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
-        self.peaks.arithmetic(problem.dtype)
+        let others = self.measurements.iter().filter(|m| m.problem == *problem).filter_map(|m| m.dtype);
+        let peaks = std::iter::once(problem.dtype).chain(others).filter_map(|dtype| self.peaks.arithmetic(dtype));
+        peaks.max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()))
     }
 
     /// Whether a measurement has a figure that others may be compared with: it is valid, took longer than nothing, and its training
@@ -269,7 +271,7 @@ impl Run {
             at(peak.level, m.problem.bytes, peak.bytes_per_s())
         };
         let of_arithmetic = || {
-            let peak = self.arithmetic(&m.problem)?.flops_per_s();
+            let peak = self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
             (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
         };
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
@@ -278,7 +280,8 @@ impl Run {
     /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
-        self.bound(&Measurement::without_samples("", problem.clone(), Outcome::Measured))
+        let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
+        self.bound(&Measurement { dtype, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
     }
 
     /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
@@ -549,6 +552,20 @@ mod tests {
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
         check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
+
+        // A rung in another type has that type's ceiling, and the fastest type bounds the problem.
+        let mut mixed = Run { measurements: vec![timed("01", &p, 1.0)], ..run.clone() };
+        let mut faster = mixed.peaks.arithmetic(p.dtype).unwrap().clone();
+        (faster.dtype, faster.flops) = (Dtype::Bf16, 8 * faster.flops);
+        mixed.peaks.compute.push(faster);
+        let work = p.with(|p| p.flops = 16_000);
+        let in_bf16 = Measurement { dtype: Some(Dtype::Bf16), ..timed("02", &work, 1.0) };
+        let us = |run: &Run, m: &Measurement| run.bound(m).map(|b| b.us.round());
+        assert_eq!((us(&mixed, &timed("01", &work, 1.0)), us(&mixed, &in_bf16)), (Some(1600.0), Some(250.0)));
+        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(1600.0));
+        mixed.measurements = vec![timed("01", &work, 1.0), in_bf16];
+        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(250.0));
+        assert_eq!(mixed.arithmetic(&work).map(|peak| peak.dtype), Some(Dtype::Bf16));
 
         assert_eq!(run.least_time(&p), run.bound(&timed("01", &p, 1.0)));
         assert_eq!(run.least_time(&p).map(|b| b.label()), Some("L2"));

@@ -135,6 +135,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 tile,
                 flops,
                 peak_bytes,
+                dtype: peak_bytes.map(|_| Dtype::Bf16),
                 ..Measurement::without_samples(rung, problem, outcome)
             }
         },

@@ -354,6 +354,7 @@ impl Ladder<'_> {
             choice: details.choice,
             traffic: details.traffic,
             flops: details.flops,
+            dtype: details.dtype,
             peak_bytes: details.peak_bytes,
             ..Measurement::without_samples(&*rung.id, problem.clone(), outcome)
         };

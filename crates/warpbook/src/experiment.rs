@@ -2,7 +2,7 @@ use crate::{Error, Lab, Result};
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{
-    Check, Descriptor, KernelSpec, KernelStats, Measurement, Part, PartGroup, Problem, Run, Rung, Source, Tile,
+    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Problem, Run, Rung, Source, Tile,
     Traffic, TrainLog,
 };
 
@@ -209,6 +209,8 @@ pub struct Details {
     pub traffic: Vec<Traffic>,
     /// Its floating-point operations, where they are not those of the problem.
     pub flops: Option<u64>,
+    /// The type that most of them are done in, where it is not that of the problem.
+    pub dtype: Option<Dtype>,
     /// The most bytes of the device's memory that it held, inputs included.
     pub peak_bytes: Option<u64>,
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
 use warpbook::nn::train::ways;
-use warpbook::record::{Column, Measurement, Outcome, Run};
+use warpbook::record::{Column, Measurement, Outcome, Requires, Run};
 use warpbook::settings::Preset;
 use warpbook::{Error, Experiment, Lab, Show, Training, Workload, experiments};
 
@@ -185,6 +185,7 @@ fn every_way_is_right_on_a_gpu() {
         }
         assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
         assert_eq!(m.peak_bytes.is_some(), m.rung != "cpu_all_threads", "{}", m.rung);
+        assert_eq!(m.dtype.is_some(), *needs == Requires::AtLeast(8, 0), "{}", m.rung);
         assert!(m.rung == "cpu_all_threads" || m.kernels.len() > 5, "{}", m.rung);
     }
     // Each training is counted without the memory of those before it.

@@ -58,7 +58,7 @@ impl<'a> Work<'a> {
             format!("the first {steps} losses of the same training, made before, without dropout and augmentation");
         let check = self.compare(what, &found, Dtype::F32);
         let timed = Timed::new(&Place::Cpu, &self.timed.0, &self.timed.1)?;
-        Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new() })
+        Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new(), dtype: None })
     }
 
     fn on_gpu(&self, device: &CudaDevice, way: &Way) -> Result<Made> {
@@ -70,12 +70,13 @@ impl<'a> Work<'a> {
             "the first {steps} losses of the same training on the CPU in fp32, without dropout and augmentation, at a learning rate of {}",
             self.checked.0.learning_rate
         );
-        let check = self.compare(what, &found, way.options.precision.products());
+        let products = way.options.precision.products();
+        let check = self.compare(what, &found, products);
         // The training above has given its memory back, so that the peak is that of the steps that are timed.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
         let kernels = way.specs(&self.timed.0).into_iter().filter_map(stats).collect();
-        Ok(Made { timed, check, losses: found, kernels })
+        Ok(Made { timed, check, losses: found, kernels, dtype: Some(products).filter(|d| *d != Dtype::F32) })
     }
 
     fn compare(&self, what: String, found: &[f64], products: Dtype) -> Check {
@@ -113,6 +114,8 @@ struct Made {
     /// The losses of the steps that were checked.
     losses: Vec<f64>,
     kernels: Vec<KernelStats>,
+    /// The type of its products, where it is not fp32.
+    dtype: Option<Dtype>,
 }
 
 /// A step of a training, over and over.
@@ -143,7 +146,7 @@ impl Candidate for OneStep<'_> {
 
     fn details(&self) -> Details {
         let peak_bytes = self.stream().map(|_| self.made.timed.peak_bytes());
-        Details { kernels: self.made.kernels.clone(), peak_bytes, ..Details::default() }
+        Details { kernels: self.made.kernels.clone(), dtype: self.made.dtype, peak_bytes, ..Details::default() }
     }
 }
 
