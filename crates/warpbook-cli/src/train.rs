@@ -15,12 +15,23 @@ use warpbook::figures;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
-use warpbook::nn::train::{CudaOptions, Event, Flow, Place, Precision, Recipe, Samples, Score, TrainError, Trainer};
+use warpbook::nn::train::{
+    CudaOptions, Event, Flow, Loader, Place, Precision, Recipe, Residency, Samples, Score, TrainError, Trainer, ways,
+};
 use warpbook::nn::weights::Weights;
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    let place = place(&args.device, args.precision)?;
+    let place = match (place(&args.device, args.precision)?, &args.rung) {
+        (Place::Cuda(device, options), None) => Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options }),
+        (Place::Cuda(device, _), Some(id)) => {
+            Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options_of_rung(id)? })
+        }
+        (Place::Cpu, Some(id)) => {
+            return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
+        }
+        (Place::Cpu, None) => Place::Cpu,
+    };
     let (recipe, data) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     let weights = weights.map_err(|e| Failure::usage(e.to_string()))?;
@@ -79,6 +90,35 @@ fn place(device: &DeviceArg, precision: Precision) -> Result<Place, Failure> {
             Err(Failure::usage(format!("The CPU trains in fp32; --precision {precision} needs --device cuda:0.")))
         }
     }
+}
+
+fn options_of_rung(id: &str) -> Result<CudaOptions, Failure> {
+    let all = ways();
+    all.iter().find(|w| w.id == id).map(|w| w.options).ok_or_else(|| {
+        let ids: Vec<&str> = all.iter().map(|w| w.id).collect();
+        Failure::usage(format!("`{id}` is no rung of training; choose from {}.", ids.join(", ")))
+    })
+}
+
+fn loader(args: &TrainArgs) -> Result<Loader, Failure> {
+    let wrong = |name: &str, value: &str, allowed: &str| {
+        Err(Failure::usage(format!("--{name} {value}: choose from {allowed}.")))
+    };
+    let resident = match args.resident.as_str() {
+        "auto" => Residency::Auto,
+        "on" => Residency::On,
+        "off" => Residency::Off,
+        other => return wrong("resident", other, "auto, on and off"),
+    };
+    let pinned = match args.pin.as_str() {
+        "on" => true,
+        "off" => false,
+        other => return wrong("pin", other, "on and off"),
+    };
+    if args.workers > 1024 {
+        return wrong("workers", &args.workers.to_string(), "0 to 1024");
+    }
+    Ok(Loader { resident, workers: args.workers, pinned })
 }
 
 /// What is trained on, and judged by.

@@ -157,3 +157,27 @@ fn what_is_wrong_is_said() {
     check(&wild, 1, &["no finite number", "Lower the learning rate"]);
     assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");
 }
+
+#[test]
+fn what_cannot_be_trained_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |words: &[&str], parts: &[&str]| {
+        let all = [&["train", "mnist", "--data", "synthetic", "--device", "cpu"], words].concat();
+        expect(&warpbook(folder.path(), &all), 2, parts);
+    };
+    refused(&["--precision", "amp-fp16"], &["trains in fp32", "--device cuda:0"]);
+    refused(&["--precision", "fp8"], &["amp-bf16"]);
+    refused(&["--rung", "08_graph_fp16"], &["--rung 08_graph_fp16 trains on a GPU"]);
+    refused(&["--edge", "64"], &["amp-recipe"]);
+}
+
+#[test]
+fn random_numbers_are_trained_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["train", "amp-recipe", "--edge", "32", "--batch", "8", "--epochs", "2", "--device", "cpu"];
+    expect(
+        &warpbook(folder.path(), &words),
+        0,
+        &["400 samples", "step 100: loss", "epoch 2", "test loss", "allocated"],
+    );
+}

@@ -145,6 +145,12 @@ unsafe impl Send for Event {}
 // SAFETY: as of `Stream`.
 unsafe impl Sync for Event {}
 
+impl std::fmt::Debug for Event {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Event")
+    }
+}
+
 impl Event {
     pub(crate) fn new(device: &CudaDevice) -> Result<Self> {
         device.0.bind()?;

@@ -46,7 +46,7 @@ fn networks() -> Vec<Vec<Layer>> {
         vec![conv2d(8, 3), relu(), conv2d(16, 3), relu(), max_pool(2), flatten(), linear(3)],
         vec![conv2d(4, 3).strides([2, 3]).paddings([1, 0]).without_bias(), gelu(), flatten(), linear(3)],
         vec![conv2d(4, 3), gelu(), avg_pool(2), flatten(), linear(5).without_bias(), relu(), linear(3)],
-        vec![conv2d(3, 1), batch_norm(), gelu(), max_pool(3).stride(2).padding(1), flatten(), linear(3)],
+        vec![conv2d(3, 1).without_bias(), batch_norm(), gelu(), max_pool(3).stride(2).padding(1), flatten(), linear(3)],
         vec![batch_norm(), conv2d(3, 3), flatten(), batch_norm(), linear(3)],
         vec![conv2d(2, 1), residual([conv2d(2, 3).padding(1), gelu(), residual([gelu()])]), flatten(), linear(3)],
         vec![conv2d(2, 3), flatten(), residual([linear(40), gelu()]), linear(3)],
@@ -89,6 +89,8 @@ fn ways() -> Vec<CudaOptions> {
     vec![
         best,
         CudaOptions { graph: false, fused: false, ..best },
+        CudaOptions { overlap: false, ..best },
+        CudaOptions { graph: false, layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, convolution: Method::Direct, fused: false, graph: false, ..best },
         CudaOptions { layout: Layout::Nchw, convolution: Method::Im2col, ..best },

@@ -21,6 +21,7 @@ pub use crate::record::{
 };
 pub use crate::{
     Attempt, Candidate, Checked, ConfusionMatrix, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff,
-    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Training, Trials, Workload,
-    lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu, on_gpu, read_record, write_record,
+    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Training, Trials,
+    Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu, on_gpu, read_record,
+    write_record,
 };

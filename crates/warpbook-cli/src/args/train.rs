@@ -70,6 +70,19 @@ pub struct TrainArgs {
     /// Types: fp32, tf32, amp-fp16 (with a gradient scaler) or amp-bf16. The CPU computes in fp32.
     #[arg(long, value_name = "P", default_value = "fp32")]
     pub precision: Precision,
+    /// Train as this rung of the ladder does, as 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
+    /// precision]
+    #[arg(long, value_name = "ID", conflicts_with = "precision")]
+    pub rung: Option<String>,
+    /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
+    #[arg(long, value_name = "auto|on|off", default_value = "auto")]
+    pub resident: String,
+    /// Threads that gather batches of images that are not.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub workers: usize,
+    /// Whether those batches are gathered in page-locked memory.
+    #[arg(long, value_name = "on|off", default_value = "on")]
+    pub pin: String,
     /// Edge of the amp-recipe's square layers. [default: 4096]
     #[arg(long, value_name = "N")]
     pub edge: Option<usize>,

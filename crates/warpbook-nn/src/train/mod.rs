@@ -19,7 +19,7 @@ pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
 pub use samples::Samples;
 pub use trainer::{Event, Flow, Place, Score, Trainer};
-pub use ways::{Way, convolution_specs, ways};
+pub use ways::{Way, ways};
 
 use crate::ops::OpError;
 use crate::weights::WeightsError;

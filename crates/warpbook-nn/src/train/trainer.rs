@@ -7,6 +7,7 @@ use super::engine::{Batches, Engine, StepOutcome};
 use super::{Recipe, Samples, TrainError};
 use crate::philox;
 use crate::weights::Weights;
+use rayon::prelude::*;
 use std::path::Path;
 use std::time::Instant;
 use warpbook_device::CudaDevice;
@@ -261,10 +262,9 @@ impl Trainer {
 
     /// The order of the samples in an epoch.
     fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
-        let place = |i: u64| {
-            if self.recipe.shuffle { philox::permute(self.recipe.seed ^ (epoch + 1) << 32, i, n as u64) } else { i }
-        };
-        (0..n as u64).map(|i| place(i) as u32).collect()
+        let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ (epoch + 1) << 32);
+        let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
+        (0..n as u64).into_par_iter().map(|i| place(i) as u32).collect()
     }
 
     /// The loss and the accuracy over a data set, without dropout and augmentation.

@@ -1,10 +1,11 @@
 //! The ways of training on a GPU that are compared with each other, from direct convolutions to one graph, and the kernels that each runs.
 
-use super::{CudaOptions, GradScaler, Loss, Precision, Recipe};
-use crate::network::{Activation, Node, Op, PoolKind, Shape};
+use super::{CudaOptions, Loss, Precision, Recipe, cuda};
+use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::ops::optimizer::Optimizer;
+use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
 
@@ -34,7 +35,7 @@ pub fn ways() -> Vec<Way> {
         title,
         idea,
         requires: if precision == Fp32 { Requires::AtLeast(7, 5) } else { Requires::AtLeast(8, 0) },
-        options: CudaOptions { precision, layout, convolution, fused, graph, scaler: GradScaler::default() },
+        options: CudaOptions { layout, convolution, fused, graph, overlap: false, ..CudaOptions::new(precision) },
     };
     vec![
         way(
@@ -125,14 +126,38 @@ pub fn ways() -> Vec<Way> {
             true,
             true,
         ),
+        overlapped(way(
+            "09_overlap_fp16",
+            "Two streams, fp16",
+            "Weight gradients run on a second branch of the graph, while the first goes on backwards to the layers before.",
+            (AmpFp16, Nhwc, ImplicitGemm),
+            true,
+            true,
+        )),
+        overlapped(way(
+            "09_overlap_bf16",
+            "Two streams, bf16",
+            "The same in bf16: a second branch for the weight gradients.",
+            (AmpBf16, Nhwc, ImplicitGemm),
+            true,
+            true,
+        )),
     ]
+}
+
+fn overlapped(way: Way) -> Way {
+    Way { options: CudaOptions { overlap: true, ..way.options }, ..way }
 }
 
 impl Way {
     /// How its kernels are launched.
     #[must_use]
     pub fn schedule(&self) -> Schedule {
-        if self.options.graph { Schedule::Graph } else { Schedule::Launches }
+        match self.options {
+            CudaOptions { graph: true, overlap: true, .. } => Schedule::OverlappedGraph,
+            CudaOptions { graph: true, .. } => Schedule::Graph,
+            _ => Schedule::Launches,
+        }
     }
 
     /// The kernels of a recipe's training step, each once, in the order of their first launch. Not among them are those of linear layers:
@@ -158,13 +183,18 @@ impl Way {
             // Targets stay in f32.
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
-        all.extend(nodes.iter().flat_map(|node| self.forward(nodes, node)));
+        // What an epilogue computes is no kernel.
+        let sharing = cuda::sharing(recipe, &self.options);
+        let left = |pass: usize| -> Vec<&Node> {
+            nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).map(|(_, node)| node).collect()
+        };
+        all.extend(left(0).into_iter().flat_map(|node| self.forward(&recipe.network, node)));
         all.push(match recipe.loss {
             Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
             Loss::Mse => nn::mse(dtype),
         });
         all.push(nn::mean_loss());
-        all.extend(nodes.iter().rev().flat_map(|node| self.backward(nodes, node)));
+        all.extend(left(1).into_iter().rev().flat_map(|node| self.backward(&recipe.network, node)));
         if recipe.clip.is_some() || precision.scales_the_loss() {
             all.extend(nn::norm(Dtype::F32));
         }
@@ -179,13 +209,12 @@ impl Way {
         all
     }
 
-    fn forward(&self, nodes: &[Node], node: &Node) -> Vec<KernelSpec> {
+    fn forward(&self, network: &Network, node: &Node) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Conv2d(_) => self.convolution(),
-            Op::Activation(Activation::Relu) if self.fused_forwards(nodes, node) => vec![],
+            Op::Conv2d(_) => self.convolution(node),
             Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
-            Op::Pool(p) => vec![pool(p.kind, dtype, layout)[0].clone()],
+            Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
             Op::BatchNorm { .. } => {
                 let b = nn::batch_norm(dtype, layout);
                 vec![b.sums_forward, b.statistics, b.normalise]
@@ -196,12 +225,11 @@ impl Way {
         }
     }
 
-    fn backward(&self, nodes: &[Node], node: &Node) -> Vec<KernelSpec> {
+    fn backward(&self, network: &Network, node: &Node) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Activation(Activation::Relu) if self.fused_backwards(nodes, node) => vec![],
             Op::Activation(f) => vec![activation(f, dtype)[1].clone()],
-            Op::Pool(p) => vec![pool(p.kind, dtype, layout)[1].clone()],
+            Op::Pool(p) => vec![self.pool(network, node, p.kind)[1].clone()],
             Op::BatchNorm { .. } => {
                 let b = nn::batch_norm(dtype, layout);
                 vec![b.sums_backward, b.lines, b.backward]
@@ -212,38 +240,38 @@ impl Way {
         }
     }
 
-    fn convolution(&self) -> Vec<KernelSpec> {
+    /// The kernels of a convolution's forward pass and of its gradients. Of an implicit product they are those of layers whose channels are
+    /// whole words of 16 bytes, which most are.
+    fn convolution(&self, node: &Node) -> Vec<KernelSpec> {
         let CudaOptions { precision, layout, convolution, .. } = self.options;
-        convolution_specs(convolution, precision.products(), layout)
+        let (dtype, stored, has_bias) = (precision.products(), precision.activations(), node.params.len() > 1);
+        let bias = || match layout {
+            Layout::Nhwc => vec![nn::partial_sums(stored), nn::total_sums()],
+            Layout::Nchw => vec![warpbook_kernels::matmul::column_sums(stored, true), nn::total_sums()],
+        };
+        match convolution {
+            Method::Direct => nn::conv2d::direct(layout).into(),
+            Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
+            Method::ImplicitGemm => {
+                let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
+                let spec =
+                    |pass| nn::conv2d::Implicit { pass, dtype, layout, vectors: [is_fast; 2], dilated: false }.spec();
+                let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
+                nn::conv2d::Pass::ALL.into_iter().map(spec).chain(sums).collect()
+            }
+        }
     }
 
-    /// Whether the epilogue of the product before a ReLU computes it.
-    fn fused_forwards(&self, nodes: &[Node], relu: &Node) -> bool {
-        let product = |n: &Node| n.output == relu.input && multiplies(&n.op);
-        self.options.fused && nodes.iter().any(product) && readers(nodes, relu.input) == 1
+    /// A pool forwards and backwards.
+    fn pool(&self, network: &Network, node: &Node, kind: PoolKind) -> [KernelSpec; 2] {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
+        match kind {
+            PoolKind::Max if Pooling::masks(&network.pool_geometry(node, 1), dtype, layout) => nn::pool_adjacent(dtype),
+            PoolKind::Max => [max, max_backward],
+            PoolKind::Average => [average, average_backward],
+        }
     }
-
-    /// Whether the epilogue of the input gradient of the product after a ReLU masks it.
-    fn fused_backwards(&self, nodes: &[Node], relu: &Node) -> bool {
-        let product = |n: &Node| n.input == relu.output && multiplies(&n.op);
-        self.options.fused && nodes.iter().any(product) && readers(nodes, relu.output) == 1
-    }
-}
-
-/// The kernels of a convolution's forward pass and of its gradients, with operands of a type in a layout.
-#[must_use]
-pub fn convolution_specs(method: Method, dtype: Dtype, layout: Layout) -> Vec<KernelSpec> {
-    let _ = (method, dtype, layout);
-    Vec::new()
-}
-
-fn multiplies(op: &Op) -> bool {
-    matches!(op, Op::Conv2d(_) | Op::Linear { .. })
-}
-
-fn readers(nodes: &[Node], value: usize) -> usize {
-    let reads = |n: &Node| usize::from(n.input == value) + usize::from(matches!(n.op, Op::Add(o) if o == value));
-    nodes.iter().map(reads).sum()
 }
 
 /// An activation forwards and backwards.
@@ -252,15 +280,6 @@ fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
     match f {
         Activation::Relu => [relu, relu_backward],
         Activation::Gelu => [gelu, gelu_backward],
-    }
-}
-
-/// A pool forwards and backwards.
-fn pool(kind: PoolKind, dtype: Dtype, layout: Layout) -> [KernelSpec; 2] {
-    let [max, max_backward, average, average_backward] = nn::pool(dtype, layout);
-    match kind {
-        PoolKind::Max => [max, max_backward],
-        PoolKind::Average => [average, average_backward],
     }
 }
 
@@ -298,6 +317,7 @@ mod tests {
                 a.convolution != b.convolution,
                 a.fused != b.fused,
                 a.graph != b.graph,
+                a.overlap != b.overlap,
             ];
             changed.iter().filter(|c| **c).count()
         };
@@ -317,7 +337,7 @@ mod tests {
         let count = |all: &[String], entry: &str| all.iter().filter(|e| *e == entry).count();
         let (plain, fused) = (entries("06_amp_fp16", &Recipe::mnist()), entries("07_fused_fp16", &Recipe::mnist()));
         assert_eq!((count(&plain, "relu_forward"), count(&fused, "relu_forward")), (1, 0));
-        // The ReLU before the pool is masked by no product.
+        // That of the last linear layer: a dropout follows.
         assert_eq!((count(&plain, "relu_backward"), count(&fused, "relu_backward")), (1, 1));
         let rows = entries("07_fused_bf16", &Recipe::amp_recipe());
         assert_eq!(rows.iter().filter(|e| e.starts_with("relu")).count(), 0, "{rows:?}");
@@ -327,7 +347,7 @@ mod tests {
     #[test]
     fn kernels_follow_the_recipe_and_the_options() {
         let mnist = entries("06_amp_fp16", &Recipe::mnist());
-        for entry in ["gather", "max_backward", "dropout", "cross_entropy", "global_norm", "sgd_momentum"] {
+        for entry in ["gather", "max_backward_adjacent", "dropout", "cross_entropy", "global_norm", "sgd_momentum"] {
             assert!(mnist.iter().any(|e| e == entry), "{entry} in {mnist:?}");
         }
         assert!(!entries("06_amp_bf16", &Recipe::mnist()).iter().any(|e| e == "global_norm"), "nothing is scaled");

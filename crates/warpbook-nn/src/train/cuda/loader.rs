@@ -65,22 +65,14 @@ struct Slot {
     images: Slice<u8>,
     labels: Slice<u8>,
     host: Host,
-    copied: Mark,
-    consumed: Mark,
+    copied: Event,
+    consumed: Event,
 }
 
 #[derive(Debug)]
 enum Host {
     Pinned([Pinned<u8>; 2]),
     Pageable([Vec<u8>; 2]),
-}
-
-struct Mark(Event);
-
-impl std::fmt::Debug for Mark {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Event")
-    }
 }
 
 impl Staging {
@@ -94,7 +86,7 @@ impl Staging {
                 Host::Pageable(sizes.map(|n| vec![0; n]))
             };
             let (images, labels) = (device.zeros(sizes[0])?.range(..), device.zeros(sizes[1])?.range(..));
-            let [copied, consumed] = [Mark(device.event()?), Mark(device.event()?)];
+            let [copied, consumed] = [device.event()?, device.event()?];
             Ok::<_, TrainError>(Slot { images, labels, host, copied, consumed })
         };
         let pool = || {
@@ -128,15 +120,15 @@ impl Staging {
             Host::Pinned([host_images, host_labels]) => {
                 let (host_images, host_labels) = (host_images.range(..n * len), host_labels.range(..n));
                 gather(set, indices, workers, &mut host_images.write()?, &mut host_labels.write()?);
-                self.copies.wait(&slot.consumed.0)?;
+                self.copies.wait(&slot.consumed)?;
                 self.copies.copy_to_device(&host_images, &images)?;
                 self.copies.copy_to_device(&host_labels, &labels)?;
-                slot.copied.0.record(&self.copies)?;
-                stream.wait(&slot.copied.0)?;
+                slot.copied.record(&self.copies)?;
+                stream.wait(&slot.copied)?;
             }
             Host::Pageable([host_images, host_labels]) => {
                 gather(set, indices, workers, &mut host_images[..n * len], &mut host_labels[..n]);
-                slot.consumed.0.synchronize()?;
+                slot.consumed.synchronize()?;
                 images.write(&host_images[..n * len])?;
                 labels.write(&host_labels[..n])?;
             }
@@ -146,7 +138,7 @@ impl Staging {
 
     /// Says that what uses a slot has been queued on `stream`.
     pub fn consumed(&self, slot: usize, stream: &Stream) -> Result<(), TrainError> {
-        Ok(self.slots[slot].consumed.0.record(stream)?)
+        Ok(self.slots[slot].consumed.record(stream)?)
     }
 }
 

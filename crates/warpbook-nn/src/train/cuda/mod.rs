@@ -25,7 +25,7 @@ use loader::Staging;
 pub use loader::{Loader, Residency};
 use memory::{Memory, Sharing};
 use params::Params;
-use passes::{Kernels, Parts, Program};
+use passes::{Kernels, Parts, Program, Side};
 use std::collections::HashMap;
 use std::sync::Arc;
 use warpbook_device::{Arena, CudaDevice, Slice, Stream};
@@ -43,6 +43,8 @@ pub struct CudaOptions {
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,
+    /// Whether weight gradients are computed on a second stream, while the first goes on backwards.
+    pub overlap: bool,
     /// The scale of the loss, which fp16 uses.
     pub scaler: GradScaler,
     /// How batches of images get to the GPU.
@@ -59,6 +61,7 @@ impl CudaOptions {
             convolution: Method::ImplicitGemm,
             fused: true,
             graph: true,
+            overlap: true,
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }
@@ -154,7 +157,10 @@ pub(crate) struct CudaTraining {
     kernels: Kernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
-    workspace: Option<Workspace>,
+    /// Of the two streams.
+    workspaces: [Option<Workspace>; 2],
+    /// The second stream.
+    side: Option<Arc<Side>>,
     /// What the gradients of the last step are multiplied by.
     gradient_scale: f32,
     repeated: Option<Repeated>,
@@ -184,13 +190,12 @@ impl CudaTraining {
         }
         device.reset_peak();
         let dtype = options.precision.activations();
-        let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, batch), dtype, options.layout);
-        let sharing = Sharing::of(network, options.fused, masks);
+        let sharing = sharing(recipe, &options);
         let slots = recipe.optimizer.state_slots();
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;
         params.write(weights)?;
-        let layout = memory::plan(network, &sharing, batch, dtype);
+        let layout = memory::plan(network, &sharing, batch, dtype, options.overlap);
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, batch)?;
         control.restore(0, options.scaler.start())?;
@@ -208,7 +213,8 @@ impl CudaTraining {
             control,
             sets: Vec::new(),
             programs: HashMap::new(),
-            workspace: None,
+            workspaces: [None, None],
+            side: options.overlap.then(|| Side::new(device)).transpose()?.map(Arc::new),
             gradient_scale: 1.0,
             repeated: None,
             staging: None,
@@ -303,9 +309,9 @@ impl CudaTraining {
             control: &self.control,
             kernels: &self.kernels,
         };
-        let passes = passes::passes(parts, &self.sets[set], (n, trains), &mut self.workspace)?;
+        let passes = passes::passes(parts, &self.sets[set], (n, trains), &mut self.workspaces)?;
         let name = if trains { "a training step" } else { "an evaluation" };
-        let program = Program::new(&self.stream, name, passes, self.options.graph)?;
+        let program = Program::new((&self.stream, self.side.as_ref()), name, passes, self.options.graph)?;
         self.programs.insert(key, program);
         Ok(())
     }
@@ -358,10 +364,17 @@ impl CudaTraining {
     }
 }
 
+/// What a recipe's operations share and skip.
+pub(in crate::train) fn sharing(recipe: &Recipe, options: &CudaOptions) -> Sharing {
+    let (network, dtype) = (&recipe.network, options.precision.activations());
+    let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
+    Sharing::of(network, options.fused, masks)
+}
+
 /// The bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
     let dtype = options.precision.activations();
-    let planned = memory::plan(&recipe.network, sharing, batch, dtype).peak_bytes() as u64;
+    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.overlap).peak_bytes() as u64;
     planned + Params::bytes(&recipe.network, recipe.optimizer.state_slots(), dtype)
 }
 

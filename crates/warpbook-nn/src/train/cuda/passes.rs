@@ -19,11 +19,22 @@ use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, P
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, TrainError};
 use std::sync::Arc;
-use warpbook_device::{CudaDevice, Graph, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Event, Graph, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// Something that is queued on a stream.
 type Launch = Box<dyn Fn(&Stream) -> Result<()> + Send + Sync>;
+
+/// Which stream an operation runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum On {
+    /// The first.
+    Main,
+    /// The second, once the first has got here.
+    Side,
+    /// The first, once the second has got here.
+    Both,
+}
 
 /// An operation's launches.
 pub(super) struct Pass {
@@ -31,6 +42,7 @@ pub(super) struct Pass {
     pub name: String,
     /// What it leaves for the operations after it: `None` of all but the network's forward passes.
     pub output: Option<DeviceArray>,
+    on: On,
     launch: Launch,
 }
 
@@ -46,26 +58,81 @@ impl std::fmt::Debug for Pass {
     }
 }
 
+/// A second stream, and the events that order it and the first.
+#[derive(Debug)]
+pub(super) struct Side {
+    stream: Stream,
+    forked: Event,
+    joined: Event,
+}
+
+impl Side {
+    pub fn new(device: &CudaDevice) -> Result<Self> {
+        Ok(Self { stream: device.stream()?, forked: device.event()?, joined: device.event()? })
+    }
+
+    fn queue(&self, main: &Stream, passes: &[Pass]) -> Result<()> {
+        let mut is_forked = false;
+        for pass in passes {
+            match pass.on {
+                On::Main => pass.queue(main)?,
+                On::Side => {
+                    self.forked.record(main)?;
+                    self.stream.wait(&self.forked)?;
+                    pass.queue(&self.stream)?;
+                    is_forked = true;
+                }
+                On::Both => {
+                    if is_forked {
+                        self.joined.record(&self.stream)?;
+                        main.wait(&self.joined)?;
+                    }
+                    is_forked = false;
+                    pass.queue(main)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// A step, or the evaluation of a batch.
 #[derive(Debug)]
 pub(super) struct Program {
     pub passes: Arc<Vec<Pass>>,
+    side: Option<Arc<Side>>,
     graph: Option<Graph>,
+}
+
+fn queue_all(main: &Stream, side: Option<&Side>, passes: &[Pass]) -> Result<()> {
+    match side {
+        Some(side) => side.queue(main, passes),
+        None => passes.iter().try_for_each(|p| p.queue(main)),
+    }
 }
 
 impl Program {
     /// Captures the passes, if they are to be one graph.
-    pub fn new(stream: &Stream, name: &str, passes: Vec<Pass>, as_graph: bool) -> Result<Self> {
-        let passes = Arc::new(passes);
-        let queue = |passes: &Arc<Vec<Pass>>| passes.iter().try_for_each(|p| p.queue(stream));
-        let graph = as_graph.then(|| stream.capture_owning(name, passes.clone(), queue)).transpose()?;
-        Ok(Self { passes, graph })
+    pub fn new(
+        (stream, side): (&Stream, Option<&Arc<Side>>),
+        name: &str,
+        passes: Vec<Pass>,
+        as_graph: bool,
+    ) -> Result<Self> {
+        let (passes, side) = (Arc::new(passes), side.cloned());
+        let capture = || {
+            stream.capture_owning(name, (passes.clone(), side.clone()), |(passes, side)| {
+                queue_all(stream, side.as_deref(), passes)
+            })
+        };
+        let graph = as_graph.then(capture).transpose()?;
+        Ok(Self { passes, side, graph })
     }
 
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         match &self.graph {
             Some(graph) => graph.launch(stream),
-            None => self.passes.iter().try_for_each(|p| p.queue(stream)),
+            None => queue_all(stream, self.side.as_deref(), &self.passes),
         }
     }
 }
@@ -183,7 +250,8 @@ struct Builder<'a> {
     n: usize,
     trains: bool,
     products: Vec<Option<Multiply>>,
-    workspace: Workspace,
+    /// Of the first stream, and of the second.
+    workspaces: [Workspace; 2],
     /// The targets of a batch of rows.
     targets: Option<Slice<f32>>,
     passes: Vec<Pass>,
@@ -194,7 +262,7 @@ pub(super) fn passes(
     parts: Parts<'_>,
     set: &Resident,
     (n, trains): (usize, bool),
-    workspace: &mut Option<Workspace>,
+    workspaces: &mut [Option<Workspace>; 2],
 ) -> std::result::Result<Vec<Pass>, TrainError> {
     let network = &parts.recipe.network;
     let dtype = parts.options.precision.products();
@@ -214,12 +282,17 @@ pub(super) fn passes(
     };
     let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
     let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
-    // One for all programs, since they run one after the other. A larger batch has come first, as a rule.
-    let workspace = match workspace {
-        Some(there) if there.bytes() >= bytes => there.clone(),
-        _ => workspace.insert(Workspace::new(parts.device, bytes)?).clone(),
+    // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
+    let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
+        Ok(match there {
+            Some(there) if there.bytes() >= bytes => there.clone(),
+            _ => there.insert(Workspace::new(parts.device, bytes)?).clone(),
+        })
     };
-    let mut builder = Builder { parts, n, trains, products, workspace, targets: None, passes: Vec::new() };
+    let [main, side] = workspaces;
+    let main = workspace(main)?;
+    let workspaces = [main.clone(), if parts.options.overlap && trains { workspace(side)? } else { main }];
+    let mut builder = Builder { parts, n, trains, products, workspaces, targets: None, passes: Vec::new() };
     builder.batch(set)?;
     for i in 0..network.nodes().len() {
         builder.forward(i)?;
@@ -246,7 +319,14 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, name: &str, what: &str, launch: impl Fn(&Stream) -> Result<()> + Send + Sync + 'static) {
         let name = format!("{name} {what}").trim_end().to_owned();
-        self.passes.push(Pass { name, output: None, launch: Box::new(launch) });
+        self.passes.push(Pass { name, output: None, on: On::Main, launch: Box::new(launch) });
+    }
+
+    /// The last pass runs there.
+    fn last_on(&mut self, on: On) {
+        if let Some(last) = self.passes.last_mut() {
+            last.on = on;
+        }
     }
 
     fn len(&self, value: ValueId) -> usize {
@@ -349,7 +429,8 @@ impl<'a> Builder<'a> {
     fn product_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
         let node = self.node(i);
         let relu = self.parts.sharing.relu_after[i];
-        let (w, b, workspace) = (self.parts.params.operand(node.params[0]), self.bias(node), self.workspace.clone());
+        let (w, b, workspace) =
+            (self.parts.params.operand(node.params[0]), self.bias(node), self.workspaces[0].clone());
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let epilogue = if relu { Epilogue::Relu } else { Epilogue::None };
@@ -439,6 +520,9 @@ impl<'a> Builder<'a> {
     fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
         let Parts { sharing, kernels, control, .. } = self.parts;
+        if !sharing.needs_gradient(node.output) {
+            return Ok(());
+        }
         let dy = self.gradient(node.output)?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
@@ -558,7 +642,7 @@ impl<'a> Builder<'a> {
 
     fn weight_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let node = self.node(i);
-        let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspace.clone());
+        let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspaces[1].clone());
         let dw = self.parts.params.gradient(node.params[0]);
         let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
         match self.products[i].clone() {
@@ -570,6 +654,7 @@ impl<'a> Builder<'a> {
             }),
             None => {}
         }
+        self.last_on(On::Side);
         Ok(())
     }
 
@@ -577,7 +662,7 @@ impl<'a> Builder<'a> {
         let node = self.node(i);
         let w = self.parts.params.operand(node.params[0]);
         let mask = self.parts.sharing.mask_before[i].then(|| self.value(node.input)).transpose()?;
-        let workspace = self.workspace.clone();
+        let workspace = self.workspaces[0].clone();
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => self.push(&node.name, "input gradient", move |s| {
                 c.input_gradient(s, &dy, &w, mask.as_ref(), &dx, &workspace)
@@ -592,7 +677,7 @@ impl<'a> Builder<'a> {
 
     fn update(&mut self) -> Result<()> {
         let (control, params) = (self.parts.control.clone(), self.parts.params);
-        let gradients = params.gradients.clone();
+        let (gradients, backward_end) = (params.gradients.clone(), self.passes.len());
         let scale = self.parts.options.scaler().map(|_| control.scale.clone());
         let computes_norm = self.parts.kernels.norm.is_some();
         if let Some(norm) = self.parts.kernels.norm.clone() {
@@ -621,6 +706,7 @@ impl<'a> Builder<'a> {
             };
             update.step(s, parameters, control)
         });
+        self.passes[backward_end].on = On::Both;
         Ok(())
     }
 
