@@ -1,0 +1,358 @@
+#!/usr/bin/env python3
+"""Times training steps of a Warpbook experiment named "training" in PyTorch.
+
+The networks, batches and optimisers are those of the record's problems (crates/warpbook-nn/src/train/recipe.rs):
+
+    python3 training.py --like ours.json --out pytorch.json
+    warpbook merge ours.json pytorch.json --out both.json
+
+The ways, in the ladder's order:
+
+    torch_fp32            fp32, TF32 off
+    torch_tf32            fp32 with TF32 in products and convolutions
+    torch_amp_fp16        torch.autocast with fp16 and GradScaler, as most tutorials write it
+    torch_amp_fp16_graph  the same, channels_last, with the whole step in a CUDA graph and a fused optimiser
+    torch_amp_bf16_graph  bf16 through torch.compile, channels_last, with the whole step in a CUDA graph and a fused optimiser
+
+A step is forward, loss, backward and the optimiser, dropout on. PyTorch's steps take batches that lie on the GPU, normalised
+already; Warpbook's choose, gather, augment and convert theirs within the step. Ways are timed in turn.
+
+Before the timed loop, and after it, the loss of a batch (dropout off) is compared with the same loss in float64 of the same
+weights, relative to it. Peak memory is that of building a way and making four steps, without the batches.
+
+--accuracy DIR [--epochs N] [--seeds N] trains instead of timing: the CIFAR-10 CNN on the binary files in DIR, with random crops
+and flips, and prints the test accuracy of each seed in fp32 and in fp16 with GradScaler.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import warpbook_record as wr
+from warpbook_record import Check, Problem, Way
+
+# Batches that the ways without a graph take in turn.
+BATCHES = 8
+REFERENCE = "the loss of a batch without dropout in float64, of the same weights"
+
+
+# ---- the networks, as crates/warpbook-nn/src/network/presets.rs has them ---------------------------------------------
+
+
+def mnist(torch: Any, sizes: Sizes) -> Any:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(),
+        nn.Linear(9216, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10),
+    )  # fmt: skip
+
+
+def cifar10(torch: Any, sizes: Sizes) -> Any:
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(64, 128, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(2048, 512), nn.ReLU(),
+        nn.Linear(512, 10),
+    )  # fmt: skip
+
+
+def amp_recipe(torch: Any, sizes: Sizes) -> Any:
+    nn, edge = torch.nn, sizes.features
+    return nn.Sequential(
+        nn.Linear(edge, edge), nn.ReLU(), nn.Linear(edge, edge), nn.ReLU(), nn.Linear(edge, edge)
+    )
+
+
+NETWORKS = {"mnist": mnist, "cifar10": cifar10, "amp-recipe": amp_recipe}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    network: str
+    batch: int
+    features: int
+
+    @staticmethod
+    def of(problem: Problem) -> Sizes:
+        network = problem.size("network")
+        if network not in NETWORKS:
+            raise wr.Refused(f"`{network}` is none of the networks {', '.join(NETWORKS)}.")
+        return Sizes(network, problem.count("batch"), problem.count("features", default=1))
+
+    def inputs(self, torch: Any, device: str) -> tuple[Any, Any]:
+        """[BATCHES][batch] samples and targets."""
+        generator = torch.Generator(device=device).manual_seed(1)
+        shape = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32), "amp-recipe": (self.features,)}[self.network]
+        x = torch.randn((BATCHES, self.batch, *shape), generator=generator, device=device)
+        if self.network == "amp-recipe":
+            return x, torch.randn(x.shape, generator=generator, device=device)
+        return x, torch.randint(10, (BATCHES, self.batch), generator=generator, device=device)
+
+    def loss(self, torch: Any) -> Any:
+        return torch.nn.MSELoss() if self.network == "amp-recipe" else torch.nn.CrossEntropyLoss()
+
+    def optimizer(self, torch: Any, model: Any, fused: bool) -> Any:
+        parameters, optim = model.parameters(), torch.optim
+        if self.network == "cifar10":
+            return optim.Adam(parameters, lr=1e-3, fused=fused, capturable=fused)
+        if self.network == "mnist":
+            return optim.SGD(parameters, lr=0.05, momentum=0.9, fused=fused)
+        return optim.SGD(parameters, lr=1e-3, fused=fused)
+
+
+# ---- the ways --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options:
+    dtype: str | None = None
+    tf32: bool = False
+    channels_last: bool = False
+    compiled: bool = False
+    # Relative error of the loss in the check.
+    tolerance: float = 1e-5
+
+
+OPTIONS = {
+    "torch_fp32": Options(),
+    "torch_tf32": Options(tf32=True, tolerance=2e-3),
+    "torch_amp_fp16": Options("float16", tolerance=1e-2),
+    "torch_amp_fp16_graph": Options("float16", channels_last=True, tolerance=1e-2),
+    "torch_amp_bf16_graph": Options("bfloat16", channels_last=True, compiled=True, tolerance=2e-2),
+}
+
+
+class Training:
+    """A network with its optimiser, and the steps of one way; the parts that `InTurn` needs of a candidate."""
+
+    def __init__(self, torch: Any, way: Way, sizes: Sizes, inputs: tuple[Any, Any], device: str):
+        self.torch, self.way, self.options = torch, way, OPTIONS[way.id]
+        self.stopwatch, self.at, self.graph = wr.CudaStopwatch(torch), 0, None
+        cuda, options = torch.cuda, self.options
+        cuda.synchronize()
+        held = cuda.memory_allocated()
+        cuda.reset_peak_memory_stats()
+        torch.manual_seed(1)
+        model = NETWORKS[sizes.network](torch, sizes).to(device)
+        x, self.y = inputs
+        self.x = x
+        if options.channels_last and x.dim() == 5:
+            model = model.to(memory_format=torch.channels_last)
+            self.x = torch.stack([b.contiguous(memory_format=torch.channels_last) for b in x])
+            held = held + self.x.numel() * self.x.element_size()
+        self.model, self.loss = model, sizes.loss(torch)
+        self.forward = torch.compile(model, dynamic=False) if options.compiled else model
+        self.optimizer = sizes.optimizer(torch, model, way.graph)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=options.dtype == "float16")
+        self.static = (self.x[0].clone(), self.y[0].clone())
+        if way.graph:
+            self.capture()
+        else:
+            self.repeat(4)
+        cuda.synchronize()
+        self.peak_bytes = cuda.max_memory_allocated() - held
+
+    def autocast(self) -> Any:
+        dtype = getattr(self.torch, self.options.dtype) if self.options.dtype else None
+        return self.torch.autocast("cuda", dtype=dtype or self.torch.float16, enabled=dtype is not None)
+
+    def tf32(self) -> None:
+        """Says how products are to be computed; the ways of a problem are timed in turn."""
+        self.torch.backends.cuda.matmul.allow_tf32 = self.options.tf32
+        self.torch.backends.cudnn.allow_tf32 = self.options.tf32
+        self.torch.backends.cudnn.benchmark = True
+
+    def step(self, x: Any, y: Any) -> Any:
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.autocast():
+            loss = self.loss(self.forward(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+        return loss
+
+    def capture(self) -> None:
+        torch = self.torch
+        self.tf32()
+        x, y = self.static
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(4):
+                self.step(x, y)
+        torch.cuda.current_stream().wait_stream(side)
+        self.graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph):
+            self.step(x, y)
+
+    def repeat(self, batch: int) -> None:
+        for _ in range(batch):
+            if self.graph is not None:
+                self.graph.replay()
+            else:
+                self.step(self.x[self.at], self.y[self.at])
+                self.at = (self.at + 1) % BATCHES
+
+    def timed(self, batch: int) -> tuple[float, float]:
+        self.tf32()
+        us, wall_us = self.stopwatch(lambda: self.repeat(batch))
+        return us / batch, wall_us / batch
+
+    def once(self) -> tuple[float, float, float]:
+        """The loss of a batch in this way and in float64, and the tolerance."""
+        import copy
+
+        self.tf32()
+        self.repeat(1)
+        self.model.eval()
+        x, y = self.static
+        with self.torch.no_grad():
+            with self.autocast():
+                got = self.loss(self.model(x), y).item()
+            exact = copy.deepcopy(self.model).double()
+            want = self.loss(exact(x.double()), y.double() if y.is_floating_point() else y).item()
+        self.model.train()
+        return got, want, self.options.tolerance
+
+
+def build(*_: Any) -> Callable[[], Any]:
+    raise NotImplementedError("a training is a candidate itself")
+
+
+def way(name: str, title: str, idea: str, graph: bool = False) -> Way:
+    return Way(name, title, idea, build, graph=graph)
+
+
+WAYS = (
+    way("torch_fp32", "PyTorch, fp32", "Eager PyTorch, TF32 off."),
+    way("torch_tf32", "PyTorch, TF32", "Eager PyTorch with TF32 in products and convolutions."),
+    way("torch_amp_fp16", "PyTorch AMP, fp16", "torch.autocast and GradScaler, as most tutorials write it."),
+    way(
+        "torch_amp_fp16_graph",
+        "PyTorch AMP, fp16, CUDA graph",
+        "channels_last, a fused optimiser, and the whole step in a CUDA graph.",
+        graph=True,
+    ),
+    way(
+        "torch_amp_bf16_graph",
+        "PyTorch AMP, bf16, compiled, CUDA graph",
+        "torch.compile, channels_last, a fused optimiser, and the whole step in a CUDA graph.",
+        graph=True,
+    ),
+)
+
+
+# ---- the ladder ------------------------------------------------------------------------------------------------------
+
+
+class TrainingSteps(wr.InTurn):
+    experiment = "training"
+    script = "training.py"
+    description = __doc__
+    ways = WAYS
+
+    @staticmethod
+    def read(problem: Problem) -> Sizes:
+        return Sizes.of(problem)
+
+    def obstacle(self, way: Way, problem: Problem) -> str | None:
+        return None if self.machine.gpu else "trains on a GPU"
+
+    def figure(self, problem: Problem, us: float) -> str:
+        return f"{self.read(problem).batch / us * 1e6:.4g} samples/s"
+
+    def prepare(self, problem: Problem) -> Any:
+        sizes = self.read(problem)
+        return sizes, sizes.inputs(self.torch, self.device)
+
+    def candidate(self, way: Way, prepared: Any) -> Any:
+        sizes, inputs = prepared
+        training = Training(self.torch, way, sizes, inputs, self.device)
+        self.peaks[way.id] = training.peak_bytes
+        return training
+
+    def judge(self, prepared: Any, results: list[Any]) -> list[Check]:
+        def check(got: float, want: float, bound: float) -> Check:
+            error = abs(got - want)
+            # `<=` and not `not >`: NaN must fail.
+            return Check(REFERENCE, error, error / abs(want), bound, error <= bound * abs(want))
+
+        return [check(*result) for result in results]
+
+    def measure_all(self, problem: Problem, prepared: Any, ways: list[Way]) -> None:
+        self.peaks: dict[str, int] = {}
+        super().measure_all(problem, prepared, ways)
+        for row in self.rows.values():
+            if row["outcome"]["status"] == "measured" and row["rung"] in self.peaks:
+                row["peak_bytes"] = self.peaks[row["rung"]]
+
+
+# ---- accuracy --------------------------------------------------------------------------------------------------------
+
+
+def cifar_files(torch: Any, folder: Path, device: str) -> tuple[Any, Any, Any, Any]:
+    def read(names: list[str]) -> tuple[Any, Any]:
+        raw = b"".join((folder / name).read_bytes() for name in names)
+        rows = torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(-1, 3073).to(device)
+        return rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0].long()
+
+    return *read([f"data_batch_{i}.bin" for i in range(1, 6)]), *read(["test_batch.bin"])
+
+
+def accuracy(torch: Any, data: tuple[Any, Any, Any, Any], seed: int, epochs: int, half: bool) -> float:
+    """The share of test images that are right after so many epochs of batches of 128, Adam 1e-3, random crops and flips."""
+    images, labels, test, test_labels = data
+    torch.manual_seed(seed)
+    sizes = Sizes("cifar10", 128, 1)
+    model = cifar10(torch, sizes).to(images.device)
+    optimizer, scaler = sizes.optimizer(torch, model, False), torch.amp.GradScaler("cuda", enabled=half)
+
+    def normalise(x: Any) -> Any:
+        return (x.float() / 255 - 0.5) / 0.5
+
+    def augment(x: Any) -> Any:
+        n = x.shape[0]
+        padded = torch.nn.functional.pad(x, (4, 4, 4, 4))
+        windows = padded.unfold(2, 32, 1).unfold(3, 32, 1)
+        at = torch.randint(9, (2, n), device=x.device)
+        x = windows[torch.arange(n, device=x.device), :, at[0], at[1]]
+        return torch.where((torch.rand(n, device=x.device) < 0.5)[:, None, None, None], x.flip(3), x)
+
+    for _ in range(epochs):
+        for batch in torch.randperm(len(images), device=images.device).split(128):
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cuda", dtype=torch.float16, enabled=half):
+                loss = torch.nn.functional.cross_entropy(model(normalise(augment(images[batch]))), labels[batch])
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    model.eval()
+    with torch.no_grad():
+        right = sum((model(normalise(x)).argmax(1) == y).sum().item() for x, y in zip(test.split(1000), test_labels.split(1000)))
+    return right / len(test)
+
+
+def accuracies(arguments: list[str]) -> int:
+    import argparse
+
+    p = argparse.ArgumentParser("training.py")
+    p.add_argument("--accuracy", required=True, metavar="DIR", type=Path)
+    p.add_argument("--epochs", type=int, default=3)
+    p.add_argument("--seeds", type=int, default=5)
+    a = p.parse_args(arguments)
+    torch = wr.load_torch()
+    data = cifar_files(torch, a.accuracy, "cuda")
+    for half in (False, True):
+        found = [accuracy(torch, data, seed, a.epochs, half) for seed in range(1, a.seeds + 1)]
+        each = ", ".join(f"{100 * share:.2f}" for share in found)
+        print(f"{'fp16' if half else 'fp32'}, {a.epochs} epochs: {each} %; mean {100 * sum(found) / len(found):.2f} %", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(accuracies(sys.argv[1:]) if "--accuracy" in sys.argv else wr.main(TrainingSteps))
