@@ -2,11 +2,12 @@
 //! Needs NVRTC and no GPU.
 
 use std::collections::BTreeSet;
-use std::fmt::Write;
+
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use warpbook_device::Compiler;
 use warpbook_kernels as kernels;
-use warpbook_record::KernelStats;
+use warpbook_record::{KernelSpec, KernelStats, Tile};
 
 fn folder() -> PathBuf {
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
@@ -57,6 +58,80 @@ fn no_kernel_includes_another() {
     }
 }
 
+/// A kernel with a tile for an architecture.
+struct Job {
+    kernel: KernelSpec,
+    tile: Tile,
+    architecture: String,
+}
+
+/// A line of the report, and a sentence where the kernel spills.
+struct Compiled {
+    line: String,
+    spilled: Option<String>,
+}
+
+/// A row's first tile for every architecture; the others for the oldest and for Hopper, which bound registers differently.
+fn jobs() -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (kernel, requires) in kernels::all() {
+        for tile in &kernel.tiles {
+            let mut architectures = requires.architectures();
+            if *tile != kernel.tiles[0] {
+                let oldest = architectures.first().cloned();
+                architectures.retain(|a| Some(a) == oldest.as_ref() || a == "sm_90" || a == "sm_90a");
+            }
+            let of = |a: std::borrow::Cow<'static, str>| Job {
+                kernel: kernel.clone(),
+                tile: tile.clone(),
+                architecture: a.into_owned(),
+            };
+            jobs.extend(architectures.into_iter().map(of));
+        }
+    }
+    jobs
+}
+
+impl Job {
+    fn compile(&self, compiler: &Compiler) -> Compiled {
+        let Self { kernel, tile, architecture } = self;
+        let compiled = compiler.compile(kernel, tile, architecture).unwrap_or_else(|e| panic!("{e}"));
+        let stats: &KernelStats = compiled
+            .stats_of(&kernel.entry)
+            .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
+        assert!(stats.registers > 0, "{}: no registers were reported", kernel.file);
+        assert!(!compiled.cubin.is_empty());
+        let spill = stats.spill_store_bytes + stats.spill_load_bytes;
+        let defines: Vec<&str> = kernel.defines.iter().map(|d| &*d.name).collect();
+        let name = [&[&*kernel.entry], &*defines].concat().join(" ");
+        let line = format!(
+            "{:<34} {name:<12} {:<12} {architecture:<8} {:>9} {:>12} {spill:>7}\n",
+            kernel.file, tile.id, stats.registers, stats.static_shared_bytes
+        );
+        let sentence = || format!("{name} of {} with {} for {architecture}: {spill} bytes", kernel.file, tile.id);
+        Compiled { line, spilled: (spill > 0).then(sentence) }
+    }
+}
+
+/// What `work` makes of each item, in their order.
+fn on_all_threads<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let mut made = Vec::new();
+        while let Some((i, item)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, items.get(i)?))) {
+            made.push((i, work(item)));
+        }
+        made
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        workers.into_iter().flat_map(|w| w.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect()
+    });
+    all.sort_by_key(|(i, _)| *i);
+    all.into_iter().map(|(_, made)| made).collect()
+}
+
 #[test]
 fn every_kernel_compiles_for_every_architecture_without_spills() {
     // Without NVRTC this test fails: it needs no GPU, so there is nothing to excuse it.
@@ -66,35 +141,9 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
         "file", "kernel", "tile", "for", "registers", "shared bytes", "spilled"
     );
     let mut spilled = Vec::new();
-    for (kernel, requires) in kernels::all() {
-        for tile in &kernel.tiles {
-            // A row's first tile for every architecture; the others for the oldest and for Hopper, which bound registers differently.
-            let mut architectures = requires.architectures();
-            if *tile != kernel.tiles[0] {
-                let oldest = architectures.first().cloned();
-                architectures.retain(|a| Some(a) == oldest.as_ref() || a == "sm_90" || a == "sm_90a");
-            }
-            for architecture in architectures {
-                let compiled = compiler.compile(&kernel, tile, &architecture).unwrap_or_else(|e| panic!("{e}"));
-                let stats: &KernelStats = compiled
-                    .stats_of(&kernel.entry)
-                    .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
-                assert!(stats.registers > 0, "{}: no registers were reported", kernel.file);
-                assert!(!compiled.cubin.is_empty());
-                let spill = stats.spill_store_bytes + stats.spill_load_bytes;
-                let defines: Vec<&str> = kernel.defines.iter().map(|d| &*d.name).collect();
-                let name = [&[&*kernel.entry], &*defines].concat().join(" ");
-                let _ = writeln!(
-                    report,
-                    "{:<34} {name:<12} {:<12} {architecture:<8} {:>9} {:>12} {spill:>7}",
-                    kernel.file, tile.id, stats.registers, stats.static_shared_bytes
-                );
-                if spill > 0 {
-                    spilled
-                        .push(format!("{name} of {} with {} for {architecture}: {spill} bytes", kernel.file, tile.id));
-                }
-            }
-        }
+    for compiled in on_all_threads(&jobs(), |job| job.compile(&compiler)) {
+        report += &compiled.line;
+        spilled.extend(compiled.spilled);
     }
     println!("{report}");
     if let Some(path) = std::env::var_os("WARPBOOK_KERNEL_REPORT") {

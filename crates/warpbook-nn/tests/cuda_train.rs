@@ -322,3 +322,18 @@ fn rows_of_numbers_are_trained_on() {
         }
     }
 }
+
+#[test]
+fn a_data_set_is_copied_to_the_device_once() {
+    let Some(device) = testing::gpu("a_data_set_is_copied_to_the_device_once") else { return };
+    let data = images(64);
+    let r = Recipe { epochs: 6, ..recipe(vec![conv2d(8, 3), relu(), flatten(), linear(3)], Optimizer::sgd()) };
+    let mut trainer = Trainer::on(&cuda(&device, CudaOptions::new(Precision::AmpFp16)), r, &data, None).unwrap();
+    trainer.train_until(4, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
+    let bytes = trainer.bytes();
+    // A clone shares its images.
+    let clone = data.clone();
+    trainer.train_until(12, &clone, &data, 1, &mut |_| Flow::Continue).unwrap();
+    trainer.train(&data, &clone, 1, &mut |_| Flow::Continue).unwrap();
+    assert_eq!(trainer.bytes(), bytes, "more was allocated");
+}

@@ -110,7 +110,7 @@ impl Resident {
     fn is(&self, samples: Samples<'_>) -> bool {
         match (self, samples) {
             (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
-                std::ptr::eq(own.images(), set.images()) && std::ptr::eq(own.labels(), set.labels())
+                Arc::ptr_eq(own.images(), set.images()) && Arc::ptr_eq(own.labels(), set.labels())
             }
             (Self::Rows { rows: own, .. }, Samples::Rows(rows)) => {
                 std::ptr::eq(own.inputs(), rows.inputs()) && std::ptr::eq(own.targets(), rows.targets())
