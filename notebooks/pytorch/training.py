@@ -116,6 +116,11 @@ class Options:
     # Relative error of the loss in the check.
     tolerance: float = 1e-5
 
+    @property
+    def arithmetic(self) -> str:
+        """The record's name of the type of products and convolutions."""
+        return {"float16": "f16", "bfloat16": "bf16"}.get(self.dtype or "", "tf32" if self.tf32 else "f32")
+
 
 OPTIONS = {
     "torch_fp32": Options(),
@@ -290,6 +295,7 @@ class TrainingSteps(wr.InTurn):
         for row in self.rows.values():
             if row["outcome"]["status"] == "measured" and row["rung"] in self.peaks:
                 row["peak_bytes"] = self.peaks[row["rung"]]
+                row["dtype"] = OPTIONS[row["rung"]].arithmetic
 
 
 # ---- accuracy --------------------------------------------------------------------------------------------------------

@@ -158,6 +158,10 @@ impl Ladder<'_> {
             self.rows.iter().filter_map(|r| Some((r, verdict(self.run, r.measurement).ok()?))).collect();
         let ceiling = self.ceiling().filter(|_| !drawn.is_empty());
         let mut values: Vec<f64> = drawn.iter().map(|(r, us)| self.value_of(r.measurement, *us)).collect();
+        let (ceiling, beyond) = match ceiling {
+            Some(c) if self.is_far_below(&c, &values) => (None, Some(c)),
+            other => (other, None),
+        };
         values.extend(ceiling.iter().map(|c| self.value(c.us)));
         let (axis, base) = self.axis(&values);
         let log = axis.as_ref().is_some_and(Axis::is_log);
@@ -172,6 +176,11 @@ impl Ladder<'_> {
             }
             _ => format!(", longer is better{}", scale(log)),
         };
+        let mut frame = self.frame(&drawn);
+        frame.notes.extend(beyond.map(|c| {
+            let label = self.ceiling_label(&c);
+            format!("Beyond the axis: the {label}.")
+        }));
         Bars {
             rows: self.shown().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
             axis,
@@ -180,9 +189,15 @@ impl Ladder<'_> {
             caption: format!("{caption}{direction}"),
             marks: self.marks(ceiling.as_ref()),
             legend: self.legend(&drawn),
-            frame: self.frame(&drawn),
+            frame,
         }
         .draw()
+    }
+
+    /// Whether a ceiling of a rate would press all bars into a corner.
+    fn is_far_below(&self, ceiling: &Ceiling, values: &[f64]) -> bool {
+        let is_rate = matches!(self.measure.quantity, Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate);
+        is_rate && values.iter().all(|v| 4.0 * v < self.value(ceiling.us))
     }
 
     fn far_above_ceiling(&self, values: &[f64]) -> bool {

@@ -494,6 +494,19 @@ fn devices_are_named_where_they_differ() {
 }
 
 #[test]
+fn a_ceiling_far_beyond_all_bars_is_told_and_not_drawn() {
+    let (mut run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    // Everything ten times as slow: the ceiling is more than eight times as high as the highest bar.
+    run.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 10.0);
+    let shown = |quantity| ladder(&run, &problem, quantity).unwrap().svg.as_str().to_owned();
+    let rates = shown(Quantity::Throughput);
+    assert!(rates.contains(">Beyond the axis: the measured ceiling: 845 TFLOP/s, bf16 arithmetic.<"), "{rates}");
+    assert!(!rates.contains(">measured ceiling: 845"));
+    // A time is held against it whatever it is: its mark is near zero.
+    assert!(shown(Quantity::Time).contains(">measured ceiling: 163"));
+}
+
+#[test]
 fn rungs_are_held_against_the_faster_library_and_the_ceiling_of_their_type() {
     let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
     let chart = ladder(&run, &problem, Quantity::Throughput).unwrap();
