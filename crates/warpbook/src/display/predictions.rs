@@ -158,7 +158,7 @@ pub(super) mod tests {
 
     /// Four images of 2 x 2 of the classes 0, 0, 1 and 1.
     pub fn set(channels: usize) -> Dataset {
-        let images: Vec<u8> = (0..4 * 4 * channels).map(|i| i as u8 * 10).collect();
+        let images: Vec<u8> = (0..4 * 4 * channels).map(|i| (i * 10 % 256) as u8).collect();
         Dataset::from_arrays("two", [channels, 2, 2], images, vec![0, 0, 1, 1], ["<cat>", "dog"]).unwrap()
     }
 
