@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -42,6 +44,24 @@ class TrainingSteps(InFolder):
         ladder, _ = self.ladder(None, problem("m", "f32", network="mnist", batch=8))
         checks = ladder.judge(None, [(2.0, 2.00001, 1e-5), (2.0, 2.1, 1e-5), (float("nan"), 2.0, 1e-2)])
         self.assertEqual([check.passed for check in checks], [True, False, False])
+
+    def test_a_captured_step_comes_after_its_warm_up(self):
+        calls = []
+        step = training.Training.__new__(training.Training)
+        step.torch, step.static, step.tf32 = None, ("x", "y"), lambda: calls.append("tf32")
+        step.step = lambda x, y: calls.append((x, y))
+        step.optimizer = SimpleNamespace(zero_grad=lambda set_to_none: calls.append("no gradients"))
+
+        def capture(torch, warm_up, work):
+            warm_up()
+            calls.append("capture")
+            work()
+            return "graph"
+
+        with mock.patch.object(wr, "capture", capture):
+            step.capture()
+        self.assertEqual(calls, ["tf32", *[("x", "y")] * 4, "no gradients", "capture", ("x", "y")])
+        self.assertEqual(step.graph, "graph")
 
     def test_networks_have_the_parameters_of_warpbook_s(self):
         torch = torch_or_skip(self)

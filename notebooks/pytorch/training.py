@@ -181,19 +181,14 @@ class Training:
         return loss
 
     def capture(self) -> None:
-        torch = self.torch
         self.tf32()
-        x, y = self.static
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
+
+        def warm_up() -> None:
             for _ in range(4):
-                self.step(x, y)
-        torch.cuda.current_stream().wait_stream(side)
-        self.graph = torch.cuda.CUDAGraph()
-        self.optimizer.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph):
-            self.step(x, y)
+                self.step(*self.static)
+            self.optimizer.zero_grad(set_to_none=True)
+
+        self.graph = wr.capture(self.torch, warm_up, lambda: self.step(*self.static))
 
     def repeat(self, batch: int) -> None:
         for _ in range(batch):
