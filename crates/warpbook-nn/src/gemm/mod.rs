@@ -19,6 +19,7 @@ mod plan;
 mod product;
 mod rehearsal;
 mod sums;
+mod sums_launch;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
 pub use choose::{Choice, choose, choose_from};

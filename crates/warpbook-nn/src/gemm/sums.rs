@@ -1,11 +1,10 @@
 //! Column sums outside of a product, in two levels: the bias gradients of layers, and sums that are split over blocks.
-#![allow(unsafe_code)]
 
 use super::launch::Columns;
 use super::product::ArraySpec;
+use super::sums_launch::{Vectors, queue_total_sums};
 use super::{DeviceArray, Workspace, refused};
-use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
-use warpbook_kernels::Launch;
+use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::column_sums;
 use warpbook_kernels::nn::{partial_sums, total_sums};
 use warpbook_record::{Dtype, KernelSpec};
@@ -14,9 +13,6 @@ use warpbook_record::{Dtype, KernelSpec};
 const CHUNKS: u32 = 512;
 /// Rows of a chunk, at least.
 const LEAST_ROWS: u32 = 64;
-/// Columns of a block of `total_sums`.
-const COLUMNS: u32 = 32;
-
 /// How the values of a column lie.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RowsOf {
@@ -101,14 +97,8 @@ impl Sums {
                         why: "need an array that starts at a multiple of 16 bytes; align it".into(),
                     });
                 }
-                let groups = u32::try_from(u64::from(self.n) * dtype.bytes() / 16).unwrap_or(u32::MAX);
-                let across = groups.next_power_of_two().min(8);
-                let blocks = groups.div_ceil(across).saturating_mul(self.rows);
-                let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
-                let args: [&dyn KernelArg; 6] = [from.bytes(), rows, &self.n, chunk, &across, &sums];
-                // SAFETY: partial_sums(from, rows, n, chunk, across, out), a block for each chunk and each `across` groups; the length,
-                // the type and the alignment were checked, and `sums` has a row for each chunk.
-                unsafe { kernel.launch(stream, shape, &args) }?;
+                let vectors = Vectors { n: self.n, rows: *rows, chunk: *chunk, chunks: self.rows, dtype: *dtype };
+                vectors.queue(kernel, stream, from, &sums)?;
                 self.queue_total(stream, &(&sums).into(), out)
             }
             First::Elements { kernel, columns } | First::Images { kernel, columns } => {
@@ -124,8 +114,6 @@ impl Sums {
         let (f32s, rows) = (|len| ArraySpec { dtype: Dtype::F32, len }, self.rows as usize);
         from.spec().holds("The sums", f32s(rows * self.n as usize)).map_err(refused)?;
         DeviceArray::from(out).spec().holds("The totals", f32s(self.n as usize)).map_err(refused)?;
-        let shape = Launch { grid: [self.n.div_ceil(COLUMNS), 1, 1], ..self.total.shape(1) };
-        // SAFETY: total_sums(from, rows, n, out), a block for 32 columns; lengths and types were checked.
-        unsafe { self.total.launch(stream, shape, &[from.bytes(), &self.rows, &self.n, out]) }
+        queue_total_sums(&self.total, stream, from, [self.rows, self.n], out)
     }
 }

@@ -1,53 +1,34 @@
 //! What changes from step to step, in device memory, and what the host reads of many steps at once.
-#![allow(unsafe_code)]
 
 use crate::ops::cross_entropy::cuda::LossSlots;
-use crate::ops::device::{load, optional};
+use crate::ops::device::load;
 use crate::ops::optimizer::cuda::STEP_WORDS;
 use crate::train::{GradScaler, ScalerState, StepOutcome};
-use std::ffi::c_void;
-use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice};
 
 /// Steps that are made before the host reads what they came to.
 pub(in crate::train) const SLOTS: usize = 128;
 
-/// `Scaler` of `kernels/nn/step.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct ScalerArgs {
-    growth: f32,
-    backoff: f32,
-    interval: u32,
-    unused: u32,
-}
-
-// SAFETY: the layout is that of the kernel's struct: two floats and two words.
-unsafe impl KernelArg for ScalerArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
 /// Counters, rates and rings, and the kernels that move them on.
 #[derive(Debug, Clone)]
 pub(super) struct Control {
-    start: Kernel,
-    judge: Kernel,
-    finish: Kernel,
+    pub(super) start: Kernel,
+    pub(super) judge: Kernel,
+    pub(super) finish: Kernel,
     /// Position in the order, step, slot, halted.
-    counters: Slice<u32>,
-    rates: Slice<f64>,
+    pub(super) counters: Slice<u32>,
+    pub(super) rates: Slice<f64>,
     /// The order of the samples of the steps to come, `[SLOTS * batch]`.
-    order: Slice<u32>,
+    pub(super) order: Slice<u32>,
     /// The samples of the batch.
     pub indices: Slice<u32>,
     /// Their labels.
     pub labels: Slice<u8>,
-    losses: Slice<f64>,
-    correct: Slice<u32>,
-    skipped: Slice<u32>,
-    scales: Slice<f32>,
-    norms: Slice<f64>,
+    pub(super) losses: Slice<f64>,
+    pub(super) correct: Slice<u32>,
+    pub(super) skipped: Slice<u32>,
+    pub(super) scales: Slice<f32>,
+    pub(super) norms: Slice<f64>,
     /// The learning rate and the updates so far.
     pub rate_and_updates: Slice<f64>,
     /// The numbers of an update.
@@ -59,7 +40,7 @@ pub(super) struct Control {
     pub norm: Slice<f64>,
     pub clip: Slice<f32>,
     pub scale: Slice<f32>,
-    grown: Slice<u32>,
+    pub(super) grown: Slice<u32>,
 }
 
 impl Control {
@@ -105,67 +86,6 @@ impl Control {
     /// The training step.
     pub fn step(&self) -> Slice<u32> {
         self.counters.range(1..2)
-    }
-
-    /// Queues the choice of a batch's samples.
-    pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, trains: bool) -> Result<()> {
-        let words = [self.order.len(), labels.map_or(0, Slice::len), n];
-        let [count, samples, n] = words.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
-        assert!(n as usize <= self.indices.len(), "a batch is at most as large as was said");
-        let control: &dyn KernelArg = if trains { &self.rate_and_updates } else { &DevicePtr::NULL };
-        let args: [&dyn KernelArg; 10] = [
-            &self.counters,
-            &self.rates,
-            control,
-            &self.order,
-            &count,
-            optional(labels),
-            &samples,
-            &n,
-            &self.indices,
-            &self.labels,
-        ];
-        // SAFETY: start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels); the arrays are made by
-        // `new` for batches of at least n samples.
-        unsafe { self.start.launch(stream, self.start.shape(n.into()), &args) }
-    }
-
-    /// Queues the decision whether the step changes the weights.
-    pub fn queue_judge(&self, stream: &Stream, norm_is_computed: bool) -> Result<()> {
-        let overflow = optional(norm_is_computed.then_some(&self.overflow));
-        let args: [&dyn KernelArg; 4] = [&self.counters, &self.losses, overflow, &self.found];
-        // SAFETY: judge_step(counters, losses, overflow, found), made by `new`.
-        unsafe { self.judge.launch(stream, self.judge.shape(1), &args) }
-    }
-
-    /// Queues the end of a step: the scaler's update, the rings, the counters.
-    pub fn queue_finish(&self, stream: &Stream, n: usize, what: Finish<'_>) -> Result<()> {
-        let s = what.scaler.copied().unwrap_or_default();
-        let scaler =
-            ScalerArgs { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
-        let [n, count, slots] = [n, self.order.len(), SLOTS].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
-        let found = optional(what.trains.then_some(&self.found));
-        let [scale, grown]: [&dyn KernelArg; 2] = match what.scaler {
-            Some(_) => [&self.scale, &self.grown],
-            None => [&DevicePtr::NULL, &DevicePtr::NULL],
-        };
-        let norm = optional(what.norm_is_computed.then_some(&self.norm));
-        let args: [&dyn KernelArg; 12] = [
-            &n,
-            &count,
-            &scaler,
-            &self.counters,
-            found,
-            scale,
-            grown,
-            norm,
-            &slots,
-            &self.skipped,
-            &self.scales,
-            &self.norms,
-        ];
-        // SAFETY: finish_step(n, count, scaler, counters, found, scale, grown, norm, slots, skipped, scales, norms), made by `new`.
-        unsafe { self.finish.launch(stream, self.finish.shape(1), &args) }
     }
 
     /// Where losses are written.

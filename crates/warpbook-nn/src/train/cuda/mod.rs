@@ -5,10 +5,13 @@
 //! their graphs, and then reads what they came to.
 
 mod control;
+mod control_launch;
+mod kernels;
 mod loader;
 mod memory;
 mod params;
 mod passes;
+mod program;
 
 use super::engine::{Batches, Broken, Engine, State, Trained};
 use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
@@ -21,11 +24,13 @@ use crate::ops::pool::cuda::Pooling;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, Finish};
+use kernels::Kernels;
 use loader::Staging;
 pub use loader::{Loader, Residency};
 use memory::{Memory, Sharing};
 use params::Params;
-use passes::{Kernels, Parts, Program, Side};
+use passes::Parts;
+use program::{Program, Side};
 use std::collections::HashMap;
 use std::sync::Arc;
 use warpbook_device::{Arena, CudaDevice, Slice, Stream};

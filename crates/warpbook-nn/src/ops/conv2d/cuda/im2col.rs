@@ -1,15 +1,14 @@
 //! The project's matrix product with columns of patches.
-#![allow(unsafe_code)]
 
-use super::args::Words;
+use super::im2col_launch as launch;
 use super::shapes::Shapes;
 use super::{Form, Forward, OP, stored};
 use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace};
 use crate::ops::Layout;
-use crate::ops::device::{load, optional_array};
+use crate::ops::device::load;
 use crate::ops::error::Check;
 use std::sync::Arc;
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::{Epilogue, Form as ProductForm};
 use warpbook_kernels::nn::{activation, conv2d};
 use warpbook_record::Dtype;
@@ -151,11 +150,8 @@ impl Im2col {
         if self.shapes.layout == Layout::Nhwc {
             return Ok(());
         }
-        let (kernel, n, pixels) = (&self.exchange, to.len() as u32, self.shapes.output_pixels());
-        let to_rows = u32::from(to_rows);
-        let args: [&dyn KernelArg; 6] = [from.bytes(), to.bytes(), &self.shapes.filters, &pixels, &to_rows, &n];
-        // SAFETY: exchange(from, to, channels, pixels, to_rows, n), both with as many elements.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+        let sizes = [self.shapes.filters, self.shapes.output_pixels()];
+        launch::exchange(&self.exchange, stream, [from, to], sizes, to_rows)
     }
 
     /// Queues the columns of a panel of x.
@@ -169,11 +165,8 @@ impl Im2col {
         let s = &self.shapes;
         let columns = self.columns(workspace, panel, stored(self.dtype));
         let x = Self::part(panel, x, s.input_pixels() * s.channels);
-        let patches = Shapes { batch: panel.images, ..*s }.patches();
-        let (kernel, n) = (&self.unroll, columns.len() as u32);
-        let args: [&dyn KernelArg; 5] = [&Words(patches), x.bytes(), columns.bytes(), &self.ld, &n];
-        // SAFETY: unroll(g, x, columns, ld, n), `columns` having ld elements for each of the panel's pixels.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }?;
+        let panel = Shapes { batch: panel.images, ..*s };
+        launch::unroll(&self.unroll, stream, &panel, &x, &columns, self.ld)?;
         Ok(columns)
     }
 
@@ -193,9 +186,7 @@ impl Im2col {
             self.exchange(stream, &rows, &y, false)?;
         }
         if f.relu && f.bias.is_none() {
-            let n = f.y.len() as u64;
-            // SAFETY: relu_forward(x, y, n), which may be the same array.
-            unsafe { self.relu.launch(stream, self.relu.shape(n), &[f.y.bytes(), f.y.bytes(), &n]) }?;
+            launch::relu(&self.relu, stream, f.y)?;
         }
         Ok(())
     }
@@ -220,12 +211,8 @@ impl Im2col {
             let after = workspace.after(self.panel_bytes());
             panel.plans.input_gradient.launch_checked(stream, &arrays, &after)?;
             let (dx, mask) = (Self::part(&panel, dx, image), mask.map(|mask| Self::part(&panel, mask, image)));
-            let g = Words(Shapes { batch: panel.images, ..*s }.conv());
-            let (kernel, n) = (&self.fold, dx.len() as u32);
-            let args: [&dyn KernelArg; 6] =
-                [&g, columns.bytes(), &self.ld, optional_array(mask.as_ref()), dx.bytes(), &n];
-            // SAFETY: fold(g, dcolumns, ld, mask, dx, n), `dcolumns` having ld elements for each of the panel's pixels.
-            unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }?;
+            let panel = Shapes { batch: panel.images, ..*s };
+            launch::fold(&self.fold, stream, &panel, (&columns, self.ld), mask.as_ref(), &dx)?;
         }
         Ok(())
     }

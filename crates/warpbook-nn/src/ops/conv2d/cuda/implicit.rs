@@ -1,14 +1,11 @@
 //! The product with patches that are never stored.
-#![allow(unsafe_code)]
 
-use super::args::Words;
+use super::implicit_launch as launch;
 use super::shapes::Shapes;
 use super::{Form, Forward};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
-use crate::ops::device::{optional, optional_array};
-use warpbook_device::{CudaDevice, Error, Kernel, KernelArg, Result, Slice, Stream};
-use warpbook_kernels::Launch;
+use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
@@ -122,13 +119,7 @@ impl Implicit {
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
         self.forward.check([("x", f.x), ("the weight", f.weight)])?;
-        let (g, relu, s) = (Words(self.shapes.patches()), u32::from(f.relu), &self.shapes);
-        let kernel = &self.forward.kernel;
-        let shape = kernel.tiles_shape(s.positions().into(), s.filters.into());
-        let args: [&dyn KernelArg; 7] =
-            [&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &s.filters];
-        // SAFETY: forward(g, x, weight, bias, relu, y, filters); types, lengths and alignment were checked.
-        unsafe { kernel.launch(stream, shape, &args) }
+        launch::forward(&self.forward.kernel, stream, &self.shapes, f)
     }
 
     pub fn input_gradient(
@@ -140,14 +131,7 @@ impl Implicit {
         dx: &DeviceArray,
     ) -> Result<()> {
         self.input_gradient.check([("dy", dy), ("the weight", weight)])?;
-        let (g, s) = (Words(self.shapes.mirrored_patches()), &self.shapes);
-        let kernel = &self.input_gradient.kernel;
-        let shape = kernel.tiles_shape(u64::from(s.batch) * u64::from(s.input_pixels()), s.channels.into());
-        let window = s.window();
-        let args: [&dyn KernelArg; 8] =
-            [&g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &s.channels, &s.filters, &window];
-        // SAFETY: input_gradient(g, dy, weight, mask, dx, channels, filters, window); types, lengths and alignment were checked.
-        unsafe { kernel.launch(stream, shape, &args) }
+        launch::input_gradient(&self.input_gradient.kernel, stream, &self.shapes, [dy, weight], mask, dx)
     }
 
     pub fn weight_gradient(
@@ -160,15 +144,9 @@ impl Implicit {
         // dy is A, x is B.
         self.weight_gradient.check([("dy", dy), ("x", x)])?;
         let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
-        let (g, s) = (Words(self.shapes.patches()), &self.shapes);
-        let kernel = &self.weight_gradient.kernel;
-        let one = kernel.tiles_shape(s.filters.into(), s.taps().into());
-        let shape = Launch { grid: [one.grid[0].saturating_mul(self.splits), 1, 1], ..one };
         let out: &Slice<f32> = partial.as_ref().unwrap_or(dweight);
-        let args: [&dyn KernelArg; 6] = [&g, x.bytes(), dy.bytes(), out, &s.filters, &self.share];
-        // SAFETY: weight_gradient(g, x, dy, out, filters, share), `out` being f32 [splits][filters][taps]; types, lengths and alignment
-        // were checked.
-        unsafe { kernel.launch(stream, shape, &args) }?;
+        let shares = [self.share, self.splits];
+        launch::weight_gradient(&self.weight_gradient.kernel, stream, &self.shapes, [x, dy], shares, out)?;
         match (&self.total, partial) {
             (Some(total), Some(partial)) => total.queue(stream, &(&partial).into(), dweight, workspace),
             _ => Ok(()),

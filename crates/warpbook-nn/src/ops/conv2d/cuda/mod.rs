@@ -5,7 +5,9 @@
 mod args;
 mod direct;
 mod im2col;
+mod im2col_launch;
 mod implicit;
+mod implicit_launch;
 mod shapes;
 
 use super::{Geometry, OP};

@@ -1,0 +1,47 @@
+//! The launches of column sums. Types, lengths and alignment are checked before.
+#![allow(unsafe_code)]
+
+use super::DeviceArray;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::Dtype;
+
+/// Columns of a block of `total_sums`.
+const COLUMNS: u32 = 32;
+
+/// Sums of 16 bytes of columns a thread, over chunks of rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Vectors {
+    pub n: u32,
+    pub rows: u32,
+    /// Rows of a chunk, and how many chunks there are.
+    pub chunk: u32,
+    pub chunks: u32,
+    pub dtype: Dtype,
+}
+
+impl Vectors {
+    /// Queues the sums of `from`, `[rows][n]` and aligned to 16 bytes, into `sums`, `[chunks][n]`.
+    pub fn queue(&self, kernel: &Kernel, stream: &Stream, from: &DeviceArray, sums: &Slice<f32>) -> Result<()> {
+        let groups = u32::try_from(u64::from(self.n) * self.dtype.bytes() / 16).unwrap_or(u32::MAX);
+        let across = groups.next_power_of_two().min(8);
+        let blocks = groups.div_ceil(across).saturating_mul(self.chunks);
+        let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(1) };
+        let args: [&dyn KernelArg; 6] = [from.bytes(), &self.rows, &self.n, &self.chunk, &across, sums];
+        // SAFETY: partial_sums(from, rows, n, chunk, across, out), a block for each chunk and each `across` groups.
+        unsafe { kernel.launch(stream, shape, &args) }
+    }
+}
+
+/// Queues the sums of the rows of `from`, f32 `[rows][n]`, into `out`, `[n]`.
+pub(super) fn queue_total_sums(
+    kernel: &Kernel,
+    stream: &Stream,
+    from: &DeviceArray,
+    [rows, n]: [u32; 2],
+    out: &Slice<f32>,
+) -> Result<()> {
+    let shape = Launch { grid: [n.div_ceil(COLUMNS), 1, 1], ..kernel.shape(1) };
+    // SAFETY: total_sums(from, rows, n, out), a block for 32 columns.
+    unsafe { kernel.launch(stream, shape, &[from.bytes(), &rows, &n, out]) }
+}

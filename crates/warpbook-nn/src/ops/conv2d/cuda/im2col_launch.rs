@@ -1,0 +1,59 @@
+//! The launches around the products of im2col. Arrays have the type of the form and the lengths of the panel.
+#![allow(unsafe_code)]
+
+use super::args::Words;
+use super::shapes::Shapes;
+use crate::gemm::DeviceArray;
+use crate::ops::device::optional_array;
+use warpbook_device::{Kernel, KernelArg, Result, Stream};
+
+/// Copies between NCHW and rows `[pixels][channels]`.
+pub(super) fn exchange(
+    kernel: &Kernel,
+    stream: &Stream,
+    [from, to]: [&DeviceArray; 2],
+    [channels, pixels]: [u32; 2],
+    to_rows: bool,
+) -> Result<()> {
+    let (n, to_rows) = (to.len() as u32, u32::from(to_rows));
+    let args: [&dyn KernelArg; 6] = [from.bytes(), to.bytes(), &channels, &pixels, &to_rows, &n];
+    // SAFETY: exchange(from, to, channels, pixels, to_rows, n), both with as many elements.
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+/// The columns of a panel's images x: `ld` elements for each output pixel.
+pub(super) fn unroll(
+    kernel: &Kernel,
+    stream: &Stream,
+    panel: &Shapes,
+    x: &DeviceArray,
+    columns: &DeviceArray,
+    ld: u32,
+) -> Result<()> {
+    let n = columns.len() as u32;
+    let args: [&dyn KernelArg; 5] = [&Words(panel.patches()), x.bytes(), columns.bytes(), &ld, &n];
+    // SAFETY: unroll(g, x, columns, ld, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+/// The gradient of a panel's images of that of its columns, in f32.
+pub(super) fn fold(
+    kernel: &Kernel,
+    stream: &Stream,
+    panel: &Shapes,
+    (columns, ld): (&DeviceArray, u32),
+    mask: Option<&DeviceArray>,
+    dx: &DeviceArray,
+) -> Result<()> {
+    let n = dx.len() as u32;
+    let args: [&dyn KernelArg; 6] = [&Words(panel.conv()), columns.bytes(), &ld, optional_array(mask), dx.bytes(), &n];
+    // SAFETY: fold(g, dcolumns, ld, mask, dx, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+/// max(y, 0) in place.
+pub(super) fn relu(kernel: &Kernel, stream: &Stream, y: &DeviceArray) -> Result<()> {
+    let n = y.len() as u64;
+    // SAFETY: relu_forward(x, y, n), which may be the same array.
+    unsafe { kernel.launch(stream, kernel.shape(n), &[y.bytes(), y.bytes(), &n]) }
+}

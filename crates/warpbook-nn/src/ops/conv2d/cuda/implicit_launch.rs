@@ -1,0 +1,51 @@
+//! The launches of the implicit product. Arrays have the lengths of the shapes, the type and the alignment that the kernel takes.
+#![allow(unsafe_code)]
+
+use super::Forward;
+use super::args::Words;
+use super::shapes::Shapes;
+use crate::gemm::DeviceArray;
+use crate::ops::device::{optional, optional_array};
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+pub(super) fn forward(kernel: &Kernel, stream: &Stream, s: &Shapes, f: &Forward<'_>) -> Result<()> {
+    let (g, relu) = (Words(s.patches()), u32::from(f.relu));
+    let shape = kernel.tiles_shape(s.positions().into(), s.filters.into());
+    let args: [&dyn KernelArg; 7] =
+        [&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes(), &s.filters];
+    // SAFETY: forward(g, x, weight, bias, relu, y, filters).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+pub(super) fn input_gradient(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: &Shapes,
+    [dy, weight]: [&DeviceArray; 2],
+    mask: Option<&DeviceArray>,
+    dx: &DeviceArray,
+) -> Result<()> {
+    let (g, window) = (Words(s.mirrored_patches()), s.window());
+    let shape = kernel.tiles_shape(u64::from(s.batch) * u64::from(s.input_pixels()), s.channels.into());
+    let args: [&dyn KernelArg; 8] =
+        [&g, dy.bytes(), weight.bytes(), optional_array(mask), dx.bytes(), &s.channels, &s.filters, &window];
+    // SAFETY: input_gradient(g, dy, weight, mask, dx, channels, filters, window).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+/// Into `out`, f32 `[splits][filters][taps]`: each split sums `share` pixels.
+pub(super) fn weight_gradient(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: &Shapes,
+    [x, dy]: [&DeviceArray; 2],
+    [share, splits]: [u32; 2],
+    out: &Slice<f32>,
+) -> Result<()> {
+    let one = kernel.tiles_shape(s.filters.into(), s.taps().into());
+    let shape = Launch { grid: [one.grid[0].saturating_mul(splits), 1, 1], ..one };
+    let args: [&dyn KernelArg; 6] = [&Words(s.patches()), x.bytes(), dy.bytes(), out, &s.filters, &share];
+    // SAFETY: weight_gradient(g, x, dy, out, filters, share).
+    unsafe { kernel.launch(stream, shape, &args) }
+}

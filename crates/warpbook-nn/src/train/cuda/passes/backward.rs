@@ -1,0 +1,169 @@
+//! Gradients of values and weights.
+
+use super::{Builder, Multiply, On, Parts};
+use crate::gemm::DeviceArray;
+use crate::network::{Op, PoolKind, ValueId};
+use crate::ops::activation;
+use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
+use crate::train::TrainError;
+use warpbook_device::Result;
+
+impl Builder<'_> {
+    pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
+        let node = self.node(i);
+        let Parts { sharing, kernels, control, .. } = self.parts;
+        if !sharing.needs_gradient(node.output) {
+            return Ok(());
+        }
+        let dy = self.gradient(node.output)?;
+        if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
+            self.weight_gradient(i, &dy)?;
+        }
+        let (in_place, needed) = (sharing.in_place(node), sharing.needs_gradient(node.input));
+        if let Op::Add(other) = node.op {
+            return self.add_backward(i, other, &dy);
+        }
+        if let Op::BatchNorm { .. } = node.op {
+            return self.batch_norm_backward(i, dy);
+        }
+        if !needed {
+            return Ok(());
+        }
+        let joins = !in_place && sharing.joins(self.network().nodes(), i, node.input);
+        let dx = if joins { self.parts.memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
+        match node.op {
+            Op::Conv2d(_) | Op::Linear { .. } => self.product_backward(i, dy, dx.clone())?,
+            Op::Activation(f) => {
+                if !sharing.done[i][1] {
+                    let kept = match f.keeps() {
+                        activation::Kept::Input => self.value(node.input)?,
+                        activation::Kept::Output => self.value(node.output)?,
+                    };
+                    let (kernel, dx) = (kernels.activations.clone(), dx.clone());
+                    self.push(&node.name, "backward", move |s| kernel.backward(s, f, &kept, &dy, &dx));
+                }
+            }
+            Op::Pool(p) => {
+                let (kernel, g) = (kernels.pooling.clone(), self.network().pool_geometry(node, self.n));
+                let dx = dx.clone();
+                if p.kind == PoolKind::Max {
+                    let places = self.parts.memory.kept::<u8>(i, dy.len())?;
+                    if sharing.mask_before[i] {
+                        let y = self.value(node.output)?;
+                        self.push(&node.name, "backward", move |s| {
+                            kernel.max_backward_masked(s, &g, (&places, &y), &dy, &dx)
+                        });
+                    } else {
+                        self.push(&node.name, "backward", move |s| kernel.max_backward(s, &g, &places, &dy, &dx));
+                    }
+                } else {
+                    self.push(&node.name, "backward", move |s| kernel.average_backward(s, &g, &dy, &dx));
+                }
+            }
+            Op::Dropout { .. } => match self.dropout(node) {
+                Some(d) => {
+                    let (kernel, step, dx) = (kernels.masks.clone(), control.step(), dx.clone());
+                    self.push(&node.name, "backward", move |s| kernel.backward(s, &d, &step, &dy, &dx));
+                }
+                None if in_place => {}
+                None => self.copy(&node.name, "backward", &dy, &dx),
+            },
+            Op::Flatten if in_place => {}
+            Op::Flatten => self.copy(&node.name, "backward", &dy, &dx),
+            Op::Add(_) | Op::BatchNorm { .. } => {}
+        }
+        if joins {
+            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+        }
+        Ok(())
+    }
+
+    fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
+        let kernel = self.parts.kernels.add.clone();
+        self.push(name, "sum of gradients", move |s| kernel.accumulate(s, &from, &to));
+    }
+
+    /// Both inputs get the gradient of the sum.
+    fn add_backward(&mut self, i: usize, other: ValueId, dy: &DeviceArray) -> std::result::Result<(), TrainError> {
+        let (node, sharing) = (self.node(i), self.parts.sharing);
+        for value in [other, node.input] {
+            let same = sharing.buffer[value] == sharing.buffer[node.output];
+            if same || !sharing.needs_gradient(value) {
+                continue;
+            }
+            let to = self.gradient(value)?;
+            if sharing.joins(self.network().nodes(), i, value) {
+                self.accumulate(&node.name, dy.clone(), to);
+            } else {
+                self.copy(&node.name, "backward", dy, &to);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch_norm_backward(&mut self, i: usize, dy: DeviceArray) -> std::result::Result<(), TrainError> {
+        let node = self.node(i);
+        let Some(kernel) = self.parts.kernels.normalisation.clone() else { return Ok(()) };
+        let (memory, params, sharing) = (self.parts.memory, self.parts.params, self.parts.sharing);
+        let b = self.network().batch_norm_sizes(node, self.n);
+        let pixels = self.network().value(node.input).positions();
+        let saved = memory.kept::<f32>(i, 2 * b.channels)?;
+        let (mean, inverse) = (saved.range(..b.channels), saved.range(b.channels..));
+        let (sums, lines) = memory.scratch(i, true, Normalisation::sums_len(&b), 3 * b.channels)?;
+        let (gamma, x) = (params.master(node.params[0]), self.value(node.input)?);
+        let [dgamma, dbeta] = [0, 1].map(|p| params.gradient(node.params[p]));
+        let needed = sharing.needs_gradient(node.input);
+        let joins = needed && sharing.joins(self.network().nodes(), i, node.input);
+        // The kernel writes dx in any case: over dy, where nothing reads it.
+        let dx = match (needed, joins) {
+            (false, _) => dy.clone(),
+            (_, true) => memory.joined(i, self.len(node.input))?,
+            _ => self.gradient(node.input)?,
+        };
+        let to = dx.clone();
+        self.push(&node.name, "backward", move |s| {
+            let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
+            let arrays = [&x, &dy, &to];
+            kernel.backward(s, (&b, pixels), arrays, (&gamma, [&mean, &inverse]), [&dgamma, &dbeta], workspace)
+        });
+        if joins {
+            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+        }
+        Ok(())
+    }
+
+    fn weight_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
+        let node = self.node(i);
+        let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspaces[1].clone());
+        let dw = self.parts.params.gradient(node.params[0]);
+        let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
+        match self.products[i].clone() {
+            Some(Multiply::Conv(c)) => self.push(&node.name, "weight gradient", move |s| {
+                c.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+            }),
+            Some(Multiply::Linear(l)) => self.push(&node.name, "weight gradient", move |s| {
+                l.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+            }),
+            None => {}
+        }
+        self.last_on(On::Side);
+        Ok(())
+    }
+
+    fn product_backward(&mut self, i: usize, dy: DeviceArray, dx: DeviceArray) -> Result<()> {
+        let node = self.node(i);
+        let w = self.parts.params.operand(node.params[0]);
+        let mask = self.parts.sharing.mask_before[i].then(|| self.value(node.input)).transpose()?;
+        let workspace = self.workspaces[0].clone();
+        match self.products[i].clone() {
+            Some(Multiply::Conv(c)) => self.push(&node.name, "input gradient", move |s| {
+                c.input_gradient(s, &dy, &w, mask.as_ref(), &dx, &workspace)
+            }),
+            Some(Multiply::Linear(l)) => self.push(&node.name, "input gradient", move |s| {
+                l.input_gradient(s, &dy, &w, mask.as_ref(), &dx, &workspace)
+            }),
+            None => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,108 @@
+//! Forward passes.
+
+use super::{Builder, Multiply, Parts};
+use crate::gemm::DeviceArray;
+use crate::network::{Op, PoolKind};
+use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
+use crate::ops::conv2d::cuda::Epilogue;
+use crate::ops::linear::cuda::LinearEpilogue;
+use crate::train::TrainError;
+
+impl Builder<'_> {
+    pub(super) fn forward(&mut self, i: usize) -> Result<(), TrainError> {
+        let before = self.passes.len();
+        self.queue_forward(i)?;
+        if self.passes.len() > before {
+            let output = self.value(self.node(i).output)?;
+            if let Some(last) = self.passes.last_mut() {
+                last.output = Some(output);
+            }
+        }
+        Ok(())
+    }
+
+    fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
+        let node = self.node(i);
+        let (x, y) = (self.value(node.input)?, self.value(node.output)?);
+        let Parts { sharing, kernels, control, .. } = self.parts;
+        let in_place = sharing.in_place(node);
+        match node.op {
+            Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y),
+            Op::Activation(f) => {
+                if !sharing.done[i][0] {
+                    let kernel = kernels.activations.clone();
+                    self.push(&node.name, "forward", move |s| kernel.forward(s, f, &x, &y));
+                }
+            }
+            Op::Pool(p) => {
+                let (kernel, g) = (kernels.pooling.clone(), self.network().pool_geometry(node, self.n));
+                if p.kind == PoolKind::Max {
+                    let places = self.parts.memory.kept::<u8>(i, y.len())?;
+                    self.push(&node.name, "forward", move |s| kernel.max_forward(s, &g, &x, &y, &places));
+                } else {
+                    self.push(&node.name, "forward", move |s| kernel.average_forward(s, &g, &x, &y));
+                }
+            }
+            Op::BatchNorm { .. } => self.batch_norm_forward(i, x, y)?,
+            Op::Dropout { .. } => match self.dropout(node) {
+                Some(d) => {
+                    let (kernel, step) = (kernels.masks.clone(), control.step());
+                    self.push(&node.name, "forward", move |s| kernel.forward(s, &d, &step, &x, &y));
+                }
+                None if in_place => {}
+                None => self.copy(&node.name, "forward", &x, &y),
+            },
+            Op::Flatten if in_place => {}
+            Op::Flatten => self.copy(&node.name, "forward", &x, &y),
+            Op::Add(other) => {
+                let (kernel, other) = (kernels.add.clone(), self.value(other)?);
+                self.push(&node.name, "forward", move |s| kernel.forward(s, &other, &x, &y));
+            }
+        }
+        Ok(())
+    }
+
+    fn product_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
+        let node = self.node(i);
+        let relu = self.parts.sharing.relu_after[i];
+        let (w, b, workspace) =
+            (self.parts.params.operand(node.params[0]), self.bias(node), self.workspaces[0].clone());
+        match self.products[i].clone() {
+            Some(Multiply::Conv(c)) => {
+                let epilogue = if relu { Epilogue::Relu } else { Epilogue::None };
+                self.push(&node.name, "forward", move |s| c.forward(s, &x, &w, b.as_ref(), epilogue, &y, &workspace));
+            }
+            Some(Multiply::Linear(l)) => {
+                let epilogue = if relu { LinearEpilogue::Relu } else { LinearEpilogue::None };
+                self.push(&node.name, "forward", move |s| l.forward(s, &x, &w, b.as_ref(), epilogue, &y, &workspace));
+            }
+            None => {}
+        }
+    }
+
+    fn batch_norm_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {
+        let node = self.node(i);
+        let Some(kernel) = self.parts.kernels.normalisation.clone() else { return Ok(()) };
+        let b = self.network().batch_norm_sizes(node, self.n);
+        let pixels = self.network().value(node.input).positions();
+        let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|p| self.parts.params.master(node.params[p]));
+        let sums = Normalisation::sums_len(&b);
+        let (sums, lines) = self.parts.memory.scratch(i, false, sums, 3 * b.channels)?;
+        if !self.trains {
+            self.push(&node.name, "forward", move |s| {
+                let pairs = ([&gamma, &beta], [&mean, &variance]);
+                kernel.forward_inference(s, (&b, pixels), (&x, &y), pairs, &lines)
+            });
+            return Ok(());
+        }
+        b.check_training()?;
+        let saved = self.parts.memory.kept::<f32>(i, 2 * b.channels)?;
+        let (saved_mean, inverse) = (saved.range(..b.channels), saved.range(b.channels..));
+        self.push(&node.name, "forward", move |s| {
+            let statistics = ([&mean, &variance], [&saved_mean, &inverse]);
+            let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
+            kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace)
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+//! The launches of a step, operation by operation: bound once, queued or captured many times.
+
+mod backward;
+mod forward;
+
+use super::control::{Control, Finish, slots};
+use super::kernels::{GatherKernels, Kernels, LossKernels};
+use super::memory::{Memory, Sharing};
+use super::params::Params;
+use super::program::{On, Pass};
+use super::{CudaOptions, Resident};
+use crate::gemm::{DeviceArray, Gemm, Workspace};
+use crate::network::{Network, Node, Op, ValueId};
+use crate::ops::conv2d::cuda::{Convolution, Form};
+use crate::ops::cross_entropy::{self, CrossEntropy};
+use crate::ops::dropout::Dropout;
+use crate::ops::linear::cuda::Linear;
+use crate::ops::optimizer::cuda::{Control as UpdateControl, NormOutputs, Parameters};
+use crate::train::{Loss, Recipe, TrainError};
+use warpbook_device::{CudaDevice, Result, Slice, Stream};
+
+/// All that passes are made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Parts<'a> {
+    pub device: &'a CudaDevice,
+    pub gemm: &'a Gemm,
+    pub recipe: &'a Recipe,
+    pub options: &'a CudaOptions,
+    pub sharing: &'a Sharing,
+    pub memory: &'a Memory,
+    pub params: &'a Params,
+    pub control: &'a Control,
+    pub kernels: &'a Kernels,
+}
+
+/// A convolution or a linear layer of a batch.
+#[derive(Debug, Clone)]
+enum Multiply {
+    Conv(Convolution),
+    Linear(Linear),
+}
+
+impl Multiply {
+    fn workspace_bytes(&self) -> u64 {
+        match self {
+            Self::Conv(c) => c.workspace_bytes(),
+            Self::Linear(l) => l.workspace_bytes(),
+        }
+    }
+}
+
+/// Makes the passes of a batch of `n` samples.
+struct Builder<'a> {
+    parts: Parts<'a>,
+    n: usize,
+    trains: bool,
+    products: Vec<Option<Multiply>>,
+    /// Of the first stream, and of the second.
+    workspaces: [Workspace; 2],
+    /// The targets of a batch of rows.
+    targets: Option<Slice<f32>>,
+    passes: Vec<Pass>,
+}
+
+/// The passes of a step with `n` samples of a data set, or of their evaluation.
+pub(super) fn passes(
+    parts: Parts<'_>,
+    set: &Resident,
+    (n, trains): (usize, bool),
+    workspaces: &mut [Option<Workspace>; 2],
+) -> std::result::Result<Vec<Pass>, TrainError> {
+    let network = &parts.recipe.network;
+    let dtype = parts.options.precision.products();
+    let product = |node: &Node| -> Result<Option<Multiply>> {
+        Ok(match node.op {
+            Op::Conv2d(_) => {
+                let form = Form { method: parts.options.convolution, dtype, layout: parts.options.layout };
+                let geometry = network.conv_geometry(node, n);
+                Some(Multiply::Conv(Convolution::new(parts.device, parts.gemm, &geometry, form)?))
+            }
+            Op::Linear { bias, .. } => {
+                let sizes = network.linear_sizes(node, n);
+                Some(Multiply::Linear(Linear::new(parts.device, parts.gemm, &sizes, dtype, bias)?))
+            }
+            _ => None,
+        })
+    };
+    let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
+    let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
+    // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
+    let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
+        Ok(match there {
+            Some(there) if there.bytes() >= bytes => there.clone(),
+            _ => there.insert(Workspace::new(parts.device, bytes)?).clone(),
+        })
+    };
+    let [main, side] = workspaces;
+    let main = workspace(main)?;
+    let workspaces = [main.clone(), if parts.options.overlap && trains { workspace(side)? } else { main }];
+    let mut builder = Builder { parts, n, trains, products, workspaces, targets: None, passes: Vec::new() };
+    builder.batch(set)?;
+    for i in 0..network.nodes().len() {
+        builder.forward(i)?;
+    }
+    builder.loss()?;
+    if trains {
+        for i in (0..network.nodes().len()).rev() {
+            builder.backward(i)?;
+        }
+        builder.update()?;
+    }
+    builder.finish();
+    Ok(builder.passes)
+}
+
+impl<'a> Builder<'a> {
+    fn network(&self) -> &'a Network {
+        &self.parts.recipe.network
+    }
+
+    fn node(&self, i: usize) -> &'a Node {
+        &self.network().nodes()[i]
+    }
+
+    fn push(&mut self, name: &str, what: &str, launch: impl Fn(&Stream) -> Result<()> + Send + Sync + 'static) {
+        let name = format!("{name} {what}").trim_end().to_owned();
+        self.passes.push(Pass { name, output: None, on: On::Main, launch: Box::new(launch) });
+    }
+
+    /// The last pass runs there.
+    fn last_on(&mut self, on: On) {
+        if let Some(last) = self.passes.last_mut() {
+            last.on = on;
+        }
+    }
+
+    fn len(&self, value: ValueId) -> usize {
+        self.network().value(value).elements() * self.n
+    }
+
+    fn value(&self, value: ValueId) -> Result<DeviceArray> {
+        self.parts.memory.value(self.parts.sharing.buffer[value], self.len(value))
+    }
+
+    fn gradient(&self, value: ValueId) -> Result<DeviceArray> {
+        self.parts.memory.gradient(self.parts.sharing.buffer[value], self.len(value))
+    }
+
+    fn bias(&self, node: &Node) -> Option<Slice<f32>> {
+        node.params.get(1).map(|id| self.parts.params.master(*id))
+    }
+
+    /// Choice of the samples, and their images.
+    fn batch(&mut self, set: &Resident) -> Result<()> {
+        let (control, n, trains) = (self.parts.control.clone(), self.n, self.trains);
+        let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
+        let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
+        self.push("batch", "", move |s| control.queue_start(s, n, labels.as_ref(), trains));
+        match (set, &self.parts.kernels.gather) {
+            (Resident::Images { images, .. }, GatherKernels::Images(gather)) => {
+                let (gather, images) = (gather[usize::from(!trains)].clone(), images.clone());
+                self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
+            }
+            (Resident::Rows { inputs, targets, .. }, GatherKernels::Rows(kernels)) => {
+                let [gather, gather_f32] = &**kernels;
+                let (gather, gather_f32, inputs, targets) =
+                    (gather.clone(), gather_f32.clone(), inputs.clone(), targets.clone());
+                let last = self.network().values().len() - 1;
+                let target = self.parts.device.zeros::<f32>(self.len(last))?.range(..);
+                self.targets = Some(target.clone());
+                self.push("rows", "", move |s| {
+                    gather.gather(s, (&inputs, &indices), &x)?;
+                    gather_f32.gather(s, (&targets, &indices), &(&target).into())
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// A node's dropout in training; `None` in an evaluation.
+    fn dropout(&self, node: &Node) -> Option<Dropout> {
+        match node.op {
+            Op::Dropout { p, layer } if self.trains && p > 0.0 => {
+                Some(Dropout { seed: self.parts.recipe.seed, layer, step: 0, probability: p })
+            }
+            _ => None,
+        }
+    }
+
+    fn copy(&mut self, name: &str, what: &str, from: &DeviceArray, to: &DeviceArray) {
+        let (from, to) = (from.bytes().clone(), to.bytes().clone());
+        self.push(name, what, move |s| s.copy(&from, &to));
+    }
+
+    fn loss(&mut self) -> Result<()> {
+        let (n, device) = (self.n, self.parts.device);
+        let last = self.network().values().len() - 1;
+        let (outputs, gradient) = (self.value(last)?, self.gradient(last)?);
+        let to = self.parts.control.loss_slots();
+        let scale = self.parts.options.scaler().map(|_| self.parts.control.scale.clone()).filter(|_| self.trains);
+        match (&self.parts.kernels.loss, self.parts.recipe.loss) {
+            (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
+                let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
+                let blocks = cross_entropy::cuda::Loss::blocks(n);
+                let (losses, hits) = (device.zeros::<f64>(blocks)?.range(..), device.zeros::<u32>(blocks)?.range(..));
+                let (kernel, labels) = (kernel.clone(), self.parts.control.labels.range(..n));
+                self.push("loss", "", move |s| {
+                    let workspace = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
+                    let slots = (workspace, slots(&to));
+                    kernel.loss_and_gradient(s, &c, (&outputs, &labels), scale.as_ref(), &gradient, slots)
+                });
+            }
+            (LossKernels::Mse(kernel), _) => {
+                let partial = device.zeros::<f64>(kernel.blocks(outputs.len()))?.range(..);
+                let Some(target) = self.targets.clone() else { return Ok(()) };
+                let kernel = kernel.clone();
+                self.push("loss", "", move |s| {
+                    let slots = (&partial, slots(&to));
+                    kernel.loss_and_gradient(s, (&outputs, &target), scale.as_ref(), &gradient, slots)
+                });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn update(&mut self) -> Result<()> {
+        let (control, params) = (self.parts.control.clone(), self.parts.params);
+        let (gradients, backward_end) = (params.gradients.clone(), self.passes.len());
+        let scale = self.parts.options.scaler().map(|_| control.scale.clone());
+        let computes_norm = self.parts.kernels.norm.is_some();
+        if let Some(norm) = self.parts.kernels.norm.clone() {
+            let most = self.parts.recipe.clip.unwrap_or(f64::INFINITY);
+            let workspace = self.parts.device.zeros::<f64>(norm.blocks(gradients.len()))?.range(..);
+            let (control, scale, array) = (control.clone(), scale.clone(), DeviceArray::from(&gradients));
+            self.push("norm of the gradients", "", move |s| {
+                let to = NormOutputs { norm: &control.norm, clip: &control.clip, found: &control.overflow };
+                norm.queue(s, &array, most, scale.as_ref(), &workspace, to)
+            });
+        }
+        let judge = control.clone();
+        self.push("check", "", move |s| judge.queue_judge(s, computes_norm));
+        let update = self.parts.kernels.update.clone();
+        let (weights, slots, copy) = (params.weights.clone(), params.slots.clone(), params.copy());
+        let clips = self.parts.recipe.clip.is_some();
+        self.push("optimiser", "", move |s| {
+            let parameters =
+                Parameters { weights: &weights, gradients: &gradients, state: &slots, copy: copy.as_ref() };
+            let control = UpdateControl {
+                rate_and_steps: &control.rate_and_updates,
+                step: &control.update,
+                found: Some(&control.found),
+                loss_scale: scale.as_ref(),
+                clip: clips.then_some(&control.clip),
+            };
+            update.step(s, parameters, control)
+        });
+        self.passes[backward_end].on = On::Both;
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        let (control, n, trains) = (self.parts.control.clone(), self.n, self.trains);
+        let scaler = self.parts.options.scaler().filter(|_| trains).copied();
+        let norm_is_computed = trains && self.parts.kernels.norm.is_some();
+        self.push("end of the step", "", move |s| {
+            control.queue_finish(s, n, Finish { trains, norm_is_computed, scaler: scaler.as_ref() })
+        });
+    }
+}
