@@ -1,7 +1,7 @@
 // Idea: all parameters lie in one array, so one launch updates them; what changes from step to step is read from device memory.
-// Formula: SGD, momentum, Adam, AdamW as crates/warpbook-nn/src/ops/optimizer/mod.rs has them; weights, gradients, state f32 [n].
+// Formula: as crates/warpbook-nn/src/ops/optimizer/mod.rs has it; weights, state f32 [n], gradients f32 [split], then IN [n - split].
 // Since the last rung: not a rung; the update, the norm for clipping and the check for infinities and NaN before it.
-// Needs: any n and alignment; control f64 [2] (learning rate, steps done); copy of type IN [n] or null.
+// Needs: any n and alignment; split a multiple of 4, or n; control f64 [2] (learning rate, steps done); copy of type IN [n] or null.
 // Expect: DRAM bandwidth, 12 bytes a weight for SGD and 28 for Adam; single roundings, so the bits are those of the CPU.
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
@@ -53,7 +53,22 @@ prepare(Settings s, double* __restrict__ control /* [2] */, const unsigned* __re
     *step = to;
 }
 
-// Four consecutive elements of an f32 array, and of the copy; none past the end.
+// Says that an array is of type IN, which may be float too.
+struct Rounded {};
+
+__device__ __forceinline__ void load_four(const float* from, float* v /* [4] */) {
+    const float4 word = *reinterpret_cast<const float4*>(from);
+    v[0] = word.x, v[1] = word.y, v[2] = word.z, v[3] = word.w;
+}
+template <class T> __device__ __forceinline__ void load_four(const T* from, float* v /* [4] */) {
+    const uint2 word = *reinterpret_cast<const uint2*>(from);
+    v[0] = to_float(T{(unsigned short)word.x});
+    v[1] = to_float(T{(unsigned short)(word.x >> 16)});
+    v[2] = to_float(T{(unsigned short)word.y});
+    v[3] = to_float(T{(unsigned short)(word.y >> 16)});
+}
+
+// Four consecutive elements of an f32 array, and of one of type IN; none past the end.
 struct Four {
     float v[4];
 
@@ -65,6 +80,17 @@ struct Four {
         } else {
 #pragma unroll
             for (int k = 0; k < 4; ++k) f.v[k] = at + k < n ? from[at + k] : 0.0f;
+        }
+        return f;
+    }
+
+    __device__ __forceinline__ static Four load(const In* from /* [n] */, size_t at, size_t n, bool grouped, Rounded) {
+        Four f;
+        if (grouped && n - at >= 4) {
+            load_four(from + at, f.v);
+        } else {
+#pragma unroll
+            for (int k = 0; k < 4; ++k) f.v[k] = at + k < n ? to_float(from[at + k]) : 0.0f;
         }
         return f;
     }
@@ -91,6 +117,22 @@ struct Four {
     }
 };
 
+// The gradients of all parameters: in f32 up to `split`, then rounded as their products gave them.
+struct Gradients {
+    const float* exact /* [split] */;
+    const In* rounded /* [n - split] or null */;
+    size_t split, n;
+    bool grouped, grouped_rounded;
+
+    __device__ __forceinline__ Gradients(const float* exact, const In* rounded, size_t split, size_t n)
+        : exact(exact), rounded(rounded), split(split), n(n), grouped(in_groups(exact)), grouped_rounded(in_groups(rounded)) {}
+
+    __device__ __forceinline__ Four load(size_t at) const {
+        if (at < split) return Four::load(exact, at, split, grouped);
+        return Four::load(rounded, at - split, n - split, grouped_rounded, Rounded{});
+    }
+};
+
 // Calls work(at) for this thread's groups of four elements.
 template <class Work> __device__ __forceinline__ void each_four(size_t n, Work work) {
     const size_t stride = (size_t)gridDim.x * THREADS * 4;
@@ -102,13 +144,15 @@ __device__ __forceinline__ float decayed(float g, float w, const Step& s) { retu
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgd(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
-    const float* __restrict__ gradients /* [n] */, In* __restrict__ copy /* [n] or null */, unsigned long long n) {
+    const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+    unsigned long long split, In* __restrict__ copy /* [n] or null */, unsigned long long n) {
     const Step s = *step;
     if (s.skip) return;
-    const bool grouped = in_groups(weights) && in_groups(gradients), copied = in_groups(copy);
+    const bool grouped = in_groups(weights), copied = in_groups(copy);
+    const Gradients all(gradients, rounded, split, n);
     each_four(n, [&](size_t at) {
         Four w = Four::load(weights, at, n, grouped);
-        const Four g = Four::load(gradients, at, n, grouped);
+        const Four g = all.load(at);
 #pragma unroll
         for (int k = 0; k < 4; ++k)
             w.v[k] = __fsub_rn(w.v[k], __fmul_rn(s.rate, decayed(__fmul_rn(g.v[k], s.gradient), w.v[k], s)));
@@ -119,14 +163,15 @@ sgd(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weigh
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgd_momentum(Settings settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
-             const float* __restrict__ gradients /* [n] */, float* __restrict__ momentum /* [n] */,
-             In* __restrict__ copy /* [n] or null */, unsigned long long n) {
+             const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+             unsigned long long split, float* __restrict__ momentum /* [n] */, In* __restrict__ copy /* [n] or null */, unsigned long long n) {
     const Step s = *step;
     if (s.skip) return;
-    const bool grouped = in_groups(weights) && in_groups(gradients) && in_groups(momentum), copied = in_groups(copy);
+    const bool grouped = in_groups(weights) && in_groups(momentum), copied = in_groups(copy);
+    const Gradients all(gradients, rounded, split, n);
     each_four(n, [&](size_t at) {
         Four w = Four::load(weights, at, n, grouped), m = Four::load(momentum, at, n, grouped);
-        const Four gradient = Four::load(gradients, at, n, grouped);
+        const Four gradient = all.load(at);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             const float g = decayed(__fmul_rn(gradient.v[k], s.gradient), w.v[k], s);
@@ -142,16 +187,18 @@ sgd_momentum(Settings settings, const Step* __restrict__ step /* [1] */, float* 
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 adam(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
-     const float* __restrict__ gradients /* [n] */, float* __restrict__ first /* [n] */, float* __restrict__ second /* [n] */,
+     const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+     unsigned long long split, float* __restrict__ first /* [n] */, float* __restrict__ second /* [n] */,
      In* __restrict__ copy /* [n] or null */, unsigned long long n) {
     const Step s = *step;
     if (s.skip) return;
-    const bool grouped = in_groups(weights) && in_groups(gradients) && in_groups(first) && in_groups(second);
+    const bool grouped = in_groups(weights) && in_groups(first) && in_groups(second);
     const bool copied = in_groups(copy);
+    const Gradients all(gradients, rounded, split, n);
     each_four(n, [&](size_t at) {
         Four w = Four::load(weights, at, n, grouped);
         Four m = Four::load(first, at, n, grouped), v = Four::load(second, at, n, grouped);
-        const Four gradient = Four::load(gradients, at, n, grouped);
+        const Four gradient = all.load(at);
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             w.v[k] = __fmul_rn(w.v[k], s.shrink);

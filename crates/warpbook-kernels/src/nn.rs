@@ -137,8 +137,8 @@ pub fn prepare() -> KernelSpec {
     KernelSpec::new(OPTIMIZER, "prepare", &[tile], Grid::One)
 }
 
-/// `sgd(settings, step, weights, gradients, copy, n)`, `sgd_momentum` and `adam`, which have one and two arrays of state after the
-/// gradients; `dtype` is that of the copy.
+/// `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, `sgd_momentum` and `adam`, which have one and two arrays of state
+/// before the copy; `dtype` is that of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     let tile = || Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);

@@ -517,14 +517,14 @@ fn check_linear(b: &Bench<'_>, sizes: Sizes, dtype: Dtype) {
             });
             want.check(&what("dx"), &got, outputs, (dtype, stored(dtype)));
         }
-        let dweight_at = Guarded::new(b.device, weight.len(), Dtype::F32);
+        let dweight_at = Guarded::new(b.device, weight.len(), dtype);
         let dbias_at = Guarded::new(b.device, outputs, Dtype::F32);
         let sums = with_bias.then(|| dbias_at.f32());
         let queue = || {
-            linear.weight_gradient(&b.stream, &x_at, &dy_at, &dweight_at.f32(), sums.as_ref(), &workspace).unwrap();
+            linear.weight_gradient(&b.stream, &x_at, &dy_at, &dweight_at.array(), sums.as_ref(), &workspace).unwrap();
         };
         let got = dweight_at.written(&what("dw"), b, &poisoned, queue);
-        dweight.check(&what("dw"), &got, batch, (dtype, Dtype::F32));
+        dweight.check(&what("dw"), &got, batch, (dtype, stored(dtype)));
         if with_bias {
             let got = dbias_at.written(&what("db"), b, &poisoned, queue);
             dbias.check(&what("db"), &got, batch, (Dtype::F32, Dtype::F32));

@@ -384,14 +384,21 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
             let control = b.buffer(&[0.0f64, 0.0]);
             let step = b.buffer(&[0u32; optimizer::cuda::STEP_WORDS]);
             let (found, scale, factor) = (b.buffer(&[0u32]), b.buffer(&[4.0f32]), b.buffer(&[0.5f32]));
+            // The last gradients in the type of the copy, in every other step.
+            let split = n / 2 / 4 * 4;
             for k in 1..=4u64 {
-                let gradients = random(n, 10 + k as u32, Dtype::F32);
+                let mut gradients = random(n, 10 + k as u32, Dtype::F32);
+                gradients[split..].iter_mut().for_each(|g| *g = rounded(*g, b.dtype));
                 let rate = 0.1 / k as f64;
-                let gradients_at = shifted(&gradients.iter().map(|g| 8.0 * g).collect::<Vec<_>>());
+                let scaled: Vec<f32> = gradients.iter().map(|g| 8.0 * g).collect();
+                let rounded_at = k.is_multiple_of(2).then(|| b.array(&scaled[split..], offset));
+                let exact = if rounded_at.is_some() { &scaled[..split] } else { &scaled };
+                let gradients_at = shifted(exact);
                 control.range(..1).write(&[rate]).unwrap();
                 let p = optimizer::cuda::Parameters {
                     weights: &weights_at,
                     gradients: &gradients_at,
+                    rounded: rounded_at.as_ref(),
                     state: &state_at,
                     copy: Some(&copy),
                 };
@@ -426,15 +433,18 @@ fn optimizers_step_as_on_the_cpu_and_skip() {
 #[test]
 fn norms_and_what_is_not_finite() {
     for_types("norms_and_what_is_not_finite", |b| {
-        let kernels = optimizer::cuda::Norm::new(b.device, b.dtype).unwrap();
-        for (n, offset) in [(1, 0), (16_385, 1), (1_000_003, 0)] {
+        let kernels = optimizer::cuda::Norm::new(b.device, &[b.dtype, Dtype::F32]).unwrap();
+        // The last ones in an array in f32.
+        for (n, last, offset) in [(1, 0, 0), (1, 1, 0), (16_385, 3, 1), (1_000_003, 20_000, 0)] {
             let gradients = random(n, 1, b.dtype);
-            let work = b.device.zeros::<f64>(kernels.blocks(n)).unwrap();
+            let first = n - last;
+            let work = b.device.zeros::<f64>(kernels.blocks(&[first, last])).unwrap();
             let (norm, factor, found) = (b.buffer(&[0.0f64]), b.buffer(&[0.0f32]), b.buffer(&[9u32]));
             let scale = b.buffer(&[8.0f32]);
             let to = optimizer::cuda::NormOutputs { norm: &norm, clip: &factor, found: &found };
             let run = |values: &[f32]| {
-                let at = b.array(values, offset);
+                let exact = DeviceArray::from(&b.buffer(&[&values[first..], &[0.0]].concat()));
+                let at = [b.array(&values[..first], offset), exact.range(0..last)];
                 kernels.queue(&b.stream, &at, 0.5, Some(&scale), &work, to).unwrap();
                 (b.slice(&norm)[0], b.slice(&factor)[0], b.slice(&found)[0])
             };

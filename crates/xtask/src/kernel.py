@@ -27,4 +27,7 @@ try:
 except OSError as error:
     # A folder that cannot be written costs time, not the kernel: evcxr then builds in a temporary one.
     print(f"The build folder {base} cannot be used: {error}", file=sys.stderr)
+# Code that is optimised once and for all takes a fifth less time without what makes the next build of it faster.
+os.environ.setdefault("CARGO_INCREMENTAL", "0")
+os.environ.setdefault("CARGO_PROFILE_DEV_LTO", "off")
 os.execv(evcxr, [evcxr, "--control_file", connection])

@@ -58,17 +58,18 @@ impl Precision {
 
     /// What each kind of operation computes in: its name, the type of what it reads and writes, and of its arithmetic.
     #[must_use]
-    pub fn table(self) -> [PrecisionRow; 7] {
+    pub fn table(self) -> [PrecisionRow; 8] {
         let (stored, products) = (self.activations(), self.products());
         let row = |operations, stored, arithmetic| PrecisionRow { operations, stored, arithmetic };
         [
             row("convolutions, linear layers: operands", stored, products),
-            row("convolutions, linear layers: sums, bias, weight gradients", Dtype::F32, Dtype::F32),
+            row("convolutions, linear layers: sums, bias", Dtype::F32, Dtype::F32),
+            row("linear layers: weight gradients", stored, Dtype::F32),
             row("activations, pools, dropout, residual sums", stored, Dtype::F32),
             row("batch normalisation: images", stored, Dtype::F32),
             row("batch normalisation: statistics, scale, shift", Dtype::F32, Dtype::F32),
             row("losses: outputs and their gradient", stored, Dtype::F32),
-            row("optimisers: weights, gradients, state", Dtype::F32, Dtype::F32),
+            row("optimisers: weights, other gradients, state", Dtype::F32, Dtype::F32),
         ]
     }
 }

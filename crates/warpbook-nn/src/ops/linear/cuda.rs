@@ -18,7 +18,8 @@ pub enum LinearEpilogue {
     Relu,
 }
 
-/// The products of a linear layer, planned for its sizes and a type, f32, tf32, f16 or bf16; sums are in f32. Its functions allocate
+/// The products of a linear layer, planned for its sizes and a type, f32, tf32, f16 or bf16; sums are in f32, and what is stored is rounded
+/// to the type, gradients of weights among it. Its functions allocate
 /// nothing and wait for nothing. Arrays start at multiples of 16 bytes.
 #[derive(Debug, Clone)]
 pub struct Linear {
@@ -60,7 +61,7 @@ impl Linear {
             dtype,
             forward: (first, relu),
             input_gradient: [input_gradient(Epilogue::None)?, input_gradient(Epilogue::ReluMask)?],
-            weight_gradient: plan([outputs, inputs, batch], Form { trans_a: true, out: Dtype::F32, ..plain })?,
+            weight_gradient: plan([outputs, inputs, batch], Form { trans_a: true, ..plain })?,
             bias_gradient: with_bias.then(sums).transpose()?,
         })
     }
@@ -129,7 +130,7 @@ impl Linear {
         }
     }
 
-    /// dW = dy^T x in f32, and the bias gradient where it is asked for: the column sums of dy.
+    /// dW = dy^T x, in the type of the operands, and the bias gradient in f32 where it is asked for: the column sums of dy.
     ///
     /// # Errors
     /// As of [`Linear::forward`]; a bias gradient is asked for of a layer without a bias.
@@ -138,12 +139,12 @@ impl Linear {
         stream: &Stream,
         x: &DeviceArray,
         dy: &DeviceArray,
-        dweight: &Slice<f32>,
+        dweight: &DeviceArray,
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
         self.check(("x", x), None, ("dy", dy), workspace)?;
-        Check(OP).lengths(&[("dweight", dweight.len(), &[self.sizes.outputs, self.sizes.inputs])])?;
+        Check(OP).arrays(stored(self.dtype), &[("dweight", dweight, &[self.sizes.outputs, self.sizes.inputs])])?;
         self.sizes.check_bias("dbias", dbias.map(Slice::len))?;
         let sums = match (dbias, &self.bias_gradient) {
             (Some(_), None) => {
@@ -152,7 +153,7 @@ impl Linear {
             }
             (dbias, sums) => dbias.zip(sums.as_ref()),
         };
-        let arrays = DeviceArrays::new(dy.clone(), x.clone(), dweight);
+        let arrays = DeviceArrays::new(dy.clone(), x.clone(), dweight.clone());
         self.weight_gradient.launch_checked(stream, &arrays, workspace)?;
         sums.map_or(Ok(()), |(dbias, sums)| sums.queue(stream, dy, dbias, workspace))
     }

@@ -3,10 +3,10 @@
 
 use super::{OP, Optimizer};
 use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one, optional};
+use crate::ops::device::{load, one, optional, optional_array};
 use crate::ops::error::Check;
 use std::ffi::c_void;
-use warpbook_device::{CudaDevice, DevicePtr, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// `Settings` of `kernels/nn/optimizer.cu`.
@@ -57,8 +57,10 @@ impl Settings {
 pub struct Parameters<'a> {
     /// `[n]`.
     pub weights: &'a Slice<f32>,
-    /// `[n]`.
+    /// Those of the first parameters, or of all.
     pub gradients: &'a Slice<f32>,
+    /// Those of the others, in the type that the kernels were loaded for; the first ones are then a multiple of 4.
+    pub rounded: Option<&'a DeviceArray>,
     /// [`Optimizer::state_slots`] arrays `[n]`, zero in the beginning.
     pub state: &'a [Slice<f32>],
     /// `[n]`: the weights, rounded to the type that the kernels were loaded for; written in the same pass.
@@ -122,14 +124,12 @@ impl Update {
         // SAFETY: prepare(settings, control, found, loss_scale, clip, step); lengths were checked.
         unsafe { self.prepare.launch(stream, self.prepare.shape(1), &args) }?;
         let n = p.weights.len() as u64;
-        let copy: &dyn KernelArg = match p.copy {
-            Some(copy) => copy.bytes(),
-            None => &DevicePtr::NULL,
-        };
-        let mut args: Vec<&dyn KernelArg> = vec![&settings, step, p.weights, p.gradients];
+        let copy = optional_array(p.copy);
+        let (rounded, split) = (optional_array(p.rounded), p.gradients.len() as u64);
+        let mut args: Vec<&dyn KernelArg> = vec![&settings, step, p.weights, p.gradients, rounded, &split];
         args.extend(p.state.iter().map(|s| s as &dyn KernelArg));
         args.extend([copy, &n]);
-        // SAFETY: sgd(settings, step, weights, gradients, copy, n), or with one or two arrays of state before the copy, as the kernel
+        // SAFETY: sgd(settings, step, weights, gradients, rounded, split, copy, n), or with one or two arrays of state before the copy, as the kernel
         // chosen in `new` takes: `check` compared them with `state_slots`. Types and lengths were checked.
         unsafe { self.update.launch(stream, self.update.shape(n), &args) }
     }
@@ -139,8 +139,19 @@ impl Update {
         let slots = self.optimizer.state_slots();
         let allowed = "as many as the optimizer's state_slots()";
         check.value("the number of state arrays", p.state.len(), p.state.len() == slots, allowed)?;
+        let first = p.gradients.len();
+        if let Some(rounded) = p.rounded {
+            check.value(
+                "the number of gradients in f32",
+                first,
+                first <= n && first.is_multiple_of(4),
+                "a multiple of 4",
+            )?;
+            check.arrays(self.dtype, &[("the rounded gradients", rounded, &[n - first])])?;
+        } else {
+            check.lengths(&[("gradients", first, &[n])])?;
+        }
         check.lengths(&[
-            ("gradients", p.gradients.len(), &[n]),
             ("the learning rate and the steps", control.rate_and_steps.len(), &[2]),
             ("the workspace of a step", control.step.len(), &[STEP_WORDS]),
         ])?;
@@ -154,11 +165,10 @@ impl Update {
     }
 }
 
-/// The kernels of the norm of all gradients, which says too whether one is infinite or NaN; loaded once for a type of gradients.
+/// The kernels of the norm of all gradients, which says too whether one is infinite or NaN; loaded once for the types of their arrays.
 #[derive(Debug, Clone)]
 pub struct Norm {
-    dtype: Dtype,
-    squares: Kernel,
+    squares: Vec<(Dtype, Kernel)>,
     norm: Kernel,
 }
 
@@ -174,47 +184,70 @@ pub struct NormOutputs<'a> {
 }
 
 impl Norm {
-    /// Compiles and loads the kernels.
+    /// Compiles and loads the kernels for arrays of these types.
     ///
     /// # Errors
     /// The compiler's and the device's.
-    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
-        let [squares, norm] = load(device, warpbook_kernels::nn::norm(dtype))?;
-        Ok(Self { dtype, squares, norm })
+    pub fn new(device: &CudaDevice, dtypes: &[Dtype]) -> Result<Self> {
+        let [_, norm] = load(device, warpbook_kernels::nn::norm(Dtype::F32))?;
+        let squares = |dtype: &Dtype| Ok((*dtype, load(device, warpbook_kernels::nn::norm(*dtype))?[0].clone()));
+        Ok(Self { squares: dtypes.iter().map(squares).collect::<Result<_>>()?, norm })
     }
 
-    /// Elements of the workspace for `n` gradients.
+    /// Elements of the workspace for arrays of so many gradients, in the order of their types.
     #[must_use]
-    pub fn blocks(&self, n: usize) -> usize {
-        self.squares.shape(n as u64).grid[0] as usize
+    pub fn blocks(&self, lengths: &[usize]) -> usize {
+        self.squares.iter().zip(lengths).map(|((_, kernel), n)| blocks(kernel, *n)).sum()
     }
 
-    /// The norm of the gradients, its factor for `max_norm` (infinity for no clipping), and whether it is finite.
+    /// The norm of the gradients in all these arrays, its factor for `max_norm` (infinity for no clipping), and whether it is finite.
     ///
     /// # Errors
     /// `max_norm` is not above 0, an array has another length or type; a launch is refused.
     pub fn queue(
         &self,
         stream: &Stream,
-        gradients: &DeviceArray,
+        gradients: &[DeviceArray],
         max_norm: f64,
         loss_scale: Option<&Slice<f32>>,
         workspace: &Slice<f64>,
         to: NormOutputs<'_>,
     ) -> Result<()> {
-        let (check, n) = (Check(OP), gradients.len() as u64);
+        let check = Check(OP);
+        check.value(
+            "the number of arrays",
+            gradients.len(),
+            gradients.len() == self.squares.len(),
+            "as many as types",
+        )?;
         check.value("the largest norm", max_norm, max_norm > 0.0, "above 0")?;
-        check.arrays(self.dtype, &[("gradients", gradients, &[gradients.len()])])?;
-        check.lengths(&[("the workspace", workspace.len(), &[self.blocks(gradients.len())])])?;
+        for ((dtype, _), array) in self.squares.iter().zip(gradients) {
+            check.arrays(*dtype, &[("gradients", array, &[array.len()])])?;
+        }
+        let lengths: Vec<usize> = gradients.iter().map(DeviceArray::len).collect();
+        check.lengths(&[("the workspace", workspace.len(), &[self.blocks(&lengths)])])?;
         one(check, "the loss scale", loss_scale)?;
         one(check, "the norm", Some(to.norm))?;
         one(check, "the clip factor", Some(to.clip))?;
         one(check, "found", Some(to.found))?;
         let m = check.word("blocks", workspace.len())?;
-        // SAFETY: sum_squares(gradients, n, partial); `partial` was checked against the blocks of this shape.
-        unsafe { self.squares.launch(stream, self.squares.shape(n), &[gradients.bytes(), &n, workspace]) }?;
+        let mut first = 0;
+        for ((_, kernel), array) in self.squares.iter().zip(gradients) {
+            let (n, count) = (array.len() as u64, blocks(kernel, array.len()));
+            let partial = workspace.range(first..first + count);
+            first += count;
+            if n > 0 {
+                // SAFETY: sum_squares(gradients, n, partial); `partial` has an element for each block of this shape.
+                unsafe { kernel.launch(stream, kernel.shape(n), &[array.bytes(), &n, &partial]) }?;
+            }
+        }
         let args: [&dyn KernelArg; 7] = [workspace, &m, &max_norm, optional(loss_scale), to.norm, to.clip, to.found];
         // SAFETY: global_norm(partial, m, most, loss_scale, norm, clip, found); lengths were checked.
         unsafe { self.norm.launch(stream, self.norm.shape(1), &args) }
     }
+}
+
+/// Blocks of the first level over `n` gradients.
+fn blocks(kernel: &Kernel, n: usize) -> usize {
+    if n == 0 { 0 } else { kernel.shape(n as u64).grid[0] as usize }
 }

@@ -49,6 +49,7 @@ impl Kernels {
         let (dtype, layout) = (options.precision.activations(), options.layout);
         let nodes = recipe.network.nodes();
         let normalises = nodes.iter().any(|n| matches!(n.op, Op::BatchNorm { .. }));
+        let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let copy = if dtype == Dtype::F32 { Dtype::F32 } else { dtype };
         let gather = |[channels, height, width]: [usize; 3], random: bool| {
             let random = recipe.augmentation.filter(|_| random);
@@ -78,7 +79,7 @@ impl Kernels {
                 Loss::Mse => LossKernels::Mse(Arc::new(mse::cuda::Loss::new(device, dtype)?)),
             },
             update: Update::new(device, recipe.optimizer, copy)?,
-            norm: options.computes_norm(recipe).then(|| Norm::new(device, Dtype::F32)).transpose()?,
+            norm: options.computes_norm(recipe).then(|| Norm::new(device, &gradients)).transpose()?,
             gather: match recipe.network.input() {
                 Shape::Image { channels, height, width } => {
                     let shape = [channels, height, width];

@@ -490,7 +490,7 @@ impl Engine for CudaTraining {
     }
 
     fn gradients(&self) -> Result<Weights, TrainError> {
-        let gradients = self.params.read_trained(&self.params.gradients)?;
+        let gradients = self.params.read_gradients()?;
         let unscaled = gradients.values().iter().map(|v| v.iter().map(|g| g / self.gradient_scale).collect()).collect();
         Ok(Weights::new(&self.recipe.network, unscaled)?)
     }

@@ -1,7 +1,7 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
 use crate::gemm::DeviceArray;
-use crate::network::{Arrangement, Network, ParamId, ParamSpec};
+use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
@@ -20,7 +20,10 @@ pub(super) struct Params {
     /// Of a trained parameter in the arrays of those, of another one in `running`.
     places: Vec<Range<usize>>,
     pub weights: Slice<f32>,
-    pub gradients: Slice<f32>,
+    /// Of the parameters up to `rounded`.
+    gradients: Slice<f32>,
+    /// Those of linear layers' weights where the products are in half, which come last.
+    rounded: Option<Storage>,
     pub slots: Vec<Slice<f32>>,
     /// The weights in half.
     copy: Option<Storage>,
@@ -36,22 +39,32 @@ impl Params {
         slots: usize,
         dtype: Dtype,
     ) -> Result<Self, TrainError> {
-        let (mut trained, mut others) = (0, 0);
-        let place = |spec: &ParamSpec| {
-            let end = if spec.role.is_trained() { &mut trained } else { &mut others };
+        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        let is_rounded = rounded_params(network, halves);
+        let (mut exact, mut last, mut others) = (0, 0, 0);
+        let place = |(spec, rounded): (&ParamSpec, &bool)| {
+            let end = match (spec.role.is_trained(), *rounded) {
+                (true, false) => &mut exact,
+                (true, true) => &mut last,
+                (false, _) => &mut others,
+            };
             let first = *end;
             *end = (first + spec.len()).next_multiple_of(ALIGNMENT);
             first..first + spec.len()
         };
-        let places = network.params().iter().map(place).collect();
+        let mut places: Vec<Range<usize>> = network.params().iter().zip(&is_rounded).map(place).collect();
+        for (place, _) in places.iter_mut().zip(&is_rounded).filter(|(_, rounded)| **rounded) {
+            *place = place.start + exact..place.end + exact;
+        }
+        let trained = exact + last;
         let zeros = |len: usize| Ok::<_, TrainError>(device.zeros::<f32>(len)?.range(..));
-        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
         Ok(Self {
             network: network.clone(),
             arrangement,
             places,
             weights: zeros(trained)?,
-            gradients: zeros(trained)?,
+            gradients: zeros(exact)?,
+            rounded: (last > 0).then(|| Storage::zeros(device, last, dtype)).transpose()?,
             slots: (0..slots).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
             copy: halves.then(|| Storage::zeros(device, trained, dtype)).transpose()?,
             running: zeros(others)?,
@@ -61,9 +74,13 @@ impl Params {
     /// Bytes of all of it for a network: what [`Params::new`] allocates.
     pub fn bytes(network: &Network, slots: usize, dtype: Dtype) -> u64 {
         let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
-        let half = if matches!(dtype, Dtype::F16 | Dtype::Bf16) { dtype.bytes() } else { 0 };
-        let of = |s: &ParamSpec| padded(s) * if s.role.is_trained() { 8 + 4 * slots as u64 + half } else { 4 };
-        network.params().iter().map(of).sum()
+        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        let copy = if halves { dtype.bytes() } else { 0 };
+        let of = |(s, rounded): (&ParamSpec, bool)| {
+            let gradient = if rounded { dtype.bytes() } else { 4 };
+            padded(s) * if s.role.is_trained() { 4 + gradient + 4 * slots as u64 + copy } else { 4 }
+        };
+        network.params().iter().zip(rounded_params(network, halves)).map(of).sum()
     }
 
     /// A weight as products read it.
@@ -86,9 +103,34 @@ impl Params {
         of.range(self.places[id].clone())
     }
 
-    /// The gradient of a trained parameter.
+    /// The gradient of a trained parameter that is no weight of a linear layer.
     pub fn gradient(&self, id: ParamId) -> Slice<f32> {
         self.gradients.range(self.places[id].clone())
+    }
+
+    /// The gradient of any trained parameter.
+    pub fn gradient_array(&self, id: ParamId) -> DeviceArray {
+        let (place, split) = (self.places[id].clone(), self.gradients.len());
+        match &self.rounded {
+            Some(rounded) if place.start >= split => {
+                DeviceArray::from(rounded).range(place.start - split..place.end - split)
+            }
+            _ => (&self.gradient(id)).into(),
+        }
+    }
+
+    /// All gradients, as the optimiser reads them: those in f32, and those in half.
+    pub fn gradients(&self) -> (Slice<f32>, Option<DeviceArray>) {
+        (self.gradients.clone(), self.rounded.as_ref().map(DeviceArray::from))
+    }
+
+    /// The gradients in PyTorch's layout.
+    pub fn read_gradients(&self) -> Result<Weights, TrainError> {
+        let mut all = self.gradients.to_vec()?;
+        if let Some(rounded) = &self.rounded {
+            all.extend(rounded.to_f32()?);
+        }
+        self.unpacked(&all, &vec![0.0; self.running.len()])
     }
 
     /// Copies values in PyTorch's layout in.
@@ -137,4 +179,14 @@ impl Params {
         };
         Ok(Weights::new(&self.network, self.network.params().iter().enumerate().map(of).collect())?)
     }
+}
+
+/// Which parameters' gradients are kept in half, where products are: the weights of linear layers. A product rounds them to the type of
+/// its operands, as autocast's products do; those of convolutions are sums of many parts, added up in f32.
+fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
+    let mut rounded = vec![false; network.params().len()];
+    for node in network.nodes().iter().filter(|n| halves && matches!(n.op, Op::Linear { .. })) {
+        rounded[node.params[0]] = true;
+    }
+    rounded
 }

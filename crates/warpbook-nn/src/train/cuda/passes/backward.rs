@@ -135,15 +135,21 @@ impl Builder<'_> {
     fn weight_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let node = self.node(i);
         let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspaces[1].clone());
-        let dw = self.parts.params.gradient(node.params[0]);
+        let params = self.parts.params;
         let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
         match self.products[i].clone() {
-            Some(Multiply::Conv(c)) => self.push(&node.name, "weight gradient", move |s| {
-                c.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
-            }),
-            Some(Multiply::Linear(l)) => self.push(&node.name, "weight gradient", move |s| {
-                l.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
-            }),
+            Some(Multiply::Conv(c)) => {
+                let dw = params.gradient(node.params[0]);
+                self.push(&node.name, "weight gradient", move |s| {
+                    c.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+                });
+            }
+            Some(Multiply::Linear(l)) => {
+                let dw = params.gradient_array(node.params[0]);
+                self.push(&node.name, "weight gradient", move |s| {
+                    l.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+                });
+            }
             None => {}
         }
         self.last_on(On::Side);

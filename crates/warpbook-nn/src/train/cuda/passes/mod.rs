@@ -227,16 +227,18 @@ impl<'a> Builder<'a> {
 
     fn update(&mut self) -> Result<()> {
         let (control, params) = (self.parts.control.clone(), self.parts.params);
-        let (gradients, backward_end) = (params.gradients.clone(), self.passes.len());
+        let ((gradients, rounded), backward_end) = (params.gradients(), self.passes.len());
         let scale = self.parts.options.scaler().map(|_| control.scale.clone());
         let computes_norm = self.parts.kernels.norm.is_some();
         if let Some(norm) = self.parts.kernels.norm.clone() {
             let most = self.parts.recipe.clip.unwrap_or(f64::INFINITY);
-            let workspace = self.parts.device.zeros::<f64>(norm.blocks(gradients.len()))?.range(..);
-            let (control, scale, array) = (control.clone(), scale.clone(), DeviceArray::from(&gradients));
+            let arrays: Vec<DeviceArray> = std::iter::once((&gradients).into()).chain(rounded.clone()).collect();
+            let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
+            let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
+            let (control, scale) = (control.clone(), scale.clone());
             self.push("norm of the gradients", "", move |s| {
                 let to = NormOutputs { norm: &control.norm, clip: &control.clip, found: &control.overflow };
-                norm.queue(s, &array, most, scale.as_ref(), &workspace, to)
+                norm.queue(s, &arrays, most, scale.as_ref(), &workspace, to)
             });
         }
         let judge = control.clone();
@@ -245,8 +247,13 @@ impl<'a> Builder<'a> {
         let (weights, slots, copy) = (params.weights.clone(), params.slots.clone(), params.copy());
         let clips = self.parts.recipe.clip.is_some();
         self.push("optimiser", "", move |s| {
-            let parameters =
-                Parameters { weights: &weights, gradients: &gradients, state: &slots, copy: copy.as_ref() };
+            let parameters = Parameters {
+                weights: &weights,
+                gradients: &gradients,
+                rounded: rounded.as_ref(),
+                state: &slots,
+                copy: copy.as_ref(),
+            };
             let control = UpdateControl {
                 rate_and_steps: &control.rate_and_updates,
                 step: &control.update,
