@@ -13,7 +13,7 @@
 #define EPILOGUE_NONE 0       // v
 #define EPILOGUE_BIAS 1       // v + bias[column]
 #define EPILOGUE_BIAS_RELU 2  // max(v + bias[column], 0)
-#define EPILOGUE_RELU_MASK 3  // v where mask[row][column] > 0, else 0: the gradient through a ReLU
+#define EPILOGUE_RELU_MASK 3  // 0 where mask[row][column] <= 0, else v: the gradient through a ReLU
 #define EPILOGUE_GELU 4       // gelu(v), the exact form: v times the normal distribution function
 #define EPILOGUE_BIAS_GELU 5  // gelu(v + bias[column])
 
@@ -126,7 +126,7 @@ struct Epilogue {
         if (beta != 0.0f) v = fmaf(beta, to_float(c[at]), v);
         if (HAS_BIAS) v += bias[column];
         v = activate(v);
-        if (EPILOGUE == EPILOGUE_RELU_MASK) v = to_float(mask[at]) > 0.0f ? v : 0.0f;
+        if (EPILOGUE == EPILOGUE_RELU_MASK) v = to_float(mask[at]) <= 0.0f ? 0.0f : v;
         return v;
     }
 

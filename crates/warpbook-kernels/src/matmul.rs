@@ -39,7 +39,7 @@ pub enum Epilogue {
     Bias,
     /// max(v + bias of the column, 0).
     BiasRelu,
-    /// v where the mask is above 0, else 0: the gradient through a ReLU.
+    /// 0 where the mask is 0 or less, else v: the gradient through a ReLU.
     ReluMask,
     /// gelu(v) = v Φ(v), Φ being the distribution function of the standard normal distribution: the exact form, by erf, which
     /// `torch.nn.GELU` computes by default.

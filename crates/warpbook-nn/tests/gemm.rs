@@ -125,7 +125,7 @@ impl Case {
                 Epilogue::None => {}
                 Epilogue::Bias => *v += bias,
                 Epilogue::BiasRelu => *v = if *v + bias < 0.0 { 0.0 } else { *v + bias },
-                Epilogue::ReluMask => *v = if mask > 0.0 { *v } else { 0.0 },
+                Epilogue::ReluMask => *v = if mask <= 0.0 { 0.0 } else { *v },
                 Epilogue::Gelu | Epilogue::BiasGelu => {
                     let x = if p.form.epilogue == Epilogue::BiasGelu { *v + bias } else { *v };
                     *v = gelu(x);

@@ -51,10 +51,10 @@ pub(super) fn apply(epilogue: Epilogue, v: f32, bias: f32, mask: f32) -> f32 {
             }
         }
         Epilogue::ReluMask => {
-            if mask > 0.0 {
-                v
-            } else {
+            if mask <= 0.0 {
                 0.0
+            } else {
+                v
             }
         }
         Epilogue::Gelu => gelu(v.into()) as f32,
@@ -113,6 +113,8 @@ mod tests {
         check(Epilogue::BiasRelu, 2.0, 2.5);
         check(Epilogue::ReluMask, 2.0, 0.0);
         assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, 1e-30), 2.0);
+        // As PyTorch's: a ReLU lets NaN through, forwards and backwards.
+        assert_eq!(apply(Epilogue::ReluMask, 2.0, 0.0, f32::NAN), 2.0);
         // PyTorch's values.
         check(Epilogue::Gelu, 1.0, 0.841_344_7);
         check(Epilogue::Gelu, -1.0, -0.158_655_25);

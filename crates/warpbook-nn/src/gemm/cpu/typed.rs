@@ -355,7 +355,13 @@ mod tests {
                 Epilogue::None => v,
                 Epilogue::Bias => v + bias,
                 Epilogue::BiasRelu => (v + bias).max(0.0),
-                Epilogue::ReluMask => v * f64::from(u8::from(mask.array().at(i) > 0.0)),
+                Epilogue::ReluMask => {
+                    if mask.array().at(i) <= 0.0 {
+                        0.0
+                    } else {
+                        v
+                    }
+                }
                 Epilogue::Gelu => gelu(v),
                 Epilogue::BiasGelu => gelu(v + bias),
             };

@@ -107,7 +107,7 @@ impl Linear {
         plan.launch_checked(stream, &if let Some(bias) = bias { arrays.bias(bias) } else { arrays }, workspace)
     }
 
-    /// dx = dy W. With `mask`, which has the shape and type of dx, dx is 0 where the mask is not above 0: with the outputs of the ReLU
+    /// dx = dy W. With `mask`, which has the shape and type of dx, dx is 0 where the mask is 0 or less: with the outputs of the ReLU
     /// that gave x it is the gradient before that ReLU.
     ///
     /// # Errors
