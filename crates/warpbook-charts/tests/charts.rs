@@ -1319,6 +1319,7 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
             parameters: BTreeMap::from([("w".to_owned(), v)]),
             train_loss: v,
             test_loss: v,
+            course: None,
         }
     })
 }

@@ -192,6 +192,7 @@ pub fn log(rung: &str, problem: &Problem, losses: Vec<LossPoint>) -> TrainLog {
         parameters,
         train_loss: last,
         test_loss: last * 1.01,
+        course: None,
     }
 }
 

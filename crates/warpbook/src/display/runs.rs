@@ -351,6 +351,7 @@ pub(super) mod tests {
             parameters: BTreeMap::from([("w".into(), 3.0)]),
             train_loss: loss,
             test_loss: f64::NAN,
+            course: None,
         };
         assert!(log(f64::NAN).text().contains("diverged") && log(f64::NAN).text().contains("not a number"));
         assert!(log(f64::NAN).html().contains("wb-note"));
