@@ -22,6 +22,9 @@ pub struct Course {
     /// Steps that were made since the beginning.
     #[serde(default)]
     pub steps: u64,
+    /// Steps of a whole epoch.
+    #[serde(default)]
+    pub steps_per_epoch: u64,
     /// The learning rate: a point where it changed.
     #[serde(default)]
     pub learning_rates: Vec<StepValue>,
@@ -54,6 +57,14 @@ pub struct Course {
     /// Why it ended, in a few words, as "finished"; empty while it goes on.
     #[serde(default)]
     pub ended: String,
+}
+
+impl Course {
+    /// Steps that it made itself.
+    #[must_use]
+    pub fn made(&self) -> u64 {
+        self.steps.saturating_sub(self.first_step)
+    }
 }
 
 /// A value from a step on, or at it.

@@ -332,7 +332,7 @@ pub struct TrainLog {
     pub test_loss: f64,
     /// How it went, of a training that was watched step by step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<Course>,
+    pub course: Option<Box<Course>>,
 }
 
 impl TrainLog {

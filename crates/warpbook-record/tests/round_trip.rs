@@ -149,7 +149,7 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
         loss,
     });
     let parameters = proptest::collection::vec((text(), real()), 0..3);
-    let course = proptest::option::of(course());
+    let course = proptest::option::of(course().prop_map(Box::new));
     (rung_id(), nth(), proptest::collection::vec(point, 0..5), parameters, real(), real(), course).prop_map(
         |(rung, problem, losses, parameters, train_loss, test_loss, course)| TrainLog {
             rung,
@@ -182,7 +182,7 @@ fn course() -> impl Strategy<Value = Course> {
     let recipe = proptest::collection::vec((text(), text()), 0..3);
     let words = (recipe, text(), text());
     let lists = ([values(), values(), values()], proptest::collection::vec(epoch, 0..3), any::<Vec<u64>>());
-    (words, lists, any::<[u64; 4]>(), real(), bytes(), bytes()).prop_map(
+    (words, lists, any::<[u64; 5]>(), real(), bytes(), bytes()).prop_map(
         |(
             (recipe, data, ended),
             ([rates, scales, norms], epochs, skipped_steps),
@@ -191,13 +191,14 @@ fn course() -> impl Strategy<Value = Course> {
             allocated,
             reserved,
         )| {
-            let [log_every, first_step, steps, skipped_total] = counts;
+            let [log_every, first_step, steps, skipped_total, steps_per_epoch] = counts;
             Course {
                 recipe,
                 data,
                 log_every,
                 first_step,
                 steps,
+                steps_per_epoch,
                 learning_rates: rates,
                 loss_scales: scales,
                 skipped_steps,

@@ -4,10 +4,12 @@
 mod full;
 mod products;
 mod softmax;
+mod trained;
 
 pub use full::full;
 pub use products::{cube, part, product, products};
 pub use softmax::{rows, softmax};
+pub use trained::{STEPS, course, trained, training_problem};
 
 use std::collections::BTreeMap;
 use warpbook_record::{

@@ -47,6 +47,10 @@ impl Mean {
         (self.sum, self.count) = (self.sum + loss, self.count + 1);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     pub fn take(&mut self) -> f64 {
         let Self { sum, count } = std::mem::take(self);
         sum / count as f64

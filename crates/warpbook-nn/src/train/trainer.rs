@@ -207,6 +207,10 @@ impl Trainer {
             }
             let (step, whole) = (self.step, self.step.is_multiple_of(per_epoch));
             let out_of_time = pace.is_over() && step < last;
+            if (flow == Flow::Stop || out_of_time) && !lines.is_empty() {
+                let (batch, learning_rate) = (batch + steps, rates.last().copied().unwrap_or_default());
+                flow = flow.and(listener(Event::Batches { epoch, batch, step, loss: lines.take(), learning_rate }));
+            }
             if whole || out_of_time {
                 let seconds = started.elapsed().as_secs_f64();
                 let test = self.evaluate(test)?;
