@@ -8,6 +8,7 @@
 //! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
 #![forbid(unsafe_code)]
 
+mod accuracy;
 mod backend;
 mod bars;
 mod canvas;
@@ -36,9 +37,10 @@ mod tiles;
 mod transfers;
 pub mod words;
 
+pub use accuracy::accuracy;
 pub use compare::compare;
 pub use confusion::{Confusion, confusion};
-pub use course::{accuracy, gradient_norm, learning_rate, loss_scale};
+pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;

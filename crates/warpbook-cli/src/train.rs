@@ -27,6 +27,9 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     }
     let (recipe, data) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
+    if let (Some(id), None) = (&args.rung, lab.device().cuda()) {
+        return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
+    }
     let mut session = lab
         .train(recipe, data.sets())
         .precision(args.precision)
@@ -242,7 +245,7 @@ fn interrupt_flag() -> Arc<AtomicBool> {
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(INTERRUPTED.into());
             }
-            complain("Ends after this step; Ctrl-C again ends at once, without a checkpoint.");
+            complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
         }
     };
     if let Err(why) = ctrlc::set_handler(handler) {

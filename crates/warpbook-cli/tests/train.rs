@@ -228,7 +228,7 @@ fn a_time_budget_ends_a_training() {
 fn what_ends_a_training_leaves_its_record() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), SMALL.replace("clip = 1.0", "")).unwrap();
-    let wild = ["train", "small.toml", "--device", "cpu", "--lr", "1e38", "--log-every", "1", "--out", "w.json"];
+    let wild = ["train", "small.toml", "--device", "cpu", "--lr", "1e300", "--log-every", "1", "--out", "w.json"];
     expect(&warpbook(folder.path(), &wild), 1, &["no finite number", "Record: w.json"]);
     let record = read(&folder.path().join("w.json"));
     assert!(record.train_logs[0].diverged() && record.notes.last().unwrap().contains("Lower the learning rate"));

@@ -86,7 +86,6 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use warpbook_record::KernelStats;
 
     fn compiled() -> Compiled {

@@ -1,26 +1,27 @@
 //! A training in a lab: set up, watched, and kept as a record.
 
+mod points;
+mod progress;
 mod recorder;
+mod training_run;
 mod words;
 
+pub use progress::training_progress;
+pub use training_run::TrainingRun;
 pub use words::training_line;
 
 use crate::{Error, Lab, Result, write_record};
+use progress::Throttle;
 use recorder::{Beginning, Recorder};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 use warpbook_device::Device;
 use warpbook_nn::data::{Dataset, Rows, Splits};
-use warpbook_nn::train::{
-    CudaOptions, Ended, Event, Flow, Loader, Place, Precision, Recipe, Samples, TrainError, Trainer, ways,
-};
+use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Recipe, Samples, Trainer, ways};
 use warpbook_nn::weights::Weights;
-use warpbook_record::{EpochPoint, Run, TrainLog};
 
 /// Batches between two lines of progress, unless it is set.
-pub(crate) const LOG_EVERY: u64 = 100;
-/// Lines of progress are at least so far apart.
-const LINE_EVERY: Duration = Duration::from_secs(1);
+const LOG_EVERY: u64 = 100;
 
 /// What is trained on, and judged by.
 #[derive(Debug, Clone, Copy)]
@@ -285,122 +286,5 @@ impl Underway<'_> {
         record.environment.clocks = lab.watch().report();
         let written = out.map(|path| write_record(&record, path));
         TrainingRun { record, trainer, ended, written }
-    }
-}
-
-/// A training that has ended: its record, and the trainer with the weights. It shows itself in a cell.
-#[derive(Debug)]
-pub struct TrainingRun {
-    record: Run,
-    trainer: Trainer,
-    ended: std::result::Result<Ended, TrainError>,
-    written: Option<Result<PathBuf>>,
-}
-
-impl TrainingRun {
-    /// Its record.
-    #[must_use]
-    pub fn record(&self) -> &Run {
-        &self.record
-    }
-
-    /// Losses and all that was logged.
-    #[must_use]
-    pub fn log(&self) -> &TrainLog {
-        &self.record.train_logs[0]
-    }
-
-    /// The last evaluation.
-    #[must_use]
-    pub fn last_epoch(&self) -> Option<&EpochPoint> {
-        self.log().course.as_ref()?.epochs.last()
-    }
-
-    /// Why it ended; `None` where an error ended it.
-    #[must_use]
-    pub fn ended(&self) -> Option<Ended> {
-        self.ended.as_ref().ok().copied()
-    }
-
-    /// The error that ended it.
-    #[must_use]
-    pub fn error(&self) -> Option<&TrainError> {
-        self.ended.as_ref().err()
-    }
-
-    /// Where [`Session::out`] had it written, or why it could not be: [`TrainingRun::save`] writes it elsewhere. `None` where nothing was to be
-    /// written.
-    #[must_use]
-    pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
-        self.written.as_ref().map(|w| w.as_deref())
-    }
-
-    /// The trainer: to go on, to evaluate, to save a checkpoint.
-    pub fn trainer(&mut self) -> &mut Trainer {
-        &mut self.trainer
-    }
-
-    /// The weights.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn weights(&self) -> Result<Weights> {
-        Ok(self.trainer.weights()?)
-    }
-
-    /// Writes the record as JSON, to a temporary name first. Gives back the path.
-    ///
-    /// # Errors
-    /// As of [`write_record`].
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
-        write_record(&self.record, path)
-    }
-
-    /// The record and the trainer, with the error that ended it if one did.
-    #[must_use]
-    pub fn into_parts(self) -> (Run, Trainer, Option<TrainError>) {
-        (self.record, self.trainer, self.ended.err())
-    }
-}
-
-/// Lines that are not too many for a cell: every evaluation, and else one a second.
-#[derive(Debug, Default)]
-struct Throttle {
-    last: Option<Instant>,
-}
-
-impl Throttle {
-    fn line(&mut self, event: &Event, classified: bool) -> Option<String> {
-        let always = !matches!(event, Event::Batches { .. });
-        if !always && self.last.is_some_and(|l| l.elapsed() < LINE_EVERY) {
-            return None;
-        }
-        let line = training_line(event, classified)?;
-        self.last = Some(Instant::now());
-        Some(line)
-    }
-}
-
-/// A listener for [`Trainer::train`] that prints what goes on, a line a second and each evaluation: a cell cannot be written to twice.
-///
-/// ```
-/// use warpbook::prelude::*;
-/// let digits = synthetic_digits(64, 32, 1);
-/// let mut trainer = Trainer::new(Recipe { batch: 32, epochs: 1, ..Recipe::mnist() }, &digits.train, None)?;
-/// trainer.train(&digits.train, &digits.test, 1, &mut training_progress())?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn training_progress() -> impl FnMut(Event) -> Flow {
-    let mut throttle = Throttle::default();
-    move |event| {
-        let labels = |test: &warpbook_nn::train::Score| test.correct > 0;
-        let classified = match &event {
-            Event::Epoch { test, .. } | Event::OutOfTime { test, .. } => labels(test),
-            _ => true,
-        };
-        if let Some(line) = throttle.line(&event, classified) {
-            crate::display::print_line(&line);
-        }
-        Flow::Continue
     }
 }

@@ -1,5 +1,6 @@
 //! A training's record, as it grows.
 
+use super::points::{Changes, Point, Points};
 use super::words;
 use crate::{Lab, Result, driver, write_record};
 use std::path::Path;
@@ -12,101 +13,6 @@ use warpbook_record::{
 
 /// The record of a training that goes on is not written more often than this.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
-
-/// A logged loss: sums over its steps.
-#[derive(Debug, Clone, Copy, Default)]
-struct Point {
-    epoch: u64,
-    step: u64,
-    loss: f64,
-    steps: u64,
-    norm: f64,
-    norms: u64,
-}
-
-impl Point {
-    /// Both together; the later one's place.
-    fn and(self, later: Self) -> Self {
-        Self {
-            epoch: later.epoch,
-            step: later.step,
-            loss: self.loss + later.loss,
-            steps: self.steps + later.steps,
-            norm: self.norm + later.norm,
-            norms: self.norms + later.norms,
-        }
-    }
-}
-
-/// Points of which there are not more than a record keeps: where there would be, two become one.
-#[derive(Debug)]
-struct Points {
-    most: usize,
-    all: Vec<Point>,
-    /// Lines that a point is made of, and those that the last one has.
-    lines: [u64; 2],
-}
-
-impl Points {
-    fn new(most: usize) -> Self {
-        Self { most, all: Vec::new(), lines: [1, 1] }
-    }
-
-    fn push(&mut self, point: Point) {
-        match self.all.last_mut().filter(|_| self.lines[1] < self.lines[0]) {
-            Some(last) => {
-                *last = last.and(point);
-                self.lines[1] += 1;
-            }
-            None => {
-                if self.all.len() >= self.most {
-                    self.all =
-                        self.all.chunks(2).map(|pair| pair[1..].iter().fold(pair[0], |a, b| a.and(*b))).collect();
-                    self.lines[0] *= 2;
-                }
-                self.all.push(point);
-                self.lines[1] = 1;
-            }
-        }
-    }
-}
-
-/// A list that keeps what changed; of more than a record keeps every second, fourth ... change.
-#[derive(Debug)]
-struct Changes {
-    most: usize,
-    all: Vec<StepValue>,
-    last: Option<f64>,
-    /// One of so many is kept; those since the last.
-    every: [u64; 2],
-}
-
-impl Changes {
-    fn new(most: usize) -> Self {
-        Self { most, all: Vec::new(), last: None, every: [1, 0] }
-    }
-
-    fn push(&mut self, step: u64, value: f64) {
-        if self.last == Some(value) {
-            return;
-        }
-        self.last = Some(value);
-        self.every[1] += 1;
-        if self.every[1] < self.every[0] && !self.all.is_empty() {
-            return;
-        }
-        self.every[1] = 0;
-        self.all.push(StepValue { step, value });
-        if self.all.len() > self.most {
-            let mut i = 0;
-            self.all.retain(|_| {
-                i += 1;
-                i % 2 == 1
-            });
-            self.every[0] *= 2;
-        }
-    }
-}
 
 /// What is summed up over an epoch.
 #[derive(Debug, Default)]
@@ -285,12 +191,10 @@ impl Recorder {
         let Some(log) = self.run.train_logs.first_mut() else { return };
         let loss = |p: &Point| LossPoint { epoch: p.epoch, step: Some(p.step), loss: p.loss / p.steps as f64 };
         log.losses = self.points.all.iter().map(loss).collect();
-        if log.train_loss.is_nan()
-            && let Some(last) = log.losses.last()
-        {
+        let Some(course) = &mut log.course else { return };
+        if let Some(last) = log.losses.last().filter(|_| course.epochs.is_empty()) {
             log.train_loss = last.loss;
         }
-        let Some(course) = &mut log.course else { return };
         let with_norm = self.points.all.iter().filter(|p| p.norms > 0);
         course.gradient_norms = with_norm.map(|p| StepValue { step: p.step, value: p.norm / p.norms as f64 }).collect();
         (course.learning_rates, course.loss_scales) = (rates, scales);
@@ -387,33 +291,5 @@ fn rung(place: &Place, trainer: &Trainer) -> Rung {
             rung.idea = "Training on the GPU with options of its own.".into();
             rung
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn more_points_than_a_record_keeps_become_means_of_several() {
-        let mut points = Points::new(8);
-        for step in 1..=37 {
-            points.push(Point { step, loss: step as f64, steps: 1, norm: 1.0, norms: 1, ..Point::default() });
-        }
-        assert!(points.all.len() <= 8 && points.lines[0] == 8, "{points:?}");
-        let (steps, loss) = points.all.iter().fold((0, 0.0), |(n, sum), p| (n + p.steps, sum + p.loss));
-        assert_eq!((steps, loss), (37, (1..=37).sum::<u64>() as f64), "none is lost");
-        assert_eq!(points.all.iter().map(|p| p.step).collect::<Vec<_>>(), [8, 16, 24, 32, 37]);
-    }
-
-    #[test]
-    fn only_changes_are_kept_and_of_many_every_second() {
-        let mut changes = Changes::new(100);
-        [(1, 2.0), (2, 2.0), (3, 1.0), (4, 1.0)].iter().for_each(|(s, v)| changes.push(*s, *v));
-        assert_eq!(changes.all.iter().map(|p| (p.step, p.value)).collect::<Vec<_>>(), [(1, 2.0), (3, 1.0)]);
-        let mut many = Changes::new(10);
-        (1..=100).for_each(|step| many.push(step, step as f64));
-        assert!(many.all.len() <= 10 && many.all[0].step == 1 && many.all.is_sorted_by(|a, b| a.step < b.step));
-        assert!(many.all.last().unwrap().step > 80 && many.every[0] == 16, "{many:?}");
     }
 }
