@@ -16,6 +16,7 @@ pub struct Section {
 pub fn sections(run: &Run) -> Vec<Section> {
     let sections = [
         Section { title: "Record", facts: record(run) },
+        Section { title: "Training", facts: training(run) },
         Section { title: "Device", facts: device(run) },
         Section { title: "Software", facts: software(run) },
         Section { title: "Clocks while the run went on", facts: clocks(run) },
@@ -38,6 +39,27 @@ fn record(run: &Run) -> Facts {
     put(&mut facts, "Experiment", Some(run.experiment.clone()));
     put(&mut facts, "Run by", author(run).map(str::to_owned));
     put(&mut facts, "Begun", Some(format::date(&run.created)).filter(|d| !d.is_empty()));
+    facts
+}
+
+/// The first training that was watched step by step.
+fn training(run: &Run) -> Facts {
+    let mut facts = Facts::new();
+    let Some((log, course)) = run.train_logs.iter().find_map(|l| Some((l, l.course.as_deref()?))) else { return facts };
+    let some = |text: &str| Some(text.to_owned()).filter(|t| !t.is_empty());
+    put(&mut facts, "Work", some(&log.problem.label));
+    put(&mut facts, "Samples", some(&course.data));
+    for (name, what) in &course.recipe {
+        put(&mut facts, &format::sentence_case(name), some(what));
+    }
+    put(&mut facts, "Steps made", Some(course.made().to_string()));
+    let skipped = Some(course.skipped_total.to_string()).filter(|_| !course.loss_scales.is_empty());
+    put(&mut facts, "Skipped steps", skipped);
+    let seconds = Some(course.total_s).filter(|s| s.is_finite());
+    put(&mut facts, "Seconds in all", seconds.map(|s| format::significant(s, 4)));
+    put(&mut facts, "Peak bytes allocated", course.peak_allocated_bytes.map(format::bytes));
+    put(&mut facts, "Peak bytes reserved", course.peak_reserved_bytes.map(format::bytes));
+    put(&mut facts, "Ended", some(&course.ended));
     facts
 }
 

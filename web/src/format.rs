@@ -76,6 +76,10 @@ pub fn budget(p: &Policy) -> String {
 /// How a record was timed.
 pub fn policy(run: &Run) -> String {
     let p = &run.policy;
+    if run.measurements.is_empty() && !run.train_logs.is_empty() {
+        // Nothing was timed by itself.
+        return if p.inputs.is_empty() { String::new() } else { format!("{}.", p.inputs.trim_end_matches('.')) };
+    }
     let warmup = counted(p.warmup as usize, "untimed repetition");
     let samples = counted(p.samples as usize, "sample");
     let (clock, cache, budget) = (clock(p), cache(p), budget(p));

@@ -47,7 +47,7 @@ pub fn show(run: &Run) {
 }
 
 /// Every kind of chart, whether the record's descriptor names it or not.
-const CHARTS: [ChartKind; 10] = [
+const CHARTS: [ChartKind; 14] = [
     ChartKind::Ladder,
     ChartKind::Sweep,
     ChartKind::HeatMap,
@@ -57,6 +57,10 @@ const CHARTS: [ChartKind; 10] = [
     ChartKind::Tiles,
     ChartKind::Transfers,
     ChartKind::Loss,
+    ChartKind::Accuracy,
+    ChartKind::LossScale,
+    ChartKind::LearningRate,
+    ChartKind::GradientNorm,
     ChartKind::Other,
 ];
 
@@ -75,6 +79,13 @@ fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {
         let names: String = tag.split('"').step_by(2).collect();
         assert!(!names.split_whitespace().any(|n| n.starts_with("on") || n.contains("href")), "{tag}");
     }
+}
+
+/// A training of a few steps, with all that a course has.
+fn training() -> Value {
+    let mut record = sample();
+    record["train_logs"][0]["course"] = crate::open::tests::course();
+    record
 }
 
 /// Each place of a value, as JSON pointers.
@@ -114,11 +125,12 @@ fn no_value_at_any_place_stops_the_page() {
         json!(true),
     ];
     let mut all = Vec::new();
-    places(&sample(), "", &mut all);
+    let whole = training();
+    places(&whole, "", &mut all);
     let mut shown = 0;
     for place in &all {
         for value in &values {
-            let mut record = sample();
+            let mut record = whole.clone();
             *record.pointer_mut(place).unwrap() = value.clone();
             if let Ok(run) = open(record.to_string().as_bytes()) {
                 show(&run);

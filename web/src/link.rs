@@ -1,5 +1,6 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
+use warpbook_charts::{Chart, ChartError};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
@@ -13,7 +14,7 @@ pub enum Tab {
     HeatMap,
     /// Each rung below the ceilings of the device.
     Roofline,
-    /// The losses of the trainings.
+    /// The losses of the trainings, and what else was logged of them.
     Loss,
     /// What a pass is made of, what parts cost, tiles and transfers.
     Breakdown,
@@ -92,21 +93,25 @@ impl Tab {
             ChartKind::Sweep => Some(Self::Sweep),
             ChartKind::HeatMap => Some(Self::HeatMap),
             ChartKind::Roofline => Some(Self::Roofline),
-            ChartKind::Loss => Some(Self::Loss),
+            _ if is_of_training(chart) => Some(Self::Loss),
             _ => part_group(chart).map(|_| Self::Breakdown),
         }
     }
 
     /// Those that a record has something for: the ladder, what the record's descriptor names, in its order, and what every record
-    /// has.
+    /// has. One of trainings alone has nothing that was measured, and begins with their losses.
     pub fn of(run: &Run) -> Vec<Self> {
-        let mut tabs = vec![Self::Ladder];
+        let measured = !run.measurements.is_empty() || run.train_logs.is_empty();
+        let mut tabs = if measured { vec![Self::Ladder] } else { Vec::new() };
         for tab in charts_of(run).into_iter().filter_map(|c| Self::showing(c).filter(|_| has_data(run, c))) {
-            if !tabs.contains(&tab) {
+            if !tabs.contains(&tab) && (measured || tab != Self::Ladder) {
                 tabs.push(tab);
             }
         }
-        tabs.push(Self::Table);
+        if tabs.is_empty() {
+            tabs.push(Self::Loss);
+        }
+        tabs.extend(measured.then_some(Self::Table));
         tabs.extend((!run.rungs.is_empty()).then_some(Self::Source));
         tabs.extend([Self::Environment, Self::Compare]);
         tabs
@@ -117,6 +122,26 @@ impl Tab {
 pub fn charts_of(run: &Run) -> Vec<ChartKind> {
     let known: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|c| Tab::showing(*c).is_some()).collect();
     if known.is_empty() { Descriptor::default().charts } else { known }
+}
+
+/// Whether a chart shows what was logged of trainings.
+pub fn is_of_training(chart: ChartKind) -> bool {
+    use ChartKind::{Accuracy, GradientNorm, LearningRate, Loss, LossScale};
+    matches!(chart, Loss | Accuracy | LossScale | LearningRate | GradientNorm)
+}
+
+/// The charts of trainings that the record's descriptor names and that can be drawn, with their names in files; that of losses first.
+pub fn training_charts(run: &Run, problem: &Problem) -> Vec<(&'static str, Result<Chart, ChartError>)> {
+    let name = |kind| match kind {
+        ChartKind::Accuracy => "accuracy",
+        ChartKind::LossScale => "loss-scale",
+        ChartKind::LearningRate => "learning-rate",
+        ChartKind::GradientNorm => "gradient-norm",
+        _ => "loss",
+    };
+    let others = run.descriptor.charts.iter().filter(|k| is_of_training(**k) && **k != ChartKind::Loss);
+    let others = others.map(|k| (name(*k), warpbook_charts::chart(run, problem, *k))).filter(|(_, c)| c.is_ok());
+    std::iter::once(("loss", warpbook_charts::chart(run, problem, ChartKind::Loss))).chain(others).collect()
 }
 
 /// What parts a chart shows, if it shows parts.
@@ -136,7 +161,7 @@ fn has_data(run: &Run, chart: ChartKind) -> bool {
         ChartKind::Sweep => !crate::problems::lines(run).is_empty(),
         ChartKind::HeatMap => !crate::problems::dtypes_with_library(run).is_empty(),
         ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
-        ChartKind::Loss => !run.train_logs.is_empty(),
+        _ if is_of_training(chart) => !run.train_logs.is_empty(),
         _ => part_group(chart).is_none_or(|group| run.parts.iter().any(|p| p.group == group)),
     }
 }
@@ -408,6 +433,20 @@ mod tests {
         assert!(!Tab::of(&run).contains(&Roofline), "no bytes were counted");
         assert_eq!(Link::parse("?tab=roofline").tab, Some(Roofline));
         assert!(Tab::of(&sample_run()).contains(&Loss));
+    }
+
+    #[test]
+    fn a_record_of_a_training_alone_begins_with_its_losses() {
+        let mut run = crate::open::tests::training_run();
+        let problem = run.main_problem().unwrap().clone();
+        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Source, Tab::Environment, Tab::Compare]);
+        let drawn = |run: &Run| -> Vec<&str> {
+            training_charts(run, &problem).into_iter().filter(|(_, c)| c.is_ok()).map(|(name, _)| name).collect()
+        };
+        assert_eq!(drawn(&run), ["loss", "accuracy", "learning-rate", "loss-scale"], "no norm was computed");
+        run.descriptor.charts = vec![ChartKind::Other];
+        assert_eq!(Tab::of(&run)[0], Tab::Loss);
+        assert_eq!(drawn(&run), ["loss"]);
     }
 
     #[test]

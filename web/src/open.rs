@@ -150,6 +150,33 @@ pub mod tests {
     }
 
     /// The sample as a record.
+    /// How a training in fp16 went.
+    pub fn course() -> Value {
+        json!({"recipe": [["optimiser", "Adam"], ["seed", "1"]], "data": "synthetic digits: drawn by a program (seed 1)",
+               "log_every": 1, "first_step": 0, "steps": 4, "steps_per_epoch": 2, "learning_rates": [{"step": 1, "value": 0.05}],
+               "loss_scales": [{"step": 1, "value": 65536.0}, {"step": 3, "value": 32768.0}], "skipped_steps": [2],
+               "skipped_total": 1, "gradient_norms": [], "total_s": 1.5, "peak_allocated_bytes": 1_048_576,
+               "epochs": [{"epoch": 1, "step": 2, "seconds": 0.5, "train_loss": 2.2, "test_loss": 2.0,
+                           "train": {"correct": 10, "of": 64}, "test": {"correct": 20, "of": 64}},
+                          {"epoch": 2, "step": 4, "seconds": 0.5, "train_loss": 1.2, "test_loss": 1.1,
+                           "train": {"correct": 30, "of": 64}, "test": {"correct": 40, "of": 64}}],
+               "ended": "finished"})
+    }
+
+    /// A record of nothing but a training.
+    pub fn training_run() -> Run {
+        let mut value = sample();
+        value["measurements"] = json!([]);
+        value["parts"] = json!([]);
+        value["train_logs"].as_array_mut().unwrap().truncate(1);
+        value["train_logs"][0]["course"] = course();
+        for (i, point) in value["train_logs"][0]["losses"].as_array_mut().unwrap().iter_mut().enumerate() {
+            point["step"] = json!(i + 1);
+        }
+        value["descriptor"]["charts"] = json!(["loss", "accuracy", "learning_rate", "loss_scale", "gradient_norm"]);
+        open(value.to_string().as_bytes()).unwrap()
+    }
+
     pub fn sample_run() -> Run {
         open(sample().to_string().as_bytes()).unwrap()
     }

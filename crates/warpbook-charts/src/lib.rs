@@ -8,12 +8,14 @@
 //! crate's own, never in a DOM or with a font file. The crate does no I/O and knows no clock.
 #![forbid(unsafe_code)]
 
+mod accuracy;
 mod backend;
 mod bars;
 mod canvas;
 mod common;
 mod compare;
 mod confusion;
+mod course;
 pub mod diagram;
 pub mod highlight;
 mod labels;
@@ -35,8 +37,10 @@ mod tiles;
 mod transfers;
 pub mod words;
 
+pub use accuracy::accuracy;
 pub use compare::compare;
 pub use confusion::{Confusion, confusion};
+pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
@@ -98,6 +102,10 @@ pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, Cha
         let mut of_parts = run.parts.iter().filter(|p| p.group == group).map(|p| &p.problem);
         if of_parts.clone().any(|p| p == problem) { problem } else { of_parts.next().unwrap_or(problem) }
     };
+    let logged = || {
+        let log = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
+        log.map_or(problem, |l| &l.problem)
+    };
     match kind {
         ChartKind::Ladder => ladder(run, problem, headline),
         ChartKind::Sweep => sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
@@ -107,10 +115,11 @@ pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, Cha
         ChartKind::Ablation => ablation(run, with_parts(PartGroup::Ablation)),
         ChartKind::Tiles => tiles(run, with_parts(PartGroup::Tile)),
         ChartKind::Transfers => transfers(run, with_parts(PartGroup::Transfer)),
-        ChartKind::Loss => {
-            let logged = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
-            loss_curve(run, logged.map_or(problem, |l| &l.problem))
-        }
+        ChartKind::Loss => loss_curve(run, logged()),
+        ChartKind::Accuracy => accuracy(run, logged()),
+        ChartKind::LossScale => loss_scale(run, logged()),
+        ChartKind::LearningRate => learning_rate(run, logged()),
+        ChartKind::GradientNorm => gradient_norm(run, logged()),
         _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
     }
 }

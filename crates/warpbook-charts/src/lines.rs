@@ -12,6 +12,8 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
     pub(crate) stroke: Stroke,
     pub(crate) marker: Option<Marker>,
+    /// Whether its points are not joined.
+    pub(crate) scattered: bool,
     /// Why the line ends before its time.
     pub(crate) broken: Option<String>,
 }
@@ -40,6 +42,9 @@ const LINE: f64 = 15.0;
 const SAMPLE: f64 = 26.0;
 /// From the plot to the samples, of few lines.
 const LEADER: f64 = 18.0;
+
+/// A line of more points is thinned where they share a column of pixels.
+const MOST_POINTS: usize = 2000;
 
 struct Plot {
     /// From the plot to the samples.
@@ -84,7 +89,7 @@ impl Lines {
             let caption = (plot.left, plot.bottom + 30.0);
             canvas.elided(&x_caption, plot.right - plot.left, caption, At::Left, Font::SMALL)?;
             let drawn: Vec<Vec<(f64, f64)>> =
-                series.iter().map(|s| s.points.iter().map(|p| place(*p)).collect()).collect();
+                series.iter().map(|s| thinned(s.points.iter().map(|p| place(*p)).collect())).collect();
             let beyond = |(a, b): (f64, f64)| {
                 (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top))
             };
@@ -119,13 +124,33 @@ fn draw_guides<'a>(
     Ok(())
 }
 
+/// The points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
+fn thinned(points: Vec<Xy>) -> Vec<Xy> {
+    if points.len() <= MOST_POINTS {
+        return points;
+    }
+    let mut out: Vec<Xy> = Vec::new();
+    for column in points.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
+        let by_height = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
+        let all = 0..column.len();
+        let mut kept = vec![0, column.len() - 1];
+        kept.extend(all.clone().min_by(by_height));
+        kept.extend(all.max_by(by_height));
+        kept.sort_unstable();
+        kept.dedup();
+        out.extend(kept.into_iter().map(|i| column[i]));
+    }
+    out
+}
+
 fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[(f64, f64)]) -> Drawn {
-    if points.len() > 1 {
+    if points.len() > 1 && !s.scattered {
         canvas.line(points, s.stroke)?;
     }
     if let Some(marker) = s.marker {
         // More than these would run into each other.
-        let every = points.len().div_ceil(40).max(1);
+        let most = if s.scattered { 400 } else { 40 };
+        let every = points.len().div_ceil(most).max(1);
         for p in points.iter().step_by(every) {
             canvas.marker(marker, *p, s.stroke.paint)?;
         }
@@ -170,7 +195,9 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
         if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
             canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
         }
-        canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
+        if !s.scattered {
+            canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
+        }
         if let Some(marker) = s.marker {
             canvas.marker(marker, (sample + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
         }
@@ -253,6 +280,18 @@ mod tests {
             line(&[]),
         ];
         assert_eq!(order(&drawn), (vec![1, 2, 0], vec![5.0, 40.0, 40.0]));
+    }
+
+    #[test]
+    fn a_line_of_many_points_keeps_its_ends_and_peaks() {
+        let few: Vec<Xy> = (0..2000).map(|i| (f64::from(i) / 100.0, 1.0)).collect();
+        assert_eq!(thinned(few.clone()), few);
+        let many: Vec<Xy> =
+            (0..50_000).map(|i| (f64::from(i) / 100.0, if i == 12_345 { 99.0 } else { f64::from(i % 7) })).collect();
+        let kept = thinned(many.clone());
+        assert!(kept.len() <= 4 * 500 && kept.len() > 500, "{}", kept.len());
+        assert_eq!((kept.first(), kept.last()), (many.first(), many.last()));
+        assert!(kept.contains(&many[12_345]) && kept.is_sorted_by(|a, b| a.0 <= b.0));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use crate::canvas::{Frame, MARKERS, Paint, Stroke};
 use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, label, name};
+use crate::course::{Watched, test_losses, test_name, watched};
 use crate::lines::{Lines, Series};
 use crate::palette::SERIES;
 use crate::svg::DASHES;
@@ -7,10 +8,13 @@ use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, plain, significant};
 use crate::{Chart, ChartError, Table};
+use std::collections::{BTreeMap, BTreeSet};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Curves within this of each other, relative to their values, are drawn as one.
 const SAME: f64 = 1e-3;
+/// The line of a single training has marks at its points if they are not more than these.
+const MARKED: usize = 40;
 /// A logarithmic axis from this ratio on.
 const LOG_FROM: f64 = 10.0;
 
@@ -39,8 +43,13 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             name(run, &logs[0].rung)
         )));
     }
-    let series: Vec<Series> = groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, by, i, g)).collect();
-    let all = || groups.iter().flat_map(|g| finite(by, g[0]));
+    let mut series: Vec<Series> =
+        groups.iter().take(MAX_ENTRIES).enumerate().map(|(i, g)| line(run, by, i, g)).collect();
+    let tested = if by == By::Step { watched(run, problem) } else { Vec::new() };
+    let tests = test_losses(&tested, series.len());
+    let of_tests: Vec<(f64, f64)> = tests.iter().flat_map(|s| s.points.clone()).collect();
+    series.extend(tests);
+    let all = || groups.iter().flat_map(|g| finite(by, g[0])).chain(of_tests.iter().copied());
     let ys = || all().map(|p| p.1);
     let (low, high) = ys().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
     let log = low > 0.0 && high / low > LOG_FROM;
@@ -58,7 +67,7 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         y_tick: plain,
         x_caption: by.word().into(),
         y_caption: format!("{}{scale}", if loss.is_empty() { "loss" } else { &loss }),
-        frame: frame(run, problem, by, &logs, &groups),
+        frame: frame((run, problem), by, &logs, &groups, &tested),
     }
     .draw()
 }
@@ -120,7 +129,11 @@ fn grouped<'a>(by: By, logs: &[&'a TrainLog]) -> Vec<Vec<&'a TrainLog>> {
 }
 
 fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
-    let mut label: Vec<String> = group.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect();
+    let alone = run.train_logs.len() == 1 && group[0].course.is_some();
+    let mut label: Vec<String> = match alone {
+        true => vec!["training batches".into()],
+        false => group.iter().take(MAX_ENTRIES).map(|l| name(run, &l.rung)).collect(),
+    };
     let names = label.len();
     if group.len() > 1 {
         label.push(format!("({} alike within 0.1 %)", group.len()));
@@ -134,12 +147,20 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         points: finite(by, group[0]).collect(),
         // Dashes leave the curves below visible where they meet.
         stroke: Stroke::dashed(Paint::solid(SERIES[number % SERIES.len()]), 2.0, (number % DASHES.len()) as u32),
-        marker: Some(MARKERS[number % MARKERS.len()]),
+        // Nothing to tell it from, and of many steps a line that jumps.
+        marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
+        scattered: false,
         broken,
     }
 }
 
-fn frame(run: &Run, problem: &Problem, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Frame {
+fn frame(
+    (run, problem): (&Run, &Problem),
+    by: By,
+    logs: &[&TrainLog],
+    groups: &[Vec<&TrainLog>],
+    tests: &[Watched<'_>],
+) -> Frame {
     let without: Vec<String> = logs
         .iter()
         .filter(|l| finite(by, l).next().is_none())
@@ -174,7 +195,7 @@ fn frame(run: &Run, problem: &Problem, by: By, logs: &[&TrainLog], groups: &[Vec
             curves.join("; ")
         ),
         notes,
-        table: table(run, by, logs),
+        table: table(run, by, logs, tests),
     }
 }
 
@@ -192,25 +213,25 @@ fn figure(v: f64) -> String {
     }
 }
 
-fn table(run: &Run, by: By, logs: &[&TrainLog]) -> Table {
+fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table {
     let names = logs.iter().map(|l| name(run, &l.rung));
-    let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names));
-    let mut places: Vec<u64> = logs.iter().flat_map(|l| &l.losses).map(|p| by.place(p)).collect();
-    places.sort_unstable();
-    places.dedup();
+    let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names).chain(tests.iter().map(test_name)));
+    // By place: a training of many steps has many.
+    let mut columns: Vec<BTreeMap<u64, f64>> =
+        logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
+    columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
+    let places: BTreeSet<u64> = columns.iter().flat_map(|c| c.keys().copied()).collect();
     for at in places {
-        let cell = |l: &&TrainLog| {
-            let last = l.losses.iter().rfind(|p| by.place(p) == at);
-            last.map(|p| figure(p.loss)).unwrap_or_default()
-        };
-        table.push(std::iter::once(at.to_string()).chain(logs.iter().map(cell)));
+        let cells = columns.iter().map(|losses| losses.get(&at).map(|loss| figure(*loss)).unwrap_or_default());
+        table.push(std::iter::once(at.to_string()).chain(cells));
     }
     let mut row = |what: &str, of: &dyn Fn(&TrainLog) -> String| {
-        table.push(std::iter::once(what.to_owned()).chain(logs.iter().map(|l| of(l))));
+        let rest = tests.iter().map(|_| String::new());
+        table.push(std::iter::once(what.to_owned()).chain(logs.iter().map(|l| of(l))).chain(rest));
     };
     row("final training loss", &|l| figure(l.train_loss));
     row("final test loss", &|l| figure(l.test_loss));
-    let parameters: std::collections::BTreeSet<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
+    let parameters: BTreeSet<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
     for p in parameters.into_iter().take(MAX_ENTRIES) {
         row(p, &|l| l.parameters.get(p).map(|v| figure(*v)).unwrap_or_default());
     }

@@ -257,6 +257,7 @@ impl<'a> Sweep<'a> {
                 points: line.points.iter().map(|(x, m, us)| (*x, self.value_of(run, m, *us))).collect(),
                 stroke,
                 marker: Some(marker),
+                scattered: false,
                 broken: None,
             });
         }

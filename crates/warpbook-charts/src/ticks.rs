@@ -10,6 +10,8 @@ pub(crate) struct Axis {
     log: bool,
     /// Whether a logarithmic axis has its ticks at powers of two, as edges of matrices are.
     doubling: bool,
+    /// Whether a linear axis has its ticks at whole numbers only, as of epochs.
+    whole: bool,
     low: f64,
     high: f64,
     pub(crate) ticks: Vec<f64>,
@@ -23,7 +25,7 @@ impl Axis {
     pub(crate) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let high = finite(values).fold(0.0, f64::max);
         let high = if high > 0.0 { high.clamp(1.0 / LIMIT, LIMIT) } else { 1.0 };
-        Self { log: false, doubling: false, low: 0.0, high, ticks: Vec::new() }.with_ticks(5)
+        Self { log: false, doubling: false, whole: false, low: 0.0, high, ticks: Vec::new() }.with_ticks(5)
     }
 
     /// A linear axis around these values.
@@ -33,7 +35,7 @@ impl Axis {
         // All the same: a tenth of the value to both sides.
         let pad = if high > low { (high - low) * 0.05 } else { (high.abs() * 0.1).max(1e-9) };
         let (low, high) = (low - pad, high + pad);
-        Self { log: false, doubling: false, low, high, ticks: Vec::new() }.with_ticks(5)
+        Self { log: false, doubling: false, whole: false, low, high, ticks: Vec::new() }.with_ticks(5)
     }
 
     /// A logarithmic axis around these values, with `room` decades on both sides; what is not above zero is left out.
@@ -47,12 +49,18 @@ impl Axis {
             (low, high) = (middle - 0.35, middle + 0.35);
         }
         let (low, high) = (10f64.powf(low), 10f64.powf(high));
-        Self { log: true, doubling: false, low, high, ticks: Vec::new() }.with_ticks(8)
+        Self { log: true, doubling: false, whole: false, low, high, ticks: Vec::new() }.with_ticks(8)
     }
 
     /// The same with ticks at powers of two.
     pub(crate) fn doubling(values: impl IntoIterator<Item = f64>, room: f64) -> Self {
         Self { doubling: true, ..Self::log(values, room) }.with_ticks(8)
+    }
+
+    /// The same linear axis with ticks at whole numbers.
+    pub(crate) fn whole(self) -> Self {
+        let wanted = self.ticks.len();
+        Self { whole: true, ..self }.with_ticks(wanted)
     }
 
     /// The same logarithmic axis begun at the decade below, for charts with bars.
@@ -69,6 +77,9 @@ impl Axis {
             () if self.log => log_ticks(self.low, self.high, wanted),
             () => linear_ticks(self.low, self.high, wanted),
         };
+        if self.whole && self.ticks.iter().any(|t| t.fract() == 0.0) {
+            self.ticks.retain(|t| t.fract() == 0.0);
+        }
         self
     }
 
@@ -177,6 +188,14 @@ mod tests {
         check(0.0, 4617.0, 5, &[0.0, 1000.0, 2000.0, 3000.0, 4000.0]);
         check(-0.3, 0.3, 4, &[-0.2, 0.0, 0.2]);
         check(1.0, 1.0, 4, &[1.0]);
+    }
+
+    #[test]
+    fn ticks_of_epochs_are_whole() {
+        assert_eq!(Axis::from_zero([3.0]).whole().with_ticks(8).ticks, [0.0, 1.0, 2.0, 3.0]);
+        assert_eq!(Axis::from_zero([1.0]).whole().with_ticks(8).ticks, [0.0, 1.0]);
+        assert_eq!(Axis::from_zero([20.0]).whole().with_ticks(5).ticks, [0.0, 5.0, 10.0, 15.0, 20.0]);
+        assert!(!Axis::from_zero([0.3]).whole().ticks.is_empty());
     }
 
     #[test]

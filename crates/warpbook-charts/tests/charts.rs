@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_charts::*;
 use warpbook_record::{
-    Baseline, ChartKind, Check, Column, ComputePeak, Descriptor, DeviceKind, Dtype, L2State, LossPoint, Measurement,
-    MemoryLevel, Outcome, Part, PartGroup, Problem, Requires, Run, Rung, Runner, Schedule, SweepAxis, SweepPoint,
-    TimedBy, Traffic, TrainLog, count, setting,
+    Baseline, ChartKind, Check, Column, ComputePeak, Course, Descriptor, DeviceKind, Dtype, EpochPoint, L2State,
+    LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Problem, Requires, Right, Run, Rung, Runner,
+    Schedule, StepValue, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting,
 };
 
 const QUANTITIES: [Quantity; 5] =
@@ -33,6 +33,12 @@ fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
         roofline(run, problem),
         compare(&[run, run], problem.size()),
     ]
+}
+
+/// The charts of trainings that were watched step by step.
+fn of_trainings(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    let charts = [accuracy, loss_scale, learning_rate, gradient_norm];
+    charts.map(|chart| chart(run, problem)).into()
 }
 
 /// The charts of records with libraries, tiles and transfers.
@@ -1004,6 +1010,85 @@ fn losses_are_drawn_over_steps_where_all_have_steps() {
     );
 }
 
+#[test]
+fn a_training_is_drawn_from_what_was_logged() {
+    let (run, problem) = (sample::trained(), sample::training_problem());
+    assert_eq!(run.main_problem(), Some(&problem), "nothing was measured");
+    let charts: Vec<Chart> = run.descriptor.charts.iter().map(|k| chart(&run, &problem, *k).unwrap()).collect();
+    for chart in &charts {
+        check_svg(chart);
+        check_layout(chart);
+        assert!(chart.svg.as_str().contains("mnist, batch 512, synthetic digits"), "{}", chart.title);
+    }
+    let titles: Vec<&str> = charts.iter().map(|c| c.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        [
+            "Training of mnist: loss",
+            "Training of mnist: accuracy, 99.20 % after 5 epochs",
+            "Training of mnist: learning rate, from 0.05 to 0.0125",
+            "Training of mnist: loss scale, 3 of 590 steps skipped",
+            "Training of mnist: gradient norm, at most 6.95",
+        ]
+    );
+    let [losses, accuracies, rates, scales, norms] = charts.try_into().unwrap_or_else(|_| panic!("five"));
+    // Every step's loss, and the test's after each epoch.
+    assert_eq!(losses.table.headers, ["step", "Fused in a graph", "test loss"]);
+    assert_eq!(losses.table.rows.len() as u64, sample::STEPS + 2);
+    assert!(!row(&losses.table, "118")[2].is_empty() && row(&losses.table, "119")[2].is_empty());
+    assert!(losses.svg.as_str().contains(">test samples<") && losses.svg.as_str().contains(">training batches<"));
+    assert_eq!(row(&accuracies.table, "5")[..4], ["5", "590", "99.20", "97.00"]);
+    assert_eq!(rates.table.rows, [["1", "0.05000000"], ["237", "0.02500000"], ["473", "0.01250000"]]);
+    assert_eq!(row(&scales.table, "3"), ["3", "32768.00", "left as they were"]);
+    assert_eq!(row(&scales.table, "2"), ["2", "", "left as they were"]);
+    assert_eq!(row(&scales.table, "all")[2], "3 skipped");
+    assert!(scales.svg.as_str().contains(">65536<") && scales.svg.as_str().contains(">skipped steps<"));
+    assert_eq!(norms.table.rows.len() as u64, sample::STEPS - 3);
+}
+
+#[test]
+fn what_was_not_logged_is_not_drawn() {
+    let (mut run, problem) = (sample::trained(), sample::training_problem());
+    let course = run.train_logs[0].course.as_mut().unwrap();
+    (course.loss_scales, course.gradient_norms) = (Vec::new(), Vec::new());
+    course.epochs.iter_mut().for_each(|p| (p.test, p.train) = (None, None));
+    let error = |e: Result<Chart, ChartError>| e.unwrap_err().to_string();
+    let of = "of mnist, batch 512, synthetic digits.";
+    assert_eq!(error(accuracy(&run, &problem)), format!("The record has no accuracy {of}"));
+    assert_eq!(error(loss_scale(&run, &problem)), format!("The record has no loss scale {of}"));
+    assert_eq!(error(gradient_norm(&run, &problem)), format!("The record has no gradient norm {of}"));
+    assert!(learning_rate(&run, &problem).is_ok());
+    // The ladder's records have losses without a course.
+    assert!(learning_rate(&sample::h200(), &sample::problem(5_000_000)).is_err());
+    run.train_logs.clear();
+    assert!(error(learning_rate(&run, &problem)).contains("of no training"));
+}
+
+#[test]
+fn two_trainings_share_their_charts() {
+    let (mut run, problem) = (sample::trained(), sample::training_problem());
+    let mut other = run.train_logs[0].clone();
+    other.rung = "02_fused".into();
+    other.losses.iter_mut().for_each(|p| p.loss *= 1.5);
+    let course = other.course.as_mut().unwrap();
+    course.epochs.pop();
+    (course.skipped_steps, course.skipped_total) = (Vec::new(), 0);
+    run.train_logs.push(other);
+    for kind in run.descriptor.charts.clone() {
+        let chart = chart(&run, &problem, kind).unwrap();
+        check_svg(&chart);
+        check_layout(&chart);
+        assert!(chart.svg.as_str().contains("Fused in a graph"), "{}", chart.title);
+    }
+    let chart = accuracy(&run, &problem).unwrap();
+    assert_eq!(chart.title, "Training of mnist: accuracy");
+    assert_eq!(cell(&chart.table, "5", "Fused: test accuracy %"), "", "it ended after four");
+    // One that ended within an epoch has its last point there.
+    let course = run.train_logs[0].course.as_mut().unwrap();
+    course.epochs[4].step = 500;
+    assert_eq!(row(&accuracy(&run, &problem).unwrap().table, "5")[1], "500");
+}
+
 const HOSTILE: [&str; 8] = [
     "<script>alert(1)</script>",
     "\" onload=\"alert(1)\" x='",
@@ -1064,6 +1149,11 @@ fn hostile_texts_are_harmless() {
     let unbroken = "W".repeat(100_000);
     let cjk = "回帰".repeat(2_000);
     for text in HOSTILE.into_iter().chain([long.as_str(), &unbroken, &cjk, "", " "]) {
+        let mut trained = with_text(sample::trained(), text);
+        let problem = worded(&sample::training_problem(), text);
+        trained.train_logs[0].problem = problem.clone();
+        trained.train_logs.push(TrainLog { rung: text.into(), ..trained.train_logs[0].clone() });
+        of_trainings(&trained, &problem).into_iter().for_each(|chart| check_svg(&chart.unwrap()));
         let (run, problem) = (with_text(sample::h200(), text), worded(&sample::problem(5_000_000), text));
         for chart in all(&run, &problem) {
             check_svg(&chart.unwrap());
@@ -1311,15 +1401,42 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
     let place = || prop_oneof![0..300u64, any::<u64>()];
     let point = (place(), proptest::option::of(place()), real());
     let point = point.prop_map(|(epoch, step, loss)| LossPoint { epoch, step, loss });
-    (id(), any_problem(), proptest::collection::vec(point, 0..6), real()).prop_map(|(rung, problem, losses, v)| {
-        TrainLog {
-            rung,
-            problem,
-            losses,
-            parameters: BTreeMap::from([("w".to_owned(), v)]),
-            train_loss: v,
-            test_loss: v,
-        }
+    let value = || (place(), real()).prop_map(|(step, value)| StepValue { step, value });
+    let values = || proptest::collection::vec(value(), 0..5);
+    let right = || proptest::option::of((amount(), amount()).prop_map(|(correct, of)| Right { correct, of }));
+    let epoch = (place(), place(), real(), right()).prop_map(|(epoch, step, v, right)| EpochPoint {
+        epoch,
+        step,
+        seconds: v,
+        train_loss: v,
+        test_loss: v,
+        train: right,
+        test: right,
+    });
+    let lists = ([values(), values(), values()], proptest::collection::vec(epoch, 0..4));
+    let course = (lists, proptest::collection::vec(place(), 0..5), place(), place()).prop_map(
+        |(([rates, scales, norms], epochs), skipped_steps, steps, steps_per_epoch)| {
+            Box::new(Course {
+                learning_rates: rates,
+                loss_scales: scales,
+                gradient_norms: norms,
+                epochs,
+                skipped_steps,
+                steps,
+                steps_per_epoch,
+                ..sample::course()
+            })
+        },
+    );
+    let all = (id(), any_problem(), proptest::collection::vec(point, 0..6), real(), proptest::option::of(course));
+    all.prop_map(|(rung, problem, losses, v, course)| TrainLog {
+        rung,
+        problem,
+        losses,
+        parameters: BTreeMap::from([("w".to_owned(), v)]),
+        train_loss: v,
+        test_loss: v,
+        course,
     })
 }
 
@@ -1398,7 +1515,7 @@ proptest! {
             check_table(&LadderTable::of(&a, p));
             check_table(&LadderTable::with(&a, p, &COLUMNS));
             let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
-            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_both).chain(of_each) {
+            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_both).chain(of_each) {
                 match chart {
                     Ok(chart) => check_svg(&chart),
                     Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),

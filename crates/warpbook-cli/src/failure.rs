@@ -1,6 +1,7 @@
 //! What ends the program early: an exit code, and a sentence with the remedy.
 
 use warpbook::device;
+use warpbook::nn::train::TrainError;
 
 /// A rung failed.
 pub const RUNG_FAILED: u8 = 1;
@@ -31,7 +32,7 @@ impl Failure {
 impl From<warpbook::Error> for Failure {
     fn from(error: warpbook::Error) -> Self {
         match &error {
-            warpbook::Error::Device(e) => e.clone().into(),
+            warpbook::Error::Device(e) | warpbook::Error::Train(TrainError::Device(e)) => e.clone().into(),
             _ => Self::usage(error.to_string()),
         }
     }

@@ -26,10 +26,7 @@ pub fn choose(named: Option<&Path>, experiment: &str) -> PathBuf {
 /// itself where the path is a link to it.
 pub fn check_writable(path: &Path) -> Result<PathBuf, Failure> {
     let refuse = |why: String| {
-        Failure::usage(format!(
-            "{} cannot be written: {why}. Nothing was measured; choose another --out.",
-            path.display()
-        ))
+        Failure::usage(format!("{} cannot be written: {why}. Nothing was begun; choose another --out.", path.display()))
     };
     let path = match fs::metadata(path) {
         Ok(m) if m.is_dir() => return Err(refuse("it is a folder; name a file in it".into())),

@@ -1,57 +1,114 @@
 //! `warpbook train` and `warpbook eval`.
 
 use crate::args::{DeviceArg, EvalArgs, TrainArgs};
-use crate::failure::{Failure, INTERRUPTED};
+use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
 use crate::recipe::{AMP_RECIPE, Plan};
+use crate::save::{Keeper, check_writable};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use warpbook::device::Device;
-use warpbook::figures;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
-use warpbook::nn::train::{
-    CudaOptions, Event, Flow, Loader, Place, Precision, Recipe, Residency, Samples, Score, TrainError, Trainer, ways,
-};
+use warpbook::nn::train::{CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, Trainer};
 use warpbook::nn::weights::Weights;
+use warpbook::{Lab, Sets, TrainingRun, Underway, figures, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    let place = match (place(&args.device, args.precision)?, &args.rung) {
-        (Place::Cuda(device, options), None) => Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options }),
-        (Place::Cuda(device, _), Some(id)) => {
-            Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options_of_rung(id)? })
-        }
-        (Place::Cpu, Some(id)) => {
-            return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
-        }
-        (Place::Cpu, None) => Place::Cpu,
-    };
+    let out = args.out.as_deref().map(check_writable).transpose()?;
+    let mut lab = Lab::on(args.device.choice()?)?;
+    if let Some(author) = &args.author {
+        lab = lab.with_author(author);
+    }
     let (recipe, data) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
-    let weights = weights.map_err(|e| Failure::usage(e.to_string()))?;
-    let mut trainer = Trainer::on(&place, recipe, data.train(), weights.as_ref()).map_err(failure)?;
-    if let Some(path) = &args.resume {
-        trainer.resume(path).map_err(failure)?;
+    if let (Some(id), None) = (&args.rung, lab.device().cuda()) {
+        return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
     }
-    introduce(&trainer, &data);
-    let stopped = interrupt_flag();
-    let started = Instant::now();
-    let done = run(&mut trainer, &data, args, &stopped);
-    // After an error the file keeps what the last whole epoch left.
-    done.map_err(failure)?;
+    let mut session = lab
+        .train(recipe, data.sets())
+        .precision(args.precision)
+        .loader(loader(args)?)
+        .log_every(args.log_every)
+        .command(args.command(&lab.device().info().selector()));
+    if let Some(id) = &args.rung {
+        session = session.rung(id)?;
+    }
+    if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
+        session = session.weights(weights);
+    }
+    if let Some(path) = &args.resume {
+        session = session.resume(path);
+    }
     if let Some(path) = &args.checkpoint {
-        trainer.save(path).map_err(failure)?;
+        session = session.checkpoint(path);
+    }
+    if let Some(path) = &out {
+        session = session.out(path);
+    }
+    if let Some(budget) = args.time_budget {
+        session = session.time_budget(budget);
+    }
+    let underway = session.start()?;
+    introduce(&underway, &data);
+    let stopped = interrupt_flag();
+    let classified = underway.is_classified();
+    let run = underway.finish(&mut |event| {
+        if let Some(line) = training_line(event, classified) {
+            say(&line);
+        }
+        if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
+    });
+    conclude(run, args, stopped.load(Ordering::Relaxed))
+}
+
+/// Says what a training came to, and where it is kept.
+fn conclude(run: TrainingRun, args: &TrainArgs, interrupted: bool) -> Result<ExitCode, Failure> {
+    if let Some(course) = run.log().course.as_ref().filter(|c| c.skipped_total > 0) {
+        say(&format!("{} of {} steps skipped: a gradient had overflowed", course.skipped_total, course.made()));
+    }
+    if run.ended() == Some(Ended::OutOfTime) {
+        say("the time budget is used up");
+    }
+    if let Some(course) = &run.log().course {
+        let bytes = |bytes: Option<u64>, what: &str| bytes.map(|b| format!(", {} {what}", figures::bytes(b)));
+        say(&format!(
+            "{:.1} s in all{}{}",
+            course.total_s,
+            bytes(course.peak_allocated_bytes, "allocated").unwrap_or_default(),
+            bytes(course.peak_reserved_bytes, "reserved").unwrap_or_default(),
+        ));
+    }
+    let unwritten = match run.written() {
+        None => None,
+        Some(Ok(path)) => {
+            let path = path.display();
+            say(&format!("Record: {path}\nView it with: warpbook view {path}"));
+            None
+        }
+        Some(Err(_)) => args.out.as_ref().and_then(|path| Keeper::new(path.clone()).finish(run.record()).err()),
+    };
+    if let Some(why) = &unwritten {
+        complain(why);
+    }
+    let (_, trainer, error) = run.into_parts();
+    if let Some(error) = error {
+        // The checkpoint has what was kept before.
+        return Err(failure(error));
+    }
+    if let Some(path) = &args.checkpoint {
         say(&format!("step {} is kept in {}", trainer.step(), path.display()));
     }
-    let seconds = started.elapsed().as_secs_f64();
-    say(&format!("{seconds:.1} s in all, {} allocated", figures::bytes(trainer.bytes())));
-    Ok(ExitCode::from(if stopped.load(Ordering::Relaxed) { INTERRUPTED } else { 0 }))
+    Ok(ExitCode::from(match () {
+        () if interrupted => INTERRUPTED,
+        () if unwritten.is_some() => USAGE,
+        () => 0,
+    }))
 }
 
 /// The loss and the accuracy of weights, or of a frozen network, over the test images.
@@ -92,14 +149,6 @@ fn place(device: &DeviceArg, precision: Precision) -> Result<Place, Failure> {
     }
 }
 
-fn options_of_rung(id: &str) -> Result<CudaOptions, Failure> {
-    let all = ways();
-    all.iter().find(|w| w.id == id).map(|w| w.options).ok_or_else(|| {
-        let ids: Vec<&str> = all.iter().map(|w| w.id).collect();
-        Failure::usage(format!("`{id}` is no rung of training; choose from {}.", ids.join(", ")))
-    })
-}
-
 fn loader(args: &TrainArgs) -> Result<Loader, Failure> {
     let wrong = |name: &str, value: &str, allowed: &str| {
         Err(Failure::usage(format!("--{name} {value}: choose from {allowed}.")))
@@ -132,24 +181,10 @@ enum Data {
 }
 
 impl Data {
-    fn train(&self) -> Samples<'_> {
+    fn sets(&self) -> Sets<'_> {
         match self {
-            Self::Images(splits) => (&splits.train).into(),
-            Self::Rows { train, .. } => train.into(),
-        }
-    }
-
-    fn test(&self) -> Samples<'_> {
-        match self {
-            Self::Images(splits) => (&splits.test).into(),
-            Self::Rows { test, .. } => test.into(),
-        }
-    }
-
-    fn note(&self) -> String {
-        match self {
-            Self::Images(splits) => splits.train.note(),
-            Self::Rows { train, .. } => format!("{train:?}, Gaussian"),
+            Self::Images(splits) => splits.into(),
+            Self::Rows { train, test } => (train, test).into(),
         }
     }
 }
@@ -188,9 +223,10 @@ fn configured(mut recipe: Recipe, args: &TrainArgs) -> Recipe {
     if args.no_dropout { recipe.without_dropout() } else { recipe }
 }
 
-fn introduce(trainer: &Trainer, data: &Data) {
-    let (recipe, samples) = (trainer.recipe(), data.train().len());
-    say(&data.note());
+fn introduce(underway: &Underway<'_>, data: &Data) {
+    let (trainer, samples) = (underway.trainer(), data.sets().train.len());
+    let recipe = trainer.recipe();
+    say(&underway.data_note());
     say(&format!(
         "{samples} samples in batches of {}, {} parameters, {} steps on {}",
         recipe.batch,
@@ -209,48 +245,13 @@ fn interrupt_flag() -> Arc<AtomicBool> {
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(INTERRUPTED.into());
             }
-            complain("Ends after this step; Ctrl-C again ends at once, without a checkpoint.");
+            complain("Ends after the steps under way; Ctrl-C again ends at once, with what was kept before.");
         }
     };
     if let Err(why) = ctrlc::set_handler(handler) {
         complain(&format!("Ctrl-C ends at once, without a checkpoint: {why}"));
     }
     flag
-}
-
-fn run(trainer: &mut Trainer, data: &Data, args: &TrainArgs, stopped: &AtomicBool) -> Result<(), TrainError> {
-    let is_classified = matches!(data, Data::Images(_));
-    let show = |event: Event| match event {
-        Event::Batches { epoch, batch, loss, learning_rate, step } => {
-            say(&format!(
-                "epoch {epoch}, batch {batch}, step {step}: loss {loss:.4}, learning rate {learning_rate:.3e}"
-            ));
-        }
-        Event::Epoch { epoch, seconds, test, .. } if is_classified => {
-            say(&format!("epoch {epoch}: {seconds:.2} s; {}", words(&test)));
-        }
-        Event::Epoch { epoch, seconds, test, .. } => {
-            say(&format!("epoch {epoch}: {seconds:.3} s; test loss {:.4}", test.loss));
-        }
-        _ => {}
-    };
-    // In turns of an epoch, so that a checkpoint can be written between them; the last is written by the caller.
-    let (train, test) = (data.train(), data.test());
-    let total = trainer.recipe().total_steps(train.len());
-    let per_epoch = train.len().div_ceil(trainer.recipe().batch) as u64;
-    while trainer.step() < total && !stopped.load(Ordering::Relaxed) {
-        let end = (trainer.step() / per_epoch + 1) * per_epoch;
-        trainer.train_until(end, train, test, args.log_every, &mut |event| {
-            show(event);
-            if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
-        })?;
-        if let Some(path) =
-            args.checkpoint.as_ref().filter(|_| trainer.step() < total && !stopped.load(Ordering::Relaxed))
-        {
-            trainer.save(path)?;
-        }
-    }
-    Ok(())
 }
 
 fn words(score: &Score) -> String {

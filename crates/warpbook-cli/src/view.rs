@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::SystemTime;
-use warpbook::charts::{Chart, ChartError, Quantity, ablation, ladder, loss_curve, operations, sweep};
+use warpbook::charts::{Quantity, chart, ladder};
 use warpbook::{Panel, Show, read_record};
 use warpbook_record::Run;
 
@@ -142,17 +142,11 @@ fn report(records: &[(String, Run)]) -> String {
     for (name, run) in records {
         panel = panel.and(&name.as_str()).and(run);
         let Some(problem) = run.main_problem() else { continue };
-        let charts: [Result<Chart, ChartError>; 6] = [
-            ladder(run, problem, Quantity::Time),
-            ladder(run, problem, Quantity::Bandwidth),
-            sweep(&[run]),
-            loss_curve(run, problem),
-            operations(run, problem),
-            ablation(run, problem),
-        ];
-        // A record need not have something for each of them.
-        for chart in charts.iter().flatten() {
-            panel = panel.and(chart);
+        let bandwidth = run.descriptor.quantities.contains(&Quantity::Bandwidth) && !run.measurements.is_empty();
+        // A record need not have something for each of the charts that it names.
+        let charts = run.descriptor.charts.iter().filter_map(|kind| chart(run, problem, *kind).ok());
+        for chart in charts.chain(bandwidth.then(|| ladder(run, problem, Quantity::Bandwidth).ok()).flatten()) {
+            panel = panel.and(&chart);
         }
         panel = panel.and(&run.environment);
     }

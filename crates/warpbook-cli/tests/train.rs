@@ -171,6 +171,126 @@ fn what_cannot_be_trained_says_why() {
     refused(&["--edge", "64"], &["amp-recipe"]);
 }
 
+/// A recipe whose steps take next to no time.
+const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
+                     network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
+
+fn read(path: &Path) -> warpbook_record::Run {
+    warpbook::read_record(path).unwrap()
+}
+
+#[test]
+fn every_step_s_loss_comes_into_a_record() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let run = |words: &[&str]| warpbook(folder.path(), words);
+    let train = ["train", "small.toml", "--device", "cpu", "--steps", "40", "--log-every", "1", "--out", "r.json"];
+    expect(&run(&train), 0, &["step 40: loss", " s in all, ", "allocated", "Record: r.json", "warpbook view r.json"]);
+    let record = read(&folder.path().join("r.json"));
+    let log = &record.train_logs[0];
+    assert_eq!(log.losses.iter().map(|p| p.step.unwrap()).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+    assert!(log.losses.iter().all(|p| p.loss > 0.0));
+    let course = log.course.as_deref().unwrap();
+    assert_eq!((course.gradient_norms.len(), course.ended.as_str()), (40, "finished"));
+    assert!(course.data.contains("drawn by a program") && record.notes[0].contains("synthetic"));
+    let words = "--device cpu --precision fp32 --steps 40 --log-every 1 --out r.json";
+    assert_eq!(record.command, format!("warpbook train small.toml {words}"));
+    // The command says the same again.
+    let again: Vec<&str> = record.command.split(' ').skip(1).collect();
+    expect(&run(&again), 0, &["step 40: loss"]);
+    assert_eq!(read(&folder.path().join("r.json")).train_logs[0].losses, log.losses);
+    expect(&run(&["view", "--text", "r.json"]), 0, &["Training of small on", "steps", "40", "finished"]);
+    expect(&run(&["view", "--html", "r.html", "r.json"]), 0, &["r.html"]);
+    let page = std::fs::read_to_string(folder.path().join("r.html")).unwrap();
+    for part in ["Training of small: loss", "learning rate, 0.05 throughout", "gradient norm, at most"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("Training of small: loss scale"), "nothing was scaled");
+    expect(&run(&["train", "small.toml", "--out", "none/r.json"]), 2, &["Nothing was begun"]);
+}
+
+#[test]
+fn a_time_budget_ends_a_training() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let train = ["train", "small.toml", "--device", "cpu", "--epochs", "100000", "--time-budget", "300ms"];
+    let more = ["--out", "r.json", "--checkpoint", "c.safetensors"];
+    let done = warpbook(folder.path(), &[&train[..], &more].concat());
+    expect(&done, 0, &["the time budget is used up", "test loss", "accuracy", "is kept in c.safetensors"]);
+    let record = read(&folder.path().join("r.json"));
+    let course = record.train_logs[0].course.as_deref().unwrap();
+    assert!(course.ended.starts_with("out of time after step ") && !course.epochs.is_empty(), "{}", course.ended);
+    expect(&warpbook(folder.path(), &["train", "small.toml", "--time-budget", "soon"]), 2, &["90s, 5m or 1h"]);
+}
+
+/// Ctrl-C and a loss that is no number leave the record of what was before.
+#[test]
+fn what_ends_a_training_leaves_its_record() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL.replace("clip = 1.0", "")).unwrap();
+    let wild = ["train", "small.toml", "--device", "cpu", "--lr", "1e300", "--log-every", "1", "--out", "w.json"];
+    expect(&warpbook(folder.path(), &wild), 1, &["no finite number", "Record: w.json"]);
+    let record = read(&folder.path().join("w.json"));
+    assert!(record.train_logs[0].diverged() && record.notes.last().unwrap().contains("Lower the learning rate"));
+    interrupted(folder.path());
+}
+
+#[cfg(unix)]
+fn interrupted(folder: &Path) {
+    use std::io::BufRead;
+    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
+        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let mut child = Command::new(program)
+        .args(["train", "small.toml", "--device", "cpu", "--epochs", "1000000", "--log-every", "10"])
+        .args(["--out", "i.json", "--checkpoint", "i.safetensors"])
+        .current_dir(folder)
+        .env("WARPBOOK_CACHE", folder.join("cache"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.by_ref().any(|l| l.unwrap().contains("step 20: loss")));
+    let pressed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(pressed.success());
+    let rest: Vec<String> = lines.map(|l| l.unwrap()).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(rest.iter().any(|l| l.contains("is kept in i.safetensors")), "{rest:?}");
+    let record = read(&folder.join("i.json"));
+    let (log, course) = (&record.train_logs[0], record.train_logs[0].course.as_deref().unwrap());
+    assert!(course.ended.starts_with("stopped after step ") && log.losses.len() >= 2, "{}", course.ended);
+    assert_eq!(log.losses.last().unwrap().step, Some(course.steps));
+}
+
+#[cfg(not(unix))]
+fn interrupted(_folder: &Path) {}
+
+/// As CIFAR-10 is told of: a line every hundred batches with the mean loss of these, and a last one of what is left.
+#[test]
+fn a_line_has_epoch_batch_and_the_mean_of_a_hundred_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let lines = |every: &str| {
+        let words = ["train", "small.toml", "--device", "cpu", "--epochs", "1", "--log-every", every, "--seed", "3"];
+        let output = warpbook(folder.path(), &words);
+        expect(&output, 0, &["epoch 1: ", " s; test loss", " s in all, ", "allocated"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let of_line = |line: &str| {
+            let (place, rest) = line.strip_prefix("epoch 1, batch ")?.split_once(", step ")?;
+            let loss = rest.split_once(": loss ")?.1.split_once(',')?.0;
+            Some((place.parse::<u64>().ok()?, loss.parse::<f64>().ok()?))
+        };
+        text.lines().filter_map(of_line).collect::<Vec<_>>()
+    };
+    let (each, some) = (lines("1"), lines("100"));
+    // 12000 images in batches of 32.
+    assert_eq!(some.iter().map(|l| l.0).collect::<Vec<_>>(), [100, 200, 300, 375]);
+    for (i, (batch, loss)) in some.iter().enumerate() {
+        let of: Vec<f64> = each[100 * i..*batch as usize].iter().map(|l| l.1).collect();
+        let mean = of.iter().sum::<f64>() / of.len() as f64;
+        assert!((loss - mean).abs() < 2e-4, "batch {batch}: {loss}, and the mean is {mean}");
+    }
+}
+
 #[test]
 fn random_numbers_are_trained_on() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,8 +4,9 @@
 //! temporary name and renamed; one that cannot be read, is cut off or was tampered with is compiled anew.
 
 use crate::compile::Compiled;
+use crate::files::write_atomic_with_folder;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Changes when the file's layout does.
 const FORMAT: &str = "warpbook-cubin-2";
@@ -34,7 +35,7 @@ impl Cache {
     }
 
     #[cfg(test)]
-    fn at(folder: &Path) -> Self {
+    fn at(folder: &std::path::Path) -> Self {
         Self(Some(folder.to_owned()))
     }
 
@@ -70,7 +71,7 @@ impl Cache {
         body.extend_from_slice(&compiled.cubin);
         let mut bytes = Sha256::digest(&body).to_vec();
         bytes.extend_from_slice(&body);
-        let _ = write_atomically(&path, &bytes);
+        let _ = write_atomic_with_folder(&path, &bytes);
     }
 
     fn path(&self, key: &str) -> Option<PathBuf> {
@@ -80,17 +81,6 @@ impl Cache {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
-fn write_atomically(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    // Unique a process and thread: two notebooks may compile the same kernel at once.
-    let part = path.with_extension(format!("{}-{:?}.part", std::process::id(), std::thread::current().id()));
-    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
 }
 
 #[cfg(test)]

@@ -186,17 +186,6 @@ fn read(tensors: &SafeTensors<'_>, name: &str, spec: &ParamSpec, names: &[&str])
 /// The names of an optimiser's state in a checkpoint begin with this; no layer's does.
 pub(crate) const STATE: &str = "optimizer.";
 
-/// Writes a file under a temporary name and renames it; makes its folder where it is not there.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    std::fs::create_dir_all(folder)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = folder.join(format!(".{name}.{}.part", std::process::id()));
-    std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path)).inspect_err(|_| {
-        let _ = std::fs::remove_file(&part);
-    })
-}
-
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
@@ -217,7 +206,7 @@ pub(crate) fn write(
         views.push((name.as_str(), TensorView::new(Dtype::F32, (*shape).clone(), bytes).map_err(format)?));
     }
     let file = safetensors::serialize(views, metadata).map_err(format)?;
-    write_atomic(path, &file).map_err(io)
+    warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
 }
 
 /// A tensor's values in f32; `None` of a type that is not read.

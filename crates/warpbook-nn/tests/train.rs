@@ -1,10 +1,11 @@
 //! Training on the CPU: it learns, its gradients are right through every kind of layer, and an interruption changes no bit.
 
+use std::time::Duration;
 use warpbook_nn::data::{Dataset, synthetic_digits};
 use warpbook_nn::network::*;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::philox;
-use warpbook_nn::train::{CpuEngine, Event, Flow, Loss, Mode, Recipe, Target, TrainError, Trainer};
+use warpbook_nn::train::{CpuEngine, Ended, Event, Flow, Loss, Mode, Recipe, Target, TrainError, Trainer};
 use warpbook_nn::weights::Weights;
 
 /// Small enough for a test, with every kind of layer that a checkpoint has to keep.
@@ -98,6 +99,76 @@ fn the_number_of_threads_changes_no_bit() {
         })
     };
     assert!(with(1) == with(3), "the weights differ");
+}
+
+/// A network that makes a step in no time.
+fn small() -> Recipe {
+    let network = Network::new([1, 28, 28], [avg_pool(7), flatten(), linear(10)]).unwrap();
+    Recipe { network, optimizer: Optimizer::sgd(), batch: 32, epochs: 1000, ..recipe() }
+}
+
+#[test]
+fn a_time_budget_ends_a_training_with_an_evaluation_and_its_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.safetensors");
+    let digits = synthetic_digits(320, 32, 1);
+    let mut trainer =
+        Trainer::new(small(), &digits.train, None).unwrap().time_budget(Duration::from_millis(200)).checkpoint(&path);
+    let (mut events, mut steps) = (Vec::new(), 0);
+    let ended = trainer.train(&digits.train, &digits.test, 1000, &mut |event| {
+        match event {
+            Event::Step { step, .. } => steps = step,
+            event => events.push(event),
+        }
+        Flow::Continue
+    });
+    assert_eq!(ended.unwrap(), Ended::OutOfTime);
+    assert!(steps == trainer.step() && steps > 0 && steps < 10_000, "{steps}");
+    match events.last().unwrap() {
+        Event::OutOfTime { step, test, epoch, .. } => {
+            assert_eq!((*step, test.of, u64::from(*epoch)), (steps, 32, steps / 10 + 1));
+            // What had not been told yet is told before.
+            let Event::Batches { step, .. } = events[events.len() - 2] else { panic!("{events:?}") };
+            assert_eq!(step, steps);
+        }
+        Event::Epoch { step, .. } => assert_eq!((*step, steps % 10), (steps, 0), "it ended with an epoch"),
+        other => panic!("{other:?}"),
+    }
+    let mut again = Trainer::new(small(), &digits.train, None).unwrap();
+    again.resume(&path).unwrap();
+    assert_eq!(again.step(), steps);
+    assert!(again.weights().unwrap() == trainer.weights().unwrap());
+    // A budget that is used up at once still makes a step.
+    let mut hasty = again.time_budget(Duration::ZERO);
+    assert_eq!(hasty.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap(), Ended::OutOfTime);
+    assert_eq!(hasty.step(), steps + 1);
+    let enough = Recipe { epochs: 1, ..small() };
+    let mut enough = Trainer::new(enough, &digits.train, None).unwrap().time_budget(Duration::from_secs(600));
+    assert_eq!(enough.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap(), Ended::Finished);
+}
+
+#[test]
+fn a_checkpoint_is_kept_after_every_epoch_and_where_it_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.safetensors");
+    let digits = synthetic_digits(320, 32, 1);
+    let mut trainer = Trainer::new(small(), &digits.train, None).unwrap().checkpoint(&path);
+    // The step of the file while steps 11 and 21 are told of, and where a listener stops it.
+    let kept = |path: &std::path::Path| {
+        let mut reader = Trainer::new(small(), &digits.train, None).unwrap();
+        reader.resume(path).unwrap();
+        reader.step()
+    };
+    let mut seen = Vec::new();
+    let ended = trainer.train(&digits.train, &digits.test, 1, &mut |event| match event {
+        Event::Step { step, .. } if step % 10 == 1 && step > 1 => {
+            seen.push(kept(&path));
+            Flow::Continue
+        }
+        Event::Step { step: 25, .. } => Flow::Stop,
+        _ => Flow::Continue,
+    });
+    assert_eq!((ended.unwrap(), seen, kept(&path)), (Ended::Stopped, vec![10, 20], 25));
 }
 
 #[test]

@@ -115,6 +115,14 @@ pub enum ChartKind {
     Transfers,
     /// The loss over the training.
     Loss,
+    /// The share of samples that are classified right, over the epochs.
+    Accuracy,
+    /// What the loss was scaled by, with the steps that were skipped.
+    LossScale,
+    /// The learning rate over the steps.
+    LearningRate,
+    /// The norm of the gradients over the steps.
+    GradientNorm,
     /// One that this version does not know; it is left out.
     #[serde(other)]
     Other,

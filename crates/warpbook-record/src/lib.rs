@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod course;
 mod descriptor;
 mod environment;
 mod measurement;
@@ -21,6 +22,7 @@ pub mod stats;
 mod v1;
 
 pub use check::Check;
+pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
 pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxis};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
 pub use measurement::{

@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, Dtype, MemoryLevel, Problem, stats};
+use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, stats};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -330,6 +330,9 @@ pub struct TrainLog {
     #[serde(with = "crate::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub test_loss: f64,
+    /// How it went, of a training that was watched step by step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Box<Course>>,
 }
 
 impl TrainLog {

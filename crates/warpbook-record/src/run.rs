@@ -167,13 +167,14 @@ impl Run {
         self.measurements.iter().map(|m| &m.problem).filter(|p| seen.insert(p.id.as_str())).collect()
     }
 
-    /// The problem that a ladder shows when none is asked for: the experiment's choice where it has a valid measurement, else the
-    /// one with the most of them; of equals the larger.
+    /// The problem that is shown when none is asked for: the experiment's choice where it has a valid measurement, else the
+    /// one with the most of them; of equals the larger. In a record without measurements that of the first training.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let valid = |p: &Problem| self.measurements.iter().filter(|m| m.problem == *p && m.is_valid()).count();
         let chosen = |p: &Problem| self.main_problem.as_ref() == Some(&p.id);
-        self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()))
+        let measured = self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()));
+        measured.or_else(|| self.train_logs.first().map(|l| &l.problem))
     }
 
     /// The measurement of a rung at a problem.

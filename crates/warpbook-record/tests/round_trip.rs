@@ -8,9 +8,9 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, ChartKind, Check, Column, Descriptor, Dtype, LossPoint, Measurement, MemoryLevel, Outcome, Part,
-    PartGroup, Problem, ProblemData, Quantity, Requires, Run, Rung, Runner, Schedule, Size, SizeValue, Span, SweepAxis,
-    SweepPoint, Traffic, TrainLog,
+    Baseline, ChartKind, Check, Column, Course, Descriptor, Dtype, EpochPoint, LossPoint, Measurement, MemoryLevel,
+    Outcome, Part, PartGroup, Problem, ProblemData, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size,
+    SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -149,14 +149,67 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
         loss,
     });
     let parameters = proptest::collection::vec((text(), real()), 0..3);
-    (rung_id(), nth(), proptest::collection::vec(point, 0..5), parameters, real(), real()).prop_map(
-        |(rung, problem, losses, parameters, train_loss, test_loss)| TrainLog {
+    let course = proptest::option::of(course().prop_map(Box::new));
+    (rung_id(), nth(), proptest::collection::vec(point, 0..5), parameters, real(), real(), course).prop_map(
+        |(rung, problem, losses, parameters, train_loss, test_loss, course)| TrainLog {
             rung,
             problem,
             losses,
             parameters: BTreeMap::from_iter(parameters),
             train_loss,
             test_loss,
+            course,
+        },
+    )
+}
+
+fn course() -> impl Strategy<Value = Course> {
+    let values =
+        || proptest::collection::vec((any::<u64>(), real()).prop_map(|(step, value)| StepValue { step, value }), 0..3);
+    let right = || proptest::option::of(any::<(u64, u64)>().prop_map(|(correct, of)| Right { correct, of }));
+    let epoch = (any::<(u64, u64)>(), [real(), real(), real()], right(), right()).prop_map(
+        |((epoch, step), [seconds, train_loss, test_loss], train, test)| EpochPoint {
+            epoch,
+            step,
+            seconds,
+            train_loss,
+            test_loss,
+            train,
+            test,
+        },
+    );
+    let bytes = || proptest::option::of(any::<u64>());
+    let recipe = proptest::collection::vec((text(), text()), 0..3);
+    let words = (recipe, text(), text());
+    let lists = ([values(), values(), values()], proptest::collection::vec(epoch, 0..3), any::<Vec<u64>>());
+    (words, lists, any::<[u64; 5]>(), real(), bytes(), bytes()).prop_map(
+        |(
+            (recipe, data, ended),
+            ([rates, scales, norms], epochs, skipped_steps),
+            counts,
+            total_s,
+            allocated,
+            reserved,
+        )| {
+            let [log_every, first_step, steps, skipped_total, steps_per_epoch] = counts;
+            Course {
+                recipe,
+                data,
+                log_every,
+                first_step,
+                steps,
+                steps_per_epoch,
+                learning_rates: rates,
+                loss_scales: scales,
+                skipped_steps,
+                skipped_total,
+                gradient_norms: norms,
+                epochs,
+                total_s,
+                peak_allocated_bytes: allocated,
+                peak_reserved_bytes: reserved,
+                ended,
+            }
         },
     )
 }
@@ -311,7 +364,7 @@ fn run() -> impl Strategy<Value = Run> {
 fn use_methods(run: &Run) {
     let (measured, skipped, failed) = run.counts();
     assert_eq!(measured + skipped + failed, run.measurements.len());
-    assert_eq!(run.main_problem().is_some(), !run.measurements.is_empty());
+    assert_eq!(run.main_problem().is_some(), !run.measurements.is_empty() || !run.train_logs.is_empty());
     for p in &run.problems {
         _ = (p.size(), p.count("points"), p.real("points"), p.text("m"), p.same_line(&run.problems[0]));
         _ = (run.ceiling(p), run.arithmetic(p), run.train_log("02_fused", p), run.fastest_kernels(p));

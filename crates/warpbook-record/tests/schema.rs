@@ -52,6 +52,56 @@ fn a_peak_of_memory_is_a_count_or_absent() {
     assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
 }
 
+/// Records of this format that are older have none, and a training's own record has one.
+#[test]
+fn a_course_is_whole_or_absent() {
+    let validator = validator();
+    let course = serde_json::json!({
+        "recipe": [["optimiser", "Adam"]],
+        "data": "MNIST: the original files",
+        "log_every": 1,
+        "learning_rates": [{ "step": 1, "value": 0.05 }],
+        "loss_scales": [{ "step": 1, "value": 65536.0 }, { "step": 3, "value": "Infinity" }],
+        "skipped_steps": [2],
+        "skipped_total": 1,
+        "epochs": [{ "epoch": 1, "step": 4, "seconds": 0.5, "train_loss": 2.3, "test_loss": "NaN", "test": { "correct": 3, "of": 4 } }],
+        "total_s": 0.75,
+    });
+    let with = |course: Value| {
+        let mut record: Value = serde_json::from_str(&golden()).expect("JSON");
+        record["train_logs"][0]["course"] = course;
+        record
+    };
+    let record = with(course.clone());
+    assert_valid(&validator, &record.to_string());
+    let run = warpbook_record::Run::from_json(record.to_string().as_bytes()).expect("a record");
+    let read = run.train_logs[0].course.as_ref().expect("it is there");
+    assert_eq!((read.skipped_steps.as_slice(), read.total_s, read.peak_allocated_bytes), (&[2][..], 0.75, None));
+    assert!(read.epochs[0].test_loss.is_nan() && read.loss_scales[1].value == f64::INFINITY);
+    let right = read.epochs[0].test.expect("it is there");
+    assert_eq!((right.accuracy(), warpbook_record::Right { correct: 0, of: 0 }.accuracy()), (Some(0.75), None));
+    assert!(run.train_logs[1].course.is_none());
+    // Written again, nothing of it is lost.
+    let again: Value = serde_json::from_str(&run.to_json().expect("JSON")).expect("JSON");
+    assert_eq!(again["train_logs"][0]["course"]["loss_scales"], course["loss_scales"]);
+    for (key, bad) in [("skipped_steps", 1.into()), ("log_every", (-1).into()), ("epochs", serde_json::json!([{}]))] {
+        let mut course = course.clone();
+        course[key] = bad;
+        let record = with(course);
+        assert!(!validator.is_valid(&record), "{key}");
+        assert!(warpbook_record::Run::from_json(record.to_string().as_bytes()).is_err(), "{key}");
+    }
+}
+
+#[test]
+fn a_record_of_a_training_alone_has_a_main_problem() {
+    let mut run = warpbook_record::Run::from_json(golden().as_bytes()).expect("a record");
+    run.measurements.clear();
+    assert_eq!(run.main_problem().map(|p| &p.id), Some(&run.train_logs[0].problem.id));
+    run.train_logs.clear();
+    assert!(run.main_problem().is_none());
+}
+
 #[test]
 fn what_the_reader_refuses_is_invalid() {
     let validator = validator();

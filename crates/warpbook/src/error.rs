@@ -7,6 +7,9 @@ pub enum Error {
     /// The device's.
     #[error(transparent)]
     Device(#[from] warpbook_device::Error),
+    /// A training's.
+    #[error(transparent)]
+    Train(#[from] warpbook_nn::train::TrainError),
     /// A setting of an experiment that makes no sense.
     #[error("{0}")]
     Setting(String),

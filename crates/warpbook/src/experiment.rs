@@ -380,6 +380,8 @@ pub enum Event<'a> {
         /// The record so far.
         run: &'a Run,
     },
+    /// How a training goes, in a line; at most one a second, and one for each evaluation.
+    Training(&'a str),
 }
 
 impl Error {

@@ -1,5 +1,4 @@
 use crate::{Error, Result};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use warpbook_record::{MAX_BYTES, Run};
 
@@ -12,19 +11,7 @@ pub fn write_record(run: &Run, path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
     let fail = |why| Error::Write { path: path.into(), why };
     let json = run.to_json().map_err(|e| fail(e.into()))?;
-    let name = path.file_name().ok_or_else(|| fail(std::io::Error::other("it names no file")))?;
-    let part = path.with_file_name(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&part)?;
-        file.write_all(json.as_bytes())?;
-        // A full disk may show only here.
-        file.sync_all()?;
-        std::fs::rename(&part, path)
-    };
-    write().map_err(|why| {
-        let _ = std::fs::remove_file(&part);
-        fail(why)
-    })?;
+    warpbook_device::write_atomic(path, json.as_bytes()).map_err(fail)?;
     Ok(path.to_owned())
 }
 

@@ -22,6 +22,7 @@ mod live;
 mod matmul;
 pub mod prelude;
 mod regression;
+mod session;
 pub mod settings;
 mod training;
 
@@ -39,6 +40,7 @@ pub use matmul::{Matmul, figure_of, matmul_figure};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
+pub use session::{Session, Sets, TrainingRun, Underway, training_line, training_progress};
 pub use training::{Training, Workload};
 pub use {
     warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,

@@ -1,8 +1,8 @@
 //! What a notebook imports.
 
 pub use crate::charts::{
-    Chart, ablation, compare, ladder, loss_curve, operations, roofline, shapes, sweep, sweep_bandwidth,
-    sweep_throughput, tiles, transfers,
+    Chart, ablation, accuracy, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale, operations,
+    roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, transfers,
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
@@ -13,7 +13,7 @@ pub use crate::nn::network::{
 pub use crate::nn::ops::optimizer::Optimizer;
 pub use crate::nn::ops::schedule::Schedule;
 pub use crate::nn::philox::gaussian;
-pub use crate::nn::train::{Loss, Recipe, Trainer};
+pub use crate::nn::train::{Loss, Precision, Recipe, Trainer};
 pub use crate::nn::weights::Weights;
 pub use crate::record::{
     Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,
@@ -21,7 +21,7 @@ pub use crate::record::{
 };
 pub use crate::{
     Attempt, Candidate, Checked, ConfusionMatrix, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff,
-    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Training, Trials,
-    Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu, on_gpu, read_record,
-    write_record,
+    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Training,
+    TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu,
+    on_gpu, read_record, training_progress, write_record,
 };

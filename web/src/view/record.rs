@@ -6,7 +6,7 @@ use crate::browser;
 use crate::facts::notices;
 use crate::format;
 use crate::library::Entry;
-use crate::link::{Choice, Tab, charts_of, part_group, quantities, quantity, quantity_id};
+use crate::link::{Choice, Tab, charts_of, part_group, quantities, quantity, quantity_id, training_charts};
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
@@ -21,7 +21,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     if app.library.entries.len() < 2 && app.link.tab != Some(Tab::Compare) {
         tabs.retain(|t| *t != Tab::Compare);
     }
-    let tab = app.link.tab.filter(|t| tabs.contains(t)).unwrap_or(Tab::Ladder);
+    let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
     let problem = app.link.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem());
     let panel = match (tab, problem) {
         (Tab::Compare, _) => compare::compare(app, send),
@@ -80,11 +80,15 @@ fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
+    let made = match (run.measurements.len(), run.train_logs.len()) {
+        (0, trainings) if trainings > 0 => format::counted(trainings, "training"),
+        (n, _) => format!("{} ({})", format::counted(n, "measurement"), counts.join(", ")),
+    };
     let facts = [
         run.environment.device.name.clone(),
         crate::facts::author(run).map_or_else(String::new, |author| format!("Run by {author}")),
         format::date(&run.created),
-        format!("{} ({})", format::counted(run.measurements.len(), "measurement"), counts.join(", ")),
+        made,
     ];
     let notices = notices(run);
     html! {
@@ -204,7 +208,7 @@ fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
             }
     });
     match all.as_slice() {
-        [_] => html! { <p class="size">{ &now.label }</p> },
+        [] | [_] => html! { <p class="size">{ &now.label }</p> },
         _ => chooser(send, "Problem", &problems::grouped(all), now),
     }
 }
@@ -274,10 +278,12 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     // The ladder's problem may be one that no loss was kept of.
     let has = |p: &Problem| run.train_logs.iter().any(|l| l.problem == *p);
     let problem = if has(problem) { problem } else { run.train_logs.first().map_or(problem, |l| &l.problem) };
-    let name = file_name(run, &["loss"]);
     html! {
         <>
-            { chart::chart(send, charts::loss_curve(run, problem), &name) }
+            { for training_charts(run, problem).into_iter().map(|(what, drawn)| {
+                let name = file_name(run, &[what]);
+                html! { <div key={name.clone()}>{ chart::chart(send, drawn, &name) }</div> }
+            }) }
             { sheet::sheet(app, send, "trainings", &sheets::trainings(run, problem), run) }
         </>
     }

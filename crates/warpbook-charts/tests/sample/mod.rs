@@ -4,10 +4,12 @@
 mod full;
 mod products;
 mod softmax;
+mod trained;
 
 pub use full::full;
 pub use products::{cube, part, product, products};
 pub use softmax::{rows, softmax};
+pub use trained::{STEPS, course, trained, training_problem};
 
 use std::collections::BTreeMap;
 use warpbook_record::{
@@ -192,6 +194,7 @@ pub fn log(rung: &str, problem: &Problem, losses: Vec<LossPoint>) -> TrainLog {
         parameters,
         train_loss: last,
         test_loss: last * 1.01,
+        course: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::common::DeviceArg;
 use clap::Args;
 use std::path::PathBuf;
+use std::time::Duration;
 use warpbook::nn::train::Precision;
 
 pub(super) const TRAIN_EXAMPLES: &str = "\
@@ -13,6 +14,8 @@ Examples:
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
   warpbook train cifar10 --device cuda:0 --precision amp-fp16
   warpbook train amp-recipe --edge 512 --batch 64
+  warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
+  warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
 A recipe of your own is a TOML file; data, learning_rate and network are needed:
@@ -48,7 +51,8 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   [normalise]
   mean = [0.1307]
 
-Ctrl-C ends after the step under way; the checkpoint is then written. See `warpbook --help` for the exit codes.";
+Ctrl-C ends after the step under way; the checkpoint and the record are then written. Losses of a training of more than 20000 lines are \
+kept as means of several. See `warpbook --help` for the exit codes.";
 
 /// Where images come from.
 #[derive(Debug, Args)]
@@ -113,10 +117,19 @@ pub struct TrainArgs {
     /// Train without dropout.
     #[arg(long)]
     pub no_dropout: bool,
-    /// Batches between two lines of progress.
+    /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
-    /// File that the training is kept in after every epoch and at the end.
+    /// Time after which no further step begins, as 90s, 5m or 1h; the test samples are then classified and the training is kept.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub time_budget: Option<Duration>,
+    /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Who trains: the record says so.
+    #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
+    pub author: Option<String>,
+    /// File that the training is kept in after every epoch, every minute within one, and at the end.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
     /// Go on from such a file.
@@ -124,9 +137,143 @@ pub struct TrainArgs {
     pub resume: Option<PathBuf>,
 }
 
+/// A time as 90s, 5m or 1h; a number alone counts seconds.
+fn time(text: &str) -> Result<Duration, String> {
+    let text = text.trim();
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        other => return Err(format!("`{other}` is no unit of time; write 90s, 5m or 1h")),
+    };
+    let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit).filter(|s| (1e-3..=1e8).contains(s));
+    let seconds = seconds.ok_or("write a time above 0 as 90s, 5m or 1h")?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+impl TrainArgs {
+    /// The command that trains the same again on the device of that name.
+    pub fn command(&self, device: &str) -> String {
+        let mut words = vec!["warpbook".to_owned(), "train".into(), self.recipe.clone()];
+        let mut option = |name: &str, value: Option<String>| {
+            words.extend(value.map(|value| [format!("--{name}"), value]).into_iter().flatten());
+        };
+        let path = |p: &Option<PathBuf>| p.as_ref().map(|p| p.display().to_string());
+        let number = |n: Option<u64>| n.map(|n| n.to_string());
+        option("data", path(&self.from.data));
+        option("device", Some(device.to_owned()));
+        option("precision", Some(self.precision.to_string()).filter(|_| self.rung.is_none()));
+        option("rung", self.rung.clone());
+        option("resident", Some(self.resident.clone()).filter(|r| r != "auto"));
+        option("workers", Some(self.workers.to_string()).filter(|w| w != "2"));
+        option("pin", Some(self.pin.clone()).filter(|p| p != "on"));
+        option("edge", number(self.edge.map(|n| n as u64)));
+        option("batch", number(self.batch.map(|n| n as u64)));
+        option("epochs", number(self.epochs.map(u64::from)));
+        option("steps", number(self.steps));
+        option("lr", self.lr.map(|rate| rate.to_string()));
+        option("seed", number(self.seed));
+        option("init", path(&self.init));
+        option("resume", path(&self.resume));
+        option("log-every", Some(self.log_every.to_string()));
+        option("time-budget", self.time_budget.map(|b| format!("{}s", b.as_secs_f64())));
+        option("checkpoint", path(&self.checkpoint));
+        option("out", path(&self.out));
+        let flags = [("no-shuffle", self.no_shuffle), ("no-augment", self.no_augment), ("no-dropout", self.no_dropout)];
+        words.extend(flags.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));
+        words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::TRAIN_EXAMPLES;
+    use super::{TRAIN_EXAMPLES, TrainArgs, time};
+    use clap::{Args, Command, FromArgMatches};
+    use std::time::Duration;
+
+    fn parsed(words: &[&str]) -> TrainArgs {
+        let command = TrainArgs::augment_args(Command::new("train"));
+        TrainArgs::from_arg_matches(&command.get_matches_from([&["train"], words].concat())).unwrap()
+    }
+
+    #[test]
+    fn the_command_of_a_record_trains_the_same() {
+        let words = [
+            "my net.toml",
+            "--data",
+            "it's here",
+            "--device",
+            "cuda:1",
+            "--rung",
+            "08_graph_fp16",
+            "--resident",
+            "off",
+            "--workers",
+            "4",
+            "--pin",
+            "off",
+            "--batch",
+            "64",
+            "--epochs",
+            "2",
+            "--steps",
+            "9",
+            "--lr",
+            "0.5",
+            "--seed",
+            "3",
+            "--resume",
+            "c.st",
+            "--log-every",
+            "1",
+            "--time-budget",
+            "90s",
+            "--checkpoint",
+            "c.st",
+            "--out",
+            "r.json",
+            "--no-shuffle",
+            "--no-augment",
+            "--no-dropout",
+        ];
+        let text = parsed(&words).command("cuda:1");
+        let expect = words.map(|w| match w {
+            "my net.toml" => "'my net.toml'",
+            "it's here" => "'it'\\''s here'",
+            w => w,
+        });
+        assert_eq!(text, format!("warpbook train {}", expect.join(" ")));
+        assert_eq!(
+            parsed(&["mnist"]).command("cpu"),
+            "warpbook train mnist --device cpu --precision fp32 --log-every 100"
+        );
+        let amp = parsed(&["amp-recipe", "--edge", "64", "--precision", "tf32", "--init", "w"]).command("cpu");
+        assert_eq!(amp, "warpbook train amp-recipe --device cpu --precision tf32 --edge 64 --init w --log-every 100");
+    }
+
+    #[test]
+    fn times_have_units() {
+        let check = |text: &str, seconds: f64| assert_eq!(time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
+        check("90", 90.0);
+        check("90s", 90.0);
+        check("1.5 m", 90.0);
+        check("2h", 7200.0);
+        check("250ms", 0.25);
+        for bad in ["", "s", "-1s", "0", "NaN", "inf", "1d", "1e300s"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn the_recipe_of_the_help_is_one() {

@@ -11,6 +11,7 @@ pub struct Rows {
     inputs: Arc<[f32]>,
     targets: Arc<[f32]>,
     widths: [usize; 2],
+    seed: Option<u64>,
 }
 
 impl fmt::Debug for Rows {
@@ -37,7 +38,7 @@ impl Rows {
         if samples != aims || samples == 0 {
             return Err(Error::Setting(format!("{samples} samples and {aims} targets; there has to be one for each.")));
         }
-        Ok(Self { inputs: inputs.into(), targets: targets.into(), widths: [features, outputs] })
+        Ok(Self { inputs: inputs.into(), targets: targets.into(), widths: [features, outputs], seed: None })
     }
 
     /// `n` samples of standard Gaussian numbers, inputs and targets, from a seed.
@@ -49,7 +50,7 @@ impl Rows {
             values
         };
         let widths = [features.max(1), outputs.max(1)];
-        Self { inputs: draw(features, 0).into(), targets: draw(outputs, 1).into(), widths }
+        Self { inputs: draw(features, 0).into(), targets: draw(outputs, 1).into(), widths, seed: Some(seed) }
     }
 
     /// Its samples.
@@ -68,6 +69,12 @@ impl Rows {
     #[must_use]
     pub fn widths(&self) -> [usize; 2] {
         self.widths
+    }
+
+    /// The seed that [`Rows::gaussian`] drew them from; `None` of others.
+    #[must_use]
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
     }
 
     /// `[n][features]`.

@@ -95,7 +95,7 @@ impl Findings {
     /// The file system's.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)?;
-        crate::weights::write_atomic(path, (text + "\n").as_bytes())
+        warpbook_device::write_atomic_with_folder(path, (text + "\n").as_bytes())
     }
 }
 

@@ -123,4 +123,9 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
 
     /// The most bytes that it has held.
     fn peak_bytes(&self) -> u64;
+
+    /// The most bytes by which the device's free memory became less; `None` on the CPU.
+    fn reserved_bytes(&self) -> Option<u64> {
+        None
+    }
 }

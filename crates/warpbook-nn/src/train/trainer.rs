@@ -4,89 +4,14 @@ use super::checkpoint::Checkpoint;
 use super::cpu::CpuTraining;
 use super::cuda::{self, CudaOptions, CudaTraining};
 use super::engine::{Batches, Engine, StepOutcome};
-use super::{Recipe, Samples, TrainError};
+use super::pace::{Mean, Pace};
+use super::{Ended, Event, Flow, Recipe, Samples, Score, TrainError};
 use crate::philox;
 use crate::weights::Weights;
 use rayon::prelude::*;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use warpbook_device::CudaDevice;
-
-/// What happens during a training.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub enum Event {
-    /// A step was made.
-    Step {
-        /// Steps since the beginning.
-        step: u64,
-        /// The loss of its batch.
-        loss: f64,
-        /// The learning rate.
-        learning_rate: f64,
-        /// What else it came to.
-        outcome: StepOutcome,
-    },
-    /// So many batches were trained on since the last line.
-    Batches {
-        /// The epoch, from 1.
-        epoch: u32,
-        /// Batches of this epoch that are done.
-        batch: u64,
-        /// Steps since the beginning.
-        step: u64,
-        /// The mean of their losses.
-        loss: f64,
-        /// The learning rate of the last of them.
-        learning_rate: f64,
-    },
-    /// An epoch has ended, and the test set was classified.
-    Epoch {
-        /// The epoch, from 1.
-        epoch: u32,
-        /// Steps since the beginning.
-        step: u64,
-        /// Seconds of its training, evaluation not included.
-        seconds: f64,
-        /// How the test set came out.
-        test: Score,
-    },
-}
-
-/// Whether a training goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
-    /// It goes on.
-    Continue,
-    /// It ends after this step.
-    Stop,
-}
-
-impl Flow {
-    /// Stops if either does.
-    fn and(self, other: Self) -> Self {
-        if self == Self::Stop { self } else { other }
-    }
-}
-
-/// How a data set comes out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Score {
-    /// The mean loss.
-    pub loss: f64,
-    /// Samples that are classified as their label says.
-    pub correct: usize,
-    /// Samples.
-    pub of: usize,
-}
-
-impl Score {
-    /// The share of samples that are right, from 0 to 1.
-    #[must_use]
-    pub fn accuracy(&self) -> f64 {
-        self.correct as f64 / self.of.max(1) as f64
-    }
-}
 
 /// Where a network is trained.
 #[derive(Debug, Clone, Default)]
@@ -98,6 +23,9 @@ pub enum Place {
     Cuda(CudaDevice, CudaOptions),
 }
 
+/// A checkpoint is written at least this often, also within an epoch.
+const KEEP_EVERY: Duration = Duration::from_secs(60);
+
 /// A training.
 ///
 /// The same recipe, data, weights and place give the same bits on every run, however many threads there are, and also where a run was
@@ -107,6 +35,8 @@ pub struct Trainer {
     recipe: Recipe,
     engine: Box<dyn Engine>,
     step: u64,
+    budget: Option<Duration>,
+    checkpoint: Option<PathBuf>,
 }
 
 impl Trainer {
@@ -141,7 +71,23 @@ impl Trainer {
             Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, &initial)?),
             Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, &initial)?),
         };
-        Ok(Self { recipe, engine, step: 0 })
+        Ok(Self { recipe, engine, step: 0, budget: None, checkpoint: None })
+    }
+
+    /// The same with a limit on the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds it,
+    /// with an evaluation. A GPU makes as many steps at once as are expected to fit.
+    #[must_use]
+    pub fn time_budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+
+    /// The same, kept in this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error the file
+    /// has what was kept last.
+    #[must_use]
+    pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
+        self.checkpoint = Some(path.into());
+        self
     }
 
     /// What it computes with, as "the CPU in fp32".
@@ -184,6 +130,13 @@ impl Trainer {
         self.engine.peak_bytes()
     }
 
+    /// The most bytes by which the device's free memory became less: with the compiled kernels, the graphs and what the driver rounds up; other
+    /// programs on the device count too. `None` on the CPU.
+    #[must_use]
+    pub fn reserved_bytes(&self) -> Option<u64> {
+        self.engine.reserved_bytes()
+    }
+
     /// Trains until the recipe's last step, from where it is. `log_every` is the number of batches between two lines; the listener
     /// hears of them and of every epoch, and may stop the training. A GPU makes many steps before the listener hears of them.
     ///
@@ -196,7 +149,7 @@ impl Trainer {
         test: impl Into<Samples<'a>>,
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
-    ) -> Result<(), TrainError> {
+    ) -> Result<Ended, TrainError> {
         self.train_until(u64::MAX, train, test, log_every, listener)
     }
 
@@ -211,27 +164,32 @@ impl Trainer {
         test: impl Into<Samples<'a>>,
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
-    ) -> Result<(), TrainError> {
+    ) -> Result<Ended, TrainError> {
         let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
-        let (mut started, mut lines) = (Instant::now(), Mean::default());
+        let (mut started, mut lines, mut pace) = (Instant::now(), Mean::default(), Pace::new(self.budget));
+        let (mut kept_at, mut kept_step) = (Instant::now(), self.step);
         let mut order = Vec::new();
         let mut ordered = None;
+        let mut ended = Ended::Finished;
         while self.step < last {
             let (epoch, batch) = (self.step / per_epoch, self.step % per_epoch);
             if ordered != Some(epoch) {
                 order = self.order(train.len(), epoch);
                 ordered = Some(epoch);
             }
-            let steps = (per_epoch - batch).min(last - self.step).min(self.engine.steps_at_once() as u64);
+            let most = (per_epoch - batch).min(last - self.step).min(self.engine.steps_at_once() as u64);
+            let steps = pace.steps(most);
             let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
             let first = batch as usize * size;
             let indices = &order[first..(first + steps as usize * size).min(order.len())];
             let batches = Batches { set: train, indices, size, learning_rates: &rates, step: self.step };
+            let began = Instant::now();
             let trained = self.engine.train(&batches)?;
+            pace.made(steps, began.elapsed());
             let epoch = epoch as u32 + 1;
             let mut flow = Flow::Continue;
             for (i, (outcome, rate)) in trained.outcomes.iter().zip(&rates).enumerate() {
@@ -247,17 +205,40 @@ impl Trainer {
             if let Some(broken) = trained.broken {
                 return Err(broken.error(self.step + 1));
             }
-            if self.step.is_multiple_of(per_epoch) {
+            let (step, whole) = (self.step, self.step.is_multiple_of(per_epoch));
+            let out_of_time = pace.is_over() && step < last;
+            if (flow == Flow::Stop || out_of_time) && !lines.is_empty() {
+                let (batch, learning_rate) = (batch + steps, rates.last().copied().unwrap_or_default());
+                flow = flow.and(listener(Event::Batches { epoch, batch, step, loss: lines.take(), learning_rate }));
+            }
+            if whole || out_of_time {
                 let seconds = started.elapsed().as_secs_f64();
                 let test = self.evaluate(test)?;
-                flow = flow.and(listener(Event::Epoch { epoch, step: self.step, seconds, test }));
+                flow = flow.and(listener(if whole {
+                    Event::Epoch { epoch, step, seconds, test }
+                } else {
+                    Event::OutOfTime { epoch, step, seconds, test }
+                }));
                 started = Instant::now();
             }
-            if flow == Flow::Stop {
+            if whole || kept_at.elapsed() >= KEEP_EVERY {
+                self.keep()?;
+                (kept_at, kept_step) = (Instant::now(), step);
+            }
+            if flow == Flow::Stop || out_of_time {
+                ended = if flow == Flow::Stop { Ended::Stopped } else { Ended::OutOfTime };
                 break;
             }
         }
-        Ok(())
+        if kept_step < self.step {
+            self.keep()?;
+        }
+        Ok(ended)
+    }
+
+    /// Writes the checkpoint, if there is to be one.
+    fn keep(&self) -> Result<(), TrainError> {
+        self.checkpoint.as_ref().map_or(Ok(()), |path| self.save(path))
     }
 
     /// The order of the samples in an epoch.
@@ -341,23 +322,5 @@ impl Trainer {
         self.engine.restore(&checkpoint.state)?;
         self.step = checkpoint.step;
         Ok(())
-    }
-}
-
-/// The mean loss since the last line.
-#[derive(Debug, Default)]
-struct Mean {
-    sum: f64,
-    count: u64,
-}
-
-impl Mean {
-    fn add(&mut self, loss: f64) {
-        (self.sum, self.count) = (self.sum + loss, self.count + 1);
-    }
-
-    fn take(&mut self) -> f64 {
-        let Self { sum, count } = std::mem::take(self);
-        sum / count as f64
     }
 }

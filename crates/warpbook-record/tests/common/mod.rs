@@ -309,6 +309,7 @@ fn train_logs([_, _, network, wild]: &[Problem; 4]) -> Vec<TrainLog> {
         losses,
         parameters: BTreeMap::from([("b".to_owned(), b), ("w".to_owned(), w)]),
         test_loss: f64::NAN,
+        course: None,
     };
     let point = |epoch, step, loss| LossPoint { epoch, step, loss };
     let by_step = vec![point(1, Some(1), 2.25), point(1, Some(100), 0.5), point(2, Some(118), 0.010_000_1)];
@@ -469,6 +470,7 @@ fn train_logs_of_v1(standard: &Problem, wild: &Problem) -> Vec<TrainLog> {
         parameters: BTreeMap::from([("b".to_owned(), b), ("w".to_owned(), w)]),
         train_loss: losses[2],
         test_loss: f64::NAN,
+        course: None,
     };
     vec![
         log(standard, [80.125, 0.5, 0.010_000_1], 2.999_97, 2.000_1),

@@ -15,6 +15,7 @@ mod panel;
 mod predictions;
 mod progress;
 mod runs;
+mod trainings;
 
 pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;
@@ -22,6 +23,7 @@ pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
 pub use panel::Panel;
 pub use predictions::PredictionGrid;
+pub(crate) use progress::print_line;
 pub use progress::{notebook_progress, progress_line};
 
 use html::{STYLE, escape, printable};

@@ -33,8 +33,15 @@ pub fn progress_line(measurement: &Measurement, run: &Run) -> String {
     printable(&format!("{title}, {}: {came_out}", measurement.problem.label).replace('\n', " "))
 }
 
-/// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for each finished measurement:
-/// a cell cannot be written to twice.
+/// Prints a line that a notebook shows at once.
+pub(crate) fn print_line(line: &str) {
+    println!("{line}");
+    // A notebook shows a line when it is flushed.
+    let _ = std::io::stdout().flush();
+}
+
+/// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for each finished measurement, and
+/// the lines of a training: a cell cannot be written to twice.
 ///
 /// ```no_run
 /// use warpbook::prelude::*;
@@ -52,10 +59,9 @@ pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
         Event::Finished { measurement, run } => {
             let n = done.fetch_add(1, Ordering::Relaxed) + 1;
             let line = super::guarded(&progress_line(measurement, run));
-            println!("[{n}/{}] {line}", planned.load(Ordering::Relaxed));
-            // A notebook shows a line when it is flushed.
-            let _ = std::io::stdout().flush();
+            print_line(&format!("[{n}/{}] {line}", planned.load(Ordering::Relaxed)));
         }
+        Event::Training(line) => print_line(&super::guarded(&printable(line))),
         _ => {}
     }
 }

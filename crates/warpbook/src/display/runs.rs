@@ -51,7 +51,8 @@ fn notices(run: &Run) -> Vec<String> {
     let ran = |m: &&Measurement| m.outcome == Outcome::Measured;
     let by_cpu = |m: &Measurement| matches!(run.rung(&m.rung).map(|r| &r.runner), Some(Runner::Cpu(_)));
     if run.environment.device.kind == DeviceKind::Cpu {
-        notices.push("This record was made on a CPU; the GPU's rungs are listed as skipped.".to_owned());
+        let rungs = if run.measurements.is_empty() { "" } else { "; the GPU's rungs are listed as skipped" };
+        notices.push(format!("This record was made on a CPU{rungs}."));
     }
     if run.environment.debug_assertions && run.measurements.iter().filter(ran).any(by_cpu) {
         notices.push(
@@ -67,7 +68,7 @@ fn notices(run: &Run) -> Vec<String> {
 
 /// The sizes, that of the ladder first.
 fn problems(run: &Run) -> Vec<&Problem> {
-    let Some(main) = run.main_problem() else { return Vec::new() };
+    let Some(main) = run.main_problem().filter(|_| !run.measurements.is_empty()) else { return Vec::new() };
     std::iter::once(main).chain(run.problems().into_iter().filter(|p| *p != main)).collect()
 }
 
@@ -81,8 +82,10 @@ impl Show for Run {
                 _ => out += &details(&problem.label, &ladder),
             }
         }
-        if self.measurements.is_empty() {
-            out += "<p>Nothing was measured.</p>";
+        match self.measurements.is_empty() {
+            true if self.train_logs.is_empty() => out += "<p>Nothing was measured.</p>",
+            true => out.extend(self.train_logs.iter().map(Show::html)),
+            false => {}
         }
         out.extend(notices(self).iter().map(|n| note(n)));
         out += &details("Where it was made, and how it is repeated", &environment(self).html());
@@ -94,8 +97,10 @@ impl Show for Run {
         for problem in problems(self) {
             parts.push(format!("{}\n{}", problem.label, ladder_table(self, problem).text()));
         }
-        if self.measurements.is_empty() {
-            parts.push("Nothing was measured.".into());
+        match self.measurements.is_empty() {
+            true if self.train_logs.is_empty() => parts.push("Nothing was measured.".into()),
+            true => parts.extend(self.train_logs.iter().map(Show::text)),
+            false => {}
         }
         parts.extend(notices(self).iter().map(|n| printable(n)));
         parts.join("\n\n")
@@ -195,6 +200,9 @@ impl Show for Measurement {
 
 fn training_facts(l: &TrainLog) -> Facts {
     let parameters: Vec<String> = l.parameters.iter().map(|(name, v)| format!("{name} = {v:.6}")).collect();
+    if let Some(course) = &l.course {
+        return super::trainings::facts(l, course);
+    }
     Facts::new()
         .add("rung", l.rung.clone())
         .add("work", l.problem.label.clone())
@@ -214,17 +222,19 @@ fn losses_table(l: &TrainLog) -> Table {
     table([if by_step { "step" } else { "epoch" }, "loss"], rows)
 }
 
-const DIVERGED: &str = "The descent diverged: its loss is no longer a finite number. Try a smaller learning rate.";
+const DIVERGED: &str = "The training diverged: its loss is no longer a finite number. Try a smaller learning rate.";
 
 impl Show for TrainLog {
     fn html(&self) -> String {
         let diverged = if self.diverged() { note(DIVERGED) } else { String::new() };
-        training_facts(self).html() + &diverged + &details("The logged losses", &scroll(&losses_table(self)))
+        let epochs = super::trainings::epochs(self).map(|t| scroll(&t)).unwrap_or_default();
+        training_facts(self).html() + &epochs + &diverged + &details("The logged losses", &scroll(&losses_table(self)))
     }
 
     fn text(&self) -> String {
         let diverged = if self.diverged() { format!("\n{DIVERGED}") } else { String::new() };
-        format!("{}{diverged}\n\n{}", training_facts(self).text(), losses_table(self).text())
+        let epochs = super::trainings::epochs(self).map(|t| format!("\n\n{}", t.text())).unwrap_or_default();
+        format!("{}{epochs}{diverged}\n\n{}", training_facts(self).text(), losses_table(self).text())
     }
 }
 
@@ -351,6 +361,7 @@ pub(super) mod tests {
             parameters: BTreeMap::from([("w".into(), 3.0)]),
             train_loss: loss,
             test_loss: f64::NAN,
+            course: None,
         };
         assert!(log(f64::NAN).text().contains("diverged") && log(f64::NAN).text().contains("not a number"));
         assert!(log(f64::NAN).html().contains("wb-note"));

@@ -105,6 +105,7 @@ impl<'a> Points<'a> {
             parameters: weights.iter().enumerate().map(|(i, w)| (name(i), *w)).collect(),
             train_loss: self.train.loss(&weights),
             test_loss: self.test.loss(&weights),
+            course: None,
         }
     }
 }

@@ -201,7 +201,7 @@ impl Training {
 }
 
 /// The row of the table as a rung, with the kernels of all these recipes.
-fn rung(way: &Way, recipes: &[Recipe]) -> Rung {
+pub(crate) fn rung(way: &Way, recipes: &[Recipe]) -> Rung {
     let mut specs: Vec<KernelSpec> = Vec::new();
     for spec in recipes.iter().flat_map(|r| way.specs(r)) {
         if !specs.contains(&spec) {

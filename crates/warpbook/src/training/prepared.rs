@@ -160,6 +160,7 @@ impl OneStep<'_> {
             parameters: Default::default(),
             train_loss: self.made.losses.last().copied().unwrap_or(f64::NAN),
             test_loss: f64::NAN,
+            course: None,
         }
     }
 }

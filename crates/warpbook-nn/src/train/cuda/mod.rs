@@ -171,6 +171,8 @@ pub(crate) struct CudaTraining {
     repeated: Option<Repeated>,
     /// Room for batches of images that are not resident, with the numbers of its slots in `sets`.
     staging: Option<(Staging, Vec<usize>)>,
+    /// Bytes of free device memory before it was made, and the least since.
+    free: [u64; 2],
 }
 
 impl CudaTraining {
@@ -194,6 +196,7 @@ impl CudaTraining {
             arrangement = Arrangement::identity(network);
         }
         device.reset_peak();
+        let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
         let sharing = sharing(recipe, &options);
         let slots = recipe.optimizer.state_slots();
@@ -223,6 +226,7 @@ impl CudaTraining {
             gradient_scale: 1.0,
             repeated: None,
             staging: None,
+            free: [free; 2],
         })
     }
 
@@ -337,6 +341,7 @@ impl CudaTraining {
             self.with_batch(source, batch, trains, |program, stream| Ok(program.queue(stream)?))?;
         }
         self.stream.synchronize()?;
+        self.free[1] = self.free[1].min(self.device.memory()?.0);
         let outcomes = self.control.outcomes(sizes.len(), self.what(trains))?;
         if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
             self.gradient_scale = scale;
@@ -511,5 +516,11 @@ impl Engine for CudaTraining {
 
     fn peak_bytes(&self) -> u64 {
         self.device.peak_allocated()
+    }
+
+    fn reserved_bytes(&self) -> Option<u64> {
+        let [before, least] = self.free;
+        // At least what was asked for: what was freed before may have been taken again.
+        Some((before - least.min(before)).max(self.device.peak_allocated()))
     }
 }

@@ -1,0 +1,111 @@
+//! What a training tells while it goes on, and why it ended.
+
+use super::StepOutcome;
+
+/// What happens during a training.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A step was made.
+    Step {
+        /// Steps since the beginning.
+        step: u64,
+        /// The loss of its batch.
+        loss: f64,
+        /// The learning rate.
+        learning_rate: f64,
+        /// What else it came to.
+        outcome: StepOutcome,
+    },
+    /// So many batches were trained on since the last line.
+    Batches {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// Batches of this epoch that are done.
+        batch: u64,
+        /// Steps since the beginning.
+        step: u64,
+        /// The mean of their losses.
+        loss: f64,
+        /// The learning rate of the last of them.
+        learning_rate: f64,
+    },
+    /// An epoch has ended, and the test set was classified.
+    Epoch {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// Steps since the beginning.
+        step: u64,
+        /// Seconds of its training, evaluation not included.
+        seconds: f64,
+        /// How the test set came out.
+        test: Score,
+    },
+    /// The time budget was used up within an epoch, and the test set was classified.
+    OutOfTime {
+        /// The epoch, from 1.
+        epoch: u32,
+        /// Steps since the beginning.
+        step: u64,
+        /// Seconds of the epoch's training, evaluation not included.
+        seconds: f64,
+        /// How the test set came out.
+        test: Score,
+    },
+}
+
+/// Why a training ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All steps were made.
+    Finished,
+    /// Its listener stopped it.
+    Stopped,
+    /// Its time budget was used up.
+    OutOfTime,
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Finished => "finished",
+            Self::Stopped => "stopped",
+            Self::OutOfTime => "out of time",
+        })
+    }
+}
+
+/// Whether a training goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// It goes on.
+    Continue,
+    /// It ends after this step.
+    Stop,
+}
+
+impl Flow {
+    /// Stops if either does.
+    pub(super) fn and(self, other: Self) -> Self {
+        if self == Self::Stop { self } else { other }
+    }
+}
+
+/// How a data set comes out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// The mean loss.
+    pub loss: f64,
+    /// Samples that are classified as their label says.
+    pub correct: usize,
+    /// Samples.
+    pub of: usize,
+}
+
+impl Score {
+    /// The share of samples that are right, from 0 to 1.
+    #[must_use]
+    pub fn accuracy(&self) -> f64 {
+        self.correct as f64 / self.of.max(1) as f64
+    }
+}
