@@ -14,8 +14,10 @@ use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
 const LONGEST_SIDE: u32 = 256;
-/// What the end of a tile costs, in positions that are multiplied meanwhile.
-const TILE_COST: u64 = 48;
+/// What the end of a tile costs, in positions that are multiplied by a column meanwhile.
+const TILE_COST: u64 = 64;
+/// Columns whose multiplication takes as long as reading the positions does.
+const ROWS_COST: u32 = 32;
 /// TMA writes a swizzled box to a multiple of so many bytes.
 const SWIZZLE_BYTES: u64 = 1024;
 
@@ -63,18 +65,14 @@ impl Image {
         if self.channels.is_multiple_of(64) { 128 } else { 64 }
     }
 
-    /// Channels of the result that a block computes.
-    fn block_columns(&self) -> u32 {
-        [128, 64].into_iter().find(|n| self.columns.is_multiple_of(*n)).unwrap_or(32)
-    }
-
     /// Rows of `row_bytes` that hold a pixel's channels.
     fn blocks(&self) -> u32 {
         self.channels * 2 / self.row_bytes()
     }
 
-    fn weight_bytes(&self) -> u64 {
-        u64::from(self.taps()) * u64::from(self.channels) * 2 * u64::from(self.block_columns())
+    /// Of as many columns.
+    fn weight_bytes(&self, columns: u32) -> u64 {
+        u64::from(self.taps()) * u64::from(self.channels) * 2 * u64::from(columns)
     }
 }
 
@@ -92,14 +90,15 @@ struct Division {
 }
 
 impl Division {
-    /// `None` where not even a row fits into the tile, or two tiles and the weights do not fit into shared memory.
+    /// `None` where the result's channels are no multiple of the tile's, where not even a row fits into it, or where two tiles and the weights do not fit into shared memory.
     fn new(image: &Image, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
+        let columns = size(Dim::Bn);
         let (positions, pitch, [kh, kw]) = (size(Dim::Bm), image.pitch(), image.kernel);
         let most = ((positions + kw - 1) / pitch).min(image.output[0]);
         let tiles = image.output[0].div_ceil((most > 0).then_some(most)?);
         let rows = image.output[0].div_ceil(tiles);
-        if pitch > LONGEST_SIDE || rows + kh - 1 > LONGEST_SIDE {
+        if pitch > LONGEST_SIDE || rows + kh - 1 > LONGEST_SIDE || !image.columns.is_multiple_of(columns) {
             return None;
         }
         let row_bytes = u64::from(image.row_bytes());
@@ -107,13 +106,14 @@ impl Division {
         let block_bytes = box_bytes.next_multiple_of(SWIZZLE_BYTES);
         // The windows of the last positions, which are not stored, end behind the tile.
         let read = u64::from(positions + (kh - 1) * pitch + kw - 1) * row_bytes;
-        let taken = image.weight_bytes() + SWIZZLE_BYTES + read.saturating_sub(block_bytes);
+        let taken = image.weight_bytes(columns) + SWIZZLE_BYTES + read.saturating_sub(block_bytes);
         let stages = tile.dynamic_shared_bytes().checked_sub(taken)? / (block_bytes * u64::from(image.blocks()));
         let consumers = u64::from(size(Dim::Threads) / 128 - 1);
-        let (all, across) =
-            (u64::from(image.batch) * u64::from(tiles), u64::from(image.columns / image.block_columns()));
+        let (all, across) = (u64::from(image.batch) * u64::from(tiles), u64::from(image.columns / columns));
         let of_block = all.div_ceil((u64::from(multiprocessors) / across).max(1));
-        let cost = of_block.div_ceil(consumers) * (u64::from(positions) * consumers.min(of_block) + TILE_COST);
+        // An instruction reads its 64 positions again whatever its columns are.
+        let step = u64::from(positions) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
+        let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
         (stages >= 2).then_some(Self {
             rows,
             tiles,
@@ -125,12 +125,16 @@ impl Division {
     }
 }
 
-/// The tile that costs least, and its division.
-fn choose(image: &Image, spec: &KernelSpec, multiprocessors: u32) -> Option<(usize, Division)> {
-    let divisions = spec.tiles.iter().enumerate();
-    divisions
-        .filter_map(|(i, tile)| Some((i, Division::new(image, tile, multiprocessors)?)))
-        .min_by_key(|(_, division)| division.cost)
+/// The kernel and the tile that cost least, and their division.
+fn choose(image: &Image, pass: Pass, dtype: Dtype, multiprocessors: u32) -> Option<(KernelSpec, Tile, Division)> {
+    let row_bytes = i64::from(image.row_bytes());
+    let specs = [128, 64, 32].into_iter().map(|columns| Row { pass, dtype, row_bytes, columns }.spec());
+    let tiles = specs.flat_map(|spec| spec.tiles.clone().into_iter().map(move |tile| (spec.clone(), tile)));
+    let divisions = tiles.filter_map(|(spec, tile)| {
+        let division = Division::new(image, &tile, multiprocessors)?;
+        Some((spec, tile, division))
+    });
+    divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
 /// The kernel of a pass and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
@@ -142,6 +146,8 @@ pub(super) struct Windows {
     image: Image,
     division: Division,
     kernel: Kernel,
+    /// Of a block.
+    columns: u32,
     blocks: u32,
 }
 
@@ -155,17 +161,16 @@ impl Windows {
             && shapes.channels.is_multiple_of(32)
             && shapes.filters.is_multiple_of(32);
         let Some(image) = Image::of(pass, shapes).filter(|_| takes) else { return Ok(None) };
-        let [row_bytes, columns] = [image.row_bytes(), image.block_columns()].map(i64::from);
-        let spec = Row { pass, dtype, row_bytes, columns }.spec();
         let info = device.info();
+        let Some((spec, tile, division)) = choose(&image, pass, dtype, info.multiprocessors) else { return Ok(None) };
         if spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability)) {
             return Ok(None);
         }
-        let Some((tile, division)) = choose(&image, &spec, info.multiprocessors) else { return Ok(None) };
-        let kernel = device.kernel(&spec, &spec.tiles[tile])?;
-        let across = image.columns / image.block_columns();
+        let kernel = device.kernel(&spec, &tile)?;
+        let columns = u32::try_from(tile.size(Dim::Bn)).unwrap_or(u32::MAX);
+        let across = image.columns / columns;
         let down = (info.multiprocessors / across).max(1).min(image.batch.saturating_mul(division.tiles));
-        Ok(Some(Self { device: device.clone(), pass, dtype, image, division, kernel, blocks: across * down }))
+        Ok(Some(Self { device: device.clone(), pass, dtype, image, division, kernel, columns, blocks: across * down }))
     }
 
     /// y of x and the weight, with a bias and a ReLU; or dx of dy and the weight, through a mask.
@@ -208,8 +213,8 @@ impl Windows {
         }
         .map(u64::from);
         let boxes = match self.pass {
-            Pass::Forward => [lanes, image.block_columns()],
-            _ => [image.block_columns().min(64), lanes],
+            Pass::Forward => [lanes, self.columns],
+            _ => [self.columns.min(64), lanes],
         };
         let shape = BoxShape {
             dtype: self.dtype,
@@ -231,5 +236,50 @@ impl Windows {
         words[..10].copy_from_slice(&sizes);
         words[10..].copy_from_slice(&[d.stages, d.box_bytes, d.block_bytes, top, left, relu.into()]);
         words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(batch: u32, channels: u32, side: u32, columns: u32, kernel: u32) -> Image {
+        let (input, kernel) = ([side; 2], [kernel; 2]);
+        let output = [side + 1 - kernel[0]; 2];
+        Image { batch, channels, input, before: [0; 2], kernel, columns, output }
+    }
+
+    fn chosen(image: &Image) -> Option<(u64, u64, u32, u32)> {
+        let (_, tile, d) = choose(image, Pass::Forward, Dtype::F16, 132)?;
+        Some((tile.size(Dim::Bm), tile.size(Dim::Bn), d.rows, d.tiles))
+    }
+
+    #[test]
+    fn tiles_cover_the_image_and_fit_into_shared_memory() {
+        for image in
+            [image(512, 32, 26, 64, 3), image(128, 64, 10, 128, 3), image(3, 128, 40, 96, 5), image(1, 32, 1, 32, 1)]
+        {
+            for spec in Row::all(Dtype::F16).into_iter().map(Row::spec) {
+                for tile in &spec.tiles {
+                    let Some(d) = Division::new(&image, tile, 132) else { continue };
+                    let positions = d.rows * image.pitch() - (image.kernel[1] - 1);
+                    assert!(d.rows * d.tiles >= image.output[0] && u64::from(positions) <= tile.size(Dim::Bm), "{d:?}");
+                    let columns = u32::try_from(tile.size(Dim::Bn)).unwrap();
+                    let stages = u64::from(d.stages * image.blocks()) * u64::from(d.block_bytes);
+                    assert!(image.weight_bytes(columns) + stages <= tile.dynamic_shared_bytes(), "{d:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_cheapest_tile_is_chosen() {
+        // Twelve rows of 26 windows are 310 of 320 positions.
+        assert_eq!(chosen(&image(512, 32, 26, 64, 3)), Some((320, 64, 12, 2)));
+        // 64 columns of these weights do not fit, 32 do.
+        assert_eq!(chosen(&image(2, 64, 16, 64, 5)).map(|c| c.1), Some(32));
+        // Nor do 32 of these; a row of these is wider than a box.
+        assert_eq!(chosen(&image(2, 512, 16, 64, 5)), None);
+        assert_eq!(chosen(&image(2, 32, 300, 64, 3)), None);
     }
 }
