@@ -22,6 +22,7 @@ use implicit::Implicit;
 use shapes::Shapes;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
 use warpbook_record::Dtype;
+pub(crate) use windows::kernel_of as shifted_kernel_of;
 
 /// How a convolution is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

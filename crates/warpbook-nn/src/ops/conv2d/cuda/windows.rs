@@ -5,6 +5,7 @@ use super::shapes::Shapes;
 use super::windows_launch::{Arrays, launch};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
+use crate::ops::conv2d::Geometry;
 use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
 use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{Pass, Windows as Row};
@@ -18,6 +19,8 @@ const LONGEST_SIDE: u32 = 256;
 const TILE_COST: u64 = 64;
 /// Columns whose multiplication takes as long as reading the positions does.
 const ROWS_COST: u32 = 32;
+/// Those of an H200, and of an H100 with SXM.
+const H200_MULTIPROCESSORS: u32 = 132;
 /// TMA writes a swizzled box to a multiple of so many bytes.
 const SWIZZLE_BYTES: u64 = 1024;
 
@@ -137,6 +140,29 @@ fn choose(image: &Image, pass: Pass, dtype: Dtype, multiprocessors: u32) -> Opti
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
+/// The convolution as the kernel sees it, its tile and its division, on Hopper with so many multiprocessors; `None` where it does not take
+/// the convolution.
+fn plan(
+    pass: Pass,
+    dtype: Dtype,
+    shapes: &Shapes,
+    multiprocessors: u32,
+) -> Option<(Image, (KernelSpec, Tile, Division))> {
+    let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
+        && shapes.layout == Layout::Nhwc
+        && shapes.stride == [1, 1]
+        && shapes.channels.is_multiple_of(32)
+        && shapes.filters.is_multiple_of(32);
+    let image = Image::of(pass, shapes).filter(|_| takes)?;
+    Some((image, choose(&image, pass, dtype, multiprocessors)?))
+}
+
+/// The kernel that computes a pass on an H100 or H200; `None` where it is one of the implicit product.
+pub(crate) fn kernel_of(pass: Pass, dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<KernelSpec> {
+    let shapes = Shapes::new(geometry, layout).ok()?;
+    plan(pass, dtype, &shapes, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
+}
+
 /// The kernel of a pass and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
 #[derive(Debug, Clone)]
 pub(super) struct Windows {
@@ -155,14 +181,10 @@ impl Windows {
     /// `None` where the kernel does not take the convolution: on another GPU than Hopper's, of other types than f16 and bf16, of NCHW, with
     /// strides, with channels that are no multiples of 32, with windows that do not fit into shared memory.
     pub fn new(device: &CudaDevice, pass: Pass, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
-        let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
-            && shapes.layout == Layout::Nhwc
-            && shapes.stride == [1, 1]
-            && shapes.channels.is_multiple_of(32)
-            && shapes.filters.is_multiple_of(32);
-        let Some(image) = Image::of(pass, shapes).filter(|_| takes) else { return Ok(None) };
         let info = device.info();
-        let Some((spec, tile, division)) = choose(&image, pass, dtype, info.multiprocessors) else { return Ok(None) };
+        let Some((image, (spec, tile, division))) = plan(pass, dtype, shapes, info.multiprocessors) else {
+            return Ok(None);
+        };
         if spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability)) {
             return Ok(None);
         }
