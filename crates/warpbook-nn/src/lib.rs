@@ -12,5 +12,6 @@ pub mod network;
 pub mod ops;
 pub mod philox;
 pub mod storage;
+pub mod tensor;
 pub mod train;
 pub mod weights;

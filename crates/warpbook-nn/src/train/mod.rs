@@ -8,6 +8,7 @@ mod loss;
 mod precision;
 mod recipe;
 mod samples;
+mod summary;
 mod trainer;
 mod ways;
 
@@ -18,6 +19,7 @@ pub use loss::{BatchLoss, Loss, Target};
 pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
 pub use samples::Samples;
+pub use summary::{PlannedMemory, Summary, SummaryRow};
 pub use trainer::{Event, Flow, Place, Score, Trainer};
 pub use ways::{Way, ways};
 

@@ -15,6 +15,7 @@ mod panel;
 mod predictions;
 mod progress;
 mod runs;
+mod tensors;
 
 pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;

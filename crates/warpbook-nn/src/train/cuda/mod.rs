@@ -17,7 +17,7 @@ use super::engine::{Batches, Broken, Engine, State, Trained};
 use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
 use crate::gemm::{Gemm, Workspace};
-use crate::network::{Arrangement, Node};
+use crate::network::{Arrangement, Network, Node};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::ops::pool::cuda::Pooling;
@@ -27,8 +27,8 @@ use control::{Control, Finish};
 use kernels::Kernels;
 use loader::Staging;
 pub use loader::{Loader, Residency};
-use memory::{Memory, Sharing};
-use params::Params;
+use memory::{Memory, NodeBytes, Purpose, Sharing};
+use params::{ParamBytes, Params};
 use passes::Parts;
 use program::{Program, Side};
 use std::collections::HashMap;
@@ -70,6 +70,23 @@ impl CudaOptions {
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }
+    }
+
+    /// The same with the layout that a network can have, and the order of its parameters.
+    fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
+        let arrangement = Arrangement::of(network);
+        // Where a flattened image is added to other features, its order has to be PyTorch's.
+        if arrangement.transposes() {
+            self.layout = Layout::Nchw;
+        }
+        match self.layout {
+            Layout::Nchw => (self, Arrangement::identity(network)),
+            Layout::Nhwc => (self, arrangement),
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Training { overlaps: self.overlap }
     }
 
     fn scaler(&self) -> Option<&GradScaler> {
@@ -184,23 +201,15 @@ impl CudaTraining {
         options.scaler.check()?;
         recipe.optimizer.check()?;
         let network = &recipe.network;
-        let mut options = *options;
-        let mut arrangement = Arrangement::of(network);
-        // Where a flattened image is added to other features, its order has to be PyTorch's.
-        if arrangement.transposes() {
-            options.layout = Layout::Nchw;
-        }
-        if options.layout == Layout::Nchw {
-            arrangement = Arrangement::identity(network);
-        }
+        let (options, arrangement) = options.arranged(network);
         device.reset_peak();
         let dtype = options.precision.activations();
-        let sharing = sharing(recipe, &options);
-        let slots = recipe.optimizer.state_slots();
+        let sharing = sharing(network, &options);
+        let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;
         params.write(weights)?;
-        let layout = memory::plan(network, &sharing, batch, dtype, options.overlap);
+        let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, batch)?;
         control.restore(0, options.scaler.start())?;
@@ -369,18 +378,46 @@ impl CudaTraining {
     }
 }
 
-/// What a recipe's operations share and skip.
-pub(in crate::train) fn sharing(recipe: &Recipe, options: &CudaOptions) -> Sharing {
-    let (network, dtype) = (&recipe.network, options.precision.activations());
+/// What a network's operations share and skip.
+pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
+    let dtype = options.precision.activations();
     let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
     Sharing::of(network, options.fused, masks)
+}
+
+/// The planned memory of a training.
+pub(in crate::train) struct Footprint {
+    pub params: ParamBytes,
+    /// Of each operation.
+    pub nodes: Vec<NodeBytes>,
+    /// Of the batch's samples.
+    pub input: u64,
+    /// Of all arrays in the arena, each by itself.
+    pub unshared: u64,
+    /// Of the arena.
+    pub activations: u64,
+}
+
+/// What is planned for a network's training with an optimiser of so many slots.
+pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
+    let (options, _) = options.arranged(network);
+    let (sharing, dtype) = (sharing(network, &options), options.precision.activations());
+    let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
+    let nodes = network.nodes().iter().enumerate();
+    Footprint {
+        params: ParamBytes::of(network, Some(slots), dtype),
+        nodes: nodes.map(|(i, node)| memory::node_bytes(&layout, &sharing, node, i)).collect(),
+        input: memory::input_bytes(&layout),
+        unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
+        activations: layout.peak_bytes() as u64,
+    }
 }
 
 /// The bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
     let dtype = options.precision.activations();
-    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.overlap).peak_bytes() as u64;
-    planned + Params::bytes(&recipe.network, recipe.optimizer.state_slots(), dtype)
+    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
+    planned + ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype).total()
 }
 
 fn ensure_it_fits(
