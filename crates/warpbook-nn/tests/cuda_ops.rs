@@ -182,7 +182,7 @@ fn cross_entropy_is_the_references() {
             let work = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
             let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
             let arrays = (&logits_at, &*labels_at);
-            kernels.loss_and_gradient(&b.stream, &c, arrays, Some(&scale), &gradient, (work, to)).unwrap();
+            kernels.loss_and_gradient(&b.stream, &c, arrays, Some(&scale), Some(&gradient), (work, to)).unwrap();
             let mut of_cpu = vec![f32::NAN; logits.len()];
             let cpu = cross_entropy::cpu::loss_and_gradient(&c, &logits, &labels, 64.0, &mut of_cpu).unwrap();
             let want: Vec<f64> =
@@ -210,7 +210,7 @@ fn cross_entropy_counts_nan_and_equal_logits_as_the_cpu_does() {
     let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
     let run = |labels: [u8; 3]| {
         let labels = b.buffer(&labels);
-        kernels.loss_and_gradient(&b.stream, &c, (&logits, &labels), None, &gradient, (work, to)).unwrap();
+        kernels.loss_and_gradient(&b.stream, &c, (&logits, &labels), None, Some(&gradient), (work, to)).unwrap();
         (b.slice(&means)[0], b.slice(&correct)[0])
     };
     assert_eq!(run([0, 0, 1]).1, 3, "the first of equal logits is the prediction");
@@ -229,7 +229,7 @@ fn mean_squared_error_is_the_references() {
             let (slot, means, scale) = (b.buffer(&[0u32]), b.buffer(&[0.0f64]), b.buffer(&[n as f32]));
             let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: None };
             let arrays = (&output_at, &*target_at);
-            kernels.loss_and_gradient(&b.stream, arrays, Some(&scale), &gradient, (&work, to)).unwrap();
+            kernels.loss_and_gradient(&b.stream, arrays, Some(&scale), Some(&gradient), (&work, to)).unwrap();
             let (output, target) = (wide(&output), wide(&target));
             let want: Vec<f64> = reference::mse_gradient(&output, &target).iter().map(|v| v * n as f64).collect();
             close("doutput", &b.values(&gradient), &want, tolerance(b.dtype));

@@ -5,22 +5,27 @@ mod cpu;
 mod cuda;
 mod engine;
 mod loss;
+mod place;
 mod precision;
 mod recipe;
 mod samples;
+mod score;
 mod summary;
 mod trainer;
 mod ways;
 
 pub use cpu::{CpuEngine, Mode};
+pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub use engine::{ScalerState, StepOutcome};
 pub use loss::{BatchLoss, Loss, Target};
+pub use place::Place;
 pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
 pub use samples::Samples;
+pub use score::Score;
 pub use summary::{PlannedMemory, Summary, SummaryRow};
-pub use trainer::{Event, Flow, Place, Score, Trainer};
+pub use trainer::{Event, Flow, Trainer};
 pub use ways::{Way, ways};
 
 use crate::ops::OpError;

@@ -2,15 +2,14 @@
 
 use super::checkpoint::Checkpoint;
 use super::cpu::CpuTraining;
-use super::cuda::{self, CudaOptions, CudaTraining};
+use super::cuda::{self, CudaTraining};
 use super::engine::{Batches, Engine, StepOutcome};
-use super::{Recipe, Samples, TrainError};
+use super::{Place, Recipe, Samples, Score, TrainError};
 use crate::philox;
 use crate::weights::Weights;
 use rayon::prelude::*;
 use std::path::Path;
 use std::time::Instant;
-use warpbook_device::CudaDevice;
 
 /// What happens during a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,35 +66,6 @@ impl Flow {
     fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
     }
-}
-
-/// How a data set comes out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Score {
-    /// The mean loss.
-    pub loss: f64,
-    /// Samples that are classified as their label says.
-    pub correct: usize,
-    /// Samples.
-    pub of: usize,
-}
-
-impl Score {
-    /// The share of samples that are right, from 0 to 1.
-    #[must_use]
-    pub fn accuracy(&self) -> f64 {
-        self.correct as f64 / self.of.max(1) as f64
-    }
-}
-
-/// Where a network is trained.
-#[derive(Debug, Clone, Default)]
-pub enum Place {
-    /// On the CPU, in fp32.
-    #[default]
-    Cpu,
-    /// On a GPU.
-    Cuda(CudaDevice, CudaOptions),
 }
 
 /// A training.

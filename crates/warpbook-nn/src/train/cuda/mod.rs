@@ -6,6 +6,7 @@
 
 mod control;
 mod control_launch;
+mod inference;
 mod kernels;
 mod loader;
 mod memory;
@@ -14,7 +15,7 @@ mod passes;
 mod program;
 
 use super::engine::{Batches, Broken, Engine, State, Trained};
-use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use super::{BatchLoss, GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
 use crate::gemm::{Gemm, Workspace};
 use crate::network::{Arrangement, Network, Node};
@@ -24,12 +25,13 @@ use crate::ops::pool::cuda::Pooling;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, Finish};
-use kernels::Kernels;
+pub(crate) use inference::CudaInference;
+use kernels::{LayerKernels, StepKernels};
 use loader::Staging;
 pub use loader::{Loader, Residency};
 use memory::{Memory, NodeBytes, Purpose, Sharing};
 use params::{ParamBytes, Params};
-use passes::Parts;
+use passes::{Parts, StepParts};
 use program::{Program, Side};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -176,7 +178,8 @@ pub(crate) struct CudaTraining {
     memory: Memory,
     params: Params,
     control: Control,
-    kernels: Kernels,
+    layers: LayerKernels,
+    kernels: StepKernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
     /// Of the two streams.
@@ -216,7 +219,8 @@ impl CudaTraining {
         Ok(Self {
             stream: Arc::new(device.stream()?),
             gemm: Gemm::new(device),
-            kernels: Kernels::load(device, recipe, &options)?,
+            layers: LayerKernels::load(device, network, &options)?,
+            kernels: StepKernels::load(device, recipe, &options)?,
             device: device.clone(),
             recipe: recipe.clone(),
             options,
@@ -315,15 +319,15 @@ impl CudaTraining {
         let parts = Parts {
             device: &self.device,
             gemm: &self.gemm,
-            recipe: &self.recipe,
+            network: &self.recipe.network,
             options: &self.options,
             sharing: &self.sharing,
             memory: &self.memory,
             params: &self.params,
-            control: &self.control,
-            kernels: &self.kernels,
+            kernels: &self.layers,
         };
-        let passes = passes::passes(parts, &self.sets[set], (n, trains), &mut self.workspaces)?;
+        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels };
+        let passes = passes::passes(parts, step, &self.sets[set], (n, trains), &mut self.workspaces)?;
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, self.side.as_ref()), name, passes, self.options.graph)?;
         self.programs.insert(key, program);
@@ -509,17 +513,15 @@ impl Engine for CudaTraining {
 
     fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
         let source = self.source(set)?;
-        let (mut score, mut sum) = (Score { loss: 0.0, correct: 0, of: set.len() }, 0.0);
-        let all: Vec<u32> = (0..set.len() as u32).collect();
-        for indices in all.chunks(SLOTS * self.batch) {
-            let outcomes = self.run(&source, (indices, self.batch), &[], 0, false)?;
-            for (outcome, batch) in outcomes.iter().zip(indices.chunks(self.batch)) {
-                sum += outcome.loss * batch.len() as f64;
-                score.correct += outcome.correct;
-            }
+        let (at_once, len) = (SLOTS * self.batch, set.len());
+        let mut batches = Vec::new();
+        for first in (0..len).step_by(at_once) {
+            let indices: Vec<u32> = (first as u32..(first + at_once).min(len) as u32).collect();
+            let outcomes = self.run(&source, (&indices, self.batch), &[], 0, false)?;
+            let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
+            batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
-        score.loss = sum / set.len().max(1) as f64;
-        Ok(score)
+        Ok(Score::of(batches))
     }
 
     fn weights(&self) -> Result<Weights, TrainError> {
