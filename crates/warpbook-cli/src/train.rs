@@ -1,6 +1,6 @@
 //! `warpbook train` and `warpbook eval`.
 
-use crate::args::{DeviceArg, EvalArgs, TrainArgs};
+use crate::args::{EvalArgs, TrainArgs};
 use crate::failure::{Failure, INTERRUPTED};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
@@ -10,19 +10,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use warpbook::device::Device;
 use warpbook::figures;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{
-    CudaOptions, Event, Flow, Loader, Place, Precision, Recipe, Residency, Samples, Score, TrainError, Trainer, ways,
+    CudaOptions, Event, Flow, Loader, Place, Recipe, Residency, Samples, Score, TrainError, Trainer, ways,
 };
 use warpbook::nn::weights::Weights;
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    let place = match (place(&args.device, args.precision)?, &args.rung) {
+    let place = match (args.place.place()?, &args.rung) {
         (Place::Cuda(device, options), None) => Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options }),
         (Place::Cuda(device, _), Some(id)) => {
             Place::Cuda(device, CudaOptions { loader: loader(args)?, ..options_of_rung(id)? })
@@ -56,40 +55,35 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
 
 /// The loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
-    let data = args.from.data.as_deref();
-    let (note, score) = match &args.weights {
+    match &args.weights {
         None if matches!(args.recipe.as_str(), "mnist" | "cifar10") || args.recipe.ends_with(".toml") => {
             return Err(Failure::usage(format!(
                 "Name the checkpoint, too: warpbook eval {} FILE. A frozen network is named alone.",
                 args.recipe
             )));
         }
-        None => infer::evaluate(Path::new(&args.recipe), data)?,
-        Some(file) if Frozen::is_in(file) => infer::evaluate(file, data)?,
-        Some(file) => checkpoint_score(args, file)?,
+        None => infer::evaluate(Path::new(&args.recipe), args)?,
+        Some(file) if Frozen::is_in(file) => infer::evaluate(file, args)?,
+        Some(file) => evaluate_checkpoint(args, file)?,
     };
-    say(&format!("{note}\n{}", words(&score)));
     Ok(ExitCode::SUCCESS)
 }
 
-fn checkpoint_score(args: &EvalArgs, file: &Path) -> Result<(String, Score), Failure> {
+fn evaluate_checkpoint(args: &EvalArgs, file: &Path) -> Result<(), Failure> {
+    if args.usage.repeat.is_some() {
+        return Err(Failure::usage(format!(
+            "--repeat times a frozen network: make one with warpbook freeze {} {} --out FILE.",
+            args.recipe,
+            file.display()
+        )));
+    }
     let plan = Plan::find(&args.recipe)?;
     let test = plan.open(args.from.data.as_deref())?.test;
     let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-    let place = place(&args.device, args.precision)?;
-    let mut trainer = Trainer::on(&place, plan.recipe, &test, Some(&weights)).map_err(failure)?;
-    Ok((test.note(), trainer.evaluate(&test).map_err(failure)?))
-}
-
-/// Where to train.
-fn place(device: &DeviceArg, precision: Precision) -> Result<Place, Failure> {
-    match Device::open(device.choice()?)? {
-        Device::Cuda(device) => Ok(Place::Cuda(device, CudaOptions::new(precision))),
-        Device::Cpu(_) if precision == Precision::Fp32 => Ok(Place::Cpu),
-        Device::Cpu(_) => {
-            Err(Failure::usage(format!("The CPU trains in fp32; --precision {precision} needs --device cuda:0.")))
-        }
-    }
+    let mut trainer = Trainer::on(&args.usage.place.place()?, plan.recipe, &test, Some(&weights)).map_err(failure)?;
+    let score = trainer.evaluate(&test).map_err(failure)?;
+    say(&format!("{}\n{}, on {}", test.note(), words(&score), trainer.place()));
+    Ok(())
 }
 
 fn options_of_rung(id: &str) -> Result<CudaOptions, Failure> {
@@ -253,7 +247,8 @@ fn run(trainer: &mut Trainer, data: &Data, args: &TrainArgs, stopped: &AtomicBoo
     Ok(())
 }
 
-fn words(score: &Score) -> String {
+/// As "test loss 0.0312, accuracy 99.10 % (9910 of 10000)".
+pub fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
 }

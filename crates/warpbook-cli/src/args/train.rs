@@ -1,9 +1,8 @@
 //! `warpbook train`.
 
-use super::common::DeviceArg;
+use super::common::PlaceArgs;
 use clap::Args;
 use std::path::PathBuf;
-use warpbook::nn::train::Precision;
 
 pub(super) const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -66,10 +65,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub from: DataFrom,
     #[command(flatten)]
-    pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 (with a gradient scaler) or amp-bf16. The CPU computes in fp32.
-    #[arg(long, value_name = "P", default_value = "fp32")]
-    pub precision: Precision,
+    pub place: PlaceArgs,
     /// Train as this rung of the ladder does, as 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]

@@ -139,7 +139,7 @@ impl Predictor {
             for (i, logits) in logits.chunks(self.outputs).enumerate() {
                 if logits.iter().any(|v| !v.is_finite()) {
                     return Err(TrainError::NotFinite(format!(
-                        "The network's outputs for image {} are no finite numbers: its weights are damaged, or its training went wrong.",
+                        "The network's outputs for image {} are no finite numbers: its weights are damaged, its training went wrong, or fp16 does not reach as far.",
                         first + i
                     )));
                 }
