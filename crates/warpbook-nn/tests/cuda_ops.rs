@@ -191,7 +191,13 @@ fn cross_entropy_is_the_references() {
             let (mean, right) = (b.slice(&means), b.slice(&correct));
             let error = (mean[2] - reference::cross_entropy(&c, &wide(&logits), &labels)).abs();
             assert!(error <= 2e-6 * mean[2].abs().max(1.0), "{c:?}: {mean:?}");
-            assert_eq!((mean[0], mean[3], right), (-1.0, -1.0, vec![9, 9, cpu.correct as u32, 9]));
+            assert_eq!((mean[0], mean[3], &right), (-1.0, -1.0, &vec![9, 9, cpu.correct as u32, 9]));
+            // Without a gradient it is the same loss.
+            for written in [&*means, &*b.buffer(&[0.0f64; 4])] {
+                let to = cross_entropy::cuda::LossSlots { losses: written, ..to };
+                kernels.loss_and_gradient(&b.stream, &c, arrays, None, None, (work, to)).unwrap();
+                assert_eq!((b.slice(written)[2].to_bits(), b.slice(&correct)), (mean[2].to_bits(), right.clone()));
+            }
         }
     });
 }
@@ -235,6 +241,11 @@ fn mean_squared_error_is_the_references() {
             close("doutput", &b.values(&gradient), &want, tolerance(b.dtype));
             let (got, want) = (b.slice(&means)[0], reference::mse(&output, &target));
             assert!((got - want).abs() <= 1e-12 * want, "{got} {want}");
+            // Without a gradient it is the same loss.
+            let again = b.buffer(&[0.0f64]);
+            let to = cross_entropy::cuda::LossSlots { losses: &again, ..to };
+            kernels.loss_and_gradient(&b.stream, arrays, None, None, (&work, to)).unwrap();
+            assert_eq!(b.slice(&again)[0].to_bits(), got.to_bits(), "{n} {offset}");
         }
     });
 }

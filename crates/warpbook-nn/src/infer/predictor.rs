@@ -120,7 +120,7 @@ impl Predictor {
         }
         let mut failed = None;
         let samples = bench.cpu(|| {
-            failed = failed.take().or(self.outputs(images).err());
+            failed = failed.take().or(self.batch_outputs(images).err());
             Ok(())
         })?;
         failed.map_or(Ok(samples), Err)
@@ -135,7 +135,7 @@ impl Predictor {
         let mut all = Vec::with_capacity(images.len() / pixels);
         for some in images.chunks(self.batch() * pixels) {
             let first = all.len();
-            let logits = self.outputs(some)?;
+            let logits = self.batch_outputs(some)?;
             for (i, logits) in logits.chunks(self.outputs).enumerate() {
                 if logits.iter().any(|v| !v.is_finite()) {
                     return Err(TrainError::NotFinite(format!(
@@ -149,9 +149,22 @@ impl Predictor {
         Ok(all)
     }
 
+    /// The outputs `[n][classes]` for images, u8 `[n][channels][height][width]`, as the last layer leaves them.
+    ///
+    /// # Errors
+    /// The bytes are not a whole number of images; the device's.
+    pub fn outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
+        let pixels = self.check(images)?;
+        let mut all = Vec::with_capacity(images.len() / pixels * self.outputs);
+        for some in images.chunks(self.batch() * pixels) {
+            all.extend(self.batch_outputs(some)?);
+        }
+        Ok(all)
+    }
+
     /// The loss of one batch.
     pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
-        let logits = self.outputs(images)?;
+        let logits = self.batch_outputs(images)?;
         loss.of(&logits, Target::Labels(labels), 1.0, &mut vec![0.0; logits.len()])
     }
 
@@ -167,8 +180,8 @@ impl Predictor {
         )))
     }
 
-    /// The outputs `[n][outputs]` of at most a batch of images.
-    fn outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
+    /// The outputs `[n][classes]` of at most a batch of images.
+    fn batch_outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
         let (most, n) = (self.batch(), images.len() / self.shape.iter().product::<usize>());
         if n > most {
             let why = format!("{n} images are more than the batch of {most} that there is memory for.");

@@ -385,4 +385,32 @@ mod tests {
             assert!((70..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
         }
     }
+
+    #[test]
+    fn inference_keeps_nothing_for_gradients() {
+        let layers = [
+            batch_norm(),
+            conv2d(4, 3).padding(1),
+            residual([conv2d(4, 3).padding(1), batch_norm(), gelu()]),
+            max_pool(2),
+            flatten(),
+            linear(6),
+            relu(),
+            linear(3),
+        ];
+        for (n, batch) in [(mnist_cnn(0.25, 0.5), 512), (Network::new([2, 6, 6], layers).unwrap(), 7)] {
+            let sharing = Sharing::of(&n, true, |_| true);
+            let layout = plan(&n, &sharing, batch, Dtype::F32, Purpose::Inference);
+            assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
+            assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));
+            let training = plan(&n, &sharing, batch, Dtype::F32, Purpose::Training { overlaps: true });
+            assert!(2 * layout.peak_bytes() < training.peak_bytes());
+            // All that is there in training is written here, too: every value has a place.
+            for value in 0..n.values().len() {
+                assert!(layout.get(&value_name(sharing.buffer[value])).is_some(), "value {value}");
+            }
+            let maxima = n.nodes().iter().position(|n| matches!(n.op, Op::Pool(_))).unwrap();
+            assert!(layout.get(&kept_name(maxima)).is_some_and(|b| b.first_use == b.last_use));
+        }
+    }
 }
