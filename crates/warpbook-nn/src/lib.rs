@@ -8,6 +8,7 @@
 pub mod data;
 pub mod gemm;
 pub mod infer;
+pub mod model;
 pub mod network;
 pub mod ops;
 pub mod philox;

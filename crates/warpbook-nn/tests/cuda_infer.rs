@@ -179,7 +179,7 @@ fn a_frozen_network_takes_less_memory_than_its_training() {
         let options = CudaOptions::new(precision);
         let predictor = frozen.clone().to(cuda(&device, options)).predictor(recipe.batch).unwrap();
         let training = recipe.summary(&options).memory.total();
-        assert!(predictor.bytes() < training / 2, "{precision}: {} of {training} bytes", predictor.bytes());
+        assert!(predictor.bytes() < training * 3 / 4, "{precision}: {} of {training} bytes", predictor.bytes());
     }
     let there = frozen.to(cuda(&device, CudaOptions::new(Precision::Fp32)));
     let sentence = there.predictor(1 << 28).unwrap_err().to_string();

@@ -5,6 +5,7 @@ mod cpu;
 mod cuda;
 mod engine;
 mod loss;
+mod moving;
 mod place;
 mod precision;
 mod recipe;
@@ -44,6 +45,9 @@ pub enum TrainError {
     /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// A tensor cannot be made, moved or read.
+    #[error(transparent)]
+    Tensor(#[from] crate::tensor::TensorError),
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),

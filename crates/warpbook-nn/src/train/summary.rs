@@ -174,6 +174,8 @@ mod tests {
         assert_eq!((plain.state, adam.state, adam.activations), (0, 2 * plain.weights, plain.activations));
         let half = of(Precision::AmpBf16, Optimizer::sgd());
         assert_eq!((half.half_copy, half.weights), (plain.weights / 2, plain.weights));
+        // Those of the linear layers are in half.
+        assert!(2 * half.gradients >= plain.gradients && half.gradients < plain.gradients * 6 / 10);
         // The places of maxima are bytes in any precision.
         assert!(2 * half.activations >= plain.activations && half.activations < plain.activations * 6 / 10);
     }

@@ -3,7 +3,7 @@
 use super::checkpoint::Checkpoint;
 use super::cpu::CpuTraining;
 use super::cuda::{self, CudaTraining};
-use super::engine::{Batches, Engine, StepOutcome};
+use super::engine::{Batches, Engine, State, StepOutcome};
 use super::{Place, Recipe, Samples, Score, TrainError};
 use crate::philox;
 use crate::weights::Weights;
@@ -75,6 +75,9 @@ impl Flow {
 #[derive(Debug)]
 pub struct Trainer {
     recipe: Recipe,
+    place: Place,
+    /// The most samples of a batch.
+    batch: usize,
     engine: Box<dyn Engine>,
     step: u64,
 }
@@ -107,17 +110,43 @@ impl Trainer {
         data.check(&recipe)?;
         let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
         let batch = recipe.batch.min(data.len());
-        let engine: Box<dyn Engine> = match place {
-            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, &initial)?),
-            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, &initial)?),
-        };
-        Ok(Self { recipe, engine, step: 0 })
+        Self::with_batch(place.clone(), recipe, batch, &initial)
     }
 
-    /// What it computes with, as "the CPU in fp32".
+    /// A training of batches of at most so many samples.
+    pub(super) fn with_batch(
+        place: Place,
+        recipe: Recipe,
+        batch: usize,
+        initial: &Weights,
+    ) -> Result<Self, TrainError> {
+        let engine: Box<dyn Engine> = match &place {
+            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial)?),
+            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
+        };
+        Ok(Self { recipe, place, batch, engine, step: 0 })
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// What it computes with, which shows itself as "the CPU in fp32".
     #[must_use]
-    pub fn place(&self) -> String {
-        self.engine.place()
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// All that it goes on with, but the step.
+    pub(super) fn state(&self) -> Result<State, TrainError> {
+        self.engine.state()
+    }
+
+    /// Goes on with a state at a step.
+    pub(super) fn go_on(&mut self, state: &State, step: u64) -> Result<(), TrainError> {
+        self.engine.restore(state)?;
+        self.step = step;
+        Ok(())
     }
 
     /// Steps since the beginning.
@@ -308,9 +337,7 @@ impl Trainer {
                 checkpoint.seed, self.recipe.seed
             )));
         }
-        self.engine.restore(&checkpoint.state)?;
-        self.step = checkpoint.step;
-        Ok(())
+        self.go_on(&checkpoint.state, checkpoint.step)
     }
 }
 

@@ -4,7 +4,7 @@ use super::{CpuEngine, Mode};
 use crate::data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment};
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
-use crate::train::{Place, Recipe, Samples, Score, Target, TrainError};
+use crate::train::{Recipe, Samples, Score, Target, TrainError};
 use crate::weights::Weights;
 use std::sync::Arc;
 use warpbook_device::Stream;
@@ -134,10 +134,6 @@ impl CpuTraining {
 type StepOrBroken = Result<StepOutcome, Broken>;
 
 impl Engine for CpuTraining {
-    fn place(&self) -> String {
-        Place::Cpu.to_string()
-    }
-
     fn steps_at_once(&self) -> usize {
         1
     }

@@ -404,7 +404,8 @@ mod tests {
             assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
             assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));
             let training = plan(&n, &sharing, batch, Dtype::F32, Purpose::Training { overlaps: true });
-            assert!(2 * layout.peak_bytes() < training.peak_bytes());
+            let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
+            assert!(own < training * 2 / 3, "{own} of {training} bytes");
             // All that is there in training is written here, too: every value has a place.
             for value in 0..n.values().len() {
                 assert!(layout.get(&value_name(sharing.buffer[value])).is_some(), "value {value}");

@@ -458,10 +458,6 @@ fn ensure_it_fits(
 }
 
 impl Engine for CudaTraining {
-    fn place(&self) -> String {
-        format!("{} in {}", self.device.info().name, self.options.precision)
-    }
-
     fn steps_at_once(&self) -> usize {
         SLOTS
     }
