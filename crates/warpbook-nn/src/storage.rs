@@ -114,6 +114,16 @@ impl Storage {
     }
 }
 
+/// Bytes that hold f32, f16 or bf16, as f32.
+pub(crate) fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+    let pairs = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    match dtype {
+        Dtype::F16 => pairs().map(|b| f16::from_bits(b).to_f32()).collect(),
+        Dtype::Bf16 => pairs().map(|b| bf16::from_bits(b).to_f32()).collect(),
+        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
+    }
+}
+
 /// A value rounded to a type; for `Tf32` its upper 19 bits, which are what tensor cores read.
 #[must_use]
 pub fn rounded(v: f32, dtype: Dtype) -> f32 {

@@ -1,10 +1,9 @@
 //! `warpbook train`.
 
-use super::common::DeviceArg;
+use super::common::PlaceArgs;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use warpbook::nn::train::Precision;
 
 pub(super) const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -70,10 +69,7 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub from: DataFrom,
     #[command(flatten)]
-    pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 (with a gradient scaler) or amp-bf16. The CPU computes in fp32.
-    #[arg(long, value_name = "P", default_value = "fp32")]
-    pub precision: Precision,
+    pub place: PlaceArgs,
     /// Train as this rung of the ladder does, as 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
@@ -164,7 +160,7 @@ impl TrainArgs {
         let number = |n: Option<u64>| n.map(|n| n.to_string());
         option("data", path(&self.from.data));
         option("device", Some(device.to_owned()));
-        option("precision", Some(self.precision.to_string()).filter(|_| self.rung.is_none()));
+        option("precision", Some(self.place.precision.to_string()).filter(|_| self.rung.is_none()));
         option("rung", self.rung.clone());
         option("resident", Some(self.resident.clone()).filter(|r| r != "auto"));
         option("workers", Some(self.workers.to_string()).filter(|w| w != "2"));

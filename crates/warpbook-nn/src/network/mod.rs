@@ -17,7 +17,6 @@ mod presets;
 mod rebuild;
 mod shape;
 mod sizes;
-mod summary;
 mod text;
 
 pub use arrange::Arrangement;
@@ -30,7 +29,6 @@ pub use layer::{
 pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
-pub use summary::{Summary, SummaryRow};
 
 /// Why a list of layers is no network: the layer's name, and the shapes that do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

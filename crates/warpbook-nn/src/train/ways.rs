@@ -184,7 +184,7 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // What an epilogue computes is no kernel.
-        let sharing = cuda::sharing(recipe, &self.options);
+        let sharing = cuda::sharing(&recipe.network, &self.options);
         let left = |pass: usize| -> Vec<&Node> {
             nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).map(|(_, node)| node).collect()
         };

@@ -15,6 +15,7 @@ mod panel;
 mod predictions;
 mod progress;
 mod runs;
+mod tensors;
 mod trainings;
 
 pub use confusion::ConfusionMatrix;

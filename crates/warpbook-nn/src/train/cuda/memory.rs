@@ -1,6 +1,6 @@
-//! Where a training's activations and their gradients are: planned before it starts, in one arena.
+//! Where a network's activations and their gradients are: planned before it runs, in one arena.
 //!
-//! Time is counted in operations: forwards from 1, then the loss, then backwards. What is computed in place shares its memory: a flattened
+//! Time is counted in operations: forwards from 1, then the loss, then backwards, unless it is not trained. What is computed in place shares its memory: a flattened
 //! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
 
 use crate::gemm::DeviceArray;
@@ -95,21 +95,35 @@ impl Sharing {
     }
 }
 
+/// What a network's memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::train) enum Purpose {
+    /// Its forward pass alone.
+    Inference,
+    /// Training. `overlaps`: weight gradients run on a stream of their own, so that what they read is kept to the end of the step.
+    Training { overlaps: bool },
+}
+
 /// The times at which a network of so many operations uses its memory.
 #[derive(Debug, Clone, Copy)]
-struct Times(usize);
+struct Times {
+    count: usize,
+    trains: bool,
+}
 
 impl Times {
     fn forward(self, i: usize) -> usize {
         i + 1
     }
 
+    /// When the outputs are read.
     fn loss(self) -> usize {
-        self.0 + 1
+        self.count + 1
     }
 
-    fn backward(self, i: usize) -> usize {
-        2 * self.0 + 1 - i
+    /// `None` where nothing goes backwards.
+    fn backward(self, i: usize) -> Option<usize> {
+        self.trains.then_some(2 * self.count + 1 - i)
     }
 }
 
@@ -118,7 +132,8 @@ impl Times {
 struct Life(Option<(usize, usize)>);
 
 impl Life {
-    fn at(&mut self, time: usize) {
+    fn at(&mut self, time: impl Into<Option<usize>>) {
+        let Some(time) = time.into() else { return };
         let (first, last) = self.0.unwrap_or((time, time));
         self.0 = Some((first.min(time), last.max(time)));
     }
@@ -144,17 +159,23 @@ fn scratch_name(i: usize, backwards: bool) -> String {
     format!("scratch {i} {}", u8::from(backwards))
 }
 
-/// The memory of a training with batches of so many samples. `overlaps`: weight gradients run on a stream of their own, so that what they
-/// read is kept to the end of the step.
-pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dtype, overlaps: bool) -> ArenaLayout {
+/// The memory of batches of so many samples.
+pub(in crate::train) fn plan(
+    network: &Network,
+    sharing: &Sharing,
+    batch: usize,
+    dtype: Dtype,
+    purpose: Purpose,
+) -> ArenaLayout {
     let nodes = network.nodes();
-    let (times, count) = (Times(nodes.len()), network.values().len());
+    let trains = purpose != Purpose::Inference;
+    let (times, count) = (Times { count: nodes.len(), trains }, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
     let buffer = |value: ValueId| sharing.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
-    gradients[buffer(count - 1)].at(times.loss());
+    gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
     let mut plan = ArenaPlan::new();
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
@@ -166,7 +187,7 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
             }
         }
         if multiplies(&node.op) {
-            let read = if overlaps { times.backward(0) } else { backward };
+            let read = if purpose == (Purpose::Training { overlaps: true }) { times.backward(0) } else { backward };
             values[buffer(node.input)].at(read);
             gradients[buffer(node.output)].at(read);
         }
@@ -178,17 +199,25 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
-        if adds && sharing.needs_gradient(node.input) {
+        if let Some(backward) = backward.filter(|_| adds && sharing.needs_gradient(node.input)) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
         }
         let b = network.batch_norm_sizes(node, batch);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
-                plan.add(kept_name(i), network.value(node.output).elements() * batch, forward, backward);
+                plan.add(
+                    kept_name(i),
+                    network.value(node.output).elements() * batch,
+                    forward,
+                    backward.unwrap_or(forward),
+                );
             }
             Op::BatchNorm { .. } => {
-                plan.add(kept_name(i), 8 * b.channels, forward, backward);
-                for (time, backwards) in [(forward, false), (backward, true)] {
+                if let Some(backward) = backward {
+                    plan.add(kept_name(i), 8 * b.channels, forward, backward);
+                }
+                for (time, backwards) in [(Some(forward), false), (backward, true)] {
+                    let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
                 }
@@ -206,6 +235,32 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
         }
     }
     plan.layout()
+}
+
+/// Bytes that an operation needs in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::train) struct NodeBytes {
+    /// Of its output; 0 where it computes in place.
+    pub output: u64,
+    /// Of the gradient of that.
+    pub gradient: u64,
+    /// Of all else: places of maxima, statistics, partial sums, a gradient that is added to another.
+    pub other: u64,
+}
+
+/// Bytes of a batch's samples in a plan.
+pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
+    layout.get(&value_name(0)).map_or(0, |block| block.bytes as u64)
+}
+
+/// What operation `i` adds to a plan.
+pub(in crate::train) fn node_bytes(layout: &ArenaLayout, sharing: &Sharing, node: &Node, i: usize) -> NodeBytes {
+    let of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
+    let buffer = sharing.buffer[node.output];
+    let [output, gradient] =
+        if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
+    let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
+    NodeBytes { output, gradient, other: other.iter().map(|name| of(name)).sum() }
 }
 
 /// The planned memory, allocated.
@@ -303,7 +358,7 @@ mod tests {
         let nodes = n.nodes();
         // conv2 reads what the sum reads too, and runs backwards after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
-        assert!(names(&plan(&n, &s, 4, Dtype::F32, false)).contains(&"joined 2"));
+        assert!(names(&plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false })).contains(&"joined 2"));
     }
 
     #[test]
@@ -311,8 +366,9 @@ mod tests {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
             let sharing = Sharing::of(&n, fused, |_| true);
-            let layout = plan(&n, &sharing, 512, Dtype::F16, false);
-            let overlapping = plan(&n, &sharing, 512, Dtype::F16, true);
+            let of = |purpose| plan(&n, &sharing, 512, Dtype::F16, purpose);
+            let layout = of(Purpose::Training { overlaps: false });
+            let overlapping = of(Purpose::Training { overlaps: true });
             assert!(overlapping.peak_bytes() > layout.peak_bytes(), "gradients are kept longer");
             let blocks = layout.blocks();
             for (i, a) in blocks.iter().enumerate() {
@@ -327,6 +383,35 @@ mod tests {
             assert!(layout.peak_bytes() < sum, "{} of {sum} bytes", layout.peak_bytes());
             // The activations alone: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
             assert!((70..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
+        }
+    }
+
+    #[test]
+    fn inference_keeps_nothing_for_gradients() {
+        let layers = [
+            batch_norm(),
+            conv2d(4, 3).padding(1),
+            residual([conv2d(4, 3).padding(1), batch_norm(), gelu()]),
+            max_pool(2),
+            flatten(),
+            linear(6),
+            relu(),
+            linear(3),
+        ];
+        for (n, batch) in [(mnist_cnn(0.25, 0.5), 512), (Network::new([2, 6, 6], layers).unwrap(), 7)] {
+            let sharing = Sharing::of(&n, true, |_| true);
+            let layout = plan(&n, &sharing, batch, Dtype::F32, Purpose::Inference);
+            assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
+            assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));
+            let training = plan(&n, &sharing, batch, Dtype::F32, Purpose::Training { overlaps: true });
+            let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
+            assert!(own < training * 2 / 3, "{own} of {training} bytes");
+            // All that is there in training is written here, too: every value has a place.
+            for value in 0..n.values().len() {
+                assert!(layout.get(&value_name(sharing.buffer[value])).is_some(), "value {value}");
+            }
+            let maxima = n.nodes().iter().position(|n| matches!(n.op, Op::Pool(_))).unwrap();
+            assert!(layout.get(&kept_name(maxima)).is_some_and(|b| b.first_use == b.last_use));
         }
     }
 }

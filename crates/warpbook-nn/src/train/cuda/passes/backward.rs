@@ -11,7 +11,7 @@ use warpbook_device::Result;
 impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { sharing, kernels, control, .. } = self.parts;
+        let Parts { sharing, kernels, .. } = self.parts;
         if !sharing.needs_gradient(node.output) {
             return Ok(());
         }
@@ -61,8 +61,8 @@ impl Builder<'_> {
                 }
             }
             Op::Dropout { .. } => match self.dropout(node) {
-                Some(d) => {
-                    let (kernel, step, dx) = (kernels.masks.clone(), control.step(), dx.clone());
+                Some((d, step)) => {
+                    let (kernel, dx) = (kernels.masks.clone(), dx.clone());
                     self.push(&node.name, "backward", move |s| kernel.backward(s, &d, &step, &dy, &dx));
                 }
                 None if in_place => {}
