@@ -11,6 +11,7 @@ mod precision;
 mod recipe;
 mod samples;
 mod trainer;
+mod variants;
 mod ways;
 
 pub use cpu::{CpuEngine, Mode};

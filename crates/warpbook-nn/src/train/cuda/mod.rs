@@ -16,7 +16,7 @@ mod program;
 use super::engine::{Batches, Broken, Engine, State, Trained};
 use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
-use crate::gemm::{Gemm, Workspace};
+use crate::gemm::{Gemm, ProductBy, Workspace};
 use crate::network::{Arrangement, Node};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
@@ -27,7 +27,8 @@ use control::{Control, Finish};
 use kernels::Kernels;
 use loader::Staging;
 pub use loader::{Loader, Residency};
-use memory::{Memory, Sharing};
+use memory::Memory;
+pub(in crate::train) use memory::Sharing;
 use params::Params;
 use passes::Parts;
 use program::{Program, Side};
@@ -42,8 +43,10 @@ pub struct CudaOptions {
     pub precision: Precision,
     /// How images lie in memory.
     pub layout: Layout,
-    /// How convolutions are computed.
+    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
     pub convolution: Method,
+    /// What computes the products of linear layers; a layer may say otherwise.
+    pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
@@ -64,12 +67,23 @@ impl CudaOptions {
             precision,
             layout: Layout::Nhwc,
             convolution: Method::ShiftedWindows,
+            product: ProductBy::Own,
             fused: true,
             graph: true,
             overlap: true,
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }
+    }
+
+    /// The method of a node's convolution.
+    pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
+        node.by.convolution.unwrap_or(self.convolution)
+    }
+
+    /// What computes the products of a node.
+    pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
+        node.by.product.unwrap_or(self.product)
     }
 
     fn scaler(&self) -> Option<&GradScaler> {

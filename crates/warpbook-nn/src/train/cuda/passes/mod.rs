@@ -74,13 +74,20 @@ pub(super) fn passes(
     let product = |node: &Node| -> Result<Option<Multiply>> {
         Ok(match node.op {
             Op::Conv2d(_) => {
-                let form = Form { method: parts.options.convolution, dtype, layout: parts.options.layout };
+                let form = Form { method: parts.options.method_of(node), dtype, layout: parts.options.layout };
                 let geometry = network.conv_geometry(node, n);
                 Some(Multiply::Conv(Convolution::new(parts.device, parts.gemm, &geometry, form)?))
             }
             Op::Linear { bias, .. } => {
                 let sizes = network.linear_sizes(node, n);
-                Some(Multiply::Linear(Linear::new(parts.device, parts.gemm, &sizes, dtype, bias)?))
+                Some(Multiply::Linear(Linear::by(
+                    parts.options.product_of(node),
+                    parts.device,
+                    parts.gemm,
+                    &sizes,
+                    dtype,
+                    bias,
+                )?))
             }
             _ => None,
         })
