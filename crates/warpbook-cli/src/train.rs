@@ -4,7 +4,7 @@ use crate::args::{EvalArgs, TrainArgs};
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
-use crate::recipe::{AMP_RECIPE, Plan};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Plan};
 use crate::save::{Keeper, check_writable};
 use std::path::Path;
 use std::process::ExitCode;
@@ -24,11 +24,13 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
     }
-    let (recipe, data) = planned(args)?;
+    let (recipe, data, by) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     if let (Some(id), None) = (&args.rung, lab.device().cuda()) {
         return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
     }
+    let said = ComputedBy { product: args.product, convolution: args.convolution };
+    said.check(lab.device().cuda().is_some())?;
     let mut session = lab
         .train(recipe, data.sets())
         .precision(args.place.precision)
@@ -37,6 +39,9 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         .command(args.command(&lab.device().info().selector()));
     if let Some(id) = &args.rung {
         session = session.rung(id)?;
+    }
+    if lab.device().cuda().is_some() {
+        session = session.change(|options| said.or(by).of(options));
     }
     if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
         session = session.weights(weights);
@@ -137,7 +142,8 @@ fn evaluate_checkpoint(args: &EvalArgs, file: &Path) -> Result<(), Failure> {
     let plan = Plan::find(&args.recipe)?;
     let test = plan.open(args.from.data.as_deref())?.test;
     let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-    let mut trainer = Trainer::on(&args.usage.place.place()?, plan.recipe, &test, Some(&weights)).map_err(failure)?;
+    let place = plan.by.at(args.usage.place.place()?);
+    let mut trainer = Trainer::on(&place, plan.recipe, &test, Some(&weights)).map_err(failure)?;
     let score = trainer.evaluate(&test).map_err(failure)?;
     say(&format!("{}\n{}, on {}", test.note(), words(&score), trainer.place()));
     Ok(())
@@ -186,7 +192,7 @@ impl Data {
 /// Batches of an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
-fn planned(args: &TrainArgs) -> Result<(Recipe, Data), Failure> {
+fn planned(args: &TrainArgs) -> Result<(Recipe, Data, ComputedBy), Failure> {
     if args.recipe == AMP_RECIPE {
         let edge = args.edge.unwrap_or(4096);
         if !(1..=1 << 16).contains(&edge) {
@@ -195,14 +201,14 @@ fn planned(args: &TrainArgs) -> Result<(Recipe, Data), Failure> {
         let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
         let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
         let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
-        return Ok((recipe, data));
+        return Ok((recipe, data, ComputedBy::default()));
     }
     if args.edge.is_some() {
         return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {} has none.", args.recipe)));
     }
     let plan = Plan::find(&args.recipe)?;
     let data = plan.open(args.from.data.as_deref())?;
-    Ok((configured(plan.recipe, args), Data::Images(data)))
+    Ok((configured(plan.recipe, args), Data::Images(data), plan.by))
 }
 
 /// The recipe with what the command line says otherwise.

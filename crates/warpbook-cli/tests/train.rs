@@ -311,3 +311,13 @@ fn random_numbers_are_trained_on() {
         &["400 samples", "step 100: loss", "epoch 2", "test loss", "allocated"],
     );
 }
+
+#[test]
+fn what_computes_on_a_gpu_is_said_for_one_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |more: &[&str]| warpbook(folder.path(), &[&["train", "mnist", "--device", "cpu"], more].concat());
+    expect(&train(&["--product", "stock"]), 2, &["--product says what computes on a GPU", "--device cuda:0"]);
+    expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
+    expect(&train(&["--product", "fast"]), 2, &["`fast` is none of own, stock, naive, tiled."]);
+    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, stock."]);
+}

@@ -1,5 +1,6 @@
 //! A list of layers made into operations on values: shapes inferred, parameters named, residual branches joined.
 
+use super::by::By;
 use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
 use super::shape::{Shape, windows};
 use super::{NetworkError, ParamSpec, Role};
@@ -27,6 +28,8 @@ pub struct Node {
     pub output: ValueId,
     /// Its parameters, in the order of [`Op`]'s documentation.
     pub params: Vec<ParamId>,
+    /// What computes it on a GPU, where its author says so.
+    pub by: By,
 }
 
 /// What an operation computes.
@@ -134,7 +137,11 @@ impl Builder {
             .map_err(|why| NetworkError(format!("{name} ({layer}) gets {input} {}: {why}", coordinates(input))))?;
         self.check_size(name, &op, input, output)?;
         let params = self.params(name, &op, input, output);
-        Ok(self.push(name, layer.to_string(), op, at, output, params))
+        let end = self.push(name, layer.to_string(), op, at, output, params);
+        if let Some(node) = self.found.nodes.last_mut() {
+            node.by = layer.by;
+        }
+        Ok(end)
     }
 
     /// An error where a weight or an output has more elements than any device holds, and products of sizes would overflow.
@@ -253,7 +260,8 @@ impl Builder {
     ) -> ValueId {
         let output = self.found.values.len();
         self.found.values.push(shape);
-        self.found.nodes.push(Node { name: name.to_owned(), written, op, input, output, params });
+        let by = By::default();
+        self.found.nodes.push(Node { name: name.to_owned(), written, op, input, output, params, by });
         output
     }
 

@@ -1,5 +1,6 @@
 //! Layers as data: what a network is written with.
 
+use super::by::By;
 pub use crate::ops::activation::Activation;
 use std::fmt;
 
@@ -8,6 +9,8 @@ use std::fmt;
 pub struct Layer {
     pub(super) kind: Kind,
     pub(super) name: Option<String>,
+    /// What computes it on a GPU.
+    pub(super) by: By,
     /// A setting that this kind of layer does not have; the network refuses it.
     pub(super) misuse: Option<String>,
 }
@@ -64,7 +67,7 @@ pub enum PoolKind {
 
 impl From<Kind> for Layer {
     fn from(kind: Kind) -> Self {
-        Self { kind, name: None, misuse: None }
+        Self { kind, name: None, by: By::default(), misuse: None }
     }
 }
 
@@ -226,7 +229,7 @@ impl Layer {
         self
     }
 
-    fn without_setting(mut self, name: &str) -> Self {
+    pub(super) fn without_setting(mut self, name: &str) -> Self {
         self.misuse =
             Some(format!("A layer `{self}` has no {name}: leave it out, or set it on the layer that has it."));
         self

@@ -11,6 +11,7 @@
 //! ```
 
 mod arrange;
+mod by;
 mod graph;
 mod layer;
 mod presets;
@@ -21,6 +22,7 @@ mod text;
 
 pub use arrange::Arrangement;
 pub(crate) use arrange::transpose_into;
+pub use by::By;
 pub use graph::{Node, Op, ParamId, ValueId};
 pub use layer::{
     Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,

@@ -24,7 +24,7 @@ impl Node {
             Op::Flatten => Kind::Flatten,
             Op::Add(_) => return None,
         };
-        Some(Layer::from(kind).named(&*self.name))
+        Some(Layer { by: self.by, ..Layer::from(kind) }.named(&*self.name))
     }
 }
 

@@ -15,6 +15,7 @@ mod samples;
 mod score;
 mod summary;
 mod trainer;
+mod variants;
 mod ways;
 
 pub use cpu::{CpuEngine, Mode};

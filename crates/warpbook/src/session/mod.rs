@@ -130,6 +130,13 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// With the options of a GPU changed: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision,
+    /// which is to be set before.
+    pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
+        let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
+        self.options(change(options))
+    }
+
     /// How batches of images get to a GPU.
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = loader;

@@ -17,7 +17,7 @@ mod program;
 use super::engine::{Batches, Broken, Engine, State, Trained};
 use super::{BatchLoss, GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
-use crate::gemm::{Gemm, Workspace};
+use crate::gemm::{Gemm, ProductBy, Workspace};
 use crate::network::{Arrangement, Network, Node};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
@@ -29,7 +29,8 @@ pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels};
 use loader::Staging;
 pub use loader::{Loader, Residency};
-use memory::{Memory, NodeBytes, Purpose, Sharing};
+pub(in crate::train) use memory::Sharing;
+use memory::{Memory, NodeBytes, Purpose};
 use params::{ParamBytes, Params};
 use passes::{Parts, StepParts};
 use program::{Program, Side};
@@ -44,8 +45,10 @@ pub struct CudaOptions {
     pub precision: Precision,
     /// How images lie in memory.
     pub layout: Layout,
-    /// How convolutions are computed.
+    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
     pub convolution: Method,
+    /// What computes the products of linear layers; a layer may say otherwise.
+    pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
@@ -66,6 +69,7 @@ impl CudaOptions {
             precision,
             layout: Layout::Nhwc,
             convolution: Method::ShiftedWindows,
+            product: ProductBy::Own,
             fused: true,
             graph: true,
             overlap: true,
@@ -89,6 +93,16 @@ impl CudaOptions {
 
     fn purpose(&self) -> Purpose {
         Purpose::Training { overlaps: self.overlap }
+    }
+
+    /// The method of a node's convolution.
+    pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
+        node.by.convolution.unwrap_or(self.convolution)
+    }
+
+    /// What computes the products of a node.
+    pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
+        node.by.product.unwrap_or(self.product)
     }
 
     fn scaler(&self) -> Option<&GradScaler> {

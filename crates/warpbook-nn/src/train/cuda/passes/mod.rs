@@ -120,13 +120,13 @@ impl<'a> Builder<'a> {
         let product = |node: &Node| -> Result<Option<Multiply>> {
             Ok(match node.op {
                 Op::Conv2d(_) => {
-                    let form = Form { method: options.convolution, dtype, layout: options.layout };
+                    let form = Form { method: options.method_of(node), dtype, layout: options.layout };
                     let geometry = network.conv_geometry(node, n);
                     Some(Multiply::Conv(Convolution::new(device, gemm, &geometry, form)?))
                 }
                 Op::Linear { bias, .. } => {
                     let sizes = network.linear_sizes(node, n);
-                    Some(Multiply::Linear(Linear::new(device, gemm, &sizes, dtype, bias)?))
+                    Some(Multiply::Linear(Linear::by(options.product_of(node), device, gemm, &sizes, dtype, bias)?))
                 }
                 _ => None,
             })
