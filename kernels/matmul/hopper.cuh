@@ -1,11 +1,10 @@
 // Building blocks for Hopper (sm_90a): tiles that TMA copies into shared memory, and wgmma, which multiplies them there.
-//
-// PTX ISA, sections "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix
-// Instructions". A kernel that includes this is compiled with BM, BN (tile of C) and STAGES (tiles of A and B in flight).
+// A kernel that includes this is compiled with BM, BN (tile of C) and STAGES (tiles of A and B in flight).
 #pragma once
-#include "cluster.cuh"
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
+#include "matmul/tma.cuh"
+#include "matmul/wgmma.cuh"
 
 // Blocks of a cluster, and how many of them are adjacent along n; a cluster has CLUSTER / CLUSTER_N rows of blocks.
 #ifndef CLUSTER
@@ -21,7 +20,6 @@
 constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
 static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
-constexpr int WARPGROUP = 128;
 constexpr int ROW_BYTES = 128;               // A row of a tile in shared memory, as wide as TMA's widest swizzle.
 constexpr int BK = ROW_BYTES / sizeof(In);   // The k of a stage.
 constexpr int LANES = ROW_BYTES / sizeof(In);  // Elements of such a row where it is contiguous along m or n.
@@ -33,76 +31,6 @@ static_assert(BN == 64 || BN == 128 || BN == 192 || BN == 256, "the wgmma shapes
 static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory must be contiguous along k");
 static_assert(TRANS_B || BN / LANES % CLUSTER_M == 0, "the blocks that share B's tile load equal parts of it");
 static_assert(!TRANS_A || BM / 64 % CLUSTER_N == 0, "the blocks that share A's tile load equal parts of it");
-
-// The driver's tensor map of a matrix, passed by value.
-struct alignas(64) TensorMap { unsigned long long words[16]; };
-
-__device__ __forceinline__ void prefetch(const TensorMap* map) {
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
-// Copies the box at (x, y) of a matrix, x counting columns; elements outside the matrix are zeros.
-__device__ __forceinline__ void load_box(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier) : "memory");
-}
-// The same for data that is read only once: L2 evicts it first.
-__device__ __forceinline__ void load_box_once(unsigned to, const TensorMap* map, unsigned x, unsigned y, unsigned barrier) {
-    unsigned long long policy;
-    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3}], [%4], %5;"
-                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "l"(policy) : "memory");
-}
-// The same into every block of the cluster whose bit is set, at the same address and with the same barrier in each.
-__device__ __forceinline__ void load_box_to(unsigned short blocks, unsigned to, const TensorMap* map, unsigned x, unsigned y,
-                                            unsigned barrier) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%2, %3}], [%4], %5;"
-                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(barrier), "h"(blocks) : "memory");
-}
-__device__ __forceinline__ void store_box(const TensorMap* map, unsigned from, unsigned x, unsigned y) {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
-                 ::"l"(map), "r"(x), "r"(y), "r"(from) : "memory");
-}
-__device__ __forceinline__ void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Waits until all but the last N groups of stores have read their shared memory.
-template <int N>
-__device__ __forceinline__ void store_wait_read() { asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory"); }
-// Makes this thread's writes to shared memory visible to bulk copies that start after a barrier.
-__device__ __forceinline__ void fence_for_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// Barriers by shared-memory address; `cluster.cuh` has the same by pointer.
-__device__ __forceinline__ void wait_phase(unsigned barrier, unsigned parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred done;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-        "@!done bra again;\n"
-        "}\n" ::"r"(barrier), "r"(parity) : "memory");
-}
-__device__ __forceinline__ void expect_bytes(unsigned barrier, unsigned bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void arrive(unsigned barrier) {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-// At the same barrier in the block of that rank. The default ordering is enough: it hands back space, not data.
-__device__ __forceinline__ void arrive_at(unsigned barrier, unsigned rank) {
-    asm volatile("{\n.reg .b32 theirs;\nmapa.shared::cluster.u32 theirs, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [theirs];\n}" ::"r"(barrier), "r"(rank) : "memory");
-}
-
-// Moves registers between warpgroups: N per thread, a multiple of 8; called by all threads of a warpgroup.
-template <int N> __device__ __forceinline__ void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
-template <int N> __device__ __forceinline__ void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
-
-// The index of this thread's warpgroup. The shuffle tells the compiler that it is uniform across the warp; otherwise it inserts a
-// dozen instructions between two wgmma to make it so.
-__device__ __forceinline__ int warpgroup_index() { return __shfl_sync(0xffffffffu, threadIdx.x / WARPGROUP, 0); }
-
-// A named barrier for one warpgroup; id 0 is __syncthreads'.
-__device__ __forceinline__ void warpgroup_sync(int id) { asm volatile("bar.sync %0, 128;" ::"r"(id) : "memory"); }
 
 // A position in the ring of stages, and the parity of its round.
 struct Ring {
@@ -167,31 +95,6 @@ __device__ __forceinline__ unsigned long long whole_descriptor(unsigned lower) {
 constexpr int A_STEP = TRANS_A ? 32 / sizeof(In) * ROW_BYTES / 16 : 2;
 constexpr int B_STEP = TRANS_B ? 2 : 32 / sizeof(In) * ROW_BYTES / 16;
 
-// wgmma: d[64][N] += a[64][32 bytes] b[32 bytes][N]. A thread holds the elements
-//   d[4 j + 2 h + i]: row 16 (warp % 4) + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + i.
-// SUMS_n names n register operands, D_n binds them.
-#define SUMS_32 \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, " \
-    "%26, %27, %28, %29, %30, %31"
-#define SUMS_64 \
-    SUMS_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, " \
-    "%54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define SUMS_96 \
-    SUMS_64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, " \
-    "%85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define SUMS_128 \
-    SUMS_96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, " \
-    "%114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define D_8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
-#define D_32(i) D_8(i), D_8(i + 8), D_8(i + 16), D_8(i + 24)
-#define D_64(i) D_32(i), D_32(i + 32)
-#define D_96(i) D_64(i), D_32(i + 64)
-#define D_128(i) D_64(i), D_64(i + 64)
-// A, B and P: the operand numbers after the sums; TRANSPOSED: which tiles are contiguous along m or n (16-bit types only).
-#define MULTIPLY(SHAPE, TYPES, SUMS, A, B, P, TRANSPOSED, BOUND, ...) \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #P ", 0;\n" \
-                 "wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" SUMS "}, %" #A ", %" #B ", p, 1, 1" TRANSPOSED ";\n}\n" \
-                 : BOUND : "l"(a), "l"(b), "r"(add) __VA_ARGS__)
 #define MULTIPLY_N(N, K16, K8, A, B, P, TA, TB) \
     __device__ __forceinline__ void multiply_step(float (&d)[N / 2], unsigned long long a, unsigned long long b, int add) { \
         if constexpr (IN == TYPE_F32) { \
@@ -301,10 +204,4 @@ __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* 
             if (r < m && at < n) *reinterpret_cast<uint4*>(c + (size_t)r * ldc + at) = make_uint4(w[0], w[1], w[2], w[3]);
         }
     }
-}
-
-// Dynamic shared memory has no guaranteed alignment; the swizzle needs multiples of 1024 bytes.
-__device__ __forceinline__ unsigned aligned_shared() {
-    extern __shared__ unsigned char dynamic_shared[];
-    return (shared_address(dynamic_shared) + 1023) & ~1023u;
 }

@@ -53,4 +53,4 @@ pub use peaks::{cpu_peaks, cuda_peaks};
 pub use pinned::{Pinned, PinnedRead, PinnedWrite};
 pub use slice::Slice;
 pub use stream::{Event, Stream};
-pub use tensor_map::{MatrixShape, TensorMap};
+pub use tensor_map::{BoxShape, MatrixShape, TensorMap};

@@ -21,6 +21,8 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("matmul/tma.cuh"),
+    source!("matmul/wgmma.cuh"),
     source!("nn/conv.cuh"),
     source!("nn/elements.cuh"),
     source!("nn/gather.cuh"),

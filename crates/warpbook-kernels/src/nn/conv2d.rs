@@ -1,6 +1,6 @@
 //! The rows of the convolution.
 
-use super::{DIRECT, IM2COL, IMPLICIT, Layout, TENSOR_CORES, over_images, per_element, typed};
+use super::{DIRECT, IM2COL, IMPLICIT, Layout, SHIFTED_WINDOWS, TENSOR_CORES, over_images, per_element, typed};
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
 /// A pass of a convolution.
@@ -88,6 +88,65 @@ impl Implicit {
     }
 }
 
+/// What a kernel of shifted windows is compiled for, in addition to its tile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Windows {
+    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`.
+    pub pass: Pass,
+    /// `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Bytes of a pixel's channels that are copied as one row: 64 or 128.
+    pub row_bytes: i64,
+    /// Channels of the result that a block computes: 32, 64 or 128.
+    pub columns: i64,
+}
+
+/// Bytes of shared memory of a block of shifted windows, which has a multiprocessor to itself.
+const WINDOWS_SHARED_BYTES: i64 = 220 << 10;
+
+impl Windows {
+    /// The row of its kernel. Its tiles differ in the positions that a warpgroup sums, from few to many.
+    #[must_use]
+    pub fn spec(self) -> KernelSpec {
+        let Self { pass, dtype, row_bytes, columns } = self;
+        let ids = ["64", "128", "192", "256", "320"];
+        // Registers of a thread hold at most 160 sums; with fewer sums more warpgroups fit.
+        let tile = |(id, parts): (&'static str, i64)| {
+            let sums = parts * columns / 2;
+            let (consumers, registers) = match sums {
+                ..=48 => (4, 104),
+                49..=96 => (3, 152),
+                _ => (2, 232),
+            };
+            let sizes = [("THREADS", (consumers + 1) * 128), ("BM", parts * 64), ("BN", columns), ("BLOCKS_PER_SM", 1)];
+            let more = [
+                ("PRODUCER_REGISTERS", 40),
+                ("CONSUMER_REGISTERS", registers),
+                ("DYNAMIC_SHARED_BYTES", WINDOWS_SHARED_BYTES),
+            ];
+            (sums <= 160).then(|| Tile::new(id, &[&sizes[..], &more].concat()))
+        };
+        let tiles: Vec<Tile> = ids.into_iter().zip(1..).filter_map(tile).collect();
+        let spec = typed(SHIFTED_WINDOWS, "shifted_windows", tiles[0].clone(), Grid::Tiles, dtype)
+            .define("PASS", pass.number())
+            .define("ROW_BYTES", row_bytes)
+            .needs(Requires::Exactly("sm_90a".into()));
+        KernelSpec { tiles, ..spec }
+    }
+
+    /// Every form in a type.
+    #[must_use]
+    pub fn all(dtype: Dtype) -> Vec<Self> {
+        let mut all = Vec::new();
+        for pass in [Pass::Forward, Pass::InputGradient] {
+            for row_bytes in [64, 128] {
+                all.extend([32, 64, 128].map(|columns| Self { pass, dtype, row_bytes, columns }));
+            }
+        }
+        all
+    }
+}
+
 /// Tiles of C of `bm` x `bn`, `[tm, tn]` sums a thread; the largest first.
 fn register_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, [bm, bn]: [i64; 2], [tm, tn]: [i64; 2], blocks: i64| {
@@ -150,6 +209,8 @@ pub(super) fn all() -> Vec<KernelSpec> {
         }
         spec
     }));
+    all.extend(Windows::all(Dtype::F16).into_iter().map(Windows::spec));
+    all.push(Windows { pass: Pass::Forward, dtype: Dtype::Bf16, row_bytes: 128, columns: 64 }.spec());
     all
 }
 

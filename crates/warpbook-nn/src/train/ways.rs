@@ -252,7 +252,7 @@ impl Way {
         match convolution {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
-            Method::ImplicitGemm => {
+            Method::ImplicitGemm | Method::ShiftedWindows => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let spec =
                     |pass| nn::conv2d::Implicit { pass, dtype, layout, vectors: [is_fast; 2], dilated: false }.spec();

@@ -63,7 +63,7 @@ impl CudaOptions {
         Self {
             precision,
             layout: Layout::Nhwc,
-            convolution: Method::ImplicitGemm,
+            convolution: Method::ShiftedWindows,
             fused: true,
             graph: true,
             overlap: true,

@@ -2,7 +2,8 @@
 
 use super::implicit_launch as launch;
 use super::shapes::Shapes;
-use super::{Form, Forward};
+use super::windows::Windows;
+use super::{Form, Forward, Method};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
@@ -18,14 +19,21 @@ const LEAST_STAGES: u32 = 4;
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     shapes: Shapes,
-    forward: Copies,
-    input_gradient: Copies,
+    forward: Body,
+    input_gradient: Body,
     weight_gradient: Copies,
     /// Pixels of a block of the weight gradient, and how many blocks share a weight.
     share: u32,
     splits: u32,
     /// The sum of the shares; `None` where there is one.
     total: Option<Sums>,
+}
+
+/// How y or dx is computed.
+#[derive(Debug, Clone)]
+enum Body {
+    Gathered(Copies),
+    Shifted(Box<Windows>),
 }
 
 /// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
@@ -37,17 +45,19 @@ struct Copies {
 
 impl Copies {
     fn check(&self, arrays: [(&str, &DeviceArray); 2]) -> Result<()> {
-        for ((name, array), vectors) in arrays.into_iter().zip(self.vectors) {
-            if vectors && !array.address().is_aligned(16) {
-                return Err(Error::Unsupported {
-                    what: format!("conv2d: {name}"),
-                    why: "does not start at a multiple of 16 bytes, but the kernel for these channels copies 16 bytes \
-                          at a time; align it"
-                        .into(),
-                });
-            }
-        }
-        Ok(())
+        aligned(arrays.into_iter().zip(self.vectors).filter(|(_, vectors)| *vectors).map(|(array, _)| array))
+    }
+}
+
+/// An error unless these start at multiples of 16 bytes.
+fn aligned<'a>(arrays: impl IntoIterator<Item = (&'a str, &'a DeviceArray)>) -> Result<()> {
+    match arrays.into_iter().find(|(_, array)| !array.address().is_aligned(16)) {
+        None => Ok(()),
+        Some((name, _)) => Err(Error::Unsupported {
+            what: format!("conv2d: {name}"),
+            why: "does not start at a multiple of 16 bytes, but the kernel for these channels copies 16 bytes at a time; align it"
+                .into(),
+        }),
     }
 }
 
@@ -98,8 +108,18 @@ impl Implicit {
             let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
             Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors })
         };
-        let forward = load(Pass::Forward, [positions, shapes.filters])?;
-        let input_gradient = load(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
+        let body = |pass, sizes| -> Result<Body> {
+            let windows = match form.method {
+                Method::ShiftedWindows => Windows::new(device, pass, form.dtype, shapes)?,
+                _ => None,
+            };
+            Ok(match windows {
+                Some(windows) => Body::Shifted(Box::new(windows)),
+                None => Body::Gathered(load(pass, sizes)?),
+            })
+        };
+        let forward = body(Pass::Forward, [positions, shapes.filters])?;
+        let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
         let weight_gradient = load(Pass::WeightGradient, [shapes.filters, taps])?;
         let weights = shapes.filters * taps;
         let share = share(&weight_gradient.kernel, [shapes.filters, taps], positions, multiprocessors);
@@ -107,6 +127,10 @@ impl Implicit {
         let total = (splits > 1).then(|| Sums::of_few(device, weights, splits)).transpose()?;
         let shapes = *shapes;
         Ok(Self { shapes, forward, input_gradient, weight_gradient, share, splits, total })
+    }
+
+    pub fn is_shifted(&self) -> [bool; 2] {
+        [&self.forward, &self.input_gradient].map(|body| matches!(body, Body::Shifted(_)))
     }
 
     pub fn workspace_bytes(&self) -> u64 {
@@ -118,8 +142,16 @@ impl Implicit {
     }
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
-        self.forward.check([("x", f.x), ("the weight", f.weight)])?;
-        launch::forward(&self.forward.kernel, stream, &self.shapes, f)
+        match &self.forward {
+            Body::Gathered(copies) => {
+                copies.check([("x", f.x), ("the weight", f.weight)])?;
+                launch::forward(&copies.kernel, stream, &self.shapes, f)
+            }
+            Body::Shifted(windows) => {
+                aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
+                windows.queue(stream, [f.x, f.weight], f.bias, f.relu, None, f.y)
+            }
+        }
     }
 
     pub fn input_gradient(
@@ -130,8 +162,17 @@ impl Implicit {
         mask: Option<&DeviceArray>,
         dx: &DeviceArray,
     ) -> Result<()> {
-        self.input_gradient.check([("dy", dy), ("the weight", weight)])?;
-        launch::input_gradient(&self.input_gradient.kernel, stream, &self.shapes, [dy, weight], mask, dx)
+        match &self.input_gradient {
+            Body::Gathered(copies) => {
+                copies.check([("dy", dy), ("the weight", weight)])?;
+                launch::input_gradient(&copies.kernel, stream, &self.shapes, [dy, weight], mask, dx)
+            }
+            Body::Shifted(windows) => {
+                aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
+                aligned(mask.map(|mask| ("the mask", mask)))?;
+                windows.queue(stream, [dy, weight], None, false, mask, dx)
+            }
+        }
     }
 
     pub fn weight_gradient(

@@ -9,6 +9,8 @@ mod im2col_launch;
 mod implicit;
 mod implicit_launch;
 mod shapes;
+mod windows;
+mod windows_launch;
 
 use super::{Geometry, OP};
 use crate::gemm::{DeviceArray, Gemm, RowsOf, Sums, Workspace, refused};
@@ -32,6 +34,9 @@ pub enum Method {
     /// capability 8.0 on). Of NHWC with channels (backwards: and filters) that are multiples of 16 bytes it copies 16 bytes at a
     /// time, and x, dy and the weight have to start at a multiple of 16 bytes.
     ImplicitGemm,
+    /// As the last one, but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels and filters
+    /// that are multiples of 32, and windows that fit into shared memory. What it does not take the last one computes.
+    ShiftedWindows,
 }
 
 /// Types, layout and method of a convolution's kernels.
@@ -103,7 +108,9 @@ impl Convolution {
             }
             Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
             Method::Im2col => Body::Im2col(Box::new(Im2col::new(device, gemm, &shapes, form)?)),
-            Method::ImplicitGemm => Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?)),
+            Method::ImplicitGemm | Method::ShiftedWindows => {
+                Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?))
+            }
         };
         let rows = match form.layout {
             Layout::Nhwc => RowsOf::Matrix { rows: shapes.positions() },
@@ -124,6 +131,15 @@ impl Convolution {
     #[must_use]
     pub fn form(&self) -> Form {
         self.form
+    }
+
+    /// Whether the forward pass and the input gradient are computed by [`Method::ShiftedWindows`] itself.
+    #[must_use]
+    pub fn is_shifted(&self) -> [bool; 2] {
+        match &self.body {
+            Body::Implicit(b) => b.is_shifted(),
+            _ => [false; 2],
+        }
     }
 
     /// Bytes of workspace that any of the passes needs: sums that are split over blocks, columns, and copies of operands.

@@ -1,0 +1,25 @@
+//! The launch of the product of shifted windows. Arrays have the lengths, the type and the alignment that the kernel takes.
+#![allow(unsafe_code)]
+
+use super::args::Words;
+use crate::gemm::DeviceArray;
+use crate::ops::device::{optional, optional_array};
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream, TensorMap};
+use warpbook_kernels::Launch;
+
+/// The arguments.
+pub(super) struct Arrays<'a> {
+    /// Of the images that are read, and of the weights.
+    pub maps: [TensorMap; 2],
+    pub g: Words<16>,
+    pub bias: Option<&'a Slice<f32>>,
+    pub mask: Option<&'a DeviceArray>,
+    pub to: &'a DeviceArray,
+}
+
+pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<'_>) -> Result<()> {
+    let [images, weights] = &a.maps;
+    let args: [&dyn KernelArg; 6] = [images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
+    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to).
+    unsafe { kernel.launch(stream, shape, &args) }
+}

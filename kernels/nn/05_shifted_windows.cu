@@ -1,0 +1,224 @@
+// Idea: a tile of the image is copied to shared memory once, its border of zeros included, and each tap multiplies the same rows, shifted.
+// Formula: y = f(x * w + b), or dx of dy with the window mirrored; strides 1, f16 or bf16 [n][h][w][c], f32 sums.
+// Since the last rung: TMA copies boxes in place of gathered patches, wgmma in place of mma.sync; weights stay in shared memory.
+// Needs: sm_90a; channels a multiple of ROW_BYTES, columns of BN; all weights of BN columns and two tiles in shared memory.
+// Expect: DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; columns of padding are wasted sums.
+#include "matmul/gemm.cuh"
+#include "matmul/tma.cuh"
+#include "matmul/wgmma.cuh"
+
+// The values of PASS.
+#define FORWARD 0
+#define INPUT_GRADIENT 1
+
+constexpr int PARTS = BM / 64, CONSUMERS = THREADS / WARPGROUP - 1, LANES = ROW_BYTES / 2, K_STEPS = ROW_BYTES / 32;
+constexpr int MOST_STAGES = 8;
+static_assert(BM % 64 == 0, "an instruction multiplies 64 rows");
+static_assert(THREADS % WARPGROUP == 0 && CONSUMERS >= 1, "the last warpgroup copies");
+static_assert(ROW_BYTES == 64 || ROW_BYTES == 128, "the swizzles of 64 and 128 bytes");
+static_assert(BN == 32 || BN == 64 || BN == 128, "the wgmma shapes defined below");
+
+// A tile of weights is [BN][channels of a row] for y, and [channels of a row][BN] for dx, in boxes of 128 bytes at most.
+constexpr int WEIGHT_ROW_BYTES = PASS == FORWARD ? ROW_BYTES : BN == 32 ? 64 : 128;
+constexpr int WEIGHT_BYTES = BN * ROW_BYTES, WEIGHT_BOX = PASS == FORWARD ? WEIGHT_BYTES : LANES * WEIGHT_ROW_BYTES;
+constexpr int WEIGHT_STEP = PASS == FORWARD ? 2 : 16 * WEIGHT_ROW_BYTES / 16;
+
+struct Windows {
+    unsigned images, tiles_of_image, rows;        // of the result in a tile
+    unsigned height, width, columns;              // of the result, its channels last
+    unsigned kh, kw, pitch;                       // columns of a tile in shared memory: width + kw - 1
+    unsigned blocks;                              // rows of ROW_BYTES that hold a pixel's channels
+    unsigned stages, box_bytes, block_bytes;      // a box, and its room in shared memory
+    int top, left;                                // where the first window begins
+    unsigned relu;
+};
+
+// The matrix descriptor of a tile whose rows are swizzled by BYTES; along m or n, boxes follow each other after LEADING bytes.
+template <int BYTES, int LEADING> __device__ __forceinline__ unsigned long long describe(unsigned address) {
+    constexpr unsigned STRIDE = 8 * BYTES / 16, SWIZZLE = BYTES == 128 ? 1 : 2;
+    return (unsigned long long)(STRIDE | SWIZZLE << 30) << 32 | (address & 0x3ffff) >> 4 | (LEADING / 16) << 16;
+}
+
+// The operands after the sums have numbers that follow from how many sums there are.
+#if BN == 32
+#define WINDOW_SUMS SUMS_16
+#define WINDOW_BOUND D_16(0)
+#define MULTIPLY_WINDOW(TYPES) \
+    MULTIPLY("m64n32k16", TYPES, WINDOW_SUMS, 16, 17, 18, ", %19, %20", WINDOW_BOUND, , "n"(0), "n"(PASS != FORWARD))
+#elif BN == 64
+#define WINDOW_SUMS SUMS_32
+#define WINDOW_BOUND D_32(0)
+#define MULTIPLY_WINDOW(TYPES) \
+    MULTIPLY("m64n64k16", TYPES, WINDOW_SUMS, 32, 33, 34, ", %35, %36", WINDOW_BOUND, , "n"(0), "n"(PASS != FORWARD))
+#else
+#define WINDOW_SUMS SUMS_64
+#define WINDOW_BOUND D_64(0)
+#define MULTIPLY_WINDOW(TYPES) \
+    MULTIPLY("m64n128k16", TYPES, WINDOW_SUMS, 64, 65, 66, ", %67, %68", WINDOW_BOUND, , "n"(0), "n"(PASS != FORWARD))
+#endif
+__device__ __forceinline__ void multiply(float (&d)[BN / 2], unsigned long long a, unsigned long long b, int add) {
+    if constexpr (IN == TYPE_F16) MULTIPLY_WINDOW("f32.f16.f16");
+    else MULTIPLY_WINDOW("f32.bf16.bf16");
+}
+
+// Word j of lane t of each four lanes becomes word t of lane j.
+__device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned t) {
+#pragma unroll
+    for (int distance = 1; distance <= 2; distance *= 2) {
+        const bool upper = t & distance;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int low = distance == 1 ? i * 2 : i, high = low + distance;
+            const unsigned got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[high], distance);
+            if (upper) words[low] = got;
+            else words[high] = got;
+        }
+    }
+}
+
+struct Tile {
+    unsigned image, row;
+    __device__ __forceinline__ Tile(const Windows& g, unsigned index)
+        : image(index / g.tiles_of_image), row(index % g.tiles_of_image * g.rows) {}
+};
+
+__device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* map, unsigned to, unsigned column, unsigned barrier) {
+    const unsigned taps = g.kh * g.kw;
+    expect_bytes(barrier, taps * g.blocks * WEIGHT_BYTES);
+    for (unsigned tap = 0; tap < taps; ++tap) {
+        for (unsigned block = 0; block < g.blocks; ++block, to += WEIGHT_BYTES) {
+            if constexpr (PASS == FORWARD) {
+                load_box(to, map, (tap * g.blocks + block) * LANES, column, barrier);
+            } else {
+                // dx is a convolution of dy with the window mirrored.
+                for (int part = 0; part < WEIGHT_BYTES / WEIGHT_BOX; ++part) {
+                    const unsigned first = (taps - 1 - tap) * g.columns + column + part * (WEIGHT_ROW_BYTES / 2);
+                    load_box(to + part * WEIGHT_BOX, map, first, block * LANES, barrier);
+                }
+            }
+        }
+    }
+}
+
+// The sums of BM positions of a tile. They count the columns of padding too, whose sums are not stored.
+struct Sums {
+    float d[PARTS][BN / 2];
+
+    __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        int add = 0;
+        for (unsigned i = 0; i < g.kh; ++i) {
+            for (unsigned j = 0; j < g.kw; ++j) {
+                for (unsigned block = 0; block < g.blocks; ++block, weights += WEIGHT_BYTES) {
+                    const auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
+                    const auto b = describe<WEIGHT_ROW_BYTES, PASS == FORWARD ? 16 : WEIGHT_BOX>(weights);
+#pragma unroll
+                    for (int s = 0; s < K_STEPS; ++s) {
+#pragma unroll
+                        for (int p = 0; p < PARTS; ++p) multiply(d[p], a + p * (64 * ROW_BYTES / 16) + s * 2, b + s * WEIGHT_STEP, add);
+                        add = 1;
+                    }
+                }
+            }
+        }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+        // Keeps the compiler from reading them before this point.
+#pragma unroll
+        for (int i = 0; i < PARTS * BN / 2; ++i) asm volatile("" : "+f"(d[i / (BN / 2)][i % (BN / 2)])::"memory");
+    }
+
+    // The four lanes of a row exchange their pairs, so that each stores eight adjacent channels as 16 bytes.
+    __device__ __forceinline__ void store(const Windows& g, const Tile& tile, unsigned column, const float* bias, const In* mask, In* to) const {
+        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, t = lane % 4;
+#pragma unroll
+        for (int group = 0; group < BN / 32; ++group) {
+            float add[4][2] = {};
+            if (bias) {
+#pragma unroll
+                for (int j = 0; j < 8; ++j) add[j / 2][j % 2] = bias[column + group * 32 + j / 2 * 8 + t * 2 + j % 2];
+            }
+#pragma unroll
+            for (int i = 0; i < PARTS * 2; ++i) {
+                const unsigned position = i / 2 * 64 + warp * 16 + lane / 4 + i % 2 * 8;
+                const unsigned row = position / g.pitch, x = position % g.pitch, y = tile.row + row;
+                unsigned words[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    float v[2];
+#pragma unroll
+                    for (int k = 0; k < 2; ++k) {
+                        v[k] = d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k] + add[j][k];
+                        // Not fmaxf, which would turn a NaN into 0.
+                        if (g.relu) v[k] = v[k] < 0.0f ? 0.0f : v[k];
+                    }
+                    words[j] = pack(In{}, v[0], v[1]);
+                }
+                transpose_in_four(words, t);
+                if (row >= g.rows || x >= g.width || y >= g.height) continue;
+                const size_t at = (((size_t)tile.image * g.height + y) * g.width + x) * g.columns + column + group * 32 + t * 8;
+                if (mask) {
+                    const uint4 word = *reinterpret_cast<const uint4*>(mask + at);
+                    const unsigned of[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        if (to_float(In{(unsigned short)of[j]}) <= 0.0f) words[j] &= 0xffff0000u;
+                        if (to_float(In{(unsigned short)(of[j] >> 16)}) <= 0.0f) words[j] &= 0x0000ffffu;
+                    }
+                }
+                *reinterpret_cast<uint4*>(to + at) = make_uint4(words[0], words[1], words[2], words[3]);
+            }
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_constant__ TensorMap map_weights, Windows g,
+                const float* __restrict__ bias /* [columns] or null */, const In* __restrict__ mask /* as to, or null */,
+                In* __restrict__ to /* [images][height][width][columns] */) {
+    __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES], weights_barrier;
+    const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
+    const unsigned there = shared_address(&weights_barrier), weights = aligned_shared();
+    const unsigned tiles = weights + g.kh * g.kw * g.blocks * WEIGHT_BYTES, stage_bytes = g.blocks * g.block_bytes;
+    const unsigned across = g.columns / BN, column = blockIdx.x % across * BN;
+    const unsigned first = blockIdx.x / across, step = gridDim.x / across, end = g.images * g.tiles_of_image;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < MOST_STAGES; ++s) barrier_init(&full_barriers[s], 1), barrier_init(&empty_barriers[s], 4);
+        barrier_init(&weights_barrier, 1);
+        barrier_init_done();
+    }
+    __syncthreads();
+
+    const int group = warpgroup_index();
+    if (group == CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x % WARPGROUP != 0) return;
+        copy_weights(g, &map_weights, weights, column, there);
+        unsigned stage = 0, parity = 0;
+        for (unsigned at = first; at < end; at += step) {
+            const Tile tile(g, at);
+            const unsigned barrier = full + stage * 8;
+            // In the first round every stage is empty: the phase before the first counts as complete.
+            wait_phase(empty + stage * 8, parity ^ 1);
+            expect_bytes(barrier, g.blocks * g.box_bytes);
+            for (unsigned block = 0; block < g.blocks; ++block) {
+                load_box(tiles + stage * stage_bytes + block * g.block_bytes, &map_images, block * LANES, g.left, (int)tile.row + g.top,
+                         tile.image, barrier);
+            }
+            if (++stage == g.stages) stage = 0, parity ^= 1;
+        }
+        return;
+    }
+    take_registers<CONSUMER_REGISTERS>();
+    // The warpgroups take tiles in turn, so that one stores while another multiplies.
+    wait_phase(there, 0);
+    Sums sums;
+    unsigned count = group;
+    for (unsigned at = first + group * step; at < end; at += CONSUMERS * step, count += CONSUMERS) {
+        const unsigned stage = count % g.stages;
+        wait_phase(full + stage * 8, count / g.stages & 1);
+        sums.multiply_windows(g, tiles + stage * stage_bytes, weights);
+        if (threadIdx.x % 32 == 0) arrive(empty + stage * 8);
+        sums.store(g, Tile(g, at), column, bias, mask, to);
+    }
+}
