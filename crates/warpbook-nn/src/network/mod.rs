@@ -25,7 +25,7 @@ pub(crate) use arrange::transpose_into;
 pub use graph::{Node, Op, ParamId, ValueId};
 pub use layer::{
     Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,
-    relu, residual,
+    own, relu, residual,
 };
 pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
@@ -52,6 +52,8 @@ pub enum Role {
     RunningMean,
     /// Its running variance, which is not trained.
     RunningVariance,
+    /// A parameter of a layer of the learner's own, which says what it is at first.
+    Own,
 }
 
 impl Role {
@@ -160,6 +162,16 @@ impl Network {
     #[must_use]
     pub fn params(&self) -> &[ParamSpec] {
         &self.params
+    }
+
+    /// What each element of a parameter of a layer of the learner's own is at first; 0 of any other parameter.
+    #[must_use]
+    pub fn initial(&self, id: ParamId) -> f32 {
+        let of = |node: &Node| {
+            let place = node.params.iter().position(|p| *p == id)?;
+            Some(node.own.as_ref()?.parameters().get(place)?.initial)
+        };
+        self.nodes.iter().find_map(of).unwrap_or(0.0)
     }
 
     /// Numbers that are trained.

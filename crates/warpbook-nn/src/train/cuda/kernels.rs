@@ -10,6 +10,7 @@ use crate::ops::cross_entropy;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
+use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, TrainError};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Kernels {
     pub update: Update,
     pub norm: Option<Norm>,
     pub gather: GatherKernels,
+    /// Of layers of the learner's own, by operation.
+    pub own: Vec<Option<OwnKernels>>,
 }
 
 #[derive(Debug)]
@@ -66,7 +69,12 @@ impl Kernels {
             };
             Gather::new(device, &augment, dtype, layout)
         };
+        let own = nodes.iter().map(|node| {
+            let load = |own| OwnKernels::new(device, own, recipe.network.value(node.input), layout, dtype);
+            node.own.as_ref().map(load).transpose()
+        });
         Ok(Self {
+            own: own.collect::<warpbook_device::Result<_>>()?,
             activations: Activations::new(device, dtype)?,
             add: Add::new(device, dtype)?,
             masks: Masks::new(device, dtype)?,

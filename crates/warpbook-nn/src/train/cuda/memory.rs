@@ -5,7 +5,8 @@
 
 use crate::gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
-use crate::ops::batch_norm;
+use crate::ops::own::OwnSizes;
+use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
 
@@ -39,6 +40,8 @@ impl Sharing {
                 readers[other] += 1;
             }
         }
+        // Buffers that a layer of the learner's own has written, and reads backwards.
+        let mut is_kept = vec![false; network.values().len()];
         let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
         let mut shared = Self {
             buffer: (0..network.values().len()).collect(),
@@ -49,7 +52,7 @@ impl Sharing {
         for (i, node) in nodes.iter().enumerate() {
             let (x, before) = (node.input, producer[node.input]);
             let is_input = shared.buffer[x] == shared.buffer[0];
-            let free = readers[x] == 1 && !is_input;
+            let free = readers[x] == 1 && !is_input && !is_kept[shared.buffer[x]];
             let in_place = match node.op {
                 Op::Flatten => readers[x] == 1 || is_input,
                 // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
@@ -61,6 +64,7 @@ impl Sharing {
             if in_place {
                 shared.buffer[node.output] = shared.buffer[x];
             }
+            is_kept[shared.buffer[node.output]] |= node.op == Op::Own;
             if fused && in_place && is_relu(Some(i)) {
                 let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
                 if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
@@ -175,10 +179,13 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
             Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
             Op::Activation(Activation::Relu) if !sharing.done[i][1] => values[buffer(node.output)].at(backward),
             Op::Pool(_) if sharing.mask_before[i] => values[buffer(node.output)].at(backward),
+            Op::Own => [node.input, node.output].into_iter().for_each(|v| values[buffer(v)].at(backward)),
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
-        if adds && sharing.needs_gradient(node.input) {
+        let is_needed = sharing.needs_gradient(node.input);
+        // A layer of the learner's own with parameters writes the gradient of its input in any case.
+        if adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty() {
             plan.add(join_name(i), bytes(node.input), backward, backward);
         }
         let b = network.batch_norm_sizes(node, batch);
@@ -191,6 +198,13 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
                 for (time, backwards) in [(forward, false), (backward, true)] {
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
+                }
+            }
+            Op::Own => {
+                let shares = |own| OwnSizes::new(own, network.value(node.input), batch, Layout::Nhwc).shares(own).1;
+                let len = node.own.as_ref().map_or(0, shares);
+                if len > 0 {
+                    plan.add(scratch_name(i, true), 4 * len, backward, backward);
                 }
             }
             _ => {}
