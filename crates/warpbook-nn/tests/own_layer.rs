@@ -332,9 +332,14 @@ fn names_of_the_engine_s_own_are_free() {
     }
 }
 
+/// The first reads the network's input, whose gradient nobody needs; what the second writes is read twice.
+fn swish_layers(s: &OwnLayer) -> Vec<Layer> {
+    vec![own(s), conv2d(8, 3), own(s), residual([own(s), conv2d(8, 1)]), relu(), flatten(), linear(3)]
+}
+
 #[test]
 fn a_cpu_body_trains_is_frozen_and_is_needed() {
-    let layers = |s: &OwnLayer| vec![own(s), conv2d(8, 3), own(s), flatten(), linear(3)];
+    let layers = swish_layers;
     let sentence = |r: &Recipe| Trainer::new(r.clone(), &images(50), None).unwrap_err().to_string();
     let refused = sentence(&recipe(layers(&swish())));
     assert_eq!(refused, "swish1 has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.");
@@ -343,8 +348,10 @@ fn a_cpu_body_trains_is_frozen_and_is_needed() {
     let (first, last) = (outcomes[0].loss, outcomes[outcomes.len() - 1].loss);
     assert!(last < 0.9 * first, "{first} to {last}");
     let weights = trainer.weights().unwrap();
-    for name in ["swish1.beta", "swish2.beta"] {
-        assert!((weights.get(name).unwrap()[0] - 1.0).abs() > 1e-4, "{name} has not moved");
+    for name in ["swish1.beta", "swish2.beta", "swish3.beta"] {
+        let beta = weights.get(name).unwrap()[0];
+        println!("{name} is {beta}");
+        assert!((beta - 1.0).abs() > 2e-4, "{name} is {beta}");
     }
     // The same bits again, and with a checkpoint between.
     let (again, _) = run(&Place::Cpu, &r);
@@ -476,15 +483,16 @@ fn an_own_relu_trains_to_the_same_bits_as_the_built_in_one() {
 #[test]
 fn layers_with_parameters_train_as_their_cpu_bodies_do() {
     let Some(device) = testing::gpu("layers_with_parameters_train_as_their_cpu_bodies_do") else { return };
-    let s = swish_on_both();
-    // The first reads the network's input, whose gradient nobody needs; one is read twice.
-    let layers = vec![own(&s), conv2d(8, 3), own(&s), residual([own(&s), conv2d(8, 1)]), relu(), flatten(), linear(3)];
-    let r = recipe(layers);
+    let r = recipe(swish_layers(&swish_on_both()));
     let (want, cpu) = run(&Place::Cpu, &r);
     for options in options() {
         let place = cuda(&device, options);
         let (got, gpu) = run(&place, &r);
-        let bound = if options.precision == Precision::Fp32 { 1e-4 } else { 2e-2 };
+        let bound = match options.precision {
+            Precision::Fp32 => 1e-4,
+            Precision::AmpBf16 => 0.05,
+            _ => 0.02,
+        };
         for (step, (got, want)) in got.iter().zip(&want).enumerate() {
             let error = (got.loss - want.loss).abs() / want.loss;
             assert!(error < bound, "{options:?}, step {step}: {} and {}", got.loss, want.loss);
@@ -506,10 +514,11 @@ fn every_way_of_launching_learns() {
     for precision in [Precision::Fp32, Precision::Tf32, Precision::AmpFp16, Precision::AmpBf16] {
         let layers =
             vec![conv2d(8, 3), own(&affine(8)), relu(), own(&softmax()), own(&mean(8)), own(&swish()), linear(3)];
-        let r = Recipe { epochs: 12, learning_rate: 0.05, ..recipe(layers) };
+        let r = Recipe { epochs: 30, learning_rate: 0.1, ..recipe(layers) };
         let place = cuda(&device, CudaOptions::new(precision));
         let (outcomes, trainer) = run(&place, &r);
-        let (first, last) = (outcomes[0].loss, outcomes[outcomes.len() - 1].loss);
+        let mean = |of: &[StepOutcome]| of.iter().map(|o| o.loss).sum::<f64>() / of.len() as f64;
+        let (first, last) = (mean(&outcomes[..4]), mean(&outcomes[outcomes.len() - 4..]));
         assert!(last < 0.9 * first, "{precision}: {first} to {last}");
         let weights = trainer.weights().unwrap();
         for name in ["affine1.scale", "mean1.w"] {

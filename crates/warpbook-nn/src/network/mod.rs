@@ -9,6 +9,15 @@
 //! assert_eq!(network.parameter_count(), 1_199_882);
 //! # Ok::<(), NetworkError>(())
 //! ```
+//!
+//! | layers | |
+//! |---|---|
+//! | [`conv2d`], [`linear`] | with a bias or without, any kernel, stride and padding |
+//! | [`relu`], [`gelu`] | element by element |
+//! | [`max_pool`], [`avg_pool`] | windows of an image |
+//! | [`batch_norm`], [`dropout`] | other in training than afterwards |
+//! | [`flatten`], [`residual`] | an image as a vector; x + f(x) of a list of layers |
+//! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::own`] |
 
 mod arrange;
 mod graph;

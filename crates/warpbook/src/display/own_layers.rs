@@ -152,7 +152,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, const float* p, T*
         let report = checked(&layer).unwrap();
         assert!(!report.is_right() && report.flaw.is_none(), "{report}");
         assert!(report.text().contains("square compiles; it was not run."), "{}", report.text());
-        assert!(layer.text().contains("\n    3 |     if (i < n)"), "{}", layer.text());
+        assert!(layer.text().contains("\n   3      if (i < n)"), "{}", layer.text());
         assert!(layer.html().contains("live/square.cu"), "{}", layer.html());
     }
 }

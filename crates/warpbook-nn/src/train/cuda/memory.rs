@@ -275,6 +275,7 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::network::*;
+    use crate::ops::own::OwnLayer;
 
     fn names(layout: &ArenaLayout) -> Vec<&str> {
         layout.blocks().iter().map(|b| b.name.as_str()).collect()
@@ -318,6 +319,24 @@ mod tests {
         // conv2 reads what the sum reads too, and runs backwards after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
         assert!(names(&plan(&n, &s, 4, Dtype::F32, false)).contains(&"joined 2"));
+    }
+
+    #[test]
+    fn what_a_layer_of_the_learner_s_own_reads_backwards_is_kept() {
+        let scale = OwnLayer::new("scale", "no kernels").parameter("by", [4], 1.0).one_block_a_sample();
+        let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
+        let n = Network::new([2, 5, 5], layers).unwrap();
+        let s = Sharing::of(&n, true, |_| false);
+        // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
+        assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
+        let layout = plan(&n, &s, 8, Dtype::F16, false);
+        let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
+        // Seven operations forwards from 1, the loss at 8, backwards from 9: scale2 is the third, backwards at 13, scale1 at 15.
+        assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
+        assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
+        assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
+        // Nobody needs the gradient of the network's input, which scale1 writes nevertheless.
+        assert_eq!(uses("joined 0"), (15, 15));
     }
 
     #[test]
