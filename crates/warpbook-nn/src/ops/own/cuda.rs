@@ -37,7 +37,7 @@ pub struct Backward<'a> {
     pub parameters: &'a [Slice<f32>],
     /// The gradient of the inputs; overlaps none of the others.
     pub dx: &'a DeviceArray,
-    /// What [`OwnKernels::gradients`] made for these sizes.
+    /// Where the gradients of its parameters go.
     pub gradients: &'a Gradients,
 }
 
