@@ -1,6 +1,9 @@
 //! The rows of the operations of networks, in `kernels/nn/`.
 
 pub mod conv2d;
+mod own;
+
+pub use own::{OwnForm, own_layer};
 
 use crate::matmul::type_number;
 use crate::shared::source;

@@ -72,6 +72,18 @@ impl Storage {
         }
     }
 
+    /// Which elements still have all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn untouched(&self) -> Result<Vec<bool>> {
+        Ok(match self {
+            Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
+            Self::F16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+            Self::Bf16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+        })
+    }
+
     /// The address of an element, for a kernel.
     ///
     /// # Panics

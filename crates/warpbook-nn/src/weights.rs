@@ -54,6 +54,7 @@ impl Weights {
             }
             Role::Scale | Role::RunningVariance => vec![1.0; spec.len()],
             Role::Shift | Role::RunningMean => vec![0.0; spec.len()],
+            Role::Own => vec![network.initial(id); spec.len()],
         };
         let values = network.params().iter().enumerate().map(value).collect();
         Self { specs: network.params().to_vec(), values }

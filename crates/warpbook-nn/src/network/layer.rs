@@ -2,6 +2,7 @@
 
 use super::by::By;
 pub use crate::ops::activation::Activation;
+use crate::ops::own::OwnLayer;
 use std::fmt;
 
 /// One layer of a network, made by the functions of this module: `conv2d(32, 3).padding(1)`, `relu()`, `linear(10).named("head")`.
@@ -26,6 +27,7 @@ pub(super) enum Kind {
     Dropout { p: f32 },
     Flatten,
     Residual(Vec<Layer>),
+    Own(OwnLayer),
 }
 
 /// A two-dimensional convolution (cross-correlation, as in PyTorch).
@@ -133,6 +135,12 @@ pub fn flatten() -> Layer {
 #[must_use]
 pub fn residual(layers: impl IntoIterator<Item = Layer>) -> Layer {
     Kind::Residual(layers.into_iter().collect()).into()
+}
+
+/// A layer of the learner's own, forward and backward as CUDA C++: see [`crate::ops::own`].
+#[must_use]
+pub fn own(layer: &OwnLayer) -> Layer {
+    Kind::Own(layer.clone()).into()
 }
 
 impl Layer {
@@ -267,6 +275,7 @@ impl fmt::Display for Layer {
             Kind::Dropout { p } => write!(f, "dropout {p}"),
             Kind::Flatten => write!(f, "flatten"),
             Kind::Residual(layers) => write!(f, "residual of {} layers", layers.len()),
+            Kind::Own(layer) => write!(f, "own {}", layer.name()),
         }
     }
 }

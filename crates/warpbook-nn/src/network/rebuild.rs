@@ -22,6 +22,7 @@ impl Node {
             Op::BatchNorm { momentum, epsilon } => Kind::BatchNorm { momentum, epsilon },
             Op::Dropout { p, .. } => Kind::Dropout { p },
             Op::Flatten => Kind::Flatten,
+            Op::Own => Kind::Own(self.own.clone()?),
             Op::Add(_) => return None,
         };
         Some(Layer { by: self.by, ..Layer::from(kind) }.named(&*self.name))

@@ -7,6 +7,7 @@ use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::ops::optimizer::Optimizer;
+use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
@@ -234,7 +235,15 @@ impl Way {
             Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
             Op::Add(_) => vec![nn::add(dtype)[0].clone()],
             Op::Dropout { .. } | Op::Flatten => vec![],
+            Op::Own => self.own(network, node, 0),
         }
+    }
+
+    /// A kernel of a layer of the learner's own: forwards, or backwards.
+    fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        let of = |own| own::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
+        node.own.iter().map(of).collect()
     }
 
     fn backward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
@@ -249,6 +258,7 @@ impl Way {
             }
             Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
             Op::Add(_) => vec![nn::add(dtype)[1].clone()],
+            Op::Own => self.own(network, node, 1),
             _ => vec![],
         }
     }

@@ -11,6 +11,7 @@ mod html;
 mod kernels;
 mod lines;
 mod networks;
+mod own_layers;
 mod panel;
 mod predictions;
 mod progress;

@@ -10,6 +10,7 @@ use crate::ops::cross_entropy;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
+use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, TrainError};
 use std::sync::Arc;
@@ -24,11 +25,17 @@ pub(super) struct LayerKernels {
     pub masks: Masks,
     pub pooling: Pooling,
     pub normalisation: Option<Normalisation>,
+    /// Of layers of the learner's own, by operation.
+    pub own: Vec<Option<OwnKernels>>,
 }
 
 impl LayerKernels {
     pub fn load(device: &CudaDevice, network: &Network, options: &CudaOptions) -> Result<Self, TrainError> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
+        let own = network.nodes().iter().map(|node| {
+            let load = |own| OwnKernels::new(device, own, network.value(node.input), layout, dtype);
+            node.own.as_ref().map(load).transpose()
+        });
         let normalises = network.nodes().iter().any(|n| matches!(n.op, Op::BatchNorm { .. }));
         Ok(Self {
             activations: Activations::new(device, dtype)?,
@@ -36,6 +43,7 @@ impl LayerKernels {
             masks: Masks::new(device, dtype)?,
             pooling: Pooling::new(device, dtype, layout)?,
             normalisation: normalises.then(|| Normalisation::new(device, dtype, layout)).transpose()?,
+            own: own.collect::<warpbook_device::Result<_>>()?,
         })
     }
 }

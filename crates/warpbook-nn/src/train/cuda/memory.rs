@@ -5,7 +5,8 @@
 
 use crate::gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
-use crate::ops::batch_norm;
+use crate::ops::own::OwnSizes;
+use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
 
@@ -39,6 +40,8 @@ impl Sharing {
                 readers[other] += 1;
             }
         }
+        // Buffers that a layer of the learner's own has written, and reads backwards.
+        let mut is_kept = vec![false; network.values().len()];
         let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
         let mut shared = Self {
             buffer: (0..network.values().len()).collect(),
@@ -49,7 +52,7 @@ impl Sharing {
         for (i, node) in nodes.iter().enumerate() {
             let (x, before) = (node.input, producer[node.input]);
             let is_input = shared.buffer[x] == shared.buffer[0];
-            let free = readers[x] == 1 && !is_input;
+            let free = readers[x] == 1 && !is_input && !is_kept[shared.buffer[x]];
             let in_place = match node.op {
                 Op::Flatten => readers[x] == 1 || is_input,
                 // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
@@ -61,6 +64,7 @@ impl Sharing {
             if in_place {
                 shared.buffer[node.output] = shared.buffer[x];
             }
+            is_kept[shared.buffer[node.output]] |= node.op == Op::Own;
             if fused && in_place && is_relu(Some(i)) {
                 let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
                 if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
@@ -196,10 +200,14 @@ pub(in crate::train) fn plan(
             Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
             Op::Activation(Activation::Relu) if !sharing.done[i][1] => values[buffer(node.output)].at(backward),
             Op::Pool(_) if sharing.mask_before[i] => values[buffer(node.output)].at(backward),
+            Op::Own => [node.input, node.output].into_iter().for_each(|v| values[buffer(v)].at(backward)),
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
-        if let Some(backward) = backward.filter(|_| adds && sharing.needs_gradient(node.input)) {
+        let is_needed = sharing.needs_gradient(node.input);
+        // A layer of the learner's own with parameters writes the gradient of its input in any case.
+        let writes_apart = adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty();
+        if let Some(backward) = backward.filter(|_| writes_apart) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
         }
         let b = network.batch_norm_sizes(node, batch);
@@ -220,6 +228,13 @@ pub(in crate::train) fn plan(
                     let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
+                }
+            }
+            Op::Own => {
+                let shares = |own| OwnSizes::new(own, network.value(node.input), batch, Layout::Nhwc).shares(own).1;
+                let len = node.own.as_ref().map_or(0, shares);
+                if let Some(backward) = backward.filter(|_| len > 0) {
+                    plan.add(scratch_name(i, true), 4 * len, backward, backward);
                 }
             }
             _ => {}
@@ -316,6 +331,7 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::network::*;
+    use crate::ops::own::OwnLayer;
 
     fn names(layout: &ArenaLayout) -> Vec<&str> {
         layout.blocks().iter().map(|b| b.name.as_str()).collect()
@@ -359,6 +375,24 @@ mod tests {
         // conv2 reads what the sum reads too, and runs backwards after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
         assert!(names(&plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false })).contains(&"joined 2"));
+    }
+
+    #[test]
+    fn what_a_layer_of_the_learner_s_own_reads_backwards_is_kept() {
+        let scale = OwnLayer::new("scale", "no kernels").parameter("by", [4], 1.0).one_block_a_sample();
+        let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
+        let n = Network::new([2, 5, 5], layers).unwrap();
+        let s = Sharing::of(&n, true, |_| false);
+        // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
+        assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
+        let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
+        let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
+        // Seven operations forwards from 1, the loss at 8, backwards from 9: scale2 is the third, backwards at 13, scale1 at 15.
+        assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
+        assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
+        assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
+        // Nobody needs the gradient of the network's input, which scale1 writes nevertheless.
+        assert_eq!(uses("joined 0"), (15, 15));
     }
 
     #[test]

@@ -26,6 +26,9 @@ impl Builder<'_> {
         if let Op::BatchNorm { .. } = node.op {
             return self.batch_norm_backward(i, dy);
         }
+        if node.op == Op::Own {
+            return self.own_backward(i, dy);
+        }
         if !needed {
             return Ok(());
         }
@@ -70,7 +73,7 @@ impl Builder<'_> {
             },
             Op::Flatten if in_place => {}
             Op::Flatten => self.copy(&node.name, "backward", &dy, &dx),
-            Op::Add(_) | Op::BatchNorm { .. } => {}
+            Op::Add(_) | Op::BatchNorm { .. } | Op::Own => {}
         }
         if joins {
             self.accumulate(&node.name, dx, self.gradient(node.input)?);
@@ -78,7 +81,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
+    pub(super) fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
         let kernel = self.parts.kernels.add.clone();
         self.push(name, "sum of gradients", move |s| kernel.accumulate(s, &from, &to));
     }

@@ -54,6 +54,7 @@ impl Builder<'_> {
             },
             Op::Flatten if in_place => {}
             Op::Flatten => self.copy(&node.name, "forward", &x, &y),
+            Op::Own => self.own_forward(i, x, y),
             Op::Add(other) => {
                 let (kernel, other) = (kernels.add.clone(), self.value(other)?);
                 self.push(&node.name, "forward", move |s| kernel.forward(s, &other, &x, &y));

@@ -2,6 +2,7 @@
 
 mod backward;
 mod forward;
+mod own;
 
 use super::control::{Control, Finish, slots};
 use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
