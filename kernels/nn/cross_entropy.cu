@@ -1,7 +1,7 @@
 // Idea: a warp a row: its lanes find the largest logit, the sum of exponentials and the gradient, and the row stays in L1.
 // Formula: loss = -sum_c t[c] log softmax(logits)[c], dlogits = scale (softmax - t) / batch, t = (1 - s) at the label + s / classes.
 // Since the last rung: not a rung; fused with softmax and with the gradient, which needs the same exponentials.
-// Needs: logits and dlogits [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.
+// Needs: logits and dlogits (or null) [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.
 // Expect: bound by DRAM for many classes, by the latency of three passes over a row for ten; sums are in one order on every run.
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsig
 extern "C" __global__ void __launch_bounds__(THREADS)
 cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsigned char* __restrict__ labels /* [batch] */,
               unsigned batch, unsigned classes, float smoothing, const float* __restrict__ loss_scale /* [1] or null */,
-              In* __restrict__ dlogits /* [batch][classes] */, double* __restrict__ partial /* [gridDim.x] */,
+              In* __restrict__ dlogits /* [batch][classes] or null */, double* __restrict__ partial /* [gridDim.x] */,
               unsigned* __restrict__ hits /* [gridDim.x] */) {
     __shared__ double losses[WARPS];
     __shared__ unsigned correct[WARPS];
@@ -52,7 +52,7 @@ cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsign
         const float own = 1.0f - smoothing, spread = smoothing / (float)classes;
         const float factor = (loss_scale ? *loss_scale : 1.0f) / (float)batch;
 #pragma unroll 2
-        for (unsigned c = lane; c < classes; c += WARP) {
+        for (unsigned c = lane; dlogits && c < classes; c += WARP) {
             const float target = c == label ? own + spread : spread;
             const float p = expf(to_float(from[c]) - largest) / sums[0];
             dlogits[(size_t)row * classes + c] = from_float<In>(factor * (p - target));

@@ -1,22 +1,26 @@
 //! `warpbook freeze`, `warpbook predict`, and `warpbook eval` of frozen networks.
 
-use crate::args::{FreezeArgs, PredictArgs};
+use crate::args::{EvalArgs, FreezeArgs, PredictArgs};
 use crate::failure::{Failure, RUNG_FAILED};
 use crate::output::{complain, one_line, say};
 use crate::recipe::{Images, Plan};
+use crate::train::words as words_of_score;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use warpbook::device::Bench;
 use warpbook::figures;
 use warpbook::nn::data::fit_image;
 use warpbook::nn::infer::{Frozen, Prediction};
-use warpbook::nn::train::TrainError;
+use warpbook::nn::train::{Place, TrainError};
 use warpbook::nn::weights::Weights;
+use warpbook::record::stats;
 
-/// Images of the batch whose throughput is measured.
-const BATCH: usize = 256;
-/// No pass is begun after this.
-const BUDGET: Duration = Duration::from_secs(10);
+/// Sizes of the batches whose throughput is measured.
+const BATCHES: [usize; 2] = [32, 256];
+/// Seconds after which no pass is begun.
+const BUDGET_S: f64 = 10.0;
+/// Images that a frozen network is tried with.
+const TRIED: usize = 32;
 
 /// What a training error means for the program's exit code.
 pub fn failure(error: TrainError) -> Failure {
@@ -35,7 +39,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
             args.out.display()
         )));
     }
-    let plan = Plan::find(&args.recipe)?;
+    let (place, plan) = (args.usage.place.place()?, Plan::find(&args.recipe)?);
     let weights = Weights::load(&plan.recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
     let classes = match plan.images.about() {
         Some(about) => about.classes.map(str::to_owned).to_vec(),
@@ -54,12 +58,42 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
         figures::bytes(bytes),
         args.out.display()
     ));
+    let there = frozen.clone().to(place);
+    let pixels = pattern(frozen.shape(), TRIED);
+    if *there.place() != Place::Cpu {
+        compare(&frozen, &there, &pixels).map_err(failure)?;
+    }
+    measure(&there, &pixels[..pixels.len() / TRIED], args.usage.repeat).map_err(failure)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The loss and the accuracy of a frozen network, in words, with what the images are.
-pub fn evaluate(file: &Path, data: Option<&Path>) -> Result<(String, warpbook::nn::train::Score), Failure> {
-    let frozen = Frozen::load(file).map_err(failure)?;
+/// Images of diagonal stripes, each of other widths.
+fn pattern([channels, height, width]: [usize; 3], n: usize) -> Vec<u8> {
+    let pixel = |i: usize| {
+        let (image, y, x) = (i / (channels * height * width), i / width % height, i % width);
+        ((x * (image % 7 + 3) + y * (image % 5 + 2) * 7) * 255 / 64 % 256) as u8
+    };
+    (0..n * channels * height * width).map(pixel).collect()
+}
+
+/// Says how far a network's probabilities are from those of the CPU.
+fn compare(on_cpu: &Frozen, there: &Frozen, pixels: &[u8]) -> Result<(), TrainError> {
+    let (want, got) = (on_cpu.predict(pixels)?, there.predict(pixels)?);
+    let pairs = want.iter().zip(&got).flat_map(|(w, g)| w.probabilities.iter().zip(&g.probabilities));
+    let apart = pairs.fold(0.0f32, |most, (w, g)| most.max((w - g).abs()));
+    say(&format!(
+        "on {}: probabilities of {} patterns differ by at most {apart:.1e} from those of {}",
+        there.place(),
+        want.len(),
+        on_cpu.place()
+    ));
+    Ok(())
+}
+
+/// Says the loss and the accuracy of a frozen network, with what the images are.
+pub fn evaluate(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
+    let data = args.from.data.as_deref();
+    let frozen = Frozen::load(file).map_err(failure)?.to(args.usage.place.place()?);
     let images = frozen.data().map(Images::named).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
     let images = images.ok_or_else(|| {
         Failure::usage(format!(
@@ -69,12 +103,14 @@ pub fn evaluate(file: &Path, data: Option<&Path>) -> Result<(String, warpbook::n
     })?;
     let test = images.open(data, frozen.shape())?.test;
     let score = frozen.evaluate(&test).map_err(failure)?;
-    Ok((test.note(), score))
+    say(&format!("{}\n{}, on {}", test.note(), words_of_score(&score), frozen.place()));
+    measure(&frozen, test.image(0), args.usage.repeat).map_err(failure)
 }
 
 /// Classifies images.
 pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let frozen = Frozen::load(&args.file).map_err(failure)?;
+    let frozen = Frozen::load(&args.file).map_err(failure)?.to(args.usage.place.place()?);
+    let mut predictor = frozen.predictor(1).map_err(failure)?;
     let mut first = None;
     let mut failed = 0;
     for path in &args.images {
@@ -90,15 +126,15 @@ pub fn predict(args: &PredictArgs) -> Result<ExitCode, Failure> {
             fitted.pixels.iter_mut().for_each(|p| *p = 255 - *p);
             fitted.note.push_str(", light and dark exchanged");
         }
-        let predictions = frozen.predict(&fitted.pixels).map_err(failure)?;
+        let predictions = predictor.predict(&fitted.pixels).map_err(failure)?;
         for prediction in &predictions {
             say(&format!("{}: {}", path.display(), words(&frozen, prediction, args.top)));
             say(&format!("  {}", fitted.note));
         }
         first.get_or_insert(fitted.pixels);
     }
-    if let (Some(passes), Some(pixels)) = (args.repeat, first) {
-        measure(&frozen, &pixels, passes).map_err(failure)?;
+    if let Some(pixels) = first {
+        measure(&frozen, &pixels, args.usage.repeat).map_err(failure)?;
     }
     match failed {
         0 => Ok(ExitCode::SUCCESS),
@@ -119,28 +155,26 @@ fn words(frozen: &Frozen, prediction: &Prediction, top: usize) -> String {
     }
 }
 
-/// The time of an image alone, and the throughput of a large batch.
-fn measure(frozen: &Frozen, pixels: &[u8], passes: u32) -> Result<(), TrainError> {
-    let (alone, n) = median(frozen, pixels, 1, passes)?;
-    say(&format!("an image alone: {} (median of {n})", figures::time(1e6 * alone)));
-    let (batch, n) = median(frozen, pixels, BATCH, passes)?;
-    let rate = BATCH as f64 / batch;
-    say(&format!("in batches of {BATCH}: {} images/s (median of {n})", figures::number(rate)));
+/// Says the time of an image alone and the throughput of large batches, of so many passes.
+fn measure(frozen: &Frozen, pixels: &[u8], passes: Option<u32>) -> Result<(), TrainError> {
+    let Some(samples) = passes else { return Ok(()) };
+    let bench = Bench { warmup: 1, samples, budget_s: BUDGET_S, batch_below_us: 0.0, ..Bench::default() };
+    let time = |batch: usize| frozen.predictor(batch)?.time(&pixels.repeat(batch), &bench);
+    let alone = time(1)?;
+    // On the CPU the two clocks are one.
+    let wall = match frozen.place() {
+        Place::Cpu => String::new(),
+        Place::Cuda(..) => format!(", {} with the launch and the wait", median(&alone.wall_us)),
+    };
+    say(&format!("an image alone: {}{wall} (median of {}), on {}", median(&alone.us), alone.us.len(), frozen.place()));
+    for batch in BATCHES {
+        let all = time(batch)?;
+        let rate = 1e6 * batch as f64 / all.median_us();
+        say(&format!("in batches of {batch}: {} images/s (median of {})", figures::count(rate.round()), all.us.len()));
+    }
     Ok(())
 }
 
-/// The median of the seconds of so many passes, or as many as fit into the budget, after one that warms up.
-fn median(frozen: &Frozen, pixels: &[u8], batch: usize, passes: u32) -> Result<(f64, usize), TrainError> {
-    let images = pixels.repeat(batch);
-    let mut predictor = frozen.predictor(batch)?;
-    predictor.predict(&images)?;
-    let (begun, mut seconds) = (Instant::now(), Vec::new());
-    while seconds.is_empty() || (seconds.len() < passes as usize && begun.elapsed() < BUDGET) {
-        let started = Instant::now();
-        predictor.predict(&images)?;
-        seconds.push(started.elapsed().as_secs_f64());
-    }
-    seconds.sort_by(f64::total_cmp);
-    let n = seconds.len();
-    Ok(((seconds[(n - 1) / 2] + seconds[n / 2]) / 2.0, n))
+fn median(us: &[f64]) -> String {
+    figures::time(stats::median(us).unwrap_or(f64::NAN))
 }

@@ -1,43 +1,47 @@
 //! `warpbook train` and `warpbook eval`.
 
-use crate::args::{DeviceArg, EvalArgs, TrainArgs};
+use crate::args::{EvalArgs, TrainArgs};
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
-use crate::recipe::{AMP_RECIPE, Plan};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Plan};
 use crate::save::{Keeper, check_writable};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use warpbook::device::Device;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
-use warpbook::nn::train::{CudaOptions, Ended, Flow, Loader, Place, Precision, Recipe, Residency, Score, Trainer};
+use warpbook::nn::train::{Ended, Flow, Loader, Recipe, Residency, Score, Trainer};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Sets, TrainingRun, Underway, figures, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     let out = args.out.as_deref().map(check_writable).transpose()?;
-    let mut lab = Lab::on(args.device.choice()?)?;
+    let mut lab = Lab::on(args.place.device.choice()?)?;
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
     }
-    let (recipe, data) = planned(args)?;
+    let (recipe, data, by) = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     if let (Some(id), None) = (&args.rung, lab.device().cuda()) {
         return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
     }
+    let said = ComputedBy { product: args.product, convolution: args.convolution };
+    said.check(lab.device().cuda().is_some())?;
     let mut session = lab
         .train(recipe, data.sets())
-        .precision(args.precision)
+        .precision(args.place.precision)
         .loader(loader(args)?)
         .log_every(args.log_every)
         .command(args.command(&lab.device().info().selector()));
     if let Some(id) = &args.rung {
         session = session.rung(id)?;
+    }
+    if lab.device().cuda().is_some() {
+        session = session.change(|options| said.or(by).of(options));
     }
     if let Some(weights) = weights.map_err(|e| Failure::usage(e.to_string()))? {
         session = session.weights(weights);
@@ -113,40 +117,36 @@ fn conclude(run: TrainingRun, args: &TrainArgs, interrupted: bool) -> Result<Exi
 
 /// The loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
-    let data = args.from.data.as_deref();
-    let (note, score) = match &args.weights {
+    match &args.weights {
         None if matches!(args.recipe.as_str(), "mnist" | "cifar10") || args.recipe.ends_with(".toml") => {
             return Err(Failure::usage(format!(
                 "Name the checkpoint, too: warpbook eval {} FILE. A frozen network is named alone.",
                 args.recipe
             )));
         }
-        None => infer::evaluate(Path::new(&args.recipe), data)?,
-        Some(file) if Frozen::is_in(file) => infer::evaluate(file, data)?,
-        Some(file) => checkpoint_score(args, file)?,
+        None => infer::evaluate(Path::new(&args.recipe), args)?,
+        Some(file) if Frozen::is_in(file) => infer::evaluate(file, args)?,
+        Some(file) => evaluate_checkpoint(args, file)?,
     };
-    say(&format!("{note}\n{}", words(&score)));
     Ok(ExitCode::SUCCESS)
 }
 
-fn checkpoint_score(args: &EvalArgs, file: &Path) -> Result<(String, Score), Failure> {
+fn evaluate_checkpoint(args: &EvalArgs, file: &Path) -> Result<(), Failure> {
+    if args.usage.repeat.is_some() {
+        return Err(Failure::usage(format!(
+            "--repeat times a frozen network: make one with warpbook freeze {} {} --out FILE.",
+            args.recipe,
+            file.display()
+        )));
+    }
     let plan = Plan::find(&args.recipe)?;
     let test = plan.open(args.from.data.as_deref())?.test;
     let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
-    let place = place(&args.device, args.precision)?;
+    let place = plan.by.at(args.usage.place.place()?);
     let mut trainer = Trainer::on(&place, plan.recipe, &test, Some(&weights)).map_err(failure)?;
-    Ok((test.note(), trainer.evaluate(&test).map_err(failure)?))
-}
-
-/// Where to train.
-fn place(device: &DeviceArg, precision: Precision) -> Result<Place, Failure> {
-    match Device::open(device.choice()?)? {
-        Device::Cuda(device) => Ok(Place::Cuda(device, CudaOptions::new(precision))),
-        Device::Cpu(_) if precision == Precision::Fp32 => Ok(Place::Cpu),
-        Device::Cpu(_) => {
-            Err(Failure::usage(format!("The CPU trains in fp32; --precision {precision} needs --device cuda:0.")))
-        }
-    }
+    let score = trainer.evaluate(&test).map_err(failure)?;
+    say(&format!("{}\n{}, on {}", test.note(), words(&score), trainer.place()));
+    Ok(())
 }
 
 fn loader(args: &TrainArgs) -> Result<Loader, Failure> {
@@ -192,7 +192,7 @@ impl Data {
 /// Batches of an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
-fn planned(args: &TrainArgs) -> Result<(Recipe, Data), Failure> {
+fn planned(args: &TrainArgs) -> Result<(Recipe, Data, ComputedBy), Failure> {
     if args.recipe == AMP_RECIPE {
         let edge = args.edge.unwrap_or(4096);
         if !(1..=1 << 16).contains(&edge) {
@@ -201,14 +201,14 @@ fn planned(args: &TrainArgs) -> Result<(Recipe, Data), Failure> {
         let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
         let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
         let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
-        return Ok((recipe, data));
+        return Ok((recipe, data, ComputedBy::default()));
     }
     if args.edge.is_some() {
         return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {} has none.", args.recipe)));
     }
     let plan = Plan::find(&args.recipe)?;
     let data = plan.open(args.from.data.as_deref())?;
-    Ok((configured(plan.recipe, args), Data::Images(data)))
+    Ok((configured(plan.recipe, args), Data::Images(data), plan.by))
 }
 
 /// The recipe with what the command line says otherwise.
@@ -254,7 +254,8 @@ fn interrupt_flag() -> Arc<AtomicBool> {
     flag
 }
 
-fn words(score: &Score) -> String {
+/// As "test loss 0.0312, accuracy 99.10 % (9910 of 10000)".
+pub fn words(score: &Score) -> String {
     let percent = 100.0 * score.accuracy();
     format!("test loss {:.4}, accuracy {percent:.2} % ({} of {})", score.loss, score.correct, score.of)
 }

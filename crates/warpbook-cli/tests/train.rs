@@ -100,9 +100,19 @@ fn a_checkpoint_is_frozen_judged_and_used() {
         expect(&output, 0, &["synthetic digits", "test loss", "of 2000)"]);
         String::from_utf8(output.stdout).unwrap()
     };
-    let of_checkpoint = score(&["eval", "residual.toml", "c.safetensors"]);
-    assert_eq!(score(&["eval", "f.safetensors"]), of_checkpoint);
-    assert_eq!(score(&["eval", "residual.toml", "f.safetensors"]), of_checkpoint);
+    let of_checkpoint = score(&["eval", "residual.toml", "c.safetensors", "--device", "cpu"]);
+    assert!(of_checkpoint.contains("of 2000), on the CPU in fp32"), "{of_checkpoint}");
+    assert_eq!(score(&["eval", "f.safetensors", "--device", "cpu"]), of_checkpoint);
+    assert_eq!(score(&["eval", "residual.toml", "f.safetensors", "--device", "cpu"]), of_checkpoint);
+    let timed = ["an image alone: ", "in batches of 32: ", "in batches of 256: "];
+    expect(&run(&["eval", "f.safetensors", "--repeat", "1"]), 0, &timed);
+    expect(&run(&[&freeze[..], &["--repeat", "1", "--device", "cpu"]].concat()), 0, &timed);
+    let refused = |words: &[&str], why: &str| expect(&run(words), 2, &[why]);
+    refused(&["eval", "residual.toml", "c.safetensors", "--repeat", "1"], "--repeat times a frozen network");
+    for command in [&freeze[..], &["eval", "f.safetensors"], &["predict", "f.safetensors", "a.png"]] {
+        refused(&[command, &["--device", "cpu", "--precision", "fp16"]].concat(), "amp-fp16 needs a GPU");
+        refused(&[command, &["--precision", "fp8"]].concat(), "`fp8` is none of fp32, tf32");
+    }
     // Without the recipe's file.
     std::fs::remove_file(folder.path().join("residual.toml")).unwrap();
     draw(&folder.path().join("a.png"), 1);
@@ -165,7 +175,7 @@ fn what_cannot_be_trained_says_why() {
         let all = [&["train", "mnist", "--data", "synthetic", "--device", "cpu"], words].concat();
         expect(&warpbook(folder.path(), &all), 2, parts);
     };
-    refused(&["--precision", "amp-fp16"], &["trains in fp32", "--device cuda:0"]);
+    refused(&["--precision", "amp-fp16"], &["computes in fp32", "--device cuda:0"]);
     refused(&["--precision", "fp8"], &["amp-bf16"]);
     refused(&["--rung", "08_graph_fp16"], &["--rung 08_graph_fp16 trains on a GPU"]);
     refused(&["--edge", "64"], &["amp-recipe"]);
@@ -300,4 +310,14 @@ fn random_numbers_are_trained_on() {
         0,
         &["400 samples", "step 100: loss", "epoch 2", "test loss", "allocated"],
     );
+}
+
+#[test]
+fn what_computes_on_a_gpu_is_said_for_one_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let train = |more: &[&str]| warpbook(folder.path(), &[&["train", "mnist", "--device", "cpu"], more].concat());
+    expect(&train(&["--product", "stock"]), 2, &["--product says what computes on a GPU", "--device cuda:0"]);
+    expect(&train(&["--convolution", "stock"]), 2, &["--convolution says what computes on a GPU"]);
+    expect(&train(&["--product", "fast"]), 2, &["`fast` is none of own, stock, naive, tiled."]);
+    expect(&train(&["--convolution", "naive"]), 2, &["`naive` is none of own, stock."]);
 }

@@ -69,7 +69,7 @@ impl Compiler {
         let named: Vec<(&str, &str)> = headers.iter().map(|h| (h.path, h.text)).collect();
         let (cubin, log) = self.nvrtc.compile(&spec.source, &path, &named, &options).map_err(|log| {
             let mut sources = named.clone();
-            sources.push((&path, &spec.source));
+            sources.push((&path, numbered(&spec.source)));
             Error::Compile(Box::new(CompileError::new(path.clone(), architecture.into(), log, &sources)))
         })?;
         let stats = stats(&cubin, &log, &spec.file, architecture);
@@ -77,6 +77,12 @@ impl Compiler {
         self.cache.write(&key, &compiled);
         Ok(compiled)
     }
+}
+
+/// The lines of a source that the compiler counts: those after a `#line 1`, before which declarations may stand that its author did not
+/// write.
+fn numbered(text: &str) -> &str {
+    text.split_once("\n#line 1\n").map_or(text, |(_, counted)| counted)
 }
 
 /// The headers that a text includes, directly or through another.
@@ -163,6 +169,12 @@ mod tests {
         let update = Logged { entry: "update", shared_bytes: 192, spill_store_bytes: 4, spill_load_bytes: 8 };
         assert_eq!(parse_log(log), [update, Logged { entry: "pass", ..Logged::default() }]);
         assert_eq!(parse_log(""), []);
+    }
+
+    #[test]
+    fn lines_before_the_author_s_are_not_counted() {
+        assert_eq!(numbered("#include \"a.cuh\"\n#line 1\nint a;\nint b;"), "int a;\nint b;");
+        assert_eq!(numbered("int a;\nint b;"), "int a;\nint b;");
     }
 
     #[test]

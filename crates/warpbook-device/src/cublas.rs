@@ -3,10 +3,12 @@
 //! As NVRTC, and for the same reasons: cudarc knows their names only up to CUDA 12, panics where there are none, and pip puts
 //! them where no loader looks. Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
 
-use crate::capture::relaxed;
+use crate::capture::{Queueing, relaxed};
 use crate::cuda::Inner;
+use crate::memory::Allocation;
 use crate::places::{site_packages, toolkits, variable};
-use crate::{Buffer, CudaDevice, DevicePtr, Error, Result, Stream};
+use crate::trial::Trial;
+use crate::{Buffer, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use cudarc::driver::{result, sys};
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -19,7 +21,7 @@ type Status = c_int;
 type Handle = *mut c_void;
 type Descriptor = *mut c_void;
 type CreateHandle = unsafe extern "C" fn(*mut Handle) -> Status;
-type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
+pub(crate) type GetProperty = unsafe extern "C" fn(c_int, *mut c_int) -> Status;
 type Destroy = unsafe extern "C" fn(*mut c_void) -> Status;
 type SetAttribute = unsafe extern "C" fn(Descriptor, c_int, *const c_void, usize) -> Status;
 
@@ -57,6 +59,9 @@ const REDUCE_IN_COMPUTE_TYPE: u32 = 2;
 const WORKSPACE_BYTES: usize = 64 << 20;
 /// The strictest alignment that cuBLASLt asks about, in bytes, and that of every buffer.
 const ALIGNMENT: u64 = 256;
+
+/// Algorithms that are asked for where the first that runs is taken.
+const SUGGESTIONS: usize = 8;
 
 /// `cublasLtMatmulHeuristicResult_t`; an algorithm is eight words that only the library reads.
 #[repr(C)]
@@ -270,7 +275,7 @@ impl Libraries {
 }
 
 /// `MAJOR_VERSION`, `MINOR_VERSION` and `PATCH_LEVEL`.
-fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
+pub(crate) fn version(get: GetProperty) -> Option<(u32, u32, u32)> {
     let part = |which| {
         let mut value = 0;
         // SAFETY: the pointer is to a live integer.
@@ -305,8 +310,10 @@ pub struct LibraryGemm {
     pub alpha: f32,
     /// What C is multiplied with before the product is added.
     pub beta: f32,
-    /// Of A, B and C: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
+    /// Of A and B: `F32`, `Tf32` (stored as f32), `F16` or `Bf16`.
     pub dtype: Dtype,
+    /// Of C: that of A and B, or `F32`.
+    pub out: Dtype,
 }
 
 /// The same product as the column-major libraries see it: `first` is B, `second` is A.
@@ -320,8 +327,9 @@ struct ColumnMajor {
     lds: [c_int; 3],
     /// Rows and columns of `first`, `second` and C as they are stored.
     stored: [(u64, u64); 3],
-    /// Of the elements, and of the arithmetic.
+    /// Of the elements of A and B, of those of C, and of the arithmetic.
     data: c_int,
+    out: c_int,
     compute: c_int,
 }
 
@@ -354,6 +362,13 @@ impl LibraryGemm {
             Dtype::Bf16 => (R_16BF, COMPUTE_32F),
             other => return refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}")),
         };
+        let out = match self.out {
+            Dtype::F32 | Dtype::Tf32 => R_32F,
+            out if out == self.dtype => data,
+            other => {
+                return refused(format!("writes F32 or the type of its operands, {:?}, not {other:?}", self.dtype));
+            }
+        };
         let op = |transposed| if transposed { OP_T } else { OP_N };
         Ok(ColumnMajor {
             m: n,
@@ -363,6 +378,7 @@ impl LibraryGemm {
             lds: [ldb, lda, ldc],
             stored: stored.map(|(rows, columns)| (rows.into(), columns.into())),
             data,
+            out,
             compute,
         })
     }
@@ -370,7 +386,7 @@ impl LibraryGemm {
     fn name(&self) -> String {
         let op = |name, transposed| format!("{name}{}", if transposed { "^T" } else { "" });
         format!(
-            "the product {} {} with m = {}, n = {}, k = {}, leading dimensions {}, {} and {}, in {:?}",
+            "the product {} {} with m = {}, n = {}, k = {}, leading dimensions {}, {} and {}, in {:?} into {:?}",
             op("A", self.trans_a),
             op("B", self.trans_b),
             self.m,
@@ -379,14 +395,25 @@ impl LibraryGemm {
             self.lda,
             self.ldb,
             self.ldc,
-            self.dtype
+            self.dtype,
+            self.out
         )
+    }
+
+    /// Bytes of A, B and C as they are stored, up to the last element of their last row.
+    fn bytes(&self) -> [u64; 3] {
+        let of = |(rows, columns): (u32, u32), ld: u32, dtype: Dtype| {
+            (u64::from(rows.saturating_sub(1)) * u64::from(ld) + u64::from(columns)) * dtype.bytes()
+        };
+        let a = if self.trans_a { (self.k, self.m) } else { (self.m, self.k) };
+        let b = if self.trans_b { (self.n, self.k) } else { (self.k, self.n) };
+        [of(a, self.lda, self.dtype), of(b, self.ldb, self.dtype), of((self.m, self.n), self.ldc, self.out)]
     }
 
     /// The largest power of two up to [`ALIGNMENT`] bytes that every row of A, of B and of C begins at a multiple of.
     fn alignments(&self, [a, b, c]: [DevicePtr; 3]) -> [u64; 3] {
-        [(a, self.lda), (b, self.ldb), (c, self.ldc)]
-            .map(|(at, ld)| alignment(at.0 | (u64::from(ld) * self.dtype.bytes())))
+        [(a, self.lda, self.dtype), (b, self.ldb, self.dtype), (c, self.ldc, self.out)]
+            .map(|(at, ld, dtype)| alignment(at.0 | (u64::from(ld) * dtype.bytes())))
     }
 }
 
@@ -396,9 +423,9 @@ fn alignment(bytes: u64) -> u64 {
 }
 
 /// What a stream tells of a launch whose kernel only the library knows.
-fn launched(stream: &Stream, name: &Arc<str>) -> Result<()> {
-    stream.queueing()?.launched(name, Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 }, |_| ());
-    Ok(())
+pub(crate) fn launched(queueing: Queueing<'_>, name: &Arc<str>, kept: &[&Arc<Allocation>]) {
+    let shape = Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 };
+    queueing.launched(name, shape, |captured| kept.iter().for_each(|m| captured.keep(Arc::clone(m) as _)));
 }
 
 /// cuBLAS on a device, with its own 64 MiB of memory, so that a product allocates nothing.
@@ -493,6 +520,7 @@ impl Cublas {
             state.stream = Some(stream.raw);
         }
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
+        let queueing = stream.queueing()?;
         // Relaxed, since a library may load a kernel during a capture.
         // SAFETY: the handle is live, the factors are f32, as the arithmetic asks, and are read before the call returns; the
         // sizes were checked, and that the arrays have them is the caller's promise.
@@ -513,13 +541,14 @@ impl Cublas {
                 p.lds[1],
                 beta.cast(),
                 c.0,
-                p.data,
+                p.out,
                 p.lds[2],
                 p.compute,
                 GEMM_DEFAULT,
             )
         }))?;
-        launched(stream, &self.name)
+        launched(queueing, &self.name, &[]);
+        Ok(())
     }
 }
 
@@ -663,9 +692,10 @@ impl CublasLt {
         lt.set(&what, calls.lt_desc_set, &product, DESC_TRANSB, p.ops[1])?;
         let layout = |which: usize| {
             let ((rows, columns), ld) = (p.stored[which], i64::from(p.lds[which]));
+            let elements = if which == 2 { p.out } else { p.data };
             // SAFETY: as above.
             lt.own(&what, calls.lt_layout_destroy, |d| unsafe {
-                (calls.lt_layout_create)(d, p.data, rows, columns, ld)
+                (calls.lt_layout_create)(d, elements, rows, columns, ld)
             })
         };
         let layouts = [layout(0)?, layout(1)?, layout(2)?];
@@ -722,6 +752,45 @@ impl CublasLt {
     }
 }
 
+impl CublasLt {
+    /// (major, minor, patch) of the library that [`CublasLt::open`] would find.
+    ///
+    /// # Errors
+    /// [`Error::NoCublas`] or [`Error::CublasFailed`].
+    pub fn find(device: &CudaDevice) -> Result<(u32, u32, u32)> {
+        let libraries = Libraries::load(Some(device.driver_cuda()))?;
+        Ok(version(libraries.calls.lt_property).unwrap_or_default())
+    }
+
+    /// The first of the suggested algorithms that runs, of arrays that begin at multiples of `alignment` bytes. It has been run
+    /// once, on arrays of its own where there is room for them, so a capture loads nothing.
+    ///
+    /// # Errors
+    /// As of [`CublasLt::plans`].
+    pub fn first_plan(&self, call: &LibraryGemm, alignment: u64, workspace_bytes: u64) -> Result<LtPlan> {
+        let [a, b, c] = call.bytes().map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        let at = DevicePtr(alignment.clamp(1, ALIGNMENT));
+        let mut refused = None;
+        for plan in self.plans_at(call, [at; 3], SUGGESTIONS, workspace_bytes)? {
+            let arrays = Trial::new(&self.0.device, [a, b, c, plan.workspace_bytes]);
+            let Some((_trial, [a, b, c, workspace])) = arrays else { return Ok(plan) };
+            let stream = Stream::new(&CudaDevice(self.0.device.clone()))?;
+            let workspace = (workspace, plan.workspace_bytes);
+            // SAFETY: the arrays are as large as the call says, and live until the wait is over.
+            let ran = unsafe { plan.queue(&stream, [a, b, c].map(DevicePtr), workspace, &[]) };
+            match ran.and_then(|()| stream.synchronize()) {
+                Ok(()) => return Ok(plan),
+                Err(why) if why.is_sticky() => return Err(why),
+                Err(why) => refused = Some(why),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::Unsupported {
+            what: "cuBLASLt".into(),
+            why: format!("has no algorithm for {}", call.name()),
+        }))
+    }
+}
+
 /// What the algorithms for one product share.
 struct LtProblem {
     lt: Arc<LtHandle>,
@@ -775,12 +844,52 @@ impl LtPlan {
         a: DevicePtr,
         b: DevicePtr,
         c: DevicePtr,
-        workspace: &Buffer<u8>,
+        workspace: &Slice<u8>,
+    ) -> Result<()> {
+        // SAFETY: the caller's.
+        unsafe { self.queue(stream, [a, b, c], (workspace.address, workspace.bytes()), &[]) }
+    }
+
+    /// Queues the product of slices, as [`LtPlan::launch`] does. A graph that captures it owns them.
+    ///
+    /// # Errors
+    /// As of [`LtPlan::launch`]; a slice is too short or of another device, or C overlaps another.
+    pub fn launch_checked(&self, stream: &Stream, [a, b, c]: [&Slice<u8>; 3], workspace: &Slice<u8>) -> Result<()> {
+        let refused = |why: String| Err(Error::Unsupported { what: "A product of cuBLASLt".into(), why });
+        for (name, slice, needed) in
+            ["A", "B", "C"].into_iter().zip([a, b, c]).zip(self.problem.call.bytes()).map(|((n, s), b)| (n, s, b))
+        {
+            if (slice.bytes() as u64) < needed {
+                return refused(format!("needs {needed} bytes of {name}, and is given {}", slice.bytes()));
+            }
+        }
+        let all = [a, b, c, workspace];
+        if all.iter().any(|s| !Arc::ptr_eq(&s.memory().device, &stream.device)) {
+            return refused("needs arrays of the stream's device".into());
+        }
+        if [a, b, workspace].iter().any(|s| s.overlaps(c)) {
+            return refused("needs a C that overlaps no other array".into());
+        }
+        let kept = all.map(Slice::memory);
+        let pointers = [a, b, c].map(|s| s.at(0));
+        // SAFETY: the lengths were checked, and nothing else uses the workspace by the caller's order of launches; freeing memory waits
+        // for kernels in flight, and graphs keep it.
+        unsafe { self.queue(stream, pointers, (workspace.address, workspace.bytes()), &kept) }
+    }
+
+    /// # Safety
+    /// As of [`LtPlan::launch`].
+    unsafe fn queue(
+        &self,
+        stream: &Stream,
+        [a, b, c]: [DevicePtr; 3],
+        (workspace, workspace_bytes): (u64, usize),
+        kept: &[&Arc<Allocation>],
     ) -> Result<()> {
         let LtProblem { lt, call, product, layouts, alignments } = &*self.problem;
         let refused = |why: String| Err(Error::Unsupported { what: "This algorithm of cuBLASLt".into(), why });
-        if workspace.bytes() < self.workspace_bytes {
-            let (needed, there) = (self.workspace_bytes, workspace.bytes());
+        if workspace_bytes < self.workspace_bytes {
+            let (needed, there) = (self.workspace_bytes, workspace_bytes);
             return refused(format!("needs a workspace of {needed} bytes, and is given {there}"));
         }
         for (name, at, needed) in [("A", a, alignments[0]), ("B", b, alignments[1]), ("C", c, alignments[2])] {
@@ -792,6 +901,7 @@ impl LtPlan {
         }
         lt.device.bind()?;
         let (alpha, beta) = (&raw const call.alpha, &raw const call.beta);
+        let queueing = stream.queueing()?;
         let handle = lt.raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: handle, descriptors and algorithm are live and belong together; the factors are f32 and are read before the
         // call returns; the workspace was checked, and that the arrays are as described is the caller's promise.
@@ -810,14 +920,15 @@ impl LtPlan {
                 c.0,
                 layouts[2].raw,
                 &raw const self.algorithm,
-                workspace.address,
-                workspace.bytes(),
+                workspace,
+                workspace_bytes,
                 stream.raw,
             )
         });
         drop(handle);
         lt.libraries.check(&lt.device, &|| call.name(), status)?;
-        launched(stream, &lt.name)
+        launched(queueing, &lt.name, kept);
+        Ok(())
     }
 }
 
@@ -885,7 +996,20 @@ mod tests {
     fn call(trans_a: bool, trans_b: bool) -> LibraryGemm {
         let (m, n, k) = (3, 5, 4);
         let (lda, ldb) = (if trans_a { m } else { k } + 2, if trans_b { k } else { n } + 1);
-        LibraryGemm { m, n, k, lda, ldb, ldc: n + 3, trans_a, trans_b, alpha: 2.0, beta: 0.5, dtype: Dtype::F32 }
+        LibraryGemm {
+            m,
+            n,
+            k,
+            lda,
+            ldb,
+            ldc: n + 3,
+            trans_a,
+            trans_b,
+            alpha: 2.0,
+            beta: 0.5,
+            dtype: Dtype::F32,
+            out: Dtype::F32,
+        }
     }
 
     /// What BLAS does with the arguments of gemm, in its column-major order.
@@ -937,13 +1061,19 @@ mod tests {
     #[test]
     fn types_are_as_the_headers_number_them() {
         let types = |dtype| {
-            let p = LibraryGemm { dtype, ..call(false, false) }.column_major().unwrap();
+            let p = LibraryGemm { dtype, out: dtype, ..call(false, false) }.column_major().unwrap();
+            assert_eq!(p.out, p.data);
             (p.data, p.compute)
         };
         assert_eq!(types(Dtype::F32), (0, 68));
         assert_eq!(types(Dtype::Tf32), (0, 77));
         assert_eq!(types(Dtype::F16), (2, 68));
         assert_eq!(types(Dtype::Bf16), (14, 68));
+        let wide = LibraryGemm { dtype: Dtype::F16, ..call(false, false) }.column_major().unwrap();
+        assert_eq!((wide.data, wide.out), (2, 0), "fp16 operands, f32 sums");
+        // A is stored [4][5], B [4][6] and C [3][8], with gaps at the ends of their rows.
+        let bytes = LibraryGemm { dtype: Dtype::F16, ..call(true, false) }.bytes();
+        assert_eq!(bytes, [2 * (3 * 5 + 3), 2 * (3 * 6 + 5), 4 * (2 * 8 + 5)]);
     }
 
     #[test]
@@ -959,12 +1089,14 @@ mod tests {
         check(LibraryGemm { ldc: 4, ..fine }, "at least 5 for C");
         check(LibraryGemm { ldc: 1 << 31, ..fine }, "32 bits");
         check(LibraryGemm { dtype: Dtype::F64, ..fine }, "not for F64");
+        check(LibraryGemm { out: Dtype::Bf16, ..fine }, "writes F32 or the type of its operands, F32, not Bf16");
     }
 
     #[test]
     fn alignment_is_that_of_the_address_and_of_every_row() {
         assert_eq!([0, 1, 2, 24, 4096, 4096 + 64].map(alignment), [256, 1, 2, 8, 256, 64]);
-        let call = LibraryGemm { lda: 4093, ldb: 4096, ldc: 24, dtype: Dtype::F16, ..call(false, false) };
+        let f16 = Dtype::F16;
+        let call = LibraryGemm { lda: 4093, ldb: 4096, ldc: 24, dtype: f16, out: f16, ..call(false, false) };
         assert_eq!(call.alignments([DevicePtr::NULL; 3]), [2, 256, 16]);
         assert_eq!(call.alignments([DevicePtr(512), DevicePtr(512 + 8), DevicePtr(512 + 2)]), [2, 8, 2]);
     }

@@ -59,6 +59,24 @@ pub enum Error {
         /// What it said.
         why: String,
     },
+    /// cuDNN cannot be loaded.
+    #[error(
+        "cuDNN 9, NVIDIA's library of convolutions, was not found. Install it with `pip install {package}`, or name the folder with libcudnn.so.9 in WARPBOOK_CUDNN."
+    )]
+    NoCudnn {
+        /// The package of pip that fits the driver.
+        package: &'static str,
+    },
+    /// cuDNN is there and does not work.
+    #[error(
+        "cuDNN at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cudnn-cu13` (nvidia-cudnn-cu12 for a driver of CUDA 12)."
+    )]
+    CudnnFailed {
+        /// Which library, or which folder.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// An index past the last device.
     #[error("There is no device cuda:{index}: {}. `warpbook devices` lists them.", count_sentence(*.count))]
     NoSuchDevice {
@@ -372,6 +390,8 @@ mod tests {
         check(Error::NoNvrtc { package: "nvidia-cuda-nvrtc" }, "pip install nvidia-cuda-nvrtc");
         check(Error::NoCublas { package: "nvidia-cublas" }, "pip install nvidia-cublas");
         check(Error::CublasFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall");
+        check(Error::NoCudnn { package: "nvidia-cudnn-cu13" }, "pip install nvidia-cudnn-cu13");
+        check(Error::CudnnFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall nvidia-cudnn");
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");

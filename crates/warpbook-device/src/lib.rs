@@ -1,6 +1,6 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS and NVML are loaded when they are
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN and NVML are loaded when they are
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -16,6 +16,7 @@ mod cpu;
 mod cubin;
 mod cublas;
 mod cuda;
+mod cudnn;
 mod device;
 mod error;
 mod files;
@@ -34,6 +35,7 @@ mod stream;
 mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
+mod trial;
 
 pub use arena::Arena;
 pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
@@ -44,6 +46,7 @@ pub use cancel::Cancel;
 pub use compile::{Compiled, Compiler};
 pub use cublas::{Cublas, CublasLt, LibraryGemm, LtPlan};
 pub use cuda::{CudaDevice, exit_at_once};
+pub use cudnn::{ConvolutionPass, Cudnn, CudnnPlan, LibraryConvolution};
 pub use device::{Choice, Device, Inventory};
 pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{write_atomic, write_atomic_with_folder};

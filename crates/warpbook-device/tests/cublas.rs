@@ -148,6 +148,7 @@ fn calls() -> impl Iterator<Item = LibraryGemm> {
                     alpha,
                     beta,
                     dtype,
+                    out: dtype,
                 })
             })
         })
@@ -229,6 +230,7 @@ fn fp32_is_not_tf32() {
             alpha: 1.0,
             beta: 0.0,
             dtype,
+            out: dtype,
         };
         let case = Case::new(&device, call, 0, fine);
         let [a, b, c] = case.at();

@@ -1,6 +1,9 @@
 //! The rows of the operations of networks, in `kernels/nn/`.
 
 pub mod conv2d;
+mod own;
+
+pub use own::{OwnForm, own_layer};
 
 use crate::matmul::type_number;
 use crate::shared::source;
@@ -15,6 +18,7 @@ const DIRECT: Source = source!("nn/01_direct.cu");
 const DROPOUT: Source = source!("nn/dropout.cu");
 const IM2COL: Source = source!("nn/02_im2col.cu");
 const IMPLICIT: Source = source!("nn/03_implicit_gemm.cu");
+const LIBRARY: Source = source!("nn/library.cu");
 const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
 const NORM: Source = source!("nn/norm.cu");
@@ -76,6 +80,12 @@ pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
 #[must_use]
 pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
+}
+
+/// What a library leaves to do: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
+#[must_use]
+pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
+    ["bias_forward", "widen"].map(|entry| typed(LIBRARY, entry, groups(dtype), Grid::Resident, dtype))
 }
 
 /// `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
@@ -220,6 +230,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));
+        all.extend(library(dtype));
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
         all.extend(norm(dtype));

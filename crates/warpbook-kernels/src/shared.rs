@@ -27,6 +27,7 @@ pub const HEADERS: &[Source] = &[
     source!("nn/elements.cuh"),
     source!("nn/gather.cuh"),
     source!("nn/images.cuh"),
+    source!("nn/own_layer.cuh"),
     source!("nn/patches.cuh"),
     source!("nn/philox.cuh"),
     source!("nn/sums.cuh"),

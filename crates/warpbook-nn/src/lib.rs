@@ -8,9 +8,11 @@
 pub mod data;
 pub mod gemm;
 pub mod infer;
+pub mod model;
 pub mod network;
 pub mod ops;
 pub mod philox;
 pub mod storage;
+pub mod tensor;
 pub mod train;
 pub mod weights;

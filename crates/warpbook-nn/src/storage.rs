@@ -72,6 +72,18 @@ impl Storage {
         }
     }
 
+    /// Which elements still have all bits set, as after `fill_bytes(0xff)`: no arithmetic gives such a NaN.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub(crate) fn untouched(&self) -> Result<Vec<bool>> {
+        Ok(match self {
+            Self::F32(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u32::MAX).collect(),
+            Self::F16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+            Self::Bf16(b) => b.to_vec()?.iter().map(|v| v.to_bits() == u16::MAX).collect(),
+        })
+    }
+
     /// The address of an element, for a kernel.
     ///
     /// # Panics
@@ -111,6 +123,16 @@ impl Storage {
             Self::F16(b) => b.fill_bytes(byte),
             Self::Bf16(b) => b.fill_bytes(byte),
         }
+    }
+}
+
+/// Bytes that hold f32, f16 or bf16, as f32.
+pub(crate) fn decoded(bytes: &[u8], dtype: Dtype) -> Vec<f32> {
+    let pairs = || bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
+    match dtype {
+        Dtype::F16 => pairs().map(|b| f16::from_bits(b).to_f32()).collect(),
+        Dtype::Bf16 => pairs().map(|b| bf16::from_bits(b).to_f32()).collect(),
+        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::network::{Network, ParamSpec, Role};
 use crate::philox;
+use crate::storage::decoded;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -53,6 +54,7 @@ impl Weights {
             }
             Role::Scale | Role::RunningVariance => vec![1.0; spec.len()],
             Role::Shift | Role::RunningMean => vec![0.0; spec.len()],
+            Role::Own => vec![network.initial(id); spec.len()],
         };
         let values = network.params().iter().enumerate().map(value).collect();
         Self { specs: network.params().to_vec(), values }
@@ -211,13 +213,13 @@ pub(crate) fn write(
 
 /// A tensor's values in f32; `None` of a type that is not read.
 fn decode(tensor: &TensorView<'_>) -> Option<Vec<f32>> {
-    let pairs = || tensor.data().chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]]));
-    Some(match tensor.dtype() {
-        Dtype::F32 => tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-        Dtype::F16 => pairs().map(|b| half::f16::from_bits(b).to_f32()).collect(),
-        Dtype::BF16 => pairs().map(|b| half::bf16::from_bits(b).to_f32()).collect(),
+    let dtype = match tensor.dtype() {
+        Dtype::F32 => warpbook_record::Dtype::F32,
+        Dtype::F16 => warpbook_record::Dtype::F16,
+        Dtype::BF16 => warpbook_record::Dtype::Bf16,
         _ => return None,
-    })
+    };
+    Some(decoded(tensor.data(), dtype))
 }
 
 #[cfg(test)]

@@ -1,11 +1,12 @@
 //! The CUDA bodies of the convolution and of the linear layer against the f64 reference.
 
 use half::{bf16, f16};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use warpbook_device::{Buffer, Compiler, CudaDevice, Slice, Stream, testing};
+use warpbook_device::{Buffer, Compiler, CudaDevice, CudnnPlan, Error, Slice, Stream, testing};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::nn::conv2d as rows;
-use warpbook_nn::gemm::{DeviceArray, Gemm, Workspace};
+use warpbook_nn::gemm::{DeviceArray, Gemm, ProductBy, Workspace};
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
 use warpbook_nn::ops::linear::Sizes;
@@ -64,14 +65,20 @@ impl Want {
 
     /// Sums of `k` products of `dtype`, stored as `out`.
     #[track_caller]
-    fn check(&self, what: &str, got: &[f32], k: usize, (dtype, out): (Dtype, Dtype)) {
+    fn check(&self, what: &str, got: &[f32], k: usize, types: (Dtype, Dtype)) {
+        self.check_within(what, got, k, types, 0.0);
+    }
+
+    /// The same with errors of so many times the scale on top.
+    #[track_caller]
+    fn check_within(&self, what: &str, got: &[f32], k: usize, (dtype, out): (Dtype, Dtype), more: f64) {
         assert_eq!(got.len(), self.values.len(), "{what}");
         let Tolerance(tolerance) = Tolerance::product(dtype, k as u64);
         let tiny = if out == Dtype::F16 { 1e-7 } else { 1e-30 };
         for (i, ((got, want), scale)) in got.iter().zip(&self.values).zip(&self.scales).enumerate() {
             let error = (f64::from(*got) - want).abs();
             // The rounding to the type, then that of the sum.
-            let bound = 0.5 * out.epsilon() * want.abs() + tolerance * scale + tiny;
+            let bound = 0.5 * out.epsilon() * want.abs() + (tolerance + more) * scale + tiny;
             assert!(error <= bound, "{what}: element {i} is {got}, not {want}: {error:.1e} is above {bound:.1e}");
         }
     }
@@ -109,6 +116,11 @@ impl Guarded {
 
     /// What a pass writes, twice the same, and nothing outside; a workspace is poisoned first.
     fn written(&self, what: &str, b: &Bench<'_>, workspace: &Poisoned, pass: impl Fn()) -> Vec<f32> {
+        self.written_by(true, what, b, workspace, pass)
+    }
+
+    /// The same, whose bits may differ between runs where they are not to be the same.
+    fn written_by(&self, same: bool, what: &str, b: &Bench<'_>, workspace: &Poisoned, pass: impl Fn()) -> Vec<f32> {
         let once = || {
             self.whole.fill_bytes(0xff).unwrap();
             workspace.0.fill_bytes(0xff).unwrap();
@@ -122,7 +134,7 @@ impl Guarded {
         };
         let (first, second) = (once(), once());
         let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
-        assert!(bits(&first) == bits(&second), "{what}: other bits on a second run");
+        assert!(!same || bits(&first) == bits(&second), "{what}: other bits on a second run");
         first
     }
 }
@@ -219,6 +231,8 @@ impl Case {
         let what = |pass: &str| format!("{pass} of {g:?}, {form:?}");
         let convolution =
             Convolution::new(b.device, &b.gemm, g, form).unwrap_or_else(|e| panic!("{}: {e}", what("new")));
+        let same = convolution.is_deterministic();
+        let more = Rounding::of(&convolution, stored(dtype));
         let (oh, ow) = g.output().unwrap();
         let (of_x, of_y) = ([g.height * g.width, g.channels], [oh * ow, g.filters]);
         let of_weight = [g.kernel[0] * g.kernel[1], g.channels];
@@ -243,31 +257,56 @@ impl Case {
             ("y with bias and ReLU", Some(&*bias), Epilogue::Relu, &with_both),
         ];
         for (name, bias, epilogue, want) in forwards {
-            let got = y.written(&what(name), b, &poisoned, || {
+            let got = y.written_by(same[0], &what(name), b, &poisoned, || {
                 convolution.forward(&b.stream, &x, &weight, bias, epilogue, &y.array(), &workspace).unwrap();
             });
-            want.check(&what(name), &as_nhwc(&got, layout, of_y), k + 1, (dtype, stored));
+            let of_bias = if bias.is_some() { more.twice } else { 0.0 };
+            let got = as_nhwc(&got, layout, of_y);
+            want.check_within(&what(name), &got, k + 1, (dtype, stored), more.transforms[0] + of_bias);
         }
 
         let dx = Guarded::new(b.device, self.x.len(), dtype);
-        for (name, mask, want) in [("dx", None, &self.dx), ("masked dx", Some(&mask), &self.dx.masked(&self.x))] {
-            let got = dx.written(&what(name), b, &poisoned, || {
+        let has_dx = convolution.library_plans().is_none_or(|[_, plan, _]| plan.is_some());
+        let gradients = [("dx", None, &self.dx), ("masked dx", Some(&mask), &self.dx.masked(&self.x))];
+        for (name, mask, want) in gradients.into_iter().filter(|_| has_dx) {
+            let got = dx.written_by(same[1], &what(name), b, &poisoned, || {
                 convolution.input_gradient(&b.stream, &dy, &weight, mask, &dx.array(), &workspace).unwrap();
             });
-            want.check(&what(name), &as_nhwc(&got, layout, of_x), k_dx, (dtype, stored));
+            let got = as_nhwc(&got, layout, of_x);
+            want.check_within(&what(name), &got, k_dx, (dtype, stored), more.transforms[1]);
         }
 
         let dweight = Guarded::new(b.device, self.weight.len(), Dtype::F32);
         let dbias = Guarded::new(b.device, g.filters, Dtype::F32);
         let positions = g.batch * oh * ow;
-        let got = dweight.written(&what("dw"), b, &poisoned, || {
+        let got = dweight.written_by(same[2], &what("dw"), b, &poisoned, || {
             convolution.weight_gradient(&b.stream, &x, &dy, &dweight.f32(), None, &workspace).unwrap();
         });
-        self.dweight.check(&what("dw"), &as_nhwc(&got, layout, of_weight), positions, (dtype, Dtype::F32));
+        let got = as_nhwc(&got, layout, of_weight);
+        // cuDNN's is rounded to the type of the operands.
+        let out = if method == Method::Stock { stored } else { Dtype::F32 };
+        self.dweight.check_within(&what("dw"), &got, positions, (dtype, out), more.transforms[2]);
         let got = dbias.written(&what("db"), b, &poisoned, || {
             convolution.weight_gradient(&b.stream, &x, &dy, &dweight.f32(), Some(&dbias.f32()), &workspace).unwrap();
         });
         self.dbias.check(&what("db"), &got, positions, (Dtype::F32, Dtype::F32));
+    }
+}
+
+/// How much more a library rounds than our kernels do, relative to the magnitudes that are added.
+struct Rounding {
+    /// Of an output that is rounded before a bias is added, too.
+    twice: f64,
+    /// Of each pass by FFT or Winograd's algorithm.
+    transforms: [f64; 3],
+}
+
+impl Rounding {
+    fn of(convolution: &Convolution, stored: Dtype) -> Self {
+        let Some(plans) = convolution.library_plans() else { return Self { twice: 0.0, transforms: [0.0; 3] } };
+        let transforms =
+            plans.map(|plan| if plan.is_some_and(CudnnPlan::transforms) { 16.0 * stored.epsilon() } else { 0.0 });
+        Self { twice: 0.5 * stored.epsilon(), transforms }
     }
 }
 
@@ -414,6 +453,77 @@ fn shifted_windows_in_bf16_are_the_reference() {
     check_shifted("shifted_windows_in_bf16_are_the_reference", Dtype::Bf16);
 }
 
+/// Every convolution that cuDNN takes; those of the networks it has to. All that is wrong is told at once.
+fn check_stock(test: &str, dtype: Dtype) {
+    let Some(device) = testing::gpu(test) else { return };
+    if let Err(why) = warpbook_device::Cudnn::open(&device) {
+        assert!(matches!(why, Error::NoCudnn { .. }), "{why}");
+        return testing::skip(test, "needs cuDNN", why);
+    }
+    let bench = Bench::new(&device);
+    let (mut wrong, mut refused, mut checked) = (Vec::new(), Vec::new(), 0);
+    for g in odd_shapes().into_iter().chain(layers()) {
+        let case = Case::new(g, dtype);
+        for layout in LAYOUTS {
+            let form = Form { method: Method::Stock, dtype, layout };
+            match Convolution::new(&device, &bench.gemm, &g, form) {
+                Ok(c) => {
+                    let plans = c.library_plans().unwrap();
+                    let words = plans.map(|plan| {
+                        plan.map_or_else(
+                            || "none".to_owned(),
+                            |p| format!("{}{}", p.algorithm(), if p.is_deterministic() { "" } else { " (!)" }),
+                        )
+                    });
+                    println!("{layout:?} {g:?}: {words:?}, workspace of {} bytes", c.workspace_bytes());
+                    // The first layers, of 1 and 3 channels, need no dx.
+                    if plans[1].is_none() && layers().contains(&g) && g.channels > 3 {
+                        wrong.push(format!("{g:?} {layout:?} has no dx"));
+                    }
+                }
+                Err(why @ Error::Unsupported { .. }) if !layers().contains(&g) => {
+                    refused.push(why.to_string());
+                    continue;
+                }
+                Err(why) => {
+                    wrong.push(format!("{g:?} {layout:?} is refused: {why}"));
+                    continue;
+                }
+            }
+            let run = AssertUnwindSafe(|| case.check(&bench, Method::Stock, layout));
+            match std::panic::catch_unwind(run) {
+                Ok(()) => checked += 1,
+                Err(why) => {
+                    wrong.push(why.downcast_ref::<String>().cloned().unwrap_or_else(|| format!("{g:?} {layout:?}")))
+                }
+            }
+        }
+    }
+    println!("{test}: {checked} convolutions are right, {} are refused:\n{}", refused.len(), refused.join("\n"));
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(checked > 2 * layers().len(), "{checked}");
+}
+
+#[test]
+fn stock_in_f32_is_the_reference() {
+    check_stock("stock_in_f32_is_the_reference", Dtype::F32);
+}
+
+#[test]
+fn stock_in_tf32_is_the_reference() {
+    check_stock("stock_in_tf32_is_the_reference", Dtype::Tf32);
+}
+
+#[test]
+fn stock_in_f16_is_the_reference() {
+    check_stock("stock_in_f16_is_the_reference", Dtype::F16);
+}
+
+#[test]
+fn stock_in_bf16_is_the_reference() {
+    check_stock("stock_in_bf16_is_the_reference", Dtype::Bf16);
+}
+
 #[test]
 fn sums_over_many_splits_and_panels_are_the_reference() {
     let Some(device) = testing::gpu("sums_over_many_splits_and_panels_are_the_reference") else { return };
@@ -441,9 +551,13 @@ fn nan_passes_through_relu_and_mask_and_a_graph_replays() {
     let Some(device) = testing::gpu("nan_passes_through_relu_and_mask_and_a_graph_replays") else { return };
     let b = Bench::new(&device);
     let g = square(1, 4, [8, 8], [1, 1, 0]);
-    for (method, dtype) in
-        [(Method::Direct, Dtype::F32), (Method::Im2col, Dtype::F16), (Method::ImplicitGemm, Dtype::F16)]
-    {
+    let mut forms =
+        vec![(Method::Direct, Dtype::F32), (Method::Im2col, Dtype::F16), (Method::ImplicitGemm, Dtype::F16)];
+    match warpbook_device::Cudnn::find(&device) {
+        Ok(_) => forms.extend([(Method::Stock, Dtype::F16), (Method::Stock, Dtype::F32)]),
+        Err(why) => testing::skip("nan_passes_through_relu_and_mask_and_a_graph_replays by cuDNN", "needs cuDNN", why),
+    }
+    for (method, dtype) in forms {
         let form = Form { method, dtype, layout: Layout::Nhwc };
         let convolution = Arc::new(Convolution::new(&device, &b.gemm, &g, form).unwrap());
         let workspace = Workspace::new(&device, convolution.workspace_bytes()).unwrap();
@@ -519,19 +633,64 @@ fn every_form_of_the_implicit_product_compiles() {
 }
 
 #[test]
-fn linear_is_the_reference() {
-    let Some(device) = testing::gpu("linear_is_the_reference") else { return };
-    let b = Bench::new(&device);
-    for dtype in TYPES {
-        for (batch, inputs, outputs) in [(1, 1, 1), (5, 33, 10), (300, 72, 24), (64, 512, 128)] {
-            check_linear(&b, Sizes { batch, inputs, outputs }, dtype);
+fn what_a_library_leaves_to_do_compiles() {
+    let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        for spec in warpbook_kernels::nn::library(dtype) {
+            for architecture in ["sm_75", "sm_90", "sm_120"] {
+                let built = compiler.compile(&spec, &spec.tiles[0], architecture).unwrap_or_else(|e| panic!("{e}"));
+                let stats = built.stats_of(&spec.entry).unwrap();
+                assert_eq!(stats.spill_store_bytes + stats.spill_load_bytes, 0, "{} in {dtype:?}", spec.entry);
+            }
         }
     }
 }
 
-fn check_linear(b: &Bench<'_>, sizes: Sizes, dtype: Dtype) {
+#[test]
+fn linear_is_the_reference() {
+    let Some(device) = testing::gpu("linear_is_the_reference") else { return };
+    let b = Bench::new(&device);
+    for dtype in TYPES {
+        check_linears(&b, ProductBy::Own, dtype);
+    }
+}
+
+#[test]
+fn linear_by_the_library_is_the_reference() {
+    let Some(device) = testing::gpu("linear_by_the_library_is_the_reference") else { return };
+    if let Err(why) = warpbook_device::CublasLt::open(&device) {
+        assert!(matches!(why, Error::NoCublas { .. }), "{why}");
+        return testing::skip("linear_by_the_library_is_the_reference", "needs cuBLAS", why);
+    }
+    let b = Bench::new(&device);
+    for dtype in TYPES {
+        check_linears(&b, ProductBy::Stock, dtype);
+    }
+}
+
+#[test]
+fn linear_by_the_naive_and_the_tiled_rung_is_the_reference() {
+    let Some(device) = testing::gpu("linear_by_the_naive_and_the_tiled_rung_is_the_reference") else { return };
+    let b = Bench::new(&device);
+    for by in [ProductBy::Naive, ProductBy::Tiled] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+            check_linears(&b, by, dtype);
+        }
+        let sizes = Sizes { batch: 8, inputs: 8, outputs: 8 };
+        let error = Linear::by(by, &device, &b.gemm, &sizes, Dtype::Tf32, true).unwrap_err().to_string();
+        assert_eq!(error, format!("The {by} product takes fp32, fp16, bf16, not tf32."));
+    }
+}
+
+fn check_linears(b: &Bench<'_>, by: ProductBy, dtype: Dtype) {
+    for (batch, inputs, outputs) in [(1, 1, 1), (5, 33, 10), (300, 72, 24), (64, 512, 128)] {
+        check_linear(b, Sizes { batch, inputs, outputs }, by, dtype);
+    }
+}
+
+fn check_linear(b: &Bench<'_>, sizes: Sizes, by: ProductBy, dtype: Dtype) {
     let Sizes { batch, inputs, outputs } = sizes;
-    let what = |pass: &str| format!("{pass} of {sizes:?} in {dtype:?}");
+    let what = |pass: &str| format!("{pass} of {sizes:?} in {dtype:?} by {by}");
     let (x, weight) = (random(batch * inputs, 1, dtype), random(outputs * inputs, 2, dtype));
     let (dy, bias) = (random(batch * outputs, 3, dtype), random(outputs, 4, Dtype::F32));
     let (x64, w64, dy64) = (wide(&x), wide(&weight), wide(&dy));
@@ -542,7 +701,10 @@ fn check_linear(b: &Bench<'_>, sizes: Sizes, dtype: Dtype) {
     let input = |values: &[f32]| b.input(values, dtype);
     let (x_at, weight_at, dy_at, bias_at) = (input(&x), input(&weight), input(&dy), b.buffer(&bias));
     for with_bias in [false, true] {
-        let linear = Linear::new(b.device, &b.gemm, &sizes, dtype, with_bias).unwrap();
+        let linear = Linear::by(by, b.device, &b.gemm, &sizes, dtype, with_bias)
+            .unwrap_or_else(|e| panic!("{}: {e}", what("new")));
+        // After a library, the bias is added to an output that is rounded already.
+        let twice = if by == ProductBy::Stock && with_bias { 0.5 * stored(dtype).epsilon() } else { 0.0 };
         let poisoned = Poisoned::new(b.device, linear.workspace_bytes());
         let workspace = poisoned.workspace();
         let y_at = Guarded::new(b.device, dy.len(), dtype);
@@ -554,7 +716,7 @@ fn check_linear(b: &Bench<'_>, sizes: Sizes, dtype: Dtype) {
             });
             let want = if with_bias { y.plus(&bias) } else { y.map(|_, v| v) };
             let want = if *epilogue == LinearEpilogue::Relu { want.relu() } else { want };
-            want.check(&what("y"), &got, inputs + 1, (dtype, stored(dtype)));
+            want.check_within(&what("y"), &got, inputs + 1, (dtype, stored(dtype)), twice);
         }
         let dx_at = Guarded::new(b.device, x.len(), dtype);
         for (mask, want) in [(None, &dx), (Some(&x_at), &dx.masked(&x))] {

@@ -182,7 +182,7 @@ fn cross_entropy_is_the_references() {
             let work = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
             let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
             let arrays = (&logits_at, &*labels_at);
-            kernels.loss_and_gradient(&b.stream, &c, arrays, Some(&scale), &gradient, (work, to)).unwrap();
+            kernels.loss_and_gradient(&b.stream, &c, arrays, Some(&scale), Some(&gradient), (work, to)).unwrap();
             let mut of_cpu = vec![f32::NAN; logits.len()];
             let cpu = cross_entropy::cpu::loss_and_gradient(&c, &logits, &labels, 64.0, &mut of_cpu).unwrap();
             let want: Vec<f64> =
@@ -191,7 +191,13 @@ fn cross_entropy_is_the_references() {
             let (mean, right) = (b.slice(&means), b.slice(&correct));
             let error = (mean[2] - reference::cross_entropy(&c, &wide(&logits), &labels)).abs();
             assert!(error <= 2e-6 * mean[2].abs().max(1.0), "{c:?}: {mean:?}");
-            assert_eq!((mean[0], mean[3], right), (-1.0, -1.0, vec![9, 9, cpu.correct as u32, 9]));
+            assert_eq!((mean[0], mean[3], &right), (-1.0, -1.0, &vec![9, 9, cpu.correct as u32, 9]));
+            // Without a gradient it is the same loss.
+            for written in [&*means, &*b.buffer(&[0.0f64; 4])] {
+                let to = cross_entropy::cuda::LossSlots { losses: written, ..to };
+                kernels.loss_and_gradient(&b.stream, &c, arrays, None, None, (work, to)).unwrap();
+                assert_eq!((b.slice(written)[2].to_bits(), b.slice(&correct)), (mean[2].to_bits(), right.clone()));
+            }
         }
     });
 }
@@ -210,7 +216,7 @@ fn cross_entropy_counts_nan_and_equal_logits_as_the_cpu_does() {
     let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: Some(&correct) };
     let run = |labels: [u8; 3]| {
         let labels = b.buffer(&labels);
-        kernels.loss_and_gradient(&b.stream, &c, (&logits, &labels), None, &gradient, (work, to)).unwrap();
+        kernels.loss_and_gradient(&b.stream, &c, (&logits, &labels), None, Some(&gradient), (work, to)).unwrap();
         (b.slice(&means)[0], b.slice(&correct)[0])
     };
     assert_eq!(run([0, 0, 1]).1, 3, "the first of equal logits is the prediction");
@@ -229,12 +235,17 @@ fn mean_squared_error_is_the_references() {
             let (slot, means, scale) = (b.buffer(&[0u32]), b.buffer(&[0.0f64]), b.buffer(&[n as f32]));
             let to = cross_entropy::cuda::LossSlots { slot: &slot, losses: &means, correct: None };
             let arrays = (&output_at, &*target_at);
-            kernels.loss_and_gradient(&b.stream, arrays, Some(&scale), &gradient, (&work, to)).unwrap();
+            kernels.loss_and_gradient(&b.stream, arrays, Some(&scale), Some(&gradient), (&work, to)).unwrap();
             let (output, target) = (wide(&output), wide(&target));
             let want: Vec<f64> = reference::mse_gradient(&output, &target).iter().map(|v| v * n as f64).collect();
             close("doutput", &b.values(&gradient), &want, tolerance(b.dtype));
             let (got, want) = (b.slice(&means)[0], reference::mse(&output, &target));
             assert!((got - want).abs() <= 1e-12 * want, "{got} {want}");
+            // Without a gradient it is the same loss.
+            let again = b.buffer(&[0.0f64]);
+            let to = cross_entropy::cuda::LossSlots { losses: &again, ..to };
+            kernels.loss_and_gradient(&b.stream, arrays, None, None, (&work, to)).unwrap();
+            assert_eq!(b.slice(&again)[0].to_bits(), got.to_bits(), "{n} {offset}");
         }
     });
 }

@@ -1,7 +1,8 @@
 //! Training on a GPU against training on the CPU.
 
-use warpbook_device::{CudaDevice, testing};
+use warpbook_device::{Compiler, CublasLt, CudaDevice, Cudnn, testing};
 use warpbook_nn::data::{Dataset, Rows};
+use warpbook_nn::gemm::ProductBy;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
@@ -121,6 +122,121 @@ fn every_way_trains_every_network_as_the_cpu_does() {
             assert!(apart < 1e-3, "network {i}, {options:?}: {name} differs by {apart:.1e}");
         }
     }
+}
+
+#[test]
+fn the_kernels_next_to_the_ladder_compile() {
+    let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+    for way in warpbook_nn::train::ways().into_iter().filter(|w| w.base.is_some()) {
+        for recipe in [Recipe::mnist(), Recipe::amp_recipe()] {
+            for spec in way.specs(&recipe) {
+                let built =
+                    compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{}: {e}", way.id));
+                assert!(built.stats_of(&spec.entry).is_some(), "{} of {}", spec.entry, way.id);
+            }
+        }
+    }
+}
+
+/// Those whose library is not installed are left out, which is noted.
+fn with_libraries(device: &CudaDevice, test: &str, options: Vec<CudaOptions>) -> Vec<CudaOptions> {
+    let has = |o: &CudaOptions| {
+        let cudnn = if o.convolution == Method::Stock { Cudnn::find(device).map(drop) } else { Ok(()) };
+        let cublas = if o.product == ProductBy::Stock { CublasLt::find(device).map(drop) } else { Ok(()) };
+        cudnn.and(cublas).map_err(|why| testing::skip(test, "needs cuDNN and cuBLAS", why)).is_ok()
+    };
+    options.into_iter().filter(has).collect()
+}
+
+/// A library's or a beginner's products and convolutions, launched one by one and as a graph of two streams, in both layouts.
+fn others(precision: Precision) -> Vec<CudaOptions> {
+    // cuDNN's weight gradients are in fp16 with it: at the usual scale some would overflow, and their steps be skipped.
+    let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
+    let best = CudaOptions { scaler, ..CudaOptions::new(precision) };
+    let stock = CudaOptions { convolution: Method::Stock, product: ProductBy::Stock, ..best };
+    let mut all = vec![
+        CudaOptions { convolution: Method::Stock, ..best },
+        CudaOptions { product: ProductBy::Stock, ..best },
+        stock,
+        CudaOptions { graph: false, fused: false, ..stock },
+        CudaOptions { layout: Layout::Nchw, overlap: false, ..stock },
+    ];
+    if precision != Precision::Tf32 {
+        all.extend([ProductBy::Naive, ProductBy::Tiled].map(|product| CudaOptions { product, ..best }));
+    }
+    all
+}
+
+#[test]
+fn libraries_and_plain_products_train_as_the_cpu_does() {
+    let test = "libraries_and_plain_products_train_as_the_cpu_does";
+    let Some(device) = testing::gpu(test) else { return };
+    let data = images(50);
+    let mut wrong = Vec::new();
+    for (i, layers) in networks().into_iter().enumerate() {
+        let r = recipe(layers, Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 1e-3 });
+        let (want, cpu) = run(&Place::Cpu, &r, &data);
+        for precision in Precision::ALL {
+            for options in with_libraries(&device, test, others(precision)) {
+                let what = format!(
+                    "network {i}, {precision}, {:?} by {:?} and {}, graph {}",
+                    options.layout, options.convolution, options.product, options.graph
+                );
+                let (got, gpu) = run(&cuda(&device, options), &r, &data);
+                let bound = match precision {
+                    Precision::Fp32 => 1e-4,
+                    Precision::AmpBf16 => 0.05,
+                    _ => 0.02,
+                };
+                for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+                    let error = (got.loss - want.loss).abs() / want.loss;
+                    let is_close = error < bound;
+                    if !is_close || got.skipped {
+                        wrong.push(format!(
+                            "{what}, step {step}: {} and {}, skipped {}",
+                            got.loss, want.loss, got.skipped
+                        ));
+                    }
+                }
+                if precision == Precision::Fp32 {
+                    let (apart, name) = difference(&gpu.gradients().unwrap(), &cpu.gradients().unwrap());
+                    let is_close = apart < 2e-3;
+                    if !is_close {
+                        wrong.push(format!("{what}: gradients of {name} differ by {apart:.1e}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_layer_s_own_choice_is_what_computes_it() {
+    let test = "a_layer_s_own_choice_is_what_computes_it";
+    let Some(device) = testing::gpu(test) else { return };
+    let data = images(50);
+    let chosen = [conv2d(8, 3).stock(), relu(), conv2d(16, 3).method(Method::Im2col), relu(), max_pool(2), flatten()];
+    let products = [linear(12).product(ProductBy::Tiled), relu(), linear(3).product(ProductBy::Naive)];
+    let r = recipe(chosen.into_iter().chain(products).collect(), Optimizer::adam());
+    let (want, _) = run(&Place::Cpu, &r, &data);
+    let own = CudaOptions::new(Precision::Fp32);
+    let stock = CudaOptions { convolution: Method::Stock, ..own };
+    if with_libraries(&device, test, vec![stock]).is_empty() {
+        return;
+    }
+    for options in [own, stock] {
+        let (got, _) = run(&cuda(&device, options), &r, &data);
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got.loss - want.loss).abs() / want.loss < 1e-4, "{} and {}", got.loss, want.loss);
+        }
+    }
+    // tf32 is nothing that the naive rung takes, so its layer is what refuses.
+    let error = Trainer::on(&cuda(&device, CudaOptions::new(Precision::Tf32)), r, &data, None)
+        .and_then(|mut t| t.train(&data, &data, 1, &mut |_| Flow::Continue))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("product takes fp32, fp16, bf16, not tf32"), "{error}");
 }
 
 #[test]

@@ -369,7 +369,9 @@ impl Ladder<'_> {
         use warpbook_device::Error as D;
         let outcome = match error {
             Error::Device(D::Cancelled) => Outcome::Skipped { why: "interrupted".into() },
-            Error::Device(e @ (D::NoCublas { .. } | D::Unsupported { .. })) => Outcome::Skipped { why: e.to_string() },
+            Error::Device(e @ (D::NoCublas { .. } | D::NoCudnn { .. } | D::Unsupported { .. })) => {
+                Outcome::Skipped { why: e.to_string() }
+            }
             _ => {
                 self.note_loss(error, &rung.id);
                 Outcome::Failed { error: self.sentence(rung, error) }

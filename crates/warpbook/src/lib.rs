@@ -20,6 +20,7 @@ mod lab;
 pub mod lesson;
 mod live;
 mod matmul;
+mod own_layer;
 pub mod prelude;
 mod regression;
 mod session;

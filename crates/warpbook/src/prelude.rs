@@ -6,14 +6,17 @@ pub use crate::charts::{
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
-pub use crate::nn::infer::{Frozen, Prediction};
+pub use crate::nn::infer::{Frozen, Prediction, Predictor};
+pub use crate::nn::model::{Model, OptimizerState};
 pub use crate::nn::network::{
-    Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
+    Layer, Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, own, relu, residual,
 };
 pub use crate::nn::ops::optimizer::Optimizer;
+pub use crate::nn::ops::own::{OwnLayer, OwnReport};
 pub use crate::nn::ops::schedule::Schedule;
 pub use crate::nn::philox::gaussian;
-pub use crate::nn::train::{Loss, Precision, Recipe, Trainer};
+pub use crate::nn::tensor::Tensor;
+pub use crate::nn::train::{Loss, Place, Precision, Recipe, Trainer};
 pub use crate::nn::weights::Weights;
 pub use crate::record::{
     Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,

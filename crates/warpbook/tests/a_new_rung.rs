@@ -2,13 +2,16 @@
 
 use warpbook::device::{Bench, CudaDevice, testing};
 use warpbook::kernels::{matmul, regression};
+use warpbook::nn::ops::conv2d::cuda::Method;
+use warpbook::nn::train::{CudaOptions, Way, ways};
 use warpbook::record::{Dtype, KernelSpec, Outcome, Run, Runner, Tile};
-use warpbook::{Experiment, Lab, Matmul, Regression};
+use warpbook::{Experiment, Lab, Matmul, Regression, Training};
 
 const GEMM: &str = include_str!("a_new_rung/17_four_columns.cu");
 const PASS: &str = include_str!("a_new_rung/09_scalar.cu");
 const OF_MATMUL: &str = "17_four_columns";
 const OF_REGRESSION: &str = "09_scalar";
+const OF_TRAINING: &str = "10_im2col_graph";
 
 /// Its launch is that of the coalesced rung with a wider tile.
 fn gemm_row() -> matmul::Row {
@@ -23,6 +26,19 @@ fn pass_row() -> regression::Row {
     let like = regression::rows().into_iter().find(|r| r.rung.id == "02_fused").unwrap();
     let with = |spec: &KernelSpec| own(spec, "regression/09_scalar.cu", PASS);
     regression::Row { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
+}
+
+/// A way of training has no source of its own: it is a row of options.
+fn way() -> Way {
+    let like = ways().into_iter().find(|w| w.id == "09_overlap_bf16").unwrap();
+    Way {
+        id: OF_TRAINING,
+        title: "im2col in a graph",
+        idea: "The columns are written out after all, in the same graph.",
+        base: Some(like.id),
+        options: CudaOptions { convolution: Method::Im2col, ..like.options },
+        ..like
+    }
 }
 
 fn own(spec: &KernelSpec, file: &'static str, text: &'static str) -> KernelSpec {
@@ -46,6 +62,10 @@ fn product() -> Matmul {
 
 fn descent() -> Regression {
     Regression::new().points([100_003]).epochs(20).row(pass_row())
+}
+
+fn training() -> Training {
+    Training::quick().batches([8]).steps(2).way(way())
 }
 
 fn quick(device: &str) -> Lab {
@@ -72,6 +92,12 @@ fn it_compiles_and_is_a_row_without_a_gpu() {
             assert!(matches!(&m.outcome, Outcome::Skipped { why } if why.contains("GPU")), "{:?}", m.outcome);
         }
     }
+    let run = lab.run(&training()).unwrap();
+    let rung = run.rung(OF_TRAINING).unwrap();
+    assert!(rung.kernels().iter().any(|k| k.file == "nn/02_im2col.cu"));
+    assert!(rung.kernels().iter().all(|k| run.sources.contains_key(&*k.file)));
+    let row = run.measurements.iter().find(|m| m.rung == OF_TRAINING).unwrap();
+    assert!(matches!(&row.outcome, Outcome::Skipped { why } if why.contains("GPU")), "{:?}", row.outcome);
     let compiler = warpbook::device::Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
     let experiments: [(&dyn Experiment, &str, &str); 2] =
         [(&product(), OF_MATMUL, "gemm"), (&descent(), OF_REGRESSION, "pass")];
@@ -83,6 +109,10 @@ fn it_compiles_and_is_a_row_without_a_gpu() {
             assert!(built.stats_of(kernel).is_some_and(|s| s.registers > 0), "{id} at {}", problem.label);
         }
     }
+    for spec in rung.kernels() {
+        let built = compiler.compile(spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{e}"));
+        assert!(built.stats_of(&spec.entry).is_some_and(|s| s.registers > 0), "{} of {OF_TRAINING}", spec.entry);
+    }
 }
 
 #[test]
@@ -92,7 +122,10 @@ fn it_is_chosen_by_name_like_any_other() {
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_MATMUL));
     let only = lab.run(&descent().rungs([OF_REGRESSION])).unwrap();
     assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_REGRESSION));
+    let only = lab.run(&training().rungs([OF_TRAINING])).unwrap();
+    assert!(!only.measurements.is_empty() && only.measurements.iter().all(|m| m.rung == OF_TRAINING));
     // Without its row the name is unknown.
+    assert!(lab.run(&Training::quick().batches([8]).steps(2).rungs([OF_TRAINING])).is_err());
     assert!(lab.run(&Matmul::new().rungs([OF_MATMUL])).is_err());
     assert!(lab.run(&Regression::new().rungs([OF_REGRESSION])).is_err());
 }
@@ -111,5 +144,11 @@ fn it_is_checked_and_timed_on_a_gpu() {
             assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
             assert!(!m.traffic.is_empty() && !m.kernels.is_empty(), "{}", m.rung);
         }
+    }
+    let run = lab.run(&training().batches([32]).rungs([OF_TRAINING, "09_overlap_bf16"])).unwrap();
+    assert_eq!(run.measurements.len(), 2);
+    for m in &run.measurements {
+        assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
+        assert!(m.kernels.iter().any(|k| k.entry == "unroll") == (m.rung == OF_TRAINING), "{}", m.rung);
     }
 }

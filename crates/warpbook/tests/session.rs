@@ -168,7 +168,7 @@ fn what_cannot_be_trained_is_refused() {
         assert!(sentence.contains(part), "{sentence}");
     };
     let lab = lab();
-    refused(lab.train(recipe(), &digits).precision(Precision::AmpFp16).run(), "The CPU trains in fp32");
+    refused(lab.train(recipe(), &digits).precision(Precision::AmpFp16).run(), "The CPU computes in fp32");
     refused(lab.train(Recipe { batch: 0, ..recipe() }, &digits).run(), "at least 1");
     refused(lab.train(recipe(), &digits).resume("none.safetensors").run(), "none.safetensors");
     refused(lab.train(recipe(), &digits).rung("09_none").and_then(|s| s.run()), "`09_none` is no rung");

@@ -3,7 +3,7 @@
 use std::time::Instant;
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
-use warpbook::nn::train::ways;
+use warpbook::nn::train::{Recipe, ways};
 use warpbook::record::{Column, Measurement, Outcome, Requires, Run};
 use warpbook::settings::Preset;
 use warpbook::{Error, Experiment, Lab, Show, Training, Workload, experiments};
@@ -41,7 +41,9 @@ fn the_quick_preset_trains_on_the_cpu_and_says_why_not_on_a_gpu() {
     assert!(run.policy.inputs.contains("in place of MNIST"), "{}", run.policy.inputs);
     let log = &run.train_logs[0];
     assert!(log.losses.len() >= 3 && log.losses.iter().all(|p| p.loss > 0.0 && p.step.is_some()));
-    for rung in run.rungs.iter().filter(|r| !r.is_cpu()) {
+    let libraries: Vec<&str> = run.rungs.iter().filter(|r| r.is_library()).map(|r| &*r.id).collect();
+    assert_eq!(libraries, ["stock_products_fp16", "stock_convolutions_fp16", "stock_fp16"]);
+    for rung in run.rungs.iter().filter(|r| !r.is_cpu() && !r.is_library()) {
         assert!(rung.kernels().len() > 8, "{}", rung.id);
         assert!(rung.kernels().iter().all(|k| run.sources.contains_key(&*k.file)), "{}", rung.id);
     }
@@ -179,6 +181,15 @@ fn every_way_is_right_on_a_gpu() {
     assert_eq!(run.measurements.len(), 3 * (ways().len() + 1));
     for m in &run.measurements {
         let needs = &run.rung(&m.rung).unwrap().requires;
+        // A library is not there, or has nothing to do.
+        let recipe =
+            if m.problem.text("network") == Some("amp-recipe") { Recipe::amp_recipe() } else { Recipe::mnist() };
+        let way = ways().into_iter().find(|w| w.id == m.rung);
+        if let Some(why) = way.and_then(|w| w.obstacle(&device, &recipe)) {
+            println!("{} at {}: {why}", m.rung, m.problem.label);
+            assert_eq!(m.outcome, Outcome::Skipped { why });
+            continue;
+        }
         if !needs.met_by(device.info().compute_capability) {
             assert!(matches!(m.outcome, Outcome::Skipped { .. }), "{}", m.rung);
             continue;
@@ -186,7 +197,8 @@ fn every_way_is_right_on_a_gpu() {
         assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
         assert_eq!(m.peak_bytes.is_some(), m.rung != "cpu_all_threads", "{}", m.rung);
         assert_eq!(m.dtype.is_some(), *needs == Requires::AtLeast(8, 0), "{}", m.rung);
-        assert!(m.rung == "cpu_all_threads" || m.kernels.len() > 5, "{}", m.rung);
+        let is_ours = m.rung != "cpu_all_threads" && !run.rung(&m.rung).unwrap().is_library();
+        assert_eq!(m.kernels.len() > 5, is_ours, "{}", m.rung);
     }
     // Each training is counted without the memory of those before it.
     let peak = |rung: &str| of(&run, rung).peak_bytes;

@@ -1,7 +1,9 @@
 //! What several commands can be told: the device, and how long to time.
 
+use crate::failure::Failure;
 use clap::Args;
-use warpbook::device::{Bench, Choice};
+use warpbook::device::{Bench, Choice, Device};
+use warpbook::nn::train::{Place, Precision};
 
 #[derive(Debug, Args)]
 pub struct DeviceArg {
@@ -14,6 +16,24 @@ impl DeviceArg {
     /// The choice; an empty variable is none.
     pub fn choice(&self) -> Result<Choice, warpbook::device::Error> {
         if self.device.trim().is_empty() { Ok(Choice::Best) } else { self.device.parse() }
+    }
+}
+
+/// Where a network computes, and in which types.
+#[derive(Debug, Args)]
+pub struct PlaceArgs {
+    #[command(flatten)]
+    pub device: DeviceArg,
+    /// Types: fp32, tf32, amp-fp16 or amp-bf16; fp16 and bf16 are the same. The CPU computes in fp32.
+    #[arg(long, value_name = "P", default_value = "fp32")]
+    pub precision: Precision,
+}
+
+impl PlaceArgs {
+    /// The device, opened.
+    pub fn place(&self) -> Result<Place, Failure> {
+        let device = Device::open(self.device.choice()?)?;
+        Place::new(&device, self.precision).map_err(|e| Failure::usage(e.to_string()))
     }
 }
 

@@ -1,18 +1,29 @@
 //! `warpbook freeze`, `warpbook eval` and `warpbook predict`.
 
-use super::common::DeviceArg;
+use super::common::PlaceArgs;
 use super::train::DataFrom;
 use clap::Args;
 use std::path::PathBuf;
-use warpbook::nn::train::Precision;
+
+/// Where a frozen network is used, and how long it is timed there.
+#[derive(Debug, Args)]
+pub struct UseArgs {
+    #[command(flatten)]
+    pub place: PlaceArgs,
+    /// Measure, too: the median time of an image alone and the throughput of large batches, of so many passes each.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub repeat: Option<u32>,
+}
 
 pub(super) const FREEZE_EXAMPLES: &str = "\
 Examples:
   warpbook freeze mnist mnist.safetensors --out digits.safetensors
   warpbook freeze my.toml checkpoint.safetensors --out mine.safetensors
+  warpbook freeze mnist mnist.safetensors --out digits.safetensors --device cuda:0 --precision fp16 --repeat 50
 
-The file holds weights, layers, normalisation and the classes' names: `warpbook predict` and `warpbook eval` need nothing else.
-Batch normalisations become part of the layers before them; dropout is left out.";
+The file holds weights in fp32, layers, normalisation and the classes' names: `warpbook predict` and `warpbook eval` need nothing else.
+Batch normalisations become part of the layers before them; dropout is left out. The network is then tried on the device, in the
+precision that is asked for, against the CPU.";
 
 #[derive(Debug, Args)]
 pub struct FreezeArgs {
@@ -26,13 +37,16 @@ pub struct FreezeArgs {
     pub out: PathBuf,
     #[command(flatten)]
     pub from: DataFrom,
+    #[command(flatten)]
+    pub usage: UseArgs,
 }
 
 pub(super) const EVAL_EXAMPLES: &str = "\
 Examples:
   warpbook eval mnist mnist.safetensors
   warpbook eval cifar10 weights.safetensors --data ~/cifar10
-  warpbook eval digits.safetensors                   a frozen network, see `warpbook freeze`";
+  warpbook eval digits.safetensors                   a frozen network, see `warpbook freeze`
+  warpbook eval digits.safetensors --device cuda:0 --precision fp16 --repeat 50";
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
@@ -45,10 +59,7 @@ pub struct EvalArgs {
     #[command(flatten)]
     pub from: DataFrom,
     #[command(flatten)]
-    pub device: DeviceArg,
-    /// Types that a checkpoint is judged in: fp32, tf32, amp-fp16 or amp-bf16. The CPU computes in fp32, and a frozen network on the CPU.
-    #[arg(long, value_name = "P", default_value = "fp32")]
-    pub precision: Precision,
+    pub usage: UseArgs,
 }
 
 pub(super) const PREDICT_EXAMPLES: &str = "\
@@ -56,6 +67,7 @@ Examples:
   warpbook predict digits.safetensors three.png seven.jpg
   warpbook predict digits.safetensors scan.png --invert      dark strokes on light paper; MNIST's are light on dark
   warpbook predict digits.safetensors three.png --repeat 50  and how long it takes
+  warpbook predict digits.safetensors three.png --device cuda:0 --precision bf16
 
 An image is cut to its centre of the network's proportions, scaled, and made grey where the network takes grey.";
 
@@ -73,7 +85,6 @@ pub struct PredictArgs {
     /// Classes that are listed for an image.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub top: usize,
-    /// Measure, too: the median time of an image alone and the throughput of a large batch, of so many passes each.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub repeat: Option<u32>,
+    #[command(flatten)]
+    pub usage: UseArgs,
 }

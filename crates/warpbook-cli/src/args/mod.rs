@@ -11,7 +11,6 @@ mod train;
 mod tune;
 
 pub use attempt::{AttemptArgs, WorkArgs};
-pub use common::DeviceArg;
 pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
 pub use infer::{EvalArgs, FreezeArgs, PredictArgs};

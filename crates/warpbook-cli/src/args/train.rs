@@ -1,10 +1,11 @@
 //! `warpbook train`.
 
-use super::common::DeviceArg;
+use super::common::PlaceArgs;
+use crate::recipe::ConvolutionBy;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
-use warpbook::nn::train::Precision;
+use warpbook::nn::gemm::ProductBy;
 
 pub(super) const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -13,6 +14,7 @@ Examples:
   warpbook train cifar10 --data ~/cifar10 --steps 100 --log-every 10
   warpbook train mnist --data synthetic --init weights.safetensors --no-shuffle --no-dropout
   warpbook train cifar10 --device cuda:0 --precision amp-fp16
+  warpbook train mnist --device cuda:0 --precision amp-fp16 --convolution stock --product stock
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
@@ -25,6 +27,7 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   batch = 128
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
+  # product = \"stock\"         on a GPU: own, stock, naive, tiled; convolution = \"own\" or \"stock\"
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -70,14 +73,19 @@ pub struct TrainArgs {
     #[command(flatten)]
     pub from: DataFrom,
     #[command(flatten)]
-    pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 (with a gradient scaler) or amp-bf16. The CPU computes in fp32.
-    #[arg(long, value_name = "P", default_value = "fp32")]
-    pub precision: Precision,
+    pub place: PlaceArgs,
     /// Train as this rung of the ladder does, as 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
+    /// What computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
+    /// output) or tiled (32 x 32 tiles in shared memory). [default: the recipe's, or else own]
+    #[arg(long, value_name = "own|stock|naive|tiled")]
+    pub product: Option<ProductBy>,
+    /// What computes convolutions on a GPU, forwards and backwards: own (our kernels) or stock (cuDNN, from `pip install
+    /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]
+    #[arg(long, value_name = "own|stock")]
+    pub convolution: Option<ConvolutionBy>,
     /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
     #[arg(long, value_name = "auto|on|off", default_value = "auto")]
     pub resident: String,
@@ -164,8 +172,10 @@ impl TrainArgs {
         let number = |n: Option<u64>| n.map(|n| n.to_string());
         option("data", path(&self.from.data));
         option("device", Some(device.to_owned()));
-        option("precision", Some(self.precision.to_string()).filter(|_| self.rung.is_none()));
+        option("precision", Some(self.place.precision.to_string()).filter(|_| self.rung.is_none()));
         option("rung", self.rung.clone());
+        option("product", self.product.map(|by| by.to_string()));
+        option("convolution", self.convolution.map(|by| by.name().to_owned()));
         option("resident", Some(self.resident.clone()).filter(|r| r != "auto"));
         option("workers", Some(self.workers.to_string()).filter(|w| w != "2"));
         option("pin", Some(self.pin.clone()).filter(|p| p != "on"));

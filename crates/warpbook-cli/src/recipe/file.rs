@@ -1,17 +1,18 @@
 //! A recipe from a TOML file.
 
 use super::keys::{Keys, Source};
-use super::{Images, Plan};
+use super::{ComputedBy, ConvolutionBy, Images, Plan};
 use std::path::Path;
 use toml::Spanned;
 use toml::de::DeValue;
 use warpbook::nn::data::NAMES;
+use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
 use warpbook::nn::ops::optimizer::Optimizer;
 use warpbook::nn::ops::schedule::Schedule;
 use warpbook::nn::train::{Augmentation, Loss, Recipe};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 18] = [
     "name",
     "data",
     "input",
@@ -28,6 +29,8 @@ const KEYS: [&str; 16] = [
     "loss",
     "augmentation",
     "normalise",
+    "product",
+    "convolution",
 ];
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
@@ -74,7 +77,15 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         shuffle: keys.flag("shuffle")?.unwrap_or(true),
         seed: keys.whole("seed", 0)?.unwrap_or(1),
     };
-    Ok(Plan { recipe, images })
+    Ok(Plan { recipe, images, by: by(&keys)? })
+}
+
+/// What computes products and convolutions on a GPU.
+fn by(keys: &Keys<'_>) -> Result<ComputedBy, String> {
+    // A word that was chosen is one that is read.
+    let product = keys.choice("product", &ProductBy::ALL.map(ProductBy::name))?.and_then(|word| word.parse().ok());
+    let convolution = keys.choice("convolution", &ConvolutionBy::NAMES)?.and_then(|word| word.parse().ok());
+    Ok(ComputedBy { product, convolution })
 }
 
 fn stem(path: &Path) -> String {

@@ -1,10 +1,12 @@
 //! What is trained: a recipe that is built in, or one from a file, and its images.
 
+mod by;
 mod file;
 mod keys;
 #[cfg(test)]
 mod tests;
 
+pub use by::{ComputedBy, ConvolutionBy};
 #[cfg(test)]
 pub(crate) use file::parse;
 
@@ -26,6 +28,8 @@ pub const AMP_RECIPE: &str = "amp-recipe";
 pub struct Plan {
     pub recipe: Recipe,
     pub images: Images,
+    /// What computes it on a GPU.
+    pub by: ComputedBy,
 }
 
 /// Where a recipe's images come from, unless the command line says otherwise.
@@ -101,7 +105,8 @@ fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits,
 impl Plan {
     /// `mnist`, `cifar10`, or a file that ends in `.toml`.
     pub fn find(name: &str) -> Result<Self, Failure> {
-        let built_in = |recipe: Recipe, images| Ok(Self { recipe, images: Images::Known(images) });
+        let built_in =
+            |recipe: Recipe, images| Ok(Self { recipe, images: Images::Known(images), by: ComputedBy::default() });
         match name {
             "mnist" => built_in(Recipe::mnist(), "mnist"),
             "cifar10" => built_in(Recipe::cifar10(), "cifar10"),

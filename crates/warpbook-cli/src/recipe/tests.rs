@@ -1,4 +1,5 @@
 use super::*;
+use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{
     Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
 };
@@ -11,6 +12,20 @@ fn parse(text: &str) -> Result<Plan, String> {
 }
 
 const SMALL: &str = "data = \"synthetic\"\nlearning_rate = 0.1\nnetwork = [\"flatten\", \"linear 10\"]\n";
+
+#[test]
+fn a_file_says_what_computes_it_on_a_gpu() {
+    let by = |keys: &str| parse(&format!("{keys}\n{SMALL}")).map(|plan| plan.by);
+    assert_eq!(by("").unwrap(), ComputedBy::default());
+    let naive = by("product = \"naive\"").unwrap();
+    assert_eq!((naive.product, naive.convolution), (Some(ProductBy::Naive), None));
+    let stock = ComputedBy { product: Some(ProductBy::Stock), convolution: Some(ConvolutionBy::Stock) };
+    assert_eq!(by("product = \"stock\"\nconvolution = \"stock\"").unwrap(), stock);
+    let error = by("\nconvolution = \"naive\"").unwrap_err();
+    assert!(error.contains("line 2") && error.contains("choose from own, stock"), "{error}");
+    assert!(by("product = 3").unwrap_err().contains("a text in quotes"));
+    assert!(by("product = \"stok\"").unwrap_err().contains("did you mean `stock`?"));
+}
 
 #[test]
 fn a_file_says_everything_that_a_recipe_has() {
@@ -87,7 +102,7 @@ deviation = [0.2470, 0.2435, 0.2616]
         shuffle: false,
         seed: 9,
     };
-    assert_eq!(plan, Plan { recipe, images: Images::Known("cifar10") });
+    assert_eq!(plan, Plan { recipe, images: Images::Known("cifar10"), by: ComputedBy::default() });
 }
 
 #[test]

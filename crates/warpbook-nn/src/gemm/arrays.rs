@@ -126,6 +126,27 @@ impl DeviceArray {
         })
     }
 
+    /// Copies values in, rounded.
+    ///
+    /// # Errors
+    /// The driver's.
+    ///
+    /// # Panics
+    /// If there are not as many values as elements.
+    pub fn write_f32(&self, values: &[f32]) -> Result<()> {
+        match self.dtype {
+            Dtype::F16 => {
+                let halves: Vec<half::f16> = values.iter().map(|v| half::f16::from_f32(*v)).collect();
+                self.bytes.cast().write(&halves)
+            }
+            Dtype::Bf16 => {
+                let halves: Vec<half::bf16> = values.iter().map(|v| half::bf16::from_f32(*v)).collect();
+                self.bytes.cast().write(&halves)
+            }
+            _ => self.bytes.cast::<f32>().write(values),
+        }
+    }
+
     /// Its bytes, as an argument of a kernel that keeps the memory.
     pub(crate) fn bytes(&self) -> &Slice<u8> {
         &self.bytes

@@ -1,11 +1,12 @@
 //! One entry to all products: chooses, plans and checks.
 
 use super::{
-    Aligned, Arrays, Choice, DeviceArrays, Findings, Malformed, Plan, Product, Workspace, choose, choose_from,
+    Aligned, Arrays, Choice, DeviceArrays, Findings, LibraryPlan, Malformed, Plan, Planned, Product, ProductBy,
+    Workspace, choose, choose_from,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use warpbook_device::{CudaDevice, Error, Result, Stream};
+use warpbook_device::{CublasLt, CudaDevice, Cudnn, Error, Result, Stream};
 use warpbook_kernels::matmul::{Form, Operands, Row, rows};
 
 /// Products on a device: chooses rung and tile by type, shape and device, and keeps the plans.
@@ -16,11 +17,24 @@ pub struct Gemm {
     device: CudaDevice,
     findings: Findings,
     plans: Mutex<HashMap<Key, Arc<Plan>>>,
+    /// NVIDIA's libraries, opened when they are first asked for.
+    cublaslt: Mutex<Option<CublasLt>>,
+    cudnn: Mutex<Option<Cudnn>>,
+}
+
+/// A library, opened at the first call.
+fn opened<L: Clone>(library: &Mutex<Option<L>>, open: impl FnOnce() -> Result<L>) -> Result<L> {
+    let mut there = library.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(match &*there {
+        Some(there) => there.clone(),
+        None => there.insert(open()?).clone(),
+    })
 }
 
 /// What a plan was made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
+    by: ProductBy,
     sizes: [u32; 3],
     leading: [u32; 3],
     form: Form,
@@ -30,8 +44,9 @@ struct Key {
 }
 
 impl Key {
-    fn new(p: &Product, aligned: Aligned) -> Self {
+    fn new(p: &Product, aligned: Aligned, by: ProductBy) -> Self {
         Self {
+            by,
             sizes: [p.m, p.n, p.k],
             leading: [p.lda, p.ldb, p.ldc],
             form: p.form,
@@ -46,7 +61,13 @@ impl Gemm {
     /// A handle, with what tuning found on this device.
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
-        Self { device: device.clone(), findings: Findings::of(device.info()), plans: Mutex::default() }
+        Self {
+            device: device.clone(),
+            findings: Findings::of(device.info()),
+            plans: Mutex::default(),
+            cublaslt: Mutex::default(),
+            cudnn: Mutex::default(),
+        }
     }
 
     /// The rung and tile for a product, and why.
@@ -65,17 +86,54 @@ impl Gemm {
     /// # Errors
     /// As of [`Gemm::choice`]; a malformed product; the compiler's and the device's.
     pub fn plan(&self, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
+        self.plan_from(ProductBy::Own, product, aligned)
+    }
+
+    /// The plan of a product of arrays that begin at multiples of 16 bytes, by what it is told to be computed by.
+    ///
+    /// # Errors
+    /// As of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
+    pub(crate) fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
+        Ok(match by {
+            ProductBy::Own | ProductBy::Naive | ProductBy::Tiled => {
+                Planned::Kernel(self.plan_from(by, product, [true; 2])?)
+            }
+            ProductBy::Stock => {
+                let library = opened(&self.cublaslt, || CublasLt::open(&self.device))?;
+                Planned::Library(Arc::new(LibraryPlan::new(&self.device, &library, product)?))
+            }
+        })
+    }
+
+    /// cuDNN on the device, opened at the first call.
+    pub(crate) fn cudnn(&self) -> Result<Cudnn> {
+        opened(&self.cudnn, || Cudnn::open(&self.device))
+    }
+
+    /// The choice from one row.
+    fn only_choice(&self, by: ProductBy, product: &Product) -> Result<Choice> {
+        let (rows, info) = (by.rows(), self.device.info());
+        choose_from(&rows, product, info, &Findings::default()).ok_or_else(|| {
+            let why = rows.iter().find_map(|row| row.obstacle(product.form, info.compute_capability));
+            Error::Unsupported {
+                what: format!("The {by} product"),
+                why: why.unwrap_or_else(|| "has no rung in the catalogue".into()),
+            }
+        })
+    }
+
+    fn plan_from(&self, by: ProductBy, product: &Product, aligned: Aligned) -> Result<Arc<Plan>> {
         product.validate().map_err(refused)?;
-        let key = Key::new(product, aligned);
+        let key = Key::new(product, aligned, by);
         let plans = || self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(plan) = plans().get(&key) {
             return Ok(plan.clone());
         }
         // Not under the lock: others may plan, and launch what is planned, while this compiles.
-        let choice = self.choice(product)?;
+        let choice = if by == ProductBy::Own { self.choice(product)? } else { self.only_choice(by, product)? };
         let plan = match Plan::new(&self.device, &choice.row, &choice.tile, product, aligned) {
             // Copies that do not fit into the workspace.
-            Err(Error::Unsupported { .. }) => self.plan_by_addresses(product)?,
+            Err(Error::Unsupported { .. }) if by == ProductBy::Own => self.plan_by_addresses(product)?,
             other => other?,
         };
         Ok(plans().entry(key).or_insert_with(|| Arc::new(plan)).clone())

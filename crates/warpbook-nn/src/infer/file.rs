@@ -2,7 +2,7 @@
 
 use super::Frozen;
 use crate::network::{Layer, Network};
-use crate::train::{Loss, TrainError};
+use crate::train::{Loss, Place, TrainError};
 use crate::weights::{self, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -98,7 +98,7 @@ impl Frozen {
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
         let weights = Weights::from_tensors(&network, &tensors, |_| true).map_err(|e| format(e.to_string()))?;
         let About { recipe, data, input, mean, deviation, classes, loss, .. } = about;
-        Self { recipe, data, network, weights, shape: input, mean, deviation, classes, loss }
+        Self { recipe, data, network, weights, shape: input, mean, deviation, classes, loss, place: Place::Cpu }
             .checked()
             .map_err(|e| format(e.to_string()).into())
     }

@@ -19,7 +19,7 @@ pub use predictor::{Prediction, Predictor};
 
 use crate::data::Dataset;
 use crate::network::{Network, Shape};
-use crate::train::{Loss, Recipe, Score, TrainError};
+use crate::train::{Loss, Place, Recipe, Score, TrainError};
 use crate::weights::Weights;
 
 /// The most images that are classified at a time.
@@ -38,6 +38,7 @@ pub struct Frozen {
     deviation: Vec<f32>,
     classes: Vec<String>,
     loss: Loss,
+    place: Place,
 }
 
 impl Frozen {
@@ -65,6 +66,7 @@ impl Frozen {
             deviation: recipe.deviation.clone(),
             classes: classes.to_vec(),
             loss: recipe.loss,
+            place: Place::Cpu,
         }
         .checked()
     }
@@ -74,6 +76,20 @@ impl Frozen {
     pub fn with_data(mut self, data: impl Into<String>) -> Self {
         self.data = Some(data.into());
         self
+    }
+
+    /// The same network computing elsewhere: `frozen.to(&device)` in fp32, `frozen.to(Place::new(&device, Precision::AmpFp16)?)` in half.
+    /// [`Frozen::predictor`] brings its weights there.
+    #[must_use]
+    pub fn to(mut self, place: impl Into<Place>) -> Self {
+        self.place = place.into();
+        self
+    }
+
+    /// Where it computes; on the CPU unless [`Frozen::to`] said otherwise.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// What a network of a file may not be, too.
@@ -130,19 +146,20 @@ impl Frozen {
         &self.classes
     }
 
-    /// Classifies images, u8 `[n][channels][height][width]`, on the CPU.
+    /// Classifies images, u8 `[n][channels][height][width]`. Memory and kernels are made ready each time: for calls again and again, keep a
+    /// [`Frozen::predictor`].
     ///
     /// # Errors
-    /// The bytes are not a whole number of images, or an output is no finite number.
+    /// The bytes are not a whole number of images, or an output is no finite number; the device's.
     pub fn predict(&self, images: &[u8]) -> Result<Vec<Prediction>, TrainError> {
         let n = images.len() / self.shape.iter().product::<usize>();
         self.predictor(n.clamp(1, BATCH))?.predict(images)
     }
 
-    /// What classifies batches of at most this size, with all memory allocated.
+    /// What classifies batches of at most this size where the network computes, with all memory allocated.
     ///
     /// # Errors
-    /// The batch is 0.
+    /// The batch is 0, or does not fit into device memory; the device's.
     pub fn predictor(&self, batch: usize) -> Result<Predictor, TrainError> {
         Predictor::new(self, batch)
     }
@@ -162,13 +179,8 @@ impl Frozen {
             )));
         }
         let mut predictor = self.predictor(set.len().clamp(1, BATCH))?;
-        let (mut sum, mut correct) = (0.0, 0);
-        let pixels = set.pixels();
-        for (images, labels) in set.images().chunks(BATCH * pixels).zip(set.labels().chunks(BATCH)) {
-            let loss = predictor.loss(images, labels, self.loss)?;
-            sum += loss.mean * labels.len() as f64;
-            correct += loss.correct;
-        }
-        Ok(Score { loss: sum / set.len().max(1) as f64, correct, of: set.len() })
+        let batches = set.images().chunks(BATCH * set.pixels()).zip(set.labels().chunks(BATCH));
+        let losses = batches.map(|(images, labels)| Ok((predictor.loss(images, labels, self.loss)?, labels.len())));
+        Ok(Score::of(losses.collect::<Result<Vec<_>, TrainError>>()?))
     }
 }

@@ -3,7 +3,8 @@
 use super::Frozen;
 use crate::ops::augment::{self, Augment};
 use crate::ops::optimizer::Optimizer;
-use crate::train::{BatchLoss, CpuEngine, Loss, Mode, Target, TrainError};
+use crate::train::{BatchLoss, CpuEngine, CudaInference, Loss, Mode, Place, Target, TrainError};
+use warpbook_device::{Bench, Samples};
 
 /// What a network takes an image for.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,21 +38,92 @@ impl Prediction {
     }
 }
 
-/// Classifies batches of images on the CPU. All memory is allocated once.
+/// Classifies batches of images on the CPU or on a GPU. All memory is allocated once; on a GPU each size of a batch is a graph.
 #[derive(Debug)]
 pub struct Predictor {
-    engine: CpuEngine,
+    engine: Engine,
     shape: [usize; 3],
+    outputs: usize,
+}
+
+#[derive(Debug)]
+enum Engine {
+    Cpu(Box<OnCpu>),
+    Cuda(Box<CudaInference>),
+}
+
+/// The CPU's passes, with the normalisation of their images.
+#[derive(Debug)]
+struct OnCpu {
+    engine: CpuEngine,
     mean: Vec<f32>,
     deviation: Vec<f32>,
 }
 
+impl OnCpu {
+    fn forward(&mut self, shape: [usize; 3], images: &[u8], n: usize) -> Result<Vec<f32>, TrainError> {
+        let [channels, height, width] = shape;
+        let (mean, deviation) = (&self.mean, &self.deviation);
+        let normalise = Augment { channels, height, width, mean, deviation, padding: 0, flip: false, seed: 0, step: 0 };
+        let indices: Vec<u32> = (0..n as u32).collect();
+        augment::cpu::gather(&normalise, images, &indices, self.engine.input(n))?;
+        self.engine.forward(n, Mode::Inference)?;
+        Ok(self.engine.outputs(n).to_vec())
+    }
+}
+
 impl Predictor {
     pub(super) fn new(frozen: &Frozen, batch: usize) -> Result<Self, TrainError> {
-        // The optimiser without a state: nothing is trained.
-        let engine = CpuEngine::new(&frozen.network, batch, &frozen.weights, &Optimizer::sgd())?;
-        let Frozen { shape, mean, deviation, .. } = frozen;
-        Ok(Self { engine, shape: *shape, mean: mean.clone(), deviation: deviation.clone() })
+        let Frozen { network, weights, shape, mean, deviation, .. } = frozen;
+        let engine = match &frozen.place {
+            // The optimiser without a state: nothing is trained.
+            Place::Cpu => Engine::Cpu(Box::new(OnCpu {
+                engine: CpuEngine::new(network, batch, weights, &Optimizer::sgd())?,
+                mean: mean.clone(),
+                deviation: deviation.clone(),
+            })),
+            Place::Cuda(device, options) => {
+                let network = (network, weights);
+                Engine::Cuda(Box::new(CudaInference::new(device, options, network, [mean, deviation], batch)?))
+            }
+        };
+        Ok(Self { engine, shape: *shape, outputs: network.output().elements() })
+    }
+
+    /// The most images that are classified at a time.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        match &self.engine {
+            Engine::Cpu(cpu) => cpu.engine.batch(),
+            Engine::Cuda(cuda) => cuda.batch(),
+        }
+    }
+
+    /// Bytes of weights and activations on its device.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        match &self.engine {
+            Engine::Cpu(cpu) => cpu.engine.bytes(),
+            Engine::Cuda(cuda) => cuda.bytes(),
+        }
+    }
+
+    /// Times of a batch of images, at most [`Predictor::batch`], from pixels in host memory to outputs there: on a GPU by CUDA events, with
+    /// launch and wait in [`Samples::wall_us`].
+    ///
+    /// # Errors
+    /// The batch is too large or no whole number of images; the device's.
+    pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
+        self.check(images)?;
+        if let Engine::Cuda(cuda) = &mut self.engine {
+            return cuda.time(images, bench);
+        }
+        let mut failed = None;
+        let samples = bench.cpu(|| {
+            failed = failed.take().or(self.batch_outputs(images).err());
+            Ok(())
+        })?;
+        failed.map_or(Ok(samples), Err)
     }
 
     /// Classifies images, u8 `[n][channels][height][width]`, batch by batch.
@@ -59,22 +131,15 @@ impl Predictor {
     /// # Errors
     /// The bytes are not a whole number of images, or an output is no finite number.
     pub fn predict(&mut self, images: &[u8]) -> Result<Vec<Prediction>, TrainError> {
-        let pixels = self.pixels();
-        if !images.len().is_multiple_of(pixels) {
-            let [c, h, w] = self.shape;
-            return Err(TrainError::Setting(format!(
-                "{} bytes are not a whole number of images of {c} x {h} x {w}, {pixels} bytes each.",
-                images.len()
-            )));
-        }
+        let pixels = self.check(images)?;
         let mut all = Vec::with_capacity(images.len() / pixels);
-        for some in images.chunks(self.engine.batch() * pixels) {
+        for some in images.chunks(self.batch() * pixels) {
             let first = all.len();
-            let (logits, classes) = self.outputs(some)?;
-            for (i, logits) in logits.chunks(classes).enumerate() {
+            let logits = self.batch_outputs(some)?;
+            for (i, logits) in logits.chunks(self.outputs).enumerate() {
                 if logits.iter().any(|v| !v.is_finite()) {
                     return Err(TrainError::NotFinite(format!(
-                        "The network's outputs for image {} are no finite numbers: its weights are damaged, or its training went wrong.",
+                        "The network's outputs for image {} are no finite numbers: its weights are damaged, its training went wrong, or fp16 does not reach as far.",
                         first + i
                     )));
                 }
@@ -84,35 +149,48 @@ impl Predictor {
         Ok(all)
     }
 
+    /// The outputs `[n][classes]` for images, u8 `[n][channels][height][width]`, as the last layer leaves them.
+    ///
+    /// # Errors
+    /// The bytes are not a whole number of images; the device's.
+    pub fn outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
+        let pixels = self.check(images)?;
+        let mut all = Vec::with_capacity(images.len() / pixels * self.outputs);
+        for some in images.chunks(self.batch() * pixels) {
+            all.extend(self.batch_outputs(some)?);
+        }
+        Ok(all)
+    }
+
     /// The loss of one batch.
     pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
-        let (logits, _) = self.outputs(images)?;
-        loss.of(logits, Target::Labels(labels), 1.0, &mut vec![0.0; logits.len()])
+        let logits = self.batch_outputs(images)?;
+        loss.of(&logits, Target::Labels(labels), 1.0, &mut vec![0.0; logits.len()])
     }
 
-    fn pixels(&self) -> usize {
-        self.shape.iter().product()
+    /// The bytes of an image; an error unless there is a whole number of them.
+    fn check(&self, images: &[u8]) -> Result<usize, TrainError> {
+        let ([c, h, w], pixels) = (self.shape, self.shape.iter().product());
+        if images.len().is_multiple_of(pixels) {
+            return Ok(pixels);
+        }
+        Err(TrainError::Setting(format!(
+            "{} bytes are not a whole number of images of {c} x {h} x {w}, {pixels} bytes each.",
+            images.len()
+        )))
     }
 
-    /// The outputs of at most a batch of images, and how many there are for each.
-    fn outputs(&mut self, images: &[u8]) -> Result<(&[f32], usize), TrainError> {
-        let n = images.len() / self.pixels();
-        let [channels, height, width] = self.shape;
-        let normalise = Augment {
-            channels,
-            height,
-            width,
-            mean: &self.mean,
-            deviation: &self.deviation,
-            padding: 0,
-            flip: false,
-            seed: 0,
-            step: 0,
-        };
-        let indices: Vec<u32> = (0..n as u32).collect();
-        augment::cpu::gather(&normalise, images, &indices, self.engine.input(n))?;
-        self.engine.forward(n, Mode::Inference)?;
-        Ok((self.engine.outputs(n), self.engine.network().output().elements()))
+    /// The outputs `[n][classes]` of at most a batch of images.
+    fn batch_outputs(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
+        let (most, n) = (self.batch(), images.len() / self.shape.iter().product::<usize>());
+        if n > most {
+            let why = format!("{n} images are more than the batch of {most} that there is memory for.");
+            return Err(TrainError::Setting(why));
+        }
+        match &mut self.engine {
+            Engine::Cpu(cpu) => cpu.forward(self.shape, images, n),
+            Engine::Cuda(cuda) => cuda.forward(images),
+        }
     }
 }
 

@@ -128,6 +128,8 @@ impl Arrangement {
                     order
                 }
                 (Op::Add(other), _) if orders[other] != order => return None,
+                // Its author counts features as PyTorch does.
+                (Op::Own, _) if order != Order::Plain => return None,
                 _ => order,
             };
         }

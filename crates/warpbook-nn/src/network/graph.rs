@@ -1,8 +1,10 @@
 //! A list of layers made into operations on values: shapes inferred, parameters named, residual branches joined.
 
+use super::by::By;
 use super::layer::{Activation, Conv2d, Kind, Layer, Pool};
 use super::shape::{Shape, windows};
 use super::{NetworkError, ParamSpec, Role};
+use crate::ops::own::OwnLayer;
 use crate::weights::STATE;
 use std::collections::HashSet;
 
@@ -27,6 +29,10 @@ pub struct Node {
     pub output: ValueId,
     /// Its parameters, in the order of [`Op`]'s documentation.
     pub params: Vec<ParamId>,
+    /// What computes it on a GPU, where its author says so.
+    pub by: By,
+    /// Of [`Op::Own`], the layer.
+    pub own: Option<OwnLayer>,
 }
 
 /// What an operation computes.
@@ -63,6 +69,8 @@ pub enum Op {
     Flatten,
     /// Adds another value: the end of a residual branch.
     Add(ValueId),
+    /// A layer of the learner's own, [`Node::own`]; parameters: its own.
+    Own,
 }
 
 /// What [`infer`] finds.
@@ -92,7 +100,7 @@ const MOST_ELEMENTS: usize = 1 << 31;
 struct Builder {
     found: Inferred,
     /// How often a kind of layer came, by the stem of its name.
-    counts: Vec<(&'static str, usize)>,
+    counts: Vec<(String, usize)>,
     names: HashSet<String>,
     dropouts: u32,
 }
@@ -133,8 +141,13 @@ impl Builder {
             .operation(kind, input)
             .map_err(|why| NetworkError(format!("{name} ({layer}) gets {input} {}: {why}", coordinates(input))))?;
         self.check_size(name, &op, input, output)?;
-        let params = self.params(name, &op, input, output);
-        Ok(self.push(name, layer.to_string(), op, at, output, params))
+        let own = if let Kind::Own(own) = kind { Some(own) } else { None };
+        let params = self.params(name, (&op, own), input, output);
+        let end = self.push(name, layer.to_string(), op, at, output, params);
+        if let Some(node) = self.found.nodes.last_mut() {
+            (node.by, node.own) = (layer.by, own.cloned());
+        }
+        Ok(end)
     }
 
     /// An error where a weight or an output has more elements than any device holds, and products of sizes would overflow.
@@ -199,11 +212,15 @@ impl Builder {
                 (Op::Dropout { p: *p, layer: self.dropouts - 1 }, input)
             }
             (Kind::Flatten, _) => (Op::Flatten, Shape::Vector(input.elements())),
+            (Kind::Own(own), _) => match own.flaw() {
+                Some(why) => return Err(why),
+                None => (Op::Own, own.output_of(input)),
+            },
             (Kind::Residual(_), _) => unreachable!("lists are walked by `list`"),
         })
     }
 
-    fn params(&mut self, name: &str, op: &Op, input: Shape, output: Shape) -> Vec<ParamId> {
+    fn params(&mut self, name: &str, (op, own): (&Op, Option<&OwnLayer>), input: Shape, output: Shape) -> Vec<ParamId> {
         let channels = output.channels();
         let specs: Vec<(&str, Vec<usize>, Role, usize)> = match op {
             Op::Conv2d(c) => {
@@ -229,7 +246,10 @@ impl Builder {
                 ("running_mean", vec![channels], Role::RunningMean, 1),
                 ("running_var", vec![channels], Role::RunningVariance, 1),
             ],
-            _ => Vec::new(),
+            _ => {
+                let of_own = own.map_or(&[][..], OwnLayer::parameters).iter();
+                of_own.map(|p| (&*p.name, p.shape.clone(), Role::Own, 1)).collect()
+            }
         };
         let first = self.found.params.len();
         let made = specs.into_iter().map(|(of, shape, role, fan_in)| ParamSpec {
@@ -253,7 +273,8 @@ impl Builder {
     ) -> ValueId {
         let output = self.found.values.len();
         self.found.values.push(shape);
-        self.found.nodes.push(Node { name: name.to_owned(), written, op, input, output, params });
+        let (name, by, own) = (name.to_owned(), By::default(), None);
+        self.found.nodes.push(Node { name, written, op, input, output, params, by, own });
         output
     }
 
@@ -269,9 +290,10 @@ impl Builder {
             Kind::Dropout { .. } => "dropout",
             Kind::Flatten => "flatten",
             Kind::Residual(_) => "residual",
+            Kind::Own(own) => own.name(),
         };
         let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {
-            self.counts.push((stem, 0));
+            self.counts.push((stem.to_owned(), 0));
             self.counts.len() - 1
         });
         self.counts[place].1 += 1;

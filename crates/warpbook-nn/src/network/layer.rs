@@ -1,6 +1,8 @@
 //! Layers as data: what a network is written with.
 
+use super::by::By;
 pub use crate::ops::activation::Activation;
+use crate::ops::own::OwnLayer;
 use std::fmt;
 
 /// One layer of a network, made by the functions of this module: `conv2d(32, 3).padding(1)`, `relu()`, `linear(10).named("head")`.
@@ -8,6 +10,8 @@ use std::fmt;
 pub struct Layer {
     pub(super) kind: Kind,
     pub(super) name: Option<String>,
+    /// What computes it on a GPU.
+    pub(super) by: By,
     /// A setting that this kind of layer does not have; the network refuses it.
     pub(super) misuse: Option<String>,
 }
@@ -23,6 +27,7 @@ pub(super) enum Kind {
     Dropout { p: f32 },
     Flatten,
     Residual(Vec<Layer>),
+    Own(OwnLayer),
 }
 
 /// A two-dimensional convolution (cross-correlation, as in PyTorch).
@@ -64,7 +69,7 @@ pub enum PoolKind {
 
 impl From<Kind> for Layer {
     fn from(kind: Kind) -> Self {
-        Self { kind, name: None, misuse: None }
+        Self { kind, name: None, by: By::default(), misuse: None }
     }
 }
 
@@ -130,6 +135,12 @@ pub fn flatten() -> Layer {
 #[must_use]
 pub fn residual(layers: impl IntoIterator<Item = Layer>) -> Layer {
     Kind::Residual(layers.into_iter().collect()).into()
+}
+
+/// A layer of the learner's own, forward and backward as CUDA C++: see [`crate::ops::own`].
+#[must_use]
+pub fn own(layer: &OwnLayer) -> Layer {
+    Kind::Own(layer.clone()).into()
 }
 
 impl Layer {
@@ -226,7 +237,7 @@ impl Layer {
         self
     }
 
-    fn without_setting(mut self, name: &str) -> Self {
+    pub(super) fn without_setting(mut self, name: &str) -> Self {
         self.misuse =
             Some(format!("A layer `{self}` has no {name}: leave it out, or set it on the layer that has it."));
         self
@@ -264,6 +275,7 @@ impl fmt::Display for Layer {
             Kind::Dropout { p } => write!(f, "dropout {p}"),
             Kind::Flatten => write!(f, "flatten"),
             Kind::Residual(layers) => write!(f, "residual of {} layers", layers.len()),
+            Kind::Own(layer) => write!(f, "own {}", layer.name()),
         }
     }
 }

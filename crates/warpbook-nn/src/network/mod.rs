@@ -9,28 +9,37 @@
 //! assert_eq!(network.parameter_count(), 1_199_882);
 //! # Ok::<(), NetworkError>(())
 //! ```
+//!
+//! | layers | |
+//! |---|---|
+//! | [`conv2d`], [`linear`] | with a bias or without, any kernel, stride and padding |
+//! | [`relu`], [`gelu`] | element by element |
+//! | [`max_pool`], [`avg_pool`] | windows of an image |
+//! | [`batch_norm`], [`dropout`] | other in training than afterwards |
+//! | [`flatten`], [`residual`] | an image as a vector; x + f(x) of a list of layers |
+//! | [`own`] | forward and backward pass as CUDA C++ in a cell, with parameters that are trained: see [`crate::ops::own`] |
 
 mod arrange;
+mod by;
 mod graph;
 mod layer;
 mod presets;
 mod rebuild;
 mod shape;
 mod sizes;
-mod summary;
 mod text;
 
 pub use arrange::Arrangement;
 pub(crate) use arrange::transpose_into;
+pub use by::By;
 pub use graph::{Node, Op, ParamId, ValueId};
 pub use layer::{
     Activation, Conv2d, Layer, Pool, PoolKind, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool,
-    relu, residual,
+    own, relu, residual,
 };
 pub use presets::{amp_recipe, cifar10_cnn, mnist_cnn};
 pub(crate) use rebuild::Rebuilt;
 pub use shape::{Shape, windows};
-pub use summary::{Summary, SummaryRow};
 
 /// Why a list of layers is no network: the layer's name, and the shapes that do not fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +61,8 @@ pub enum Role {
     RunningMean,
     /// Its running variance, which is not trained.
     RunningVariance,
+    /// A parameter of a layer of the learner's own, which says what it is at first.
+    Own,
 }
 
 impl Role {
@@ -160,6 +171,16 @@ impl Network {
     #[must_use]
     pub fn params(&self) -> &[ParamSpec] {
         &self.params
+    }
+
+    /// What each element of a parameter of a layer of the learner's own is at first; 0 of any other parameter.
+    #[must_use]
+    pub fn initial(&self, id: ParamId) -> f32 {
+        let of = |node: &Node| {
+            let place = node.params.iter().position(|p| *p == id)?;
+            Some(node.own.as_ref()?.parameters().get(place)?.initial)
+        };
+        self.nodes.iter().find_map(of).unwrap_or(0.0)
     }
 
     /// Numbers that are trained.

@@ -22,9 +22,10 @@ impl Node {
             Op::BatchNorm { momentum, epsilon } => Kind::BatchNorm { momentum, epsilon },
             Op::Dropout { p, .. } => Kind::Dropout { p },
             Op::Flatten => Kind::Flatten,
+            Op::Own => Kind::Own(self.own.clone()?),
             Op::Add(_) => return None,
         };
-        Some(Layer::from(kind).named(&*self.name))
+        Some(Layer { by: self.by, ..Layer::from(kind) }.named(&*self.name))
     }
 }
 

@@ -123,11 +123,12 @@ impl FromStr for Layer {
 }
 
 impl Layer {
-    /// The words that [`Layer::from_str`] makes this layer of; `None` of a residual branch, which is a list.
+    /// The words that [`Layer::from_str`] makes this layer of; `None` of a residual branch, which is a list, and of a layer of the learner's
+    /// own, whose source is in a program.
     #[must_use]
     pub fn words(&self) -> Option<String> {
         let mut text = match &self.kind {
-            Kind::Residual(_) => return None,
+            Kind::Residual(_) | Kind::Own(_) => return None,
             Kind::BatchNorm { momentum, epsilon } => format!("batch_norm momentum {momentum} epsilon {epsilon}"),
             _ => self.to_string().replace(',', ""),
         };
@@ -160,6 +161,11 @@ impl Serialize for Layer {
             (Kind::Residual(layers), None) => {
                 Written::Branch { residual: layers.clone(), name: self.name.clone() }.serialize(to)
             }
+            (Kind::Own(own), None) => Err(serde::ser::Error::custom(format!(
+                "A network with a layer of your own, `{}`, cannot be written to a file: its source is in your program. Save the weights, and \
+                 make the network anew where they are loaded.",
+                own.name()
+            ))),
             (_, None) => Err(serde::ser::Error::custom("a layer without words")),
         }
     }

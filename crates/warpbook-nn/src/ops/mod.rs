@@ -22,6 +22,7 @@ mod error;
 pub mod linear;
 pub mod mse;
 pub mod optimizer;
+pub mod own;
 mod parallel;
 pub mod pool;
 pub mod reference;

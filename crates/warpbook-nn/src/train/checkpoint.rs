@@ -32,9 +32,9 @@ struct About {
     scaler: Option<ScalerState>,
 }
 
-/// The name of a slot's array.
-fn slot_name(slot: usize, param: &str) -> String {
-    format!("{STATE}{slot}.{param}")
+/// What the names of a slot's arrays begin with.
+pub(super) fn slot_prefix(slot: usize) -> String {
+    format!("{STATE}{slot}.")
 }
 
 impl Checkpoint {
@@ -45,7 +45,7 @@ impl Checkpoint {
         }
         for (slot, state) in self.state.slots.iter().enumerate() {
             for (spec, values) in state.specs().iter().zip(state.values()).filter(|(s, _)| s.role.is_trained()) {
-                arrays.insert(slot_name(slot, &spec.name), (spec.shape.clone(), values));
+                arrays.insert(format!("{}{}", slot_prefix(slot), spec.name), (spec.shape.clone(), values));
             }
         }
         // A single entry: the order of several is another one on every run, and so would the file's bytes be.
@@ -69,11 +69,11 @@ impl Checkpoint {
         };
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
-            let prefix = slot_name(slot, "");
+            let prefix = slot_prefix(slot);
             Weights::with_prefix(network, &tensors, &prefix)
         });
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
-        let extra = slot_name(optimizer.state_slots(), "");
+        let extra = slot_prefix(optimizer.state_slots());
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
             return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
         }

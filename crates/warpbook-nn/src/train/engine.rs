@@ -85,9 +85,6 @@ pub struct ScalerState {
 
 /// A network that is trained on a device.
 pub(crate) trait Engine: std::fmt::Debug + Send {
-    /// What it computes with, as "the CPU in fp32".
-    fn place(&self) -> String;
-
     /// The most steps of one call of [`Engine::train`].
     fn steps_at_once(&self) -> usize;
 

@@ -1,6 +1,6 @@
 //! What a training tells while it goes on, and why it ended.
 
-use super::StepOutcome;
+use super::{Score, StepOutcome};
 
 /// What happens during a training.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -88,24 +88,5 @@ impl Flow {
     /// Stops if either does.
     pub(super) fn and(self, other: Self) -> Self {
         if self == Self::Stop { self } else { other }
-    }
-}
-
-/// How a data set comes out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Score {
-    /// The mean loss.
-    pub loss: f64,
-    /// Samples that are classified as their label says.
-    pub correct: usize,
-    /// Samples.
-    pub of: usize,
-}
-
-impl Score {
-    /// The share of samples that are right, from 0 to 1.
-    #[must_use]
-    pub fn accuracy(&self) -> f64 {
-        self.correct as f64 / self.of.max(1) as f64
     }
 }

@@ -6,22 +6,31 @@ mod cuda;
 mod engine;
 mod event;
 mod loss;
+mod moving;
 mod pace;
+mod place;
 mod precision;
 mod recipe;
 mod samples;
+mod score;
+mod summary;
 mod trainer;
+mod variants;
 mod ways;
 
 pub use cpu::{CpuEngine, Mode};
+pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub use engine::{ScalerState, StepOutcome};
-pub use event::{Ended, Event, Flow, Score};
+pub use event::{Ended, Event, Flow};
 pub use loss::{BatchLoss, Loss, Target};
+pub use place::Place;
 pub use precision::{GradScaler, Precision};
 pub use recipe::{Augmentation, Recipe};
 pub use samples::Samples;
-pub use trainer::{Place, Trainer};
+pub use score::Score;
+pub use summary::{PlannedMemory, Summary, SummaryRow};
+pub use trainer::Trainer;
 pub use ways::{Way, ways};
 
 use crate::ops::OpError;
@@ -40,6 +49,9 @@ pub enum TrainError {
     /// Weights cannot be read or written.
     #[error(transparent)]
     Weights(#[from] WeightsError),
+    /// A tensor cannot be made, moved or read.
+    #[error(transparent)]
+    Tensor(#[from] crate::tensor::TensorError),
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),

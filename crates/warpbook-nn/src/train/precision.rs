@@ -80,12 +80,14 @@ impl fmt::Display for Precision {
     }
 }
 
+/// Its name, or `fp16` and `bf16` alone.
 impl std::str::FromStr for Precision {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
-        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| format!("`{name}` is none of {}.", known()))
+        let is = |p: &Self| p.name() == name || p.name().strip_prefix("amp-") == Some(name);
+        Self::ALL.into_iter().find(is).ok_or_else(|| format!("`{name}` is none of {}.", known()))
     }
 }
 
@@ -246,6 +248,7 @@ mod tests {
             assert_eq!(p.name().parse(), Ok(p));
             assert!(p.table().iter().all(|row| row.stored.bytes() > 0));
         }
+        assert_eq!(("fp16".parse(), "bf16".parse()), (Ok(Precision::AmpFp16), Ok(Precision::AmpBf16)));
         assert!("fp8".parse::<Precision>().unwrap_err().contains("amp-bf16"));
     }
 }

@@ -2,26 +2,15 @@
 
 use super::checkpoint::Checkpoint;
 use super::cpu::CpuTraining;
-use super::cuda::{self, CudaOptions, CudaTraining};
-use super::engine::{Batches, Engine, StepOutcome};
+use super::cuda::{self, CudaTraining};
+use super::engine::{Batches, Engine, State, StepOutcome};
 use super::pace::{Mean, Pace};
-use super::{Ended, Event, Flow, Recipe, Samples, Score, TrainError};
+use super::{Ended, Event, Flow, Place, Recipe, Samples, Score, TrainError};
 use crate::philox;
 use crate::weights::Weights;
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use warpbook_device::CudaDevice;
-
-/// Where a network is trained.
-#[derive(Debug, Clone, Default)]
-pub enum Place {
-    /// On the CPU, in fp32.
-    #[default]
-    Cpu,
-    /// On a GPU.
-    Cuda(CudaDevice, CudaOptions),
-}
 
 /// A checkpoint is written at least this often, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
@@ -33,6 +22,9 @@ const KEEP_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Trainer {
     recipe: Recipe,
+    place: Place,
+    /// The most samples of a batch.
+    batch: usize,
     engine: Box<dyn Engine>,
     step: u64,
     budget: Option<Duration>,
@@ -67,11 +59,7 @@ impl Trainer {
         data.check(&recipe)?;
         let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
         let batch = recipe.batch.min(data.len());
-        let engine: Box<dyn Engine> = match place {
-            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, &initial)?),
-            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, &initial)?),
-        };
-        Ok(Self { recipe, engine, step: 0, budget: None, checkpoint: None })
+        Self::with_batch(place.clone(), recipe, batch, &initial)
     }
 
     /// The same with a limit on the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds it,
@@ -90,10 +78,50 @@ impl Trainer {
         self
     }
 
-    /// What it computes with, as "the CPU in fp32".
+    /// A training of batches of at most so many samples.
+    pub(super) fn with_batch(
+        place: Place,
+        recipe: Recipe,
+        batch: usize,
+        initial: &Weights,
+    ) -> Result<Self, TrainError> {
+        let engine: Box<dyn Engine> = match &place {
+            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial)?),
+            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
+        };
+        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None })
+    }
+
+    pub(super) fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// What it computes with, which shows itself as "the CPU in fp32".
     #[must_use]
-    pub fn place(&self) -> String {
-        self.engine.place()
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// The time budget and the checkpoint's file.
+    pub(super) fn limits(&self) -> (Option<Duration>, Option<PathBuf>) {
+        (self.budget, self.checkpoint.clone())
+    }
+
+    /// Sets them.
+    pub(super) fn set_limits(&mut self, (budget, checkpoint): (Option<Duration>, Option<PathBuf>)) {
+        (self.budget, self.checkpoint) = (budget, checkpoint);
+    }
+
+    /// All that it goes on with, but the step.
+    pub(super) fn state(&self) -> Result<State, TrainError> {
+        self.engine.state()
+    }
+
+    /// Goes on with a state at a step.
+    pub(super) fn go_on(&mut self, state: &State, step: u64) -> Result<(), TrainError> {
+        self.engine.restore(state)?;
+        self.step = step;
+        Ok(())
     }
 
     /// Steps since the beginning.
@@ -319,8 +347,6 @@ impl Trainer {
                 checkpoint.seed, self.recipe.seed
             )));
         }
-        self.engine.restore(&checkpoint.state)?;
-        self.step = checkpoint.step;
-        Ok(())
+        self.go_on(&checkpoint.state, checkpoint.step)
     }
 }

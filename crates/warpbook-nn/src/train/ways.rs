@@ -1,15 +1,18 @@
 //! The ways of training on a GPU that are compared with each other, from direct convolutions to one graph, and the kernels that each runs.
 
+use super::cuda::Sharing;
+use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::ops::optimizer::Optimizer;
+use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
 
-/// A way of training on a GPU: each differs from the one before it in one thing.
+/// A way of training on a GPU: each differs from the one before it, or from its base, in one thing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Way {
     /// Its id, as in `05_nhwc`; never renumbered.
@@ -18,15 +21,23 @@ pub struct Way {
     pub title: &'static str,
     /// The idea in a sentence.
     pub idea: &'static str,
+    /// The way that it changes one thing of, where that is not the one before it in the ladder.
+    pub base: Option<&'static str>,
     /// The hardware it needs.
     pub requires: Requires,
     /// How a GPU trains this way.
     pub options: CudaOptions,
 }
 
-/// All ways, in the ladder's order.
+/// All ways: the ladder in its order, then those next to it.
 #[must_use]
 pub fn ways() -> Vec<Way> {
+    let mut all = ladder();
+    all.extend(variants(&all));
+    all
+}
+
+fn ladder() -> Vec<Way> {
     use Layout::{Nchw, Nhwc};
     use Method::{Direct, Im2col, ImplicitGemm};
     use Precision::{AmpBf16, AmpFp16, Fp32, Tf32};
@@ -34,6 +45,7 @@ pub fn ways() -> Vec<Way> {
         id,
         title,
         idea,
+        base: None,
         requires: if precision == Fp32 { Requires::AtLeast(7, 5) } else { Requires::AtLeast(8, 0) },
         options: CudaOptions { layout, convolution, fused, graph, overlap: false, ..CudaOptions::new(precision) },
     };
@@ -160,8 +172,8 @@ impl Way {
         }
     }
 
-    /// The kernels of a recipe's training step, each once, in the order of their first launch. Not among them are those of linear layers:
-    /// rungs of the matrix product, chosen by their costs for each size.
+    /// The kernels of a recipe's training step, each once, in the order of their first launch. Not among them are those of a library, and
+    /// those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
         let mut all = vec![];
@@ -184,17 +196,17 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // What an epilogue computes is no kernel.
-        let sharing = cuda::sharing(recipe, &self.options);
-        let left = |pass: usize| -> Vec<&Node> {
-            nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).map(|(_, node)| node).collect()
+        let sharing = cuda::sharing(&recipe.network, &self.options);
+        let left = |pass: usize| -> Vec<(usize, &Node)> {
+            nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
         };
-        all.extend(left(0).into_iter().flat_map(|node| self.forward(&recipe.network, node)));
+        all.extend(left(0).into_iter().flat_map(|(i, node)| self.forward(&recipe.network, &sharing, (i, node))));
         all.push(match recipe.loss {
             Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
             Loss::Mse => nn::mse(dtype),
         });
         all.push(nn::mean_loss());
-        all.extend(left(1).into_iter().rev().flat_map(|node| self.backward(&recipe.network, node)));
+        all.extend(left(1).into_iter().rev().flat_map(|(i, node)| self.backward(&recipe.network, &sharing, (i, node))));
         if recipe.clip.is_some() || precision.scales_the_loss() {
             all.extend(nn::norm(Dtype::F32));
         }
@@ -209,10 +221,11 @@ impl Way {
         all
     }
 
-    fn forward(&self, network: &Network, node: &Node) -> Vec<KernelSpec> {
+    fn forward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Conv2d(_) => self.convolution(node),
+            Op::Conv2d(_) => self.convolution(sharing, (i, node)),
+            Op::Linear { .. } => self.linear_forward(sharing, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
             Op::BatchNorm { .. } => {
@@ -221,13 +234,22 @@ impl Way {
             }
             Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
             Op::Add(_) => vec![nn::add(dtype)[0].clone()],
-            Op::Linear { .. } | Op::Dropout { .. } | Op::Flatten => vec![],
+            Op::Dropout { .. } | Op::Flatten => vec![],
+            Op::Own => self.own(network, node, 0),
         }
     }
 
-    fn backward(&self, network: &Network, node: &Node) -> Vec<KernelSpec> {
+    /// A kernel of a layer of the learner's own: forwards, or backwards.
+    fn own(&self, network: &Network, node: &Node, which: usize) -> Vec<KernelSpec> {
+        let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
+        let of = |own| own::specs(own, &OwnSizes::new(own, network.value(node.input), 1, layout), dtype)[which].clone();
+        node.own.iter().map(of).collect()
+    }
+
+    fn backward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
+            Op::Linear { .. } => self.linear_backward(sharing, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[1].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[1].clone()],
             Op::BatchNorm { .. } => {
@@ -236,22 +258,27 @@ impl Way {
             }
             Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
             Op::Add(_) => vec![nn::add(dtype)[1].clone()],
+            Op::Own => self.own(network, node, 1),
             _ => vec![],
         }
     }
 
     /// The kernels of a convolution's forward pass and of its gradients. Of an implicit product they are those of layers whose channels are
     /// whole words of 16 bytes, which most are.
-    fn convolution(&self, node: &Node) -> Vec<KernelSpec> {
-        let CudaOptions { precision, layout, convolution, .. } = self.options;
+    fn convolution(&self, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+        let CudaOptions { precision, layout, .. } = self.options;
         let (dtype, stored, has_bias) = (precision.products(), precision.activations(), node.params.len() > 1);
         let bias = || match layout {
             Layout::Nhwc => vec![nn::partial_sums(stored), nn::total_sums()],
             Layout::Nchw => vec![warpbook_kernels::matmul::column_sums(stored, true), nn::total_sums()],
         };
-        match convolution {
+        match self.options.method_of(node) {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
+            Method::Stock => {
+                let sums = if has_bias { bias() } else { vec![] };
+                self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
+            }
             Method::ImplicitGemm | Method::ShiftedWindows => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let spec =
@@ -298,8 +325,10 @@ mod tests {
     #[test]
     fn ids_are_unique_and_in_order() {
         let ids: Vec<&str> = ways().iter().map(|w| w.id).collect();
-        let numbers: Vec<&str> = ids.iter().map(|id| &id[..2]).collect();
-        assert!(numbers.is_sorted(), "{ids:?}");
+        let numbers: Vec<Option<u32>> = ids.iter().map(|id| id[..2].parse().ok()).collect();
+        let ladder = numbers.iter().take_while(|n| n.is_some()).count();
+        assert!(ladder > 10 && numbers[..ladder].is_sorted(), "{ids:?}");
+        assert!(numbers[ladder..].iter().all(Option::is_none), "those next to the ladder come after it: {ids:?}");
         let different: std::collections::HashSet<&str> = ids.iter().copied().collect();
         assert_eq!(different.len(), ids.len());
         for w in ways() {
@@ -307,7 +336,7 @@ mod tests {
         }
     }
 
-    /// fp16 and bf16 are two columns of one ladder.
+    /// fp16 and bf16 are two columns of one ladder; what is next to it names its base.
     #[test]
     fn neighbours_differ_in_one_thing() {
         let changes = |a: &CudaOptions, b: &CudaOptions| {
@@ -315,13 +344,19 @@ mod tests {
                 a.precision != b.precision,
                 a.layout != b.layout,
                 a.convolution != b.convolution,
+                a.product != b.product,
                 a.fused != b.fused,
                 a.graph != b.graph,
                 a.overlap != b.overlap,
             ];
             changed.iter().filter(|c| **c).count()
         };
-        let all = ways();
+        let (variants, all): (Vec<Way>, Vec<Way>) = ways().into_iter().partition(|w| w.base.is_some());
+        assert_eq!(variants.len(), 5);
+        for w in &variants {
+            let base = way(w.base.unwrap());
+            assert_eq!(changes(&base.options, &w.options), 1, "{} and {}", base.id, w.id);
+        }
         for column in ["fp16", "bf16"] {
             let other = if column == "fp16" { "bf16" } else { "fp16" };
             let ladder: Vec<&Way> = all.iter().filter(|w| !w.id.ends_with(other)).collect();
@@ -342,6 +377,29 @@ mod tests {
         let rows = entries("07_fused_bf16", &Recipe::amp_recipe());
         assert_eq!(rows.iter().filter(|e| e.starts_with("relu")).count(), 0, "{rows:?}");
         assert_eq!(count(&rows, "gather_rows"), 2, "inputs in bf16, targets in fp32");
+    }
+
+    #[test]
+    fn a_library_leaves_kernels_to_us_and_a_rung_is_shown() {
+        let mnist = Recipe::mnist();
+        let has = |id: &str, entry: &str| entries(id, &mnist).iter().any(|e| e == entry);
+        // Biases and masks after a library; dw of fp16 is widened. The convolutions' own kernels are gone.
+        assert!(has("stock_fp16", "bias_forward") && has("stock_fp16", "widen") && has("stock_fp16", "relu_backward"));
+        assert!(has("09_overlap_fp16", "input_gradient") && !has("stock_fp16", "input_gradient"));
+        assert!(has("stock_products_fp16", "bias_forward") && !has("stock_products_fp16", "widen"));
+        assert_eq!(way("stock_fp16").library(), Some("cuDNN and cuBLASLt"));
+        assert!(ways().iter().all(|w| w.library().is_some() == w.id.starts_with("stock")));
+        let files = |id: &str| way(id).specs(&mnist).iter().map(|s| s.file.to_string()).collect::<Vec<_>>();
+        for (id, file) in
+            [("naive_products_fp16", "matmul/01_naive.cu"), ("tiled_products_fp16", "matmul/03_shared_tile.cu")]
+        {
+            // Forwards with and without a ReLU, and both gradients, of which one has a mask in this network or another.
+            let count = files(id).iter().filter(|f| *f == file).count();
+            assert!((3..=5).contains(&count), "{id}: {count}");
+            let specs = way(id).specs(&mnist);
+            assert!(specs.iter().filter(|s| s.file == file).all(|s| s.tiles.len() == 1), "{id}");
+            assert!(!files("09_overlap_fp16").contains(&file.to_string()));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 use super::Show;
 use super::html::{escape, printable};
+use crate::nn::train::TrainError;
 use std::error::Error as StdError;
 use warpbook_device::{CompileError, Diagnostic};
 
@@ -20,6 +21,9 @@ fn compile_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a CompileE
         warpbook_device::Error::Compile(compile) => Some(&**compile),
         _ => None,
     };
+    if let Some(TrainError::Device(e)) = error.downcast_ref::<TrainError>() {
+        return of_device(e);
+    }
     match error.downcast_ref::<crate::Error>() {
         Some(crate::Error::Device(e)) => of_device(e),
         Some(_) => None,
@@ -91,7 +95,7 @@ macro_rules! errors {
         }
     )*};
 }
-errors!(crate::Error, warpbook_device::Error, warpbook_charts::ChartError, warpbook_record::ReadError);
+errors!(crate::Error, TrainError, warpbook_device::Error, warpbook_charts::ChartError, warpbook_record::ReadError);
 
 #[cfg(test)]
 mod tests {
@@ -123,7 +127,8 @@ mod tests {
         };
         let device = warpbook_device::Error::Compile(Box::new(compile.clone()));
         let nested: crate::Result<String> = Err(crate::Error::Device(device.clone()));
-        for html in [compile.html(), device.html(), nested.html()] {
+        let trained: Result<String, TrainError> = Err(device.clone().into());
+        for html in [compile.html(), device.html(), nested.html(), trained.html()] {
             assert!(html.contains("<code>kernels/x.cu</code>, line 2: identifier &quot;q&quot;"), "{html}");
             assert!(
                 html.contains("    2 | a&lt;b&gt; = q;\n      |        ^</pre>") && html.contains("&lt;1 error&gt;"),

@@ -54,6 +54,11 @@ impl Part {
 }
 
 impl KernelView {
+    /// A source by itself.
+    pub(super) fn whole(file: &str, source: &str) -> Self {
+        Self { parts: vec![Part::whole(file, source)] }
+    }
+
     /// All files of a rung's kernels, each once.
     #[must_use]
     pub fn of(rung: &Rung) -> Self {

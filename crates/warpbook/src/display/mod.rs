@@ -11,10 +11,12 @@ mod html;
 mod kernels;
 mod lines;
 mod networks;
+mod own_layers;
 mod panel;
 mod predictions;
 mod progress;
 mod runs;
+mod tensors;
 mod trainings;
 
 pub use confusion::ConfusionMatrix;

@@ -2,21 +2,30 @@
 
 use super::{Show, figures, html};
 use crate::charts::Table;
-use crate::nn::network::{Network, Summary, SummaryRow};
+use crate::nn::network::Network;
+use crate::nn::train::{Summary, SummaryRow};
+
+/// In place, or nothing.
+fn unless_zero(n: u64, text: impl FnOnce() -> String) -> String {
+    if n == 0 { String::new() } else { text() }
+}
 
 fn table(summary: &Summary) -> Table {
-    let unless_zero = |n: u64, text: String| if n == 0 { String::new() } else { text };
+    let bytes = |n: u64| unless_zero(n, || figures::bytes(n));
     let row = |r: &SummaryRow| {
         [
             r.name.clone(),
             r.layer.clone(),
             r.output.clone(),
-            unless_zero(r.parameters as u64, r.parameters.to_string()),
-            unless_zero(r.flops, format!("{:.1}", r.flops as f64 / 1e6)),
-            format!("{:.2}", r.output_bytes as f64 / 1e6),
+            unless_zero(r.parameters as u64, || r.parameters.to_string()),
+            unless_zero(r.flops, || figures::number(r.flops as f64 / 1e6)),
+            bytes(r.output_bytes),
+            bytes(r.gradient_bytes),
+            bytes(r.other_bytes),
         ]
     };
-    let head = ["name", "layer", "output", "parameters", "MFLOP forward", "MB of output"];
+    let head =
+        ["name", "layer", "output", "parameters", "MFLOP forward", "output bytes", "gradient bytes", "other bytes"];
     html::table(head, summary.rows.iter().map(row).collect())
 }
 
@@ -30,13 +39,35 @@ fn total(summary: &Summary) -> String {
     )
 }
 
+/// As "Planned for a training on a GPU in fp32: 186 MiB = weights 4.58 MiB + ...".
+fn memory(summary: &Summary) -> String {
+    let m = &summary.memory;
+    let parts = [
+        ("weights", m.weights),
+        ("their copy in half", m.half_copy),
+        ("their gradients", m.gradients),
+        ("the optimiser's state", m.state),
+        ("activations and their gradients", m.activations),
+    ];
+    let parts = parts.iter().filter(|(_, bytes)| *bytes > 0);
+    let parts: Vec<String> = parts.map(|(name, bytes)| format!("{name} {}", figures::bytes(*bytes))).collect();
+    format!(
+        "Planned for a training on a GPU in {}: {} = {}. Without sharing, activations would take {}.",
+        summary.precision,
+        figures::bytes(m.total()),
+        parts.join(" + "),
+        figures::bytes(m.unshared)
+    )
+}
+
 impl Show for Summary {
     fn html(&self) -> String {
-        format!("<p>{}</p>{}", html::escape(&total(self)), Show::html(&table(self)))
+        let [total, memory] = [total(self), memory(self)].map(|text| html::escape(&text));
+        format!("<p>{total}</p>{}<p>{memory}</p>", Show::html(&table(self)))
     }
 
     fn text(&self) -> String {
-        format!("{}\n{}", total(self), Show::text(&table(self)))
+        format!("{}\n{}\n{}", total(self), Show::text(&table(self)), memory(self))
     }
 }
 
@@ -55,14 +86,30 @@ impl Show for Network {
 mod tests {
     use super::*;
     use crate::nn::network::mnist_cnn;
+    use crate::nn::train::{CudaOptions, Precision, Recipe};
 
     #[test]
     fn a_network_shows_layers_shapes_and_parameters() {
         let network = mnist_cnn(0.25, 0.5);
         let text = Show::text(&network.summary(512));
         assert!(text.starts_with("Input 1 x 28 x 28, batch 512: 1199882 parameters, 36.6 GFLOP"), "{text}");
-        assert!(text.contains("conv2d 64, 3x3") && text.contains("64 x 24 x 24") && text.contains("18496"), "{text}");
+        let line = |name: &str| text.lines().find(|l| l.starts_with(name)).unwrap().split_whitespace();
+        // 512 x 64 x 24 x 24 numbers of 4 bytes are 72 MiB.
+        let expect = "conv2 conv2d 64, 3x3 64 x 24 x 24 18496 10872 72 MiB 72 MiB";
+        assert!(line("conv2").eq(expect.split(' ')), "{text}");
+        assert!(line("relu2").eq("relu2 relu 64 x 24 x 24".split(' ')), "in place: {text}");
         let html = network.html();
         assert!(html.contains("dropout 0.25") && html.contains("1179776"), "{html}");
+    }
+
+    #[test]
+    fn a_summary_tells_where_the_memory_goes() {
+        let text = Show::text(&Recipe::mnist().summary(&CudaOptions::new(Precision::AmpFp16)));
+        let last = text.lines().last().unwrap();
+        assert!(last.starts_with("Planned for a training on a GPU in amp-fp16: "), "{last}");
+        for part in ["weights 4.58 MiB", "copy in half 2.29 MiB", "the optimiser's state 4.58 MiB", "Without sharing"] {
+            assert!(last.contains(part), "{part} in {last}");
+        }
+        assert!(!Show::text(&Recipe::mnist().network.summary(1)).contains("in half"), "fp32 has no copy");
     }
 }

@@ -34,5 +34,6 @@ pub(super) fn library_call(p: &Product) -> LibraryGemm {
         alpha: p.alpha,
         beta: p.beta,
         dtype: p.form.dtype,
+        out: p.form.out,
     }
 }

@@ -130,6 +130,13 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// With the options of a GPU changed: those of [`Session::rung`] or [`Session::options`], or else of the fastest way of the precision,
+    /// which is to be set before.
+    pub fn change(self, change: impl FnOnce(CudaOptions) -> CudaOptions) -> Self {
+        let options = self.options.unwrap_or_else(|| CudaOptions::new(self.precision));
+        self.options(change(options))
+    }
+
     /// How batches of images get to a GPU.
     pub fn loader(mut self, loader: Loader) -> Self {
         self.loader = loader;
@@ -179,19 +186,19 @@ impl<'a> Session<'a> {
     }
 
     fn place(&self) -> Result<Place> {
-        match (self.lab.device(), self.options) {
-            (Device::Cuda(device), options) => {
-                let options = options.unwrap_or_else(|| CudaOptions::new(self.precision));
-                Ok(Place::Cuda(device.clone(), CudaOptions { loader: self.loader, ..options }))
+        let place = match (self.lab.device(), self.options) {
+            (Device::Cuda(device), Some(options)) => Place::Cuda(device.clone(), options),
+            (Device::Cpu(_), Some(_)) => {
+                return Err(Error::Setting(
+                    "The CPU trains in one way, and knows no rungs of GPUs: they need a lab on a GPU, as --device cuda:0.".into(),
+                ));
             }
-            (Device::Cpu(_), None) if self.precision == Precision::Fp32 => Ok(Place::Cpu),
-            (Device::Cpu(_), options) => {
-                let precision = options.map_or(self.precision, |o| o.precision);
-                Err(Error::Setting(format!(
-                    "The CPU trains in fp32 and knows no rungs of GPUs; {precision} needs a lab on a GPU, as --device cuda:0."
-                )))
-            }
-        }
+            (device, None) => Place::new(device, self.precision)?,
+        };
+        Ok(match place {
+            Place::Cuda(device, options) => Place::Cuda(device, CudaOptions { loader: self.loader, ..options }),
+            Place::Cpu => Place::Cpu,
+        })
     }
 
     /// Makes all ready: on a GPU memory is allocated and kernels are compiled.
@@ -210,13 +217,8 @@ impl<'a> Session<'a> {
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);
         }
-        let beginning = Beginning {
-            trainer: &trainer,
-            place: &place,
-            train: self.sets.train,
-            log_every: self.log_every,
-            command: self.command,
-        };
+        let beginning =
+            Beginning { trainer: &trainer, train: self.sets.train, log_every: self.log_every, command: self.command };
         let recorder = Recorder::new(self.lab, &beginning);
         Ok(Underway { lab: self.lab, trainer, recorder, sets: self.sets, log_every: self.log_every, out: self.out })
     }

@@ -44,7 +44,6 @@ pub(super) struct Recorder {
 /// What a record is told at its beginning.
 pub(super) struct Beginning<'a> {
     pub trainer: &'a Trainer,
-    pub place: &'a Place,
     pub train: Samples<'a>,
     pub log_every: u64,
     pub command: String,
@@ -54,10 +53,10 @@ impl Recorder {
     pub fn new(lab: &Lab, b: &Beginning<'_>) -> Self {
         let recipe = b.trainer.recipe();
         let problem = words::problem(recipe, b.train);
-        let rung = rung(b.place, b.trainer);
+        let rung = rung(b.trainer);
         let (classified, first_step) = (matches!(b.train, Samples::Images(_)), b.trainer.step());
         let course = Course {
-            recipe: words::recipe(recipe, &b.trainer.place()),
+            recipe: words::recipe(recipe, &b.trainer.place().to_string()),
             data: words::data_note(b.train),
             first_step,
             steps: first_step,
@@ -275,8 +274,8 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
 }
 
 /// The way it is trained: that of the ladder with these options, if there is one.
-fn rung(place: &Place, trainer: &Trainer) -> Rung {
-    let Place::Cuda(_, options) = place else {
+fn rung(trainer: &Trainer) -> Rung {
+    let Place::Cuda(_, options) = trainer.place() else {
         return Rung::cpu("cpu_all_threads", "CPU", "Training on the CPU in fp32, by all threads.", "all threads");
     };
     // Neither changes which kernels run.

@@ -52,6 +52,7 @@ pub struct Training {
     steps: Option<u64>,
     seed: u64,
     files: Files,
+    ways: Vec<Way>,
     selection: Selection,
 }
 
@@ -64,6 +65,7 @@ impl Default for Training {
             steps: None,
             seed: 1,
             files: Files::default(),
+            ways: ways(),
             selection: Selection::default(),
         }
     }
@@ -144,6 +146,18 @@ impl Training {
         self
     }
 
+    /// One more way of training on a GPU, after all others.
+    #[must_use]
+    pub fn way(mut self, way: Way) -> Self {
+        self.ways.push(way);
+        self
+    }
+
+    /// The way of a rung.
+    fn way_of(&self, rung: &Rung) -> Option<&Way> {
+        self.ways.iter().find(|way| way.id == rung.id)
+    }
+
     fn batches_of(&self, workload: Workload) -> Vec<u64> {
         match &self.batches {
             Batches::Own => workload.batches().iter().copied().take(1).collect(),
@@ -173,7 +187,7 @@ impl Training {
             "The same step on the CPU in fp32, by all threads; its losses are the reference.",
             "all threads",
         );
-        std::iter::once(cpu).chain(ways().iter().map(|way| rung(way, &recipes))).collect()
+        std::iter::once(cpu).chain(self.ways.iter().map(|way| rung(way, &recipes))).collect()
     }
 
     /// An error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
@@ -200,7 +214,8 @@ impl Training {
     }
 }
 
-/// The row of the table as a rung, with the kernels of all these recipes.
+/// The row of the table as a rung, with the kernels of all these recipes. One with a library is no row of ours, though most of its kernels
+/// are: our fastest is held against it.
 pub(crate) fn rung(way: &Way, recipes: &[Recipe]) -> Rung {
     let mut specs: Vec<KernelSpec> = Vec::new();
     for spec in recipes.iter().flat_map(|r| way.specs(r)) {
@@ -213,7 +228,10 @@ pub(crate) fn rung(way: &Way, recipes: &[Recipe]) -> Rung {
         title: way.title.into(),
         idea: way.idea.into(),
         requires: way.requires.clone(),
-        runner: Runner::Kernels { specs, schedule: way.schedule() },
+        runner: match way.library() {
+            Some(library) => Runner::Library(library.into()),
+            None => Runner::Kernels { specs, schedule: way.schedule() },
+        },
         variant_of: None,
     }
 }
@@ -308,7 +326,12 @@ impl Experiment for Training {
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
         let step_s = expected_s(lab, problem);
-        (rung.is_cpu() && step_s > CPU_STEP_LIMIT_S).then(|| format!("would take about {step_s:.0} s a step"))
+        if rung.is_cpu() {
+            return (step_s > CPU_STEP_LIMIT_S).then(|| format!("would take about {step_s:.0} s a step"));
+        }
+        let workload = Workload::of(problem)?;
+        let recipe = workload.recipe(1, self.features, self.seed);
+        self.way_of(rung)?.obstacle(lab.device().cuda()?, &recipe)
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
@@ -323,12 +346,14 @@ impl Configurable for Training {
     const DETAILS: &'static str = "\
 One step of training: a shuffled batch is gathered and converted, the network runs forwards and backwards, and the optimiser changes \
 the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
-CUDA graph. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
+CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
+beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
 steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included.";
     const EXAMPLES: &'static str = "\
   warpbook run training --quick
   warpbook run training --network mnist --batch 512,1024
   warpbook run training --network cifar10 --data ~/data --rungs 01_direct,08_graph_bf16
+  warpbook run training --network mnist --rungs 09_overlap_fp16,stock_convolutions_fp16,stock_fp16
   warpbook run training --network amp-recipe --features 2048
   warpbook run training --sweep --out training.json";
 

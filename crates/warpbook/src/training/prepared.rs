@@ -8,7 +8,7 @@ use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::{Error, Lab, Result};
 use warpbook_device::{CudaDevice, Stream};
 use warpbook_kernels::Tolerance;
-use warpbook_nn::train::{CudaOptions, GradScaler, Place, Recipe, Way, ways};
+use warpbook_nn::train::{CudaOptions, GradScaler, Place, Recipe, Way};
 use warpbook_record::{Check, Dtype, KernelStats, LossPoint, Problem, Rung, TrainLog};
 
 /// Losses below this are compared with it instead: where there is next to nothing left to learn, relative errors say little.
@@ -20,6 +20,7 @@ const CHECKED_SCALE: f32 = 1024.0;
 
 /// A problem's samples and the losses that every rung is held against.
 pub(super) struct Work<'a> {
+    training: &'a Training,
     lab: &'a Lab,
     problem: Problem,
     timed: (Recipe, Set),
@@ -43,6 +44,7 @@ impl<'a> Work<'a> {
         let steps = training.steps_of(workload) as usize;
         let reference = losses(lab, &Place::Cpu, &checked.0, &checked.1, steps)?;
         Ok(Self {
+            training,
             lab,
             problem: problem.clone(),
             timed: (workload.recipe(batch, features, seed), set),
@@ -58,7 +60,7 @@ impl<'a> Work<'a> {
             format!("the first {steps} losses of the same training, made before, without dropout and augmentation");
         let check = self.compare(what, &found, Dtype::F32);
         let timed = Timed::new(&Place::Cpu, &self.timed.0, &self.timed.1)?;
-        Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new(), dtype: None })
+        Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new(), dtype: None, choice: None })
     }
 
     fn on_gpu(&self, device: &CudaDevice, way: &Way) -> Result<Made> {
@@ -75,8 +77,10 @@ impl<'a> Work<'a> {
         // The training above has given its memory back, so that the peak is that of the steps that are timed.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
-        let kernels = way.specs(&self.timed.0).into_iter().filter_map(stats).collect();
-        Ok(Made { timed, check, losses: found, kernels, dtype: Some(products).filter(|d| *d != Dtype::F32) })
+        let specs = if way.library().is_some() { Vec::new() } else { way.specs(&self.timed.0) };
+        let kernels = specs.into_iter().filter_map(stats).collect();
+        let dtype = Some(products).filter(|d| *d != Dtype::F32);
+        Ok(Made { timed, check, losses: found, kernels, dtype, choice: way.versions(device) })
     }
 
     fn compare(&self, what: String, found: &[f64], products: Dtype) -> Check {
@@ -98,9 +102,9 @@ impl Prepared for Work<'_> {
                 ));
             }
             (false, Some(device)) => {
-                let way = ways().into_iter().find(|w| w.id == rung.id);
+                let way = self.training.way_of(rung);
                 let way = way.ok_or_else(|| Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() })?;
-                self.on_gpu(device, &way)?
+                self.on_gpu(device, way)?
             }
         };
         Ok(Box::new(OneStep { work: self, rung: rung.id.to_string(), made }))
@@ -116,6 +120,8 @@ struct Made {
     kernels: Vec<KernelStats>,
     /// The type of its products, where it is not fp32.
     dtype: Option<Dtype>,
+    /// The libraries that take part.
+    choice: Option<String>,
 }
 
 /// A step of a training, over and over.
@@ -146,7 +152,8 @@ impl Candidate for OneStep<'_> {
 
     fn details(&self) -> Details {
         let peak_bytes = self.stream().map(|_| self.made.timed.peak_bytes());
-        Details { kernels: self.made.kernels.clone(), dtype: self.made.dtype, peak_bytes, ..Details::default() }
+        let (kernels, choice) = (self.made.kernels.clone(), self.made.choice.clone());
+        Details { kernels, choice, dtype: self.made.dtype, peak_bytes, ..Details::default() }
     }
 }
 

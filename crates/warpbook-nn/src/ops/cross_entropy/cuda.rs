@@ -3,7 +3,7 @@
 
 use super::{CrossEntropy, OP};
 use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one, optional};
+use crate::ops::device::{load, one, optional, optional_array};
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;
@@ -93,7 +93,7 @@ impl Loss {
         batch.div_ceil(ROWS)
     }
 
-    /// The mean loss into its slot, and the gradient of the logits times the loss scale, `[1]` or 1. A label that is not below `classes`
+    /// The mean loss into its slot, and where it is wanted the gradient of the logits times the loss scale, `[1]` or 1. A label that is not below `classes`
     /// makes the loss NaN.
     ///
     /// # Errors
@@ -104,13 +104,13 @@ impl Loss {
         c: &CrossEntropy,
         (logits, labels): (&DeviceArray, &Slice<u8>),
         loss_scale: Option<&Slice<f32>>,
-        dlogits: &DeviceArray,
+        dlogits: Option<&DeviceArray>,
         (workspace, to): (Workspace<'_>, LossSlots<'_>),
     ) -> Result<()> {
         let check = Check(OP);
         c.check_settings()?;
         let shape: &[usize] = &[c.batch, c.classes];
-        check.arrays(self.dtype, &[("logits", logits, shape), ("dlogits", dlogits, shape)])?;
+        check.arrays(self.dtype, &[("logits", logits, shape), ("dlogits", dlogits.unwrap_or(logits), shape)])?;
         let blocks = Self::blocks(c.batch);
         check.lengths(&[
             ("labels", labels.len(), &[c.batch]),
@@ -126,7 +126,7 @@ impl Loss {
             &classes,
             &c.smoothing,
             optional(loss_scale),
-            dlogits.bytes(),
+            optional_array(dlogits),
             workspace.losses,
             workspace.hits,
         ];

@@ -1,9 +1,8 @@
 //! The CUDA body: three matrix products, and the column sums of dy.
 
 use super::{OP, Sizes};
-use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Plan, Product, RowsOf, Sums, Workspace, refused};
+use crate::gemm::{DeviceArray, DeviceArrays, Gemm, Planned, Product, ProductBy, RowsOf, Sums, Workspace, refused};
 use crate::ops::error::Check;
-use std::sync::Arc;
 use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_record::Dtype;
@@ -26,10 +25,10 @@ pub struct Linear {
     sizes: Sizes,
     dtype: Dtype,
     /// y, and y through a ReLU where there is a bias.
-    forward: (Arc<Plan>, Option<Arc<Plan>>),
+    forward: (Planned, Option<Planned>),
     /// dx, and dx through a mask.
-    input_gradient: [Arc<Plan>; 2],
-    weight_gradient: Arc<Plan>,
+    input_gradient: [Planned; 2],
+    weight_gradient: Planned,
     bias_gradient: Option<Sums>,
 }
 
@@ -39,6 +38,21 @@ impl Linear {
     /// # Errors
     /// A size is zero or 2^32 or more; no rung takes the type on this device; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, sizes: &Sizes, dtype: Dtype, with_bias: bool) -> Result<Self> {
+        Self::by(ProductBy::Own, device, gemm, sizes, dtype, with_bias)
+    }
+
+    /// The same by what its products are told to be computed by: all of them, forwards and both gradients. The bias gradient is our own.
+    ///
+    /// # Errors
+    /// As of [`Linear::new`]; the rung does not take the type; the library is not there, or has no algorithm for a product.
+    pub fn by(
+        by: ProductBy,
+        device: &CudaDevice,
+        gemm: &Gemm,
+        sizes: &Sizes,
+        dtype: Dtype,
+        with_bias: bool,
+    ) -> Result<Self> {
         let check = Check(OP);
         check.positive(&[("the batch", sizes.batch), ("inputs", sizes.inputs), ("outputs", sizes.outputs)])?;
         let [batch, inputs, outputs] = [
@@ -47,7 +61,7 @@ impl Linear {
             check.word("outputs", sizes.outputs)?,
         ];
         let plain = Form { out: stored(dtype), ..Form::plain(dtype) };
-        let plan = |[m, n, k]: [u32; 3], form| gemm.plan(&Product::new(m, n, k, form), [true; 2]);
+        let plan = |[m, n, k]: [u32; 3], form| gemm.plan_by(by, &Product::new(m, n, k, form));
         let forward = |epilogue| plan([batch, outputs, inputs], Form { trans_b: true, epilogue, ..plain });
         let input_gradient = |epilogue| plan([batch, inputs, outputs], Form { epilogue, ..plain });
         let (first, relu) = if with_bias {

@@ -4,7 +4,7 @@
 use super::{OP, check};
 use crate::gemm::DeviceArray;
 use crate::ops::cross_entropy::cuda::{LossSlots, MeanLoss};
-use crate::ops::device::{load, one, optional};
+use crate::ops::device::{load, one, optional, optional_array};
 use crate::ops::error::Check;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;
@@ -33,7 +33,7 @@ impl Loss {
         self.squares.shape(n as u64).grid[0] as usize
     }
 
-    /// The mean of (output - target)^2 into its slot, and its gradient times the loss scale, `[1]` or 1. The targets are f32.
+    /// The mean of (output - target)^2 into its slot, and where it is wanted its gradient times the loss scale, `[1]` or 1. The targets are f32.
     ///
     /// # Errors
     /// There are no elements, the arrays differ in length or hold another type; a launch is refused.
@@ -42,17 +42,19 @@ impl Loss {
         stream: &Stream,
         (output, target): (&DeviceArray, &Slice<f32>),
         loss_scale: Option<&Slice<f32>>,
-        doutput: &DeviceArray,
+        doutput: Option<&DeviceArray>,
         (workspace, to): (&Slice<f64>, LossSlots<'_>),
     ) -> Result<()> {
         let n = output.len();
-        check(n, target.len(), doutput.len())?;
-        Check(OP).arrays(self.dtype, &[("the output", output, &[n]), ("doutput", doutput, &[n])])?;
+        let written = doutput.unwrap_or(output);
+        check(n, target.len(), written.len())?;
+        Check(OP).arrays(self.dtype, &[("the output", output, &[n]), ("doutput", written, &[n])])?;
         Check(OP).lengths(&[("the workspace", workspace.len(), &[self.blocks(n)])])?;
         one(Check(OP), "the loss scale", loss_scale)?;
         let (items, factor) = (n as u64, (2.0 / n as f64) as f32);
         let scale = optional(loss_scale);
-        let args: [&dyn KernelArg; 7] = [output.bytes(), target, &items, &factor, scale, doutput.bytes(), workspace];
+        let args: [&dyn KernelArg; 7] =
+            [output.bytes(), target, &items, &factor, scale, optional_array(doutput), workspace];
         // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, `partial` against
         // the blocks of this shape.
         unsafe { self.squares.launch(stream, self.squares.shape(items), &args) }?;

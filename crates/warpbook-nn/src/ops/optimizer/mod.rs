@@ -61,6 +61,16 @@ impl Optimizer {
         Self::AdamW { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.01 }
     }
 
+    /// Its name: SGD, Adam or AdamW.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Sgd { .. } => "SGD",
+            Self::Adam { .. } => "Adam",
+            Self::AdamW { .. } => "AdamW",
+        }
+    }
+
     /// Arrays of the parameter's length that are kept from step to step, zero in the beginning: none or the momentum of SGD; the means
     /// of gradients and of their squares of Adam.
     #[must_use]

@@ -1,5 +1,6 @@
 //! A network's passes and its optimiser's steps on the CPU, in f32, images in NHWC.
 
+mod own;
 mod passes;
 mod training;
 
@@ -78,6 +79,7 @@ impl CpuEngine {
         if batch == 0 {
             return Err(TrainError::Setting("The batch is 0: it needs at least one sample.".into()));
         }
+        own::ensure_bodies(network)?;
         optimizer.check()?;
         let arrangement = Arrangement::of(network);
         let stored = arranged(network, &arrangement, weights)?;

@@ -47,6 +47,7 @@ impl CpuEngine {
             },
             Op::Flatten => self.flatten(input, x, y, Direction::Forward),
             Op::Add(other) => add::cpu::forward(&self.values[other][..y.len()], x, y)?,
+            Op::Own => self.own_forward(node, n, x, y)?,
             Op::BatchNorm { .. } => {}
         }
         Ok(())
@@ -92,6 +93,7 @@ impl CpuEngine {
                 return self.join(node.input, dy, written);
             }
             Op::BatchNorm { .. } => return self.batch_norm_backward(i, node, n, dy, written),
+            Op::Own => return self.own_backward(node, n, dy, written),
             Op::Conv2d(_) | Op::Linear { .. } => self.weight_gradient(node, n, dy)?,
             _ => {}
         }
@@ -109,7 +111,7 @@ impl CpuEngine {
     }
 
     /// Adds to the gradient of a value, or begins it.
-    fn join(&mut self, value: ValueId, dy: &[f32], written: &mut [bool]) -> Result<(), TrainError> {
+    pub(super) fn join(&mut self, value: ValueId, dy: &[f32], written: &mut [bool]) -> Result<(), TrainError> {
         if value == 0 {
             return Ok(());
         }
@@ -194,8 +196,8 @@ impl CpuEngine {
                 None => dx.copy_from_slice(dy),
             },
             Op::Flatten => self.flatten(input, dy, dx, Direction::Backward),
-            // Both join gradients themselves.
-            Op::BatchNorm { .. } | Op::Add(_) => {}
+            // They join gradients themselves.
+            Op::BatchNorm { .. } | Op::Add(_) | Op::Own => {}
         }
         Ok(())
     }

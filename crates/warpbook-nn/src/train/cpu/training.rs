@@ -134,10 +134,6 @@ impl CpuTraining {
 type StepOrBroken = Result<StepOutcome, Broken>;
 
 impl Engine for CpuTraining {
-    fn place(&self) -> String {
-        "the CPU in fp32".into()
-    }
-
     fn steps_at_once(&self) -> usize {
         1
     }
@@ -154,17 +150,16 @@ impl Engine for CpuTraining {
     }
 
     fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
-        let (mut score, mut sum) = (Score { loss: 0.0, correct: 0, of: set.len() }, 0.0);
-        let all: Vec<u32> = (0..set.len() as u32).collect();
-        for indices in all.chunks(self.engine.batch()) {
-            self.gather(set, indices, None)?;
+        let (size, len) = (self.engine.batch(), set.len());
+        let mut batches = Vec::new();
+        for first in (0..len).step_by(size) {
+            let indices: Vec<u32> = (first as u32..(first + size).min(len) as u32).collect();
+            self.gather(set, &indices, None)?;
             self.engine.forward(indices.len(), Mode::Inference)?;
-            let loss = self.engine.loss(self.recipe.loss, Targets::of(set, indices).target(), indices.len())?;
-            sum += loss.mean * indices.len() as f64;
-            score.correct += loss.correct;
+            let loss = self.engine.loss(self.recipe.loss, Targets::of(set, &indices).target(), indices.len())?;
+            batches.push((loss, indices.len()));
         }
-        score.loss = sum / set.len().max(1) as f64;
-        Ok(score)
+        Ok(Score::of(batches))
     }
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {

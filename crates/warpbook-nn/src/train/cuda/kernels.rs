@@ -1,7 +1,7 @@
-//! The kernels of a training that do not depend on the batch.
+//! Kernels that do not depend on the batch.
 
 use super::CudaOptions;
-use crate::network::{Op, Shape};
+use crate::network::{Network, Op, Shape};
 use crate::ops::activation::cuda::Activations;
 use crate::ops::add::cuda::Add;
 use crate::ops::augment::{Augment, cuda::Gather, cuda::GatherRows};
@@ -10,20 +10,47 @@ use crate::ops::cross_entropy;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
+use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe, TrainError};
 use std::sync::Arc;
 use warpbook_device::CudaDevice;
 use warpbook_record::Dtype;
 
-/// The kernels that do not depend on the batch.
+/// Those of a network's layers.
 #[derive(Debug)]
-pub(super) struct Kernels {
+pub(super) struct LayerKernels {
     pub activations: Activations,
     pub add: Add,
     pub masks: Masks,
     pub pooling: Pooling,
     pub normalisation: Option<Normalisation>,
+    /// Of layers of the learner's own, by operation.
+    pub own: Vec<Option<OwnKernels>>,
+}
+
+impl LayerKernels {
+    pub fn load(device: &CudaDevice, network: &Network, options: &CudaOptions) -> Result<Self, TrainError> {
+        let (dtype, layout) = (options.precision.activations(), options.layout);
+        let own = network.nodes().iter().map(|node| {
+            let load = |own| OwnKernels::new(device, own, network.value(node.input), layout, dtype);
+            node.own.as_ref().map(load).transpose()
+        });
+        let normalises = network.nodes().iter().any(|n| matches!(n.op, Op::BatchNorm { .. }));
+        Ok(Self {
+            activations: Activations::new(device, dtype)?,
+            add: Add::new(device, dtype)?,
+            masks: Masks::new(device, dtype)?,
+            pooling: Pooling::new(device, dtype, layout)?,
+            normalisation: normalises.then(|| Normalisation::new(device, dtype, layout)).transpose()?,
+            own: own.collect::<warpbook_device::Result<_>>()?,
+        })
+    }
+}
+
+/// Those around the layers: what gives a step its batch, its loss and its update.
+#[derive(Debug)]
+pub(super) struct StepKernels {
     pub loss: LossKernels,
     pub update: Update,
     pub norm: Option<Norm>,
@@ -44,11 +71,9 @@ pub(super) enum LossKernels {
     Mse(Arc<mse::cuda::Loss>),
 }
 
-impl Kernels {
+impl StepKernels {
     pub fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self, TrainError> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
-        let nodes = recipe.network.nodes();
-        let normalises = nodes.iter().any(|n| matches!(n.op, Op::BatchNorm { .. }));
         let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let copy = if dtype == Dtype::F32 { Dtype::F32 } else { dtype };
         let gather = |[channels, height, width]: [usize; 3], random: bool| {
@@ -67,11 +92,6 @@ impl Kernels {
             Gather::new(device, &augment, dtype, layout)
         };
         Ok(Self {
-            activations: Activations::new(device, dtype)?,
-            add: Add::new(device, dtype)?,
-            masks: Masks::new(device, dtype)?,
-            pooling: Pooling::new(device, dtype, layout)?,
-            normalisation: normalises.then(|| Normalisation::new(device, dtype, layout)).transpose()?,
             loss: match recipe.loss {
                 Loss::CrossEntropy { .. } => {
                     LossKernels::CrossEntropy(Arc::new(cross_entropy::cuda::Loss::new(device, dtype)?))

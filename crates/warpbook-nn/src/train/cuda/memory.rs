@@ -1,11 +1,12 @@
-//! Where a training's activations and their gradients are: planned before it starts, in one arena.
+//! Where a network's activations and their gradients are: planned before it runs, in one arena.
 //!
-//! Time is counted in operations: forwards from 1, then the loss, then backwards. What is computed in place shares its memory: a flattened
+//! Time is counted in operations: forwards from 1, then the loss, then backwards, unless it is not trained. What is computed in place shares its memory: a flattened
 //! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
 
 use crate::gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
-use crate::ops::batch_norm;
+use crate::ops::own::OwnSizes;
+use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
 
@@ -39,6 +40,8 @@ impl Sharing {
                 readers[other] += 1;
             }
         }
+        // Buffers that a layer of the learner's own has written, and reads backwards.
+        let mut is_kept = vec![false; network.values().len()];
         let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
         let mut shared = Self {
             buffer: (0..network.values().len()).collect(),
@@ -49,7 +52,7 @@ impl Sharing {
         for (i, node) in nodes.iter().enumerate() {
             let (x, before) = (node.input, producer[node.input]);
             let is_input = shared.buffer[x] == shared.buffer[0];
-            let free = readers[x] == 1 && !is_input;
+            let free = readers[x] == 1 && !is_input && !is_kept[shared.buffer[x]];
             let in_place = match node.op {
                 Op::Flatten => readers[x] == 1 || is_input,
                 // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
@@ -61,6 +64,7 @@ impl Sharing {
             if in_place {
                 shared.buffer[node.output] = shared.buffer[x];
             }
+            is_kept[shared.buffer[node.output]] |= node.op == Op::Own;
             if fused && in_place && is_relu(Some(i)) {
                 let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
                 if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
@@ -95,21 +99,35 @@ impl Sharing {
     }
 }
 
+/// What a network's memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::train) enum Purpose {
+    /// Its forward pass alone.
+    Inference,
+    /// Training. `overlaps`: weight gradients run on a stream of their own, so that what they read is kept to the end of the step.
+    Training { overlaps: bool },
+}
+
 /// The times at which a network of so many operations uses its memory.
 #[derive(Debug, Clone, Copy)]
-struct Times(usize);
+struct Times {
+    count: usize,
+    trains: bool,
+}
 
 impl Times {
     fn forward(self, i: usize) -> usize {
         i + 1
     }
 
+    /// When the outputs are read.
     fn loss(self) -> usize {
-        self.0 + 1
+        self.count + 1
     }
 
-    fn backward(self, i: usize) -> usize {
-        2 * self.0 + 1 - i
+    /// `None` where nothing goes backwards.
+    fn backward(self, i: usize) -> Option<usize> {
+        self.trains.then_some(2 * self.count + 1 - i)
     }
 }
 
@@ -118,7 +136,8 @@ impl Times {
 struct Life(Option<(usize, usize)>);
 
 impl Life {
-    fn at(&mut self, time: usize) {
+    fn at(&mut self, time: impl Into<Option<usize>>) {
+        let Some(time) = time.into() else { return };
         let (first, last) = self.0.unwrap_or((time, time));
         self.0 = Some((first.min(time), last.max(time)));
     }
@@ -144,17 +163,23 @@ fn scratch_name(i: usize, backwards: bool) -> String {
     format!("scratch {i} {}", u8::from(backwards))
 }
 
-/// The memory of a training with batches of so many samples. `overlaps`: weight gradients run on a stream of their own, so that what they
-/// read is kept to the end of the step.
-pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dtype, overlaps: bool) -> ArenaLayout {
+/// The memory of batches of so many samples.
+pub(in crate::train) fn plan(
+    network: &Network,
+    sharing: &Sharing,
+    batch: usize,
+    dtype: Dtype,
+    purpose: Purpose,
+) -> ArenaLayout {
     let nodes = network.nodes();
-    let (times, count) = (Times(nodes.len()), network.values().len());
+    let trains = purpose != Purpose::Inference;
+    let (times, count) = (Times { count: nodes.len(), trains }, network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
     let buffer = |value: ValueId| sharing.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
-    gradients[buffer(count - 1)].at(times.loss());
+    gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
     let mut plan = ArenaPlan::new();
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
@@ -166,7 +191,7 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
             }
         }
         if multiplies(&node.op) {
-            let read = if overlaps { times.backward(0) } else { backward };
+            let read = if purpose == (Purpose::Training { overlaps: true }) { times.backward(0) } else { backward };
             values[buffer(node.input)].at(read);
             gradients[buffer(node.output)].at(read);
         }
@@ -175,22 +200,41 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
             Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
             Op::Activation(Activation::Relu) if !sharing.done[i][1] => values[buffer(node.output)].at(backward),
             Op::Pool(_) if sharing.mask_before[i] => values[buffer(node.output)].at(backward),
+            Op::Own => [node.input, node.output].into_iter().for_each(|v| values[buffer(v)].at(backward)),
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
-        if adds && sharing.needs_gradient(node.input) {
+        let is_needed = sharing.needs_gradient(node.input);
+        // A layer of the learner's own with parameters writes the gradient of its input in any case.
+        let writes_apart = adds && is_needed || node.op == Op::Own && !is_needed && !node.params.is_empty();
+        if let Some(backward) = backward.filter(|_| writes_apart) {
             plan.add(join_name(i), bytes(node.input), backward, backward);
         }
         let b = network.batch_norm_sizes(node, batch);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
-                plan.add(kept_name(i), network.value(node.output).elements() * batch, forward, backward);
+                plan.add(
+                    kept_name(i),
+                    network.value(node.output).elements() * batch,
+                    forward,
+                    backward.unwrap_or(forward),
+                );
             }
             Op::BatchNorm { .. } => {
-                plan.add(kept_name(i), 8 * b.channels, forward, backward);
-                for (time, backwards) in [(forward, false), (backward, true)] {
+                if let Some(backward) = backward {
+                    plan.add(kept_name(i), 8 * b.channels, forward, backward);
+                }
+                for (time, backwards) in [(Some(forward), false), (backward, true)] {
+                    let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
+                }
+            }
+            Op::Own => {
+                let shares = |own| OwnSizes::new(own, network.value(node.input), batch, Layout::Nhwc).shares(own).1;
+                let len = node.own.as_ref().map_or(0, shares);
+                if let Some(backward) = backward.filter(|_| len > 0) {
+                    plan.add(scratch_name(i, true), 4 * len, backward, backward);
                 }
             }
             _ => {}
@@ -206,6 +250,32 @@ pub(super) fn plan(network: &Network, sharing: &Sharing, batch: usize, dtype: Dt
         }
     }
     plan.layout()
+}
+
+/// Bytes that an operation needs in a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::train) struct NodeBytes {
+    /// Of its output; 0 where it computes in place.
+    pub output: u64,
+    /// Of the gradient of that.
+    pub gradient: u64,
+    /// Of all else: places of maxima, statistics, partial sums, a gradient that is added to another.
+    pub other: u64,
+}
+
+/// Bytes of a batch's samples in a plan.
+pub(in crate::train) fn input_bytes(layout: &ArenaLayout) -> u64 {
+    layout.get(&value_name(0)).map_or(0, |block| block.bytes as u64)
+}
+
+/// What operation `i` adds to a plan.
+pub(in crate::train) fn node_bytes(layout: &ArenaLayout, sharing: &Sharing, node: &Node, i: usize) -> NodeBytes {
+    let of = |name: &str| layout.get(name).map_or(0, |block| block.bytes as u64);
+    let buffer = sharing.buffer[node.output];
+    let [output, gradient] =
+        if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
+    let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
+    NodeBytes { output, gradient, other: other.iter().map(|name| of(name)).sum() }
 }
 
 /// The planned memory, allocated.
@@ -261,6 +331,7 @@ impl Memory {
 mod tests {
     use super::*;
     use crate::network::*;
+    use crate::ops::own::OwnLayer;
 
     fn names(layout: &ArenaLayout) -> Vec<&str> {
         layout.blocks().iter().map(|b| b.name.as_str()).collect()
@@ -303,7 +374,25 @@ mod tests {
         let nodes = n.nodes();
         // conv2 reads what the sum reads too, and runs backwards after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
-        assert!(names(&plan(&n, &s, 4, Dtype::F32, false)).contains(&"joined 2"));
+        assert!(names(&plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false })).contains(&"joined 2"));
+    }
+
+    #[test]
+    fn what_a_layer_of_the_learner_s_own_reads_backwards_is_kept() {
+        let scale = OwnLayer::new("scale", "no kernels").parameter("by", [4], 1.0).one_block_a_sample();
+        let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
+        let n = Network::new([2, 5, 5], layers).unwrap();
+        let s = Sharing::of(&n, true, |_| false);
+        // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
+        assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
+        let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
+        let uses = |name: &str| layout.get(name).map(|b| (b.first_use, b.last_use)).unwrap();
+        // Seven operations forwards from 1, the loss at 8, backwards from 9: scale2 is the third, backwards at 13, scale1 at 15.
+        assert!(uses("value 3").1 >= 13 && uses("value 2").1 >= 13 && uses("value 0").1 == 15);
+        assert_eq!((uses("scratch 2 1"), uses("scratch 0 1")), ((13, 13), (15, 15)));
+        assert_eq!(layout.get("scratch 2 1").unwrap().bytes, 4 * 8 * 4, "a row of four numbers for each sample");
+        // Nobody needs the gradient of the network's input, which scale1 writes nevertheless.
+        assert_eq!(uses("joined 0"), (15, 15));
     }
 
     #[test]
@@ -311,8 +400,9 @@ mod tests {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
             let sharing = Sharing::of(&n, fused, |_| true);
-            let layout = plan(&n, &sharing, 512, Dtype::F16, false);
-            let overlapping = plan(&n, &sharing, 512, Dtype::F16, true);
+            let of = |purpose| plan(&n, &sharing, 512, Dtype::F16, purpose);
+            let layout = of(Purpose::Training { overlaps: false });
+            let overlapping = of(Purpose::Training { overlaps: true });
             assert!(overlapping.peak_bytes() > layout.peak_bytes(), "gradients are kept longer");
             let blocks = layout.blocks();
             for (i, a) in blocks.iter().enumerate() {
@@ -327,6 +417,35 @@ mod tests {
             assert!(layout.peak_bytes() < sum, "{} of {sum} bytes", layout.peak_bytes());
             // The activations alone: 512 x (784 + 26² 32 + 24² 64 + 9216 + 128 + 10) halves are 66 MiB.
             assert!((70..140).contains(&mib(layout.peak_bytes())), "{} MiB", mib(layout.peak_bytes()));
+        }
+    }
+
+    #[test]
+    fn inference_keeps_nothing_for_gradients() {
+        let layers = [
+            batch_norm(),
+            conv2d(4, 3).padding(1),
+            residual([conv2d(4, 3).padding(1), batch_norm(), gelu()]),
+            max_pool(2),
+            flatten(),
+            linear(6),
+            relu(),
+            linear(3),
+        ];
+        for (n, batch) in [(mnist_cnn(0.25, 0.5), 512), (Network::new([2, 6, 6], layers).unwrap(), 7)] {
+            let sharing = Sharing::of(&n, true, |_| true);
+            let layout = plan(&n, &sharing, batch, Dtype::F32, Purpose::Inference);
+            assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
+            assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));
+            let training = plan(&n, &sharing, batch, Dtype::F32, Purpose::Training { overlaps: true });
+            let [own, training] = [layout.peak_bytes(), training.peak_bytes()];
+            assert!(own < training * 2 / 3, "{own} of {training} bytes");
+            // All that is there in training is written here, too: every value has a place.
+            for value in 0..n.values().len() {
+                assert!(layout.get(&value_name(sharing.buffer[value])).is_some(), "value {value}");
+            }
+            let maxima = n.nodes().iter().position(|n| matches!(n.op, Op::Pool(_))).unwrap();
+            assert!(layout.get(&kept_name(maxima)).is_some_and(|b| b.first_use == b.last_use));
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod control;
 mod control_launch;
+mod inference;
 mod kernels;
 mod loader;
 mod memory;
@@ -14,22 +15,24 @@ mod passes;
 mod program;
 
 use super::engine::{Batches, Broken, Engine, State, Trained};
-use super::{GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use super::{BatchLoss, GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::{Dataset, Rows};
-use crate::gemm::{Gemm, Workspace};
-use crate::network::{Arrangement, Node};
+use crate::gemm::{Gemm, ProductBy, Workspace};
+use crate::network::{Arrangement, Network, Node};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::Method;
 use crate::ops::pool::cuda::Pooling;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, Finish};
-use kernels::Kernels;
+pub(crate) use inference::CudaInference;
+use kernels::{LayerKernels, StepKernels};
 use loader::Staging;
 pub use loader::{Loader, Residency};
-use memory::{Memory, Sharing};
-use params::Params;
-use passes::Parts;
+pub(in crate::train) use memory::Sharing;
+use memory::{Memory, NodeBytes, Purpose};
+use params::{ParamBytes, Params};
+use passes::{Parts, StepParts};
 use program::{Program, Side};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,8 +45,10 @@ pub struct CudaOptions {
     pub precision: Precision,
     /// How images lie in memory.
     pub layout: Layout,
-    /// How convolutions are computed.
+    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
     pub convolution: Method,
+    /// What computes the products of linear layers; a layer may say otherwise.
+    pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
@@ -64,12 +69,40 @@ impl CudaOptions {
             precision,
             layout: Layout::Nhwc,
             convolution: Method::ShiftedWindows,
+            product: ProductBy::Own,
             fused: true,
             graph: true,
             overlap: true,
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }
+    }
+
+    /// The same with the layout that a network can have, and the order of its parameters.
+    fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
+        let arrangement = Arrangement::of(network);
+        // Where a flattened image is added to other features, its order has to be PyTorch's.
+        if arrangement.transposes() {
+            self.layout = Layout::Nchw;
+        }
+        match self.layout {
+            Layout::Nchw => (self, Arrangement::identity(network)),
+            Layout::Nhwc => (self, arrangement),
+        }
+    }
+
+    fn purpose(&self) -> Purpose {
+        Purpose::Training { overlaps: self.overlap }
+    }
+
+    /// The method of a node's convolution.
+    pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
+        node.by.convolution.unwrap_or(self.convolution)
+    }
+
+    /// What computes the products of a node.
+    pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
+        node.by.product.unwrap_or(self.product)
     }
 
     fn scaler(&self) -> Option<&GradScaler> {
@@ -159,7 +192,8 @@ pub(crate) struct CudaTraining {
     memory: Memory,
     params: Params,
     control: Control,
-    kernels: Kernels,
+    layers: LayerKernels,
+    kernels: StepKernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
     /// Of the two streams.
@@ -186,31 +220,24 @@ impl CudaTraining {
         options.scaler.check()?;
         recipe.optimizer.check()?;
         let network = &recipe.network;
-        let mut options = *options;
-        let mut arrangement = Arrangement::of(network);
-        // Where a flattened image is added to other features, its order has to be PyTorch's.
-        if arrangement.transposes() {
-            options.layout = Layout::Nchw;
-        }
-        if options.layout == Layout::Nchw {
-            arrangement = Arrangement::identity(network);
-        }
+        let (options, arrangement) = options.arranged(network);
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let sharing = sharing(recipe, &options);
-        let slots = recipe.optimizer.state_slots();
+        let sharing = sharing(network, &options);
+        let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;
         params.write(weights)?;
-        let layout = memory::plan(network, &sharing, batch, dtype, options.overlap);
+        let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, batch)?;
         control.restore(0, options.scaler.start())?;
         Ok(Self {
             stream: Arc::new(device.stream()?),
             gemm: Gemm::new(device),
-            kernels: Kernels::load(device, recipe, &options)?,
+            layers: LayerKernels::load(device, network, &options)?,
+            kernels: StepKernels::load(device, recipe, &options)?,
             device: device.clone(),
             recipe: recipe.clone(),
             options,
@@ -310,15 +337,15 @@ impl CudaTraining {
         let parts = Parts {
             device: &self.device,
             gemm: &self.gemm,
-            recipe: &self.recipe,
+            network: &self.recipe.network,
             options: &self.options,
             sharing: &self.sharing,
             memory: &self.memory,
             params: &self.params,
-            control: &self.control,
-            kernels: &self.kernels,
+            kernels: &self.layers,
         };
-        let passes = passes::passes(parts, &self.sets[set], (n, trains), &mut self.workspaces)?;
+        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels };
+        let passes = passes::passes(parts, step, &self.sets[set], (n, trains), &mut self.workspaces)?;
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, self.side.as_ref()), name, passes, self.options.graph)?;
         self.programs.insert(key, program);
@@ -374,18 +401,46 @@ impl CudaTraining {
     }
 }
 
-/// What a recipe's operations share and skip.
-pub(in crate::train) fn sharing(recipe: &Recipe, options: &CudaOptions) -> Sharing {
-    let (network, dtype) = (&recipe.network, options.precision.activations());
+/// What a network's operations share and skip.
+pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
+    let dtype = options.precision.activations();
     let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
     Sharing::of(network, options.fused, masks)
+}
+
+/// The planned memory of a training.
+pub(in crate::train) struct Footprint {
+    pub params: ParamBytes,
+    /// Of each operation.
+    pub nodes: Vec<NodeBytes>,
+    /// Of the batch's samples.
+    pub input: u64,
+    /// Of all arrays in the arena, each by itself.
+    pub unshared: u64,
+    /// Of the arena.
+    pub activations: u64,
+}
+
+/// What is planned for a network's training with an optimiser of so many slots.
+pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
+    let (options, _) = options.arranged(network);
+    let (sharing, dtype) = (sharing(network, &options), options.precision.activations());
+    let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
+    let nodes = network.nodes().iter().enumerate();
+    Footprint {
+        params: ParamBytes::of(network, Some(slots), dtype),
+        nodes: nodes.map(|(i, node)| memory::node_bytes(&layout, &sharing, node, i)).collect(),
+        input: memory::input_bytes(&layout),
+        unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
+        activations: layout.peak_bytes() as u64,
+    }
 }
 
 /// The bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
     let dtype = options.precision.activations();
-    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.overlap).peak_bytes() as u64;
-    planned + Params::bytes(&recipe.network, recipe.optimizer.state_slots(), dtype)
+    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
+    planned + ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype).total()
 }
 
 fn ensure_it_fits(
@@ -422,10 +477,6 @@ fn ensure_it_fits(
 }
 
 impl Engine for CudaTraining {
-    fn place(&self) -> String {
-        format!("{} in {}", self.device.info().name, self.options.precision)
-    }
-
     fn steps_at_once(&self) -> usize {
         SLOTS
     }
@@ -477,17 +528,15 @@ impl Engine for CudaTraining {
 
     fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
         let source = self.source(set)?;
-        let (mut score, mut sum) = (Score { loss: 0.0, correct: 0, of: set.len() }, 0.0);
-        let all: Vec<u32> = (0..set.len() as u32).collect();
-        for indices in all.chunks(SLOTS * self.batch) {
-            let outcomes = self.run(&source, (indices, self.batch), &[], 0, false)?;
-            for (outcome, batch) in outcomes.iter().zip(indices.chunks(self.batch)) {
-                sum += outcome.loss * batch.len() as f64;
-                score.correct += outcome.correct;
-            }
+        let (at_once, len) = (SLOTS * self.batch, set.len());
+        let mut batches = Vec::new();
+        for first in (0..len).step_by(at_once) {
+            let indices: Vec<u32> = (first as u32..(first + at_once).min(len) as u32).collect();
+            let outcomes = self.run(&source, (&indices, self.batch), &[], 0, false)?;
+            let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
+            batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
-        score.loss = sum / set.len().max(1) as f64;
-        Ok(score)
+        Ok(Score::of(batches))
     }
 
     fn weights(&self) -> Result<Weights, TrainError> {

@@ -30,16 +30,61 @@ pub(super) struct Params {
     running: Slice<f32>,
 }
 
+/// Bytes of a network's parameters on a GPU, and of what their training needs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::train) struct ParamBytes {
+    pub weights: u64,
+    pub gradients: u64,
+    /// The optimiser's state.
+    pub state: u64,
+    /// The weights in half.
+    pub copy: u64,
+    /// Running statistics.
+    pub running: u64,
+}
+
+impl ParamBytes {
+    /// What [`Params::new`] allocates. `slots`: arrays of the optimiser's state; `None` without training.
+    pub fn of(network: &Network, slots: Option<usize>, dtype: Dtype) -> Self {
+        let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
+        let halves = is_half(dtype);
+        let mut bytes = Self::default();
+        for (spec, rounded) in network.params().iter().zip(rounded_params(network, halves)) {
+            let n = padded(spec);
+            if !spec.role.is_trained() {
+                bytes.running += 4 * n;
+                continue;
+            }
+            bytes.weights += 4 * n;
+            bytes.copy += if halves { dtype.bytes() * n } else { 0 };
+            if let Some(slots) = slots {
+                bytes.gradients += n * if rounded { dtype.bytes() } else { 4 };
+                bytes.state += 4 * n * slots as u64;
+            }
+        }
+        bytes
+    }
+
+    pub fn total(&self) -> u64 {
+        self.weights + self.gradients + self.state + self.copy + self.running
+    }
+}
+
+fn is_half(dtype: Dtype) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::Bf16)
+}
+
 impl Params {
-    /// All zeros. `dtype` is that of the products' operands.
+    /// All zeros. `dtype` is that of the products' operands; `slots` are the arrays of the optimiser's state, `None` without training,
+    /// which needs no gradients either.
     pub fn new(
         device: &CudaDevice,
         network: &Network,
         arrangement: Arrangement,
-        slots: usize,
+        slots: Option<usize>,
         dtype: Dtype,
     ) -> Result<Self, TrainError> {
-        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
+        let halves = is_half(dtype);
         let is_rounded = rounded_params(network, halves);
         let (mut exact, mut last, mut others) = (0, 0, 0);
         let place = |(spec, rounded): (&ParamSpec, &bool)| {
@@ -63,24 +108,12 @@ impl Params {
             arrangement,
             places,
             weights: zeros(trained)?,
-            gradients: zeros(exact)?,
-            rounded: (last > 0).then(|| Storage::zeros(device, last, dtype)).transpose()?,
-            slots: (0..slots).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
+            gradients: zeros(if slots.is_some() { exact } else { 0 })?,
+            rounded: (last > 0 && slots.is_some()).then(|| Storage::zeros(device, last, dtype)).transpose()?,
+            slots: (0..slots.unwrap_or(0)).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
             copy: halves.then(|| Storage::zeros(device, trained, dtype)).transpose()?,
             running: zeros(others)?,
         })
-    }
-
-    /// Bytes of all of it for a network: what [`Params::new`] allocates.
-    pub fn bytes(network: &Network, slots: usize, dtype: Dtype) -> u64 {
-        let padded = |s: &ParamSpec| s.len().next_multiple_of(ALIGNMENT) as u64;
-        let halves = matches!(dtype, Dtype::F16 | Dtype::Bf16);
-        let copy = if halves { dtype.bytes() } else { 0 };
-        let of = |(s, rounded): (&ParamSpec, bool)| {
-            let gradient = if rounded { dtype.bytes() } else { 4 };
-            padded(s) * if s.role.is_trained() { 4 + gradient + 4 * slots as u64 + copy } else { 4 }
-        };
-        network.params().iter().zip(rounded_params(network, halves)).map(of).sum()
     }
 
     /// A weight as products read it.

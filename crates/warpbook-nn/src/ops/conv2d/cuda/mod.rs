@@ -1,4 +1,5 @@
-//! The CUDA body, in three methods: the definition, a product with columns in memory, and one with columns that are never stored.
+//! The CUDA body, in four methods: the definition, a product with columns in memory, one with columns that are never stored, and
+//! NVIDIA's library.
 //!
 //! Images are NHWC with weights `[filters][kh][kw][channels]`, or NCHW with `[filters][channels][kh][kw]`.
 
@@ -9,6 +10,7 @@ mod im2col_launch;
 mod implicit;
 mod implicit_launch;
 mod shapes;
+mod stock;
 mod windows;
 mod windows_launch;
 
@@ -20,7 +22,9 @@ use direct::Direct;
 use im2col::Im2col;
 use implicit::Implicit;
 use shapes::Shapes;
-use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use std::sync::Arc;
+use stock::Stock;
+use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
 use warpbook_record::Dtype;
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
@@ -38,6 +42,10 @@ pub enum Method {
     /// As the last one, but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels and filters
     /// that are multiples of 32, and windows that fit into shared memory. What it does not take the last one computes.
     ShiftedWindows,
+    /// By cuDNN, with the algorithms that its heuristics suggest first of those that give the same bits on every run, if there are any;
+    /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
+    /// dw is rounded to 16 bits before it is widened.
+    Stock,
 }
 
 /// Types, layout and method of a convolution's kernels.
@@ -75,10 +83,11 @@ enum Body {
     Direct(Box<Direct>),
     Im2col(Box<Im2col>),
     Implicit(Box<Implicit>),
+    Stock(Arc<Stock>),
 }
 
 /// The kernels of a convolution of one geometry in one form, loaded. Its functions allocate nothing and wait for nothing, and give the
-/// same bits on every run. Outputs should overlap no other array; nothing else should use the workspace meanwhile.
+/// same bits on every run ([`Convolution::is_deterministic`] says so of cuDNN's). Outputs should overlap no other array; nothing else should use the workspace meanwhile.
 #[derive(Debug, Clone)]
 pub struct Convolution {
     geometry: Geometry,
@@ -93,7 +102,7 @@ impl Convolution {
     ///
     /// # Errors
     /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
-    /// the type on this device; the compiler's and the device's.
+    /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         let unsupported = |why: &str| Error::Unsupported {
             what: format!("A convolution in {}", form.dtype.label()),
@@ -112,6 +121,7 @@ impl Convolution {
             Method::ImplicitGemm | Method::ShiftedWindows => {
                 Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?))
             }
+            Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
         let rows = match form.layout {
             Layout::Nhwc => RowsOf::Matrix { rows: shapes.positions() },
@@ -150,8 +160,25 @@ impl Convolution {
             Body::Direct(_) => 0,
             Body::Im2col(b) => b.workspace_bytes(),
             Body::Implicit(b) => b.workspace_bytes(),
+            Body::Stock(b) => b.workspace_bytes(),
         };
         body.max(self.bias_gradient.as_ref().map_or(0, Sums::workspace_bytes))
+    }
+
+    /// Whether each pass gives the same bits on every run: forwards, of the input's gradient, of the weight's. All of ours do.
+    #[must_use]
+    pub fn is_deterministic(&self) -> [bool; 3] {
+        match &self.body {
+            Body::Stock(b) => b.plans().map(|plan| plan.is_none_or(CudnnPlan::is_deterministic)),
+            _ => [true; 3],
+        }
+    }
+
+    /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own
+    /// methods, and of an input gradient that it does not compute.
+    #[must_use]
+    pub fn library_plans(&self) -> Option<[Option<&CudnnPlan>; 3]> {
+        if let Body::Stock(b) = &self.body { Some(b.plans()) } else { None }
     }
 
     /// y = f(x * w + b).
@@ -176,6 +203,7 @@ impl Convolution {
             Body::Direct(b) => b.forward(stream, &f),
             Body::Im2col(b) => b.forward(stream, &f, workspace),
             Body::Implicit(b) => b.forward(stream, &f),
+            Body::Stock(b) => b.forward(stream, &f, workspace),
         }
     }
 
@@ -201,6 +229,7 @@ impl Convolution {
             Body::Direct(b) => b.input_gradient(stream, dy, weight, mask, dx),
             Body::Im2col(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
             Body::Implicit(b) => b.input_gradient(stream, dy, weight, mask, dx),
+            Body::Stock(b) => b.input_gradient(stream, dy, weight, mask, dx, workspace),
         }
     }
 
@@ -224,6 +253,7 @@ impl Convolution {
             Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
             Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
             Body::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+            Body::Stock(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
         }
         match (&self.bias_gradient, dbias) {
             (Some(sums), Some(dbias)) => sums.queue(stream, dy, dbias, workspace),

@@ -11,7 +11,7 @@ use warpbook_device::Result;
 impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
-        let Parts { sharing, kernels, control, .. } = self.parts;
+        let Parts { sharing, kernels, .. } = self.parts;
         if !sharing.needs_gradient(node.output) {
             return Ok(());
         }
@@ -25,6 +25,9 @@ impl Builder<'_> {
         }
         if let Op::BatchNorm { .. } = node.op {
             return self.batch_norm_backward(i, dy);
+        }
+        if node.op == Op::Own {
+            return self.own_backward(i, dy);
         }
         if !needed {
             return Ok(());
@@ -61,8 +64,8 @@ impl Builder<'_> {
                 }
             }
             Op::Dropout { .. } => match self.dropout(node) {
-                Some(d) => {
-                    let (kernel, step, dx) = (kernels.masks.clone(), control.step(), dx.clone());
+                Some((d, step)) => {
+                    let (kernel, dx) = (kernels.masks.clone(), dx.clone());
                     self.push(&node.name, "backward", move |s| kernel.backward(s, &d, &step, &dy, &dx));
                 }
                 None if in_place => {}
@@ -70,7 +73,7 @@ impl Builder<'_> {
             },
             Op::Flatten if in_place => {}
             Op::Flatten => self.copy(&node.name, "backward", &dy, &dx),
-            Op::Add(_) | Op::BatchNorm { .. } => {}
+            Op::Add(_) | Op::BatchNorm { .. } | Op::Own => {}
         }
         if joins {
             self.accumulate(&node.name, dx, self.gradient(node.input)?);
@@ -78,7 +81,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
+    pub(super) fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
         let kernel = self.parts.kernels.add.clone();
         self.push(name, "sum of gradients", move |s| kernel.accumulate(s, &from, &to));
     }

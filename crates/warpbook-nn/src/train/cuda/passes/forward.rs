@@ -24,7 +24,7 @@ impl Builder<'_> {
     fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let node = self.node(i);
         let (x, y) = (self.value(node.input)?, self.value(node.output)?);
-        let Parts { sharing, kernels, control, .. } = self.parts;
+        let Parts { sharing, kernels, .. } = self.parts;
         let in_place = sharing.in_place(node);
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y),
@@ -45,8 +45,8 @@ impl Builder<'_> {
             }
             Op::BatchNorm { .. } => self.batch_norm_forward(i, x, y)?,
             Op::Dropout { .. } => match self.dropout(node) {
-                Some(d) => {
-                    let (kernel, step) = (kernels.masks.clone(), control.step());
+                Some((d, step)) => {
+                    let kernel = kernels.masks.clone();
                     self.push(&node.name, "forward", move |s| kernel.forward(s, &d, &step, &x, &y));
                 }
                 None if in_place => {}
@@ -54,6 +54,7 @@ impl Builder<'_> {
             },
             Op::Flatten if in_place => {}
             Op::Flatten => self.copy(&node.name, "forward", &x, &y),
+            Op::Own => self.own_forward(i, x, y),
             Op::Add(other) => {
                 let (kernel, other) = (kernels.add.clone(), self.value(other)?);
                 self.push(&node.name, "forward", move |s| kernel.forward(s, &other, &x, &y));

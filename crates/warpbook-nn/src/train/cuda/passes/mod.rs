@@ -2,12 +2,13 @@
 
 mod backward;
 mod forward;
+mod own;
 
 use super::control::{Control, Finish, slots};
-use super::kernels::{GatherKernels, Kernels, LossKernels};
+use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
 use super::memory::{Memory, Sharing};
 use super::params::Params;
-use super::program::{On, Pass};
+use super::program::{Launch, On, Pass};
 use super::{CudaOptions, Resident};
 use crate::gemm::{DeviceArray, Gemm, Workspace};
 use crate::network::{Network, Node, Op, ValueId};
@@ -19,18 +20,25 @@ use crate::ops::optimizer::cuda::{Control as UpdateControl, NormOutputs, Paramet
 use crate::train::{Loss, Recipe, TrainError};
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 
-/// All that passes are made of.
+/// All that the passes of a network are made of.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Parts<'a> {
     pub device: &'a CudaDevice,
     pub gemm: &'a Gemm,
-    pub recipe: &'a Recipe,
+    pub network: &'a Network,
     pub options: &'a CudaOptions,
     pub sharing: &'a Sharing,
     pub memory: &'a Memory,
     pub params: &'a Params,
+    pub kernels: &'a LayerKernels,
+}
+
+/// What a step or an evaluation needs around them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StepParts<'a> {
+    pub recipe: &'a Recipe,
     pub control: &'a Control,
-    pub kernels: &'a Kernels,
+    pub kernels: &'a StepKernels,
 }
 
 /// A convolution or a linear layer of a batch.
@@ -54,6 +62,8 @@ struct Builder<'a> {
     parts: Parts<'a>,
     n: usize,
     trains: bool,
+    /// What dropout draws its numbers by: the seed, and the step.
+    random: Option<(u64, Slice<u32>)>,
     products: Vec<Option<Multiply>>,
     /// Of the first stream, and of the second.
     workspaces: [Workspace; 2],
@@ -65,57 +75,84 @@ struct Builder<'a> {
 /// The passes of a step with `n` samples of a data set, or of their evaluation.
 pub(super) fn passes(
     parts: Parts<'_>,
+    step: StepParts<'_>,
     set: &Resident,
     (n, trains): (usize, bool),
     workspaces: &mut [Option<Workspace>; 2],
 ) -> std::result::Result<Vec<Pass>, TrainError> {
-    let network = &parts.recipe.network;
-    let dtype = parts.options.precision.products();
-    let product = |node: &Node| -> Result<Option<Multiply>> {
-        Ok(match node.op {
-            Op::Conv2d(_) => {
-                let form = Form { method: parts.options.convolution, dtype, layout: parts.options.layout };
-                let geometry = network.conv_geometry(node, n);
-                Some(Multiply::Conv(Convolution::new(parts.device, parts.gemm, &geometry, form)?))
-            }
-            Op::Linear { bias, .. } => {
-                let sizes = network.linear_sizes(node, n);
-                Some(Multiply::Linear(Linear::new(parts.device, parts.gemm, &sizes, dtype, bias)?))
-            }
-            _ => None,
-        })
-    };
-    let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
-    let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
-    // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
-    let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
-        Ok(match there {
-            Some(there) if there.bytes() >= bytes => there.clone(),
-            _ => there.insert(Workspace::new(parts.device, bytes)?).clone(),
-        })
-    };
-    let [main, side] = workspaces;
-    let main = workspace(main)?;
-    let workspaces = [main.clone(), if parts.options.overlap && trains { workspace(side)? } else { main }];
-    let mut builder = Builder { parts, n, trains, products, workspaces, targets: None, passes: Vec::new() };
-    builder.batch(set)?;
-    for i in 0..network.nodes().len() {
-        builder.forward(i)?;
-    }
-    builder.loss()?;
+    let mut builder = Builder::new(parts, n, trains, workspaces)?;
+    builder.random = Some((step.recipe.seed, step.control.step()));
+    builder.batch(step, set)?;
+    builder.forward_all()?;
+    builder.loss(step)?;
     if trains {
-        for i in (0..network.nodes().len()).rev() {
+        for i in (0..parts.network.nodes().len()).rev() {
             builder.backward(i)?;
         }
-        builder.update()?;
+        builder.update(step)?;
     }
-    builder.finish();
+    builder.finish(step);
+    Ok(builder.passes)
+}
+
+/// The passes of `n` samples through a network that is not trained: `write` queues the samples into the array of its input, `read`
+/// what is done with its outputs.
+pub(super) fn inference(
+    parts: Parts<'_>,
+    n: usize,
+    workspaces: &mut [Option<Workspace>; 2],
+    write: impl FnOnce(DeviceArray) -> Launch,
+    read: impl FnOnce(DeviceArray) -> Launch,
+) -> std::result::Result<Vec<Pass>, TrainError> {
+    let mut builder = Builder::new(parts, n, false, workspaces)?;
+    let write = write(builder.value(0)?);
+    builder.push("input", "", write);
+    builder.forward_all()?;
+    let read = read(builder.value(parts.network.values().len() - 1)?);
+    builder.push("output", "", read);
     Ok(builder.passes)
 }
 
 impl<'a> Builder<'a> {
+    /// No passes yet; the products of all layers are planned, and the workspaces are as large as they need them.
+    fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
+        let Parts { device, gemm, network, options, .. } = parts;
+        let dtype = options.precision.products();
+        let product = |node: &Node| -> Result<Option<Multiply>> {
+            Ok(match node.op {
+                Op::Conv2d(_) => {
+                    let form = Form { method: options.method_of(node), dtype, layout: options.layout };
+                    let geometry = network.conv_geometry(node, n);
+                    Some(Multiply::Conv(Convolution::new(device, gemm, &geometry, form)?))
+                }
+                Op::Linear { bias, .. } => {
+                    let sizes = network.linear_sizes(node, n);
+                    Some(Multiply::Linear(Linear::by(options.product_of(node), device, gemm, &sizes, dtype, bias)?))
+                }
+                _ => None,
+            })
+        };
+        let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
+        let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
+        // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
+        let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {
+            Ok(match there {
+                Some(there) if there.bytes() >= bytes => there.clone(),
+                _ => there.insert(Workspace::new(device, bytes)?).clone(),
+            })
+        };
+        let [main, side] = workspaces;
+        let main = workspace(main)?;
+        let workspaces = [main.clone(), if options.overlap && trains { workspace(side)? } else { main }];
+        Ok(Self { parts, n, trains, random: None, products, workspaces, targets: None, passes: Vec::new() })
+    }
+
+    fn forward_all(&mut self) -> std::result::Result<(), TrainError> {
+        (0..self.network().nodes().len()).try_for_each(|i| self.forward(i))
+    }
+
     fn network(&self) -> &'a Network {
-        &self.parts.recipe.network
+        self.parts.network
     }
 
     fn node(&self, i: usize) -> &'a Node {
@@ -151,12 +188,12 @@ impl<'a> Builder<'a> {
     }
 
     /// Choice of the samples, and their images.
-    fn batch(&mut self, set: &Resident) -> Result<()> {
-        let (control, n, trains) = (self.parts.control.clone(), self.n, self.trains);
+    fn batch(&mut self, step_parts: StepParts<'_>, set: &Resident) -> Result<()> {
+        let (control, n, trains) = (step_parts.control.clone(), self.n, self.trains);
         let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
         let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
         self.push("batch", "", move |s| control.queue_start(s, n, labels.as_ref(), trains));
-        match (set, &self.parts.kernels.gather) {
+        match (set, &step_parts.kernels.gather) {
             (Resident::Images { images, .. }, GatherKernels::Images(gather)) => {
                 let (gather, images) = (gather[usize::from(!trains)].clone(), images.clone());
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
@@ -178,11 +215,12 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A node's dropout in training; `None` in an evaluation.
-    fn dropout(&self, node: &Node) -> Option<Dropout> {
+    /// A node's dropout in training, with the step on the device; `None` otherwise.
+    fn dropout(&self, node: &Node) -> Option<(Dropout, Slice<u32>)> {
+        let (seed, step) = self.random.as_ref().filter(|_| self.trains)?;
         match node.op {
-            Op::Dropout { p, layer } if self.trains && p > 0.0 => {
-                Some(Dropout { seed: self.parts.recipe.seed, layer, step: 0, probability: p })
+            Op::Dropout { p, layer } if p > 0.0 => {
+                Some((Dropout { seed: *seed, layer, step: 0, probability: p }, step.clone()))
             }
             _ => None,
         }
@@ -193,22 +231,24 @@ impl<'a> Builder<'a> {
         self.push(name, what, move |s| s.copy(&from, &to));
     }
 
-    fn loss(&mut self) -> Result<()> {
+    /// The loss, and in training its gradient.
+    fn loss(&mut self, step: StepParts<'_>) -> Result<()> {
         let (n, device) = (self.n, self.parts.device);
         let last = self.network().values().len() - 1;
-        let (outputs, gradient) = (self.value(last)?, self.gradient(last)?);
-        let to = self.parts.control.loss_slots();
-        let scale = self.parts.options.scaler().map(|_| self.parts.control.scale.clone()).filter(|_| self.trains);
-        match (&self.parts.kernels.loss, self.parts.recipe.loss) {
+        let outputs = self.value(last)?;
+        let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
+        let to = step.control.loss_slots();
+        let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
+        match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
                 let blocks = cross_entropy::cuda::Loss::blocks(n);
                 let (losses, hits) = (device.zeros::<f64>(blocks)?.range(..), device.zeros::<u32>(blocks)?.range(..));
-                let (kernel, labels) = (kernel.clone(), self.parts.control.labels.range(..n));
+                let (kernel, labels) = (kernel.clone(), step.control.labels.range(..n));
                 self.push("loss", "", move |s| {
                     let workspace = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
                     let slots = (workspace, slots(&to));
-                    kernel.loss_and_gradient(s, &c, (&outputs, &labels), scale.as_ref(), &gradient, slots)
+                    kernel.loss_and_gradient(s, &c, (&outputs, &labels), scale.as_ref(), gradient.as_ref(), slots)
                 });
             }
             (LossKernels::Mse(kernel), _) => {
@@ -217,7 +257,7 @@ impl<'a> Builder<'a> {
                 let kernel = kernel.clone();
                 self.push("loss", "", move |s| {
                     let slots = (&partial, slots(&to));
-                    kernel.loss_and_gradient(s, (&outputs, &target), scale.as_ref(), &gradient, slots)
+                    kernel.loss_and_gradient(s, (&outputs, &target), scale.as_ref(), gradient.as_ref(), slots)
                 });
             }
             _ => {}
@@ -225,13 +265,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn update(&mut self) -> Result<()> {
-        let (control, params) = (self.parts.control.clone(), self.parts.params);
+    fn update(&mut self, step: StepParts<'_>) -> Result<()> {
+        let (control, params) = (step.control.clone(), self.parts.params);
         let ((gradients, rounded), backward_end) = (params.gradients(), self.passes.len());
         let scale = self.parts.options.scaler().map(|_| control.scale.clone());
-        let computes_norm = self.parts.kernels.norm.is_some();
-        if let Some(norm) = self.parts.kernels.norm.clone() {
-            let most = self.parts.recipe.clip.unwrap_or(f64::INFINITY);
+        let computes_norm = step.kernels.norm.is_some();
+        if let Some(norm) = step.kernels.norm.clone() {
+            let most = step.recipe.clip.unwrap_or(f64::INFINITY);
             let arrays: Vec<DeviceArray> = std::iter::once((&gradients).into()).chain(rounded.clone()).collect();
             let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
             let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
@@ -243,9 +283,9 @@ impl<'a> Builder<'a> {
         }
         let judge = control.clone();
         self.push("check", "", move |s| judge.queue_judge(s, computes_norm));
-        let update = self.parts.kernels.update.clone();
+        let update = step.kernels.update.clone();
         let (weights, slots, copy) = (params.weights.clone(), params.slots.clone(), params.copy());
-        let clips = self.parts.recipe.clip.is_some();
+        let clips = step.recipe.clip.is_some();
         self.push("optimiser", "", move |s| {
             let parameters = Parameters {
                 weights: &weights,
@@ -267,10 +307,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn finish(&mut self) {
-        let (control, n, trains) = (self.parts.control.clone(), self.n, self.trains);
+    fn finish(&mut self, step: StepParts<'_>) {
+        let (control, n, trains) = (step.control.clone(), self.n, self.trains);
         let scaler = self.parts.options.scaler().filter(|_| trains).copied();
-        let norm_is_computed = trains && self.parts.kernels.norm.is_some();
+        let norm_is_computed = trains && step.kernels.norm.is_some();
         self.push("end of the step", "", move |s| {
             control.queue_finish(s, n, Finish { trains, norm_is_computed, scaler: scaler.as_ref() })
         });

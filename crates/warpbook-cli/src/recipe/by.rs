@@ -1,0 +1,126 @@
+//! What computes products and convolutions on a GPU, as a recipe or the command line says.
+
+use crate::failure::Failure;
+use warpbook::nn::gemm::ProductBy;
+use warpbook::nn::ops::conv2d::cuda::Method;
+use warpbook::nn::train::{CudaOptions, Place};
+
+/// What computes convolutions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConvolutionBy {
+    /// Our kernels: the method of the rung, or the fastest.
+    Own,
+    /// cuDNN.
+    Stock,
+}
+
+impl ConvolutionBy {
+    /// Their names.
+    pub const NAMES: [&str; 2] = ["own", "stock"];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Stock => "stock",
+        }
+    }
+}
+
+impl std::str::FromStr for ConvolutionBy {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "own" => Ok(Self::Own),
+            "stock" => Ok(Self::Stock),
+            _ => Err(format!("`{name}` is none of {}.", Self::NAMES.join(", "))),
+        }
+    }
+}
+
+/// What computes linear layers and convolutions, where it is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ComputedBy {
+    pub product: Option<ProductBy>,
+    pub convolution: Option<ConvolutionBy>,
+}
+
+impl ComputedBy {
+    /// The same with what it does not say from another.
+    pub fn or(self, other: Self) -> Self {
+        Self { product: self.product.or(other.product), convolution: self.convolution.or(other.convolution) }
+    }
+
+    /// The place, with options of a GPU as this says; a CPU has none.
+    pub fn at(self, place: Place) -> Place {
+        match place {
+            Place::Cuda(device, options) => Place::Cuda(device, self.of(options)),
+            Place::Cpu => Place::Cpu,
+        }
+    }
+
+    /// The options of a GPU as this says.
+    pub fn of(self, options: CudaOptions) -> CudaOptions {
+        let own = || match options.convolution {
+            Method::Stock => CudaOptions::new(options.precision).convolution,
+            own => own,
+        };
+        CudaOptions {
+            product: self.product.unwrap_or(options.product),
+            convolution: match self.convolution {
+                Some(ConvolutionBy::Stock) => Method::Stock,
+                Some(ConvolutionBy::Own) => own(),
+                None => options.convolution,
+            },
+            ..options
+        }
+    }
+
+    /// An error where it asks a CPU for what only a GPU has.
+    pub fn check(self, on_gpu: bool) -> Result<(), Failure> {
+        let needs_gpu = |option: &str| {
+            Err(Failure::usage(format!(
+                "--{option} says what computes on a GPU; choose --device cuda:0, or leave it out."
+            )))
+        };
+        match self {
+            _ if on_gpu => Ok(()),
+            Self { product: Some(_), .. } => needs_gpu("product"),
+            Self { convolution: Some(_), .. } => needs_gpu("convolution"),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook::nn::train::Precision;
+
+    #[test]
+    fn options_follow_what_is_said() {
+        let best = CudaOptions::new(Precision::AmpFp16);
+        let said = |product, convolution| ComputedBy { product, convolution }.of(best);
+        assert_eq!(said(None, None), best);
+        assert_eq!(said(Some(ProductBy::Naive), None), CudaOptions { product: ProductBy::Naive, ..best });
+        let stock = said(None, Some(ConvolutionBy::Stock));
+        assert_eq!(stock, CudaOptions { convolution: Method::Stock, ..best });
+        let own = ComputedBy { product: Some(ProductBy::Own), convolution: Some(ConvolutionBy::Own) };
+        assert_eq!(own.of(CudaOptions { product: ProductBy::Stock, ..stock }), best);
+        let im2col = CudaOptions { convolution: Method::Im2col, ..best };
+        assert_eq!(own.of(im2col), im2col, "a rung's own method stays");
+        // The command line goes before the file.
+        let file = ComputedBy { product: Some(ProductBy::Tiled), convolution: Some(ConvolutionBy::Stock) };
+        let line = ComputedBy { product: Some(ProductBy::Own), convolution: None };
+        assert_eq!(line.or(file), ComputedBy { product: Some(ProductBy::Own), ..file });
+        assert_eq!("fast".parse::<ConvolutionBy>().unwrap_err(), "`fast` is none of own, stock.");
+    }
+
+    #[test]
+    fn a_cpu_has_no_such_choice() {
+        let said = ComputedBy { product: Some(ProductBy::Stock), convolution: None };
+        assert!(said.check(false).is_err() && said.check(true).is_ok() && ComputedBy::default().check(false).is_ok());
+        assert!(matches!(said.at(Place::Cpu), Place::Cpu), "what a recipe says is nothing to a CPU");
+    }
+}

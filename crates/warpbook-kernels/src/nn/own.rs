@@ -1,0 +1,52 @@
+//! The kernels of a layer whose source a learner writes.
+
+use super::Layout;
+use crate::matmul::type_number;
+use std::borrow::Cow;
+use std::fmt::Write;
+use warpbook_record::{Define, Dtype, Grid, KernelSpec, LIVE, Tile};
+
+/// What the source of a layer is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct OwnForm {
+    /// The type of x, y and their gradients.
+    pub dtype: Dtype,
+    /// How images lie in memory.
+    pub layout: Layout,
+    /// Channels, height and width of a sample of x.
+    pub input: [usize; 3],
+    /// Those of a sample of y.
+    pub output: [usize; 3],
+    /// Threads of a block, a multiple of 32.
+    pub threads: u32,
+}
+
+/// `forward(x, parameters.., y, n)` and `backward(x, y, dy, parameters.., dx, gradients of the parameters.., n)`: a source compiled with
+/// `nn/own_layer.cuh` and with declarations of both kernels before it, so that other parameters are an error at the author's line. Messages
+/// count the author's lines and name the file `live/NAME.cu`.
+#[must_use]
+pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> [KernelSpec; 2] {
+    let (read, written) = (", const float*".repeat(parameters), ", float*".repeat(parameters));
+    let mut text = String::from("#include \"nn/own_layer.cuh\"\n");
+    let bounds = "extern \"C\" __global__ void __launch_bounds__(THREADS)";
+    _ = writeln!(text, "{bounds} forward(const T*{read}, T*, unsigned);");
+    _ = writeln!(text, "{bounds} backward(const T*, const T*, const T*{read}, T*{written}, unsigned);");
+    text.push_str("#line 1\n");
+    text.push_str(source);
+    let size = |v: usize| i64::try_from(v).unwrap_or(i64::MAX);
+    let sizes = ["SIZE_C", "SIZE_H", "SIZE_W", "OUT_C", "OUT_H", "OUT_W"].into_iter();
+    let mut defines: Vec<Define> =
+        sizes.zip(form.input.into_iter().chain(form.output)).map(|(name, v)| Define::new(name, size(v))).collect();
+    defines.push(Define::new("IN", type_number(form.dtype)));
+    defines.push(Define::new("CHANNELS_FIRST", i64::from(form.layout == Layout::Nchw)));
+    let tile = Tile::new(format!("t{}", form.threads), &[("THREADS", i64::from(form.threads))]);
+    ["forward", "backward"].map(|entry| KernelSpec {
+        file: format!("{LIVE}{name}.cu").into(),
+        entry: Cow::Borrowed(entry),
+        source: text.clone().into(),
+        defines: defines.clone(),
+        tiles: vec![tile.clone()],
+        grid: Grid::Cover,
+        requires: None,
+    })
+}

@@ -1,0 +1,267 @@
+//! A network with its weights, and an optimiser's state, as named tensors that can be moved between devices.
+//!
+//! ```
+//! use warpbook_device::{Choice, Device};
+//! use warpbook_nn::{model::Model, network::mnist_cnn, weights::Weights};
+//!
+//! let network = mnist_cnn(0.25, 0.5);
+//! let model = Model::new(&network, &Weights::init(&network, 1))?;
+//! let device = Device::open(Choice::Best)?;
+//! let there = model.to(&device)?;
+//! assert_eq!(there.tensors().get("fc2.bias").map(|bias| bias.shape().to_vec()), Some(vec![10]));
+//! assert!(model.to_string().starts_with("A network of 11 layers: 8 tensors, 1199882 numbers in fp32 on the CPU"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::network::Network;
+use crate::ops::optimizer::Optimizer;
+use crate::tensor::{Tensor, TensorError, place};
+use crate::train::{ScalerState, TrainError};
+use crate::weights::Weights;
+use std::fmt;
+use warpbook_device::{CudaDevice, Device};
+
+/// Tensors by name, all on one device, in the order in which they were given.
+#[derive(Debug, Clone, Default)]
+pub struct Tensors {
+    named: Vec<(String, Tensor)>,
+    device: Option<CudaDevice>,
+}
+
+impl Tensors {
+    /// Weights with PyTorch's names and shapes, in fp32 on the CPU.
+    pub(crate) fn of(weights: &Weights, prefix: &str, kept: impl Fn(bool) -> bool) -> Result<Self, TensorError> {
+        let pairs = weights.specs().iter().zip(weights.values()).filter(|(spec, _)| kept(spec.role.is_trained()));
+        let tensor = |(spec, values): (&crate::network::ParamSpec, &Vec<f32>)| {
+            Ok((format!("{prefix}{}", spec.name), Tensor::new(spec.shape.clone(), values.clone())?))
+        };
+        Ok(Self { named: pairs.map(tensor).collect::<Result<_, TensorError>>()?, device: None })
+    }
+
+    /// The tensor of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.named.iter().find(|(n, _)| n == name).map(|(_, tensor)| tensor)
+    }
+
+    /// All names and tensors.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+        self.named.iter().map(|(name, tensor)| (name.as_str(), tensor))
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.named.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.named.is_empty()
+    }
+
+    /// Their elements.
+    #[must_use]
+    pub fn elements(&self) -> usize {
+        self.named.iter().map(|(_, tensor)| tensor.len()).sum()
+    }
+
+    /// The GPU that they are on; `None` on the CPU.
+    #[must_use]
+    pub fn device(&self) -> Option<&CudaDevice> {
+        self.device.as_ref()
+    }
+
+    /// The same tensors on a device.
+    ///
+    /// # Errors
+    /// They do not fit into the device's memory; the driver's.
+    pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
+        self.to_place(device.cuda())
+    }
+
+    pub(crate) fn to_place(&self, device: Option<&CudaDevice>) -> Result<Self, TensorError> {
+        let moved = |(name, tensor): &(String, Tensor)| Ok((name.clone(), tensor.to_place(device)?));
+        let named = self.named.iter().map(moved).collect::<Result<_, TensorError>>()?;
+        Ok(Self { named, device: device.cloned() })
+    }
+
+    fn others(&mut self, more: Self) {
+        self.named.extend(more.named);
+    }
+}
+
+/// As "8 tensors, 1199882 numbers in fp32 on cuda:0".
+impl fmt::Display for Tensors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = if self.len() == 1 { "" } else { "s" };
+        write!(f, "{} tensor{s}, {} numbers in fp32 on {}", self.len(), self.elements(), place(self.device()))
+    }
+}
+
+/// A network with its weights, on the CPU or on a GPU.
+#[derive(Debug, Clone)]
+pub struct Model {
+    network: Network,
+    weights: Tensors,
+}
+
+impl Model {
+    /// A network with these weights, on the CPU.
+    ///
+    /// # Errors
+    /// The weights are not the network's.
+    pub fn new(network: &Network, weights: &Weights) -> Result<Self, TrainError> {
+        let checked = Weights::new(network, weights.values().to_vec())?;
+        Ok(Self { network: network.clone(), weights: Tensors::of(&checked, "", |_| true)? })
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Its weights and running statistics, with PyTorch's names and layouts.
+    #[must_use]
+    pub fn tensors(&self) -> &Tensors {
+        &self.weights
+    }
+
+    /// The GPU that it is on; `None` on the CPU.
+    #[must_use]
+    pub fn device(&self) -> Option<&CudaDevice> {
+        self.weights.device()
+    }
+
+    /// Where it is, in words: "the CPU", "cuda:0".
+    #[must_use]
+    pub fn place(&self) -> String {
+        place(self.device())
+    }
+
+    /// The same network with its weights on a device.
+    ///
+    /// # Errors
+    /// They do not fit into the device's memory; the driver's.
+    pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
+        self.to_place(device.cuda())
+    }
+
+    pub(crate) fn to_place(&self, device: Option<&CudaDevice>) -> Result<Self, TensorError> {
+        Ok(Self { network: self.network.clone(), weights: self.weights.to_place(device)? })
+    }
+
+    /// The weights on the host, as a trainer, a frozen network or a file takes them.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn weights(&self) -> Result<Weights, TrainError> {
+        let values = self.weights.iter().map(|(_, tensor)| tensor.to_vec()).collect::<Result<_, _>>()?;
+        Ok(Weights::new(&self.network, values)?)
+    }
+}
+
+/// As "A network of 11 layers: 8 tensors, 1199882 numbers in fp32 on cuda:0".
+impl fmt::Display for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "A network of {} layers: {}", self.network.nodes().len(), self.weights)
+    }
+}
+
+/// What an optimiser goes on with: its moments, how many steps it has made, and the loss scale.
+#[derive(Debug, Clone)]
+pub struct OptimizerState {
+    /// The optimiser.
+    pub optimizer: Optimizer,
+    /// Its arrays, with the names that a checkpoint gives them: `optimizer.0.conv1.weight` is the first moment of that weight.
+    pub tensors: Tensors,
+    /// Steps that changed the weights.
+    pub updates: u64,
+    /// The loss scale, where there is one.
+    pub scaler: Option<ScalerState>,
+}
+
+impl OptimizerState {
+    /// Of its slots' arrays, as a checkpoint names them.
+    pub(crate) fn new(
+        optimizer: Optimizer,
+        slots: &[(String, &Weights)],
+        (updates, scaler): (u64, Option<ScalerState>),
+    ) -> Result<Self, TensorError> {
+        let mut tensors = Tensors::default();
+        for (prefix, slot) in slots {
+            tensors.others(Tensors::of(slot, prefix, |is_trained| is_trained)?);
+        }
+        Ok(Self { optimizer, tensors, updates, scaler })
+    }
+
+    /// The GPU that it is on; `None` on the CPU.
+    #[must_use]
+    pub fn device(&self) -> Option<&CudaDevice> {
+        self.tensors.device()
+    }
+
+    /// The same state on a device.
+    ///
+    /// # Errors
+    /// It does not fit into the device's memory; the driver's.
+    pub fn to(&self, device: &Device) -> Result<Self, TensorError> {
+        self.to_place(device.cuda())
+    }
+
+    pub(crate) fn to_place(&self, device: Option<&CudaDevice>) -> Result<Self, TensorError> {
+        Ok(Self { tensors: self.tensors.to_place(device)?, ..self.clone() })
+    }
+}
+
+/// As "Adam after 40 steps: 16 tensors, 2399764 numbers in fp32 on cuda:0".
+impl fmt::Display for OptimizerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {} steps: {}", self.optimizer.name(), self.updates, self.tensors)?;
+        self.scaler.map_or(Ok(()), |s| write!(f, "; the loss is scaled by {}", s.scale))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{batch_norm, conv2d, flatten, linear};
+    use warpbook_device::{Choice, testing};
+
+    fn network() -> Network {
+        Network::new([2, 4, 4], [conv2d(3, 3), batch_norm(), flatten(), linear(2)]).unwrap()
+    }
+
+    #[test]
+    fn a_model_keeps_names_shapes_and_values() {
+        let network = network();
+        let weights = Weights::init(&network, 5);
+        let model = Model::new(&network, &weights).unwrap().to(&Device::open(Choice::Cpu).unwrap()).unwrap();
+        let names: Vec<&str> = model.tensors().iter().map(|(name, _)| name).collect();
+        assert_eq!(names[..3], ["conv1.weight", "conv1.bias", "bn1.weight"]);
+        let tensor = model.tensors().get("conv1.weight").unwrap();
+        assert_eq!(
+            (tensor.shape(), tensor.to_vec().unwrap().as_slice()),
+            (&[3, 2, 3, 3][..], &weights.values()[0][..])
+        );
+        assert!(model.tensors().get("conv2.weight").is_none() && model.device().is_none());
+        assert_eq!(model.weights().unwrap(), weights);
+        let other = Network::new(4, [linear(2)]).unwrap();
+        assert!(Model::new(&other, &weights).unwrap_err().to_string().contains("2 parameters"));
+    }
+
+    #[test]
+    fn a_model_goes_to_the_gpu_and_back() {
+        let Some(gpu) = testing::gpu("a_model_goes_to_the_gpu_and_back") else { return };
+        let network = network();
+        let weights = Weights::init(&network, 5);
+        let there = Model::new(&network, &weights).unwrap().to(&Device::Cuda(gpu)).unwrap();
+        assert!(there.to_string().ends_with("on cuda:0") && there.device().is_some(), "{there}");
+        assert!(there.tensors().iter().all(|(_, t)| t.place() == "cuda:0"));
+        assert_eq!(there.weights().unwrap(), weights);
+        let back = there.to(&Device::open(Choice::Cpu).unwrap()).unwrap();
+        assert!(back.device().is_none() && back.weights().unwrap() == weights);
+    }
+}

@@ -1,0 +1,90 @@
+//! What computes single layers on a GPU.
+
+use super::layer::{Kind, Layer};
+use crate::gemm::ProductBy;
+use crate::ops::conv2d::cuda::Method;
+
+/// What computes a layer on a GPU, forwards and both gradients, where it is not to be what the training's options say for all layers.
+///
+/// It is a setting of code: no word of a layer's text, so that files and checkpoints have none, and nothing to a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct By {
+    /// Of a convolution.
+    pub convolution: Option<Method>,
+    /// Of a linear layer.
+    pub product: Option<ProductBy>,
+}
+
+impl Layer {
+    /// The same convolution or linear layer, computed by NVIDIA's library on a GPU: cuDNN or cuBLASLt. See [`By`].
+    #[must_use]
+    pub fn stock(self) -> Self {
+        match self.kind {
+            Kind::Linear { .. } => self.product(ProductBy::Stock),
+            _ => self.method(Method::Stock),
+        }
+    }
+
+    /// The same linear layer, computed by this on a GPU. See [`By`].
+    #[must_use]
+    pub fn product(mut self, by: ProductBy) -> Self {
+        if !matches!(self.kind, Kind::Linear { .. }) {
+            return self.without_setting("product");
+        }
+        self.by.product = Some(by);
+        self
+    }
+
+    /// The same convolution, computed by this method on a GPU. See [`By`].
+    #[must_use]
+    pub fn method(mut self, method: Method) -> Self {
+        if !matches!(self.kind, Kind::Conv2d(_)) {
+            return self.without_setting("method of a convolution");
+        }
+        self.by.convolution = Some(method);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+
+    #[test]
+    fn a_layer_s_choice_is_its_node_s() {
+        let layers = [
+            conv2d(4, 3).stock(),
+            conv2d(4, 3).padding(1).method(Method::Im2col),
+            residual([conv2d(4, 3).padding(1).stock()]),
+            flatten(),
+            linear(5).product(ProductBy::Naive).named("head"),
+            linear(3).stock(),
+            linear(2),
+        ];
+        let network = Network::new([2, 6, 6], layers).unwrap();
+        let of = |i: usize| network.nodes()[i].by;
+        let stock = Some(Method::Stock);
+        assert_eq!(of(0), By { convolution: stock, product: None });
+        assert_eq!(of(1).convolution, Some(Method::Im2col));
+        assert_eq!((of(2).convolution, of(3), of(4)), (stock, By::default(), By::default()));
+        assert_eq!((of(5).product, of(6).product), (Some(ProductBy::Naive), Some(ProductBy::Stock)));
+        assert_eq!(of(7), By::default());
+        // A network that is made of its layers again keeps it; their words, as in files, do not.
+        let again = Network::new(network.input(), network.layers()).unwrap();
+        assert_eq!(again, network);
+        let words: Layer = network.layers()[5].words().unwrap().parse().unwrap();
+        assert_eq!(words.by, By::default());
+    }
+
+    #[test]
+    fn what_a_layer_has_not_is_refused() {
+        let refused = |layer: Layer, what: &str| {
+            let error = Network::new([1, 4, 4], [layer]).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        };
+        refused(relu().stock(), "has no method of a convolution");
+        refused(conv2d(2, 3).product(ProductBy::Tiled), "has no product");
+        refused(flatten().method(Method::Stock), "has no method");
+    }
+}

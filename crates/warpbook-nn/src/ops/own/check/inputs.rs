@@ -1,0 +1,93 @@
+//! What a layer is checked with.
+
+use super::super::OwnLayer;
+use super::super::sizes::{element, sides};
+use crate::network::Shape;
+use crate::ops::Layout;
+use crate::philox;
+use crate::storage::rounded;
+use warpbook_record::Dtype;
+
+const SEED: u64 = 11;
+
+/// Random inputs, images in NCHW.
+#[derive(Debug, Clone)]
+pub(super) struct Inputs {
+    pub input: Shape,
+    pub output: Shape,
+    pub x: Vec<f32>,
+    /// The gradient of y: the weights of a sum of y whose slopes are measured.
+    pub dy: Vec<f32>,
+    pub parameters: Vec<Vec<f32>>,
+    pub names: Vec<String>,
+    /// What x is drawn of, in words.
+    pub range: String,
+    /// What x changes by from element to element, about.
+    pub scale: f32,
+}
+
+impl Inputs {
+    pub fn draw(layer: &OwnLayer, input: Shape, batch: usize) -> Self {
+        let output = layer.output_of(input);
+        let mut x = vec![0.0; batch * input.elements()];
+        let mut dy = vec![0.0; batch * output.elements()];
+        philox::fill_gaussians(&mut dy, SEED, 1, 0);
+        let (range, scale) = match layer.0.inputs {
+            None => {
+                philox::fill_gaussians(&mut x, SEED, 0, 0);
+                ("standard Gaussian".to_owned(), 1.0)
+            }
+            Some([low, high]) => {
+                philox::fill_uniforms(&mut x, SEED, 0, 0);
+                x.iter_mut().for_each(|v| *v = low + *v * (high - low));
+                (format!("between {low} and {high}"), ((high - low) / 4.0).min(1.0))
+            }
+        };
+        // Near their initial values, which may be special, as 1 is for a factor.
+        let parameter = |(i, p): (usize, &super::super::OwnParameter)| {
+            let mut values = vec![0.0; p.len()];
+            philox::fill_uniforms(&mut values, SEED, 2 + i as u32, 0);
+            let width = if p.initial == 0.0 { 0.25 } else { 0.25 * p.initial.abs() };
+            values.iter_mut().for_each(|v| *v = p.initial + width * (2.0 * *v - 1.0));
+            values
+        };
+        let parameters = layer.parameters().iter().enumerate().map(parameter).collect();
+        let names = layer.parameters().iter().map(|p| p.name.clone()).collect();
+        Self { input, output, x, dy, parameters, names, range, scale }
+    }
+
+    /// The same as a type of elements holds them.
+    pub fn rounded(&self, dtype: Dtype) -> Self {
+        let all = |values: &[f32]| values.iter().map(|v| rounded(*v, dtype)).collect();
+        Self { x: all(&self.x), dy: all(&self.dy), ..self.clone() }
+    }
+}
+
+/// Images in NCHW in the other layout (`to` NHWC), or back.
+pub(super) fn reordered(values: &[f32], shape: Shape, to: Layout) -> Vec<f32> {
+    let [channels, height, width] = sides(shape);
+    let from = if to == Layout::Nhwc { Layout::Nchw } else { Layout::Nhwc };
+    let mut out = vec![0.0; values.len()];
+    for n in 0..values.len() / shape.elements().max(1) {
+        for c in 0..channels {
+            for row in 0..height {
+                for column in 0..width {
+                    let place = [n, c, row, column];
+                    out[element(shape, to, place)] = values[element(shape, from, place)];
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Where an element of samples of a shape is, images in NCHW: `[0][3][7][1]`.
+pub(super) fn place(i: usize, shape: Shape) -> String {
+    let (n, i) = (i / shape.elements().max(1), i % shape.elements().max(1));
+    match shape {
+        Shape::Image { height, width, .. } => {
+            format!("[{n}][{}][{}][{}]", i / (height * width), i / width % height, i % width)
+        }
+        Shape::Vector(_) => format!("[{n}][{i}]"),
+    }
+}

@@ -1,0 +1,314 @@
+//! Whether a layer is right: its gradients against slopes of its forward pass, and all of its forms against each other.
+
+mod compare;
+mod gpu;
+mod inputs;
+mod slopes;
+
+use super::cpu::{CpuBackward, CpuForward};
+use super::kernel::unsupported;
+use super::{OwnLayer, OwnSizes};
+use crate::network::Shape;
+use crate::ops::Layout;
+use compare::compare;
+use gpu::Gpu;
+use inputs::{Inputs, reordered};
+use slopes::Slopes;
+use std::fmt;
+use warpbook_device::{CudaDevice, Error, Result};
+use warpbook_record::{Dtype, KernelStats};
+
+/// Samples of a check's batch: odd, so that the last block is seldom full.
+const BATCH: usize = 3;
+
+/// One comparison of a check.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnRow {
+    /// What was compared: `y`, `dx`, or the gradient of a parameter as `dbeta`.
+    pub array: String,
+    /// The form that was run, as "fp16, NHWC".
+    pub form: String,
+    /// What it was compared with: "slopes of y", or another form.
+    pub against: String,
+    /// Elements that were compared.
+    pub compared: usize,
+    /// Elements at which y has a kink or a jump, so that there is no slope to compare with.
+    pub passed_over: usize,
+    /// The largest difference, relative to the value and to the root mean square of all.
+    pub error: f64,
+    /// The largest that is right there, from the step and the type.
+    pub tolerance: f64,
+    /// Where that is, as `[0][3][7][1]`: sample, channel, row, column.
+    pub at: String,
+}
+
+/// What a check came to. It shows itself in a notebook as a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnReport {
+    /// The layer's name.
+    pub layer: String,
+    /// The shape of a sample.
+    pub input: Shape,
+    /// The shape of what comes out for it.
+    pub output: Shape,
+    /// Where it was checked, as "NVIDIA H200".
+    pub place: String,
+    /// The comparisons, in order. What follows a flaw is not compared.
+    pub rows: Vec<OwnRow>,
+    /// The first thing that is wrong, in a sentence; `None` where nothing is.
+    pub flaw: Option<String>,
+    /// What else there is to say.
+    pub notes: Vec<String>,
+    /// What the compiler says of `forward` and `backward`, in f32.
+    pub stats: Vec<KernelStats>,
+}
+
+impl OwnReport {
+    fn new(layer: &OwnLayer, input: Shape, place: impl Into<String>) -> Self {
+        Self {
+            layer: layer.name().into(),
+            input,
+            output: layer.output_of(input),
+            place: place.into(),
+            rows: Vec::new(),
+            flaw: None,
+            notes: Vec::new(),
+            stats: Vec::new(),
+        }
+    }
+
+    /// The report of a layer that compiles and could not be run, with the reason.
+    #[must_use]
+    pub fn compiled(layer: &OwnLayer, input: Shape, stats: [KernelStats; 2], why: impl Into<String>) -> Self {
+        Self { stats: stats.into(), notes: vec![why.into()], ..Self::new(layer, input, "the compiler") }
+    }
+
+    /// Whether everything was compared and nothing is wrong.
+    #[must_use]
+    pub fn is_right(&self) -> bool {
+        self.flaw.is_none() && !self.rows.is_empty()
+    }
+
+    /// What came out, in a sentence.
+    #[must_use]
+    pub fn verdict(&self) -> String {
+        match &self.flaw {
+            Some(flaw) => flaw.clone(),
+            None if self.rows.is_empty() => format!("{} compiles; it was not run.", self.layer),
+            None => {
+                let of = |r: &OwnRow| r.error / r.tolerance;
+                let worst = self.rows.iter().map(of).fold(0.0, f64::max);
+                format!(
+                    "{} is right for {} on {}: the largest error is {:.0} % of what rounding and the step allow.",
+                    self.layer,
+                    self.input,
+                    self.place,
+                    100.0 * worst
+                )
+            }
+        }
+    }
+}
+
+/// A report in plain text.
+impl fmt::Display for OwnReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.verdict())?;
+        for r in &self.rows {
+            write!(
+                f,
+                "\n{:<8} {:<12} against {:<14} {:>6} compared, error {:.1e} of {:.1e} allowed, at {}",
+                r.array, r.form, r.against, r.compared, r.error, r.tolerance, r.at
+            )?;
+        }
+        self.notes.iter().try_for_each(|note| write!(f, "\n{note}"))
+    }
+}
+
+/// Why a check does not go on.
+enum Stop {
+    /// The layer is wrong, in a sentence.
+    Flaw(String),
+    /// The device failed.
+    Device(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Device(error)
+    }
+}
+
+/// The results of a backward pass, images in NCHW.
+#[derive(Debug, Clone, PartialEq)]
+struct Gradients {
+    dx: Vec<f32>,
+    of_parameters: Vec<Vec<f32>>,
+}
+
+/// A body that is run on the host's numbers, images in NCHW.
+trait Body {
+    /// Its form, as "fp32, NCHW".
+    fn form(&self) -> String;
+
+    /// y. Where `is_watched`, what was not written and what was written elsewhere is a flaw.
+    fn forward(&mut self, inputs: &Inputs, is_watched: bool) -> Result<Vec<f32>, Stop>;
+
+    /// The gradients, with what forward gave; always watched.
+    fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop>;
+}
+
+/// The forms that are compared with the first, each with the type of its arrays.
+type Others<'a> = Vec<(Box<dyn Body + 'a>, Dtype)>;
+
+/// The CPU body.
+struct Cpu<'a>(&'a OwnLayer, OwnSizes);
+
+impl Cpu<'_> {
+    fn missing(&self) -> Stop {
+        Stop::Device(unsupported(self.0, "has no body for the CPU"))
+    }
+}
+
+impl Body for Cpu<'_> {
+    fn form(&self) -> String {
+        "CPU".into()
+    }
+
+    fn forward(&mut self, inputs: &Inputs, _: bool) -> Result<Vec<f32>, Stop> {
+        let (Self(layer, sizes), body) = (&*self, self.0.cpu().ok_or_else(|| self.missing())?);
+        let mut y = vec![f32::NAN; sizes.outputs()];
+        let x = reordered(&inputs.x, sizes.input, Layout::Nhwc);
+        let parameters: Vec<&[f32]> = inputs.parameters.iter().map(Vec::as_slice).collect();
+        body.forward(CpuForward { sizes: *sizes, x: &x, parameters: &parameters, y: &mut y });
+        Ok(reordered(&y, layer.output_of(sizes.input), Layout::Nchw))
+    }
+
+    fn backward(&mut self, inputs: &Inputs, y: &[f32]) -> Result<Gradients, Stop> {
+        let (Self(_, sizes), body) = (&*self, self.0.cpu().ok_or_else(|| self.missing())?);
+        let mut dx = vec![f32::NAN; sizes.inputs()];
+        let mut of_parameters: Vec<Vec<f32>> = inputs.parameters.iter().map(|p| vec![0.0; p.len()]).collect();
+        let parameters: Vec<&[f32]> = inputs.parameters.iter().map(Vec::as_slice).collect();
+        let nhwc = |values: &[f32], shape| reordered(values, shape, Layout::Nhwc);
+        body.backward(CpuBackward {
+            sizes: *sizes,
+            x: &nhwc(&inputs.x, sizes.input),
+            y: &nhwc(y, sizes.output),
+            dy: &nhwc(&inputs.dy, sizes.output),
+            parameters: &parameters,
+            dx: &mut dx,
+            gradients: &mut of_parameters,
+        });
+        Ok(Gradients { dx: reordered(&dx, sizes.input, Layout::Nchw), of_parameters })
+    }
+}
+
+/// Checks a layer on a GPU with inputs of a shape: dx and the gradients of its parameters against central differences of its forward pass in
+/// f32, the same bits twice, nothing left out and nothing written elsewhere; then NHWC, fp16, bf16 and its CPU body against that.
+///
+/// # Errors
+/// As of [`compile`](super::compile); the device's, those of the kernels included.
+pub fn check(device: &CudaDevice, layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
+    let input = checked(layer, input.into())?;
+    let mut report = OwnReport::new(layer, input, device.info().name.clone());
+    let mut first = Gpu::new(device, layer, (input, BATCH), Layout::Nchw, Dtype::F32)?;
+    report.stats = first.stats();
+    let mut others: Others<'_> = Vec::new();
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        others.push((Box::new(Gpu::new(device, layer, (input, BATCH), Layout::Nhwc, dtype)?), dtype));
+    }
+    if layer.has_cpu_body() {
+        others.push((Box::new(Cpu(layer, OwnSizes::new(layer, input, BATCH, Layout::Nhwc))), Dtype::F32));
+    }
+    finish(report, layer, &mut first, others)
+}
+
+/// Checks a layer's CPU body with inputs of a shape, as [`check`] does on a GPU.
+///
+/// # Errors
+/// It has none, or a setting makes no sense.
+pub fn check_on_cpu(layer: &OwnLayer, input: impl Into<Shape>) -> Result<OwnReport> {
+    let input = checked(layer, input.into())?;
+    let mut body = Cpu(layer, OwnSizes::new(layer, input, BATCH, Layout::Nhwc));
+    finish(OwnReport::new(layer, input, "the CPU"), layer, &mut body, Vec::new())
+}
+
+fn checked(layer: &OwnLayer, input: Shape) -> Result<Shape> {
+    let most = 1 << 22;
+    let flaw = layer.flaw().or_else(|| {
+        let fits = [input, layer.output_of(input)].iter().all(|s| (1..=most).contains(&s.elements()));
+        (!fits).then(|| {
+            format!("is checked with 1 to {most} elements a sample, and not with {input}; take a smaller shape")
+        })
+    });
+    flaw.map_or(Ok(input), |why| Err(unsupported(layer, why)))
+}
+
+fn finish(mut report: OwnReport, layer: &OwnLayer, first: &mut dyn Body, others: Others<'_>) -> Result<OwnReport> {
+    match run(&mut report, layer, first, others) {
+        Ok(()) => Ok(report),
+        Err(Stop::Flaw(why)) => {
+            report.flaw = Some(why);
+            Ok(report)
+        }
+        Err(Stop::Device(error)) => Err(error),
+    }
+}
+
+fn run(report: &mut OwnReport, layer: &OwnLayer, first: &mut dyn Body, others: Others<'_>) -> Result<(), Stop> {
+    let inputs = Inputs::draw(layer, report.input, BATCH);
+    let (y, gradients) = twice(first, &inputs)?;
+    finite("y", &y, &inputs, inputs.output)?;
+    finite("dx", &gradients.dx, &inputs, inputs.input)?;
+    Slopes::new(&inputs, &y).check(report, first, &gradients)?;
+    for (mut body, dtype) in others {
+        let rounded = inputs.rounded(dtype);
+        let (want_y, want) = once(first, &rounded)?;
+        let (y, got) = twice(&mut *body, &rounded)?;
+        compare(report, (&*body, &*first), &rounded, dtype, [(&y, &got), (&want_y, &want)])?;
+    }
+    Ok(())
+}
+
+fn once(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), Stop> {
+    let y = body.forward(inputs, true)?;
+    let gradients = body.backward(inputs, &y)?;
+    Ok((y, gradients))
+}
+
+/// What a body gives; a flaw where it gives other bits the second time.
+fn twice(body: &mut dyn Body, inputs: &Inputs) -> Result<(Vec<f32>, Gradients), Stop> {
+    let (y, gradients) = once(body, inputs)?;
+    let (again, gradients_again) = once(body, inputs)?;
+    let same = |name: &str, a: &[f32], b: &[f32]| match a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits()) {
+        Some(i) => Err(Stop::Flaw(format!(
+            "{name} is not the same on every run ({}): {} and {} at element {i}. Blocks may be writing the same element, or adding to it \
+             with atomics.",
+            body.form(),
+            a[i],
+            b[i]
+        ))),
+        None => Ok(()),
+    };
+    same("y", &y, &again)?;
+    same("dx", &gradients.dx, &gradients_again.dx)?;
+    for (i, name) in inputs.names.iter().enumerate() {
+        same(&format!("d{name}"), &gradients.of_parameters[i], &gradients_again.of_parameters[i])?;
+    }
+    Ok((y, gradients))
+}
+
+fn finite(name: &str, values: &[f32], inputs: &Inputs, shape: Shape) -> Result<(), Stop> {
+    match values.iter().position(|v| !v.is_finite()) {
+        Some(i) => Err(Stop::Flaw(format!(
+            "{name}{} is {}. If the layer is defined for some numbers only, say which with `checked_between`; inputs are {}.",
+            inputs::place(i, shape),
+            values[i],
+            inputs.range
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! Gradients against central differences of a random weighted sum of y.
+
+use super::inputs::{Inputs, place};
+use super::{Body, Gradients, OwnReport, OwnRow, Stop};
+use crate::network::Shape;
+
+/// The step of a difference, of values of about 1. Its square is an error of smooth functions, and what f32 rounds over it another: this is
+/// near the best of both.
+const STEP: f32 = 1.0 / 64.0;
+/// The error of a slope that is right, relative to it: what is left of the square of the step, and the arithmetic of a backward pass.
+const RELATIVE: f64 = 2e-3;
+/// What each element of y may be wrong by, in f32, relative to it: two units in the last place and functions such as `__expf`.
+const ROUNDING: f64 = 4.0 / 8_388_608.0;
+/// The most elements of an array whose slopes are measured; of more, as many are taken evenly.
+const MOST: usize = 4096;
+
+/// What is changed.
+#[derive(Debug, Clone, Copy)]
+enum Of {
+    X,
+    Parameter(usize),
+}
+
+/// A difference over a step.
+struct Difference {
+    /// The slope.
+    slope: f64,
+    /// What rounding may make of it.
+    noise: f64,
+}
+
+/// An element whose gradient was compared with its slope.
+struct Compared {
+    at: usize,
+    got: f64,
+    slope: f64,
+    noise: f64,
+}
+
+/// Measures slopes.
+pub(super) struct Slopes<'a> {
+    inputs: &'a Inputs,
+    y: &'a [f32],
+}
+
+impl<'a> Slopes<'a> {
+    /// `y` is what the forward pass gives for the inputs.
+    pub fn new(inputs: &'a Inputs, y: &'a [f32]) -> Self {
+        Self { inputs, y }
+    }
+
+    /// Adds a row for dx and one for each parameter.
+    pub fn check(&self, report: &mut OwnReport, body: &mut dyn Body, gradients: &Gradients) -> Result<(), Stop> {
+        self.array(report, body, ("dx".into(), Of::X), &gradients.dx)?;
+        for (i, name) in self.inputs.names.iter().enumerate() {
+            self.array(report, body, (format!("d{name}"), Of::Parameter(i)), &gradients.of_parameters[i])?;
+        }
+        Ok(())
+    }
+
+    fn array(
+        &self,
+        report: &mut OwnReport,
+        body: &mut dyn Body,
+        (name, of): (String, Of),
+        got: &[f32],
+    ) -> Result<(), Stop> {
+        let mut changed = self.inputs.clone();
+        let elements = evenly(got.len());
+        let mut all = Vec::with_capacity(elements.len());
+        for at in elements {
+            let d = self.central(body, &mut changed, (of, at), 1.0)?;
+            all.push(Compared { at, got: got[at].into(), slope: d.slope, noise: d.noise });
+        }
+        let norm = |f: fn(&Compared) -> f64| (all.iter().map(|c| f(c) * f(c)).sum::<f64>() / all.len() as f64).sqrt();
+        // The smaller: a gradient that is wrong and large allows no more than one that is right.
+        let scale = norm(|c| c.got).min(norm(|c| c.slope));
+        let tolerance = |c: &Compared| RELATIVE * c.slope.abs().max(scale) + c.noise;
+        let is_right = |c: &Compared| (c.got - c.slope).abs() <= tolerance(c);
+        let (mut passed_over, mut compared, mut wrong) = (0, Vec::new(), 0);
+        for mut c in all {
+            if !is_right(&c) {
+                let Some((slope, noise)) = self.refined(body, &mut changed, (of, c.at), tolerance(&c))? else {
+                    passed_over += 1;
+                    continue;
+                };
+                (c.slope, c.noise) = (slope, noise);
+                wrong += usize::from(!is_right(&c));
+            }
+            compared.push(c);
+        }
+        let ratio = |c: &Compared| (c.got - c.slope).abs() / tolerance(c);
+        let worst = compared.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+        let at = |i| self.place(of, i);
+        if let Some(w) = worst {
+            let unit = w.slope.abs().max(scale).max(f64::MIN_POSITIVE);
+            report.rows.push(OwnRow {
+                array: name.clone(),
+                form: body.form(),
+                against: "slopes of y".into(),
+                compared: compared.len(),
+                passed_over,
+                error: (w.got - w.slope).abs() / unit,
+                tolerance: tolerance(w) / unit,
+                at: at(w.at),
+            });
+        }
+        let all = compared.len() + passed_over;
+        if passed_over > all / 4 {
+            return Err(Stop::Flaw(format!(
+                "{name} cannot be checked: y has a kink or a jump next to {passed_over} of {all} elements, where no slope can be measured. \
+                 Choose other inputs with `checked_between`."
+            )));
+        }
+        match worst.filter(|_| wrong > 0) {
+            Some(w) => Err(Stop::Flaw(format!(
+                "{name}{} is {}, the slope there is {}; {wrong} of {} elements differ.{}",
+                at(w.at),
+                short(w.got),
+                short(w.slope),
+                compared.len(),
+                self.pattern(&name, &compared)
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn place(&self, of: Of, i: usize) -> String {
+        match of {
+            Of::X => place(i, self.inputs.input),
+            Of::Parameter(p) => place(i, Shape::Vector(self.inputs.parameters[p].len())).replacen("[0]", "", 1),
+        }
+    }
+
+    /// (sum of dy y at +step - sum at -step) / 2 step.
+    fn central(
+        &self,
+        body: &mut dyn Body,
+        changed: &mut Inputs,
+        what: (Of, usize),
+        part: f32,
+    ) -> Result<Difference, Stop> {
+        let (above, high) = self.at(body, changed, what, part)?;
+        let (below, low) = self.at(body, changed, what, -part)?;
+        Ok(self.difference((&above, high), (&below, low)))
+    }
+
+    fn difference(&self, (above, high): (&[f32], f32), (below, low): (&[f32], f32)) -> Difference {
+        let step = f64::from(high) - f64::from(low);
+        let (mut sum, mut noise) = (0.0, 0.0);
+        for (weight, (a, b)) in self.inputs.dy.iter().zip(above.iter().zip(below)).filter(|(_, (a, b))| a != b) {
+            let [weight, a, b] = [*weight, *a, *b].map(f64::from);
+            sum += weight * (a - b);
+            noise += (weight * a.abs().max(b.abs()) * ROUNDING).powi(2);
+        }
+        // The errors of elements are as good as independent; three of their deviations.
+        Difference { slope: sum / step, noise: 3.0 * noise.sqrt() / step.abs() }
+    }
+
+    /// y with one element moved by so many steps, and what the element is then.
+    fn at(
+        &self,
+        body: &mut dyn Body,
+        changed: &mut Inputs,
+        (of, at): (Of, usize),
+        steps: f32,
+    ) -> Result<(Vec<f32>, f32), Stop> {
+        let before = self.value((of, at));
+        let step = match of {
+            Of::X => STEP * self.inputs.scale,
+            Of::Parameter(_) => STEP * before.abs().max(1.0 / 16.0),
+        };
+        let moved = before + steps * step;
+        let set = |changed: &mut Inputs, v: f32| match of {
+            Of::X => changed.x[at] = v,
+            Of::Parameter(p) => changed.parameters[p][at] = v,
+        };
+        set(changed, moved);
+        let y = body.forward(changed, false)?;
+        set(changed, before);
+        Ok((y, moved))
+    }
+
+    /// An element before it is moved.
+    fn value(&self, (of, at): (Of, usize)) -> f32 {
+        match of {
+            Of::X => self.inputs.x[at],
+            Of::Parameter(p) => self.inputs.parameters[p][at],
+        }
+    }
+
+    /// The slope from two steps, without the error of their square; `None` at a kink or a jump, which a smaller step does not smooth.
+    fn refined(
+        &self,
+        body: &mut dyn Body,
+        changed: &mut Inputs,
+        what: (Of, usize),
+        tolerance: f64,
+    ) -> Result<Option<(f64, f64)>, Stop> {
+        let mut slopes = [0.0; 2];
+        let mut gaps = [0.0; 2];
+        let mut noise = 0.0;
+        for (i, part) in [1.0, 0.5].into_iter().enumerate() {
+            let (above, high) = self.at(body, changed, what, part)?;
+            let (below, low) = self.at(body, changed, what, -part)?;
+            let middle = self.value(what);
+            let both = self.difference((&above, high), (&below, low));
+            let right = self.difference((&above, high), (self.y, middle)).slope;
+            let left = self.difference((self.y, middle), (&below, low)).slope;
+            (slopes[i], gaps[i], noise) = (both.slope, (right - left).abs(), both.noise);
+        }
+        // Of a smooth function the slopes over a step and over half of it are as good as equal, and those of both sides differ half as much
+        // over half the step. A kink outside of half the step shows in the first, one near the middle in the second.
+        let is_uneven = (slopes[0] - slopes[1]).abs() > 0.5 * tolerance;
+        let is_kink = gaps[1] > tolerance && gaps[1] > 0.65 * gaps[0];
+        let slope = (4.0 * slopes[1] - slopes[0]) / 3.0;
+        Ok((!is_uneven && !is_kink).then_some((slope, 2.0 * noise)))
+    }
+
+    /// What the differences have in common.
+    fn pattern(&self, name: &str, compared: &[Compared]) -> String {
+        let sum = |f: &dyn Fn(&Compared) -> f64| compared.iter().map(f).sum::<f64>();
+        let near = |residual: f64, of: f64| residual <= 1e-4 * of;
+        if compared.iter().all(|c| c.got == 0.0) {
+            return format!(" {name} is 0 everywhere.");
+        }
+        let slopes = sum(&|c| c.slope * c.slope);
+        let factor = sum(&|c| c.got * c.slope) / slopes;
+        if compared.len() > 1 && near(sum(&|c| (c.got - factor * c.slope).powi(2)), factor * factor * slopes) {
+            return match factor {
+                f if (f + 1.0).abs() < 0.01 => format!(" {name} has the wrong sign everywhere."),
+                f => format!(" {name} is {} times the slope everywhere.", short(f)),
+            };
+        }
+        let dy = |c: &Compared| f64::from(self.inputs.dy[c.at]);
+        let is_elementwise = name == "dx" && self.inputs.dy.len() == self.inputs.x.len();
+        if is_elementwise && near(sum(&|c| (c.got * dy(c) - c.slope).powi(2)), slopes) {
+            return format!(" {name} is the derivative of y by x: multiply it by dy.");
+        }
+        String::new()
+    }
+}
+
+/// All elements of an array, or as many as are measured at most.
+fn evenly(len: usize) -> Vec<usize> {
+    if len <= MOST { (0..len).collect() } else { (0..MOST).map(|i| i * len / MOST).collect() }
+}
+
+/// Four digits.
+pub(super) fn short(v: f64) -> String {
+    let magnitude = v.abs();
+    if magnitude == 0.0 || (1e-3..1e5).contains(&magnitude) {
+        let digits = 3 - (magnitude.max(1e-3).log10().floor() as i32);
+        format!("{v:.*}", digits.clamp(0, 6) as usize)
+    } else {
+        format!("{v:.3e}")
+    }
+}

@@ -1,0 +1,210 @@
+//! The CUDA body.
+#![allow(unsafe_code)]
+
+use super::kernel::{explained, unsupported};
+use super::{Blocks, OwnLayer, OwnSizes, compile, specs};
+use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
+use crate::network::Shape;
+use crate::ops::Layout;
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_record::{Dtype, KernelStats};
+
+const OP: &str = "own layer";
+
+/// A layer's kernels, compiled and loaded for a type of elements and the shape of a sample.
+#[derive(Debug, Clone)]
+pub struct OwnKernels {
+    layer: OwnLayer,
+    input: Shape,
+    layout: Layout,
+    dtype: Dtype,
+    forward: Kernel,
+    backward: Kernel,
+}
+
+/// The arrays of a backward pass.
+#[derive(Debug)]
+pub struct Backward<'a> {
+    /// The inputs.
+    pub x: &'a DeviceArray,
+    /// The outputs of the forward pass.
+    pub y: &'a DeviceArray,
+    /// The gradient of the outputs.
+    pub dy: &'a DeviceArray,
+    /// The parameters, f32.
+    pub parameters: &'a [Slice<f32>],
+    /// The gradient of the inputs; overlaps none of the others.
+    pub dx: &'a DeviceArray,
+    /// Where the gradients of its parameters go.
+    pub gradients: &'a Gradients,
+}
+
+/// Where the kernels write the gradients of a layer's parameters, and how the shares of the blocks are added.
+#[derive(Debug)]
+pub struct Gradients {
+    /// What the kernels write.
+    pub shares: Vec<Slice<f32>>,
+    /// The gradients.
+    pub totals: Vec<Slice<f32>>,
+    /// One for each parameter; none where the kernels write the gradients themselves.
+    sums: Vec<(Sums, Workspace)>,
+}
+
+impl Gradients {
+    /// Gradients that the kernels write themselves.
+    pub(super) fn written(totals: Vec<Slice<f32>>) -> Self {
+        Self { shares: totals.clone(), totals, sums: Vec::new() }
+    }
+}
+
+impl OwnKernels {
+    /// Compiles and loads both kernels.
+    ///
+    /// # Errors
+    /// As of [`compile`]; the device's.
+    pub fn new(device: &CudaDevice, layer: &OwnLayer, input: Shape, layout: Layout, dtype: Dtype) -> Result<Self> {
+        let sizes = OwnSizes::new(layer, input, 1, layout);
+        let [forward, backward] = specs(layer, &sizes, dtype);
+        compile(layer, &sizes, dtype, device.compiler()?, &device.architecture_of(&forward))?;
+        let load = |spec| device.kernel(spec, &spec.tiles[0]).map_err(|e| explained(layer, e));
+        let (forward, backward) = (load(&forward)?, load(&backward)?);
+        Ok(Self { layer: layer.clone(), input, layout, dtype, forward, backward })
+    }
+
+    /// Its sizes for a batch.
+    #[must_use]
+    pub fn sizes(&self, batch: usize) -> OwnSizes {
+        OwnSizes::new(&self.layer, self.input, batch, self.layout)
+    }
+
+    /// What the compiler and the device say of `forward` and `backward`.
+    #[must_use]
+    pub fn stats(&self) -> [&KernelStats; 2] {
+        [self.forward.stats(), self.backward.stats()]
+    }
+
+    /// Prepares the sums of the gradients for a batch. `memory` is an array for the blocks' shares, of the length that [`OwnSizes`]
+    /// say; `totals` are the gradients, f32.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(crate) fn gradients(
+        &self,
+        device: &CudaDevice,
+        batch: usize,
+        memory: Option<&Slice<f32>>,
+        totals: Vec<Slice<f32>>,
+    ) -> Result<Gradients> {
+        let sizes = self.sizes(batch);
+        let (places, _) = sizes.shares(&self.layer);
+        let Some(memory) = memory.filter(|_| !places.is_empty()) else {
+            return Ok(Gradients::written(totals));
+        };
+        let shares = places.into_iter().map(|place| memory.range(place)).collect();
+        self.gradients_of(device, batch, shares, totals)
+    }
+
+    /// The same of an array of shares for each parameter, `[rows][elements]`.
+    pub(super) fn gradients_of(
+        &self,
+        device: &CudaDevice,
+        batch: usize,
+        shares: Vec<Slice<f32>>,
+        totals: Vec<Slice<f32>>,
+    ) -> Result<Gradients> {
+        let word = |v: usize| Check(OP).word("number of blocks or of parameters", v);
+        let rows = word(self.sizes(batch).rows(&self.layer))?;
+        let sums = self.layer.parameters().iter().map(|p| {
+            let sums = Sums::new(device, Dtype::F32, word(p.len())?, RowsOf::Matrix { rows })?;
+            let workspace = Workspace::new(device, sums.workspace_bytes())?;
+            Ok((sums, workspace))
+        });
+        Ok(Gradients { shares, totals, sums: sums.collect::<Result<_>>()? })
+    }
+
+    /// The launch of a kernel, and its n.
+    fn launch_of(&self, kernel: &Kernel, elements: usize, sizes: &OwnSizes) -> Result<(Launch, u32)> {
+        let word = |name, v| Check(OP).word(name, v);
+        // Indices are 32 bits wide.
+        let elements = word("number of elements", elements)?;
+        let batch = word("number of samples", sizes.batch)?;
+        let blocks = |n: u32| Launch { grid: [n, 1, 1], ..kernel.shape(1) };
+        Ok(match self.layer.blocks() {
+            Blocks::PerElement => (kernel.shape(elements.into()), elements),
+            Blocks::PerSample => (blocks(batch), batch),
+            Blocks::PerChannel => (blocks(word("number of channels", sizes.input.channels())?), batch),
+        })
+    }
+
+    fn check_parameters(&self, parameters: &[Slice<f32>]) -> Result<()> {
+        let needed = self.layer.parameters();
+        if parameters.len() != needed.len() {
+            return Err(unsupported(
+                &self.layer,
+                format!("it takes {} parameters; {} came", needed.len(), parameters.len()),
+            ));
+        }
+        let lengths = parameters.iter().zip(needed);
+        Ok(lengths.into_iter().try_for_each(|(s, p)| Check(OP).lengths(&[("a parameter", s.len(), &[p.len()])]))?)
+    }
+
+    /// Queues y = forward(x) of a batch.
+    ///
+    /// # Errors
+    /// Lengths or types are not those of the layer; the launch is refused.
+    pub fn forward(
+        &self,
+        stream: &Stream,
+        batch: usize,
+        (x, y): (&DeviceArray, &DeviceArray),
+        parameters: &[Slice<f32>],
+    ) -> Result<()> {
+        let sizes = self.sizes(batch);
+        Check(OP).arrays(self.dtype, &[("x", x, &[sizes.inputs()]), ("y", y, &[sizes.outputs()])])?;
+        self.check_parameters(parameters)?;
+        Check(OP).word("number of elements", sizes.inputs())?;
+        let (shape, n) = self.launch_of(&self.forward, sizes.outputs(), &sizes)?;
+        let mut args: Vec<&dyn KernelArg> = vec![x.bytes()];
+        args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
+        args.extend([y.bytes() as &dyn KernelArg, &n]);
+        // SAFETY: forward(x, parameters.., y, n), as declared before the learner's source; types and lengths were checked. What that source
+        // does with them is its author's promise, as of every kernel of a learner's.
+        unsafe { self.forward.launch(stream, shape, &args) }
+    }
+
+    /// Queues dx and the gradients of the parameters.
+    ///
+    /// # Errors
+    /// As of [`OwnKernels::forward`].
+    pub fn backward(&self, stream: &Stream, batch: usize, with: &Backward<'_>) -> Result<()> {
+        let Backward { x, y, dy, parameters, dx, gradients } = with;
+        let sizes = self.sizes(batch);
+        let (inputs, outputs) = (&[sizes.inputs()][..], &[sizes.outputs()][..]);
+        Check(OP)
+            .arrays(self.dtype, &[("x", x, inputs), ("y", y, outputs), ("dy", dy, outputs), ("dx", dx, inputs)])?;
+        self.check_parameters(parameters)?;
+        self.check_parameters(&gradients.totals)?;
+        let rows = sizes.rows(&self.layer);
+        for (share, p) in gradients.shares.iter().zip(self.layer.parameters()) {
+            Check(OP).lengths(&[("the shares of a gradient", share.len(), &[rows, p.len()])])?;
+        }
+        Check(OP).word("number of elements", sizes.outputs())?;
+        let (shape, n) = self.launch_of(&self.backward, sizes.inputs(), &sizes)?;
+        let mut args: Vec<&dyn KernelArg> = vec![x.bytes(), y.bytes(), dy.bytes()];
+        args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
+        args.push(dx.bytes());
+        args.extend(gradients.shares.iter().map(|p| p as &dyn KernelArg));
+        args.push(&n);
+        // SAFETY: backward(x, y, dy, parameters.., dx, gradients.., n), as declared before the learner's source; types and lengths were
+        // checked, and as many gradients as parameters. What that source does with them is its author's promise.
+        unsafe { self.backward.launch(stream, shape, &args) }?;
+        for ((sums, workspace), (share, total)) in
+            gradients.sums.iter().zip(gradients.shares.iter().zip(&gradients.totals))
+        {
+            sums.queue(stream, &share.into(), total, workspace)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Compilation of a layer's source, with messages that say what the author has to change.
+
+use super::sizes::sides;
+use super::{OwnLayer, OwnSizes};
+use warpbook_device::{Compiled, Compiler, Error, Result};
+use warpbook_kernels::nn::{OwnForm, own_layer};
+use warpbook_record::{Dtype, KernelSpec, KernelStats};
+
+/// What the kernels are called.
+const ENTRIES: [&str; 2] = ["forward", "backward"];
+
+/// The kernels' rows for a type of elements and sizes.
+pub(crate) fn specs(layer: &OwnLayer, sizes: &OwnSizes, dtype: Dtype) -> [KernelSpec; 2] {
+    let form = OwnForm {
+        dtype,
+        layout: sizes.layout,
+        input: sides(sizes.input),
+        output: sides(sizes.output),
+        threads: layer.0.threads,
+    };
+    own_layer(layer.name(), layer.source(), layer.parameters().len(), form)
+}
+
+/// Compiles a layer for an architecture such as "sm_90"; needs no GPU. The statistics are those of `forward` and `backward`.
+///
+/// # Errors
+/// [`Error::Compile`] with the line; [`Error::Unsupported`] where a kernel is missing, or a setting makes no sense.
+pub fn compile(
+    layer: &OwnLayer,
+    sizes: &OwnSizes,
+    dtype: Dtype,
+    compiler: &Compiler,
+    architecture: &str,
+) -> Result<[KernelStats; 2]> {
+    if let Some(why) = layer.flaw() {
+        return Err(unsupported(layer, why));
+    }
+    let [spec, _] = specs(layer, sizes, dtype);
+    let compiled = compiler.compile(&spec, &spec.tiles[0], architecture).map_err(|e| explained(layer, e))?;
+    entries(layer, &compiled)
+}
+
+pub(super) fn unsupported(layer: &OwnLayer, why: impl Into<String>) -> Error {
+    Error::Unsupported { what: format!("The layer `{}`:", layer.name()), why: why.into().trim_end_matches('.').into() }
+}
+
+/// The statistics of both kernels; an error where one is not there.
+fn entries(layer: &OwnLayer, compiled: &Compiled) -> Result<[KernelStats; 2]> {
+    let of = |i: usize| {
+        let missing = || {
+            let (entry, signature) = (ENTRIES[i], &layer.signatures()[i]);
+            // A function of that name with other parameters is another function for C++, whose name has them at its end.
+            let is_other = |s: &KernelStats| s.entry.starts_with(&format!("_Z{}{entry}", entry.len()));
+            let what = if compiled.stats.iter().any(is_other) {
+                format!("its kernel `{entry}` has other parameters")
+            } else {
+                format!("live/{}.cu defines no kernel `{entry}`", layer.name())
+            };
+            unsupported(layer, format!("{what}; write `{signature}`"))
+        };
+        compiled.stats_of(ENTRIES[i]).cloned().ok_or_else(missing)
+    };
+    Ok([of(0)?, of(1)?])
+}
+
+/// The compiler's error, with the parameters that it should have found where it found others.
+pub(super) fn explained(layer: &OwnLayer, error: Error) -> Error {
+    let Error::Compile(mut compile) = error else { return error };
+    for d in compile.diagnostics.iter_mut().filter(|d| d.is_error) {
+        let of = ENTRIES.iter().position(|e| d.message.contains(&format!("\"{e}\"")));
+        let Some(i) = of.filter(|_| d.message.contains("linkage") || d.message.contains("redeclared")) else {
+            continue;
+        };
+        d.message = format!("`{}` has other parameters; write `{}`", ENTRIES[i], layer.signatures()[i]);
+    }
+    Error::Compile(compile)
+}

@@ -1,0 +1,360 @@
+//! A layer of the learner's own: forward and backward pass as CUDA C++, as `torch.autograd.Function` would have them in Python.
+//!
+//! ```
+//! use warpbook_nn::network::*;
+//! use warpbook_nn::ops::own::OwnLayer;
+//!
+//! let swish = OwnLayer::new("swish", r"
+//! __global__ void forward(const T* x, const float* beta, T* y, unsigned n) {
+//!     unsigned i = blockIdx.x * THREADS + threadIdx.x;
+//!     if (i >= n) return;
+//!     float v = x[i];
+//!     y[i] = v / (1 + expf(-*beta * v));
+//! }
+//!
+//! __global__ void backward(const T* x, const T* y, const T* dy, const float* beta, T* dx, float* dbeta, unsigned n) {
+//!     unsigned i = blockIdx.x * THREADS + threadIdx.x;
+//!     float share = 0;
+//!     if (i < n) {
+//!         float v = x[i], g = dy[i], s = 1 / (1 + expf(-*beta * v));
+//!         dx[i] = g * s * (1 + *beta * v * (1 - s));
+//!         share = g * v * v * s * (1 - s);
+//!     }
+//!     share = block_sum(share);
+//!     if (threadIdx.x == 0) dbeta[blockIdx.x] = share;
+//! }
+//! ").parameter("beta", [1], 1.0);
+//! let network = Network::new([1, 8, 8], [conv2d(4, 3), own(&swish), flatten(), linear(10)])?;
+//! assert_eq!(network.params()[2].name, "swish1.beta");
+//! # Ok::<(), NetworkError>(())
+//! ```
+//!
+//! # The kernels
+//!
+//! ```text
+//! forward (const T* x,                            parameters.., T* y,                              unsigned n)
+//! backward(const T* x, const T* y, const T* dy,   parameters.., T* dx, gradients of parameters..,  unsigned n)
+//! ```
+//!
+//! Parameters are `const float*`, their gradients `float*`, each in the order in which they were declared. `T` is the type of the
+//! training's activations, f32, fp16 or bf16: read an element into a `float`, and store a `float`. Every element of y, dx and the gradients
+//! is written, and nothing else; arrays hold anything before.
+//!
+//! | name | is |
+//! |---|---|
+//! | `THREADS` | threads of a block, 256 or what [`OwnLayer::threads`] says |
+//! | `CHANNELS`, `HEIGHT`, `WIDTH`, `SAMPLE` | sizes of a sample of x, and its elements; a vector has one pixel |
+//! | `OUT_CHANNELS`, .., `OUT_SAMPLE` | those of y |
+//! | `index(n, c, row, column)`, `out_index(..)` | the element of x, of y; right for images in NCHW and in NHWC |
+//! | `place(i)`, `out_place(i)` | sample `.n`, channel `.c`, row `.y` and column `.x` of element i |
+//! | `block_sum(v)`, `block_max(v)` | over the threads of the block, which all have to call it; the same bits on every run |
+//!
+//! # How many blocks
+//!
+//! | | blocks | n | a parameter's gradient |
+//! |---|---|---|---|
+//! | without more | a thread for each element of y, or of dx | elements of y, or of dx | `[blocks][elements]` |
+//! | [`OwnLayer::one_block_a_sample`] | block b has sample b | samples | `[samples][elements]` |
+//! | [`OwnLayer::one_block_a_channel`] | block b has channel b of x in all samples | samples | `[elements]` |
+//!
+//! In the first two, block b writes row b, its share of the gradient, and the rows are then added in a fixed order: the same bits on every
+//! run, which `atomicAdd` on floats does not give. In the third, each block writes the elements that belong to its channel.
+
+pub mod check;
+pub mod cpu;
+pub mod cuda;
+mod kernel;
+mod sizes;
+
+pub use check::{OwnReport, check, check_on_cpu};
+pub use kernel::compile;
+pub(crate) use kernel::specs;
+pub use sizes::OwnSizes;
+
+use crate::network::Shape;
+use cpu::{CpuBackward, CpuBody, CpuForward};
+use std::sync::Arc;
+
+/// The most parameters of a layer.
+const MOST_PARAMETERS: usize = 16;
+/// The most elements of one.
+const MOST_ELEMENTS: usize = 1 << 24;
+/// Names of the kernels' other arguments.
+const TAKEN: [&str; 6] = ["x", "y", "dy", "dx", "n", "T"];
+
+/// Which blocks a layer's kernels are launched with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Blocks {
+    /// A thread for each element.
+    #[default]
+    PerElement,
+    /// A block for each sample.
+    PerSample,
+    /// A block for each channel of the input.
+    PerChannel,
+}
+
+/// A parameter of a layer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnParameter {
+    /// Its name, as `beta`; in a network's weights it is `swish1.beta`.
+    pub name: String,
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// What each of its elements is at first.
+    pub initial: f32,
+}
+
+impl OwnParameter {
+    /// Its elements, at most `usize::MAX`.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shape.iter().fold(1, |all, s| all.saturating_mul(*s))
+    }
+
+    /// Whether it has none, which no network takes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A layer whose kernels are given as text: see [the module](self) for what they are given.
+///
+/// Cheap to clone. Settings that make no sense are refused by the network, and by the check.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnLayer(Arc<Definition>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Definition {
+    name: String,
+    source: String,
+    parameters: Vec<OwnParameter>,
+    output: Option<Shape>,
+    threads: u32,
+    blocks: Blocks,
+    inputs: Option<[f32; 2]>,
+    cpu: Option<CpuBody>,
+}
+
+impl OwnLayer {
+    /// A layer without parameters whose output has the shape of its input. `source` is CUDA C++ that defines the kernels `forward` and
+    /// `backward`; layers of a network are named `NAME1`, `NAME2`, and messages name the source `live/NAME.cu`.
+    #[must_use]
+    pub fn new(name: impl Into<String>, source: impl Into<String>) -> Self {
+        Self(Arc::new(Definition {
+            name: name.into(),
+            source: source.into(),
+            parameters: Vec::new(),
+            output: None,
+            threads: 256,
+            blocks: Blocks::default(),
+            inputs: None,
+            cpu: None,
+        }))
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Definition)) -> Self {
+        change(Arc::make_mut(&mut self.0));
+        self
+    }
+
+    /// The same with one more parameter: f32, `initial` in all elements at first, trained by the network's optimiser.
+    #[must_use]
+    pub fn parameter(self, name: impl Into<String>, shape: impl Into<Vec<usize>>, initial: f32) -> Self {
+        self.with(|d| d.parameters.push(OwnParameter { name: name.into(), shape: shape.into(), initial }))
+    }
+
+    /// The same with an output of this shape: `[channels, height, width]`, or a number of features.
+    #[must_use]
+    pub fn output(self, shape: impl Into<Shape>) -> Self {
+        self.with(|d| d.output = Some(shape.into()))
+    }
+
+    /// The same with so many threads a block, a multiple of 32 up to 1024; 256 without this.
+    #[must_use]
+    pub fn threads(self, threads: u32) -> Self {
+        self.with(|d| d.threads = threads)
+    }
+
+    /// The same with a block for each sample.
+    #[must_use]
+    pub fn one_block_a_sample(self) -> Self {
+        self.with(|d| d.blocks = Blocks::PerSample)
+    }
+
+    /// The same with a block for each channel of the input.
+    #[must_use]
+    pub fn one_block_a_channel(self) -> Self {
+        self.with(|d| d.blocks = Blocks::PerChannel)
+    }
+
+    /// The same, checked with inputs drawn evenly between two numbers, as for a logarithm; they are standard Gaussian without this.
+    #[must_use]
+    pub fn checked_between(self, low: f32, high: f32) -> Self {
+        self.with(|d| d.inputs = Some([low, high]))
+    }
+
+    /// The same with bodies for the CPU, in f32, so that a network with it can be trained, frozen and evaluated there. Images are NHWC;
+    /// [`OwnSizes::index`] finds an element. On a GPU the kernels are checked against them too.
+    #[must_use]
+    pub fn on_cpu(
+        self,
+        forward: impl Fn(CpuForward<'_>) + Send + Sync + 'static,
+        backward: impl Fn(CpuBackward<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|d| d.cpu = Some(CpuBody::new(forward, backward)))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its source as it was given.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.0.source
+    }
+
+    /// Its parameters, in order.
+    #[must_use]
+    pub fn parameters(&self) -> &[OwnParameter] {
+        &self.0.parameters
+    }
+
+    /// Which blocks its kernels are launched with.
+    #[must_use]
+    pub fn blocks(&self) -> Blocks {
+        self.0.blocks
+    }
+
+    /// Whether it has bodies for the CPU.
+    #[must_use]
+    pub fn has_cpu_body(&self) -> bool {
+        self.0.cpu.is_some()
+    }
+
+    /// The shape of its output for an input of a shape.
+    #[must_use]
+    pub fn output_of(&self, input: Shape) -> Shape {
+        self.0.output.unwrap_or(input)
+    }
+
+    /// Its parameters and their gradients, as its kernels name them: `const float* beta`, `float* dbeta`.
+    fn arguments(&self) -> [String; 2] {
+        ["const float* ", "float* d"].map(|before| {
+            let of = |p: &OwnParameter| format!("{before}{}, ", p.name);
+            self.0.parameters.iter().map(of).collect()
+        })
+    }
+
+    /// How its kernels begin.
+    #[must_use]
+    pub fn signatures(&self) -> [String; 2] {
+        let [read, written] = self.arguments();
+        [
+            format!("__global__ void forward(const T* x, {read}T* y, unsigned n)"),
+            format!("__global__ void backward(const T* x, const T* y, const T* dy, {read}T* dx, {written}unsigned n)"),
+        ]
+    }
+
+    /// Why it cannot be used, if so.
+    pub(crate) fn flaw(&self) -> Option<String> {
+        let d = &*self.0;
+        if !is_identifier(&d.name) {
+            return Some(format!("`{}` is no name of a layer: use up to 40 letters, digits and `_`.", d.name));
+        }
+        if d.source.trim().is_empty() {
+            return Some("its source is empty; write the kernels `forward` and `backward`.".into());
+        }
+        if d.threads == 0 || !d.threads.is_multiple_of(32) || d.threads > 1024 {
+            return Some(format!("{} threads a block: choose a multiple of 32 up to 1024.", d.threads));
+        }
+        if d.parameters.len() > MOST_PARAMETERS {
+            return Some(format!("it has {} parameters; there can be {MOST_PARAMETERS}.", d.parameters.len()));
+        }
+        if d.output.is_some_and(|o| o.elements() == 0) {
+            return Some("its output has no elements; each size is at least 1.".into());
+        }
+        if d.inputs.is_some_and(|[low, high]| !(low < high && low.is_finite() && high.is_finite())) {
+            return Some("it is to be checked between numbers of which the first is not the smaller one.".into());
+        }
+        d.parameters.iter().enumerate().find_map(|(i, p)| flaw_of(p, &d.parameters[..i]))
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.len() <= 40 && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(fits)
+}
+
+fn flaw_of(p: &OwnParameter, before: &[OwnParameter]) -> Option<String> {
+    let name = &p.name;
+    if !is_identifier(name) {
+        return Some(format!("`{name}` is no name of a parameter: use up to 40 letters, digits and `_`."));
+    }
+    if TAKEN.contains(&&**name) || before.iter().any(|o| o.name == *name) {
+        return Some(format!(
+            "`{name}` is the name of another argument of its kernels; give the parameter another one."
+        ));
+    }
+    if p.is_empty() || p.len() > MOST_ELEMENTS {
+        return Some(format!("its parameter `{name}` has the shape {:?}; it needs 1 to 2^24 elements.", p.shape));
+    }
+    (!p.initial.is_finite())
+        .then(|| format!("its parameter `{name}` starts at {}, which is no finite number.", p.initial))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signatures_follow_the_parameters() {
+        let plain = OwnLayer::new("a", "x");
+        assert_eq!(plain.signatures()[0], "__global__ void forward(const T* x, T* y, unsigned n)");
+        let two = plain.parameter("w", [2, 3], 0.0).parameter("b", [3], 0.0);
+        assert_eq!(
+            two.signatures()[1],
+            "__global__ void backward(const T* x, const T* y, const T* dy, const float* w, const float* b, T* dx, float* dw, float* db, \
+             unsigned n)"
+        );
+        assert_eq!(two.parameters()[0].len(), 6);
+    }
+
+    #[test]
+    fn settings_that_make_no_sense_are_told() {
+        let check = |layer: OwnLayer, expect: &str| {
+            let flaw = layer.flaw().unwrap_or_default();
+            assert!(flaw.contains(expect), "{flaw}");
+        };
+        let fine = || OwnLayer::new("fine", "x");
+        assert_eq!(fine().parameter("w", [2], 1.0).output(3).flaw(), None);
+        check(OwnLayer::new("two words", "x"), "`two words` is no name");
+        check(OwnLayer::new("", "x"), "no name of a layer");
+        check(OwnLayer::new("a", " \n"), "empty");
+        check(fine().threads(100), "multiple of 32");
+        check(fine().threads(2048), "up to 1024");
+        check(fine().output([0, 1, 1]), "no elements");
+        check(fine().checked_between(1.0, 0.0), "smaller");
+        check(fine().parameter("dy", [1], 0.0), "another argument");
+        check(fine().parameter("a", [1], 0.0).parameter("a", [1], 0.0), "another argument");
+        check(fine().parameter("1a", [1], 0.0), "no name of a parameter");
+        check(fine().parameter("a", [0], 0.0), "1 to 2^24");
+        check(fine().parameter("a", [1], f32::NAN), "NaN");
+        check((0..17).fold(fine(), |l, i| l.parameter(format!("p{i}"), [1], 0.0)), "17 parameters");
+    }
+
+    #[test]
+    fn layers_are_equal_where_all_is() {
+        let layer = || OwnLayer::new("a", "x").parameter("w", [1], 1.0);
+        assert_eq!(layer(), layer());
+        assert_ne!(layer(), layer().threads(128));
+        // Functions cannot be compared: those of one definition are the same.
+        let with_cpu = layer().on_cpu(|_| {}, |_| {});
+        assert_eq!(with_cpu, with_cpu.clone());
+        assert_ne!(with_cpu, layer().on_cpu(|_| {}, |_| {}));
+    }
+}

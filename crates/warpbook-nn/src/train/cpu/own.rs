@@ -1,0 +1,73 @@
+//! Passes of layers of the learner's own.
+
+use super::CpuEngine;
+use crate::network::{Network, Node};
+use crate::ops::Layout;
+use crate::ops::own::cpu::{CpuBackward, CpuForward};
+use crate::ops::own::{OwnLayer, OwnSizes};
+use crate::train::TrainError;
+use std::mem::take;
+
+/// An error where a layer cannot be computed on the CPU.
+pub(super) fn ensure_bodies(network: &Network) -> Result<(), TrainError> {
+    let without = |node: &&Node| node.own.as_ref().is_some_and(|own| !own.has_cpu_body());
+    match network.nodes().iter().find(without) {
+        Some(node) => Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name))),
+        None => Ok(()),
+    }
+}
+
+impl CpuEngine {
+    fn own_parameters(&self, node: &Node) -> Vec<&[f32]> {
+        node.params.iter().map(|id| &self.weights[*id][..]).collect()
+    }
+
+    pub(super) fn own_forward(&self, node: &Node, n: usize, x: &[f32], y: &mut [f32]) -> Result<(), TrainError> {
+        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
+            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
+        };
+        let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
+        body.forward(CpuForward { sizes, x, parameters: &self.own_parameters(node), y });
+        Ok(())
+    }
+
+    pub(super) fn own_backward(
+        &mut self,
+        node: &Node,
+        n: usize,
+        dy: &[f32],
+        written: &mut [bool],
+    ) -> Result<(), TrainError> {
+        let Some((own, body)) = node.own.as_ref().and_then(|own| Some((own, own.cpu()?))) else {
+            return Err(TrainError::Setting(OwnLayer::without_cpu_body(&node.name)));
+        };
+        let sizes = OwnSizes::new(own, self.network.value(node.input), n, Layout::Nhwc);
+        let mut gradients: Vec<Vec<f32>> = node.params.iter().map(|id| take(&mut self.gradients[*id])).collect();
+        gradients.iter_mut().for_each(|g| g.fill(0.0));
+        let mut dx = vec![0.0; sizes.inputs()];
+        body.backward(CpuBackward {
+            sizes,
+            x: &self.values[node.input][..sizes.inputs()],
+            y: &self.values[node.output][..sizes.outputs()],
+            dy,
+            parameters: &self.own_parameters(node),
+            dx: &mut dx,
+            gradients: &mut gradients,
+        });
+        for (id, (gradient, p)) in node.params.iter().zip(gradients.into_iter().zip(own.parameters())) {
+            // A vector that its author replaced may have another length.
+            if gradient.len() != p.len() {
+                let why = format!(
+                    "{}: the gradient of `{}` has {} elements; it needs {}.",
+                    node.name,
+                    p.name,
+                    gradient.len(),
+                    p.len()
+                );
+                return Err(TrainError::Setting(why));
+            }
+            self.gradients[*id] = gradient;
+        }
+        self.join(node.input, &dx, written)
+    }
+}

@@ -1,0 +1,191 @@
+//! A network on a GPU that is not trained: weights and memory once, a graph for each size of a batch.
+//!
+//! The graph copies u8 images from page-locked memory, makes normalised activations of them, runs the layers, and copies the outputs
+//! back, so that the host has nothing to do in between.
+
+use super::kernels::LayerKernels;
+use super::memory::{self, Memory, Purpose, Sharing};
+use super::params::{ParamBytes, Params};
+use super::passes::{self, Parts};
+use super::program::Program;
+use super::{CudaOptions, sharing};
+use crate::gemm::{Gemm, Workspace};
+use crate::network::{Network, Shape};
+use crate::ops::augment::{Augment, cuda::Gather};
+use crate::storage;
+use crate::train::TrainError;
+use crate::weights::Weights;
+use std::collections::HashMap;
+use warpbook_device::{Arena, Bench, CudaDevice, Pinned, Samples, Slice, Stream};
+
+/// A network's forward pass for batches of u8 images.
+#[derive(Debug)]
+pub(crate) struct CudaInference {
+    device: CudaDevice,
+    stream: Stream,
+    gemm: Gemm,
+    network: Network,
+    options: CudaOptions,
+    batch: usize,
+    sharing: Sharing,
+    memory: Memory,
+    params: Params,
+    layers: LayerKernels,
+    input: Input,
+    /// The outputs of a batch in the type of the activations.
+    outputs: Pinned<u8>,
+    workspaces: [Option<Workspace>; 2],
+    programs: HashMap<usize, Program>,
+    bytes: u64,
+}
+
+/// Images on both sides.
+#[derive(Debug)]
+struct Input {
+    gather: Gather,
+    host: Pinned<u8>,
+    images: Slice<u8>,
+    /// 0, 1, 2, ...: a batch is all of its images.
+    indices: Slice<u32>,
+    /// The training step, which normalisation alone does not depend on.
+    step: Slice<u32>,
+    pixels: usize,
+}
+
+impl CudaInference {
+    /// Room for batches of at most `batch` images that are normalised by mean and deviation, with the network's weights on the device.
+    ///
+    /// # Errors
+    /// The batch is 0, or it and the weights do not fit into device memory; the network takes no images, or the weights are not its.
+    pub fn new(
+        device: &CudaDevice,
+        options: &CudaOptions,
+        (network, weights): (&Network, &Weights),
+        [mean, deviation]: [&[f32]; 2],
+        batch: usize,
+    ) -> Result<Self, TrainError> {
+        let Shape::Image { channels, height, width } = network.input() else {
+            return Err(TrainError::Setting(format!("The network takes {}, not images.", network.input())));
+        };
+        if batch == 0 {
+            return Err(TrainError::Setting("The batch is 0: it needs at least one image.".into()));
+        }
+        let (options, arrangement) = options.arranged(network);
+        let dtype = options.precision.activations();
+        let sharing = sharing(network, &options);
+        let layout = memory::plan(network, &sharing, batch, dtype, Purpose::Inference);
+        let (pixels, outputs) = (network.input().elements(), network.output().elements());
+        let params_bytes = ParamBytes::of(network, None, dtype).total();
+        let bytes = params_bytes + layout.peak_bytes() as u64 + (batch * (pixels + 4)) as u64;
+        device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
+        let params = Params::new(device, network, arrangement, None, dtype)?;
+        params.write(weights)?;
+        let normalise = Augment { channels, height, width, mean, deviation, padding: 0, flip: false, seed: 0, step: 0 };
+        let input = Input {
+            gather: Gather::new(device, &normalise, dtype, options.layout)?,
+            host: device.pinned(batch * pixels)?,
+            images: device.zeros::<u8>(batch * pixels)?.range(..),
+            indices: device.buffer_from(&(0..batch as u32).collect::<Vec<_>>())?.range(..),
+            step: device.zeros::<u32>(1)?.range(..),
+            pixels,
+        };
+        Ok(Self {
+            stream: device.stream()?,
+            gemm: Gemm::new(device),
+            layers: LayerKernels::load(device, network, &options)?,
+            memory: Memory::new(Arena::with_layout(device, layout)?, dtype),
+            outputs: device.pinned(batch * outputs * dtype.bytes() as usize)?,
+            device: device.clone(),
+            network: network.clone(),
+            options,
+            batch,
+            sharing,
+            params,
+            input,
+            workspaces: [None, None],
+            programs: HashMap::new(),
+            bytes,
+        })
+    }
+
+    /// The most images of a batch.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
+    /// Device memory of weights, images and activations; workspaces of products are not in it.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The outputs `[n][outputs]` of n images u8 `[n][channels][height][width]`, at most a batch.
+    pub fn forward(&mut self, images: &[u8]) -> Result<Vec<f32>, TrainError> {
+        let n = self.load(images)?;
+        if let Some(program) = self.programs.get(&n) {
+            program.queue(&self.stream)?;
+        }
+        self.stream.synchronize()?;
+        let dtype = self.options.precision.activations();
+        let len = n * self.network.output().elements() * dtype.bytes() as usize;
+        Ok(storage::decoded(&self.outputs.range(..len).read()?, dtype))
+    }
+
+    /// Times of a batch: its copy to the device, the network, and the copy of its outputs back.
+    pub fn time(&mut self, images: &[u8], bench: &Bench) -> Result<Samples, TrainError> {
+        let n = self.load(images)?;
+        let Some(program) = self.programs.get(&n) else { return Ok(Samples::default()) };
+        Ok(bench.cuda(&self.device, &self.stream, None, None, || program.queue(&self.stream))?)
+    }
+
+    /// Puts a batch where its graph reads it, and makes the graph if it is not there yet.
+    fn load(&mut self, images: &[u8]) -> Result<usize, TrainError> {
+        let n = images.len() / self.input.pixels;
+        if n == 0 || n > self.batch || !images.len().is_multiple_of(self.input.pixels) {
+            return Err(TrainError::Setting(format!(
+                "A batch here has 1 to {} images of {} bytes each; {} bytes were given.",
+                self.batch,
+                self.input.pixels,
+                images.len()
+            )));
+        }
+        if !self.programs.contains_key(&n) {
+            let program = self.program(n)?;
+            self.programs.insert(n, program);
+        }
+        self.input.host.range(..images.len()).write()?.copy_from_slice(images);
+        Ok(n)
+    }
+
+    fn program(&mut self, n: usize) -> Result<Program, TrainError> {
+        let parts = Parts {
+            device: &self.device,
+            gemm: &self.gemm,
+            network: &self.network,
+            options: &self.options,
+            sharing: &self.sharing,
+            memory: &self.memory,
+            params: &self.params,
+            kernels: &self.layers,
+        };
+        let Input { gather, host, images, indices, step, pixels } = &self.input;
+        let (gather, step, indices) = (gather.clone(), step.clone(), indices.range(..n));
+        let (host, images) = (host.range(..n * pixels), images.range(..n * pixels));
+        let outputs = &self.outputs;
+        let passes = passes::inference(
+            parts,
+            n,
+            &mut self.workspaces,
+            |x| {
+                Box::new(move |s| {
+                    s.copy_to_device(&host, &images)?;
+                    gather.gather(s, (&images, &indices), &step, &x)
+                })
+            },
+            |y| {
+                let to = outputs.range(..y.bytes().len());
+                Box::new(move |s| s.copy_to_host(y.bytes(), &to))
+            },
+        )?;
+        Ok(Program::new((&self.stream, None), "a forward pass", passes, self.options.graph)?)
+    }
+}

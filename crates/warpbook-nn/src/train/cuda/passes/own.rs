@@ -1,0 +1,46 @@
+//! Passes of layers of the learner's own.
+
+use super::Builder;
+use crate::gemm::DeviceArray;
+use crate::ops::own::cuda::Backward;
+use crate::train::TrainError;
+use warpbook_device::Slice;
+
+impl Builder<'_> {
+    fn own_parameters(&self, i: usize) -> Vec<Slice<f32>> {
+        self.node(i).params.iter().map(|id| self.parts.params.master(*id)).collect()
+    }
+
+    pub(super) fn own_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
+        let Some(kernels) = self.parts.kernels.own[i].clone() else { return };
+        let (n, parameters) = (self.n, self.own_parameters(i));
+        self.push(&self.node(i).name, "forward", move |s| kernels.forward(s, n, (&x, &y), &parameters));
+    }
+
+    /// The gradients of the input and of the parameters.
+    pub(super) fn own_backward(&mut self, i: usize, dy: DeviceArray) -> Result<(), TrainError> {
+        let (n, node, sharing, memory) = (self.n, self.node(i), self.parts.sharing, self.parts.memory);
+        let Some(kernels) = self.parts.kernels.own[i].clone() else { return Ok(()) };
+        let needed = sharing.needs_gradient(node.input);
+        if !needed && node.params.is_empty() {
+            return Ok(());
+        }
+        let joins = needed && sharing.joins(self.network().nodes(), i, node.input);
+        // The kernel writes dx in any case; it may still read dy then, so where nothing reads dx it has its own memory.
+        let dx = if joins || !needed { memory.joined(i, self.len(node.input))? } else { self.gradient(node.input)? };
+        let len = node.own.as_ref().map_or(0, |own| kernels.sizes(n).shares(own).1);
+        let scratch = if len > 0 { Some(memory.scratch(i, true, 0, len)?.1) } else { None };
+        let totals = node.params.iter().map(|id| self.parts.params.gradient(*id)).collect();
+        let gradients = kernels.gradients(self.parts.device, n, scratch.as_ref(), totals)?;
+        let (x, y, to, parameters) =
+            (self.value(node.input)?, self.value(node.output)?, dx.clone(), self.own_parameters(i));
+        self.push(&node.name, "backward", move |s| {
+            let (parameters, gradients) = (&parameters[..], &gradients);
+            kernels.backward(s, n, &Backward { x: &x, y: &y, dy: &dy, parameters, dx: &to, gradients })
+        });
+        if joins {
+            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Where a network computes.
+
+use super::{CudaOptions, Precision, TrainError};
+use std::fmt;
+use warpbook_device::{CudaDevice, Device};
+
+/// Where a network is trained, or used.
+#[derive(Debug, Clone, Default)]
+pub enum Place {
+    /// On the CPU, in fp32.
+    #[default]
+    Cpu,
+    /// On a GPU.
+    Cuda(CudaDevice, CudaOptions),
+}
+
+impl Place {
+    /// On a device in a precision, as fast as it goes.
+    ///
+    /// # Errors
+    /// The CPU computes in fp32 only.
+    pub fn new(device: &Device, precision: Precision) -> Result<Self, TrainError> {
+        match device {
+            Device::Cuda(device) => Ok(Self::Cuda(device.clone(), CudaOptions::new(precision))),
+            Device::Cpu(_) if precision == Precision::Fp32 => Ok(Self::Cpu),
+            Device::Cpu(_) => Err(TrainError::Setting(format!(
+                "The CPU computes in fp32; {precision} needs a GPU, as --device cuda:0 or Device::open(Choice::Cuda(0))."
+            ))),
+        }
+    }
+}
+
+/// A device in fp32.
+impl From<&Device> for Place {
+    fn from(device: &Device) -> Self {
+        match device {
+            Device::Cuda(device) => Self::Cuda(device.clone(), CudaOptions::new(Precision::Fp32)),
+            Device::Cpu(_) => Self::Cpu,
+        }
+    }
+}
+
+/// The same device with the same options.
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cpu, Self::Cpu) => true,
+            (Self::Cuda(a, a_options), Self::Cuda(b, b_options)) => {
+                a.info().index == b.info().index && a_options == b_options
+            }
+            _ => false,
+        }
+    }
+}
+
+/// As "the CPU in fp32".
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("the CPU in fp32"),
+            Self::Cuda(device, options) => write!(f, "{} in {}", device.info().name, options.precision),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_device::Choice;
+
+    #[test]
+    fn the_cpu_computes_in_fp32_only() {
+        let cpu = Device::open(Choice::Cpu).unwrap();
+        assert_eq!(Place::new(&cpu, Precision::Fp32).unwrap(), Place::Cpu);
+        assert_eq!((Place::from(&cpu), Place::Cpu.to_string().as_str()), (Place::Cpu, "the CPU in fp32"));
+        let sentence = Place::new(&cpu, Precision::AmpFp16).unwrap_err().to_string();
+        assert!(sentence.contains("amp-fp16 needs a GPU"), "{sentence}");
+    }
+}

@@ -1,0 +1,200 @@
+//! A network as a table, with the memory that its training is planned to take.
+
+use super::cuda::{self, CudaOptions};
+use super::{Precision, Recipe};
+use crate::network::{Network, ParamSpec};
+use crate::ops::optimizer::Optimizer;
+
+/// One operation of a [`Summary`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryRow {
+    /// Its name.
+    pub name: String,
+    /// The layer as it was written.
+    pub layer: String,
+    /// The shape of its output for one sample.
+    pub output: String,
+    /// Numbers that are trained.
+    pub parameters: usize,
+    /// FLOPs of its forward pass for the whole batch.
+    pub flops: u64,
+    /// Bytes of its output for the whole batch; 0 where it computes in place.
+    pub output_bytes: u64,
+    /// Bytes of the gradient of its output; 0 where that is computed in place, or not needed.
+    pub gradient_bytes: u64,
+    /// Bytes of what else it keeps or computes with: places of maxima, statistics, partial sums.
+    pub other_bytes: u64,
+}
+
+/// The bytes of a training on a GPU as they are planned. Its data set, the batches on their way and the workspaces of products are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedMemory {
+    /// Weights in fp32, and the running statistics of batch normalisations.
+    pub weights: u64,
+    /// Their copy in half, where products read one.
+    pub half_copy: u64,
+    /// Gradients of the weights.
+    pub gradients: u64,
+    /// The optimiser's state.
+    pub state: u64,
+    /// Activations, their gradients and what else the operations keep, each in memory of its own.
+    pub unshared: u64,
+    /// The same where arrays that are not in use at the same time share memory, as they do.
+    pub activations: u64,
+}
+
+impl PlannedMemory {
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.weights + self.half_copy + self.gradients + self.state + self.activations
+    }
+}
+
+/// Layers, shapes, parameters, FLOPs and memory of a network at a batch size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Samples of a batch.
+    pub batch: usize,
+    /// The types that it is trained in.
+    pub precision: Precision,
+    /// The shape of the input.
+    pub input: String,
+    /// The operations in order.
+    pub rows: Vec<SummaryRow>,
+    /// FLOPs of one training step: forward, and the gradients of weights and inputs.
+    pub step_flops: u64,
+    /// Bytes of the input.
+    pub input_bytes: u64,
+    /// What a training on a GPU takes.
+    pub memory: PlannedMemory,
+}
+
+impl Summary {
+    /// Of a training with these options, an optimiser's state, and batches of so many samples.
+    #[must_use]
+    pub fn new(network: &Network, batch: usize, optimizer: &Optimizer, options: &CudaOptions) -> Self {
+        let plan = cuda::footprint(network, batch, optimizer.state_slots(), options);
+        let rows = network.nodes().iter().zip(plan.nodes).map(|(node, bytes)| {
+            let trained = node.params.iter().map(|p| &network.params()[*p]).filter(|p| p.role.is_trained());
+            SummaryRow {
+                name: node.name.clone(),
+                layer: node.written.clone(),
+                output: network.value(node.output).to_string(),
+                parameters: trained.map(ParamSpec::len).sum(),
+                flops: network.node_flops(node) * batch as u64,
+                output_bytes: bytes.output,
+                gradient_bytes: bytes.gradient,
+                other_bytes: bytes.other,
+            }
+        });
+        let params = plan.params;
+        Self {
+            batch,
+            precision: options.precision,
+            input: network.input().to_string(),
+            rows: rows.collect(),
+            step_flops: network.training_flops() * batch as u64,
+            input_bytes: plan.input,
+            memory: PlannedMemory {
+                weights: params.weights + params.running,
+                half_copy: params.copy,
+                gradients: params.gradients,
+                state: params.state,
+                unshared: plan.unshared,
+                activations: plan.activations,
+            },
+        }
+    }
+
+    /// Numbers that are trained.
+    #[must_use]
+    pub fn parameters(&self) -> usize {
+        self.rows.iter().map(|r| r.parameters).sum()
+    }
+}
+
+impl Network {
+    /// Layers, shapes, parameters, FLOPs and planned memory at a batch size, for a training in fp32 whose optimiser keeps nothing.
+    /// [`Summary::new`] takes other settings, and [`Recipe::summary`] a recipe's.
+    #[must_use]
+    pub fn summary(&self, batch: usize) -> Summary {
+        Summary::new(self, batch, &Optimizer::sgd(), &CudaOptions::new(Precision::Fp32))
+    }
+}
+
+impl Recipe {
+    /// Its network at its batch size, with the memory that its optimiser takes and a GPU's options.
+    #[must_use]
+    pub fn summary(&self, options: &CudaOptions) -> Summary {
+        Summary::new(&self.network, self.batch, &self.optimizer, options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+
+    #[test]
+    fn a_summary_adds_up() {
+        let summary = mnist_cnn(0.25, 0.5).summary(512);
+        assert_eq!((summary.parameters(), summary.rows.len()), (1_199_882, 11));
+        assert_eq!(summary.rows[2].flops, 2 * 512 * 576 * 64 * 288);
+        assert_eq!(summary.step_flops, mnist_cnn(0.25, 0.5).training_flops() * 512);
+        // Each parameter begins at a multiple of 64 numbers: the biases of 32 and 10 take 64.
+        let weights = 4 * (288 + 32 + 64 + 18432 + 64 + 1_179_648 + 128 + 1280 + 64);
+        let memory = summary.memory;
+        assert_eq!((memory.weights, memory.gradients, memory.half_copy, memory.state), (weights, weights, 0, 0));
+        let rows: u64 = summary.rows.iter().map(|r| r.output_bytes + r.gradient_bytes + r.other_bytes).sum();
+        assert_eq!(rows + summary.input_bytes, memory.unshared);
+        assert!(memory.activations < memory.unshared);
+        assert_eq!(memory.total(), 2 * weights + memory.activations);
+    }
+
+    #[test]
+    fn rows_say_what_is_in_place_and_what_is_kept() {
+        let summary = mnist_cnn(0.25, 0.5).summary(2);
+        let row = |name: &str| summary.rows.iter().find(|r| r.name == name).unwrap();
+        let bytes = |name: &str| (row(name).output_bytes, row(name).gradient_bytes, row(name).other_bytes);
+        assert_eq!(summary.input_bytes, 4 * 2 * 784);
+        assert_eq!(bytes("conv1"), (4 * 2 * 32 * 676, 4 * 2 * 32 * 676, 0));
+        assert_eq!(bytes("relu1"), (0, 0, 0), "in place");
+        assert_eq!(bytes("pool1"), (4 * 2 * 9216, 4 * 2 * 9216, 2 * 9216), "a byte for each maximum");
+        assert_eq!(bytes("fc2"), (4 * 2 * 10, 4 * 2 * 10, 0));
+    }
+
+    #[test]
+    fn precision_and_optimizer_change_the_memory() {
+        let of = |precision, optimizer| {
+            let recipe = Recipe { optimizer, batch: 64, ..Recipe::mnist() };
+            recipe.summary(&CudaOptions::new(precision)).memory
+        };
+        let (plain, adam) = (of(Precision::Fp32, Optimizer::sgd()), of(Precision::Fp32, Optimizer::adam()));
+        assert_eq!((plain.state, adam.state, adam.activations), (0, 2 * plain.weights, plain.activations));
+        let half = of(Precision::AmpBf16, Optimizer::sgd());
+        assert_eq!((half.half_copy, half.weights), (plain.weights / 2, plain.weights));
+        // Those of the linear layers are in half.
+        assert!(2 * half.gradients >= plain.gradients && half.gradients < plain.gradients * 6 / 10);
+        // The places of maxima are bytes in any precision.
+        assert!(2 * half.activations >= plain.activations && half.activations < plain.activations * 6 / 10);
+    }
+
+    #[test]
+    fn every_network_has_a_summary() {
+        let layers = [
+            batch_norm(),
+            conv2d(2, 3).padding(1),
+            residual([conv2d(2, 1), gelu(), dropout(0.1)]),
+            flatten(),
+            residual([linear(32), relu()]),
+            linear(3),
+        ];
+        let network = Network::new([1, 4, 4], layers).unwrap();
+        let summary = network.summary(3);
+        let row = |name: &str| summary.rows.iter().find(|r| r.name == name).unwrap();
+        // Mean and deviation of the channel in f32; partial sums and lines forwards and backwards.
+        assert!(row("bn1").other_bytes > 8 && row("residual1").output == "2 x 4 x 4");
+        assert!(row("conv2").other_bytes >= 4 * 3 * 32, "a gradient that is added to that of the sum");
+    }
+}

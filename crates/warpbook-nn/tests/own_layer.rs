@@ -1,0 +1,551 @@
+//! Layers of the learner's own: in networks, compiled, checked, and trained against those that are built in.
+
+use warpbook_device::{Compiler, CudaDevice, Error, testing};
+use warpbook_nn::data::Dataset;
+use warpbook_nn::infer::Frozen;
+use warpbook_nn::network::*;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::optimizer::Optimizer;
+use warpbook_nn::ops::own::{OwnLayer, OwnSizes, check, compile};
+use warpbook_nn::philox;
+use warpbook_nn::train::{CudaOptions, Event, Flow, Loss, Place, Precision, Recipe, StepOutcome, Trainer};
+use warpbook_nn::weights::Weights;
+use warpbook_record::Dtype;
+
+const SHAPE: [usize; 3] = [2, 6, 7];
+
+const RELU: &str = r"
+__global__ void forward(const T* x, T* y, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    y[i] = v < 0 ? 0.0f : v;
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, T* dx, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float g = dy[i];
+    dx[i] = y[i] <= 0.0f ? 0.0f : g;
+}
+";
+
+const SWISH: &str = r"
+__global__ void forward(const T* x, const float* beta, T* y, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float v = x[i];
+    y[i] = v / (1 + expf(-*beta * v));
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, const float* beta, T* dx, float* dbeta, unsigned n) {
+    unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    float share = 0;
+    if (i < n) {
+        float v = x[i], g = dy[i], s = 1 / (1 + expf(-*beta * v));
+        dx[i] = g * s * (1 + *beta * v * (1 - s));
+        share = g * v * v * s * (1 - s);
+    }
+    share = block_sum(share);
+    if (threadIdx.x == 0) dbeta[blockIdx.x] = share;
+}
+";
+
+/// Softmax over the channels of each pixel, a block for each sample.
+const SOFTMAX: &str = r"
+__global__ void forward(const T* x, T* y, unsigned n) {
+    for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
+        unsigned row = p / WIDTH, column = p % WIDTH;
+        float most = -INFINITY, sum = 0;
+        for (unsigned c = 0; c < CHANNELS; ++c) most = fmaxf(most, x[index(blockIdx.x, c, row, column)]);
+        for (unsigned c = 0; c < CHANNELS; ++c) sum += expf(x[index(blockIdx.x, c, row, column)] - most);
+        for (unsigned c = 0; c < CHANNELS; ++c) {
+            unsigned i = index(blockIdx.x, c, row, column);
+            y[i] = expf(x[i] - most) / sum;
+        }
+    }
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, T* dx, unsigned n) {
+    for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
+        unsigned row = p / WIDTH, column = p % WIDTH;
+        float sum = 0;
+        for (unsigned c = 0; c < CHANNELS; ++c) {
+            unsigned i = index(blockIdx.x, c, row, column);
+            sum += float(y[i]) * float(dy[i]);
+        }
+        for (unsigned c = 0; c < CHANNELS; ++c) {
+            unsigned i = index(blockIdx.x, c, row, column);
+            dx[i] = float(y[i]) * (float(dy[i]) - sum);
+        }
+    }
+}
+";
+
+/// y = scale[c] x + shift[c], a block for each channel.
+const AFFINE: &str = r"
+__global__ void forward(const T* x, const float* scale, const float* shift, T* y, unsigned n) {
+    unsigned c = blockIdx.x;
+    for (unsigned k = threadIdx.x; k < n * HEIGHT * WIDTH; k += THREADS) {
+        unsigned p = k % (HEIGHT * WIDTH), i = index(k / (HEIGHT * WIDTH), c, p / WIDTH, p % WIDTH);
+        y[i] = scale[c] * float(x[i]) + shift[c];
+    }
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, const float* scale, const float* shift, T* dx, float* dscale,
+                         float* dshift, unsigned n) {
+    unsigned c = blockIdx.x;
+    float of_scale = 0, of_shift = 0;
+    for (unsigned k = threadIdx.x; k < n * HEIGHT * WIDTH; k += THREADS) {
+        unsigned p = k % (HEIGHT * WIDTH), i = index(k / (HEIGHT * WIDTH), c, p / WIDTH, p % WIDTH);
+        float g = dy[i];
+        dx[i] = scale[c] * g;
+        of_scale += g * float(x[i]);
+        of_shift += g;
+    }
+    of_scale = block_sum(of_scale);
+    of_shift = block_sum(of_shift);
+    if (threadIdx.x == 0) dscale[c] = of_scale, dshift[c] = of_shift;
+}
+";
+
+/// The mean of each channel as a vector, a block for each sample, with a factor for each channel.
+const MEAN: &str = r"
+__global__ void forward(const T* x, const float* w, T* y, unsigned n) {
+    for (unsigned c = 0; c < CHANNELS; ++c) {
+        float sum = 0;
+        for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) sum += x[index(blockIdx.x, c, p / WIDTH, p % WIDTH)];
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) y[out_index(blockIdx.x, c)] = w[c] * sum / (HEIGHT * WIDTH);
+    }
+}
+
+__global__ void backward(const T* x, const T* y, const T* dy, const float* w, T* dx, float* dw, unsigned n) {
+    for (unsigned c = 0; c < CHANNELS; ++c) {
+        float g = dy[out_index(blockIdx.x, c)], sum = 0;
+        for (unsigned p = threadIdx.x; p < HEIGHT * WIDTH; p += THREADS) {
+            unsigned i = index(blockIdx.x, c, p / WIDTH, p % WIDTH);
+            sum += x[i];
+            dx[i] = w[c] * g / (HEIGHT * WIDTH);
+        }
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) dw[blockIdx.x * CHANNELS + c] = g * sum / (HEIGHT * WIDTH);
+    }
+}
+";
+
+fn own_relu() -> OwnLayer {
+    OwnLayer::new("ramp", RELU)
+}
+
+fn swish() -> OwnLayer {
+    OwnLayer::new("swish", SWISH).parameter("beta", [1], 1.0)
+}
+
+fn softmax() -> OwnLayer {
+    OwnLayer::new("softmax", SOFTMAX).one_block_a_sample().threads(64)
+}
+
+fn affine(channels: usize) -> OwnLayer {
+    OwnLayer::new("affine", AFFINE)
+        .parameter("scale", [channels], 1.0)
+        .parameter("shift", [channels], 0.0)
+        .one_block_a_channel()
+}
+
+fn mean(channels: usize) -> OwnLayer {
+    OwnLayer::new("mean", MEAN).parameter("w", [channels], 1.0).one_block_a_sample().output(channels)
+}
+
+/// Swish with bodies for the CPU too.
+fn swish_on_both() -> OwnLayer {
+    let sigmoid = |v: f32| 1.0 / (1.0 + (-v).exp());
+    swish().on_cpu(
+        move |c| {
+            let beta = c.parameters[0][0];
+            c.y.iter_mut().zip(c.x).for_each(|(y, x)| *y = x * sigmoid(beta * x));
+        },
+        move |c| {
+            let beta = c.parameters[0][0];
+            let mut sum = 0f64;
+            for (dx, (x, dy)) in c.dx.iter_mut().zip(c.x.iter().zip(c.dy)) {
+                let s = sigmoid(beta * x);
+                *dx = dy * s * (1.0 + beta * x * (1.0 - s));
+                sum += f64::from(dy * x * x * s * (1.0 - s));
+            }
+            c.gradients[0][0] = sum as f32;
+        },
+    )
+}
+
+fn compiled(layer: &OwnLayer, dtype: Dtype, layout: Layout, architecture: &str) -> Result<[u32; 2], Error> {
+    let sizes = OwnSizes::new(layer, SHAPE.into(), 1, layout);
+    let stats = compile(layer, &sizes, dtype, &Compiler::new(None)?, architecture)?;
+    Ok(stats.map(|s| s.registers))
+}
+
+/// Images of noise, brighter the higher their label.
+fn images(n: usize) -> Dataset {
+    let len = SHAPE.iter().product::<usize>();
+    let labels: Vec<u8> = (0..n).map(|i| (i % 3) as u8).collect();
+    let pixel = |i: usize| {
+        let base = 60.0 * f32::from(labels[i / len]) + 60.0;
+        (base + 30.0 * philox::gaussian(3, i as u64, 0)).clamp(0.0, 255.0) as u8
+    };
+    Dataset::from_arrays("noise", SHAPE, (0..n * len).map(pixel).collect(), labels, ["a", "b", "c"]).unwrap()
+}
+
+fn recipe(layers: Vec<Layer>) -> Recipe {
+    Recipe {
+        network: Network::new(SHAPE, layers).unwrap(),
+        optimizer: Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 },
+        learning_rate: 0.01,
+        loss: Loss::CrossEntropy { smoothing: 0.0 },
+        batch: 16,
+        epochs: 2,
+        mean: vec![0.4, 0.5],
+        deviation: vec![0.3, 0.25],
+        ..Recipe::mnist()
+    }
+}
+
+fn run(place: &Place, recipe: &Recipe) -> (Vec<StepOutcome>, Trainer) {
+    let data = images(50);
+    let mut trainer = Trainer::on(place, recipe.clone(), &data, None).unwrap_or_else(|e| panic!("{e}"));
+    let mut outcomes = Vec::new();
+    let listener = &mut |event: Event| {
+        if let Event::Step { outcome, .. } = event {
+            outcomes.push(outcome);
+        }
+        Flow::Continue
+    };
+    trainer.train(&data, &data, 1, listener).unwrap_or_else(|e| panic!("{e}"));
+    (outcomes, trainer)
+}
+
+fn cuda(device: &CudaDevice, options: CudaOptions) -> Place {
+    Place::Cuda(device.clone(), options)
+}
+
+fn bits(outcomes: &[StepOutcome]) -> Vec<u64> {
+    outcomes.iter().map(|o| o.loss.to_bits()).collect()
+}
+
+fn mean_loss(outcomes: &[StepOutcome]) -> f64 {
+    outcomes.iter().map(|o| o.loss).sum::<f64>() / outcomes.len() as f64
+}
+
+#[test]
+fn a_network_has_its_shapes_names_and_words() {
+    let layers = || [conv2d(4, 3), own(&swish()), own(&swish()).named("second"), own(&mean(4)), linear(3)];
+    let n = Network::new(SHAPE, layers()).unwrap();
+    let names: Vec<String> = n.params().iter().map(|p| format!("{} {:?}", p.name, p.shape)).collect();
+    assert_eq!(names[2..5], ["swish1.beta [1]", "second.beta [1]", "mean1.w [4]"]);
+    assert_eq!((n.value(2), n.value(4)), (Shape::image(4, 4, 5), Shape::Vector(4)));
+    assert_eq!(n.parameter_count(), 4 * 2 * 9 + 4 + 1 + 1 + 4 + 4 * 3 + 3);
+    assert_eq!(n.summary(2).rows[1].layer, "own swish");
+    assert_eq!(n, Network::new(SHAPE, layers()).unwrap());
+    assert_eq!(n, Network::new(n.input(), n.layers()).unwrap(), "as layers again");
+    let of = |swish: OwnLayer| Network::new(SHAPE, [own(&swish)]).unwrap();
+    assert!(of(swish()) == of(swish()) && of(swish()) != of(swish().threads(64)));
+    // Initial values, and weights in a file.
+    let w = Weights::init(&n, 7);
+    assert_eq!((w.get("swish1.beta"), w.get("mean1.w")), (Some(&[1.0][..]), Some(&[1.0; 4][..])));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("w.safetensors");
+    w.save(&path).unwrap();
+    assert_eq!(Weights::load(&n, &path).unwrap(), w);
+    let text = serde_json::to_string(&n.layers()).unwrap_err().to_string();
+    assert!(text.contains("layer of your own, `swish`") && text.contains("Save the weights"), "{text}");
+    let flaw = Network::new(SHAPE, [own(&swish().threads(33))]).unwrap_err().to_string();
+    assert!(flaw.contains("swish1 (own swish) gets 2 x 6 x 7") && flaw.contains("33 threads"), "{flaw}");
+}
+
+#[test]
+fn features_of_a_flattened_image_are_in_pytorch_s_order() {
+    let after = Network::new(SHAPE, [flatten(), own(&swish()), linear(3)]).unwrap();
+    assert!(Arrangement::of(&after).transposes(), "its author counts features as PyTorch does");
+    let before = Network::new(SHAPE, [own(&swish()), flatten(), linear(3)]).unwrap();
+    assert!(!Arrangement::of(&before).transposes());
+}
+
+#[test]
+fn sources_compile_for_every_type_layout_and_architecture() {
+    for layer in [own_relu(), swish(), softmax(), affine(2), mean(2)] {
+        for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+            for layout in [Layout::Nhwc, Layout::Nchw] {
+                for architecture in ["sm_75", "sm_80", "sm_90", "sm_120"] {
+                    let registers = compiled(&layer, dtype, layout, architecture);
+                    let registers =
+                        registers.unwrap_or_else(|e| panic!("{} {dtype:?} {architecture}: {e}", layer.name()));
+                    assert!(registers.iter().all(|r| (1..=64).contains(r)), "{} {registers:?}", layer.name());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_error_is_at_the_author_s_line() {
+    let broken = swish_with("float v = x[i];", "float v = x[j];");
+    let error = compiled(&broken, Dtype::F32, Layout::Nhwc, "sm_90").unwrap_err();
+    let line = broken.source().lines().position(|l| l.contains("x[j]")).unwrap() + 1;
+    let sentence = error.to_string();
+    assert!(sentence.starts_with(&format!("live/swish.cu, line {line}: identifier \"j\" is undefined")), "{sentence}");
+    assert!(sentence.contains(&format!("{line:5} |     float v = x[j];\n      |                 ^")), "{sentence}");
+    let Error::Compile(compile) = error else { panic!("{sentence}") };
+    assert_eq!((compile.path.as_str(), compile.first().unwrap().line as usize), ("live/swish.cu", line));
+}
+
+fn swish_with(passage: &str, by: &str) -> OwnLayer {
+    assert!(SWISH.contains(passage), "{passage}");
+    OwnLayer::new("swish", SWISH.replacen(passage, by, 1)).parameter("beta", [1], 1.0)
+}
+
+#[test]
+fn other_parameters_and_missing_kernels_are_told_with_the_right_ones() {
+    let check = |passage: &str, by: &str, expect: &[&str]| {
+        let error = compiled(&swish_with(passage, by), Dtype::F16, Layout::Nhwc, "sm_90").unwrap_err();
+        let sentence = error.to_string();
+        assert!(expect.iter().all(|e| sentence.contains(e)), "{sentence}");
+    };
+    let forward = "write `__global__ void forward(const T* x, const float* beta, T* y, unsigned n)`";
+    let backward = "T* dx, float* dbeta, unsigned n)`";
+    check("void forward", "void forwards", &["live/swish.cu defines no kernel `forward`", forward]);
+    check("void backward", "void gradient", &["defines no kernel `backward`", backward]);
+    check(
+        "float* dbeta, unsigned n",
+        "unsigned n, float* dbeta",
+        &["its kernel `backward` has other parameters", backward],
+    );
+    check(
+        "__global__ void forward(const T* x, const float* beta, T* y, unsigned n)",
+        "extern \"C\" __global__ void forward(const T* x, const float* beta, T* y, int n)",
+        &["live/swish.cu, line 2: `forward` has other parameters", forward],
+    );
+    check("__global__ void forward", "void forward", &["line 2: `forward` has other parameters", forward]);
+    // What is known of the elements' types is the compiler's to say.
+    check("y[i] = v /", "y[i] = x[i] > 0 ? x[i] : 0; y[i] = v /", &["line 6", "ambiguous"]);
+}
+
+#[test]
+fn names_of_the_engine_s_own_are_free() {
+    let source = format!("__device__ float gelu(float v) {{ return v; }}\nstruct Epilogue {{}};\n#define IN 3\n{RELU}");
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        compiled(&OwnLayer::new("free", &*source), dtype, Layout::Nchw, "sm_90").unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// The first reads the network's input, whose gradient nobody needs; what the second writes is read twice.
+fn swish_layers(s: &OwnLayer) -> Vec<Layer> {
+    vec![own(s), conv2d(8, 3), own(s), residual([own(s), conv2d(8, 1)]), relu(), flatten(), linear(3)]
+}
+
+#[test]
+fn a_cpu_body_trains_is_frozen_and_is_needed() {
+    let layers = swish_layers;
+    let sentence = |r: &Recipe| Trainer::new(r.clone(), &images(50), None).unwrap_err().to_string();
+    let refused = sentence(&recipe(layers(&swish())));
+    assert_eq!(refused, "swish1 has a CUDA body only: train it on a GPU, or give it a body for the CPU with `on_cpu`.");
+    let r = recipe(layers(&swish_on_both()));
+    let (outcomes, trainer) = run(&Place::Cpu, &r);
+    let (longer, _) = run(&Place::Cpu, &Recipe { epochs: 10, ..r.clone() });
+    let (first, last) = (mean_loss(&longer[..4]), mean_loss(&longer[36..]));
+    assert!(last < 0.9 * first, "{first} to {last}");
+    let weights = trainer.weights().unwrap();
+    for name in ["swish1.beta", "swish2.beta", "swish3.beta"] {
+        let beta = weights.get(name).unwrap()[0];
+        assert!((beta - 1.0).abs() > 1e-6, "{name} is {beta}");
+    }
+    // The same bits again, and with a checkpoint between.
+    let (again, _) = run(&Place::Cpu, &r);
+    assert_eq!(bits(&outcomes), bits(&again));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("c.safetensors");
+    trainer.save(&path).unwrap();
+    let mut resumed = Trainer::new(r.clone(), &images(50), None).unwrap();
+    resumed.resume(&path).unwrap();
+    assert_eq!(resumed.weights().unwrap(), weights);
+    // Frozen it predicts, and its file is refused.
+    let classes: Vec<String> = ["a", "b", "c"].map(String::from).into();
+    let frozen = Frozen::new(&r, &weights, &classes).unwrap();
+    assert_eq!(frozen.predict(images(4).images()).unwrap().len(), 4);
+    let why = frozen.save(folder.path().join("f.safetensors")).unwrap_err().to_string();
+    assert!(why.contains("layer of your own, `swish`"), "{why}");
+    let unfrozen = Frozen::new(&recipe(layers(&swish())), &weights, &classes).unwrap();
+    assert!(unfrozen.predict(images(4).images()).unwrap_err().to_string().contains("CUDA body only"));
+}
+
+#[test]
+fn right_layers_pass_the_check() {
+    let Some(device) = testing::gpu("right_layers_pass_the_check") else { return };
+    let shape = [8, 13, 13];
+    for layer in [own_relu(), swish(), softmax(), affine(8), mean(8), swish_on_both(), swish().threads(1024)] {
+        let report = check(&device, &layer, shape).unwrap_or_else(|e| panic!("{}: {e}", layer.name()));
+        assert!(report.is_right(), "{report}");
+        println!("{report}\n");
+        let slopes = report.rows.iter().filter(|r| r.against == "slopes of y").count();
+        assert_eq!(slopes, 1 + layer.parameters().len(), "{report}");
+        for form in ["fp32, NHWC", "fp16, NHWC", "bf16, NHWC"] {
+            assert!(report.rows.iter().any(|r| r.form == form && r.array == "y"), "{form}: {report}");
+        }
+        assert_eq!(report.rows.iter().any(|r| r.form == "CPU"), layer.has_cpu_body());
+        assert!(report.stats.len() == 2 && report.stats[0].registers > 0);
+    }
+    for layer in [own_relu(), swish(), softmax()] {
+        let report = check(&device, &layer, 37).unwrap();
+        assert!(report.is_right(), "{report}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_found_and_named() {
+    let Some(device) = testing::gpu("what_is_wrong_is_found_and_named") else { return };
+    let check = |layer: OwnLayer, expect: &[&str]| {
+        let report = check(&device, &layer, [4, 5, 7]).unwrap_or_else(|e| panic!("{e}"));
+        let flaw = report.flaw.clone().unwrap_or_else(|| format!("nothing was found: {report}"));
+        println!("{flaw}");
+        assert!(expect.iter().all(|e| flaw.contains(e)), "{expect:?}: {flaw}");
+    };
+    let with = swish_with;
+    check(with("dx[i] = g * s * (1 + *beta * v * (1 - s))", "dx[i] = g * s"), &["dx[", "the slope there is"]);
+    check(with("dx[i] = g *", "dx[i] = 2 * g *"), &["dx is 2.000 times the slope everywhere"]);
+    check(with("dx[i] = g *", "dx[i] ="), &["multiply it by dy"]);
+    check(with("share = g * v * v", "share = g * v"), &["dbeta[0]", "the slope there is"]);
+    check(
+        with("if (threadIdx.x == 0) dbeta", "if (blockIdx.x == 0 && threadIdx.x == 0) dbeta"),
+        &["dbeta[1][0] is not written"],
+    );
+    check(
+        with("if (i >= n) return;\n    float v", "if (i > n) return;\n    float v"),
+        &["Memory around y was written to", "1 after it"],
+    );
+    check(
+        with("if (i >= n) return;\n    float v", "if (i >= n - 1) return;\n    float v"),
+        &["y[2][3][4][6] is not written"],
+    );
+    check(with("if (i < n) {", "if (i < n && i != 5) {"), &["dx[0][0][0][5] is not written"]);
+    check(with("y[i] = v /", "y[i] = blockIdx.x + clock() + 0 * v /"), &["y is not the same on every run"]);
+    check(with("y[i] = v /", "y[i] = logf(v) /"), &["y[", "checked_between"]);
+    // An index of NCHW is right in that layout only.
+    let nchw = SOFTMAX
+        .replace("index(blockIdx.x, c, row, column)", "((blockIdx.x * CHANNELS + c) * HEIGHT + row) * WIDTH + column");
+    check(OwnLayer::new("nchw", nchw).one_block_a_sample(), &["fp32, NHWC", "fp32, NCHW", "either layout"]);
+    // 65504 is the largest number of fp16.
+    check(with("y[i] = v /", "y[i] = 1e6f * v /"), &["dx["]);
+}
+
+#[test]
+fn a_kernel_that_does_not_fit_its_launch_is_an_error() {
+    let Some(device) = testing::gpu("a_kernel_that_does_not_fit_its_launch_is_an_error") else { return };
+    let layer = swish_with("__global__ void forward", "__global__ void __launch_bounds__(64) forward");
+    let sentence = match check(&device, &layer, [4, 5, 7]) {
+        // The larger bound of the declaration may be the one that counts.
+        Ok(report) => {
+            assert!(report.is_right(), "{report}");
+            return;
+        }
+        Err(error) => error.to_string(),
+    };
+    assert!(sentence.contains("forward in live/swish.cu") && sentence.contains("at most 64 threads"), "{sentence}");
+}
+
+/// Types, layouts and ways of launching.
+fn options() -> Vec<CudaOptions> {
+    let of = |precision| CudaOptions { fused: false, ..CudaOptions::new(precision) };
+    let best = of(Precision::Fp32);
+    vec![
+        best,
+        CudaOptions { layout: Layout::Nchw, ..best },
+        CudaOptions { graph: false, overlap: false, ..best },
+        of(Precision::AmpFp16),
+        of(Precision::AmpBf16),
+        CudaOptions { layout: Layout::Nchw, ..of(Precision::AmpBf16) },
+    ]
+}
+
+#[test]
+fn an_own_relu_trains_to_the_same_bits_as_the_built_in_one() {
+    let Some(device) = testing::gpu("an_own_relu_trains_to_the_same_bits_as_the_built_in_one") else { return };
+    let layers = |f: &dyn Fn() -> Layer| {
+        let branch = residual([conv2d(8, 3).padding(1), f(), dropout(0.2)]);
+        vec![conv2d(8, 3), f(), branch, relu(), f(), max_pool(2), flatten(), linear(12), f(), linear(3)]
+    };
+    for options in options() {
+        let place = cuda(&device, options);
+        let (want, built_in) = run(&place, &recipe(layers(&relu)));
+        let (got, mine) = run(&place, &recipe(layers(&|| own(&own_relu()))));
+        assert_eq!(want.len(), 8);
+        assert_eq!(bits(&got), bits(&want), "{options:?}");
+        assert_eq!(mine.weights().unwrap().values(), built_in.weights().unwrap().values(), "{options:?}");
+        let data = images(50);
+        let (mut mine, mut built_in) = (mine, built_in);
+        assert_eq!(mine.evaluate(&data).unwrap(), built_in.evaluate(&data).unwrap(), "{options:?}");
+    }
+}
+
+#[test]
+fn layers_with_parameters_train_as_their_cpu_bodies_do() {
+    let Some(device) = testing::gpu("layers_with_parameters_train_as_their_cpu_bodies_do") else { return };
+    let r = recipe(swish_layers(&swish_on_both()));
+    let (want, cpu) = run(&Place::Cpu, &r);
+    for options in options() {
+        let place = cuda(&device, options);
+        let (got, gpu) = run(&place, &r);
+        let bound = match options.precision {
+            Precision::Fp32 => 1e-4,
+            Precision::AmpBf16 => 0.05,
+            _ => 0.02,
+        };
+        for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+            let error = (got.loss - want.loss).abs() / want.loss;
+            assert!(error < bound, "{options:?}, step {step}: {} and {}", got.loss, want.loss);
+        }
+        let (weights, got_g, want_g) = (gpu.weights().unwrap(), gpu.gradients().unwrap(), cpu.gradients().unwrap());
+        for name in ["swish1.beta", "swish2.beta", "swish3.beta"] {
+            assert!(weights.get(name).unwrap()[0] != 1.0, "{options:?}: {name} has not moved");
+            let [got, want] = [&got_g, &want_g].map(|g| g.get(name).unwrap()[0]);
+            let is_near = (got - want).abs() <= 0.02 * want.abs() + 2e-5;
+            assert!(is_near || options.precision != Precision::Fp32, "{options:?}: d{name} is {got} and {want}");
+        }
+        let (again, _) = run(&place, &r);
+        assert_eq!(bits(&got), bits(&again), "{options:?}");
+    }
+}
+
+#[test]
+fn every_way_of_launching_learns() {
+    let Some(device) = testing::gpu("every_way_of_launching_learns") else { return };
+    for precision in [Precision::Fp32, Precision::Tf32, Precision::AmpFp16, Precision::AmpBf16] {
+        let layers =
+            vec![conv2d(8, 3), own(&affine(8)), relu(), own(&softmax()), own(&mean(8)), own(&swish()), linear(3)];
+        let r = Recipe { epochs: 30, learning_rate: 0.1, ..recipe(layers) };
+        let place = cuda(&device, CudaOptions::new(precision));
+        let (outcomes, trainer) = run(&place, &r);
+        let (first, last) = (mean_loss(&outcomes[..4]), mean_loss(&outcomes[outcomes.len() - 4..]));
+        assert!(last < 0.9 * first, "{precision}: {first} to {last}");
+        let weights = trainer.weights().unwrap();
+        for name in ["affine1.scale", "mean1.w"] {
+            let moved = weights.get(name).unwrap().iter().filter(|v| (**v - 1.0).abs() > 1e-4).count();
+            assert!(moved >= 6, "{precision}: {name} is {:?}", weights.get(name));
+        }
+        let (again, _) = run(&place, &r);
+        assert_eq!(bits(&outcomes), bits(&again), "{precision}");
+    }
+}
+
+#[test]
+fn a_value_that_is_no_number_names_the_layer() {
+    let Some(device) = testing::gpu("a_value_that_is_no_number_names_the_layer") else { return };
+    let source = RELU.replace("y[i] = v < 0 ? 0.0f : v;", "y[i] = v < 0 ? NAN : v;");
+    let r = recipe(vec![conv2d(4, 3), own(&OwnLayer::new("broken", source)), flatten(), linear(3)]);
+    let data = images(50);
+    let place = cuda(&device, CudaOptions::new(Precision::Fp32));
+    let mut trainer = Trainer::on(&place, r, &data, None).unwrap();
+    let sentence = trainer.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err().to_string();
+    assert!(sentence.contains("is the output of broken1"), "{sentence}");
+    // A source that does not compile is known before the first step.
+    let r = recipe(vec![own(&OwnLayer::new("wrong", RELU.replace("float v", "flot v"))), flatten(), linear(3)]);
+    let sentence = Trainer::on(&place, r, &data, None).unwrap_err().to_string();
+    assert!(sentence.starts_with("live/wrong.cu, line 5: identifier \"flot\" is undefined"), "{sentence}");
+}

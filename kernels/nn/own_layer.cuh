@@ -1,0 +1,100 @@
+// What a learner's own layer is compiled with, before its first line: the element type T, the sizes of a sample, where an element lies,
+// and sums over a block. Compiled with IN (the type of activations), CHANNELS_FIRST, THREADS and the sizes SIZE_C, SIZE_H, SIZE_W of the
+// input and OUT_C, OUT_H, OUT_W of the output; a vector of features is an image of so many channels and one pixel.
+#pragma once
+
+// In a namespace, so that the learner's own functions may have these names.
+namespace warpbook {
+#include "matmul/gemm.cuh"
+}
+
+// Headers of the host define these, and NVRTC has none.
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
+
+// An element of x, y and their gradients. Read it into a float, compute in f32, and store the float: it is rounded to the type.
+#if IN == TYPE_F32
+using T = float;
+#else
+struct T {
+    unsigned short bits;
+    T() = default;
+    __device__ __forceinline__ T(float v) : bits(warpbook::from_float<warpbook::In>(v).bits) {}
+    __device__ __forceinline__ operator float() const { return warpbook::to_float(warpbook::In{bits}); }
+};
+#endif
+
+// A sample of x and dx, and its elements.
+constexpr unsigned CHANNELS = SIZE_C, HEIGHT = SIZE_H, WIDTH = SIZE_W, SAMPLE = CHANNELS * HEIGHT * WIDTH;
+// A sample of y and dy.
+constexpr unsigned OUT_CHANNELS = OUT_C, OUT_HEIGHT = OUT_H, OUT_WIDTH = OUT_W, OUT_SAMPLE = OUT_CHANNELS * OUT_HEIGHT * OUT_WIDTH;
+
+// Sample, channel, row and column.
+struct Place {
+    unsigned n, c, y, x;
+};
+
+namespace warpbook {
+template <unsigned C, unsigned H, unsigned W> __device__ __forceinline__ unsigned index_of(unsigned n, unsigned c, unsigned y, unsigned x) {
+#if CHANNELS_FIRST
+    return ((n * C + c) * H + y) * W + x;
+#else
+    return ((n * H + y) * W + x) * C + c;
+#endif
+}
+
+template <unsigned C, unsigned H, unsigned W> __device__ __forceinline__ Place place_of(unsigned i) {
+#if CHANNELS_FIRST
+    return {i / (C * H * W), i / (H * W) % C, i / W % H, i % W};
+#else
+    return {i / (C * H * W), i % C, i / (C * W) % H, i / C % W};
+#endif
+}
+}  // namespace warpbook
+
+// The element of x and dx that is there, and where element i is. The layout may be either: images are
+// [sample][row][column][channel] or [sample][channel][row][column].
+__device__ __forceinline__ unsigned index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
+    return warpbook::index_of<CHANNELS, HEIGHT, WIDTH>(n, c, y, x);
+}
+__device__ __forceinline__ Place place(unsigned i) { return warpbook::place_of<CHANNELS, HEIGHT, WIDTH>(i); }
+
+// The same of y and dy.
+__device__ __forceinline__ unsigned out_index(unsigned n, unsigned c, unsigned y = 0, unsigned x = 0) {
+    return warpbook::index_of<OUT_CHANNELS, OUT_HEIGHT, OUT_WIDTH>(n, c, y, x);
+}
+__device__ __forceinline__ Place out_place(unsigned i) { return warpbook::place_of<OUT_CHANNELS, OUT_HEIGHT, OUT_WIDTH>(i); }
+
+namespace warpbook {
+template <class Join> __device__ __forceinline__ float over_block(float v, Join join) {
+    __shared__ float of_warps[THREADS / 32];
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) v = join(v, __shfl_xor_sync(0xffffffffu, v, offset));
+    __syncthreads();  // Everybody has read what the call before left.
+    if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = v;
+    __syncthreads();
+    v = of_warps[0];
+    for (int warp = 1; warp < THREADS / 32; ++warp) v = join(v, of_warps[warp]);
+    return v;
+}
+}  // namespace warpbook
+
+// The sum, and the largest, of what the threads of a block have, for each of them; added in the same order on every run. All threads of
+// the block have to call it.
+__device__ __forceinline__ float block_sum(float v) {
+    return warpbook::over_block(v, [](float a, float b) { return a + b; });
+}
+__device__ __forceinline__ float block_max(float v) {
+    return warpbook::over_block(v, [](float a, float b) { return a > b || a != a ? a : b; });
+}
+
+// Short names that the learner's source may want.
+#undef IN
+#undef OUT
+#undef TRANS_A
+#undef TRANS_B
+#undef EPILOGUE
