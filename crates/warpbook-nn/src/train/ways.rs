@@ -5,7 +5,7 @@ use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::Method;
+use crate::ops::conv2d::cuda::{Method, shifted_kernel_of};
 use crate::ops::optimizer::Optimizer;
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
@@ -39,7 +39,7 @@ pub fn ways() -> Vec<Way> {
 
 fn ladder() -> Vec<Way> {
     use Layout::{Nchw, Nhwc};
-    use Method::{Direct, Im2col, ImplicitGemm};
+    use Method::{Direct, Im2col, ImplicitGemm, ShiftedWindows};
     use Precision::{AmpBf16, AmpFp16, Fp32, Tf32};
     let way = |id, title, idea, (precision, layout, convolution): (Precision, Layout, Method), fused, graph| Way {
         id,
@@ -154,11 +154,31 @@ fn ladder() -> Vec<Way> {
             true,
             true,
         )),
+        hopper(overlapped(way(
+            "10_windows_fp16",
+            "Shifted windows, fp16",
+            "A tile of the image is copied to shared memory once, by TMA, and each tap multiplies it shifted, by Hopper's wgmma.",
+            (AmpFp16, Nhwc, ShiftedWindows),
+            true,
+            true,
+        ))),
+        hopper(overlapped(way(
+            "10_windows_bf16",
+            "Shifted windows, bf16",
+            "The same in bf16: an element of the image is read from L2 once, not once a tap.",
+            (AmpBf16, Nhwc, ShiftedWindows),
+            true,
+            true,
+        ))),
     ]
 }
 
 fn overlapped(way: Way) -> Way {
     Way { options: CudaOptions { overlap: true, ..way.options }, ..way }
+}
+
+fn hopper(way: Way) -> Way {
+    Way { requires: Requires::Exactly("sm_90a".into()), ..way }
 }
 
 impl Way {
@@ -200,7 +220,7 @@ impl Way {
         let left = |pass: usize| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
         };
-        all.extend(left(0).into_iter().flat_map(|(i, node)| self.forward(&recipe.network, &sharing, (i, node))));
+        all.extend(left(0).into_iter().flat_map(|(i, node)| self.forward(recipe, &sharing, (i, node))));
         all.push(match recipe.loss {
             Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
             Loss::Mse => nn::mse(dtype),
@@ -221,10 +241,11 @@ impl Way {
         all
     }
 
-    fn forward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+    fn forward(&self, recipe: &Recipe, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+        let network = &recipe.network;
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Conv2d(_) => self.convolution(sharing, (i, node)),
+            Op::Conv2d(_) => self.convolution(recipe, sharing, (i, node)),
             Op::Linear { .. } => self.linear_forward(sharing, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
@@ -265,14 +286,15 @@ impl Way {
 
     /// The kernels of a convolution's forward pass and of its gradients. Of an implicit product they are those of layers whose channels are
     /// whole words of 16 bytes, which most are.
-    fn convolution(&self, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+    fn convolution(&self, recipe: &Recipe, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let CudaOptions { precision, layout, .. } = self.options;
         let (dtype, stored, has_bias) = (precision.products(), precision.activations(), node.params.len() > 1);
         let bias = || match layout {
             Layout::Nhwc => vec![nn::partial_sums(stored), nn::total_sums()],
             Layout::Nchw => vec![warpbook_kernels::matmul::column_sums(stored, true), nn::total_sums()],
         };
-        match self.options.method_of(node) {
+        let method = self.options.method_of(node);
+        match method {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
             Method::Stock => {
@@ -281,8 +303,15 @@ impl Way {
             }
             Method::ImplicitGemm | Method::ShiftedWindows => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
-                let spec =
-                    |pass| nn::conv2d::Implicit { pass, dtype, layout, vectors: [is_fast; 2], dilated: false }.spec();
+                let geometry = recipe.network.conv_geometry(node, recipe.batch);
+                let spec = |pass| {
+                    let shifted = (method == Method::ShiftedWindows)
+                        .then(|| shifted_kernel_of(pass, dtype, &geometry, layout))
+                        .flatten();
+                    shifted.unwrap_or_else(|| {
+                        nn::conv2d::Implicit { pass, dtype, layout, vectors: [is_fast; 2], dilated: false }.spec()
+                    })
+                };
                 let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
                 nn::conv2d::Pass::ALL.into_iter().map(spec).chain(sums).collect()
             }
