@@ -1,7 +1,8 @@
 //! Frozen networks on a GPU against the same on the CPU.
 
-use warpbook_device::{Bench, CudaDevice, testing};
+use warpbook_device::{Bench, CudaDevice, Cudnn, Error, testing};
 use warpbook_nn::data::{self, Dataset};
+use warpbook_nn::gemm::ProductBy;
 use warpbook_nn::infer::Frozen;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::Layout;
@@ -141,6 +142,35 @@ fn every_way_of_computing_gives_the_cpu_s_outputs() {
             check(&format!("network {i}"), frozen, &cuda(&device, options), Precision::Fp32);
         }
     }
+}
+
+#[test]
+fn frozen_networks_by_libraries_give_the_cpu_s_outputs() {
+    let test = "frozen_networks_by_libraries_give_the_cpu_s_outputs";
+    let Some(device) = testing::gpu(test) else { return };
+    if let Err(why) = Cudnn::open(&device) {
+        assert!(matches!(why, Error::NoCudnn { .. }), "{why}");
+        return testing::skip(test, "needs cuDNN", why);
+    }
+    let recipe = Recipe::mnist();
+    let frozen = frozen(recipe.network.clone(), recipe);
+    for precision in Precision::ALL {
+        let best = CudaOptions::new(precision);
+        let stock = CudaOptions { convolution: Method::Stock, product: ProductBy::Stock, ..best };
+        check(frozen.recipe(), &frozen, &cuda(&device, stock), precision);
+    }
+    let layers = [
+        conv2d(8, 3).stock(),
+        relu(),
+        flatten(),
+        linear(16).product(ProductBy::Naive),
+        relu(),
+        linear(CLASSES).stock(),
+    ];
+    let network = Network::new(SHAPE, layers).unwrap();
+    let recipe = Recipe { mean: vec![0.4, 0.5], deviation: vec![0.3, 0.25], ..Recipe::mnist() };
+    let precision = Precision::AmpFp16;
+    check("layers' choices", &self::frozen(network, recipe), &cuda(&device, CudaOptions::new(precision)), precision);
 }
 
 fn test_set() -> (Recipe, Dataset, Weights) {

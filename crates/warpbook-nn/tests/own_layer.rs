@@ -514,6 +514,31 @@ fn layers_with_parameters_train_as_their_cpu_bodies_do() {
 }
 
 #[test]
+fn frozen_layers_give_the_outputs_of_their_cpu_bodies() {
+    let Some(device) = testing::gpu("frozen_layers_give_the_outputs_of_their_cpu_bodies") else { return };
+    let r = recipe(swish_layers(&swish_on_both()));
+    let frozen = Frozen::new(&r, &Weights::init(&r.network, 7), &["a", "b", "c"].map(String::from)).unwrap();
+    let images = images(21);
+    let outputs = |frozen: &Frozen, batch| frozen.predictor(batch).unwrap().outputs(images.images()).unwrap();
+    let want = outputs(&frozen, 21);
+    let size = want.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+    let fused = |options: CudaOptions| CudaOptions { fused: true, ..options };
+    for options in options().into_iter().flat_map(|o| [o, fused(o)]) {
+        let bound = match options.precision {
+            Precision::Fp32 => 1e-5,
+            Precision::AmpBf16 => 4e-2,
+            _ => 5e-3,
+        };
+        for batch in [1, 8, 21] {
+            let got = outputs(&frozen.clone().to(cuda(&device, options)), batch);
+            for (got, want) in got.iter().zip(&want) {
+                assert!((got - want).abs() <= bound * size, "{options:?}, batch {batch}: {got} and {want}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_way_of_launching_learns() {
     let Some(device) = testing::gpu("every_way_of_launching_learns") else { return };
     for precision in [Precision::Fp32, Precision::Tf32, Precision::AmpFp16, Precision::AmpBf16] {

@@ -60,6 +60,7 @@ mod tests {
     use crate::network::{Network, batch_norm, conv2d, dropout, flatten, linear, relu};
     use crate::ops::optimizer::Optimizer;
     use crate::train::{CudaOptions, Flow, Precision, Recipe};
+    use std::time::Duration;
     use warpbook_device::{Choice, Device, testing};
 
     fn recipe(optimizer: Optimizer) -> Recipe {
@@ -96,6 +97,19 @@ mod tests {
         assert_eq!((moved.step(), moved.place()), (6, &Place::Cpu));
         assert_eq!(moved.weights().unwrap(), stayed.weights().unwrap());
         assert_eq!(moved.state().unwrap(), stayed.state().unwrap());
+    }
+
+    #[test]
+    fn a_training_that_was_moved_keeps_its_time_budget_and_its_file() {
+        let cpu = Device::open(Choice::Cpu).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.safetensors");
+        let limited = |t: Trainer| t.time_budget(Duration::from_secs(3600)).checkpoint(&path).to(&cpu).unwrap();
+        let trainer = trained(Optimizer::adam(), 6, Some(&limited));
+        assert_eq!(trainer.limits(), (Some(Duration::from_secs(3600)), Some(path.clone())));
+        let mut resumed = trained(Optimizer::adam(), 2, None);
+        resumed.resume(&path).unwrap();
+        assert_eq!(resumed.step(), 6);
     }
 
     #[test]
