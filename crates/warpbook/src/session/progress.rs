@@ -25,7 +25,8 @@ impl Throttle {
     }
 }
 
-/// A listener for [`Trainer::train`] that prints what goes on, a line a second and each evaluation: a cell cannot be written to twice.
+/// A listener for [`Trainer::train`](warpbook_nn::train::Trainer::train) that prints what goes on, a line a second and each evaluation:
+/// a cell cannot be written to twice.
 ///
 /// ```
 /// use warpbook::prelude::*;

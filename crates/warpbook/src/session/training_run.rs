@@ -46,8 +46,8 @@ impl TrainingRun {
         self.ended.as_ref().err()
     }
 
-    /// Where [`Session::out`] had it written, or why it could not be: [`TrainingRun::save`] writes it elsewhere. `None` where nothing was to be
-    /// written.
+    /// Where [`Session::out`](crate::Session::out) had it written, or why it could not be: [`TrainingRun::save`] writes it elsewhere.
+    /// `None` where nothing was to be written.
     #[must_use]
     pub fn written(&self) -> Option<std::result::Result<&Path, &Error>> {
         self.written.as_ref().map(|w| w.as_deref())
