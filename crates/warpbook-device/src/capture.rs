@@ -9,8 +9,10 @@ use crate::{Result, Stream};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUstreamCaptureMode as Mode};
 use std::any::Any;
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
 
 /// A share in something that has to live as long as a graph can be launched.
@@ -20,6 +22,11 @@ pub(crate) type Keep = Arc<dyn Any + Send + Sync>;
 pub(crate) type PinnedUse = (Arc<PinnedMemory>, Access);
 
 type Captures = BTreeMap<u64, Mutex<Captured>>;
+
+thread_local! {
+    /// The captures that this thread has begun.
+    static OF_THIS_THREAD: Cell<usize> = const { Cell::new(0) };
+}
 
 /// The captures under way in this process, by the driver's number, which is not used twice.
 static CAPTURES: RwLock<Captures> = RwLock::new(Captures::new());
@@ -155,6 +162,7 @@ impl<'s> Capturing<'s> {
             }
         }
         captures.extend(capturing.id.map(|id| (id, Mutex::default())));
+        OF_THIS_THREAD.set(OF_THIS_THREAD.get() + usize::from(capturing.id.is_some()));
         Ok(capturing)
     }
 
@@ -169,7 +177,9 @@ impl<'s> Capturing<'s> {
         let mut captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the capture was begun by `begin`, on this thread, and ends once.
         let graph = unsafe { result::stream::end_capture(self.stream.raw) };
-        let captured = self.id.and_then(|id| captures.remove(&id)).unwrap_or_default();
+        let captured = self.id.and_then(|id| captures.remove(&id));
+        OF_THIS_THREAD.set(OF_THIS_THREAD.get().saturating_sub(usize::from(captured.is_some())));
+        let captured = captured.unwrap_or_default();
         (graph, captured.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -195,6 +205,27 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     }
     done
+}
+
+/// Makes a call that waits for the whole device, as making and ending a library's handle does, when no other thread captures: the wait
+/// would break that capture. After five seconds it is made all the same.
+pub(crate) fn between_captures<R>(call: impl FnOnce() -> R) -> R {
+    const PATIENCE: Duration = Duration::from_secs(5);
+    if OF_THIS_THREAD.get() > 0 {
+        return relaxed(call);
+    }
+    let begin = Instant::now();
+    loop {
+        let captures = CAPTURES.write().unwrap_or_else(PoisonError::into_inner);
+        if captures.is_empty() || begin.elapsed() > PATIENCE {
+            // No capture begins meanwhile.
+            let done = call();
+            drop(captures);
+            return done;
+        }
+        drop(captures);
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! As NVRTC, and for the same reasons: cudarc knows their names only up to CUDA 12, panics where there are none, and pip puts
 //! them where no loader looks. Signatures and numbers are those of cublas_api.h and cublasLt.h, and the same in CUDA 12 and 13.
 
-use crate::capture::{Queueing, relaxed};
+use crate::capture::{Queueing, between_captures, relaxed};
 use crate::cuda::Inner;
 use crate::memory::Allocation;
 use crate::places::{site_packages, toolkits, variable};
@@ -263,7 +263,7 @@ impl Libraries {
         device.bind()?;
         let mut handle = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value; the context is current.
-        match unsafe { create(&raw mut handle) } {
+        match between_captures(|| unsafe { create(&raw mut handle) }) {
             0 => Ok(handle),
             // The library is not to blame.
             ALLOC_FAILED => {
@@ -557,7 +557,7 @@ impl Drop for Cublas {
         if self.device.may_free() {
             let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again; destroying it waits for its products.
-            unsafe { (self.libraries.calls.destroy)(state.handle) };
+            between_captures(|| unsafe { (self.libraries.calls.destroy)(state.handle) });
         }
     }
 }
@@ -584,7 +584,7 @@ impl Drop for LtHandle {
         if self.device.may_free() {
             let raw = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again.
-            unsafe { (self.libraries.calls.lt_destroy)(*raw) };
+            between_captures(|| unsafe { (self.libraries.calls.lt_destroy)(*raw) });
         }
     }
 }

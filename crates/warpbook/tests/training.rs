@@ -3,8 +3,8 @@
 use std::time::Instant;
 use warpbook::charts::{self, Quantity};
 use warpbook::device::{Bench, testing};
-use warpbook::nn::train::{Recipe, ways};
-use warpbook::record::{Column, Measurement, Outcome, Requires, Run};
+use warpbook::nn::train::{Precision, Recipe, ways};
+use warpbook::record::{Column, Measurement, Outcome, Run};
 use warpbook::settings::Preset;
 use warpbook::{Error, Experiment, Lab, Show, Training, Workload, experiments};
 
@@ -185,7 +185,7 @@ fn every_way_is_right_on_a_gpu() {
         let recipe =
             if m.problem.text("network") == Some("amp-recipe") { Recipe::amp_recipe() } else { Recipe::mnist() };
         let way = ways().into_iter().find(|w| w.id == m.rung);
-        if let Some(why) = way.and_then(|w| w.obstacle(&device, &recipe)) {
+        if let Some(why) = way.as_ref().and_then(|w| w.obstacle(&device, &recipe)) {
             println!("{} at {}: {why}", m.rung, m.problem.label);
             assert_eq!(m.outcome, Outcome::Skipped { why });
             continue;
@@ -196,7 +196,8 @@ fn every_way_is_right_on_a_gpu() {
         }
         assert!(m.is_valid(), "{} at {}: {:?} {:?}", m.rung, m.problem.label, m.outcome, m.check);
         assert_eq!(m.peak_bytes.is_some(), m.rung != "cpu_all_threads", "{}", m.rung);
-        assert_eq!(m.dtype.is_some(), *needs == Requires::AtLeast(8, 0), "{}", m.rung);
+        let rounds = way.is_some_and(|w| w.options.precision != Precision::Fp32);
+        assert_eq!(m.dtype.is_some(), rounds, "{}", m.rung);
         let is_ours = m.rung != "cpu_all_threads" && !run.rung(&m.rung).unwrap().is_library();
         assert_eq!(m.kernels.len() > 5, is_ours, "{}", m.rung);
     }

@@ -6,7 +6,7 @@
 
 mod library;
 
-use crate::capture::relaxed;
+use crate::capture::{between_captures, relaxed};
 use crate::cublas::{launched, version};
 use crate::cuda::Inner;
 use crate::memory::Allocation;
@@ -189,7 +189,7 @@ impl Drop for Opened {
         if self.device.may_free() {
             let raw = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner);
             // SAFETY: the handle came from `open` and is not used again.
-            unsafe { (self.library.calls.destroy)(*raw) };
+            between_captures(|| unsafe { (self.library.calls.destroy)(*raw) });
         }
     }
 }
@@ -281,7 +281,7 @@ impl Cudnn {
         device.0.bind()?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the pointer is to a live value; the context is current.
-        let status = relaxed(|| unsafe { (library.calls.create)(&raw mut raw) });
+        let status = between_captures(|| unsafe { (library.calls.create)(&raw mut raw) });
         if status != 0 {
             return Err(Error::CudnnFailed { path: library.path.clone(), why: library.describe(status) });
         }
