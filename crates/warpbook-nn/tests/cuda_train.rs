@@ -13,6 +13,7 @@ use warpbook_nn::train::{
     Trainer,
 };
 use warpbook_nn::weights::Weights;
+use warpbook_record::Requires;
 
 const SHAPE: [usize; 3] = [2, 6, 7];
 
@@ -130,8 +131,12 @@ fn the_kernels_next_to_the_ladder_compile() {
     for way in warpbook_nn::train::ways().into_iter().filter(|w| w.base.is_some()) {
         for recipe in [Recipe::mnist(), Recipe::amp_recipe()] {
             for spec in way.specs(&recipe) {
+                let architecture = match &spec.requires {
+                    Some(Requires::Exactly(name)) => &**name,
+                    _ => "sm_90",
+                };
                 let built =
-                    compiler.compile(&spec, &spec.tiles[0], "sm_90").unwrap_or_else(|e| panic!("{}: {e}", way.id));
+                    compiler.compile(&spec, &spec.tiles[0], architecture).unwrap_or_else(|e| panic!("{}: {e}", way.id));
                 assert!(built.stats_of(&spec.entry).is_some(), "{} of {}", spec.entry, way.id);
             }
         }
