@@ -261,6 +261,24 @@ fn dropout_and_augmentation_are_those_of_the_cpu() {
 }
 
 #[test]
+fn a_dropout_between_a_relu_and_a_sum_leaves_the_relu_its_zeros() {
+    let Some(device) = testing::gpu("a_dropout_between_a_relu_and_a_sum_leaves_the_relu_its_zeros") else { return };
+    let data = images(50);
+    let branch = residual([conv2d(8, 3).padding(1), relu(), dropout(0.2)]);
+    let r = recipe(vec![conv2d(8, 3), relu(), branch, flatten(), linear(3)], Optimizer::sgd());
+    let (want, cpu) = run(&Place::Cpu, &r, &data);
+    for fused in [false, true] {
+        let place = cuda(&device, CudaOptions { fused, ..CudaOptions::new(Precision::Fp32) });
+        let (got, gpu) = run(&place, &r, &data);
+        for (got, want) in got.iter().zip(&want) {
+            assert!((got.loss - want.loss).abs() / want.loss < 1e-4, "{} and {}", got.loss, want.loss);
+        }
+        let (apart, name) = difference(&gpu.gradients().unwrap(), &cpu.gradients().unwrap());
+        assert!(apart < 2e-3, "fused {fused}: gradients of {name} differ by {apart:.1e}");
+    }
+}
+
+#[test]
 fn half_precision_stays_close_and_repeats_to_the_bit() {
     let Some(device) = testing::gpu("half_precision_stays_close_and_repeats_to_the_bit") else { return };
     let data = images(50);

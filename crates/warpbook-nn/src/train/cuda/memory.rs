@@ -27,6 +27,17 @@ fn multiplies(op: &Op) -> bool {
     matches!(op, Op::Conv2d(_) | Op::Linear { .. })
 }
 
+/// What is read backwards of a buffer that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kept {
+    /// Nothing: whoever reads it may write over it.
+    Nothing,
+    /// Where the output of a ReLU is 0: another ReLU or a dropout may write over it.
+    Zeros,
+    /// All that a layer of the learner's own has written.
+    Values,
+}
+
 impl Sharing {
     /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once.
     pub fn of(network: &Network, fused: bool, masks: impl Fn(&Node) -> bool) -> Self {
@@ -40,8 +51,7 @@ impl Sharing {
                 readers[other] += 1;
             }
         }
-        // Buffers that a layer of the learner's own has written, and reads backwards.
-        let mut is_kept = vec![false; network.values().len()];
+        let mut kept = vec![Kept::Nothing; network.values().len()];
         let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
         let mut shared = Self {
             buffer: (0..network.values().len()).collect(),
@@ -52,19 +62,17 @@ impl Sharing {
         for (i, node) in nodes.iter().enumerate() {
             let (x, before) = (node.input, producer[node.input]);
             let is_input = shared.buffer[x] == shared.buffer[0];
-            let free = readers[x] == 1 && !is_input && !is_kept[shared.buffer[x]];
+            let free = |most| readers[x] == 1 && !is_input && kept[shared.buffer[x]] <= most;
             let in_place = match node.op {
                 Op::Flatten => readers[x] == 1 || is_input,
                 // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
-                Op::Activation(Activation::Relu) | Op::Dropout { .. } => free,
-                // A ReLU needs its own output backwards.
-                Op::Add(other) => free && !is_relu(before) && shared.buffer[other] != shared.buffer[x],
+                Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
+                Op::Add(other) => free(Kept::Nothing) && shared.buffer[other] != shared.buffer[x],
                 _ => false,
             };
             if in_place {
                 shared.buffer[node.output] = shared.buffer[x];
             }
-            is_kept[shared.buffer[node.output]] |= node.op == Op::Own;
             if fused && in_place && is_relu(Some(i)) {
                 let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
                 if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
@@ -78,6 +86,14 @@ impl Sharing {
                 shared.mask_before[i] = shared.in_place(&nodes[relu]);
                 shared.done[relu][1] = shared.mask_before[i];
             }
+            let keeps = match node.op {
+                Op::Own => Kept::Values,
+                Op::Activation(Activation::Relu) => Kept::Zeros,
+                Op::Pool(_) if shared.mask_before[i] => Kept::Zeros,
+                _ => Kept::Nothing,
+            };
+            let written = shared.buffer[node.output];
+            kept[written] = kept[written].max(keeps);
         }
         shared
     }
@@ -375,6 +391,18 @@ mod tests {
         // conv2 reads what the sum reads too, and runs backwards after it.
         assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
         assert!(names(&plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false })).contains(&"joined 2"));
+    }
+
+    #[test]
+    fn a_sum_does_not_write_over_a_relu_s_output_whatever_is_between() {
+        let buffers = |branch: Vec<Layer>| {
+            let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
+            Sharing::of(&n, false, |_| false).buffer
+        };
+        // The dropout writes over the ReLU's output, whose zeros stay; the sum may not.
+        assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);
+        assert_eq!(buffers(vec![linear(8), gelu(), dropout(0.2)]), [0, 1, 2, 3, 3, 3, 6]);
+        assert_eq!(buffers(vec![linear(8), dropout(0.2)]), [0, 1, 2, 2, 2, 5]);
     }
 
     #[test]
