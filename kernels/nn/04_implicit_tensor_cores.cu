@@ -4,6 +4,7 @@
 // Needs: sm_80; fewer than 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) only of NHWC, channels a multiple of 16 bytes.
 // Expect: with few channels the bound of L2, from which every tap reads its element, less what L1 still holds of it.
 #include "nn/gather.cuh"
+#include "nn/words.cuh"
 
 // The values of PASS.
 #define FORWARD 0
@@ -150,31 +151,8 @@ struct Product {
                 const unsigned r = row + i * 8, c = column + t * 8;
                 if (r >= to.m || c >= to.n) continue;
                 const unsigned at = to.row(r) + c;
-                if (to.mask) {
-                    const uint4 mask = *reinterpret_cast<const uint4*>(to.mask + at);
-                    const unsigned of[4] = {mask.x, mask.y, mask.z, mask.w};
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        if (to_float(T{(unsigned short)of[j]}) <= 0.0f) words[j] &= 0xffff0000u;
-                        if (to_float(T{(unsigned short)(of[j] >> 16)}) <= 0.0f) words[j] &= 0x0000ffffu;
-                    }
-                }
+                if (to.mask) mask_words(words, to.mask + at);
                 *reinterpret_cast<uint4*>(to.array + at) = make_uint4(words[0], words[1], words[2], words[3]);
-            }
-        }
-    }
-
-    // Word j of lane t of each four lanes becomes word t of lane j.
-    __device__ __forceinline__ static void transpose_in_four(unsigned (&words)[4], unsigned t) {
-#pragma unroll
-        for (int distance = 1; distance <= 2; distance *= 2) {
-            const bool upper = t & distance;
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int low = distance == 1 ? i * 2 : i, high = low + distance;
-                const unsigned got = __shfl_xor_sync(ALL_LANES, upper ? words[low] : words[high], distance);
-                if (upper) words[low] = got;
-                else words[high] = got;
             }
         }
     }

@@ -6,6 +6,7 @@
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
+#include "nn/words.cuh"
 
 // The values of PASS.
 #define FORWARD 0
@@ -59,21 +60,6 @@ template <int BYTES, int LEADING> __device__ __forceinline__ unsigned long long 
 __device__ __forceinline__ void multiply(float (&d)[BN / 2], unsigned long long a, unsigned long long b, int add) {
     if constexpr (IN == TYPE_F16) MULTIPLY_WINDOW("f32.f16.f16");
     else MULTIPLY_WINDOW("f32.bf16.bf16");
-}
-
-// Word j of lane t of each four lanes becomes word t of lane j.
-__device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned t) {
-#pragma unroll
-    for (int distance = 1; distance <= 2; distance *= 2) {
-        const bool upper = t & distance;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int low = distance == 1 ? i * 2 : i, high = low + distance;
-            const unsigned got = __shfl_xor_sync(0xffffffffu, upper ? words[low] : words[high], distance);
-            if (upper) words[low] = got;
-            else words[high] = got;
-        }
-    }
 }
 
 struct Tile {
@@ -157,15 +143,7 @@ struct Sums {
                 transpose_in_four(words, t);
                 if (row >= g.rows || x >= g.width || y >= g.height) continue;
                 const size_t at = (((size_t)tile.image * g.height + y) * g.width + x) * g.columns + column + group * 32 + t * 8;
-                if (mask) {
-                    const uint4 word = *reinterpret_cast<const uint4*>(mask + at);
-                    const unsigned of[4] = {word.x, word.y, word.z, word.w};
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        if (to_float(In{(unsigned short)of[j]}) <= 0.0f) words[j] &= 0xffff0000u;
-                        if (to_float(In{(unsigned short)(of[j] >> 16)}) <= 0.0f) words[j] &= 0x0000ffffu;
-                    }
-                }
+                if (mask) mask_words(words, mask + at);
                 *reinterpret_cast<uint4*>(to + at) = make_uint4(words[0], words[1], words[2], words[3]);
             }
         }

@@ -31,6 +31,7 @@ pub const HEADERS: &[Source] = &[
     source!("nn/patches.cuh"),
     source!("nn/philox.cuh"),
     source!("nn/sums.cuh"),
+    source!("nn/words.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),
     source!("regression/resident.cuh"),

@@ -3,7 +3,7 @@
 use super::product::ArraySpec;
 use super::{DeviceArray, DeviceArrays, Plan, Product, Workspace, refused};
 use std::sync::Arc;
-use warpbook_device::{CublasLt, CudaDevice, Error, Kernel, LibraryGemm, LtPlan, Result, Slice, Stream};
+use warpbook_device::{CublasLt, CudaDevice, Error, Kernel, LtPlan, Result, Slice, Stream};
 use warpbook_kernels::matmul::{Epilogue, WORKSPACE_BYTES};
 use warpbook_kernels::nn;
 use warpbook_record::Dtype;
@@ -60,21 +60,7 @@ impl LibraryPlan {
                 why: format!("needs a C without gaps for an epilogue, and its rows of {} are {} apart", p.n, p.ldc),
             });
         }
-        let call = LibraryGemm {
-            m: p.m,
-            n: p.n,
-            k: p.k,
-            lda: p.lda,
-            ldb: p.ldb,
-            ldc: p.ldc,
-            trans_a: p.form.trans_a,
-            trans_b: p.form.trans_b,
-            alpha: p.alpha,
-            beta: p.beta,
-            dtype: p.form.dtype,
-            out: p.form.out,
-        };
-        let plan = library.first_plan(&call, ALIGNMENT, WORKSPACE_BYTES)?;
+        let plan = library.first_plan(&p.library_call(), ALIGNMENT, WORKSPACE_BYTES)?;
         let out = if p.form.out == Dtype::Tf32 { Dtype::F32 } else { p.form.out };
         Ok(Self { product: *p, plan, after: AfterLibrary::new(device, out)? })
     }

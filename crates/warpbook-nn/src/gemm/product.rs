@@ -1,3 +1,4 @@
+use warpbook_device::LibraryGemm;
 use warpbook_kernels::matmul::Form;
 use warpbook_record::Dtype;
 
@@ -89,6 +90,25 @@ impl Product {
     #[must_use]
     pub fn scaled(self, alpha: f32, beta: f32) -> Self {
         Self { alpha, beta, ..self }
+    }
+
+    /// The product as a library is asked for it, without its epilogue.
+    #[must_use]
+    pub fn library_call(&self) -> LibraryGemm {
+        LibraryGemm {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            lda: self.lda,
+            ldb: self.ldb,
+            ldc: self.ldc,
+            trans_a: self.form.trans_a,
+            trans_b: self.form.trans_b,
+            alpha: self.alpha,
+            beta: self.beta,
+            dtype: self.form.dtype,
+            out: self.form.out,
+        }
     }
 
     /// The same with the bias gradient.

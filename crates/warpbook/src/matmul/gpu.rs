@@ -98,7 +98,7 @@ impl<'a> Matrices<'a> {
 
     /// The fastest of cuBLASLt's algorithms, of those that give the right result.
     fn best_algorithm(&self, row: &Row, trials: &Trials<'_>) -> Result<OnGpu<'_>> {
-        let call = launch::library_call(&self.on_gpu.product);
+        let call = self.on_gpu.product.library_call();
         let plans = CublasLt::open(self.device)?.plans(&call, LT_ALGORITHMS, WORKSPACE_BYTES)?;
         let mut right = Vec::new();
         for plan in plans {

@@ -2,8 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::gpu::{Inputs, Way};
-use warpbook_device::{LibraryGemm, Result};
-use warpbook_nn::gemm::{Arrays, Product};
+use warpbook_device::Result;
+use warpbook_nn::gemm::Arrays;
 
 /// Queues the product by one of the ways, into C.
 pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
@@ -14,26 +14,8 @@ pub(super) fn queue(on: &Inputs, way: &Way) -> Result<()> {
         // workspace is as large as any plan's.
         Way::Ours(plan) => unsafe { plan.launch(&on.stream, &arrays) },
         // SAFETY: as above.
-        Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &library_call(&on.product), a, b, c) },
+        Way::Cublas(cublas) => unsafe { cublas.gemm(&on.stream, &on.product.library_call(), a, b, c) },
         // SAFETY: as above; the workspace is as large as the plan was told.
         Way::CublasLt(plan) => unsafe { plan.launch(&on.stream, a, b, c, &on.workspace) },
-    }
-}
-
-/// The product as a library is asked for it.
-pub(super) fn library_call(p: &Product) -> LibraryGemm {
-    LibraryGemm {
-        m: p.m,
-        n: p.n,
-        k: p.k,
-        lda: p.lda,
-        ldb: p.ldb,
-        ldc: p.ldc,
-        trans_a: p.form.trans_a,
-        trans_b: p.form.trans_b,
-        alpha: p.alpha,
-        beta: p.beta,
-        dtype: p.form.dtype,
-        out: p.form.out,
     }
 }
