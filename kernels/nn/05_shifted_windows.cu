@@ -34,12 +34,6 @@ struct Windows {
     unsigned relu;
 };
 
-// The matrix descriptor of a tile whose rows are swizzled by BYTES; along m or n, boxes follow each other after LEADING bytes.
-template <int BYTES, int LEADING> __device__ __forceinline__ unsigned long long describe(unsigned address) {
-    constexpr unsigned STRIDE = 8 * BYTES / 16, SWIZZLE = BYTES == 128 ? 1 : 2;
-    return (unsigned long long)(STRIDE | SWIZZLE << 30) << 32 | (address & 0x3ffff) >> 4 | (LEADING / 16) << 16;
-}
-
 // The operands after the sums have numbers that follow from how many sums there are.
 #if BN == 32
 #define WINDOW_SUMS SUMS_16

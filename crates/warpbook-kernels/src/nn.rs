@@ -26,6 +26,7 @@ const OPTIMIZER: Source = source!("nn/optimizer.cu");
 const COLUMN_SUMS: Source = source!("nn/column_sums.cu");
 const POOL: Source = source!("nn/pool.cu");
 const POOL_ADJACENT: Source = source!("nn/pool_adjacent.cu");
+const SHIFTED_GRADIENT: Source = source!("nn/06_shifted_gradient.cu");
 const SHIFTED_WINDOWS: Source = source!("nn/05_shifted_windows.cu");
 const TENSOR_CORES: Source = source!("nn/04_implicit_tensor_cores.cu");
 const ROWS: Source = source!("nn/rows.cu");

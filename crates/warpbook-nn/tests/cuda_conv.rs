@@ -417,6 +417,7 @@ fn shifted_shapes() -> Vec<Geometry> {
         square(5, 8, [64, 128], [3, 1, 1]),
         square(300, 8, [64, 32], [3, 1, 1]),
         square(2, 12, [64, 64], [5, 1, 2]),
+        square(600, 12, [32, 64], [5, 1, 2]),
         square(3, 7, [128, 96], [3, 1, 1]),
         square(2, 9, [32, 128], [2, 1, 0]),
         square(2, 3, [32, 32], [5, 1, 1]),
@@ -433,7 +434,7 @@ fn check_shifted(test: &str, dtype: Dtype) {
     for g in shifted_shapes() {
         let made = Convolution::new(&device, &bench.gemm, &g, form(Layout::Nhwc)).unwrap();
         let is_hopper = device.info().compute_capability == Some((9, 0));
-        assert_eq!(made.is_shifted(), [is_hopper; 2], "{g:?}");
+        assert_eq!(made.is_shifted(), [is_hopper; 3], "{g:?}");
         Case::new(g, dtype).check(&bench, Method::ShiftedWindows, Layout::Nhwc);
     }
     // What it does not take.

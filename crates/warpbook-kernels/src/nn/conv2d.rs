@@ -1,6 +1,8 @@
 //! The rows of the convolution.
 
-use super::{DIRECT, IM2COL, IMPLICIT, Layout, SHIFTED_WINDOWS, TENSOR_CORES, over_images, per_element, typed};
+use super::{
+    DIRECT, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, over_images, per_element, typed,
+};
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
 /// A pass of a convolution.
@@ -147,6 +149,44 @@ impl Windows {
     }
 }
 
+/// What a kernel of the shifted weight gradient is compiled for, in addition to its tile: its entry is
+/// `shifted_gradient(map_y, map_x, g, out)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WindowGradient {
+    /// `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Rows and columns of taps that a block computes, one of [`WindowGradient::TAPS`].
+    pub taps: [i64; 2],
+}
+
+impl WindowGradient {
+    /// Every part of a window that a block computes: its sums fit into registers.
+    pub const TAPS: [[i64; 2]; 3] = [[1, 1], [3, 3], [2, 5]];
+
+    /// The row of its kernel, whose tiles are of `BM` filters and `BN` channels.
+    #[must_use]
+    pub fn spec(self) -> KernelSpec {
+        let Self { dtype, taps: [rows, columns] } = self;
+        let tile = |id, [m, n]: [i64; 2]| {
+            let (consumers, registers) = if m * n == 1 { (1, 240) } else { (2, 232) };
+            let sizes = [("THREADS", (consumers + 1) * 128), ("BM", m * 64), ("BN", n * 32), ("BLOCKS_PER_SM", 1)];
+            let groups = [("CONSUMERS_M", m), ("CONSUMERS_N", n)];
+            let more = [
+                ("PRODUCER_REGISTERS", 40),
+                ("CONSUMER_REGISTERS", registers),
+                ("DYNAMIC_SHARED_BYTES", WINDOWS_SHARED_BYTES),
+            ];
+            Tile::new(id, &[&sizes[..], &groups, &more].concat())
+        };
+        let tiles = vec![tile("128x32", [2, 1]), tile("64x64", [1, 2]), tile("64x32", [1, 1])];
+        let spec = typed(SHIFTED_GRADIENT, "shifted_gradient", tiles[0].clone(), Grid::Tiles, dtype)
+            .define("TAPS_I", rows)
+            .define("TAPS_J", columns)
+            .needs(Requires::Exactly("sm_90a".into()));
+        KernelSpec { tiles, ..spec }
+    }
+}
+
 /// Tiles of C of `bm` x `bn`, `[tm, tn]` sums a thread; the largest first.
 fn register_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, [bm, bn]: [i64; 2], [tm, tn]: [i64; 2], blocks: i64| {
@@ -211,6 +251,8 @@ pub(super) fn all() -> Vec<KernelSpec> {
     }));
     all.extend(Windows::all(Dtype::F16).into_iter().map(Windows::spec));
     all.push(Windows { pass: Pass::Forward, dtype: Dtype::Bf16, row_bytes: 128, columns: 64 }.spec());
+    all.extend(WindowGradient::TAPS.map(|taps| WindowGradient { dtype: Dtype::F16, taps }.spec()));
+    all.push(WindowGradient { dtype: Dtype::Bf16, taps: [3, 3] }.spec());
     all
 }
 

@@ -2,6 +2,7 @@
 
 use super::implicit_launch as launch;
 use super::shapes::Shapes;
+use super::window_gradient::WindowGradient;
 use super::windows::Windows;
 use super::{Form, Forward, Method};
 use crate::gemm::{DeviceArray, Sums, Workspace};
@@ -21,12 +22,18 @@ pub(super) struct Implicit {
     shapes: Shapes,
     forward: Body,
     input_gradient: Body,
-    weight_gradient: Copies,
-    /// Pixels of a block of the weight gradient, and how many blocks share a weight.
-    share: u32,
+    weight_gradient: Gradient,
+    /// How many blocks share a weight, and the sum of their shares; `None` where there is one.
     splits: u32,
-    /// The sum of the shares; `None` where there is one.
     total: Option<Sums>,
+}
+
+/// How dw is computed.
+#[derive(Debug, Clone)]
+enum Gradient {
+    /// Each block sums so many pixels.
+    Gathered(Box<Copies>, u32),
+    Shifted(Box<WindowGradient>),
 }
 
 /// How y or dx is computed.
@@ -120,17 +127,26 @@ impl Implicit {
         };
         let forward = body(Pass::Forward, [positions, shapes.filters])?;
         let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
-        let weight_gradient = load(Pass::WeightGradient, [shapes.filters, taps])?;
-        let weights = shapes.filters * taps;
-        let share = share(&weight_gradient.kernel, [shapes.filters, taps], positions, multiprocessors);
-        let splits = positions.div_ceil(share);
-        let total = (splits > 1).then(|| Sums::of_few(device, weights, splits)).transpose()?;
-        let shapes = *shapes;
-        Ok(Self { shapes, forward, input_gradient, weight_gradient, share, splits, total })
+        let shifted = match form.method {
+            Method::ShiftedWindows => WindowGradient::new(device, form.dtype, shapes)?,
+            _ => None,
+        };
+        let (weight_gradient, splits) = if let Some(shifted) = shifted {
+            let splits = shifted.splits();
+            (Gradient::Shifted(Box::new(shifted)), splits)
+        } else {
+            let copies = load(Pass::WeightGradient, [shapes.filters, taps])?;
+            let share = share(&copies.kernel, [shapes.filters, taps], positions, multiprocessors);
+            (Gradient::Gathered(Box::new(copies), share), positions.div_ceil(share))
+        };
+        let total = (splits > 1).then(|| Sums::of_few(device, shapes.filters * taps, splits)).transpose()?;
+        Ok(Self { shapes: *shapes, forward, input_gradient, weight_gradient, splits, total })
     }
 
-    pub fn is_shifted(&self) -> [bool; 2] {
-        [&self.forward, &self.input_gradient].map(|body| matches!(body, Body::Shifted(_)))
+    pub fn is_shifted(&self) -> [bool; 3] {
+        let is_shifted = |body: &Body| matches!(body, Body::Shifted(_));
+        let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
+        [is_shifted(&self.forward), is_shifted(&self.input_gradient), gradient]
     }
 
     pub fn workspace_bytes(&self) -> u64 {
@@ -182,12 +198,20 @@ impl Implicit {
         dweight: &Slice<f32>,
         workspace: &Workspace,
     ) -> Result<()> {
-        // dy is A, x is B.
-        self.weight_gradient.check([("dy", dy), ("x", x)])?;
         let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
         let out: &Slice<f32> = partial.as_ref().unwrap_or(dweight);
-        let shares = [self.share, self.splits];
-        launch::weight_gradient(&self.weight_gradient.kernel, stream, &self.shapes, [x, dy], shares, out)?;
+        match &self.weight_gradient {
+            Gradient::Gathered(copies, share) => {
+                // dy is A, x is B.
+                copies.check([("dy", dy), ("x", x)])?;
+                let shares = [*share, self.splits];
+                launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)?;
+            }
+            Gradient::Shifted(shifted) => {
+                aligned([("dy", dy), ("x", x), ("dweight", &out.into())])?;
+                shifted.queue(stream, [x, dy], out)?;
+            }
+        }
         match (&self.total, partial) {
             (Some(total), Some(partial)) => total.queue(stream, &(&partial).into(), dweight, workspace),
             _ => Ok(()),

@@ -11,6 +11,7 @@ mod implicit;
 mod implicit_launch;
 mod shapes;
 mod stock;
+mod window_gradient;
 mod windows;
 mod windows_launch;
 
@@ -144,12 +145,12 @@ impl Convolution {
         self.form
     }
 
-    /// Whether the forward pass and the input gradient are computed by [`Method::ShiftedWindows`] itself.
+    /// Whether each pass is computed by [`Method::ShiftedWindows`] itself: forwards, of the input's gradient, of the weight's.
     #[must_use]
-    pub fn is_shifted(&self) -> [bool; 2] {
+    pub fn is_shifted(&self) -> [bool; 3] {
         match &self.body {
             Body::Implicit(b) => b.is_shifted(),
-            _ => [false; 2],
+            _ => [false; 3],
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::args::Words;
 use super::shapes::Shapes;
+use super::window_gradient;
 use super::windows_launch::{Arrays, launch};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
@@ -12,17 +13,17 @@ use warpbook_kernels::nn::conv2d::{Pass, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
 /// Stages that the kernel has barriers for.
-const MOST_STAGES: u64 = 8;
+pub(super) const MOST_STAGES: u64 = 8;
 /// The largest side of a box that TMA copies.
-const LONGEST_SIDE: u32 = 256;
+pub(super) const LONGEST_SIDE: u32 = 256;
 /// What the end of a tile costs, in positions that are multiplied by a column meanwhile.
 const TILE_COST: u64 = 64;
 /// Columns whose multiplication takes as long as reading the positions does.
 const ROWS_COST: u32 = 32;
 /// Those of an H200, and of an H100 with SXM.
-const H200_MULTIPROCESSORS: u32 = 132;
+pub(super) const H200_MULTIPROCESSORS: u32 = 132;
 /// TMA writes a swizzled box to a multiple of so many bytes.
-const SWIZZLE_BYTES: u64 = 1024;
+pub(super) const SWIZZLE_BYTES: u64 = 1024;
 
 /// The convolution as this kernel sees it: of an input whose windows are a pixel apart.
 #[derive(Debug, Clone, Copy)]
@@ -140,6 +141,15 @@ fn choose(image: &Image, pass: Pass, dtype: Dtype, multiprocessors: u32) -> Opti
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
 
+/// Whether type, layout, strides and channels are those of the kernels of shifted windows.
+pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
+    matches!(dtype, Dtype::F16 | Dtype::Bf16)
+        && shapes.layout == Layout::Nhwc
+        && shapes.stride == [1, 1]
+        && shapes.channels.is_multiple_of(32)
+        && shapes.filters.is_multiple_of(32)
+}
+
 /// The convolution as the kernel sees it, its tile and its division, on Hopper with so many multiprocessors; `None` where it does not take
 /// the convolution.
 fn plan(
@@ -148,18 +158,16 @@ fn plan(
     shapes: &Shapes,
     multiprocessors: u32,
 ) -> Option<(Image, (KernelSpec, Tile, Division))> {
-    let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
-        && shapes.layout == Layout::Nhwc
-        && shapes.stride == [1, 1]
-        && shapes.channels.is_multiple_of(32)
-        && shapes.filters.is_multiple_of(32);
-    let image = Image::of(pass, shapes).filter(|_| takes)?;
+    let image = Image::of(pass, shapes).filter(|_| takes(dtype, shapes))?;
     Some((image, choose(&image, pass, dtype, multiprocessors)?))
 }
 
 /// The kernel that computes a pass on an H100 or H200; `None` where it is one of the implicit product.
 pub(crate) fn kernel_of(pass: Pass, dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
+    if pass == Pass::WeightGradient {
+        return window_gradient::spec_of(dtype, &shapes, H200_MULTIPROCESSORS);
+    }
     plan(pass, dtype, &shapes, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
 }
 

@@ -1,4 +1,4 @@
-//! The launch of the product of shifted windows. Arrays have the lengths, the type and the alignment that the kernel takes.
+//! The launches of the products of shifted windows. Arrays have the lengths, the type and the alignment that the kernel takes.
 #![allow(unsafe_code)]
 
 use super::args::Words;
@@ -21,5 +21,19 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     let [images, weights] = &a.maps;
     let args: [&dyn KernelArg; 6] = [images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
     // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+/// Into `out`, f32 `[splits][filters][kh][kw][channels]`. The maps are of dy and of x.
+pub(super) fn launch_gradient(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    [y, x]: &[TensorMap; 2],
+    g: Words<16>,
+    out: &Slice<f32>,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 4] = [y, x, &g, out];
+    // SAFETY: shifted_gradient(map_y, map_x, g, out).
     unsafe { kernel.launch(stream, shape, &args) }
 }

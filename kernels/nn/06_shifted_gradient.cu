@@ -1,0 +1,172 @@
+// Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, each a pixel further.
+// Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
+// Since the last rung: the sums of up to ten taps stay in registers from the first image to the last; positions are k, so both tiles
+// are transposed. One instruction multiplies a row of taps: their tiles begin 64 bytes after each other, which its descriptor says.
+// Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
+// Expect: DRAM, which is read once, or tensor cores.
+#include "matmul/gemm.cuh"
+#include "matmul/tma.cuh"
+#include "matmul/wgmma.cuh"
+
+constexpr int CONSUMERS = CONSUMERS_M * CONSUMERS_N;  // warpgroups: 64 filters each, and 32 channels each
+constexpr int Y_ROW = 128, X_ROW = 64;                // bytes of a position: 64 filters, 32 channels
+constexpr int N = 32 * TAPS_J, MOST_STAGES = 8;
+static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "the last warpgroup copies");
+
+struct Gradient {
+    unsigned images, tiles_of_image, rows;      // of y in a tile
+    unsigned filters, channels, kh, kw;
+    unsigned pitch;                             // positions of a row of a tile: columns of y and TAPS_J - 1 zeros
+    unsigned steps;                             // of 16 positions in a tile
+    unsigned stages, y_box, y_room, x_box, x_room;  // bytes of a box, and its room in shared memory
+    int top, left;                              // where the first window begins
+};
+
+// The taps are adjacent along n, so the descriptor's step from tile to tile is one position.
+#if TAPS_J == 1
+#define TAPS_SUMS SUMS_16
+#define TAPS_BOUND D_16(0)
+#define MULTIPLY_TAPS(TYPES) MULTIPLY("m64n32k16", TYPES, TAPS_SUMS, 16, 17, 18, ", %19, %20", TAPS_BOUND, , "n"(1), "n"(1))
+#elif TAPS_J == 3
+#define TAPS_SUMS SUMS_48
+#define TAPS_BOUND D_48(0)
+#define MULTIPLY_TAPS(TYPES) MULTIPLY("m64n96k16", TYPES, TAPS_SUMS, 48, 49, 50, ", %51, %52", TAPS_BOUND, , "n"(1), "n"(1))
+#elif TAPS_J == 5
+#define TAPS_SUMS SUMS_80
+#define TAPS_BOUND D_80(0)
+#define MULTIPLY_TAPS(TYPES) MULTIPLY("m64n160k16", TYPES, TAPS_SUMS, 80, 81, 82, ", %83, %84", TAPS_BOUND, , "n"(1), "n"(1))
+#else
+#error "TAPS_J is 1, 3 or 5"
+#endif
+__device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned long long a, unsigned long long b) {
+    constexpr int add = 1;
+    if constexpr (IN == TYPE_F16) MULTIPLY_TAPS("f32.f16.f16");
+    else MULTIPLY_TAPS("f32.bf16.bf16");
+}
+
+// A block's filters, channels and taps, the first of each, and its share of the tiles.
+struct Place {
+    unsigned filter, channel, i, j, split, splits;
+    __device__ __forceinline__ Place(const Gradient& g) {
+        const unsigned across_m = (g.filters + 64 * CONSUMERS_M - 1) / (64 * CONSUMERS_M), across_n = g.channels / (32 * CONSUMERS_N);
+        const unsigned across_i = (g.kh + TAPS_I - 1) / TAPS_I, across_j = (g.kw + TAPS_J - 1) / TAPS_J;
+        const unsigned across = across_m * across_n * across_i * across_j;
+        unsigned at = blockIdx.x % across;
+        split = blockIdx.x / across, splits = gridDim.x / across;
+        filter = at % across_m * (64 * CONSUMERS_M), at /= across_m;
+        channel = at % across_n * (32 * CONSUMERS_N), at /= across_n;
+        i = at / across_j * TAPS_I, j = at % across_j * TAPS_J;
+    }
+};
+
+__device__ __forceinline__ void fill_zeros(unsigned from, unsigned end) {
+    for (unsigned at = from + threadIdx.x * 16; at < end; at += THREADS * 16) {
+        asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(at), "r"(0) : "memory");
+    }
+}
+
+struct Taps {
+    float d[TAPS_I][N / 2] = {};
+
+    // Begins to multiply 16 positions for every tap.
+    __device__ __forceinline__ void multiply_step(unsigned long long a, unsigned long long b, unsigned down) {
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+        for (int i = 0; i < TAPS_I; ++i) multiply(d[i], a, b + i * down);
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }
+
+    // Waits until all but the last LEFT steps have been multiplied.
+    template <int LEFT> __device__ __forceinline__ void wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
+
+    // Into [filters][kh][kw][channels], from the first filter and channel of the warpgroup on.
+    __device__ __forceinline__ void store(const Gradient& g, const Place& place, unsigned filter, unsigned channel, float* to) {
+        // Keeps the compiler from reading them before this point.
+#pragma unroll
+        for (int i = 0; i < TAPS_I * N / 2; ++i) asm volatile("" : "+f"(d[i / (N / 2)][i % (N / 2)])::"memory");
+        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const unsigned o = filter + warp * 16 + lane / 4 + h * 8;
+            if (o >= g.filters) continue;
+#pragma unroll
+            for (int tap = 0; tap < TAPS_I * TAPS_J; ++tap) {
+                const unsigned i = place.i + tap / TAPS_J, j = place.j + tap % TAPS_J;
+                if (i >= g.kh || j >= g.kw) continue;
+                float* const row = to + ((o * g.kh + i) * g.kw + j) * g.channels + channel + lane % 4 * 2;
+#pragma unroll
+                for (int c = 0; c < 4; ++c) {
+                    const float* of = &d[tap / TAPS_J][(tap % TAPS_J * 4 + c) * 4 + h * 2];
+                    *reinterpret_cast<float2*>(row + c * 8) = make_float2(of[0], of[1]);
+                }
+            }
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_x, Gradient g,
+                 float* __restrict__ out /* [splits][filters][kh][kw][channels] */) {
+    __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES];
+    const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers), ring = aligned_shared();
+    const unsigned tiles_x = CONSUMERS_M * g.y_room, stage_bytes = tiles_x + CONSUMERS_N * g.x_room;
+    const Place place(g);
+    const unsigned end = g.images * g.tiles_of_image;
+    // Boxes end before the last step's positions do, which are multiplied too.
+    for (unsigned s = 0; s < g.stages; ++s) {
+        const unsigned y = ring + s * stage_bytes, x = y + tiles_x;
+        for (int m = 0; m < CONSUMERS_M; ++m) fill_zeros(y + m * g.y_room + g.y_box, y + (m + 1) * g.y_room);
+        for (int n = 0; n < CONSUMERS_N; ++n) fill_zeros(x + n * g.x_room + g.x_box, x + (n + 1) * g.x_room);
+    }
+    fence_for_copies();
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < MOST_STAGES; ++s) barrier_init(&full_barriers[s], 1), barrier_init(&empty_barriers[s], 4 * CONSUMERS);
+        barrier_init_done();
+    }
+    __syncthreads();
+
+    const int group = warpgroup_index();
+    unsigned stage = 0, parity = 0;
+    const auto next = [&] {
+        if (++stage == g.stages) stage = 0, parity ^= 1;
+    };
+    if (group == CONSUMERS) {
+        give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x % WARPGROUP != 0) return;
+        for (unsigned at = place.split; at < end; at += place.splits, next()) {
+            const unsigned image = at / g.tiles_of_image, row = at % g.tiles_of_image * g.rows;
+            const unsigned barrier = full + stage * 8, y = ring + stage * stage_bytes, x = y + tiles_x;
+            // In the first round every stage is empty: the phase before the first counts as complete.
+            wait_phase(empty + stage * 8, parity ^ 1);
+            expect_bytes(barrier, CONSUMERS_M * g.y_box + CONSUMERS_N * g.x_box);
+            for (int m = 0; m < CONSUMERS_M; ++m) load_box(y + m * g.y_room, &map_y, place.filter + m * 64, 0, (int)row, image, barrier);
+            for (int n = 0; n < CONSUMERS_N; ++n) {
+                load_box(x + n * g.x_room, &map_x, place.channel + n * 32, g.left + (int)place.j, (int)(row + place.i) + g.top, image, barrier);
+            }
+        }
+        return;
+    }
+    take_registers<CONSUMER_REGISTERS>();
+    const unsigned m = group / CONSUMERS_N, n = group % CONSUMERS_N;
+    const bool arrives = threadIdx.x % 32 == 0;
+    Taps taps;
+    unsigned last = 0;
+    const unsigned down = g.pitch * (X_ROW / 16);
+    for (unsigned at = place.split; at < end; at += place.splits, next()) {
+        const unsigned y = ring + stage * stage_bytes, x = y + tiles_x;
+        auto a = describe<Y_ROW, 16>(y + m * g.y_room), b = describe<X_ROW, X_ROW>(x + n * g.x_room);
+        wait_phase(full + stage * 8, parity);
+        taps.multiply_step(a, b, down);
+        // The tile before has been multiplied when only this step is left, and tensor cores have work meanwhile.
+        taps.wait<1>();
+        if (arrives && at != place.split) arrive(empty + last * 8);
+        last = stage;
+#pragma unroll 2
+        for (unsigned step = 1; step < g.steps; ++step) {
+            a += 16 * Y_ROW / 16, b += 16 * X_ROW / 16;
+            taps.multiply_step(a, b, down);
+        }
+    }
+    taps.wait<0>();
+    taps.store(g, place, place.filter + m * 64, place.channel + n * 32, out + (size_t)place.split * g.filters * g.kh * g.kw * g.channels);
+}
