@@ -152,7 +152,7 @@ struct Product {
                 if (r >= to.m || c >= to.n) continue;
                 const unsigned at = to.row(r) + c;
                 if (to.mask) mask_words(words, to.mask + at);
-                *reinterpret_cast<uint4*>(to.array + at) = make_uint4(words[0], words[1], words[2], words[3]);
+                store_words(to.array + at, words);
             }
         }
     }

@@ -80,28 +80,80 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     }
 }
 
+// The positions of a thread's sums in a tile, one after the other, and where they are in the result.
+struct Position {
+    unsigned row, x;
+    __device__ __forceinline__ Position(const Windows& g, unsigned position) : row(position / g.pitch), x(position % g.pitch) {}
+    __device__ __forceinline__ void advance(const Windows& g, const Position& by) {
+        row += by.row, x += by.x;
+        if (x >= g.pitch) x -= g.pitch, ++row;
+    }
+    // Not of the columns of padding, nor below the tile or the image.
+    __device__ __forceinline__ bool inside(const Windows& g, const Tile& tile) const {
+        return row < g.rows && x < g.width && tile.row + row < g.height;
+    }
+    __device__ __forceinline__ unsigned at(const Windows& g) const { return (row * g.width + x) * g.columns; }
+};
+
 // The sums of BM positions of a tile. They count the columns of padding too, whose sums are not stored.
 struct Sums {
+    static constexpr int GROUPS = BN / 32;  // of 32 columns: eight adjacent ones in each of four lanes
     float d[PARTS][BN / 2];
+    unsigned zeros[(PARTS * 2 * GROUPS + 3) / 4];         // of the mask: a bit an element
+    float add[PASS == FORWARD ? GROUPS : 1][4][2] = {};  // the bias of the thread's columns
+    Position first, by_8, by_56;                         // of its sums: rows 8 apart, in blocks of 64
+
+    __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column)
+        : first(g, threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4), by_8(g, 8), by_56(g, 56) {
+        if constexpr (PASS == FORWARD) {
+            if (!bias) return;
+#pragma unroll
+            for (int j = 0; j < GROUPS * 8; ++j) add[j / 8][j % 8 / 2][j % 2] = bias[column + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2];
+        }
+    }
+
+    template <class Work> __device__ __forceinline__ void each_position(const Windows& g, const Tile& tile, Work work) const {
+        Position p = first;
+#pragma unroll
+        for (int i = 0; i < PARTS * 2; ++i) {
+            work(i, p.inside(g, tile), p.at(g));
+            p.advance(g, i % 2 ? by_56 : by_8);
+        }
+    }
 
     __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
-        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
         int add = 0;
         for (unsigned i = 0; i < g.kh; ++i) {
             for (unsigned j = 0; j < g.kw; ++j) {
                 for (unsigned block = 0; block < g.blocks; ++block, weights += WEIGHT_BYTES) {
                     const auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
                     const auto b = describe<WEIGHT_ROW_BYTES, PASS == FORWARD ? 16 : WEIGHT_BOX>(weights);
+                    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
                     for (int s = 0; s < K_STEPS; ++s) {
 #pragma unroll
                         for (int p = 0; p < PARTS; ++p) multiply(d[p], a + p * (64 * ROW_BYTES / 16) + s * 2, b + s * WEIGHT_STEP, add);
                         add = 1;
                     }
+                    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
                 }
             }
         }
-        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    }
+
+    // Reads the mask while tensor cores multiply.
+    __device__ __forceinline__ void read_mask(const Windows& g, const Tile& tile, const In* mask /* [rows][width][columns] */) {
+        each_position(g, tile, [&](int i, bool inside, unsigned at) {
+#pragma unroll
+            for (int group = 0; group < GROUPS; ++group) {
+                const int n = i * GROUPS + group;
+                if (n % 4 == 0) zeros[n / 4] = 0;
+                if (inside) zeros[n / 4] |= zeros_of(mask + at + group * 32) << n % 4 * 8;
+            }
+        });
+    }
+
+    __device__ __forceinline__ void wait() {
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
         // Keeps the compiler from reading them before this point.
 #pragma unroll
@@ -109,38 +161,29 @@ struct Sums {
     }
 
     // The four lanes of a row exchange their pairs, so that each stores eight adjacent channels as 16 bytes.
-    __device__ __forceinline__ void store(const Windows& g, const Tile& tile, unsigned column, const float* bias, const In* mask, In* to) const {
-        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, t = lane % 4;
+    __device__ __forceinline__ void store(const Windows& g, const Tile& tile, bool masked, In* to /* [rows][width][columns] */) const {
+        const float least = g.relu ? 0.0f : __int_as_float(0xff800000);
+        each_position(g, tile, [&](int i, bool inside, unsigned at) {
 #pragma unroll
-        for (int group = 0; group < BN / 32; ++group) {
-            float add[4][2] = {};
-            if (bias) {
-#pragma unroll
-                for (int j = 0; j < 8; ++j) add[j / 2][j % 2] = bias[column + group * 32 + j / 2 * 8 + t * 2 + j % 2];
-            }
-#pragma unroll
-            for (int i = 0; i < PARTS * 2; ++i) {
-                const unsigned position = i / 2 * 64 + warp * 16 + lane / 4 + i % 2 * 8;
-                const unsigned row = position / g.pitch, x = position % g.pitch, y = tile.row + row;
+            for (int group = 0; group < GROUPS; ++group) {
                 unsigned words[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     float v[2];
 #pragma unroll
                     for (int k = 0; k < 2; ++k) {
-                        v[k] = d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k] + add[j][k];
+                        v[k] = d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k];
+                        if (PASS == FORWARD) v[k] += add[group][j][k];
                         // Not fmaxf, which would turn a NaN into 0.
-                        if (g.relu) v[k] = v[k] < 0.0f ? 0.0f : v[k];
+                        v[k] = v[k] < least ? least : v[k];
                     }
                     words[j] = pack(In{}, v[0], v[1]);
                 }
-                transpose_in_four(words, t);
-                if (row >= g.rows || x >= g.width || y >= g.height) continue;
-                const size_t at = (((size_t)tile.image * g.height + y) * g.width + x) * g.columns + column + group * 32 + t * 8;
-                if (mask) mask_words(words, mask + at);
-                *reinterpret_cast<uint4*>(to + at) = make_uint4(words[0], words[1], words[2], words[3]);
+                transpose_in_four(words, threadIdx.x % 4);
+                if (PASS == INPUT_GRADIENT && masked) clear_words(words, zeros[(i * GROUPS + group) / 4] >> (i * GROUPS + group) % 4 * 8);
+                if (inside) store_words(to + at + group * 32, words);
             }
-        }
+        });
     }
 };
 
@@ -184,13 +227,17 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
     take_registers<CONSUMER_REGISTERS>();
     // The warpgroups take tiles in turn, so that one stores while another multiplies.
     wait_phase(there, 0);
-    Sums sums;
+    Sums sums(g, bias, column);
     unsigned count = group;
     for (unsigned at = first + group * step; at < end; at += CONSUMERS * step, count += CONSUMERS) {
         const unsigned stage = count % g.stages;
+        const Tile tile(g, at);
+        const size_t from = ((size_t)tile.image * g.height + tile.row) * g.width * g.columns + column + threadIdx.x % 4 * 8;
         wait_phase(full + stage * 8, count / g.stages & 1);
         sums.multiply_windows(g, tiles + stage * stage_bytes, weights);
+        if (PASS == INPUT_GRADIENT && mask) sums.read_mask(g, tile, mask + from);
+        sums.wait();
         if (threadIdx.x % 32 == 0) arrive(empty + stage * 8);
-        sums.store(g, Tile(g, at), column, bias, mask, to);
+        sums.store(g, tile, mask, to + from);
     }
 }

@@ -1,7 +1,6 @@
 // Idea: the weight gradient from shifted tiles: a tile of dy is multiplied by the same tile of x for every tap, each a pixel further.
 // Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
-// Since the last rung: the sums of up to ten taps stay in registers from the first image to the last; positions are k, so both tiles
-// are transposed. One instruction multiplies a row of taps: their tiles begin 64 bytes after each other, which its descriptor says.
+// Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
 // Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
 // Expect: DRAM, which is read once, or tensor cores.
 #include "matmul/gemm.cuh"

@@ -17,13 +17,32 @@ __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned
     }
 }
 
-// Sets the elements to 0 whose mask is 0 or less: the gradient through a ReLU. The mask begins at a multiple of 16 bytes.
-template <class T> __device__ __forceinline__ void mask_words(unsigned (&words)[4], const T* mask /* [8] */) {
-    const uint4 word = *reinterpret_cast<const uint4*>(mask);
+// As one store: at a high pressure of registers the compiler would make four of it.
+template <class T> __device__ __forceinline__ void store_words(T* to /* [8], at a multiple of 16 bytes */, const unsigned (&words)[4]) {
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]) : "memory");
+}
+
+// Which of eight elements are 0 or less, a bit each. The array begins at a multiple of 16 bytes.
+template <class T> __device__ __forceinline__ unsigned zeros_of(const T* array /* [8] */) {
+    const uint4 word = *reinterpret_cast<const uint4*>(array);
     const unsigned of[4] = {word.x, word.y, word.z, word.w};
+    unsigned zeros = 0;
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-        if (to_float(T{(unsigned short)of[j]}) <= 0.0f) words[j] &= 0xffff0000u;
-        if (to_float(T{(unsigned short)(of[j] >> 16)}) <= 0.0f) words[j] &= 0x0000ffffu;
+    for (int e = 0; e < 8; ++e) {
+        if (to_float(T{(unsigned short)(of[e / 2] >> e % 2 * 16)}) <= 0.0f) zeros |= 1u << e;
     }
+    return zeros;
+}
+
+// Sets the elements to 0 whose bit is set.
+__device__ __forceinline__ void clear_words(unsigned (&words)[4], unsigned zeros) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+        if (zeros >> e & 1) words[e / 2] &= e % 2 ? 0x0000ffffu : 0xffff0000u;
+    }
+}
+
+// Sets the elements to 0 whose mask is 0 or less: the gradient through a ReLU.
+template <class T> __device__ __forceinline__ void mask_words(unsigned (&words)[4], const T* mask /* [8] */) {
+    clear_words(words, zeros_of(mask));
 }
