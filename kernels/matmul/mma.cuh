@@ -1,10 +1,15 @@
-// Building blocks for warp-level tensor cores (sm_80): asynchronous copies, fragments, and mma.sync.
+// Building blocks for warp-level tensor cores (sm_80, with TURING sm_75): asynchronous copies, fragments, and mma.sync.
 //
 // PTX ISA, sections "Data Movement and Conversion Instructions: cp.async" and "Warp Level Matrix Instructions" (ldmatrix, mma). These
 // instructions take shared memory by its 32-bit address. A kernel that uses the tiles is compiled with THREADS and BK.
 #pragma once
 #include "matmul/gemm.cuh"
 #include "reduce.cuh"
+
+// 1: with instructions of sm_75 only, for f16: no asynchronous copies, and an mma.sync takes half the k.
+#ifndef TURING
+#define TURING 0
+#endif
 
 constexpr int VECTOR = 16 / sizeof(In);  // Elements in a chunk of 16 bytes, the widest access of a thread.
 constexpr int K_STEP = 32 / sizeof(In);  // The k of one tensor-core instruction: 16, or 8 for tf32.
@@ -24,7 +29,7 @@ __device__ __forceinline__ uint4 load_chunk(const In* __restrict__ from, int lef
     return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 800 && !TURING
 
 // Copies 16 bytes without passing through registers: the first `bytes` are read, the others are zeros.
 __device__ __forceinline__ void cp_async16(unsigned to, const void* from, int bytes) {
@@ -35,6 +40,9 @@ __device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commi
 // Waits until all but the last N groups of this thread have arrived. Other threads' copies need a barrier as well.
 template <int N>
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+
+#endif
+#if __CUDA_ARCH__ >= 750
 
 __device__ __forceinline__ void store_shared(unsigned to, uint4 v) {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
@@ -61,6 +69,17 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&r)[4], unsigned row
 //   d[i]: row g + 8 (i / 2), column 2 t + i % 2
 //   a[i]: row g + 8 (i % 2); k = 2 t + 8 (i / 2) and the next, or for tf32 k = t + 4 (i / 2)
 //   b0, b1: column g; k as in a[0], a[2]
+#if TURING
+__device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    static_assert(IN == TYPE_F16, "sm_75 multiplies f16");
+    const auto half = [&](unsigned upper, unsigned lower, unsigned b) {
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(upper), "r"(lower), "r"(b));
+    };
+    half(a[0], a[1], b0);
+    half(a[2], a[3], b1);
+}
+#else
 __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
 #define MMA(SHAPE_AND_TYPES) \
     asm volatile("mma.sync.aligned." SHAPE_AND_TYPES " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
@@ -70,6 +89,7 @@ __device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], unsig
     else MMA("m16n8k16.row.col.f32.bf16.bf16.f32");
 #undef MMA
 }
+#endif
 
 // Tensor cores ignore the lower 13 bits of a tf32 operand, so adding half a unit of the last bit they read rounds to nearest (ties
 // away from 0), as cvt.rna.tf32.f32 does with one instruction more. A NaN is left alone: the addition could turn it into 0.

@@ -1,7 +1,7 @@
 // Idea: the implicit product on tensor cores: patches arrive by asynchronous copies of 16 bytes, zeros where a tap is outside.
 // Formula: y = f(x * w + b), dx, dw as kernels/nn/patches.cuh has them; f16, bf16 or tf32 in, f32 sums; PASS says which.
 // Since the last rung: mma.sync on swizzled tiles and fragments one step ahead, as the product's 10_mma_swizzled.
-// Needs: sm_80; fewer than 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) only of NHWC, channels a multiple of 16 bytes.
+// Needs: sm_80, with TURING sm_75; below 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) of NHWC, channels a multiple of that.
 // Expect: with few channels the bound of L2, from which every tap reads its element, less what L1 still holds of it.
 #include "nn/gather.cuh"
 #include "nn/words.cuh"
@@ -32,6 +32,65 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
+#if TURING
+    static_assert(STAGES == 2, "one stage is in shared memory, the next in registers");
+
+    // The loop over k. A stage is on its way to registers while the one before is multiplied, and is stored where the one before that
+    // was. Operands that are found element by element take their time between the multiplications.
+    __device__ __forceinline__ void multiply(A from_a, B from_b, unsigned ring, unsigned stages) {
+        const unsigned warp = threadIdx.x / WARP;
+        uint4 arriving[PIECES > 0 ? PIECES : 1];
+        const auto load = [&] {
+#pragma unroll
+            for (int i = 0; i < PIECES; ++i) arriving[i] = i < PIECES_OF_A ? from_a.load(i) : from_b.load(i - PIECES_OF_A);
+            if (A::IN_VECTORS) from_a.advance();
+            if (B::IN_VECTORS) from_b.advance();
+        };
+        const auto store = [&](unsigned stage) {
+#pragma unroll
+            for (int i = 0; i < PIECES; ++i) {
+                if (i < PIECES_OF_A) from_a.store(stage, i, arriving[i]);
+                else from_b.store(stage + TileA::BYTES, i - PIECES_OF_A, arriving[i]);
+            }
+        };
+        const auto copy_elements = [&](unsigned stage) {
+            if (!A::IN_VECTORS) from_a.all(stage), from_a.advance();
+            if (!B::IN_VECTORS) from_b.all(stage + TileA::BYTES), from_b.advance();
+        };
+        const FragmentsA read_a(warp / WARPS_N);
+        const FragmentsB read_b(warp % WARPS_N);
+        unsigned a[2][FragmentsA::BLOCKS][4], b[2][FragmentsB::BLOCKS][4];
+
+        load();
+        store(ring);
+        copy_elements(ring);
+        load();
+        __syncthreads();
+        read_a.load(a[0], ring, 0);
+        read_b.load(b[0], ring + TileA::BYTES, 0);
+
+#pragma unroll 1
+        for (unsigned stage = 0; stage < stages; ++stage) {
+            const unsigned reading = ring + stage % 2 * STAGE_BYTES, writing = ring + (stage + 1) % 2 * STAGE_BYTES;
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+                const bool is_last = step == STEPS - 1;
+                if (step == 0) copy_elements(writing);
+                if (is_last) {
+                    store(writing);
+                    // The next stage has been stored, and every warp has read all of this one.
+                    __syncthreads();
+                }
+                const int now = step % 2, then = 1 - now;
+                const unsigned from = is_last ? writing : reading;
+                read_a.load(a[then], from, (step + 1) % STEPS);
+                read_b.load(b[then], from + TileA::BYTES, (step + 1) % STEPS);
+                if (is_last) load();
+                multiply_step(a[now], b[now]);
+            }
+        }
+    }
+#else
     // The loop over k, as that of 10_mma_swizzled. Past the end of k tiles are filled with zeros, so that no step is a special case.
     __device__ __forceinline__ void multiply(A from_a, B from_b, unsigned ring, unsigned stages) {
         const unsigned warp = threadIdx.x / WARP;
@@ -94,6 +153,7 @@ struct Product {
         }
         cp_async_wait<0>();
     }
+#endif
 
     __device__ __forceinline__ void multiply_step(unsigned (&a)[WM / 16][4], unsigned (&b)[WN / 16][4]) {
         if constexpr (IN == TYPE_F32) {

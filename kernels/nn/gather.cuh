@@ -3,12 +3,14 @@
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"
 
-#if __CUDA_ARCH__ >= 800
+#if __CUDA_ARCH__ >= 750
 
+#if !TURING
 // The same as cp_async16, of all bytes or none, through L1: neighbouring taps read the same elements again.
 __device__ __forceinline__ void cp_async16_cached(unsigned to, const void* from, bool inside) {
     asm volatile("cp.async.ca.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
+#endif
 
 // Which chunks of an operand's tile a thread loads: PIECES of 16 bytes, in rows of the same swizzle.
 template <int OUTER, bool ALONG_K>
@@ -21,6 +23,9 @@ struct Chunks {
 
     unsigned row = threadIdx.x / To::CHUNKS, column = threadIdx.x % To::CHUNKS * VECTOR;  // of the first element
     unsigned to = To::offset(threadIdx.x / To::CHUNKS, threadIdx.x % To::CHUNKS);         // its place in the tile
+
+    // That of chunk i in shared memory.
+    __device__ __forceinline__ unsigned place(unsigned tile, int i) const { return tile + to + i * ROWS_AT_ONCE * To::ROW_BYTES; }
 };
 
 // Loads tiles of an operand, one after the other along k. VECTORS: a chunk's elements are adjacent in memory, at a multiple of 16 bytes,
@@ -42,15 +47,36 @@ struct Gather : Chunks<OUTER, ALONG_K> {
         for (int i = 0; i < OUTERS; ++i) outers[i] = map.outer(outer + (ALONG_K ? this->row + i * Base::ROWS_AT_ONCE : this->column));
     }
 
-    __device__ __forceinline__ void piece(unsigned tile, int i) const {
+    // The thread's chunk i, and whether it is inside.
+    __device__ __forceinline__ const In* chunk(int i, bool& inside) const {
         unsigned from;
         const auto inner = map.inner(ALONG_K ? k : k + i * Base::ROWS_AT_ONCE);
-        const bool inside = map.find(outers[ALONG_K ? i : 0], inner, from);
-        cp_async16_cached(tile + this->to + i * Base::ROWS_AT_ONCE * To::ROW_BYTES, map.array + (inside ? from : 0), inside);
+        inside = map.find(outers[ALONG_K ? i : 0], inner, from);
+        return map.array + (inside ? from : 0);
     }
+#if TURING
+    __device__ __forceinline__ uint4 load(int i) const {
+        bool inside;
+        const In* from = chunk(i, inside);
+        return inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
+    }
+    __device__ __forceinline__ void store(unsigned tile, int i, uint4 loaded) const { store_shared(this->place(tile, i), loaded); }
+#else
+    __device__ __forceinline__ void piece(unsigned tile, int i) const {
+        bool inside;
+        const In* from = chunk(i, inside);
+        cp_async16_cached(this->place(tile, i), from, inside);
+    }
+#endif
     __device__ __forceinline__ void all(unsigned tile) const {
 #pragma unroll
-        for (int i = 0; i < Base::PIECES; ++i) piece(tile, i);
+        for (int i = 0; i < Base::PIECES; ++i) {
+#if TURING
+            store(tile, i, load(i));
+#else
+            piece(tile, i);
+#endif
+        }
     }
     __device__ __forceinline__ void advance() { k += BK; }
 };
@@ -67,18 +93,23 @@ struct Gather<OUTER, ALONG_K, false, Map> : Chunks<OUTER, ALONG_K> {
 
     __device__ __forceinline__ Gather(const Map& map, unsigned outer, unsigned k) : map(map), first(outer), k(k) {}
 
+#if TURING
+    __device__ __forceinline__ uint4 load(int) const { return make_uint4(0, 0, 0, 0); }
+    __device__ __forceinline__ void store(unsigned, int, uint4) const {}
+#else
     __device__ __forceinline__ void piece(unsigned, int) const {}
+#endif
     __device__ __forceinline__ void all(unsigned tile) const {
 #pragma unroll 1
         for (int i = 0; i < Base::PIECES; ++i) {
             const unsigned row = this->row + i * Base::ROWS_AT_ONCE;
             const unsigned outer = first + (ALONG_K ? row : this->column), at_k = k + (ALONG_K ? this->column : row);
             unsigned words[4] = {};
-            if (outer < map.outers() && at_k < map.inners()) load(words, outer, at_k);
-            store_shared(tile + this->to + i * Base::ROWS_AT_ONCE * To::ROW_BYTES, make_uint4(words[0], words[1], words[2], words[3]));
+            if (outer < map.outers() && at_k < map.inners()) find(words, outer, at_k);
+            store_shared(this->place(tile, i), make_uint4(words[0], words[1], words[2], words[3]));
         }
     }
-    __device__ __forceinline__ void load(unsigned (&words)[4], unsigned outer, unsigned at_k) const {
+    __device__ __forceinline__ void find(unsigned (&words)[4], unsigned outer, unsigned at_k) const {
 #pragma unroll
         for (int e = 0; e < VECTOR; ++e) {
             unsigned from;

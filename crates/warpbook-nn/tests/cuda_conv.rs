@@ -407,6 +407,34 @@ fn implicit_gemm_in_bf16_is_the_reference() {
     check_all("implicit_gemm_in_bf16_is_the_reference", Dtype::Bf16, Method::ImplicitGemm);
 }
 
+#[test]
+fn implicit_gemm_of_turing_is_the_reference() {
+    check_all("implicit_gemm_of_turing_is_the_reference", Dtype::F16, Method::ImplicitGemmTuring);
+}
+
+/// It can be forced on every GPU, and is what one below 8.0 runs in fp16 whatever it is told.
+#[test]
+fn turing_s_product_runs_where_it_is_asked_for_or_needed() {
+    let Some(device) = testing::gpu("turing_s_product_runs_where_it_is_asked_for_or_needed") else { return };
+    let b = Bench::new(&device);
+    let is_old = device.info().compute_capability < Some((8, 0));
+    let new = |method, dtype, layout| {
+        let g = square(2, 5, [8, 16], [3, 1, 1]);
+        Convolution::new(&device, &b.gemm, &g, Form { method, dtype, layout })
+    };
+    for layout in LAYOUTS {
+        assert!(new(Method::ImplicitGemmTuring, Dtype::F16, layout).unwrap().is_turing());
+        for method in [Method::ImplicitGemm, Method::ShiftedWindows] {
+            assert_eq!(new(method, Dtype::F16, layout).unwrap().is_turing(), is_old, "{method:?}");
+            assert!(!new(method, Dtype::F32, layout).unwrap().is_turing(), "{method:?}");
+        }
+        for dtype in [Dtype::F32, Dtype::Tf32, Dtype::Bf16] {
+            let error = new(Method::ImplicitGemmTuring, dtype, layout).unwrap_err().to_string();
+            assert!(error.contains("which takes fp16 only"), "{error}");
+        }
+    }
+}
+
 /// Shapes that Hopper's windows take: several tiles of an image and of a block, several rows of channels, wide and rectangular windows.
 fn shifted_shapes() -> Vec<Geometry> {
     let of = |kernel, padding, width, g: Geometry| Geometry { kernel, padding, width, ..g };
@@ -535,6 +563,8 @@ fn sums_over_many_splits_and_panels_are_the_reference() {
         let case = Case::new(many, dtype);
         LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ImplicitGemm, layout));
     }
+    let case = Case::new(many, Dtype::F16);
+    LAYOUTS.into_iter().for_each(|layout| case.check(&bench, Method::ImplicitGemmTuring, layout));
     let panels = square(7, 40, [16, 3], [9, 1, 4]);
     let case = Case::new(panels, Dtype::F16);
     for layout in LAYOUTS {
@@ -554,6 +584,7 @@ fn nan_passes_through_relu_and_mask_and_a_graph_replays() {
     let g = square(1, 4, [8, 8], [1, 1, 0]);
     let mut forms =
         vec![(Method::Direct, Dtype::F32), (Method::Im2col, Dtype::F16), (Method::ImplicitGemm, Dtype::F16)];
+    forms.push((Method::ImplicitGemmTuring, Dtype::F16));
     match warpbook_device::Cudnn::find(&device) {
         Ok(_) => forms.extend([(Method::Stock, Dtype::F16), (Method::Stock, Dtype::F32)]),
         Err(why) => testing::skip("nan_passes_through_relu_and_mask_and_a_graph_replays by cuDNN", "needs cuDNN", why),
@@ -623,12 +654,16 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn every_form_of_the_implicit_product_compiles() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
-    for form in TYPES.into_iter().flat_map(rows::forms) {
+    let turing = || rows::turing_forms().into_iter();
+    let newer = TYPES.into_iter().flat_map(rows::forms).chain(turing()).map(|form| (form, "sm_90"));
+    for (form, architecture) in newer.chain(turing().map(|form| (form, "sm_75"))) {
         let spec = form.spec();
         for tile in &spec.tiles {
-            let built = compiler.compile(&spec, tile, "sm_90").unwrap_or_else(|e| panic!("{form:?}: {e}"));
+            let built = compiler.compile(&spec, tile, architecture).unwrap_or_else(|e| panic!("{form:?}: {e}"));
             let stats = built.stats_of(&spec.entry).unwrap();
             assert_eq!(stats.spill_store_bytes + stats.spill_load_bytes, 0, "{form:?} {}", tile.id);
+            // A block of sm_75 has no more.
+            assert!(!form.turing || tile.dynamic_shared_bytes() <= 64 << 10, "{form:?} {}", tile.id);
         }
     }
 }

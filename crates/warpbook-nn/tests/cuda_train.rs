@@ -303,6 +303,59 @@ fn half_precision_stays_close_and_repeats_to_the_bit() {
     }
 }
 
+/// What a GPU of compute capability 7.5 trains with in fp16, forced on this one, by the options and by layers.
+#[test]
+fn fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit() {
+    let Some(device) = testing::gpu("fp16_by_turing_s_convolutions_stays_close_and_repeats_to_the_bit") else { return };
+    let data = images(50);
+    let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
+    let best = CudaOptions { scaler, ..CudaOptions::new(Precision::AmpFp16) };
+    let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };
+    let options = [
+        forced,
+        CudaOptions { graph: false, fused: false, ..forced },
+        CudaOptions { layout: Layout::Nchw, overlap: false, ..forced },
+    ];
+    let by_layer = vec![
+        conv2d(8, 3).method(Method::ImplicitGemmTuring),
+        relu(),
+        conv2d(16, 3).method(Method::ImplicitGemmTuring),
+        relu(),
+        max_pool(2),
+        flatten(),
+        linear(3),
+    ];
+    let mut wrong = Vec::new();
+    let mut check = |name: String, r: &Recipe, options: CudaOptions, want: &[StepOutcome]| {
+        let place = cuda(&device, options);
+        let ((got, first), (again, second)) = (run(&place, r, &data), run(&place, r, &data));
+        for (step, (got, want)) in got.iter().zip(want).enumerate() {
+            let is_close = (got.loss - want.loss).abs() / want.loss < 0.02;
+            if !is_close || got.skipped {
+                wrong.push(format!("{name}, step {step}: {} and {}, skipped {}", got.loss, want.loss, got.skipped));
+            }
+        }
+        if got.len() != want.len() || got != again || first.weights().unwrap() != second.weights().unwrap() {
+            wrong.push(format!("{name}: other bits on a second run"));
+        }
+        first.weights().unwrap()
+    };
+    for (i, layers) in networks().into_iter().enumerate() {
+        let r = recipe(layers, Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 });
+        let (want, _) = run(&Place::Cpu, &r, &data);
+        let weights = options.map(|options| {
+            let what = format!("network {i}, {:?}, graph {}", options.layout, options.graph);
+            check(what, &r, options, &want)
+        });
+        if i == 0 {
+            let r = Recipe { network: Network::new(SHAPE, by_layer.clone()).unwrap(), ..r };
+            let of_layers = check("by layers".into(), &r, best, &want);
+            assert!(of_layers == weights[0], "layers that are told to use it have other bits than options that say so");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn the_gradient_scaler_follows_its_rules_and_a_resumed_training_has_the_same_bits() {
     let Some(device) = testing::gpu("the_gradient_scaler_follows_its_rules") else { return };

@@ -226,11 +226,13 @@ fn every_form(dtype: Dtype) -> Vec<Form> {
     forms
 }
 
-/// The forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one where a type adds nothing else.
+/// The forms that rungs are tested in: all of them in bf16, fp32 and tf32, the plain one where a type adds nothing else. The rung of the
+/// first tensor cores holds fp16 in its own way, and is all that they have.
 fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
     let all = every_form(dtype);
     let on_cuda_cores = row.capabilities().is_some_and(|c| c.dtypes[0].0 == Dtype::F32);
     match dtype {
+        Dtype::F16 if row.rung.id == "09_wmma" => all,
         Dtype::F16 => all[..1].to_vec(),
         Dtype::Bf16 if on_cuda_cores => all[..1].to_vec(),
         _ => all,

@@ -68,16 +68,27 @@ pub struct Implicit {
     pub vectors: [bool; 2],
     /// Whether an input gradient has strides other than 1.
     pub dilated: bool,
+    /// Whether only with instructions that GPUs have from compute capability 7.5 on; `F16` only.
+    pub turing: bool,
 }
 
 impl Implicit {
+    /// That which takes every convolution with strides of 1, and every y and dw.
+    #[must_use]
+    pub const fn plain(pass: Pass, dtype: Dtype, layout: Layout) -> Self {
+        Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false }
+    }
+
     /// The row of its kernel, whose tiles hold for every type.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
-        let Self { pass, dtype, layout, vectors, dilated } = self;
+        let Self { pass, dtype, layout, vectors, dilated, turing } = self;
         let on_cuda_cores = dtype == Dtype::F32;
-        let (source, tiles) =
-            if on_cuda_cores { (IMPLICIT, register_tiles(pass)) } else { (TENSOR_CORES, warp_tiles(pass, dtype)) };
+        let (source, tiles) = match (on_cuda_cores, turing) {
+            (true, _) => (IMPLICIT, register_tiles(pass)),
+            (false, true) => (TENSOR_CORES, turing_tiles(pass)),
+            (false, false) => (TENSOR_CORES, warp_tiles(pass, dtype)),
+        };
         let spec = over_images(typed(source, pass.entry(), tiles[0].clone(), Grid::Tiles, dtype), layout)
             .define("PASS", pass.number())
             .define("DILATED", dilated.into());
@@ -86,7 +97,8 @@ impl Implicit {
             return spec;
         }
         let [a, b] = vectors.map(i64::from);
-        spec.define("VECTORS_A", a).define("VECTORS_B", b).needs(Requires::AtLeast(8, 0))
+        let spec = spec.define("VECTORS_A", a).define("VECTORS_B", b);
+        if turing { spec.define("TURING", 1) } else { spec.needs(Requires::AtLeast(8, 0)) }
     }
 }
 
@@ -201,15 +213,24 @@ fn register_tiles(pass: Pass) -> Vec<Tile> {
     }
 }
 
-/// Tiles of C of `bm` x `bn` whose rows along k are `bytes` long, `[wm, wn]` of them a warp; the largest first.
+/// A tile of C of `bm` x `bn` whose rows along k are `bytes` long, `[wm, wn]` of it a warp.
+fn warp_tile(
+    id: &'static str,
+    dtype: Dtype,
+    [bm, bn]: [i64; 2],
+    bytes: i64,
+    [wm, wn]: [i64; 2],
+    [stages, blocks]: [i64; 2],
+) -> Tile {
+    let (threads, bk) = (bm / wm * (bn / wn) * 32, bytes / dtype.bytes().cast_signed());
+    let sizes = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk), ("WM", wm), ("WN", wn)];
+    let more = [("STAGES", stages), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * bytes)];
+    Tile::new(id, &[&sizes[..], &more].concat())
+}
+
+/// The tiles on tensor cores, the largest first.
 fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
-    let tile = |id, [bm, bn]: [i64; 2], bytes: i64, [wm, wn]: [i64; 2], [stages, blocks]: [i64; 2]| {
-        let (threads, bk) = (bm / wm * (bn / wn) * 32, bytes / dtype.bytes().cast_signed());
-        let sizes = [("THREADS", threads), ("BM", bm), ("BN", bn), ("BK", bk), ("WM", wm), ("WN", wn)];
-        let more =
-            [("STAGES", stages), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * bytes)];
-        Tile::new(id, &[&sizes[..], &more].concat())
-    };
+    let tile = |id, c, bytes, of_warp, more| warp_tile(id, dtype, c, bytes, of_warp, more);
     match pass {
         Pass::WeightGradient => vec![
             tile("64x64x128s3", [64, 64], 128, [32, 32], [3, 4]),
@@ -223,8 +244,23 @@ fn warp_tiles(pass: Pass, dtype: Dtype) -> Vec<Tile> {
     }
 }
 
+/// The same for sm_75: two stages, as many blocks as its 64 KiB of shared memory hold.
+fn turing_tiles(pass: Pass) -> Vec<Tile> {
+    let tile = |id, c, bytes, of_warp, blocks| warp_tile(id, Dtype::F16, c, bytes, of_warp, [2, blocks]);
+    match pass {
+        Pass::WeightGradient => {
+            vec![tile("64x64x64s2", [64, 64], 64, [32, 32], 4), tile("32x32x128s2", [32, 32], 128, [16, 16], 4)]
+        }
+        _ => vec![
+            tile("128x64x64s2", [128, 64], 64, [64, 32], 2),
+            tile("128x32x64s2", [128, 32], 64, [32, 32], 3),
+            tile("64x64x64s2", [64, 64], 64, [32, 32], 3),
+        ],
+    }
+}
+
 /// The kernels of this file, in the forms that tests compile for every architecture: on tensor cores all of f16, and of the other
-/// types one of each kind.
+/// types and of those for sm_75 one of each kind.
 pub(super) fn all() -> Vec<KernelSpec> {
     let layouts = [Layout::Nhwc, Layout::Nchw];
     let mut all = Vec::new();
@@ -236,11 +272,11 @@ pub(super) fn all() -> Vec<KernelSpec> {
         all.extend(im2col(dtype, Layout::Nhwc));
     }
     let is_sample = |f: &Implicit| match f.dtype {
-        Dtype::F32 | Dtype::F16 => true,
+        Dtype::F32 | Dtype::F16 if !f.turing => true,
         _ => f.vectors == [true; 2] || (f.pass == Pass::WeightGradient && f.vectors[0]),
     };
     let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16];
-    let sampled = types.into_iter().flat_map(forms).filter(is_sample);
+    let sampled = types.into_iter().flat_map(forms).chain(turing_forms()).filter(is_sample);
     all.extend(sampled.map(|f| {
         let mut spec = f.spec();
         // All tiles of f16 and of f32, one of the others.
@@ -262,14 +298,14 @@ pub fn forms(dtype: Dtype) -> Vec<Implicit> {
     let mut all = Vec::new();
     for pass in Pass::ALL {
         for layout in [Layout::Nhwc, Layout::Nchw] {
-            let plain = Implicit { pass, dtype, layout, vectors: [false; 2], dilated: false };
+            let plain = Implicit::plain(pass, dtype, layout);
             all.push(plain);
             if pass == Pass::InputGradient {
                 all.push(Implicit { dilated: true, ..plain });
             }
         }
         if dtype != Dtype::F32 {
-            let fast = Implicit { pass, dtype, layout: Layout::Nhwc, vectors: [true; 2], dilated: false };
+            let fast = Implicit { vectors: [true; 2], ..Implicit::plain(pass, dtype, Layout::Nhwc) };
             all.push(fast);
             if pass == Pass::WeightGradient {
                 all.push(Implicit { vectors: [true, false], ..fast });
@@ -277,4 +313,10 @@ pub fn forms(dtype: Dtype) -> Vec<Implicit> {
         }
     }
     all
+}
+
+/// The same for GPUs of compute capability 7.5, in f16.
+#[must_use]
+pub fn turing_forms() -> Vec<Implicit> {
+    forms(Dtype::F16).into_iter().map(|form| Implicit { turing: true, ..form }).collect()
 }

@@ -1,8 +1,9 @@
 //! Which types a training computes in, and the scale that keeps small gradients from becoming zero in fp16.
 
+use super::TrainError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
-use warpbook_record::Dtype;
+use warpbook_record::{DeviceInfo, Dtype, Requires};
 
 /// The types of a training, with the meaning that they have in PyTorch. Weights, their gradients and the optimiser's state are f32 in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -48,6 +49,31 @@ impl Precision {
     #[must_use]
     pub fn products(self) -> Dtype {
         if self == Self::Tf32 { Dtype::Tf32 } else { self.activations() }
+    }
+
+    /// The GPU that it needs: tensor cores take fp16 from compute capability 7.5 on, tf32 and bf16 from 8.0 on.
+    #[must_use]
+    pub fn requires(self) -> Requires {
+        match self {
+            Self::Fp32 | Self::AmpFp16 => Requires::AtLeast(7, 5),
+            Self::Tf32 | Self::AmpBf16 => Requires::AtLeast(8, 0),
+        }
+    }
+
+    /// An error unless a GPU computes in it.
+    pub(crate) fn check(self, gpu: &DeviceInfo) -> Result<(), TrainError> {
+        let requires = self.requires();
+        if requires.met_by(gpu.compute_capability) {
+            return Ok(());
+        }
+        let here = gpu.compute_capability.map_or_else(String::new, |(major, minor)| format!(" of {major}.{minor}"));
+        Err(TrainError::Setting(format!(
+            "{self} needs {}, and {} is one{here}: choose {} or {}.",
+            requires.sentence(),
+            gpu.name,
+            Self::AmpFp16,
+            Self::Fp32
+        )))
     }
 
     /// Whether the loss is scaled.
@@ -170,11 +196,9 @@ impl GradScaler {
     ///
     /// # Errors
     /// A sentence that names the setting.
-    pub fn check(&self) -> Result<(), super::TrainError> {
+    pub fn check(&self) -> Result<(), TrainError> {
         let refuse = |what: &str, value: f32, allowed: &str| {
-            Err(super::TrainError::Setting(format!(
-                "The {what} of the gradient scaler is {value}; it has to be {allowed}."
-            )))
+            Err(TrainError::Setting(format!("The {what} of the gradient scaler is {value}; it has to be {allowed}.")))
         };
         if !(self.init_scale > 0.0 && self.init_scale.is_finite()) {
             return refuse("initial scale", self.init_scale, "above 0");
@@ -250,5 +274,31 @@ mod tests {
         }
         assert_eq!(("fp16".parse(), "bf16".parse()), (Ok(Precision::AmpFp16), Ok(Precision::AmpBf16)));
         assert!("fp8".parse::<Precision>().unwrap_err().contains("amp-bf16"));
+    }
+
+    #[test]
+    fn a_gpu_without_the_type_says_so() {
+        let t4 = DeviceInfo {
+            kind: warpbook_record::DeviceKind::Cuda,
+            index: 0,
+            name: "Tesla T4".into(),
+            memory_bytes: 1 << 34,
+            multiprocessors: 40,
+            compute_capability: Some((7, 5)),
+            l2_bytes: None,
+            shared_bytes_per_multiprocessor: None,
+            shared_bytes_per_block: None,
+            registers_per_multiprocessor: None,
+            max_sm_mhz: None,
+            max_memory_mhz: None,
+        };
+        let taken = Precision::ALL.map(|p| p.check(&t4).is_ok());
+        assert_eq!(taken, [true, false, true, false]);
+        assert_eq!(
+            Precision::AmpBf16.check(&t4).unwrap_err().to_string(),
+            "amp-bf16 needs a GPU of compute capability 8.0 or later, and Tesla T4 is one of 7.5: choose amp-fp16 or fp32."
+        );
+        let a100 = DeviceInfo { compute_capability: Some((8, 0)), ..t4 };
+        assert!(Precision::ALL.iter().all(|p| p.check(&a100).is_ok()));
     }
 }

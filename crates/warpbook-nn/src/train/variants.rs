@@ -9,7 +9,7 @@ use crate::ops::conv2d::cuda::Method;
 use warpbook_device::{CublasLt, CudaDevice, Cudnn};
 use warpbook_kernels::matmul::{Epilogue, Form};
 use warpbook_kernels::nn;
-use warpbook_record::{Dtype, KernelSpec, Requires};
+use warpbook_record::{Dtype, KernelSpec};
 
 /// The way that they are variants of.
 const BASE: &str = "10_windows_fp16";
@@ -21,12 +21,12 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
     let Some(base) = ladder.iter().find(|way| way.id == BASE).map(|way| way.options) else { return Vec::new() };
     let product = |product| CudaOptions { product, ..base };
     let convolutions = CudaOptions { convolution: Method::Stock, ..base };
-    let way = |id, title, idea, base, options| Way {
+    let way = |id, title, idea, base, options: CudaOptions| Way {
         id,
         title,
         idea,
         base: Some(base),
-        requires: Requires::AtLeast(8, 0),
+        requires: options.precision.requires(),
         options,
     };
     vec![

@@ -46,7 +46,7 @@ fn ladder() -> Vec<Way> {
         title,
         idea,
         base: None,
-        requires: if precision == Fp32 { Requires::AtLeast(7, 5) } else { Requires::AtLeast(8, 0) },
+        requires: precision.requires(),
         options: CudaOptions { layout, convolution, fused, graph, overlap: false, ..CudaOptions::new(precision) },
     };
     vec![
@@ -186,18 +186,23 @@ impl Way {
     #[must_use]
     pub fn schedule(&self) -> Schedule {
         match self.options {
-            CudaOptions { graph: true, overlap: true, .. } => Schedule::OverlappedGraph,
             CudaOptions { graph: true, .. } => Schedule::Graph,
             _ => Schedule::Launches,
         }
     }
 
-    /// The kernels of a recipe's training step, each once, in the order of their first launch. Not among them are those of a library, and
-    /// those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
+    /// The kernels of a recipe's training step on an H200, each once, in the order of their first launch. Not among them are those of a
+    /// library, and those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
+        self.specs_on(Some((9, 0)), recipe)
+    }
+
+    /// The same on a GPU of another compute capability.
+    #[must_use]
+    pub fn specs_on(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         let mut all = vec![];
-        for spec in self.every_launch(recipe) {
+        for spec in self.every_launch(compute_capability, recipe) {
             if !all.contains(&spec) {
                 all.push(spec);
             }
@@ -205,7 +210,7 @@ impl Way {
         all
     }
 
-    fn every_launch(&self, recipe: &Recipe) -> Vec<KernelSpec> {
+    fn every_launch(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         let CudaOptions { precision, layout, .. } = self.options;
         let (dtype, nodes) = (precision.activations(), recipe.network.nodes());
         let [start, judge, finish] = nn::step();
@@ -220,7 +225,10 @@ impl Way {
         let left = |pass: usize| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
         };
-        all.extend(left(0).into_iter().flat_map(|(i, node)| self.forward(recipe, &sharing, (i, node))));
+        all.extend(left(0).into_iter().flat_map(|(i, node)| match node.op {
+            Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
+            _ => self.forward(&recipe.network, &sharing, (i, node)),
+        }));
         all.push(match recipe.loss {
             Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
             Loss::Mse => nn::mse(dtype),
@@ -241,11 +249,9 @@ impl Way {
         all
     }
 
-    fn forward(&self, recipe: &Recipe, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
-        let network = &recipe.network;
+    fn forward(&self, network: &Network, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
         let (dtype, layout) = (self.options.precision.activations(), self.options.layout);
         match node.op {
-            Op::Conv2d(_) => self.convolution(recipe, sharing, (i, node)),
             Op::Linear { .. } => self.linear_forward(sharing, i, node),
             Op::Activation(f) => vec![activation(f, dtype)[0].clone()],
             Op::Pool(p) => vec![self.pool(network, node, p.kind)[0].clone()],
@@ -255,7 +261,7 @@ impl Way {
             }
             Op::Dropout { p, .. } if p > 0.0 => vec![nn::dropout(dtype)],
             Op::Add(_) => vec![nn::add(dtype)[0].clone()],
-            Op::Dropout { .. } | Op::Flatten => vec![],
+            Op::Dropout { .. } | Op::Flatten | Op::Conv2d(_) => vec![],
             Op::Own => self.own(network, node, 0),
         }
     }
@@ -286,14 +292,20 @@ impl Way {
 
     /// The kernels of a convolution's forward pass and of its gradients. Of an implicit product they are those of layers whose channels are
     /// whole words of 16 bytes, which most are.
-    fn convolution(&self, recipe: &Recipe, sharing: &Sharing, (i, node): (usize, &Node)) -> Vec<KernelSpec> {
+    fn convolution(
+        &self,
+        recipe: &Recipe,
+        sharing: &Sharing,
+        (i, node): (usize, &Node),
+        compute_capability: Option<(u32, u32)>,
+    ) -> Vec<KernelSpec> {
         let CudaOptions { precision, layout, .. } = self.options;
         let (dtype, stored, has_bias) = (precision.products(), precision.activations(), node.params.len() > 1);
         let bias = || match layout {
             Layout::Nhwc => vec![nn::partial_sums(stored), nn::total_sums()],
             Layout::Nchw => vec![warpbook_kernels::matmul::column_sums(stored, true), nn::total_sums()],
         };
-        let method = self.options.method_of(node);
+        let method = self.options.method_of(node).on(compute_capability, dtype);
         match method {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
@@ -301,16 +313,16 @@ impl Way {
                 let sums = if has_bias { bias() } else { vec![] };
                 self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
             }
-            Method::ImplicitGemm | Method::ShiftedWindows => {
+            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
                 let spec = |pass| {
                     let shifted = (method == Method::ShiftedWindows)
                         .then(|| shifted_kernel_of(pass, dtype, &geometry, layout))
                         .flatten();
-                    shifted.unwrap_or_else(|| {
-                        nn::conv2d::Implicit { pass, dtype, layout, vectors: [is_fast; 2], dilated: false }.spec()
-                    })
+                    let turing = method == Method::ImplicitGemmTuring;
+                    let plain = nn::conv2d::Implicit::plain(pass, dtype, layout);
+                    shifted.unwrap_or_else(|| nn::conv2d::Implicit { vectors: [is_fast; 2], turing, ..plain }.spec())
                 };
                 let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
                 nn::conv2d::Pass::ALL.into_iter().map(spec).chain(sums).collect()

@@ -5,7 +5,9 @@ use super::words;
 use crate::{Lab, Result, driver, write_record};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use warpbook_nn::train::{CudaOptions, Ended, Event, Place, Samples, Score, StepOutcome, TrainError, Trainer, ways};
+use warpbook_nn::train::{
+    CudaOptions, Ended, Event, Place, Recipe, Samples, Score, StepOutcome, TrainError, Trainer, Way, ways,
+};
 use warpbook_record::{
     ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Peaks, Right, Run, Rung, SCHEMA,
     StepValue, TrainLog,
@@ -273,22 +275,63 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
     }
 }
 
-/// The way it is trained: that of the ladder with these options, if there is one.
+/// The way it is trained, with the kernels that the GPU runs: that of the ladder with these options, if there is one.
 fn rung(trainer: &Trainer) -> Rung {
-    let Place::Cuda(_, options) = trainer.place() else {
-        return Rung::cpu("cpu_all_threads", "CPU", "Training on the CPU in fp32, by all threads.", "all threads");
-    };
-    // Neither changes which kernels run.
-    let plain = |o: &CudaOptions| CudaOptions { loader: Default::default(), scaler: Default::default(), ..*o };
-    let all = ways();
-    match all.iter().find(|way| plain(&way.options) == plain(options)) {
-        Some(way) => crate::training::rung(way, std::slice::from_ref(trainer.recipe())),
-        None => {
-            let mut rung = crate::training::rung(&all[0], &[]);
-            rung.id = options.precision.name().into();
-            rung.title = format!("GPU in {}", options.precision).into();
-            rung.idea = "Training on the GPU with options of its own.".into();
-            rung
+    match trainer.place() {
+        Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, trainer.recipe()),
+        Place::Cpu => {
+            Rung::cpu("cpu_all_threads", "CPU", "Training on the CPU in fp32, by all threads.", "all threads")
         }
+    }
+}
+
+/// That of a training on a GPU of a compute capability.
+fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
+    // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU.
+    let plain = |o: &CudaOptions| CudaOptions {
+        loader: Default::default(),
+        scaler: Default::default(),
+        convolution: o.convolution.on(compute_capability, o.precision.products()),
+        ..*o
+    };
+    if let Some(way) = ways().into_iter().find(|way| plain(&way.options) == plain(options)) {
+        return crate::training::rung(&way, std::slice::from_ref(recipe), compute_capability);
+    }
+    let own = Way {
+        id: options.precision.name(),
+        title: options.precision.name(),
+        idea: "Training on the GPU with options of its own.",
+        base: None,
+        requires: options.precision.requires(),
+        options: *options,
+    };
+    let title = format!("GPU in {}", options.precision).into();
+    Rung { title, ..crate::training::rung(&own, std::slice::from_ref(recipe), compute_capability) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_nn::ops::conv2d::cuda::Method;
+    use warpbook_nn::train::Precision;
+
+    #[test]
+    fn the_rung_is_the_one_that_this_gpu_runs() {
+        let (best, mnist) = (CudaOptions::new(Precision::AmpFp16), Recipe::mnist());
+        let of = |cc, options: &CudaOptions| {
+            let rung = rung_on(Some(cc), options, &mnist);
+            let convolutions =
+                rung.kernels().iter().filter(|k| k.entry == "input_gradient" || k.entry == "shifted_windows");
+            let with_turing = convolutions.clone().filter(|k| k.defines.iter().any(|d| d.name == "TURING")).count();
+            (rung.id.to_string(), convolutions.map(|k| k.file.to_string()).next().unwrap_or_default(), with_turing > 0)
+        };
+        let (implicit, windows) = ("nn/04_implicit_tensor_cores.cu".to_owned(), "nn/05_shifted_windows.cu".to_owned());
+        assert_eq!(of((9, 0), &best), ("10_windows_fp16".into(), windows, false));
+        assert_eq!(of((8, 0), &best), ("09_overlap_fp16".into(), implicit.clone(), false));
+        assert_eq!(of((7, 5), &best), ("09_overlap_fp16".into(), implicit.clone(), true));
+        let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };
+        assert_eq!(of((7, 5), &forced), ("09_overlap_fp16".into(), implicit.clone(), true));
+        assert_eq!(of((9, 0), &forced), ("amp-fp16".into(), implicit, true));
+        assert_eq!(rung_on(Some((9, 0)), &forced, &mnist).title, "GPU in amp-fp16");
     }
 }

@@ -77,7 +77,8 @@ impl<'a> Work<'a> {
         // The training above has given its memory back, so that the peak is that of the steps that are timed.
         let timed = Timed::new(&Place::Cuda(device.clone(), way.options), &self.timed.0, &self.timed.1)?;
         let stats = |spec| device.kernel(&spec, spec.tiles.first()?).ok().map(|k| k.stats().clone());
-        let specs = if way.library().is_some() { Vec::new() } else { way.specs(&self.timed.0) };
+        let here = device.info().compute_capability;
+        let specs = if way.library().is_some() { Vec::new() } else { way.specs_on(here, &self.timed.0) };
         let kernels = specs.into_iter().filter_map(stats).collect();
         let dtype = Some(products).filter(|d| *d != Dtype::F32);
         Ok(Made { timed, check, losses: found, kernels, dtype, choice: way.versions(device) })

@@ -67,6 +67,7 @@ impl CudaInference {
         let Shape::Image { channels, height, width } = network.input() else {
             return Err(TrainError::Setting(format!("The network takes {}, not images.", network.input())));
         };
+        options.precision.check(device.info())?;
         if batch == 0 {
             return Err(TrainError::Setting("The batch is 0: it needs at least one image.".into()));
         }

@@ -217,6 +217,7 @@ impl CudaTraining {
         batch: usize,
         weights: &Weights,
     ) -> Result<Self, TrainError> {
+        options.precision.check(device.info())?;
         options.scaler.check()?;
         recipe.optimizer.check()?;
         let network = &recipe.network;

@@ -100,23 +100,26 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
 
 impl Implicit {
     pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form) -> Result<Self> {
-        let multiprocessors = device.info().multiprocessors;
+        let info = device.info();
+        let multiprocessors = info.multiprocessors;
+        let method = form.method.on(info.compute_capability, form.dtype);
         let (positions, taps) = (shapes.positions(), shapes.taps());
         let load = |pass, sizes| -> Result<Copies> {
             let vectors = vectors(pass, shapes, form.dtype);
             let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
-            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated }.spec();
-            if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(device.info().compute_capability)) {
+            let turing = method == Method::ImplicitGemmTuring;
+            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated, turing }.spec();
+            if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(info.compute_capability)) {
                 return Err(Error::Unsupported {
                     what: format!("The implicit convolution in {}", form.dtype.label()),
-                    why: format!("needs {}", needs.sentence()),
+                    why: format!("needs {}; on this one use fp16 or fp32", needs.sentence()),
                 });
             }
             let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
             Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors })
         };
         let body = |pass, sizes| -> Result<Body> {
-            let windows = match form.method {
+            let windows = match method {
                 Method::ShiftedWindows => Windows::new(device, pass, form.dtype, shapes)?,
                 _ => None,
             };
@@ -147,6 +150,13 @@ impl Implicit {
         let is_shifted = |body: &Body| matches!(body, Body::Shifted(_));
         let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
         [is_shifted(&self.forward), is_shifted(&self.input_gradient), gradient]
+    }
+
+    pub fn is_turing(&self) -> bool {
+        match &self.forward {
+            Body::Gathered(copies) => copies.kernel.spec().defines.iter().any(|d| d.name == "TURING" && d.value == 1),
+            Body::Shifted(_) => false,
+        }
     }
 
     pub fn workspace_bytes(&self) -> u64 {

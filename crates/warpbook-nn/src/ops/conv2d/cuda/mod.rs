@@ -29,6 +29,9 @@ use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
 use warpbook_record::Dtype;
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
+/// The compute capability that has the instructions of shifted windows.
+const HOPPER: (u32, u32) = (9, 0);
+
 /// How a convolution is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -36,10 +39,14 @@ pub enum Method {
     Direct,
     /// By the project's matrix product with columns of patches, a panel of images at a time.
     Im2col,
-    /// By a product that finds the patches' elements while it loads its tiles: f32 on CUDA cores, the others on tensor cores (from compute
-    /// capability 8.0 on). Of NHWC with channels (backwards: and filters) that are multiples of 16 bytes it copies 16 bytes at a
-    /// time, and x, dy and the weight have to start at a multiple of 16 bytes.
+    /// By a product that finds the patches' elements while it loads its tiles: f32 on CUDA cores, the others on tensor cores (f16 from
+    /// compute capability 7.5 on, where it is the next one; tf32 and bf16 from 8.0 on). Of NHWC with channels (backwards: and filters) that
+    /// are multiples of 16 bytes it copies 16 bytes at a time, and x, dy and the weight have to start at a multiple of 16 bytes.
     ImplicitGemm,
+    /// The same with instructions that GPUs have from compute capability 7.5 on: copies pass through registers, and an instruction of the
+    /// tensor cores takes half the k. f16 only. GPUs below 8.0 compute by it what another method says that they do not have; on later ones
+    /// it is slower than the last one, and there to be forced.
+    ImplicitGemmTuring,
     /// As the last one, but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels and filters
     /// that are multiples of 32, and windows that fit into shared memory. What it does not take the last one computes.
     ShiftedWindows,
@@ -47,6 +54,21 @@ pub enum Method {
     /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
     /// dw is rounded to 16 bits before it is widened.
     Stock,
+}
+
+impl Method {
+    /// What computes a convolution in a type on a GPU of a compute capability that is told to use this method: without Hopper's instructions
+    /// shifted windows are the implicit product, and in f16 below 8.0 both are [`Method::ImplicitGemmTuring`].
+    #[must_use]
+    pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
+        match self {
+            Self::ImplicitGemm | Self::ShiftedWindows if dtype == Dtype::F16 && compute_capability < Some((8, 0)) => {
+                Self::ImplicitGemmTuring
+            }
+            Self::ShiftedWindows if compute_capability != Some(HOPPER) => Self::ImplicitGemm,
+            method => method,
+        }
+    }
 }
 
 /// Types, layout and method of a convolution's kernels.
@@ -119,7 +141,12 @@ impl Convolution {
             }
             Method::Direct => Body::Direct(Box::new(Direct::new(device, &shapes)?)),
             Method::Im2col => Body::Im2col(Box::new(Im2col::new(device, gemm, &shapes, form)?)),
-            Method::ImplicitGemm | Method::ShiftedWindows => {
+            Method::ImplicitGemmTuring if form.dtype != Dtype::F16 => {
+                return Err(unsupported(
+                    "is not computed by the implicit product for GPUs of 7.5, which takes fp16 only",
+                ));
+            }
+            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows => {
                 Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?))
             }
             Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
@@ -152,6 +179,12 @@ impl Convolution {
             Body::Implicit(b) => b.is_shifted(),
             _ => [false; 3],
         }
+    }
+
+    /// Whether it is computed by [`Method::ImplicitGemmTuring`].
+    #[must_use]
+    pub fn is_turing(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.is_turing())
     }
 
     /// Bytes of workspace that any of the passes needs: sums that are split over blocks, columns, and copies of operands.
@@ -304,4 +337,26 @@ impl Convolution {
 /// The type that elements of a type are stored in.
 fn stored(dtype: Dtype) -> Dtype {
     if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_is_what_a_gpu_has_of_it() {
+        use Dtype::{Bf16, F16, F32};
+        use Method::{Direct, Im2col, ImplicitGemm, ImplicitGemmTuring, ShiftedWindows, Stock};
+        let on = |method: Method, cc, dtype| method.on(Some(cc), dtype);
+        for method in [ImplicitGemm, ShiftedWindows] {
+            assert_eq!(on(method, (7, 5), F16), ImplicitGemmTuring);
+            assert_eq!(on(method, (8, 0), F16), ImplicitGemm);
+            assert_eq!(on(method, (9, 0), F16), method);
+            assert_eq!([F32, Bf16].map(|dtype| on(method, (7, 5), dtype)), [ImplicitGemm; 2]);
+        }
+        for method in [Direct, Im2col, ImplicitGemmTuring, Stock] {
+            assert!([(7, 5), (8, 6), (9, 0), (12, 0)].iter().all(|cc| on(method, *cc, F16) == method));
+        }
+        assert_eq!(on(ShiftedWindows, (10, 0), F16), ImplicitGemm, "Hopper's instructions are on Hopper only");
+    }
 }
