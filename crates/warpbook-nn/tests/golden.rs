@@ -172,11 +172,13 @@ fn a_hundred_steps_on_a_gpu_follow_pytorch() {
         let (got, _) = golden.on(&Place::Cuda(device.clone(), options), 20);
         check_losses(&format!("{options:?}"), &got, &want, [1e-5, 2e-4, 0.03, 0.03]);
     }
-    for precision in Precision::ALL {
-        let (got, right) = golden.on(&Place::Cuda(device.clone(), CudaOptions::new(precision)), 100);
+    let of_turing = CudaOptions { convolution: Method::ImplicitGemmTuring, ..CudaOptions::new(Precision::AmpFp16) };
+    for options in Precision::ALL.map(CudaOptions::new).into_iter().chain([of_turing]) {
+        let (precision, what) = (options.precision, format!("{} by {:?}", options.precision, options.convolution));
+        let (got, right) = golden.on(&Place::Cuda(device.clone(), options), 100);
         let bounds = if precision == Precision::Fp32 { [1e-5, 2e-4, 0.03, 0.03] } else { [0.01, 0.01, 0.06, 0.02] };
-        check_losses(precision.name(), &got, &want, bounds);
-        assert!((right - accuracy).abs() <= 0.003, "{precision}: test accuracy {right}, PyTorch's {accuracy}");
+        check_losses(&what, &got, &want, bounds);
+        assert!((right - accuracy).abs() <= 0.003, "{what}: test accuracy {right}, PyTorch's {accuracy}");
     }
 }
 

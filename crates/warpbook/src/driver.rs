@@ -25,7 +25,7 @@ const SECOND_LOOK_AT: usize = 6;
 pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     experiment.validate(lab)?;
     let mut run = empty(lab, experiment);
-    run.rungs = experiment.rungs();
+    run.rungs = experiment.rungs_on(lab);
     run.problems = experiment.problems();
     collect_sources(&mut run, &experiment.headers());
     let measurements = run.problems.len() * run.rungs.len();

@@ -37,6 +37,12 @@ pub trait Experiment {
     /// The ways, in the ladder's order.
     fn rungs(&self) -> Vec<Rung>;
 
+    /// The same with the kernels that the lab's device runs, where they are others.
+    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
+        let _ = lab;
+        self.rungs()
+    }
+
     /// The problem that charts show first; `None` leaves it to the measurements.
     fn main_problem(&self) -> Option<Problem> {
         None

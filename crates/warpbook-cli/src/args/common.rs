@@ -24,7 +24,8 @@ impl DeviceArg {
 pub struct PlaceArgs {
     #[command(flatten)]
     pub device: DeviceArg,
-    /// Types: fp32, tf32, amp-fp16 or amp-bf16; fp16 and bf16 are the same. The CPU computes in fp32.
+    /// Types: fp32, tf32, amp-fp16 or amp-bf16; fp16 and bf16 are the same. The CPU computes in fp32; tf32 and bf16 need a GPU of compute
+    /// capability 8.0 or later.
     #[arg(long, value_name = "P", default_value = "fp32")]
     pub precision: Precision,
 }

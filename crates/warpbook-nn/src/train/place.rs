@@ -18,10 +18,13 @@ impl Place {
     /// On a device in a precision, as fast as it goes.
     ///
     /// # Errors
-    /// The CPU computes in fp32 only.
+    /// The CPU computes in fp32 only, and a GPU below compute capability 8.0 in fp32 and fp16.
     pub fn new(device: &Device, precision: Precision) -> Result<Self, TrainError> {
         match device {
-            Device::Cuda(device) => Ok(Self::Cuda(device.clone(), CudaOptions::new(precision))),
+            Device::Cuda(device) => {
+                precision.check(device.info())?;
+                Ok(Self::Cuda(device.clone(), CudaOptions::new(precision)))
+            }
             Device::Cpu(_) if precision == Precision::Fp32 => Ok(Self::Cpu),
             Device::Cpu(_) => Err(TrainError::Setting(format!(
                 "The CPU computes in fp32; {precision} needs a GPU, as --device cuda:0 or Device::open(Choice::Cuda(0))."

@@ -30,7 +30,7 @@ const FEATURES: std::ops::RangeInclusive<usize> = 64..=1 << 15;
 const MAX_STEPS: u64 = 128;
 /// The words for the batches of the published record.
 const PUBLISHED: &str = "published";
-/// The GPU of the published figures, whose kernels the ladder lists: a rung has no device. A measurement has the kernels that ran.
+/// The GPU of the published figures, whose kernels a ladder without a GPU lists.
 const PUBLISHED_ON: Option<(u32, u32)> = Some((9, 0));
 
 /// Sizes of a batch.
@@ -181,7 +181,8 @@ impl Training {
         workload.problem(batch, self.features, &self.files.label(workload))
     }
 
-    fn all_rungs(&self) -> Vec<Rung> {
+    /// All of them, with the kernels of a GPU of a compute capability.
+    fn all_rungs(&self, compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
         let recipes: Vec<Recipe> = self.networks.iter().map(|w| w.recipe(1, self.features, self.seed)).collect();
         let cpu = Rung::cpu(
             "cpu_all_threads",
@@ -189,7 +190,7 @@ impl Training {
             "The same step on the CPU in fp32, by all threads; its losses are the reference.",
             "all threads",
         );
-        std::iter::once(cpu).chain(self.ways.iter().map(|way| rung(way, &recipes, PUBLISHED_ON))).collect()
+        std::iter::once(cpu).chain(self.ways.iter().map(|way| rung(way, &recipes, compute_capability))).collect()
     }
 
     /// An error unless the samples fit into the host's memory, and the reference can be made in reasonable time.
@@ -293,7 +294,11 @@ impl Experiment for Training {
     }
 
     fn rungs(&self) -> Vec<Rung> {
-        self.selection.of(self.all_rungs())
+        self.selection.of(self.all_rungs(PUBLISHED_ON))
+    }
+
+    fn rungs_on(&self, lab: &Lab) -> Vec<Rung> {
+        self.selection.of(self.all_rungs(lab.device().info().compute_capability.or(PUBLISHED_ON)))
     }
 
     fn main_problem(&self) -> Option<Problem> {
@@ -323,7 +328,7 @@ impl Experiment for Training {
             self.files.validate(workload)?;
             self.fits(lab, workload, batch)?;
         }
-        self.selection.validate(&self.all_rungs())
+        self.selection.validate(&self.all_rungs(PUBLISHED_ON))
     }
 
     fn obstacle(&self, lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
