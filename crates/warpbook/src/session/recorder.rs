@@ -320,18 +320,17 @@ mod tests {
         let (best, mnist) = (CudaOptions::new(Precision::AmpFp16), Recipe::mnist());
         let of = |cc, options: &CudaOptions| {
             let rung = rung_on(Some(cc), options, &mnist);
-            let convolutions =
-                rung.kernels().iter().filter(|k| k.entry == "input_gradient" || k.entry == "shifted_windows");
-            let with_turing = convolutions.clone().filter(|k| k.defines.iter().any(|d| d.name == "TURING")).count();
-            (rung.id.to_string(), convolutions.map(|k| k.file.to_string()).next().unwrap_or_default(), with_turing > 0)
+            let windows = rung.kernels().iter().any(|k| k.entry == "shifted_windows");
+            let turing = rung.kernels().iter().any(|k| k.defines.iter().any(|d| d.name == "TURING"));
+            (rung.id.to_string(), windows, turing)
         };
-        let (implicit, windows) = ("nn/04_implicit_tensor_cores.cu".to_owned(), "nn/05_shifted_windows.cu".to_owned());
-        assert_eq!(of((9, 0), &best), ("10_windows_fp16".into(), windows, false));
-        assert_eq!(of((8, 0), &best), ("09_overlap_fp16".into(), implicit.clone(), false));
-        assert_eq!(of((7, 5), &best), ("09_overlap_fp16".into(), implicit.clone(), true));
+        let is = |id: &str, windows, turing| (id.to_owned(), windows, turing);
+        assert_eq!(of((9, 0), &best), is("10_windows_fp16", true, false));
+        assert_eq!(of((8, 0), &best), is("09_overlap_fp16", false, false));
+        assert_eq!(of((7, 5), &best), is("09_overlap_fp16", false, true));
         let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };
-        assert_eq!(of((7, 5), &forced), ("09_overlap_fp16".into(), implicit.clone(), true));
-        assert_eq!(of((9, 0), &forced), ("amp-fp16".into(), implicit, true));
+        assert_eq!(of((7, 5), &forced), is("09_overlap_fp16", false, true));
+        assert_eq!(of((9, 0), &forced), is("amp-fp16", false, true));
         assert_eq!(rung_on(Some((9, 0)), &forced, &mnist).title, "GPU in amp-fp16");
     }
 }
