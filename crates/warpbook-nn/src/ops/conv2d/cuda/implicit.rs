@@ -130,7 +130,7 @@ impl Implicit {
         };
         let forward = body(Pass::Forward, [positions, shapes.filters])?;
         let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
-        let shifted = match form.method {
+        let shifted = match method {
             Method::ShiftedWindows => WindowGradient::new(device, form.dtype, shapes)?,
             _ => None,
         };

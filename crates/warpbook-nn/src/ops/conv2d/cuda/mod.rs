@@ -43,12 +43,11 @@ pub enum Method {
     /// compute capability 7.5 on, where it is the next one; tf32 and bf16 from 8.0 on). Of NHWC with channels (backwards: and filters) that
     /// are multiples of 16 bytes it copies 16 bytes at a time, and x, dy and the weight have to start at a multiple of 16 bytes.
     ImplicitGemm,
-    /// The same with instructions that GPUs have from compute capability 7.5 on: copies pass through registers, and an instruction of the
-    /// tensor cores takes half the k. f16 only. GPUs below 8.0 compute by it what another method says that they do not have; on later ones
-    /// it is slower than the last one, and there to be forced.
+    /// The same in f16 with what GPUs have from compute capability 7.5 on: copies pass through registers, and an instruction of the tensor
+    /// cores takes half the k. GPUs below 8.0 use it for the methods before and after it, later ones where it is asked for.
     ImplicitGemmTuring,
-    /// As the last one, but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels and filters
-    /// that are multiples of 32, and windows that fit into shared memory. What it does not take the last one computes.
+    /// As [`Method::ImplicitGemm`], but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels
+    /// and filters that are multiples of 32, and windows that fit into shared memory. What it does not take that one computes.
     ShiftedWindows,
     /// By cuDNN, with the algorithms that its heuristics suggest first of those that give the same bits on every run, if there are any;
     /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
