@@ -16,6 +16,7 @@ const BATCH_NORM: Source = source!("nn/batch_norm.cu");
 const CROSS_ENTROPY: Source = source!("nn/cross_entropy.cu");
 const DIRECT: Source = source!("nn/01_direct.cu");
 const DROPOUT: Source = source!("nn/dropout.cu");
+const FEW_CHANNELS: Source = source!("nn/07_few_channels.cu");
 const IM2COL: Source = source!("nn/02_im2col.cu");
 const IMPLICIT: Source = source!("nn/03_implicit_gemm.cu");
 const LIBRARY: Source = source!("nn/library.cu");

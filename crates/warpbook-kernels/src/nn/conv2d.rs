@@ -1,7 +1,8 @@
 //! The rows of the convolution.
 
 use super::{
-    DIRECT, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, over_images, per_element, typed,
+    DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, over_images,
+    per_element, typed,
 };
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
@@ -199,6 +200,46 @@ impl WindowGradient {
     }
 }
 
+/// What the kernels of few channels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FewChannels {
+    /// `F16` or `Bf16`.
+    pub dtype: Dtype,
+    /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
+    pub steps: i64,
+}
+
+impl FewChannels {
+    /// The most steps whose sums and places fit into registers.
+    pub const MOST_STEPS: i64 = 4;
+    /// Bytes of shared memory for a part of an image.
+    pub const PART_BYTES: i64 = 24 << 10;
+    /// Filters of a block.
+    pub const FILTERS: u32 = 32;
+
+    /// `few_forward(g, x, weight, bias, relu, y)`, `few_gradient(g, x, dy, out)` and `few_total(from, rows, filters, taps, dweight, dbias)`.
+    #[must_use]
+    pub fn specs(self) -> [KernelSpec; 3] {
+        let blocks = match self.steps {
+            1 => 4,
+            2 => 3,
+            _ => 2,
+        };
+        let spec = |entry: &'static str, sizes: &[(&'static str, i64)]| {
+            typed(FEW_CHANNELS, entry, Tile::new("t256", sizes), Grid::Tiles, self.dtype)
+                .define("STEPS", self.steps)
+                .define("BK", 64)
+                .define("CHANNELS_FIRST", 0)
+        };
+        let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", Self::PART_BYTES)];
+        [
+            spec("few_forward", &sizes).needs(Requires::AtLeast(8, 0)),
+            spec("few_gradient", &sizes).needs(Requires::AtLeast(8, 0)),
+            spec("few_total", &[("THREADS", 1024), ("BLOCKS_PER_SM", 1)]),
+        ]
+    }
+}
+
 /// Tiles of C of `bm` x `bn`, `[tm, tn]` sums a thread; the largest first.
 fn register_tiles(pass: Pass) -> Vec<Tile> {
     let tile = |id, [bm, bn]: [i64; 2], [tm, tn]: [i64; 2], blocks: i64| {
@@ -289,6 +330,8 @@ pub(super) fn all() -> Vec<KernelSpec> {
     all.push(Windows { pass: Pass::Forward, dtype: Dtype::Bf16, row_bytes: 128, columns: 64 }.spec());
     all.extend(WindowGradient::TAPS.map(|taps| WindowGradient { dtype: Dtype::F16, taps }.spec()));
     all.push(WindowGradient { dtype: Dtype::Bf16, taps: [3, 3] }.spec());
+    all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| FewChannels { dtype: Dtype::F16, steps }.specs()));
+    all.extend(FewChannels { dtype: Dtype::Bf16, steps: 2 }.specs());
     all
 }
 

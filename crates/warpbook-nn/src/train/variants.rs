@@ -12,7 +12,7 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 /// The way that they are variants of.
-const BASE: &str = "10_windows_fp16";
+const BASE: &str = "11_few_channels_fp16";
 /// That with cuDNN's convolutions, which the last one is a variant of.
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 
@@ -33,7 +33,7 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
         way(
             "naive_products_fp16",
             "Naive products, fp16",
-            "The linear layers are computed by the naive product, a thread an output; all else is as with shifted windows.",
+            "The linear layers are computed by the naive product, a thread an output; all else is our own.",
             BASE,
             product(ProductBy::Naive),
         ),

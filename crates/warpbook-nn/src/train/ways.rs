@@ -5,7 +5,7 @@ use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::{Method, shifted_kernel_of};
+use crate::ops::conv2d::cuda::{Method, few_specs_of, shifted_kernel_of};
 use crate::ops::optimizer::Optimizer;
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
@@ -39,7 +39,7 @@ pub fn ways() -> Vec<Way> {
 
 fn ladder() -> Vec<Way> {
     use Layout::{Nchw, Nhwc};
-    use Method::{Direct, Im2col, ImplicitGemm, ShiftedWindows};
+    use Method::{Direct, FewChannels, Im2col, ImplicitGemm, ShiftedWindows};
     use Precision::{AmpBf16, AmpFp16, Fp32, Tf32};
     let way = |id, title, idea, (precision, layout, convolution): (Precision, Layout, Method), fused, graph| Way {
         id,
@@ -170,6 +170,22 @@ fn ladder() -> Vec<Way> {
             true,
             true,
         ))),
+        overlapped(way(
+            "11_few_channels_fp16",
+            "Few channels, fp16",
+            "The first convolution puts its windows together in registers, and its bias gradient is that of a tap which is always 1.",
+            (AmpFp16, Nhwc, FewChannels),
+            true,
+            true,
+        )),
+        overlapped(way(
+            "11_few_channels_bf16",
+            "Few channels, bf16",
+            "The same in bf16: without tiles of windows in shared memory, whose elements would be found one by one.",
+            (AmpBf16, Nhwc, FewChannels),
+            true,
+            true,
+        )),
     ]
 }
 
@@ -313,11 +329,16 @@ impl Way {
                 let sums = if has_bias { bias() } else { vec![] };
                 self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
             }
-            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows => {
+            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
+                let few = (method == Method::FewChannels).then(|| few_specs_of(dtype, &geometry, layout)).flatten();
+                if let Some(few) = few {
+                    return few.into();
+                }
                 let spec = |pass| {
-                    let shifted = (method == Method::ShiftedWindows)
+                    let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
+                    let shifted = (windows && compute_capability == Some((9, 0)))
                         .then(|| shifted_kernel_of(pass, dtype, &geometry, layout))
                         .flatten();
                     let turing = method == Method::ImplicitGemmTuring;

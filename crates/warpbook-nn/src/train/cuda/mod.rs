@@ -68,7 +68,7 @@ impl CudaOptions {
         Self {
             precision,
             layout: Layout::Nhwc,
-            convolution: Method::ShiftedWindows,
+            convolution: Method::FewChannels,
             product: ProductBy::Own,
             fused: true,
             graph: true,

@@ -1,5 +1,6 @@
 //! The product with patches that are never stored.
 
+use super::few::Few;
 use super::implicit_launch as launch;
 use super::shapes::Shapes;
 use super::window_gradient::WindowGradient;
@@ -7,6 +8,7 @@ use super::windows::Windows;
 use super::{Form, Forward, Method};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
+use std::sync::Arc;
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
@@ -34,6 +36,8 @@ enum Gradient {
     /// Each block sums so many pixels.
     Gathered(Box<Copies>, u32),
     Shifted(Box<WindowGradient>),
+    /// With the bias gradient.
+    Few(Arc<Few>),
 }
 
 /// How y or dx is computed.
@@ -41,6 +45,7 @@ enum Gradient {
 enum Body {
     Gathered(Box<Copies>),
     Shifted(Box<Windows>),
+    Few(Arc<Few>),
 }
 
 /// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
@@ -120,7 +125,7 @@ impl Implicit {
         };
         let body = |pass, sizes| -> Result<Body> {
             let windows = match method {
-                Method::ShiftedWindows => Windows::new(device, pass, form.dtype, shapes)?,
+                Method::ShiftedWindows | Method::FewChannels => Windows::new(device, pass, form.dtype, shapes)?,
                 _ => None,
             };
             Ok(match windows {
@@ -128,13 +133,22 @@ impl Implicit {
                 None => Body::Gathered(Box::new(load(pass, sizes)?)),
             })
         };
-        let forward = body(Pass::Forward, [positions, shapes.filters])?;
-        let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
-        let shifted = match method {
-            Method::ShiftedWindows => WindowGradient::new(device, form.dtype, shapes)?,
+        let few = match method {
+            Method::FewChannels => Few::new(device, form.dtype, shapes)?.map(Arc::new),
             _ => None,
         };
-        let (weight_gradient, splits) = if let Some(shifted) = shifted {
+        let forward = match &few {
+            Some(few) => Body::Few(few.clone()),
+            None => body(Pass::Forward, [positions, shapes.filters])?,
+        };
+        let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
+        let shifted = match method {
+            Method::ShiftedWindows | Method::FewChannels => WindowGradient::new(device, form.dtype, shapes)?,
+            _ => None,
+        };
+        let (weight_gradient, splits) = if let Some(few) = few {
+            (Gradient::Few(few), 1)
+        } else if let Some(shifted) = shifted {
             let splits = shifted.splits();
             (Gradient::Shifted(Box::new(shifted)), splits)
         } else {
@@ -155,11 +169,19 @@ impl Implicit {
     pub fn is_turing(&self) -> bool {
         match &self.forward {
             Body::Gathered(copies) => copies.kernel.spec().defines.iter().any(|d| d.name == "TURING" && d.value == 1),
-            Body::Shifted(_) => false,
+            Body::Shifted(_) | Body::Few(_) => false,
         }
     }
 
+    /// Whether the weight gradient comes with the bias gradient.
+    pub fn has_bias_gradient(&self) -> bool {
+        matches!(self.weight_gradient, Gradient::Few(_))
+    }
+
     pub fn workspace_bytes(&self) -> u64 {
+        if let Gradient::Few(few) = &self.weight_gradient {
+            return few.workspace_bytes();
+        }
         if self.total.is_some() { 4 * self.partial_len() as u64 } else { 0 }
     }
 
@@ -176,6 +198,10 @@ impl Implicit {
             Body::Shifted(windows) => {
                 aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
                 windows.queue(stream, [f.x, f.weight], f.bias, f.relu, None, f.y)
+            }
+            Body::Few(few) => {
+                aligned([("y", f.y)])?;
+                few.forward(stream, f)
             }
         }
     }
@@ -198,6 +224,10 @@ impl Implicit {
                 aligned(mask.map(|mask| ("the mask", mask)))?;
                 windows.queue(stream, [dy, weight], None, false, mask, dx)
             }
+            Body::Few(_) => Err(Error::Unsupported {
+                what: "conv2d: the input gradient".into(),
+                why: "is not computed by the kernels of few channels".into(),
+            }),
         }
     }
 
@@ -206,6 +236,7 @@ impl Implicit {
         stream: &Stream,
         [x, dy]: [&DeviceArray; 2],
         dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
         let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
@@ -220,6 +251,11 @@ impl Implicit {
             Gradient::Shifted(shifted) => {
                 aligned([("dy", dy), ("x", x), ("dweight", &out.into())])?;
                 shifted.queue(stream, [x, dy], out)?;
+            }
+            Gradient::Few(few) => {
+                aligned([("dy", dy)])?;
+                let partial = workspace.part(0, few.workspace_bytes()).cast::<f32>();
+                few.weight_gradient(stream, [x, dy], &partial, dweight, dbias)?;
             }
         }
         match (&self.total, partial) {

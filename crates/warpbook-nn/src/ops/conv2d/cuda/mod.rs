@@ -5,6 +5,8 @@
 
 mod args;
 mod direct;
+mod few;
+mod few_launch;
 mod im2col;
 mod im2col_launch;
 mod implicit;
@@ -20,6 +22,7 @@ use crate::gemm::{DeviceArray, Gemm, RowsOf, Sums, Workspace, refused};
 use crate::ops::Layout;
 use crate::ops::error::Check;
 use direct::Direct;
+pub(crate) use few::specs_of as few_specs_of;
 use im2col::Im2col;
 use implicit::Implicit;
 use shapes::Shapes;
@@ -49,6 +52,9 @@ pub enum Method {
     /// As [`Method::ImplicitGemm`], but on Hopper in f16 and bf16 by its own instructions where shapes permit: NHWC, strides of 1, channels
     /// and filters that are multiples of 32, and windows that fit into shared memory. What it does not take that one computes.
     ShiftedWindows,
+    /// As the last one, but of few channels, whose windows have at most 63 elements, by patches that are put together in registers: in
+    /// f16 and bf16 of NHWC, with filters that are multiples of 8, from compute capability 8.0 on; not the input gradient.
+    FewChannels,
     /// By cuDNN, with the algorithms that its heuristics suggest first of those that give the same bits on every run, if there are any;
     /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
     /// dw is rounded to 16 bits before it is widened.
@@ -57,11 +63,14 @@ pub enum Method {
 
 impl Method {
     /// What computes a convolution in a type on a GPU of a compute capability that is told to use this method: without Hopper's instructions
-    /// shifted windows are the implicit product, and in f16 below 8.0 both are [`Method::ImplicitGemmTuring`].
+    /// shifted windows are the implicit product, and in f16 below 8.0 all of the
+    /// implicit product's are [`Method::ImplicitGemmTuring`].
     #[must_use]
     pub fn on(self, compute_capability: Option<(u32, u32)>, dtype: Dtype) -> Self {
         match self {
-            Self::ImplicitGemm | Self::ShiftedWindows if dtype == Dtype::F16 && compute_capability < Some((8, 0)) => {
+            Self::ImplicitGemm | Self::ShiftedWindows | Self::FewChannels
+                if dtype == Dtype::F16 && compute_capability < Some((8, 0)) =>
+            {
                 Self::ImplicitGemmTuring
             }
             Self::ShiftedWindows if compute_capability != Some(HOPPER) => Self::ImplicitGemm,
@@ -115,7 +124,7 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// The sums of dy; `Direct` has a kernel for them.
+    /// The sums of dy, where the body does not compute them.
     bias_gradient: Option<Sums>,
 }
 
@@ -145,7 +154,7 @@ impl Convolution {
                     "is not computed by the implicit product for GPUs of 7.5, which takes fp16 only",
                 ));
             }
-            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows => {
+            Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?))
             }
             Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
@@ -155,7 +164,12 @@ impl Convolution {
             Layout::Nchw => RowsOf::Images { images: shapes.batch, pixels: shapes.output_pixels() },
         };
         let sums = || Sums::new(device, stored(form.dtype), shapes.filters, rows);
-        let bias_gradient = if form.method == Method::Direct { None } else { Some(sums()?) };
+        let has_bias_gradient = match &body {
+            Body::Direct(_) => true,
+            Body::Implicit(b) => b.has_bias_gradient(),
+            _ => false,
+        };
+        let bias_gradient = if has_bias_gradient { None } else { Some(sums()?) };
         Ok(Self { geometry: *geometry, form, body, bias_gradient })
     }
 
@@ -205,6 +219,12 @@ impl Convolution {
             Body::Stock(b) => b.plans().map(|plan| plan.is_none_or(CudnnPlan::is_deterministic)),
             _ => [true; 3],
         }
+    }
+
+    /// Whether the forward pass and the weight gradient are computed by [`Method::FewChannels`] itself.
+    #[must_use]
+    pub fn is_few(&self) -> bool {
+        matches!(&self.body, Body::Implicit(b) if b.has_bias_gradient())
     }
 
     /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own
@@ -285,7 +305,7 @@ impl Convolution {
         match &self.body {
             Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
             Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
-            Body::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
+            Body::Implicit(b) => b.weight_gradient(stream, [x, dy], dweight, dbias, workspace)?,
             Body::Stock(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
         }
         match (&self.bias_gradient, dbias) {
@@ -345,7 +365,7 @@ mod tests {
     #[test]
     fn a_method_is_what_a_gpu_has_of_it() {
         use Dtype::{Bf16, F16, F32};
-        use Method::{Direct, Im2col, ImplicitGemm, ImplicitGemmTuring, ShiftedWindows, Stock};
+        use Method::{Direct, FewChannels, Im2col, ImplicitGemm, ImplicitGemmTuring, ShiftedWindows, Stock};
         let on = |method: Method, cc, dtype| method.on(Some(cc), dtype);
         for method in [ImplicitGemm, ShiftedWindows] {
             assert_eq!(on(method, (7, 5), F16), ImplicitGemmTuring);
@@ -356,6 +376,7 @@ mod tests {
         for method in [Direct, Im2col, ImplicitGemmTuring, Stock] {
             assert!([(7, 5), (8, 6), (9, 0), (12, 0)].iter().all(|cc| on(method, *cc, F16) == method));
         }
+        assert_eq!([(7, 5), (8, 0)].map(|cc| on(FewChannels, cc, F16)), [ImplicitGemmTuring, FewChannels]);
         assert_eq!(on(ShiftedWindows, (10, 0), F16), ImplicitGemm, "Hopper's instructions are on Hopper only");
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Shapes {
 }
 
 /// `Divisor` of `kernels/nn/patches.cuh`: n / d is the upper half of n times the second word, shifted by the third, for n below 2^31.
-fn divisor(d: u32) -> [u32; 3] {
+pub(super) fn divisor(d: u32) -> [u32; 3] {
     if d <= 1 {
         return [1, 0, 0];
     }

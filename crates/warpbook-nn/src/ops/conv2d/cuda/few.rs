@@ -1,0 +1,193 @@
+//! Convolutions of few channels: how images are divided into parts, and parts among blocks.
+
+use super::Forward;
+use super::args::Words;
+use super::few_launch as launch;
+use super::shapes::{Shapes, divisor};
+use crate::gemm::DeviceArray;
+use crate::ops::Layout;
+use crate::ops::conv2d::Geometry;
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::nn::conv2d::FewChannels as Row;
+use warpbook_record::{Dim, Dtype, KernelSpec};
+
+/// Parts of images for each multiprocessor, so that blocks of different progress share it.
+const PARTS_PER_MULTIPROCESSOR: u32 = 6;
+/// Pixels of a part, at least: 16 for each warp of a block.
+const LEAST_PIXELS: u32 = 128;
+/// Elements of a part in shared memory.
+const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
+
+/// The kernels, loaded. The arrays have the lengths of the shapes and the type of the form.
+#[derive(Debug, Clone)]
+pub(super) struct Few {
+    shapes: Shapes,
+    parts: Parts,
+    forward: Kernel,
+    gradient: Kernel,
+    total: Kernel,
+    /// Blocks of the gradient that share a filter.
+    splits: u32,
+}
+
+/// How an image is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Parts {
+    count: u32,
+    /// Rows of y in a part; of x in shared memory, and their elements.
+    rows: u32,
+    height: u32,
+    pitch: u32,
+}
+
+impl Parts {
+    /// As many as give every multiprocessor some, and fit into shared memory; `None` where a row does not.
+    fn new(s: &Shapes, multiprocessors: u32) -> Option<Self> {
+        let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
+        let of = |count: u32| {
+            let rows = s.y[0].div_ceil(count);
+            let height = (rows - 1) * s.stride[0] + s.kernel[0];
+            Self { count: s.y[0].div_ceil(rows), rows, height, pitch }
+        };
+        let fits = |parts: &Self| u64::from(parts.height) * u64::from(pitch) <= MOST_ELEMENTS;
+        let wanted = (multiprocessors * PARTS_PER_MULTIPROCESSOR).div_ceil(s.batch);
+        let most = (s.output_pixels() / LEAST_PIXELS).max(1);
+        (wanted.min(most).clamp(1, s.y[0])..=s.y[0]).map(of).find(fits)
+    }
+}
+
+/// Steps of 16 taps forwards, and backwards with the bias's; `None` where the kernels do not take the convolution.
+fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
+    let takes = matches!(dtype, Dtype::F16 | Dtype::Bf16)
+        && s.layout == Layout::Nhwc
+        && s.filters.is_multiple_of(8)
+        && u64::from(s.channels) * u64::from(s.window()) < 16 * Row::MOST_STEPS as u64;
+    takes.then(|| i64::from(s.taps() / 16 + 1))
+}
+
+/// The kernels forwards, of the weight's gradient and of its sum; `None` where they are another method's.
+pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<[KernelSpec; 3]> {
+    let shapes = Shapes::new(geometry, layout).ok()?;
+    let steps = steps(dtype, &shapes)?;
+    Parts::new(&shapes, 1).map(|_| Row { dtype, steps }.specs())
+}
+
+impl Few {
+    /// `None` where the kernels do not take the convolution: of other types than f16 and bf16, of NCHW, with filters that are no multiples
+    /// of 8, with 64 taps of all channels or more, with rows that do not fit into shared memory, below compute capability 8.0.
+    pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
+        let info = device.info();
+        let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
+        let specs = Row { dtype, steps }.specs();
+        if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
+            return Ok(None);
+        }
+        let Some(parts) = Parts::new(shapes, info.multiprocessors) else { return Ok(None) };
+        let [forward, gradient, total] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
+        let gradient = gradient?;
+        let at_once = info.multiprocessors * u32::try_from(gradient.tile().size(Dim::BlocksPerSm)).unwrap_or(1);
+        let units = shapes.batch * parts.count;
+        // Every block has as many parts as the busiest.
+        let each = units.div_ceil((at_once / groups(shapes)).max(1));
+        let splits = units.div_ceil(each);
+        Ok(Some(Self { shapes: *shapes, parts, forward: forward?, gradient, total: total?, splits }))
+    }
+
+    /// Of the blocks' sums.
+    pub fn workspace_bytes(&self) -> u64 {
+        4 * u64::from(self.splits) * u64::from(self.shapes.filters) * u64::from(self.shapes.taps() + 1)
+    }
+
+    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+        let blocks = self.shapes.batch * self.parts.count * groups(&self.shapes);
+        launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words()), f)
+    }
+
+    /// With `partial` of `workspace_bytes`.
+    pub fn weight_gradient(
+        &self,
+        stream: &Stream,
+        [x, dy]: [&DeviceArray; 2],
+        partial: &Slice<f32>,
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+    ) -> Result<()> {
+        let (s, splits) = (&self.shapes, self.splits);
+        let shape = grid(&self.gradient, splits * groups(s));
+        launch::gradient(&self.gradient, stream, shape, Words(self.words()), [x, dy], partial)?;
+        let shape = grid(&self.total, (s.filters * (s.taps() + 1)).div_ceil(32));
+        launch::total(&self.total, stream, shape, [splits, s.filters, s.taps()], partial, (dweight, dbias))
+    }
+
+    /// `Few` of the kernels.
+    fn words(&self) -> [u32; 19] {
+        let (s, p) = (&self.shapes, &self.parts);
+        let [[h, w], [oh, ow], [sh, sw], [ph, pw]] = [s.x, s.y, s.stride, s.padding];
+        let [value, multiplier, shift] = divisor(ow);
+        let window_row = s.kernel[1] * s.channels;
+        [
+            s.batch * p.count,
+            p.count,
+            p.rows,
+            h,
+            w * s.channels,
+            oh,
+            ow,
+            s.filters,
+            s.taps(),
+            window_row,
+            sh,
+            sw * s.channels,
+            ph,
+            pw * s.channels,
+            p.height,
+            p.pitch,
+            value,
+            multiplier,
+            shift,
+        ]
+    }
+}
+
+/// Blocks for all filters.
+fn groups(s: &Shapes) -> u32 {
+    s.filters.div_ceil(Row::FILTERS)
+}
+
+fn grid(kernel: &Kernel, blocks: u32) -> Launch {
+    Launch { grid: [blocks, 1, 1], ..kernel.shape(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shapes(batch: usize, side: usize, channels: usize, kernel: usize, padding: usize) -> Shapes {
+        let (kernel, stride, padding) = ([kernel; 2], [1; 2], [padding; 2]);
+        let g = Geometry { batch, height: side, width: side, channels, filters: 32, kernel, stride, padding };
+        Shapes::new(&g, Layout::Nhwc).unwrap()
+    }
+
+    #[test]
+    fn parts_cover_the_image_and_fit() {
+        for s in [shapes(512, 28, 1, 3, 0), shapes(128, 32, 3, 3, 1), shapes(1, 224, 3, 3, 1), shapes(2, 1, 1, 1, 0)] {
+            let p = Parts::new(&s, 132).unwrap();
+            assert!(p.rows * p.count >= s.y[0] && p.rows * (p.count - 1) < s.y[0], "{p:?}");
+            assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
+        }
+        // Two parts of 13 rows.
+        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 132).map(|p| (p.count, p.rows)), Some((2, 13)));
+        let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
+        assert_eq!(Parts::new(&wide, 132), None, "three rows are too long");
+    }
+
+    #[test]
+    fn a_bias_is_one_more_tap() {
+        assert_eq!(steps(Dtype::F16, &shapes(2, 28, 1, 3, 0)), Some(1));
+        assert_eq!(steps(Dtype::F16, &shapes(2, 28, 1, 4, 0)), Some(2), "16 taps and the bias");
+        assert_eq!(steps(Dtype::F16, &shapes(2, 28, 7, 3, 0)), Some(4), "63 taps and the bias");
+        assert_eq!(steps(Dtype::F16, &shapes(2, 28, 16, 2, 0)), None);
+        assert_eq!(steps(Dtype::Tf32, &shapes(2, 28, 1, 3, 0)), None);
+    }
+}

@@ -1,0 +1,44 @@
+//! The launches of the kernels of few channels. Arrays have the lengths, the type and the alignment that the kernels take.
+#![allow(unsafe_code)]
+
+use super::Forward;
+use super::args::Words;
+use crate::gemm::DeviceArray;
+use crate::ops::device::optional;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<19>, f: &Forward<'_>) -> Result<()> {
+    let relu = u32::from(f.relu);
+    let args: [&dyn KernelArg; 6] = [&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes()];
+    // SAFETY: few_forward(g, x, weight, bias, relu, y).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+/// Into `out`, f32 `[splits][filters][taps + 1]`.
+pub(super) fn gradient(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    g: Words<19>,
+    [x, dy]: [&DeviceArray; 2],
+    out: &Slice<f32>,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 4] = [&g, x.bytes(), dy.bytes(), out];
+    // SAFETY: few_gradient(g, x, dy, out).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+/// The sum of `from`, f32 `[rows][filters][taps + 1]`.
+pub(super) fn total(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    [rows, filters, taps]: [u32; 3],
+    from: &Slice<f32>,
+    (dweight, dbias): (&Slice<f32>, Option<&Slice<f32>>),
+) -> Result<()> {
+    let args: [&dyn KernelArg; 6] = [from, &rows, &filters, &taps, dweight, optional(dbias)];
+    // SAFETY: few_total(from, rows, filters, taps, dweight, dbias), a block for 32 columns.
+    unsafe { kernel.launch(stream, shape, &args) }
+}

@@ -1,0 +1,236 @@
+// Idea: with few channels a window is one or two steps of k: its elements are put together in registers from an image in shared memory.
+// Formula: y = f(x * w + b); dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q), db[o] of dy; f16 or bf16 [n][h][w][c], f32 sums.
+// Since the last rung: no tiles of patches in shared memory; the bias gradient is that of one more tap, which is always 1.
+// Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
+// Expect: DRAM or L2: y is written, or dy read, once.
+#include "matmul/mma.cuh"
+#include "nn/patches.cuh"
+#include "nn/words.cuh"
+
+constexpr unsigned WARPS = THREADS / WARP;
+
+struct Few {
+    unsigned units;            // parts of images
+    unsigned parts, rows;      // of an image, and of y in a part
+    unsigned h, w_row;         // of x; elements of its rows
+    unsigned oh, ow;           // of y
+    unsigned filters, taps;    // taps of all channels
+    unsigned window_row;       // elements of a row of a window: kw channels
+    unsigned sh, step;         // rows, and elements, from a window to the next
+    unsigned ph, before;       // rows, and elements, of zeros before the image
+    unsigned height, pitch;    // rows of a part in shared memory, and their elements
+    Divisor columns;           // ow
+};
+
+#if __CUDA_ARCH__ >= 800
+
+constexpr unsigned FILTERS = 32;  // of a block
+extern __shared__ __align__(16) unsigned short part[];  // [height][pitch], of an image with its zeros
+
+// A part of an image: its pixels of y, from the first of all on.
+struct Unit {
+    unsigned image, row, pixels;
+    size_t first;
+    __device__ __forceinline__ Unit(const Few& g, unsigned at) : image(at / g.parts), row(at % g.parts * g.rows) {
+        pixels = row < g.oh ? min(g.rows, g.oh - row) * g.ow : 0;
+        first = ((size_t)image * g.oh + row) * g.ow;
+    }
+};
+
+__device__ __forceinline__ void load_part(const Few& g, const Unit& unit, const unsigned short* x) {
+    x += (size_t)unit.image * g.h * g.w_row;
+    for (unsigned r = threadIdx.x / WARP; r < g.height; r += WARPS) {
+        // Above the image, and left of it, the subtraction wraps around to a large number.
+        const unsigned row = unit.row * g.sh + r - g.ph;
+        for (unsigned e = threadIdx.x % WARP; e < g.pitch; e += WARP) {
+            const unsigned from = e - g.before;
+            part[r * g.pitch + e] = row < g.h && from < g.w_row ? x[row * g.w_row + from] : (unsigned short)0;
+        }
+    }
+}
+
+// Where a pixel's window begins in shared memory, and a tap in it.
+__device__ __forceinline__ unsigned window_at(const Few& g, unsigned pixel) {
+    const unsigned row = g.columns.of(pixel);
+    return row * g.sh * g.pitch + (pixel - row * g.ow) * g.step;
+}
+__device__ __forceinline__ unsigned tap_at(const Few& g, unsigned tap) {
+    const unsigned row = tap / g.window_row;
+    return tap < g.taps ? row * g.pitch + tap - row * g.window_row : 0;
+}
+__device__ __forceinline__ unsigned pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
+
+// A block computes a unit's pixels for 32 filters, 16 pixels a warp at a time.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsigned short* __restrict__ weight /* [filters][taps] */,
+            const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images */) {
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
+    const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
+    const Unit unit(g, blockIdx.x / groups);
+    load_part(g, unit, x);
+
+    unsigned at[STEPS][4], b[STEPS][4][2];
+    float add[4][2];
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) at[s][i] = tap_at(g, s * 16 + i / 2 * 8 + t * 2 + i % 2);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const unsigned o = column + i / 2 * 8 + row, tap = s * 16 + i % 2 * 8 + t * 2;
+            const unsigned short* const from = weight + o * g.taps + tap;
+            const bool is_filter = o < g.filters;
+            b[s][i / 2][i % 2] = pair(is_filter && tap < g.taps ? from[0] : 0, is_filter && tap + 1 < g.taps ? from[1] : 0);
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const unsigned o = column + i / 2 * 8 + t * 2 + i % 2;
+        add[i / 2][i % 2] = bias && o < g.filters ? bias[o] : 0.0f;
+    }
+    const float least = relu ? 0.0f : __int_as_float(0xff800000);
+    In* const to = y + unit.first * g.filters + column + t * 8;
+    const bool is_filter = column + t * 8 < g.filters;
+    __syncthreads();
+
+#pragma unroll 2
+    for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
+        unsigned windows[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) windows[h] = window_at(g, min(first + h * 8 + row, unit.pixels - 1));
+        float sums[4][4] = {};
+#pragma unroll
+        for (int s = 0; s < STEPS; ++s) {
+            unsigned a[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) a[i] = pair(part[windows[i % 2] + at[s][i / 2 * 2]], part[windows[i % 2] + at[s][i / 2 * 2 + 1]]);
+#pragma unroll
+            for (int n = 0; n < 4; ++n) mma(sums[n], a, b[s][n][0], b[s][n][1]);
+        }
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            unsigned words[4];
+#pragma unroll
+            for (int n = 0; n < 4; ++n) {
+                float v[2];
+#pragma unroll
+                for (int k = 0; k < 2; ++k) {
+                    v[k] = sums[n][h * 2 + k] + add[n][k];
+                    // Not fmaxf, which would turn a NaN into 0.
+                    v[k] = v[k] < least ? least : v[k];
+                }
+                words[n] = pack(In{}, v[0], v[1]);
+            }
+            transpose_in_four(words, t);
+            const unsigned pixel = first + h * 8 + row;
+            if (is_filter && pixel < unit.pixels) store_words(to + (size_t)pixel * g.filters, words);
+        }
+    }
+}
+
+// A block sums over every so-manieth unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
+             float* __restrict__ out /* [blocks of a filter][filters][taps + 1] */) {
+    constexpr unsigned SUMS = STEPS * 16 * FILTERS, ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
+    __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // of a warp's 16 pixels
+    __shared__ float totals[SUMS];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
+    const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
+    const unsigned split = blockIdx.x / groups, splits = gridDim.x / groups;
+    const auto place = [](unsigned pixel, unsigned chunk) { return pixel * ROW + (chunk ^ pixel / 2 % CHUNKS) * 16; };
+    const unsigned buffer = address_in_shared(gradients[warp]);
+    const unsigned written = place(lane / CHUNKS, lane % CHUNKS), read = place(lane / 8 % 2 * 8 + lane % 8, lane / 16);
+    const bool is_filter = column + lane % CHUNKS * 8 < g.filters;
+
+    unsigned at[STEPS][2];
+    bool is_one[STEPS][2];
+#pragma unroll
+    for (int i = 0; i < STEPS * 2; ++i) {
+        const unsigned tap = i * 8 + row;
+        at[i / 2][i % 2] = tap_at(g, tap), is_one[i / 2][i % 2] = tap == g.taps;
+    }
+    const unsigned one = pack(In{}, 1.0f, 1.0f);
+    float sums[STEPS][4][4] = {};
+    for (unsigned u = split; u < g.units; u += splits) {
+        const Unit unit(g, u);
+        const In* const from = dy + unit.first * g.filters + column + lane % CHUNKS * 8;
+        uint4 next[2];
+        // Two chunks a lane, the second 8 pixels further; zeros past the last pixel.
+        const auto fetch = [&](unsigned first) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                const unsigned pixel = first + i * 8 + lane / CHUNKS;
+                next[i] = make_uint4(0, 0, 0, 0);
+                if (is_filter && pixel < unit.pixels) next[i] = *reinterpret_cast<const uint4*>(from + (size_t)pixel * g.filters);
+            }
+        };
+        fetch(warp * 16);
+        __syncthreads();
+        load_part(g, unit, x);
+        __syncthreads();
+        for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
+            __syncwarp();
+            store_shared(buffer + written, next[0]), store_shared(buffer + written + 8 * ROW, next[1]);
+            __syncwarp();
+            fetch(first + WARPS * 16);
+            unsigned windows[4], b[2][4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) windows[i] = window_at(g, min(first + i / 2 * 8 + t * 2 + i % 2, unit.pixels - 1));
+#pragma unroll
+            for (int i = 0; i < 2; ++i) ldmatrix_x4_trans(b[i], buffer + (read ^ i * 32));
+#pragma unroll
+            for (int s = 0; s < STEPS; ++s) {
+                unsigned a[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const unsigned tap = at[s][i % 2], *const two = &windows[i / 2 * 2];
+                    a[i] = is_one[s][i % 2] ? one : pair(part[two[0] + tap], part[two[1] + tap]);
+                }
+#pragma unroll
+                for (int n = 0; n < 4; ++n) mma(sums[s][n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
+            }
+        }
+    }
+    // The warps add theirs one after the other, always in the same order.
+    for (unsigned w = 0; w < WARPS; ++w) {
+        __syncthreads();
+        if (warp != w) continue;
+#pragma unroll
+        for (int i = 0; i < STEPS * 16; ++i) {
+            const unsigned tap = i / 16 * 16 + i % 4 / 2 * 8 + row, filter = i % 16 / 4 * 8 + t * 2 + i % 2, to = tap * FILTERS + filter;
+            const float v = sums[i / 16][i % 16 / 4][i % 4];
+            totals[to] = w == 0 ? v : totals[to] + v;
+        }
+    }
+    __syncthreads();
+    out += (size_t)split * g.filters * (g.taps + 1);
+    for (unsigned i = threadIdx.x; i < SUMS; i += THREADS) {
+        const unsigned tap = i / FILTERS, o = column + i % FILTERS;
+        if (tap <= g.taps && o < g.filters) out[o * (g.taps + 1) + tap] = totals[i];
+    }
+}
+
+#endif
+
+// A block adds 32 columns, one for each lane of its warps, which share the rows.
+extern "C" __global__ void __launch_bounds__(THREADS)
+few_total(const float* __restrict__ from /* [rows][filters][taps + 1] */, unsigned rows, unsigned filters, unsigned taps,
+          float* __restrict__ dweight /* [filters][taps] */, float* __restrict__ dbias /* [filters], or null */) {
+    __shared__ float sums[WARPS][WARP];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane, n = filters * (taps + 1);
+    float sum = 0.0f;
+    if (column < n) {
+#pragma unroll 8
+        for (unsigned r = warp; r < rows; r += WARPS) sum += from[(size_t)r * n + column];
+    }
+    sums[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || column >= n) return;
+    float total = 0.0f;
+#pragma unroll
+    for (unsigned w = 0; w < WARPS; ++w) total += sums[w][lane];
+    const unsigned o = column / (taps + 1), tap = column - o * (taps + 1);
+    if (tap < taps) dweight[o * taps + tap] = total;
+    else if (dbias) dbias[o] = total;
+}
