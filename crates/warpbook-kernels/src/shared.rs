@@ -5,7 +5,10 @@ use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
 macro_rules! source {
     ($path:literal) => {
-        warpbook_record::Source { path: $path, text: include_str!(concat!("../../../kernels/", $path)) }
+        warpbook_record::Source {
+            path: $path,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/", $path)),
+        }
     };
 }
 pub(crate) use source;

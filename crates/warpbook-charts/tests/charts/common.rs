@@ -1,0 +1,186 @@
+//! All charts of a record, and what holds for every chart.
+
+use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
+use warpbook_charts::*;
+use warpbook_record::{Problem, Run};
+
+pub const QUANTITIES: [Quantity; 5] =
+    [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
+
+/// All charts of a record at a problem that need no items, those over several records with it alone and twice.
+pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    vec![
+        ladder(run, problem, Quantity::Time),
+        ladder(run, problem, Quantity::SpeedUp),
+        ladder(run, problem, Quantity::Bandwidth),
+        ladder(run, problem, Quantity::Throughput),
+        sweep(&[run]),
+        sweep(&[run, run]),
+        sweep_bandwidth(&[run]),
+        sweep_throughput(&[run], None, None),
+        sweep_of(&[run], Quantity::SpeedUp, None, None),
+        loss_curve(run, problem),
+        operations(run, problem),
+        ablation(run, problem),
+        roofline(run, problem),
+        compare(&[run, run], problem.size()),
+    ]
+}
+
+/// The charts of trainings that were watched step by step.
+pub fn of_trainings(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    let charts = [accuracy, loss_scale, learning_rate, gradient_norm];
+    charts.map(|chart| chart(run, problem)).into()
+}
+
+/// The charts of records with libraries, tiles and transfers.
+pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    let dtype = problem.dtype;
+    let rungs = ["01_naive", "14_overlapped_store", "a", "b"];
+    vec![
+        sweep_throughput(&[run, run], Some(dtype), Some(&rungs)),
+        shapes(run, dtype),
+        tiles(run, problem),
+        transfers(run, problem),
+    ]
+}
+
+/// Well-formed, inline and as a file; named; with nothing that runs; finite numbers only.
+pub fn check_svg(chart: &Chart) {
+    for text in [chart.svg.as_str().to_owned(), chart.svg.standalone()] {
+        let document = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let root = document.root_element();
+        assert_eq!(root.tag_name().name(), "svg");
+        assert_eq!(root.attribute("role"), Some("img"));
+        let named: Vec<&str> = root.attribute("aria-labelledby").unwrap().split(' ').collect();
+        for (tag, id) in ["title", "desc"].into_iter().zip(named) {
+            let node = root.children().find(|n| n.has_tag_name(("http://www.w3.org/2000/svg", tag))).unwrap();
+            assert_eq!(node.attribute("id"), Some(id));
+            assert!(!node.text().unwrap_or_default().is_empty());
+        }
+        for node in document.descendants().filter(roxmltree::Node::is_element) {
+            let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "style"];
+            assert!(known.contains(&node.tag_name().name()), "{:?}", node.tag_name());
+            for a in node.attributes() {
+                assert!(!a.name().starts_with("on") && a.name() != "href", "{a:?}");
+                // The sentinel for ink must be gone, and no coordinate may be NaN.
+                assert!(!["#010203", "NaN", "inf"].contains(&a.value()), "{a:?}");
+            }
+        }
+        assert!(!text.contains("<script"), "{text}");
+    }
+    assert!(!chart.svg.as_str().contains("<style"), "a style would reach the rest of the page");
+    let html = chart.table.html();
+    roxmltree::Document::parse(&html).unwrap_or_else(|e| panic!("{e}\n{html}"));
+    assert!(chart.table.rows.iter().all(|r| r.len() == chart.table.headers.len()), "{:?}", chart.table);
+}
+
+/// The texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are those of DejaVu Sans, roughly.
+pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
+    let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
+    let number = |n: &roxmltree::Node<'_, '_>, a: &str| n.attribute(a).unwrap().parse::<f64>().unwrap() / 10.0;
+    let texts = document.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")));
+    texts
+        .flat_map(|n| {
+            let text: String = n.children().filter(roxmltree::Node::is_text).filter_map(|c| c.text()).collect();
+            let narrow = |c: char| "ijltfr.,:;'|()[] ·".contains(c);
+            let em: f64 = text.chars().map(|c| if narrow(c) { 0.33 } else { 0.6 }).sum();
+            let (x, width) = (number(&n, "x"), em * number(&n, "font-size"));
+            let y = number(&n, "y");
+            if let Some(turn) = n.attribute("transform") {
+                // So many small pieces along a turned text, which is in the middle of its place or begins there.
+                let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
+                let (sin, cos) = degrees.to_radians().sin_cos();
+                let pieces = (width / 6.0).ceil() as i32;
+                let before = if n.attribute("text-anchor") == Some("start") { 0.0 } else { 0.5 };
+                return (0..=pieces)
+                    .map(|i| f64::from(i) / f64::from(pieces.max(1)) - before)
+                    .map(|at| (x + at * width * cos, y + at * width * sin))
+                    .map(|(x, y)| (x - 3.0, x + 3.0, y, text.clone()))
+                    .collect();
+            }
+            let left = match n.attribute("text-anchor").unwrap() {
+                "start" => x,
+                "middle" => x - width / 2.0,
+                _ => x - width,
+            };
+            vec![(left, left + width, y, text)]
+        })
+        .collect()
+}
+
+/// No text leaves the canvas, and none covers another.
+pub fn check_layout(chart: &Chart) {
+    let (w, h) = chart.svg.size();
+    let all = texts(chart);
+    for (i, (left, right, y, text)) in all.iter().enumerate() {
+        assert!(*left >= 0.0 && *right <= f64::from(w), "{text:?} from {left} to {right} in {}", chart.title);
+        assert!(*y >= 0.0 && *y <= f64::from(h), "{text:?} at {y} in {}", chart.title);
+        for (l, r, other_y, other) in &all[..i] {
+            // The pieces of one turned text lie on each other.
+            let apart = text == other || (y - other_y).abs() >= 11.0 || left >= r || right <= l;
+            assert!(apart, "{text:?} and {other:?} overlap in {}", chart.title);
+        }
+    }
+}
+
+pub fn row<'a>(table: &'a Table, first: &str) -> Vec<&'a str> {
+    table.rows.iter().find(|r| r[0] == first).unwrap().iter().map(String::as_str).collect()
+}
+
+/// The cell below a header in the first row that begins so.
+pub fn cell<'a>(table: &'a Table, first: &str, header: &str) -> &'a str {
+    let at = table.headers.iter().position(|h| h == header);
+    row(table, first)[at.unwrap_or_else(|| panic!("no {header:?} in {:?}", table.headers))]
+}
+
+/// A diagram with a text wherever there may be one.
+pub fn diagram_of(text: &str, (rows, columns): (usize, usize), tone: usize) -> Result<Chart, ChartError> {
+    let matrix = || {
+        Matrix::new(text, rows, columns)
+            .cell(14.0, 13.0)
+            .shade(0..rows / 2 + 1, 1..columns, tone, text)
+            .tint(rows..rows + 4, 0..2, tone, text)
+            .frame(0..1, 0..columns)
+            .fill(text, |r, c| (r == c).then_some(tone))
+            .write(|r, c| if (r + c) % 3 == 0 { text.to_owned() } else { String::new() })
+            .at_row(rows, text)
+            .at_column(0, text)
+            .rule(2, 0)
+            .caption(text)
+    };
+    let at = tone as f64;
+    Diagram::new(text)
+        .subtitle(text)
+        .describe(text)
+        .note(text)
+        .row(text)
+        .put(matrix())
+        .put(Sign::arrow(text))
+        .put(matrix())
+        .row(text)
+        .put(Product::new(matrix(), matrix(), matrix()))
+        .put(Sign::new(text))
+        .row(text)
+        .put(
+            Timeline::new(&[text, text]).span(0, (0.0, at), tone, text, text).wait(1, (at, 9.0), 1, text, "").until(at),
+        )
+        .put(Timeline::new(&[text]).link((0, 0.0), (0, at)).span(7, (0.0, 1.0), 0, text, text))
+        .table([text, text])
+        .figures([text])
+        .draw()
+}
+
+/// As many cells as headers in every form; a row has figures or says why not; one at most is the fastest.
+pub fn check_table(table: &LadderTable) {
+    for form in [table.table(), table.file()] {
+        assert!(form.rows.iter().all(|r| r.len() == form.headers.len()), "{form:?}");
+        roxmltree::Document::parse(&form.html()).unwrap();
+    }
+    for row in &table.rows {
+        assert_eq!(row.cells.len(), table.headers.len());
+        assert!(row.cells.iter().all(|c| c.number.is_none_or(f64::is_finite)), "{row:?}");
+        assert!(row.note.as_ref().is_none_or(|n| !n.is_empty() && !row.fastest), "{row:?}");
+    }
+    assert!(table.rows.iter().filter(|r| r.fastest).count() <= 1);
+}

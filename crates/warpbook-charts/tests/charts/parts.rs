@@ -1,0 +1,109 @@
+//! Operations, shapes, tiles and transfers.
+
+use crate::common::{check_layout, row};
+use crate::sample;
+use warpbook_charts::*;
+use warpbook_record::{Dtype, Run};
+
+#[test]
+fn pytorch_operations_are_shown_with_ours() {
+    let chart = operations(&sample::full(), &sample::problem(5_000_000)).unwrap();
+    for text in ["pytorch_eager, PyTorch 2.11.0", ">optimiser step<", ">gradient w<", ">pass<"] {
+        assert!(chart.svg.as_str().contains(text), "{text}");
+    }
+    assert_eq!(chart.table.rows.iter().filter(|r| r[1] == "sum").count(), 3);
+}
+
+#[test]
+fn shapes_are_held_against_the_faster_library() {
+    let run = sample::products();
+    let chart = shapes(&run, Dtype::Bf16).unwrap();
+    let cells: Vec<&Vec<String>> = chart.table.rows.iter().filter(|r| r[0] == "4097 × 4095 × 4093").collect();
+    assert_eq!(cells.len(), 15);
+    let best: Vec<&&Vec<String>> = cells.iter().filter(|r| r[8] == "yes").collect();
+    assert_eq!(
+        (best.len(), best[0][1].as_str(), best[0][5].as_str()),
+        (1, "14_overlapped_store", "cuBLASLt, best of 32")
+    );
+    let ratio = |id: &str| cells.iter().find(|r| r[1] == id).unwrap()[7].parse::<f64>().unwrap();
+    let (p, ours) = (sample::product((4097, 4095, 4093), Dtype::Bf16), "14_overlapped_store");
+    let us = |id| run.measurement(id, &p).unwrap().median_us().unwrap();
+    assert!((ratio(ours) - us("cublaslt") / us(ours)).abs() < 1e-3);
+    let shown = chart.svg.as_str();
+    for text in [
+        "b: skipped: Its fragments want a k of whole sixteens. (2 cells).",
+        "c: failed: CUDA_ERROR_LAUNCH_FAILED",
+        ">65536 × 512 × 512<",
+        ">best kernel<",
+    ] {
+        assert!(shown.contains(text), "{text}");
+    }
+    let fp32 = shapes(&run, Dtype::F32).unwrap();
+    assert!(
+        fp32.svg
+            .as_str()
+            .contains("No column, as without a figure at any shape: WMMA (skipped: It is written for 16-bit types).")
+    );
+    assert!(!fp32.table.rows.iter().any(|r| r[1].starts_with("cpu") || r[1].starts_with("cublas")));
+
+    let mut without = run.clone();
+    without.measurements.retain(|m| !(m.rung.starts_with("cublas") && m.problem == sample::cube(256, Dtype::Bf16)));
+    let chart = shapes(&without, Dtype::Bf16).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("a: no library has a valid figure at this size (15 cells)."));
+    without.measurements.retain(|m| !m.rung.starts_with("cublas"));
+    let error = |run: &Run, dtype| shapes(run, dtype).unwrap_err().to_string();
+    let expect = "No library has a valid figure of bf16, so there is nothing to hold rungs against.";
+    assert_eq!(error(&without, Dtype::Bf16), expect);
+    assert_eq!(error(&run, Dtype::F64), "The record has no problem of fp64.");
+    let expect = "No library has a valid figure of fp32, so there is nothing to hold rungs against.";
+    assert_eq!(error(&sample::full(), Dtype::F32), expect);
+}
+
+#[test]
+fn tiles_are_held_against_the_chosen_one() {
+    let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let chart = tiles(&run, &problem).unwrap();
+    let shown = chart.svg.as_str();
+    assert!(shown.contains(
+        "Faster with another tile than with the chosen one: Persistent, in clusters with 128x128s6 (−4.0 %)."
+    ));
+    assert!(shown.contains("369 µs · 373 TFLOP/s · +31 %"));
+    let of = |id: &str| -> Vec<[&str; 3]> {
+        let rows = chart.table.rows.iter().filter(|r| r[0] == id);
+        rows.map(|r| [r[1].as_str(), r[5].as_str(), r[6].as_str()]).collect()
+    };
+    // In the order of the rung's row.
+    let expect = [["128x256s4", "1.000", "yes"], ["128x128s6", "1.069", ""], ["64x256s5", "1.309", ""]];
+    assert_eq!(of("11_wgmma_tma"), expect);
+    assert_eq!(row(&chart.table, "11_wgmma_tma")[7], "BM 128, BN 256, STAGES 4");
+    let error = tiles(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    assert_eq!(error, "The record has no times with several tiles at 512³ bf16.");
+    // Without the chosen one the fastest is one.
+    let mut unchosen = run;
+    unchosen.measurements.clear();
+    let chart = tiles(&unchosen, &problem).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("Of 5 rungs the time with the chosen tile is missing"));
+}
+
+#[test]
+fn transfers_are_parts_of_a_whole() {
+    let (run, problem) = (sample::products(), sample::cube(4096, Dtype::Bf16));
+    let chart = transfers(&run, &problem).unwrap();
+    assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
+    let best = row(&chart.table, "14_overlapped_store");
+    assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
+    // Far apart: shares; else times.
+    assert!(chart.svg.as_str().contains("share of the time until"));
+    let mut near = run.clone();
+    near.parts.retain(|s| s.rung != "01_naive");
+    let chart = transfers(&near, &problem).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains("time until the result is on the host, shorter is better"));
+    near.parts.retain(|s| s.name != "compute");
+    let chart = transfers(&near, &problem).unwrap();
+    assert!(chart.svg.as_str().contains("Without a time for “compute”: Double-buffered and Stores overlapped."));
+    let error = transfers(&run, &sample::cube(512, Dtype::Bf16)).unwrap_err().to_string();
+    assert_eq!(error, "The record has no times of transfers at 512³ bf16.");
+}

@@ -1,0 +1,47 @@
+//! Kernels that products need in addition to their own.
+
+use super::Form;
+use crate::shared::source;
+use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
+
+const COPY: Source = source!("matmul/repack.cu");
+const TRANSPOSE: Source = source!("matmul/transpose.cu");
+const COLUMN_SUMS: Source = source!("matmul/column_sums.cu");
+const REFERENCE: Source = source!("matmul/reference.cu");
+
+/// Copies a matrix into rows at multiples of 16 bytes; `element_bytes` is 2 or 4.
+#[must_use]
+pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
+    let (source, entry, tile) = if transpose {
+        (TRANSPOSE, "repack_transposed", Tile::new("t256", &[("THREADS", 256), ("BM", 64), ("BN", 64)]))
+    } else {
+        // 64 threads per row, 16 bytes each.
+        let columns = 64 * 16 / element_bytes.cast_signed();
+        (COPY, "repack", Tile::new("t256", &[("THREADS", 256), ("BM", 4), ("BN", columns)]))
+    };
+    KernelSpec::new(source, entry, &[tile], Grid::Tiles).define("ELEMENT_BYTES", element_bytes.cast_signed())
+}
+
+/// Sums the columns of op(B) over each `BM` of its rows: `column_sums(b, ldb, n, k, rows, alpha, beta, out)`. `dtype` is that of B as
+/// it is stored.
+#[must_use]
+pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
+    Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
+}
+
+/// The product in f64 that results are checked against.
+#[must_use]
+pub fn reference(form: Form) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 64), ("BN", 64)]);
+    let spec = KernelSpec::new(REFERENCE, "reference", &[tile], Grid::Tiles);
+    form.of(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
+}
+
+/// Compares C with the reference.
+#[must_use]
+pub fn compare(form: Form) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
+    let spec = KernelSpec::new(REFERENCE, "compare", &[tile], Grid::Resident);
+    form.of(&spec).define("TF32", (form.dtype == Dtype::Tf32).into())
+}

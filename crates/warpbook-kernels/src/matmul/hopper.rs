@@ -1,0 +1,275 @@
+//! The rows on Hopper's tensor cores.
+
+use super::row::{cost, kernel_row, on_tensor_cores};
+use super::{Cost, Figure, Operands, Row};
+use crate::shared::source;
+use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
+
+/// For rungs with Hopper's architecture-specific instructions.
+fn hopper() -> Requires {
+    Requires::Exactly("sm_90a".into())
+}
+
+/// Bytes of a row of a tile in shared memory that TMA swizzles, and of 64 of them.
+const ROW_BYTES: i64 = 128;
+const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
+/// Bytes of shared memory in addition to the stages; not a macro of the kernel.
+const EXTRA: &str = "EXTRA";
+
+/// A tile of a Hopper rung: `stages` tiles of A and B in flight, one warpgroup for every 64 rows and `others` more.
+fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64, more: &[(&'static str, i64)]) -> Tile {
+    // A kernel may need room for results next to the stages; 1024 bytes are for the alignment.
+    let extra = more.iter().find(|(name, _)| *name == EXTRA).map_or(0, |(_, bytes)| *bytes);
+    let mut sizes = vec![
+        ("THREADS", (bm / 64 + others) * 128),
+        ("BM", bm),
+        ("BN", bn),
+        ("STAGES", stages),
+        ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * ROW_BYTES + extra + 1024),
+    ];
+    sizes.extend(more.iter().filter(|(name, _)| *name != EXTRA));
+    Tile::new(id, &sizes)
+}
+
+/// Registers per thread of a producer and of a consumer, where a kernel moves them: 64 x 256 sums take 128 per thread.
+const REGISTERS: [(&str, i64); 2] = [("PRODUCER_REGISTERS", 40), ("CONSUMER_REGISTERS", 232)];
+
+fn specialised(id: &'static str, shape: (i64, i64), stages: i64) -> Tile {
+    hopper_tile(id, shape, stages, 1, &REGISTERS)
+}
+
+/// A tile of a persistent rung, in clusters of `[m, n]` blocks that share tiles of A and B, in groups of `group` rows of clusters; `out`
+/// for a kernel that stores C through shared memory.
+fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2], group: i64, out: bool) -> Tile {
+    // Two chunks of C in flight for each consumer.
+    let chunks = if out { shape.0 / 64 * 2 } else { 0 };
+    let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (EXTRA, chunks * CHUNK_BYTES)];
+    hopper_tile(id, shape, stages, 1, &[&REGISTERS[..], &cluster].concat())
+}
+
+/// A tile whose k is split over `split` blocks, `blocks` of which fit on an SM, so that those of the next launch can start early.
+fn split(id: &'static str, shape: (i64, i64), stages: i64, split: i64, blocks: i64) -> Tile {
+    // The registers of each of `threads` threads, in units of 8; the consumers divide those that the producer gives up.
+    let (consumers, threads) = (shape.0 / 64, (shape.0 / 64 + 1) * 128);
+    let each = 65536 / (threads * blocks) / 8 * 8;
+    let registers = ((each * (consumers + 1) - 40) / consumers / 8 * 8).min(232);
+    let more = [
+        ("SPLIT", split),
+        ("BLOCKS_PER_SM", blocks),
+        ("PRODUCER_REGISTERS", 40),
+        ("CONSUMER_REGISTERS", registers),
+        // The partial sums that the other blocks send, of its part of the columns.
+        (EXTRA, shape.0 * shape.1 * 4 / split * (split - 1)),
+    ];
+    hopper_tile(id, shape, stages, 1, &more)
+}
+
+const WGMMA: Source = source!("matmul/11_wgmma_tma.cu");
+const SPECIALISED: Source = source!("matmul/12_warp_specialised.cu");
+const PERSISTENT: Source = source!("matmul/13_persistent_cluster.cu");
+const OVERLAPPED: Source = source!("matmul/14_overlapped_store.cu");
+const SPLIT_K: Source = source!("matmul/15_split_k.cu");
+const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
+
+fn wgmma() -> KernelSpec {
+    let tiles = [
+        hopper_tile("128x128s4", (128, 128), 4, 0, &[]),
+        hopper_tile("128x64s6", (128, 64), 6, 0, &[]),
+        hopper_tile("64x64s8", (64, 64), 8, 0, &[]),
+    ];
+    KernelSpec::new(WGMMA, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+fn warp_specialised() -> KernelSpec {
+    let tiles = [
+        specialised("128x256s4", (128, 256), 4),
+        specialised("128x128s6", (128, 128), 6),
+        specialised("64x256s5", (64, 256), 5),
+    ];
+    KernelSpec::new(SPECIALISED, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+fn persistent_cluster() -> KernelSpec {
+    let tiles = [
+        persistent("128x256s4c2g8", (128, 256), 4, [2, 1], 8, false),
+        persistent("128x256s4c1g8", (128, 256), 4, [1, 1], 8, false),
+        persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, false),
+    ];
+    KernelSpec::new(PERSISTENT, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
+}
+
+fn overlapped_store() -> KernelSpec {
+    let tiles = [
+        persistent("128x256s4c2g8", (128, 256), 4, [2, 1], 8, true),
+        persistent("128x256s4c2g4", (128, 256), 4, [2, 1], 4, true),
+        persistent("128x256s4c2g16", (128, 256), 4, [2, 1], 16, true),
+        persistent("128x256s4c1g8", (128, 256), 4, [1, 1], 8, true),
+        persistent("128x256s4c1g16", (128, 256), 4, [1, 1], 16, true),
+        persistent("128x256s4c1g1", (128, 256), 4, [1, 1], 1, true),
+        persistent("128x256s4c1x2g8", (128, 256), 4, [1, 2], 8, true),
+        persistent("128x192s4c1g8", (128, 192), 4, [1, 1], 8, true),
+        persistent("128x192s4c1g16", (128, 192), 4, [1, 1], 16, true),
+        persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
+        persistent("128x128s6c1g8", (128, 128), 6, [1, 1], 8, true),
+        persistent("128x128s6c2x2g4", (128, 128), 6, [2, 2], 4, true),
+        persistent("128x64s8c1g8", (128, 64), 8, [1, 1], 8, true),
+        persistent("128x64s6c1x2g1", (128, 64), 6, [1, 2], 1, true),
+        persistent("64x256s4c1g16", (64, 256), 4, [1, 1], 16, true),
+    ];
+    KernelSpec::new(OVERLAPPED, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
+}
+
+fn split_k() -> KernelSpec {
+    let tiles = [
+        split("128x128s6k2", (128, 128), 6, 2, 1),
+        split("128x64s8k2", (128, 64), 8, 2, 1),
+        split("64x256s4k4", (64, 256), 4, 4, 1),
+        split("64x256s4k8", (64, 256), 4, 8, 1),
+        split("64x128s8k2", (64, 128), 8, 2, 1),
+        split("64x128s8k4", (64, 128), 8, 4, 1),
+        split("64x64s12k2", (64, 64), 12, 2, 1),
+        split("64x64s6k2b2", (64, 64), 6, 2, 2),
+        split("64x64s6k4b2", (64, 64), 6, 4, 2),
+    ];
+    KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+/// The kernel of split k with the whole k in one block.
+fn small_tiles() -> KernelSpec {
+    let tiles = [
+        split("64x64s12k1", (64, 64), 12, 1, 1),
+        split("128x64s8k1", (128, 64), 8, 1, 1),
+        split("128x128s6k1", (128, 128), 6, 1, 1),
+        split("128x64s4k1b2", (128, 64), 4, 1, 2),
+        split("64x128s4k1b2", (64, 128), 4, 1, 2),
+        split("64x64s6k1b2", (64, 64), 6, 1, 2),
+    ];
+    KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+fn tf32_registers() -> KernelSpec {
+    // As `persistent` with stores through shared memory, but one consumer for every 64 columns.
+    let tile = |id, (bm, bn): (i64, i64), stages, [m, n]: [i64; 2], group| {
+        let more = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (EXTRA, bn / 64 * 2 * CHUNK_BYTES)];
+        hopper_tile(id, (bm, bn), stages, (bn - bm) / 64 + 1, &[&REGISTERS[..], &more].concat())
+    };
+    let tiles = [
+        tile("256x128s4c1g4", (256, 128), 4, [1, 1], 4),
+        tile("256x128s4c2g4", (256, 128), 4, [2, 1], 4),
+        tile("256x128s4c1x2g4", (256, 128), 4, [1, 2], 4),
+        tile("128x128s6c1g8", (128, 128), 6, [1, 1], 8),
+        tile("128x64s8c1g8", (128, 64), 8, [1, 1], 8),
+        tile("64x64s12c1g8", (64, 64), 12, [1, 1], 8),
+    ];
+    KernelSpec::new(TF32_REGISTERS, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
+}
+
+const TENSOR_TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::Tf32];
+
+/// Hopper's tensor cores, by warpgroup instructions.
+pub(super) fn on_hopper() -> Vec<Row> {
+    vec![
+        kernel_row(
+            "11_wgmma_tma",
+            "wgmma and TMA",
+            "A copy engine (TMA) loads whole tiles, and a warpgroup of 128 threads multiplies them directly from shared memory.",
+            hopper(),
+            wgmma(),
+        )
+        .can(on_tensor_cores(Operands::TensorMaps, false))
+        .drawn(Figure::Warpgroup),
+        kernel_row(
+            "12_warp_specialised",
+            "Warp-specialised",
+            "One warpgroup only loads, the others only multiply.",
+            hopper(),
+            warp_specialised(),
+        )
+        .can(on_tensor_cores(Operands::TensorMaps, false))
+        .drawn(Figure::Specialisation),
+        kernel_row(
+            "13_persistent_cluster",
+            "Persistent, in clusters",
+            "Persistent blocks compute many tiles, in an order that reuses L2, and the blocks of a cluster load shared tiles once.",
+            hopper(),
+            persistent_cluster(),
+        )
+        .can(on_tensor_cores(Operands::TensorMaps, false))
+        .drawn(Figure::ClusterOrder)
+        .tuned(),
+        kernel_row(
+            "14_overlapped_store",
+            "Stores overlapped",
+            "Sums are stored through shared memory and TMA while the next tile is multiplied.",
+            hopper(),
+            overlapped_store(),
+        )
+        .can(on_tensor_cores(Operands::TensorMapsAndC, true))
+        .drawn(Figure::OverlappedStore)
+        .tuned()
+        .costing(&TENSOR_TYPES, hopper(), &OVERLAPPED_COSTS),
+        kernel_row(
+            "15_split_k",
+            "Split k",
+            "The blocks of a cluster split the k of one tile and add their partial sums through distributed shared memory.",
+            hopper(),
+            split_k(),
+        )
+        .can(on_tensor_cores(Operands::TensorMaps, true))
+        .drawn(Figure::SplitK)
+        .tuned()
+        .costing(&TENSOR_TYPES, hopper(), &SPLIT_K_COSTS),
+        kernel_row(
+            "15b_small_tiles",
+            "Small tiles",
+            "The kernel of split k with the whole k in one block: tiles small enough that every SM gets one, or two at once.",
+            hopper(),
+            small_tiles(),
+        )
+        .can(on_tensor_cores(Operands::TensorMaps, true))
+        .drawn(Figure::SplitK)
+        .tuned()
+        .costing(&TENSOR_TYPES, hopper(), &SMALL_TILE_COSTS),
+        kernel_row(
+            "16_tf32_registers",
+            "tf32 through registers",
+            "The tensor cores read B through registers, in the order in which it is stored, so no copy transposes it first.",
+            hopper(),
+            tf32_registers(),
+        )
+        .can(|c| {
+            on_tensor_cores(Operands::BInRegisters, true)(c);
+            c.dtypes = vec![(Dtype::Tf32, Requires::Nothing)];
+            c.out_bytes = Some(4);
+        })
+        .drawn(Figure::RegisterOperand)
+        .tuned()
+        .costing(&[Dtype::Tf32], hopper(), &REGISTER_COSTS),
+    ]
+}
+
+const OVERLAPPED_COSTS: [Cost; 8] = [
+    cost("128x256s4c2g8", [1.45, 1.60, 0.709]),
+    cost("128x256s4c1g1", [1.43, 1.40, 0.712]),
+    cost("128x256s4c1g8", [1.46, 1.47, 0.704]),
+    cost("128x256s4c1g16", [1.50, 1.75, 0.701]),
+    cost("128x128s6c1g8", [1.48, 0.74, 0.358]),
+    cost("128x64s8c1g8", [1.17, 0.49, 0.257]),
+    cost("128x64s6c1x2g1", [1.37, 0.41, 0.272]),
+    cost("64x256s4c1g16", [1.29, 1.13, 0.378]),
+];
+
+const SPLIT_K_COSTS: [Cost; 3] = [
+    cost("128x128s6k2", [0.00, 2.75, 0.440]),
+    cost("64x128s8k2", [0.00, 2.10, 0.337]),
+    cost("64x64s12k2", [0.29, 1.52, 0.265]),
+];
+
+const SMALL_TILE_COSTS: [Cost; 2] = [cost("128x64s8k1", [0.12, 0.94, 0.270]), cost("64x64s12k1", [0.00, 1.23, 0.181])];
+
+const REGISTER_COSTS: [Cost; 4] = [
+    cost("256x128s4c1g4", [0.00, 2.78, 0.672]),
+    cost("128x128s6c1g8", [0.00, 1.30, 0.344]),
+    cost("128x64s8c1g8", [0.78, 1.02, 0.226]),
+    cost("64x64s12c1g8", [0.14, 1.51, 0.146]),
+];

@@ -1,0 +1,315 @@
+//! What a row of the ladder says, and how rows are made.
+
+use super::{Form, Operands, shape_of};
+use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
+
+/// What a kernel of the matrix product can do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capabilities {
+    /// Types of A and B, each with the hardware that it needs beyond the rung's.
+    pub dtypes: Vec<(Dtype, Requires)>,
+    /// How operands are passed to it.
+    pub operands: Operands,
+    /// Bytes of an element of C, if it writes only such elements.
+    pub out_bytes: Option<u64>,
+    /// Whether it supports programmatic dependent launch: it may start while its predecessor runs, and waits for its results.
+    pub overlaps: bool,
+    /// Whether blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic.
+    pub hides_stalls: bool,
+}
+
+impl Capabilities {
+    /// Whether it takes a type on some hardware.
+    #[must_use]
+    pub fn takes(&self, dtype: Dtype) -> bool {
+        self.dtypes.iter().any(|(d, _)| *d == dtype)
+    }
+}
+
+/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave.
+///
+/// Measured on an NVIDIA H200 over the shapes of the published record (least squares of the relative error): Hopper's rungs in bf16,
+/// as tf32 takes as long for as many bytes, except the rung that only takes tf32; CUDA cores in fp32.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
+    /// The tile's id.
+    pub tile: &'static str,
+    /// Microseconds of a launch.
+    pub launch_us: f64,
+    /// Microseconds of a wave of tiles.
+    pub wave_us: f64,
+    /// Microseconds of 128 bytes of k in a wave.
+    pub k_us: f64,
+}
+
+pub(super) const fn cost(tile: &'static str, [launch_us, wave_us, k_us]: [f64; 3]) -> Cost {
+    Cost { tile, launch_us, wave_us, k_us }
+}
+
+/// The costs of a row's tiles, and where they apply.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Costs {
+    /// The types that they apply to.
+    pub dtypes: Vec<Dtype>,
+    /// The hardware that they apply to.
+    pub requires: Requires,
+    /// The tiles worth choosing.
+    pub tiles: &'static [Cost],
+}
+
+/// The tile that a row is used with where no costs apply: the first for products whose 128 x 128 tiles fill the device, the second
+/// for smaller ones. Of several such rows the last of the ladder is taken.
+pub type Fallback = [&'static str; 2];
+
+/// What runs a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Body {
+    /// Our kernel.
+    Kernel(Capabilities),
+    /// cuBLAS, with the algorithm that it chooses itself.
+    Cublas,
+    /// cuBLASLt, with the fastest of the algorithms that it suggests.
+    CublasLt,
+    /// The CPU.
+    Cpu(CpuBody),
+}
+
+/// The CPU's ways to multiply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuBody {
+    /// Three loops on one thread.
+    Naive,
+    /// Blocks for the caches and vector registers, on one thread.
+    Blocked,
+    /// The same on all threads.
+    Threaded,
+    /// The `gemm` crate.
+    Library,
+}
+
+impl CpuBody {
+    /// The least FLOP/s of a thread: a product that would exceed its time budget is not started.
+    #[must_use]
+    pub const fn least_flops_per_s(self) -> f64 {
+        match self {
+            Self::Naive => 0.5e9,
+            Self::Blocked | Self::Threaded => 10e9,
+            Self::Library => 15e9,
+        }
+    }
+
+    /// Whether it uses all threads.
+    #[must_use]
+    pub const fn is_threaded(self) -> bool {
+        matches!(self, Self::Threaded | Self::Library)
+    }
+}
+
+/// The figure that shows what a kernel does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Figure {
+    /// The elements that a warp reads when adjacent threads compute adjacent rows.
+    RowAccess,
+    /// The same when they compute adjacent columns.
+    ColumnAccess,
+    /// Tiles of A and B in shared memory.
+    SharedTile,
+    /// A column of results per thread.
+    RegisterColumn,
+    /// A square of results per thread.
+    RegisterSquare,
+    /// 16-byte accesses.
+    VectorAccess,
+    /// A warp's part of a tile.
+    WarpTile,
+    /// Tiles in flight while others are multiplied.
+    DoubleBuffer,
+    /// Fragments of `wmma`.
+    WmmaFragments,
+    /// Swizzled rows of shared memory.
+    Swizzle,
+    /// A warpgroup's product from shared memory.
+    Warpgroup,
+    /// Producer and consumers.
+    Specialisation,
+    /// Clusters and the order of tiles.
+    ClusterOrder,
+    /// Stores that overlap the next tile.
+    OverlappedStore,
+    /// k split over a cluster.
+    SplitK,
+    /// B through registers.
+    RegisterOperand,
+}
+
+/// A rung of the matrix product with everything that is known about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// The rung, as a record has it.
+    pub rung: Rung,
+    /// What runs it.
+    pub body: Body,
+    /// Whether the tuner tries it.
+    pub tunable: bool,
+    /// The costs of its tiles, where they were measured.
+    pub costs: Option<Costs>,
+    /// The tiles that it is used with where no costs apply.
+    pub fallback: Option<Fallback>,
+    /// Its figure.
+    pub figure: Option<Figure>,
+}
+
+impl Row {
+    /// What its kernel can do; `None` of a row without one.
+    #[must_use]
+    pub fn capabilities(&self) -> Option<&Capabilities> {
+        match &self.body {
+            Body::Kernel(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// Its kernel, as its row has it.
+    #[must_use]
+    pub fn kernel(&self) -> Option<&KernelSpec> {
+        self.rung.kernels().first()
+    }
+
+    /// Why its kernel cannot compute a product on a device of this compute capability; `None` if it can, and of a row without a kernel.
+    #[must_use]
+    pub fn obstacle(&self, form: Form, compute_capability: Option<(u32, u32)>) -> Option<String> {
+        let can = self.capabilities()?;
+        if !self.rung.requires.met_by(compute_capability) {
+            return Some(format!("needs {}", self.rung.requires.sentence()));
+        }
+        let Some((_, requires)) = can.dtypes.iter().find(|(d, _)| *d == form.dtype) else {
+            let known: Vec<&str> = can.dtypes.iter().map(|(d, _)| d.label()).collect();
+            return Some(format!("takes {}, not {}", known.join(", "), form.dtype.label()));
+        };
+        if !requires.met_by(compute_capability) {
+            return Some(format!("needs {} for {}", requires.sentence(), form.dtype.label()));
+        }
+        if can.out_bytes.is_some_and(|b| b != form.out.bytes()) {
+            return Some(format!("does not write {}", form.out.label()));
+        }
+        None
+    }
+
+    /// The bytes that it moves at each level of memory with one of its tiles, counted: the reads of its tiles from L2, and each matrix
+    /// once from DRAM.
+    #[must_use]
+    pub fn traffic(&self, tile: &Tile, problem: &Problem) -> Vec<Traffic> {
+        let (Some((m, n, k)), Some(_)) = (shape_of(problem), self.capabilities()) else { return Vec::new() };
+        if tile.get(Dim::Bm.name()).is_none() {
+            return Vec::new();
+        }
+        let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));
+        // Every tile reads its rows of A and columns of B; the blocks of a cluster read shared tiles once.
+        let across = tile.size(Dim::ClusterN);
+        let a = columns.div_ceil(across).saturating_mul(m.saturating_mul(k));
+        let b = rows.div_ceil(tile.size(Dim::Cluster) / across).saturating_mul(n.saturating_mul(k));
+        vec![
+            Traffic { level: MemoryLevel::Dram, bytes: problem.bytes },
+            Traffic { level: MemoryLevel::L2, bytes: a.saturating_add(b).saturating_mul(problem.dtype.bytes()) },
+        ]
+    }
+}
+
+/// A row with the capabilities of kernels on CUDA cores; [`Row::can`] changes them.
+pub(super) fn kernel_row(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    requires: Requires,
+    spec: KernelSpec,
+) -> Row {
+    use Dtype::{Bf16, F16, F32};
+    let schedule =
+        if spec.tiles.iter().any(|t| t.cluster_blocks() > 1) { Schedule::Clusters } else { Schedule::Launches };
+    Row {
+        rung: rung(id, title, idea, requires, Runner::Kernels { specs: vec![spec], schedule }),
+        body: Body::Kernel(Capabilities {
+            dtypes: [F32, F16, Bf16].map(|d| (d, Requires::Nothing)).into(),
+            operands: Operands::Addresses,
+            out_bytes: None,
+            overlaps: false,
+            hides_stalls: false,
+        }),
+        tunable: false,
+        costs: None,
+        fallback: None,
+        figure: None,
+    }
+}
+
+impl Row {
+    /// The same with this figure.
+    #[must_use]
+    pub fn drawn(self, figure: Figure) -> Self {
+        Self { figure: Some(figure), ..self }
+    }
+
+    /// The same, tried by the tuner.
+    #[must_use]
+    pub fn tuned(self) -> Self {
+        Self { tunable: true, ..self }
+    }
+
+    /// The same with its capabilities changed.
+    #[must_use]
+    pub fn can(mut self, change: impl FnOnce(&mut Capabilities)) -> Self {
+        if let Body::Kernel(c) = &mut self.body {
+            change(c);
+        }
+        self
+    }
+
+    /// The same with costs.
+    #[must_use]
+    pub(super) fn costing(self, dtypes: &[Dtype], requires: Requires, tiles: &'static [Cost]) -> Self {
+        Self { costs: Some(Costs { dtypes: dtypes.to_vec(), requires, tiles }), ..self }
+    }
+}
+
+/// What the rungs on Hopper's tensor cores have in common.
+pub(super) fn on_tensor_cores(operands: Operands, overlaps: bool) -> impl FnOnce(&mut Capabilities) {
+    use Dtype::{Bf16, F16, Tf32};
+    move |c| {
+        c.dtypes = [F16, Bf16, Tf32].map(|d| (d, Requires::Nothing)).into();
+        (c.operands, c.overlaps, c.hides_stalls) = (operands, overlaps, true);
+    }
+}
+
+pub(super) fn rung(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    requires: Requires,
+    runner: Runner,
+) -> Rung {
+    Rung { id: id.into(), title: title.into(), idea: idea.into(), requires, runner, variant_of: None }
+}
+
+pub(super) fn cpu_row(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    what: &'static str,
+    body: CpuBody,
+) -> Row {
+    plain_row(rung(id, title, idea, Requires::Nothing, Runner::Cpu(what.into())), Body::Cpu(body))
+}
+
+pub(super) fn library_row(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    name: &'static str,
+    body: Body,
+) -> Row {
+    plain_row(rung(id, title, idea, Requires::AtLeast(7, 5), Runner::Library(name.into())), body)
+}
+
+pub(super) fn plain_row(rung: Rung, body: Body) -> Row {
+    Row { rung, body, tunable: false, costs: None, fallback: None, figure: None }
+}

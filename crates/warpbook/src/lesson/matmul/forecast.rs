@@ -1,0 +1,210 @@
+//! What a rung asks of the chip, counted from its tile, and what follows from it.
+
+use super::{cell, device, ladder_row, not_measured, rate_of, table, tile_of, title, valid};
+use crate::prelude::*;
+use crate::{charts::Table, figures};
+use warpbook_kernels::matmul::Figure;
+use warpbook_record::Tile;
+
+/// Lanes of a warp, and the bytes that shared memory or L1 serves in one wavefront.
+const LANES: f64 = 32.0;
+const WAVEFRONT_BYTES: f64 = 128.0;
+
+/// What a rung asks of a multiprocessor for each multiply-add of a warp, counted from its source for a tile: at least so much.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Demand {
+    /// Instructions that are issued, the multiply-add among them; on tensor cores they do not count.
+    pub instructions: Option<f64>,
+    /// Wavefronts of 128 bytes through shared memory, or through L1, which is the same memory.
+    pub wavefronts: f64,
+    /// Whether they are L1's.
+    pub by_l1: bool,
+}
+
+/// What a rung asks, where it is one of ours.
+#[must_use]
+pub fn demand(rung: &str, tile: &Tile, dtype: Dtype) -> Option<Demand> {
+    use Figure::{
+        ClusterOrder, ColumnAccess, DoubleBuffer, OverlappedStore, RegisterColumn, RegisterOperand, RegisterSquare,
+        RowAccess, SharedTile, Specialisation, SplitK, Swizzle, VectorAccess, WarpTile, Warpgroup, WmmaFragments,
+    };
+    let figure = ladder_row(rung)?.figure?;
+    let size = |name: &str| tile.get(name).map_or(1.0, |v| v as f64);
+    let [bm, bn, tm, tn] = ["BM", "BN", "TM", "TN"].map(size);
+    let terms = tm * tn;
+    let on_cuda_cores = |reads: f64, wavefronts: f64, fetch: f64, stored: f64| Demand {
+        instructions: Some(1.0 + reads / terms + fetch),
+        wavefronts: wavefronts / terms + stored,
+        by_l1: matches!(figure, RowAccess | ColumnAccess),
+    };
+    let on_tensor_cores = |rows: f64, columns: f64| {
+        let bytes = dtype.bytes() as f64 * (1.0 / rows + 1.0 / columns);
+        Demand { instructions: None, wavefronts: bytes * LANES / WAVEFRONT_BYTES, by_l1: false }
+    };
+    // Numbers of A and of B that a block brings into shared memory for each multiply-add.
+    let (of_a, of_b) = (1.0 / bn, 1.0 / bm);
+    // Different fours that the lanes of a warp read, in wavefronts: those that lie `across` side by side, the others above.
+    let fours = |across: f64| {
+        let wavefront = |lanes: f64| (lanes * 4.0 / LANES).max(1.0);
+        tm / 4.0 * wavefront(LANES / across) + tn / 4.0 * wavefront(across)
+    };
+    Some(match figure {
+        // Each lane its own line of A, and all lanes the same number of B.
+        RowAccess => on_cuda_cores(2.0, bm.min(LANES) + 1.0, 0.0, 0.0),
+        ColumnAccess => on_cuda_cores(2.0, 2.0, 0.0, 0.0),
+        SharedTile | RegisterColumn | RegisterSquare => {
+            on_cuda_cores(tm + tn, tm + tn, 2.0 * (of_a + of_b), of_a + of_b)
+        }
+        // Of A, which is transposed on the way, only the loads are in fours.
+        VectorAccess | WarpTile => {
+            let across = if figure == VectorAccess { bn / tn } else { size("WN") / tn };
+            on_cuda_cores((tm + tn) / 4.0, fours(across.min(LANES)), 1.25 * of_a + 0.5 * of_b, of_a + of_b)
+        }
+        DoubleBuffer => on_cuda_cores((tm + tn) / 4.0, fours(size("WN") / tn), of_a + 0.25 * of_b, of_a + of_b),
+        // A warp reads its part of both tiles for each step of k.
+        WmmaFragments | Swizzle => on_tensor_cores(size("WM"), size("WN")),
+        // wgmma reads 64 rows of A and all columns of B.
+        Warpgroup | Specialisation | ClusterOrder | OverlappedStore | SplitK => on_tensor_cores(64.0, bn),
+        // The other way round: 64 columns of B through registers, and all rows of A.
+        RegisterOperand => on_tensor_cores(bm, 64.0),
+    })
+}
+
+/// The least time that what a rung asks of each part of the chip allows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// The id of the tile that it was counted for.
+    pub tile: String,
+    /// What was counted.
+    pub demand: Demand,
+    /// Each part of the chip with its least time in microseconds.
+    pub parts: Vec<(&'static str, f64)>,
+}
+
+impl Forecast {
+    /// The part that takes longest, which is the bound.
+    #[must_use]
+    pub fn bound(&self) -> (&'static str, f64) {
+        self.parts.iter().copied().fold(("nothing", 0.0), |most, part| if part.1 > most.1 { part } else { most })
+    }
+}
+
+/// What the measured ceilings and a rung's counts predict; `None` where ceilings are missing, or the rung has nothing to count.
+#[must_use]
+pub fn forecast(run: &Run, problem: &Problem, id: &str) -> Option<Forecast> {
+    let tile = tile_of(run, problem, id)?;
+    let dtype = problem.dtype;
+    let demand = demand(id, &tile, dtype)?;
+    let flops = problem.flops as f64;
+    // 16-bit numbers are multiplied in f32 there.
+    let units = if demand.instructions.is_some() { Dtype::F32 } else { dtype };
+    let peak =
+        |of: Dtype| run.peaks.compute.iter().find(|p| p.dtype == of).map(|p| p.flops_per_s()).filter(|f| *f > 0.0);
+    let bandwidth = |level| run.peaks.level(level).map(|p| p.bytes_per_s()).filter(|b| *b > 0.0);
+    let arithmetic = flops / peak(units)? * 1e6;
+    let mut parts = match demand.instructions {
+        Some(n) => vec![("instructions", arithmetic * n)],
+        None => vec![("tensor cores", arithmetic)],
+    };
+    let wavefronts = flops / 2.0 / LANES * demand.wavefronts;
+    let shared = if demand.by_l1 { "L1" } else { "shared memory" };
+    parts.extend(bandwidth(MemoryLevel::Shared).map(|b| (shared, wavefronts * WAVEFRONT_BYTES / b * 1e6)));
+    // What stays in L2 from one product to the next need not come from memory.
+    let kept = run.ceiling(problem).is_some_and(|c| c.level == MemoryLevel::L2);
+    for t in ladder_row(id)?.traffic(&tile, problem).into_iter().filter(|t| t.level != MemoryLevel::Dram || !kept) {
+        let name = t.level.label();
+        parts.extend(bandwidth(t.level).map(|b| (name, t.bytes as f64 / b * 1e6)));
+    }
+    Some(Forecast { tile: tile.id.to_string(), demand, parts })
+}
+
+/// The forecast in words.
+#[must_use]
+pub fn prediction(run: &Run, problem: &Problem, id: &str) -> String {
+    let counted = |tile: &str, d: &Demand| {
+        let instructions =
+            d.instructions.map_or_else(String::new, |n| format!("{} instructions and ", figures::number(n)));
+        let through = if d.by_l1 { "L1" } else { "shared memory" };
+        format!(
+            "{} with tile {tile}: {instructions}{} wavefronts of {through} for every 32 multiply-adds.",
+            title(run, id),
+            figures::number(d.wavefronts)
+        )
+    };
+    let Some(f) = forecast(run, problem, id) else {
+        let known = tile_of(run, problem, id).and_then(|t| Some((demand(id, &t, problem.dtype)?, t)));
+        return known.map_or_else(
+            || format!("{} has nothing to count.", title(run, id)),
+            |(d, t)| {
+                let counted = counted(&t.id, &d);
+                format!("{counted} What that takes is not known here: the ceilings of a GPU were not measured.")
+            },
+        );
+    };
+    let parts: Vec<String> = f.parts.iter().map(|(name, us)| format!("{name} {}", figures::time(*us))).collect();
+    let (by, us) = f.bound();
+    format!(
+        "Prediction for {}, {}. {} At least that takes: {}. The longest is the bound: {by}, so {} or more, {} at most.",
+        device(run),
+        problem.label,
+        counted(&f.tile, &f.demand),
+        parts.join(", "),
+        figures::time(us),
+        rate_of(problem, us)
+    )
+}
+
+/// What a rung took, and how much of that the forecast explains.
+#[must_use]
+pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
+    let Some((m, us)) = valid(run, id, problem).and_then(|m| Some((m, m.median_us()?))) else {
+        return not_measured(run, problem, id);
+    };
+    let tile = m.tile.as_ref().map_or_else(String::new, |t| format!(" with tile {t}"));
+    let measured = format!(
+        "Measured on {}: {}{tile} took {}, {}",
+        device(run),
+        title(run, id),
+        figures::time(us),
+        rate_of(problem, us)
+    );
+    let Some((by, bound)) = forecast(run, problem, id).map(|f| f.bound()) else { return measured + "." };
+    let share = figures::percent(bound / us);
+    let (take, are) = if by.ends_with('s') { ("take", "they are") } else { ("takes", "it is") };
+    let why = match bound / us {
+        s if s > 1.03 => {
+            format!(
+                "That is less than was counted for its {by}: the chip does better there than the count gives it credit for."
+            )
+        }
+        s if s >= 0.8 => format!("Its {by} {take} {share} of that: {are} what bounds it."),
+        s if s >= 0.5 => format!("Its {by} {take} {share} of that; the rest is waiting, which the counts do not know."),
+        _ => format!(
+            "Its {by} {take} no more than {share} of that: most of the time it waits, for answers under way or at barriers."
+        ),
+    };
+    format!("{measured}. {why}")
+}
+
+/// What each rung asks for every 32 multiply-adds, what bounds it by that, and how much of its time that explains.
+#[must_use]
+pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {
+    let row = |id: &&str| {
+        let us = valid(run, id, problem).and_then(|m| m.median_us());
+        let asked = tile_of(run, problem, id).and_then(|t| demand(id, &t, problem.dtype));
+        let bound = forecast(run, problem, id).map(|f| f.bound());
+        vec![
+            title(run, id),
+            asked.and_then(|d| d.instructions).map(figures::number).unwrap_or_default(),
+            asked.map(|d| figures::number(d.wavefronts)).unwrap_or_default(),
+            bound.map_or("", |b| b.0).to_owned(),
+            cell(bound.map(|b| b.1)),
+            us.map_or_else(|| "not measured".into(), figures::time),
+            bound.zip(us).map(|(b, us)| figures::percent(b.1 / us)).unwrap_or_default(),
+        ]
+    };
+    table(
+        &["rung", "instructions", "wavefronts", "bound by", "bound", "measured", "share"],
+        ids.iter().map(row).collect(),
+    )
+}
