@@ -8,7 +8,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute_enum as Attribute, cudaError_enum as Code};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use warpbook_kernels::{Launch, over_items};
 use warpbook_record::{DeviceInfo, DeviceKind, KernelSpec, Requires, Tile};
 
@@ -90,8 +90,8 @@ pub(crate) struct Inner {
     pub(crate) modules: Modules,
     /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
-    /// The error that ended the context.
-    lost: Mutex<Option<String>>,
+    /// The error that ended the context; every launch asks for it.
+    lost: OnceLock<String>,
     /// A kernel runs that will not end: whoever frees something would wait for it.
     abandoned: AtomicBool,
 }
@@ -119,7 +119,7 @@ impl Inner {
 
     /// Makes the context current on this thread; every driver call comes after this.
     pub(crate) fn bind(&self) -> Result<()> {
-        if let Some(why) = &*self.lost.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(why) = self.lost.get() {
             return Err(Error::ContextLost(why.clone()));
         }
         self.context.bind_to_thread().map_err(|e| self.error("Choosing the device", e))
@@ -136,7 +136,7 @@ impl Inner {
             // Giving the context back would wait too.
             std::mem::forget(self.context.clone());
         }
-        self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.to_owned());
+        self.lost.get_or_init(|| why.to_owned());
     }
 
     /// An error of the driver, remembered where nothing can follow it.
@@ -148,7 +148,7 @@ impl Inner {
     pub(crate) fn note(&self, e: DriverError) -> bool {
         let sticky = is_sticky(e);
         if sticky {
-            self.lost.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| describe(e));
+            self.lost.get_or_init(|| describe(e));
         }
         sticky
     }
@@ -200,7 +200,7 @@ impl CudaDevice {
             compiler: OnceLock::new(),
             memory: Counters::default(),
             modules: Modules::default(),
-            lost: Mutex::new(None),
+            lost: OnceLock::new(),
             abandoned: AtomicBool::new(false),
         })))
     }

@@ -253,14 +253,13 @@ impl Kernel {
         if threads > self.max_threads {
             return Err(refused(format!("it was compiled for at most {} threads a block", self.max_threads), false));
         }
-        let mut pointers: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
         let mut attributes = attributes(options);
         let config = config(shape, stream.raw, &mut attributes);
         let queueing = stream.queueing()?;
         // SAFETY: the handles are live, the pointers outlive the call, and what they point to is the caller's promise.
-        let status = unsafe {
-            sys::cuLaunchKernelEx(&raw const config, self.function, pointers.as_mut_ptr(), std::ptr::null_mut())
-        };
+        let status = with_pointers(args, |pointers| unsafe {
+            sys::cuLaunchKernelEx(&raw const config, self.function, pointers, std::ptr::null_mut())
+        });
         status.result().map_err(|e| refused(crate::cuda::describe(e), device.note(e)))?;
         queueing.launched(&self.name, shape, |captured| {
             captured.keep(self.module.clone() as Keep);
@@ -268,6 +267,21 @@ impl Kernel {
         });
         Ok(())
     }
+}
+
+/// Arguments that a launch usually has at most.
+const FEW: usize = 24;
+
+/// Calls with the addresses of a launch's arguments. Few are on the stack: a launch takes the host a few microseconds, and an allocation
+/// would be some percent of that.
+fn with_pointers<R>(args: &[&dyn KernelArg], call: impl FnOnce(*mut *mut c_void) -> R) -> R {
+    if args.len() > FEW {
+        let mut many: Vec<*mut c_void> = args.iter().map(|a| a.as_arg()).collect();
+        return call(many.as_mut_ptr());
+    }
+    let mut few = [std::ptr::null_mut(); FEW];
+    few.iter_mut().zip(args).for_each(|(pointer, arg)| *pointer = arg.as_arg());
+    call(few.as_mut_ptr())
 }
 
 /// The driver's form of a launch; it points to the attributes.
@@ -333,6 +347,18 @@ fn attributes(options: LaunchOptions) -> Vec<sys::CUlaunchAttribute> {
 mod tests {
     use super::*;
     use half::{bf16, f16};
+
+    #[test]
+    fn pointers_are_those_of_the_arguments_however_many() {
+        for count in [0, 1, FEW - 1, FEW, FEW + 1, 3 * FEW] {
+            let values: Vec<u32> = (0..count as u32).collect();
+            let args: Vec<&dyn KernelArg> = values.iter().map(|v| v as &dyn KernelArg).collect();
+            // SAFETY: there are as many pointers as arguments, which live.
+            let read = |pointers: *mut *mut c_void, i| unsafe { (*pointers.add(i)).cast::<u32>().read() };
+            let seen: Vec<u32> = with_pointers(&args, |pointers| (0..count).map(|i| read(pointers, i)).collect());
+            assert_eq!(seen, values);
+        }
+    }
 
     #[test]
     fn plain_arguments_are_their_bytes_and_own_nothing() {

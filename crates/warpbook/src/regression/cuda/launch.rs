@@ -73,7 +73,7 @@ pub(super) fn update(on: &Launches<'_>, learning_rate: f32, log: Option<usize>) 
     unsafe {
         kernel.launch_with(
             &on.state.stream,
-            kernel.shape(1),
+            on.step,
             options,
             &[&on.partial, &on.columns, &inverse_n, &learning_rate, &on.state.weights, &loss],
         )

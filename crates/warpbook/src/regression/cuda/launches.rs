@@ -5,7 +5,7 @@ use crate::Result;
 use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
 use warpbook_kernels::Launch;
 use warpbook_kernels::regression::{self, LOG_EVERY, ablations};
-use warpbook_record::{KernelStats, Rung, Schedule};
+use warpbook_record::{Grid, KernelStats, Rung, Schedule};
 
 /// Sums that a pass leaves behind for each block.
 const SUMS: usize = 3;
@@ -29,6 +29,8 @@ pub(in crate::regression) struct Launches<'a> {
     plan: Plan,
     /// Blocks of a pass over all points, or of one slice of them.
     pub(super) pass: Launch,
+    /// The block of an update.
+    pub(super) step: Launch,
     /// Blocks of all slices.
     pub(super) columns: u32,
     /// `[3][columns]`
@@ -76,11 +78,13 @@ impl<'a> Launches<'a> {
             }
         };
         let overlapped = schedule == Schedule::OverlappedGraph;
+        let step = kernels.last().map_or(pass, |update| update.shape(1));
         let mut this = Self {
             state,
             kernels,
             plan,
             pass,
+            step,
             columns,
             partial: device.zeros(SUMS * columns as usize)?,
             programmatic: overlapped,
@@ -111,7 +115,7 @@ impl<'a> Launches<'a> {
         self.kernels
             .iter()
             .map(|k| {
-                let grid = if k.stats().entry == "update" { [1, 1, 1] } else { self.pass.grid };
+                let grid = if k.spec().grid == Grid::One { [1, 1, 1] } else { self.pass.grid };
                 KernelStats { grid: Some(grid), ..k.stats().clone() }
             })
             .collect()
