@@ -1,6 +1,8 @@
 //! Products by cuBLAS and cuBLASLt on a real GPU, against a loop in f64.
 
 use half::{bf16, f16};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use warpbook_device::{Buffer, Cublas, CublasLt, CudaDevice, DevicePtr, Error, LibraryGemm, testing};
 use warpbook_record::Dtype;
 
@@ -274,6 +276,61 @@ fn products_are_captured() {
             case.check(0.0, "a graph");
         }
     }
+}
+
+/// Making and ending a handle waits for the whole device, which CUDA does not allow while a stream of it is captured: without care the
+/// capture on the other thread would be invalid. Tests run on threads of one process, so their handles come and go at any time.
+#[test]
+fn handles_are_made_and_ended_while_another_thread_captures() {
+    let name = "handles_are_made_and_ended_while_another_thread_captures";
+    let Some((device, cublas)) = on_gpu(name, Cublas::open) else { return };
+    let stream = device.stream().unwrap();
+    let call = calls().find(|c| c.m == 33).unwrap();
+    let case = Case::new(&device, call, 0, coarse);
+    let [a, b, c] = case.at();
+    // SAFETY: the arrays are as large as the call says and outlive the graphs.
+    let product = || unsafe { cublas.gemm(&stream, &call, a, b, c) };
+    product().unwrap();
+    stream.synchronize().unwrap();
+    let pause = || std::thread::sleep(Duration::from_millis(2));
+    let ended = AtomicBool::new(false);
+    let (handles, captures) = std::thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let mut handles = 0;
+            while !ended.load(Ordering::Relaxed) {
+                Cublas::open(&device)?;
+                CublasLt::open(&device)?;
+                handles += 2;
+            }
+            Ok::<_, Error>(handles)
+        });
+        let capture = || {
+            // SAFETY: as above.
+            let graph = unsafe {
+                stream.capture(|| {
+                    product()?;
+                    // Time for the other thread to disturb it.
+                    pause();
+                    product()
+                })
+            }?;
+            case.reset();
+            graph.launch(&stream)?;
+            stream.synchronize()
+        };
+        let captures: Vec<Result<(), Error>> = (0..100)
+            .map(|_| {
+                pause();
+                capture()
+            })
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        (others.join().unwrap().unwrap(), captures)
+    });
+    let failed: Vec<_> = captures.iter().filter_map(|c| c.as_ref().err()).collect();
+    assert!(failed.is_empty(), "{} of {} captures failed: {}", failed.len(), captures.len(), failed[0]);
+    case.check(0.0, "a graph");
+    assert!(handles >= 4, "{handles} handles were made during {} captures", captures.len());
 }
 
 #[test]
