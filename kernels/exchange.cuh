@@ -74,7 +74,7 @@ struct PairExchange {
     __device__ __forceinline__ bool collect(unsigned round, float& v) {
         // Five loads on their way at once cover 160 blocks.
         constexpr int AT_ONCE = 5;
-        // The way to the L2: what makes a round of 132 blocks shortest on an H200, by a tenth.
+        // The way to L2: what makes a round of 132 blocks shortest on an H200, by a tenth.
         constexpr int FIRST_LOOK_CLOCKS = 500;
         const unsigned lane = threadIdx.x % WARP, wanted = base + round;
         const unsigned long long* from = words + (round & 1) * blocks * SLOT_WORDS;

@@ -1,6 +1,6 @@
 // Idea: the launch is the barrier of the rungs before; one launch that stays, with its own barrier, needs no other.
 // Formula: as 02_fused, all epochs in one launch; the blocks' sums meet in words[2][blocks][8], two used; f32[n].
-// Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through the L2.
+// Since the last rung: 2 kernels an epoch became one for all of them, whose blocks exchange their sums through L2.
 // Needs: x and y 16-byte aligned; any n; all blocks resident at once: a cooperative launch.
 // Expect: no launches; the next epoch's first points are on their way during the exchange, which takes about a microsecond.
 #include "regression/persistent.cuh"

@@ -1,4 +1,4 @@
-// Idea: blocks of one cluster reach each other's shared memory, a much shorter way than the L2.
+// Idea: blocks of one cluster reach each other's shared memory, a much shorter way than L2.
 // Formula: as 06_on_chip; each warp sends its sums to slots[2][blocks][warps] of every block, itself included; f32[n].
 // Since the last rung: the exchange of 06_on_chip goes through distributed shared memory, and no thread waits for its block.
 // Needs: compute capability 9.0; points that fit into the multiprocessors of one cluster; x and y 16-byte aligned.

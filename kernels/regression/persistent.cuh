@@ -31,7 +31,7 @@ struct Descent {
         __syncthreads();
     }
 
-    // Takes the step of an epoch, counted from 1, with each thread's sums; false if another block did not come.
+    // Updates the weights at the end of an epoch, counted from 1, with each thread's sums; false if another block did not arrive.
     __device__ __forceinline__ bool step(unsigned epoch, bool logged, const float (&sums)[SUMS]) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         // One warp adds up all threads' sums: shuffles in every warp first would take their time twice.

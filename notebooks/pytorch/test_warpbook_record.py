@@ -230,7 +230,7 @@ class Numbers(unittest.TestCase):
         self.assertEqual(wr.cpu_model("processor\t: 0\nmodel name\t: Intel(R) Xeon(R)\n"), "Intel(R) Xeon(R)")
         self.assertEqual(wr.cpu_model("CPU implementer\t: 0x41\n"), "Arm CPU, implementer 0x41")
         with mock.patch("warpbook_record.sysctl", lambda name: None):
-            self.assertEqual(wr.cpu_model(""), "processor")
+            self.assertEqual(wr.cpu_model(""), "CPU")
 
     def test_first_lines(self):
         check = lambda text, expect: self.assertEqual(wr.first_line(RuntimeError(text)), expect)

@@ -568,7 +568,7 @@ def cpu_model(cpuinfo: str | None = None) -> str:
 
     implementer = value("CPU implementer")
     arm = f"Arm CPU, implementer {implementer}" if implementer else None
-    return value("model name") or value("Hardware") or arm or sysctl("machdep.cpu.brand_string") or "processor"
+    return value("model name") or value("Hardware") or arm or sysctl("machdep.cpu.brand_string") or "CPU"
 
 
 def cpu_threads() -> int:

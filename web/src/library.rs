@@ -131,7 +131,7 @@ impl Library {
         format!("disk-{}", self.opened)
     }
 
-    /// Takes over what became of a record that was on its way.
+    /// Takes over the result of loading a record.
     pub fn finish(&mut self, key: &str, result: Option<Opened>) {
         if let Some(entry) = self.get_mut(key) {
             match result {

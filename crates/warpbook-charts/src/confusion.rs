@@ -67,7 +67,7 @@ struct Layout {
     left: f64,
     cell: f64,
     header: f64,
-    /// Whether the columns' names stand upright.
+    /// Whether the columns' names are upright.
     upright: bool,
 }
 

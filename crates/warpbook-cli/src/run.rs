@@ -117,7 +117,7 @@ fn summary(run: &Run) -> String {
             _ => String::new(),
         };
         let reached = row.and_then(|r| r.fraction_of_bound);
-        let reached = reached.map(|f| format!(", {} of its bound", figures::percent(f))).unwrap_or_default();
+        let reached = reached.map(|f| format!(", {} of bound", figures::percent(f))).unwrap_or_default();
         lines.push(format!("{}: {} is the fastest with {time}{against}{reached}.", problem.label, best.rung));
     }
     let apart: Vec<&str> = run.rungs.iter().map(|r| &*r.id).filter(|id| does_less(run, id)).collect();

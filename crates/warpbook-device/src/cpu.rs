@@ -35,7 +35,7 @@ fn name() -> String {
             .or_else(|| field("Hardware"))
             .or_else(|| field("CPU implementer").map(|i| format!("Arm CPU, implementer {i}")))
     });
-    from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "processor".into())
+    from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "CPU".into())
 }
 
 fn memory_bytes() -> u64 {

@@ -37,7 +37,7 @@ fn read(cubin: &[u8]) -> Option<Vec<Resources>> {
     for (attribute, symbol, value) in attributes(section(".nv.info")?.data(endian, cubin).ok()?) {
         let Ok(symbol) = symbols.symbol(object::SymbolIndex(symbol as usize)) else { continue };
         let name = String::from_utf8_lossy(symbols.symbol_name(endian, symbol).ok()?).into_owned();
-        // Only entries have code of their own under this name.
+        // Only entries have code under this name.
         if section(&format!(".text.{name}")).is_none() {
             continue;
         }

@@ -49,7 +49,7 @@ impl std::fmt::Debug for Nvrtc {
     }
 }
 
-/// Loaded once a process: compilers keep state of their own, and a second search is wasted.
+/// Loaded once a process: compilers keep their own state, and a second search is wasted.
 static LOADED: Mutex<Option<Nvrtc>> = Mutex::new(None);
 
 impl Nvrtc {

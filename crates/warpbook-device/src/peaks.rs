@@ -6,7 +6,7 @@ use std::hint::black_box;
 use warpbook_kernels as kernels;
 use warpbook_record::{Access, BandwidthPeak, ComputePeak, Dim, Dtype, KernelSpec, MemoryLevel, Peaks};
 
-/// Rounds over an array that fits into the second-level cache: the first one fetches it, the rest are read from there.
+/// Rounds over an array that fits into L2: the first one fetches it, the rest are read from there.
 const CACHE_ROUNDS: u32 = 64;
 
 /// Read bandwidth of each level of memory, and the rate of fp32 fused multiply-adds.
@@ -21,7 +21,7 @@ pub fn cuda_peaks(device: &CudaDevice, bench: &Bench) -> Result<Peaks> {
     let l2 = info.l2_bytes.unwrap_or(4 << 20);
     let (free, _) = device.memory()?;
     let large = (4u64 << 30).min(free / 4).max(1 << 20) / 64 * 64;
-    // Half of the cache: of more, parts are evicted before they are read again.
+    // Half of L2: of more, parts are evicted before they are read again.
     let small = (l2 / 2).max(1 << 18).min(large) / 64 * 64;
     let data = device.zeros::<f32>((large / 4) as usize)?;
     fill(device, &data)?;
@@ -254,7 +254,7 @@ fn datasheet(name: &str) -> Option<Datasheet> {
     Some(Datasheet { bytes_per_s, fp32_flops_per_s, fp16_flops_per_s })
 }
 
-/// Read bandwidth of main memory and of the last cache.
+/// Read bandwidth of main memory and of the last-level cache.
 ///
 /// # Errors
 /// Only a request to stop.

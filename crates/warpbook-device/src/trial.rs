@@ -1,7 +1,7 @@
 //! Memory for one run of a library's kernel before it is needed.
 //!
 //! A library loads a kernel when it first launches it, and some that it suggests are refused only then. So a plan is run once while it is
-//! made, on arrays of its own, and a graph may capture it afterwards.
+//! made, on temporary arrays, and a graph may capture it afterwards.
 
 use crate::capture::relaxed;
 use crate::cuda::Inner;

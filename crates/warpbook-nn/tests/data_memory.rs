@@ -1,4 +1,4 @@
-//! Hostile files make the readers allocate no more than a file of their kind may hold. A process of its own, because the
+//! Hostile files make the readers allocate no more than a file of their kind may hold. A separate process, because the
 //! allocator counts all that it does.
 
 use flate2::{Compression, write::GzEncoder};

@@ -163,7 +163,7 @@ pub struct Descriptor {
     /// What the loss is, as "mean squared error on the training points".
     #[serde(default)]
     pub loss: String,
-    /// Why a rung may exceed 100 % of its bound, where its bytes are counted in a way that allows that.
+    /// Why a rung may exceed 100 % of bound, where its bytes are counted in a way that allows that.
     #[serde(default)]
     pub above_bound: String,
 }

@@ -11,7 +11,7 @@ pub enum MemoryLevel {
     Registers,
     /// Shared memory, or the first caches of a CPU.
     Shared,
-    /// L2, or the last cache of a CPU.
+    /// L2, or the last-level cache of a CPU.
     L2,
     /// GPU memory, or host memory.
     Dram,

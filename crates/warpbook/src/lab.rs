@@ -151,7 +151,7 @@ impl Lab {
             cuda: cuda.map(|d| version(d.driver_cuda())),
             nvrtc: nvrtc.map(version),
             clocks: self.watch.report(),
-            cpu: cpu.as_ref().map_or_else(|_| "processor".into(), |c| c.name.clone()),
+            cpu: cpu.as_ref().map_or_else(|_| "CPU".into(), |c| c.name.clone()),
             cpu_threads: cpu.map_or(1, |c| c.multiprocessors),
             os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             warpbook: env!("CARGO_PKG_VERSION").into(),

@@ -28,7 +28,7 @@ fn pass_row() -> regression::Row {
     regression::Row { rung: renamed(&like.rung, OF_REGRESSION, "Fused, scalar loads", with), ..like }
 }
 
-/// A way of training has no source of its own: it is a row of options.
+/// A way of training has no source, only a row of options.
 fn way() -> Way {
     let like = ways().into_iter().find(|w| w.id == "09_overlap_bf16").unwrap();
     Way {

@@ -26,7 +26,7 @@ Exit code 0: it is right, or there is no GPU to run it; 1: it does not compile, 
 pub struct AttemptArgs {
     /// The kernel, CUDA C++. [default: print the rung's own]
     pub file: Option<PathBuf>,
-    /// The rung in whose place it is put, by id.
+    /// The rung that it replaces, by id.
     #[arg(long, value_name = "ID")]
     pub like: String,
     /// Its name in the record. [default: that of the file]
@@ -47,7 +47,7 @@ pub struct AttemptArgs {
     /// The rungs that are timed with it, by id, with commas between them. [default: its rung and cublas]
     #[arg(long, value_name = "ID[,ID..]", value_delimiter = ',')]
     against: Vec<String>,
-    /// Seconds after which the kernel is taken for endless.
+    /// Seconds after which the kernel is assumed never to end.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     limit: f64,
     #[command(flatten)]

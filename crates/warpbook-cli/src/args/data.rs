@@ -32,7 +32,7 @@ pub enum DataCommand {
 
 #[derive(Debug, Args)]
 pub struct FetchArgs {
-    /// Which: mnist, fashion-mnist or cifar10.
+    /// Data set: mnist, fashion-mnist or cifar10.
     pub name: String,
     /// Folder for its files; made if it is not there. [default: the set's name in WARPBOOK_DATA, or in data in the cache]
     #[arg(long, value_name = "DIR")]

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 pub struct UseArgs {
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Measure, too: the median time of an image alone and the throughput of large batches, of so many passes each.
+    /// Also measure the median time of a single image and the throughput of large batches, over so many passes each.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub repeat: Option<u32>,
 }
@@ -27,7 +27,7 @@ precision that is asked for, against the CPU.";
 
 #[derive(Debug, Args)]
 pub struct FreezeArgs {
-    /// The recipe that the network is of: mnist, cifar10, or a file of your own.
+    /// The network's recipe: mnist, cifar10, or a file of your own.
     pub recipe: String,
     /// A checkpoint, or weights with PyTorch's names: a safetensors file.
     #[arg(value_name = "CHECKPOINT")]
@@ -50,7 +50,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// The recipe that the network is of: mnist, cifar10, or a file of your own. Or a frozen network.
+    /// The network's recipe: mnist, cifar10, or a file of your own. Or a frozen network.
     #[arg(value_name = "RECIPE|FROZEN")]
     pub recipe: String,
     /// A checkpoint, or weights with PyTorch's names: a safetensors file. A frozen network needs none.
@@ -79,7 +79,7 @@ pub struct PredictArgs {
     /// PNG or JPEG images.
     #[arg(value_name = "IMAGE", required = true)]
     pub images: Vec<PathBuf>,
-    /// Exchange light and dark first.
+    /// Invert light and dark first.
     #[arg(long)]
     pub invert: bool,
     /// Classes that are listed for an image.

@@ -72,7 +72,7 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Find the fastest rung and tile for products of some sizes on this device, and keep it.
+    /// Find the fastest rung and tile for products of some sizes on this device, and remember them.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
     /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.
@@ -81,7 +81,7 @@ pub enum Command {
     /// The part of an attempt that runs in a separate process.
     #[command(hide = true)]
     Work(WorkArgs),
-    /// Put records of the same work on the same device into one, as Warpbook's and another framework's.
+    /// Merge records of the same work on the same device, such as Warpbook's and another framework's.
     #[command(after_help = MERGE_EXAMPLES)]
     Merge(MergeArgs),
     /// Open records in the browser, or print them.
@@ -93,7 +93,7 @@ pub enum Command {
     /// Classify the test images with a trained network.
     #[command(after_help = EVAL_EXAMPLES)]
     Eval(EvalArgs),
-    /// Make one file of a trained network, for `predict` and `eval`.
+    /// Write a trained network to one file, for `predict` and `eval`.
     #[command(after_help = FREEZE_EXAMPLES)]
     Freeze(FreezeArgs),
     /// Classify PNG and JPEG images with a frozen network.

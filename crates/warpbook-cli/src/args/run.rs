@@ -80,7 +80,7 @@ fn of_experiment(entry: &Entry) -> clap::Command {
     ExperimentArgs::augment_args(command.args(options))
 }
 
-/// What every experiment can be told apart from its settings.
+/// What every experiment takes in addition to its settings.
 #[derive(Debug, Args)]
 pub struct ExperimentArgs {
     /// All sizes of the published record.
@@ -92,7 +92,7 @@ pub struct ExperimentArgs {
     /// Print every logged loss at the end, and not only the last.
     #[arg(long)]
     pub losses: bool,
-    /// Who runs it: the record says so.
+    /// Name of the person who runs it, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
     #[command(flatten)]

@@ -68,7 +68,7 @@ pub struct DataFrom {
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {
-    /// What: mnist, cifar10, amp-recipe (three square linear layers on random numbers), or a file of your own, as my.toml.
+    /// Recipe: mnist, cifar10, amp-recipe (three square linear layers on random numbers), or a file of your own, as my.toml.
     pub recipe: String,
     #[command(flatten)]
     pub from: DataFrom,
@@ -89,7 +89,7 @@ pub struct TrainArgs {
     /// Whether images are kept in GPU memory: auto keeps them where they take at most half of what is free.
     #[arg(long, value_name = "auto|on|off", default_value = "auto")]
     pub resident: String,
-    /// Threads that gather batches of images that are not.
+    /// Threads that gather batches of images that are not kept there.
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub workers: usize,
     /// Whether those batches are gathered in page-locked memory.
@@ -134,13 +134,13 @@ pub struct TrainArgs {
     /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Who trains: the record says so.
+    /// Name of the person who trains, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
-    /// File that the training is kept in after every epoch, every minute within one, and at the end.
+    /// Checkpoint file, written after every epoch, every minute within one, and at the end.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// Go on from such a file.
+    /// Continue from such a file.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
 }

@@ -129,7 +129,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// One of some words; `-` may stand for `_`.
+    /// One of some words; `-` is read as `_`.
     pub fn choice(&self, key: &str, words: &[&'static str]) -> Result<Option<&'static str>, String> {
         let Some(text) = self.text(key)? else { return Ok(None) };
         match words.iter().find(|w| **w == text.replace('-', "_")) {

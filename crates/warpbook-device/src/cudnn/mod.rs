@@ -312,7 +312,7 @@ impl Cudnn {
 
     /// A pass of a convolution by the algorithm that the library's heuristics hold to be the fastest: of those that give the same bits
     /// on every run and need no more than `workspace_bytes`, if there is one, else of all. Nothing is measured, so the choice is the
-    /// same every time. The algorithm has been run once, on arrays of its own where there is room for them, so a capture loads nothing.
+    /// same every time. The algorithm has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
     ///
     /// # Errors
     /// [`Error::Unsupported`] for a convolution that no algorithm takes; the device's.
@@ -472,7 +472,7 @@ impl CudnnPlan {
         (status == 0).then_some(bytes)
     }
 
-    /// Runs it once on arrays of its own, which loads its kernels; not at all where they do not fit.
+    /// Runs it once on temporary arrays, which loads its kernels; not at all where they do not fit.
     fn try_out(&self) -> Result<()> {
         let device = &self.cudnn.0.device;
         let [first, second, third] =

@@ -33,7 +33,7 @@ impl ProductBy {
         }
     }
 
-    /// The rung and the tile that it stands for, where it is one.
+    /// The rung and the tile that it names, where it names one.
     fn rung(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Own | Self::Stock => None,

@@ -51,7 +51,7 @@ impl LibraryPlan {
         if matches!(p.form.epilogue, Epilogue::Gelu | Epilogue::BiasGelu) || p.bias_gradient {
             return Err(Error::Unsupported {
                 what: "A product by cuBLASLt".into(),
-                why: "has no GELU and no bias gradient here; queue them as operations of their own".into(),
+                why: "has no GELU and no bias gradient here; queue them as separate operations".into(),
             });
         }
         if p.ldc != p.n && p.form.epilogue != Epilogue::None {

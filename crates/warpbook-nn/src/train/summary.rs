@@ -37,7 +37,7 @@ pub struct PlannedMemory {
     pub gradients: u64,
     /// The optimiser's state.
     pub state: u64,
-    /// Activations, their gradients and what else the operations keep, each in memory of its own.
+    /// Activations, their gradients and what else the operations keep, none sharing memory with another.
     pub unshared: u64,
     /// The same where arrays that are not in use at the same time share memory, as they do.
     pub activations: u64,

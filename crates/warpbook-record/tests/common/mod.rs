@@ -17,7 +17,7 @@ pub fn file(path: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// The golden record of the current format. It stays as it is; later formats get files of their own.
+/// The golden record of the current format. It stays as it is; later formats get their own files.
 pub fn golden() -> String {
     file("tests/golden/run.v2.json")
 }

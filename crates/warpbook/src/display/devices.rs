@@ -38,7 +38,7 @@ fn facts(d: &DeviceInfo) -> Facts {
         .add("memory", figures::bytes(d.memory_bytes))
         .add(if gpu { "multiprocessors" } else { "threads" }, d.multiprocessors.to_string())
         .maybe("compute capability", capability(d))
-        .maybe(if gpu { "L2 cache" } else { "last cache" }, d.l2_bytes.map(figures::bytes))
+        .maybe(if gpu { "L2 cache" } else { "last-level cache" }, d.l2_bytes.map(figures::bytes))
         .maybe("shared memory a multiprocessor", d.shared_bytes_per_multiprocessor.map(figures::bytes))
         .maybe("shared memory a block, at most", d.shared_bytes_per_block.map(figures::bytes))
         .maybe("registers a multiprocessor", d.registers_per_multiprocessor.map(|r| r.to_string()))

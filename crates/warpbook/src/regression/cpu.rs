@@ -57,7 +57,7 @@ fn block_of_one(x: &[f32], y: &[f32], w: f32, b: f32) -> Sums {
 
 static ONES: [f32; BLOCK] = [1.0; BLOCK];
 
-/// Feature by feature, while the block's errors stay in the first cache.
+/// Feature by feature, while the block's errors stay in L1.
 fn block_of_many(x: &[&[f32]], y: &[f32], points: Range<usize>, weights: &[f32]) -> Sums {
     let (b, y) = (weights[x.len()], &y[points.clone()]);
     let mut errors: Vec<f32> = y.iter().map(|y| b - y).collect();

@@ -300,7 +300,7 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
     let own = Way {
         id: options.precision.name(),
         title: options.precision.name(),
-        idea: "Training on the GPU with options of its own.",
+        idea: "Training on the GPU with options that no rung of the ladder has.",
         base: None,
         requires: options.precision.requires(),
         options: *options,
@@ -325,8 +325,8 @@ mod tests {
             (rung.id.to_string(), windows, turing)
         };
         let is = |id: &str, windows, turing| (id.to_owned(), windows, turing);
-        assert_eq!(of((9, 0), &best), is("10_windows_fp16", true, false));
-        assert_eq!(of((8, 0), &best), is("09_overlap_fp16", false, false));
+        assert_eq!(of((9, 0), &best), is("11_few_channels_fp16", true, false));
+        assert_eq!(of((8, 0), &best), is("11_few_channels_fp16", false, false));
         assert_eq!(of((7, 5), &best), is("09_overlap_fp16", false, true));
         let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };
         assert_eq!(of((7, 5), &forced), is("09_overlap_fp16", false, true));

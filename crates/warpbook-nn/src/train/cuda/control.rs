@@ -94,7 +94,7 @@ impl Control {
     }
 
     /// What `count` steps came to, after the stream was waited for.
-    pub fn outcomes(&self, count: usize, what: Finish<'_>) -> Result<Vec<StepOutcome>> {
+    pub fn outcomes(&self, count: usize, what: StepEnd<'_>) -> Result<Vec<StepOutcome>> {
         let (losses, correct, skipped) = (self.losses.to_vec()?, self.correct.to_vec()?, self.skipped.to_vec()?);
         let (scales, norms) = (self.scales.to_vec()?, self.norms.to_vec()?);
         let of = |i: usize| StepOutcome {
@@ -127,7 +127,7 @@ impl Control {
 
 /// How a step ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Finish<'a> {
+pub(super) struct StepEnd<'a> {
     /// Whether the weights were updated; otherwise it was an evaluation.
     pub trains: bool,
     pub norm_is_computed: bool,

@@ -1,7 +1,7 @@
 //! The launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::control::{Control, Finish, SLOTS};
+use super::control::{Control, StepEnd, SLOTS};
 use crate::ops::device::optional;
 use std::ffi::c_void;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
@@ -56,7 +56,7 @@ impl Control {
     }
 
     /// Queues the end of a step: the scaler's update, the rings, the counters.
-    pub fn queue_finish(&self, stream: &Stream, n: usize, what: Finish<'_>) -> Result<()> {
+    pub fn queue_end(&self, stream: &Stream, n: usize, what: StepEnd<'_>) -> Result<()> {
         let s = what.scaler.copied().unwrap_or_default();
         let scaler =
             ScalerArgs { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };

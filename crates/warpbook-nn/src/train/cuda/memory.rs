@@ -120,7 +120,7 @@ impl Sharing {
 pub(in crate::train) enum Purpose {
     /// Its forward pass alone.
     Inference,
-    /// Training. `overlaps`: weight gradients run on a stream of their own, so that what they read is kept to the end of the step.
+    /// Training. `overlaps`: weight gradients run on a separate stream, so that what they read is kept to the end of the step.
     Training { overlaps: bool },
 }
 

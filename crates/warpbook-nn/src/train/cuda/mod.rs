@@ -24,7 +24,7 @@ use crate::ops::conv2d::cuda::Method;
 use crate::ops::pool::cuda::Pooling;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
-use control::{Control, Finish};
+use control::{Control, StepEnd};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels};
 use loader::Staging;
@@ -377,9 +377,9 @@ impl CudaTraining {
         Ok(outcomes)
     }
 
-    fn what(&self, trains: bool) -> Finish<'_> {
+    fn what(&self, trains: bool) -> StepEnd<'_> {
         let norm_is_computed = trains && self.options.computes_norm(&self.recipe);
-        Finish { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
+        StepEnd { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
     }
 
     /// The first operation of a step's forward pass with an output that is no finite number.

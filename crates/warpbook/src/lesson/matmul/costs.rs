@@ -132,7 +132,7 @@ pub fn there_and_back(run: &Run, problem: &Problem) -> String {
     )
 }
 
-/// What a rung's copy of B costs, where it has to turn it first: by its bytes, and against B stored along k.
+/// What a rung's copy of B costs, where it has to transpose it first: by its bytes, and against B stored along k.
 #[must_use]
 pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
     let (Some(m), Some((_, n, k))) = (valid(run, id, problem), shape_of(problem)) else {
@@ -153,7 +153,7 @@ pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
             figures::time(us)
         )
     });
-    let turned = match valid(run, id, &along_k(problem)).and_then(Measurement::median_us) {
+    let stored_along_k = match valid(run, id, &along_k(problem)).and_then(Measurement::median_us) {
         Some(without) => format!(
             " With B stored along k it takes {}: the copy costs {}.",
             figures::time(without),
@@ -161,5 +161,5 @@ pub fn copy_cost(run: &Run, problem: &Problem, id: &str) -> String {
         ),
         None => " With B stored along k it was not measured here.".into(),
     };
-    format!("{} on {}, {}: {choice}{least}{turned}", title(run, id), device(run), problem.label)
+    format!("{} on {}, {}: {choice}{least}{stored_along_k}", title(run, id), device(run), problem.label)
 }

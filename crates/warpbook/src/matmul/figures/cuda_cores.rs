@@ -86,7 +86,7 @@ const THREAD: usize = 3;
 /// Elements of a line of 128 bytes.
 const LINE: usize = 32;
 
-/// A lane's element of each matrix at one step of k, in a corner of large matrices: rows begin lines of their own.
+/// A lane's element of each matrix at one step of k, in a corner of large matrices, where each row begins a new line.
 fn lines(elements: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
     let elements: BTreeSet<(usize, usize)> = elements.collect();
     let lines: BTreeSet<(usize, usize)> = elements.iter().map(|(row, column)| (*row, column / LINE)).collect();
@@ -377,7 +377,7 @@ pub(super) fn double_buffered(of: &Subject<'_>) -> Diagram {
         t += 3.0;
     }
     let mut after = Timeline::new(&["copies (cp.async)", "multiply-adds"]);
-    // The first STAGES - 1 tiles are asked for before the loop; each turn of it asks for one more.
+    // The first STAGES - 1 tiles are asked for before the loop; each iteration asks for one more.
     let begin = 1.4;
     after = after.span(0, (0.0, begin), A, &format!("tiles 0 to {}", stages - 2), "");
     for i in 0..tiles {
@@ -399,13 +399,13 @@ pub(super) fn double_buffered(of: &Subject<'_>) -> Diagram {
     of.figure("copies, reads and multiply-adds at the same time")
         .subtitle(&format!("a ring of {stages} tiles of {bk} k; not to scale"))
         .describe(&format!(
-            "While a tile is multiplied, the tile {} turns later is copied into shared memory, and while one k is multiplied, the \
+            "While a tile is multiplied, the tile {} iterations later is copied into shared memory, and while one k is multiplied, the \
              fragments of the next are read.",
             stages - 1
         ))
         .row("07: a tile comes, then it is multiplied")
         .put(before)
-        .row(&format!("08: while a tile is multiplied, the one {} turns later comes", stages - 1))
+        .row(&format!("08: while a tile is multiplied, the one {} iterations later arrives", stages - 1))
         .put(after)
         .row("Within a tile: fragments of k + 1 are read while k is multiplied")
         .put(within)

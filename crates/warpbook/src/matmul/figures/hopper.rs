@@ -74,7 +74,7 @@ pub(super) fn wgmma_tma(of: &Subject<'_>) -> Diagram {
 
 /// When a stage's k block is asked for, has come, and has been multiplied, in units of about one multiplication.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Turn {
+struct Iteration {
     asked: f64,
     come: f64,
     begun: f64,
@@ -88,30 +88,30 @@ const MULTIPLY: f64 = 1.0;
 const BARRIER: f64 = 0.45;
 
 /// A ring of stages. Without a producer the block asks for block b + stages - 1 when all its threads are done with block b.
-fn ring(blocks: usize, stages: usize, producer: bool) -> Vec<Turn> {
-    let mut turns: Vec<Turn> = Vec::new();
+fn ring(blocks: usize, stages: usize, producer: bool) -> Vec<Iteration> {
+    let mut iterations: Vec<Iteration> = Vec::new();
     for b in 0..blocks {
         let free = match (producer, b.checked_sub(if producer { stages } else { stages - 1 })) {
             (_, None) => 0.0,
-            (true, Some(before)) => turns[before].done,
+            (true, Some(before)) => iterations[before].done,
             // What was asked for after the barrier that follows this one's predecessor in the ring.
-            (false, Some(before)) => turns[before].done + BARRIER,
+            (false, Some(before)) => iterations[before].done + BARRIER,
         };
-        let asked = free.max(turns.last().map_or(0.0, |t| t.asked));
-        let come = (asked + LATENCY).max(turns.last().map_or(0.0, |t| t.come + APART));
-        let ready = turns.last().map_or(0.0, |t| t.done + if producer { 0.0 } else { BARRIER });
+        let asked = free.max(iterations.last().map_or(0.0, |t| t.asked));
+        let come = (asked + LATENCY).max(iterations.last().map_or(0.0, |t| t.come + APART));
+        let ready = iterations.last().map_or(0.0, |t| t.done + if producer { 0.0 } else { BARRIER });
         let begun = come.max(ready);
-        turns.push(Turn { asked, come, begun, done: begun + MULTIPLY });
+        iterations.push(Iteration { asked, come, begun, done: begun + MULTIPLY });
     }
-    turns
+    iterations
 }
 
-fn ring_timeline(turns: &[Turn], stages: usize, end: f64, labelled: bool) -> Timeline {
+fn ring_timeline(iterations: &[Iteration], stages: usize, end: f64, labelled: bool) -> Timeline {
     let names: Vec<String> = (0..stages).map(|s| format!("stage {s}")).chain(["tensor cores".to_owned()]).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let label = |text| if labelled { text } else { "" };
     let mut timeline = Timeline::new(&names);
-    for (b, t) in turns.iter().enumerate() {
+    for (b, t) in iterations.iter().enumerate() {
         let stage = b % stages;
         timeline = timeline.wait(stage, (t.asked, t.come), A, "", label("on its way"));
         if t.begun > t.come {
@@ -120,7 +120,7 @@ fn ring_timeline(turns: &[Turn], stages: usize, end: f64, labelled: bool) -> Tim
         timeline =
             timeline.span(stage, (t.begun, t.done), C, &b.to_string(), label("multiplied, by number of its k block"));
         timeline = timeline.span(stages, (t.begun, t.done), C, &b.to_string(), "");
-        let idle = (b.checked_sub(1).map_or(0.0, |p| turns[p].done), t.begun);
+        let idle = (b.checked_sub(1).map_or(0.0, |p| iterations[p].done), t.begun);
         timeline = timeline.wait(stages, idle, STOP, "", label("tensor cores wait"));
     }
     timeline.until(end)
@@ -130,9 +130,9 @@ pub(super) fn warp_specialised(of: &Subject<'_>) -> Diagram {
     let (bm, bn, stages) = (size(of.tile, "BM"), size(of.tile, "BN"), size(of.tile, "STAGES").clamp(2, 8));
     let blocks = 2 * stages + 1;
     let (before, after) = (ring(blocks, stages, false), ring(blocks, stages, true));
-    let done = |turns: &[Turn]| turns.last().map_or(0.0, |t| t.done);
+    let done = |iterations: &[Iteration]| iterations.last().map_or(0.0, |t| t.done);
     let end = done(&before).max(done(&after));
-    let idle = |turns: &[Turn]| done(turns) - turns[0].begun - blocks as f64 * MULTIPLY;
+    let idle = |iterations: &[Iteration]| done(iterations) - iterations[0].begun - blocks as f64 * MULTIPLY;
     of.figure("a producer and its consumers")
         .subtitle(&format!("a ring of {stages} stages of {bm} × {bn} tiles, the first {blocks} blocks of k; times are made up"))
         .describe(&format!(
@@ -188,7 +188,7 @@ pub(super) fn persistent_cluster(of: &Subject<'_>) -> Diagram {
     let grouped = grid("in groups", &|i, r| tile_at(i, r, (rows, columns), group, cluster), rows);
     let (grouped, grouped_a, grouped_b) = grouped;
     let mut diagram = of.figure("the order of the tiles, and one fetch for a cluster")
-        .subtitle(&format!("tiles of {bm} × {bn}; clusters of {cluster} tiles above each other, by number of their turn"))
+        .subtitle(&format!("tiles of {bm} × {bn}; clusters of {cluster} tiles above each other, numbered in the order in which they are computed"))
         .describe(&format!(
             "Shaded are the tiles of C that are under way at one time. In groups of rows, column by column, they read {grouped_a} rows of A \
              and {grouped_b} columns of B, row by row {plain_a} and {plain_b}. The {cluster} blocks of a cluster fetch each its own tile of A, \
@@ -443,16 +443,16 @@ mod tests {
     }
 
     #[test]
-    fn every_tile_has_its_turn() {
+    fn every_tile_is_computed_once() {
         for (rows, columns, group, cluster) in [(4, 8, 2, 2), (5, 3, 2, 2), (1, 7, 8, 1), (9, 1, 4, 2)] {
-            let mut turns = vec![0; rows * cluster * columns];
+            let mut iterations = vec![0; rows * cluster * columns];
             for i in 0..rows * columns {
                 for rank in 0..cluster {
                     let (row, column) = tile_at(i, rank, (rows, columns), group, cluster);
-                    turns[row * columns + column] += 1;
+                    iterations[row * columns + column] += 1;
                 }
             }
-            assert!(turns.iter().all(|n| *n == 1), "{rows} {columns} {group} {cluster}");
+            assert!(iterations.iter().all(|n| *n == 1), "{rows} {columns} {group} {cluster}");
         }
     }
 
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn a_stage_is_asked_for_when_it_is_free() {
         let (stages, blocks) = (4, 12);
-        let idle = |turns: &[Turn]| turns.windows(2).map(|w| w[1].begun - w[0].done).sum::<f64>();
+        let idle = |iterations: &[Iteration]| iterations.windows(2).map(|w| w[1].begun - w[0].done).sum::<f64>();
         let (alone, with_producer) = (ring(blocks, stages, false), ring(blocks, stages, true));
         assert!(idle(&with_producer) < idle(&alone));
         for b in stages..blocks {

@@ -1,4 +1,4 @@
-//! The rungs whose epochs are kernels of their own.
+//! The rungs that launch kernels for each epoch.
 
 use super::{DevicePoints, Settings, State, choose_tile, launch};
 use crate::Result;

@@ -4,7 +4,7 @@ mod backward;
 mod forward;
 mod own;
 
-use super::control::{Control, Finish, slots};
+use super::control::{Control, StepEnd, slots};
 use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
 use super::memory::{Memory, Sharing};
 use super::params::Params;
@@ -312,7 +312,7 @@ impl<'a> Builder<'a> {
         let scaler = self.parts.options.scaler().filter(|_| trains).copied();
         let norm_is_computed = trains && step.kernels.norm.is_some();
         self.push("end of the step", "", move |s| {
-            control.queue_finish(s, n, Finish { trains, norm_is_computed, scaler: scaler.as_ref() })
+            control.queue_end(s, n, StepEnd { trains, norm_is_computed, scaler: scaler.as_ref() })
         });
     }
 }
