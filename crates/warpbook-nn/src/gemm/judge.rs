@@ -1,7 +1,7 @@
 //! Checks products against f64 on the device.
 
 use super::handle::refused;
-use super::launch::{self, Bounds};
+use super::judge_launch::{self as launch, Bounds};
 use super::{DeviceArray, Product};
 use warpbook_device::{Buffer, CudaDevice, Kernel, Result, Stream};
 use warpbook_kernels::Tolerance;

@@ -15,6 +15,7 @@ mod findings;
 mod flaw;
 mod handle;
 mod judge;
+mod judge_launch;
 mod launch;
 mod library;
 mod library_launch;

@@ -1,32 +1,14 @@
 //! The CUDA body, for either layout of images.
-#![allow(unsafe_code)]
 
+use super::launch::{self, Shape};
 use super::{BatchNorm, OP};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::device::load;
 use crate::ops::error::Check;
-use std::ffi::c_void;
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
-
-/// `Shape` of `kernels/nn/batch_norm.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Shape {
-    rows: u32,
-    channels: u32,
-    pixels: u32,
-    chunk: u32,
-}
-
-// SAFETY: the layout is that of the kernel's struct: four words.
-unsafe impl KernelArg for Shape {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
 
 /// The kernels of batch normalisation, loaded once for a type of elements and a layout.
 #[derive(Debug, Clone)]
@@ -141,13 +123,11 @@ impl Normalisation {
         let s = self.check(b, pixels, &[("x", x), ("y", y)], &vectors)?;
         Self::check_workspace(b, workspace)?;
         let sums = &self.sums[0];
-        // SAFETY: sums_forward(s, x, partial); types and lengths were checked, `partial` has two sums a channel and chunk.
-        unsafe { sums.launch(stream, self.sums_shape(sums, s), &[&s, x.bytes(), workspace.sums]) }?;
-        let args: [&dyn KernelArg; 8] =
-            [&s, workspace.sums, &b.epsilon, &b.momentum, running_mean, running_variance, mean, inverse];
-        // SAFETY: statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse); lengths were checked.
-        unsafe { self.statistics.launch(stream, self.statistics.shape(s.channels.into()), &args) }?;
-        self.normalise(stream, s, (x, y), [gamma, beta], [mean, inverse])
+        launch::sums_forward(sums, stream, self.sums_shape(sums, s), s, x, workspace.sums)?;
+        let factors = [b.epsilon, b.momentum];
+        let written = [running_mean, running_variance, mean, inverse];
+        launch::statistics(&self.statistics, stream, s, workspace.sums, factors, written)?;
+        launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, inverse])
     }
 
     /// y of x by the running statistics, mean and variance.
@@ -167,24 +147,8 @@ impl Normalisation {
         let s = self.check(b, pixels, &[("x", x), ("y", y)], &vectors)?;
         Check(OP).lengths(&[("the workspace's lines", lines.len(), &[3, b.channels])])?;
         let inverse = lines.range(..b.channels);
-        let shape = self.inverse.shape(s.channels.into());
-        // SAFETY: inverse_deviation(s, variance, epsilon, inverse); lengths were checked.
-        unsafe { self.inverse.launch(stream, shape, &[&s, variance, &b.epsilon, &inverse]) }?;
-        self.normalise(stream, s, (x, y), [gamma, beta], [mean, &inverse])
-    }
-
-    fn normalise(
-        &self,
-        stream: &Stream,
-        s: Shape,
-        (x, y): (&DeviceArray, &DeviceArray),
-        [gamma, beta]: Pair<'_>,
-        [mean, inverse]: Pair<'_>,
-    ) -> Result<()> {
-        let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
-        let shape = self.normalise.shape(u64::from(s.rows) * u64::from(s.channels));
-        // SAFETY: normalise(s, x, gamma, beta, mean, inverse, y); both callers checked types and lengths.
-        unsafe { self.normalise.launch(stream, shape, &args) }
+        launch::inverse_deviation(&self.inverse, stream, s, (variance, b.epsilon), &inverse)?;
+        launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, &inverse])
     }
 
     /// dx, dgamma and dbeta of dy after [`Normalisation::forward_training`], which saved mean and inverse deviation.
@@ -211,15 +175,8 @@ impl Normalisation {
         Self::check_workspace(b, workspace)?;
         let Workspace { sums, lines } = workspace;
         let kernel = &self.sums[1];
-        let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, inverse, sums];
-        // SAFETY: sums_backward(s, x, dy, mean, inverse, partial); types and lengths were checked.
-        unsafe { kernel.launch(stream, self.sums_shape(kernel, s), &args) }?;
-        let args: [&dyn KernelArg; 7] = [&s, sums, gamma, inverse, dgamma, dbeta, lines];
-        // SAFETY: lines(s, partial, gamma, inverse, dgamma, dbeta, line), `line` being [3][channels]; lengths were checked.
-        unsafe { self.lines.launch(stream, self.lines.shape(s.channels.into()), &args) }?;
-        let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
-        let shape = self.backward.shape(u64::from(s.rows) * u64::from(s.channels));
-        // SAFETY: backward(s, x, dy, mean, line, dx); types and lengths were checked.
-        unsafe { self.backward.launch(stream, shape, &args) }
+        launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
+        launch::lines(&self.lines, stream, s, sums, [gamma, inverse, dgamma, dbeta, lines])?;
+        launch::backward(&self.backward, stream, s, [x, dy, dx], [mean, lines])
     }
 }

@@ -6,6 +6,7 @@
 
 pub mod cpu;
 pub mod cuda;
+mod launch;
 
 use super::error::{Check, Result};
 

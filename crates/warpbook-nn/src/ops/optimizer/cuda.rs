@@ -1,56 +1,12 @@
 //! The CUDA body: all parameters in one array, all in one launch.
-#![allow(unsafe_code)]
 
+use super::launch::{self, Settings};
 use super::{OP, Optimizer};
 use crate::gemm::DeviceArray;
-use crate::ops::device::{load, one, optional, optional_array};
+use crate::ops::device::{load, one};
 use crate::ops::error::Check;
-use std::ffi::c_void;
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;
-
-/// `Settings` of `kernels/nn/optimizer.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Settings {
-    momentum_or_beta1: f64,
-    beta2: f64,
-    epsilon: f64,
-    decay: f64,
-    method: u32,
-    nesterov: u32,
-    decoupled: u32,
-    unused: u32,
-}
-
-// SAFETY: the layout is that of the kernel's struct: four f64 and four words.
-unsafe impl KernelArg for Settings {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-impl Settings {
-    fn of(optimizer: &Optimizer) -> Self {
-        let adam = |[beta1, beta2]: [f64; 2], epsilon, decay, decoupled| Self {
-            momentum_or_beta1: beta1,
-            beta2,
-            epsilon,
-            decay,
-            method: 1,
-            nesterov: 0,
-            decoupled,
-            unused: 0,
-        };
-        match *optimizer {
-            Optimizer::Sgd { momentum, nesterov, weight_decay } => {
-                Self { method: 0, nesterov: nesterov.into(), ..adam([momentum, 0.0], 0.0, weight_decay, 0) }
-            }
-            Optimizer::Adam { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 0),
-            Optimizer::AdamW { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 1),
-        }
-    }
-}
 
 /// What a step reads and writes. All arrays but the small ones have the elements of all parameters, one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -118,20 +74,8 @@ impl Update {
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         self.check(p, control)?;
         let settings = Settings::of(&self.optimizer);
-        let Control { rate_and_steps, step, found, loss_scale, clip } = control;
-        let args: [&dyn KernelArg; 6] =
-            [&settings, rate_and_steps, optional(found), optional(loss_scale), optional(clip), step];
-        // SAFETY: prepare(settings, control, found, loss_scale, clip, step); lengths were checked.
-        unsafe { self.prepare.launch(stream, self.prepare.shape(1), &args) }?;
-        let n = p.weights.len() as u64;
-        let copy = optional_array(p.copy);
-        let (rounded, split) = (optional_array(p.rounded), p.gradients.len() as u64);
-        let mut args: Vec<&dyn KernelArg> = vec![&settings, step, p.weights, p.gradients, rounded, &split];
-        args.extend(p.state.iter().map(|s| s as &dyn KernelArg));
-        args.extend([copy, &n]);
-        // SAFETY: sgd(settings, step, weights, gradients, rounded, split, copy, n), or with one or two arrays of state before the copy, as the kernel
-        // chosen in `new` takes: `check` compared them with `state_slots`. Types and lengths were checked.
-        unsafe { self.update.launch(stream, self.update.shape(n), &args) }
+        launch::prepare(&self.prepare, stream, &settings, control)?;
+        launch::update(&self.update, stream, &settings, control.step, p)
     }
 
     fn check(&self, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
@@ -237,13 +181,10 @@ impl Norm {
             let partial = workspace.range(first..first + count);
             first += count;
             if n > 0 {
-                // SAFETY: sum_squares(gradients, n, partial); `partial` has an element for each block of this shape.
-                unsafe { kernel.launch(stream, kernel.shape(n), &[array.bytes(), &n, &partial]) }?;
+                launch::squares(kernel, stream, array, n, &partial)?;
             }
         }
-        let args: [&dyn KernelArg; 7] = [workspace, &m, &max_norm, optional(loss_scale), to.norm, to.clip, to.found];
-        // SAFETY: global_norm(partial, m, most, loss_scale, norm, clip, found); lengths were checked.
-        unsafe { self.norm.launch(stream, self.norm.shape(1), &args) }
+        launch::norm(&self.norm, stream, (workspace, m), max_norm, loss_scale, to)
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod clip;
 pub mod cpu;
 pub mod cuda;
+mod launch;
 
 use super::error::{Check, Result};
 use serde::{Deserialize, Serialize};

@@ -1,13 +1,12 @@
 //! The CUDA body.
-#![allow(unsafe_code)]
 
 use super::kernel::{explained, unsupported};
-use super::{Blocks, OwnLayer, OwnSizes, compile, specs};
+use super::{Blocks, OwnLayer, OwnSizes, compile, launch, specs};
 use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::Shape;
 use crate::ops::Layout;
 use crate::ops::error::Check;
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{Dtype, KernelStats};
 
@@ -166,12 +165,7 @@ impl OwnKernels {
         self.check_parameters(parameters)?;
         Check(OP).word("number of elements", sizes.inputs())?;
         let (shape, n) = self.launch_of(&self.forward, sizes.outputs(), &sizes)?;
-        let mut args: Vec<&dyn KernelArg> = vec![x.bytes()];
-        args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
-        args.extend([y.bytes() as &dyn KernelArg, &n]);
-        // SAFETY: forward(x, parameters.., y, n), as declared before the learner's source; types and lengths were checked. What that source
-        // does with them is its author's promise, as of every kernel of a learner's.
-        unsafe { self.forward.launch(stream, shape, &args) }
+        launch::forward(&self.forward, stream, shape, (x, y), parameters, n)
     }
 
     /// Queues dx and the gradients of the parameters.
@@ -192,14 +186,7 @@ impl OwnKernels {
         }
         Check(OP).word("number of elements", sizes.outputs())?;
         let (shape, n) = self.launch_of(&self.backward, sizes.inputs(), &sizes)?;
-        let mut args: Vec<&dyn KernelArg> = vec![x.bytes(), y.bytes(), dy.bytes()];
-        args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
-        args.push(dx.bytes());
-        args.extend(gradients.shares.iter().map(|p| p as &dyn KernelArg));
-        args.push(&n);
-        // SAFETY: backward(x, y, dy, parameters.., dx, gradients.., n), as declared before the learner's source; types and lengths were
-        // checked, and as many gradients as parameters. What that source does with them is its author's promise.
-        unsafe { self.backward.launch(stream, shape, &args) }?;
+        launch::backward(&self.backward, stream, shape, with, n)?;
         for ((sums, workspace), (share, total)) in
             gradients.sums.iter().zip(gradients.shares.iter().zip(&gradients.totals))
         {

@@ -64,6 +64,7 @@ pub mod check;
 pub mod cpu;
 pub mod cuda;
 mod kernel;
+mod launch;
 mod sizes;
 
 pub use check::{OwnReport, check, check_on_cpu};
@@ -264,7 +265,7 @@ impl OwnLayer {
     pub(crate) fn flaw(&self) -> Option<String> {
         let d = &*self.0;
         if !is_identifier(&d.name) {
-            return Some(format!("`{}` is no name of a layer: use up to 40 letters, digits and `_`.", d.name));
+            return Some(format!("`{}` is not a name for a layer: use up to 40 letters, digits and `_`.", d.name));
         }
         if d.source.trim().is_empty() {
             return Some("its source is empty; write the kernels `forward` and `backward`.".into());
@@ -293,7 +294,7 @@ fn is_identifier(name: &str) -> bool {
 fn flaw_of(p: &OwnParameter, before: &[OwnParameter]) -> Option<String> {
     let name = &p.name;
     if !is_identifier(name) {
-        return Some(format!("`{name}` is no name of a parameter: use up to 40 letters, digits and `_`."));
+        return Some(format!("`{name}` is not a name for a parameter: use up to 40 letters, digits and `_`."));
     }
     if TAKEN.contains(&&**name) || before.iter().any(|o| o.name == *name) {
         return Some(format!(
@@ -304,7 +305,7 @@ fn flaw_of(p: &OwnParameter, before: &[OwnParameter]) -> Option<String> {
         return Some(format!("its parameter `{name}` has the shape {:?}; it needs 1 to 2^24 elements.", p.shape));
     }
     (!p.initial.is_finite())
-        .then(|| format!("its parameter `{name}` starts at {}, which is no finite number.", p.initial))
+        .then(|| format!("its parameter `{name}` starts at {}, which is not a finite number.", p.initial))
 }
 
 #[cfg(test)]
@@ -332,7 +333,7 @@ mod tests {
         };
         let fine = || OwnLayer::new("fine", "x");
         assert_eq!(fine().parameter("w", [2], 1.0).output(3).flaw(), None);
-        check(OwnLayer::new("two words", "x"), "`two words` is no name");
+        check(OwnLayer::new("two words", "x"), "`two words` is not a name");
         check(OwnLayer::new("", "x"), "no name of a layer");
         check(OwnLayer::new("a", " \n"), "empty");
         check(fine().threads(100), "multiple of 32");

@@ -1,26 +1,13 @@
 //! The CUDA body, for either layout of images.
-#![allow(unsafe_code)]
 
+use super::launch::{self, PoolArgs};
 use super::{Geometry, OP};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
-use crate::ops::device::{load, optional_array};
+use crate::ops::device::load;
 use crate::ops::error::Check;
-use std::ffi::c_void;
-use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;
-
-/// `Pool` of `kernels/nn/pool.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct PoolArgs([u32; 12]);
-
-// SAFETY: the layout is that of the kernel's struct: twelve words.
-unsafe impl KernelArg for PoolArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
 
 /// The kernels of pooling, loaded once for a type of elements and a layout.
 #[derive(Debug, Clone)]
@@ -102,14 +89,9 @@ impl Pooling {
         g.check_index(index.len(), y.len())?;
         if let Some([kernel, _]) = self.adjacent(g, [x, y], index) {
             let n = (y.len() / group(self.dtype)) as u32;
-            let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
-            // SAFETY: max_forward_adjacent(g, x, y, index, n); types, lengths, alignment and windows were checked.
-            return unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) };
+            return launch::max_forward(kernel, stream, sizes, (x, y), index, n);
         }
-        let (kernel, n) = (&self.max[0], y.len() as u32);
-        let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
-        // SAFETY: max_forward(g, x, y, index, n); types and lengths were checked.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+        launch::max_forward(&self.max[0], stream, sizes, (x, y), index, y.len() as u32)
     }
 
     /// dx of dy, which goes to the elements that the index names.
@@ -129,10 +111,7 @@ impl Pooling {
         if let Some([_, kernel]) = self.adjacent(g, [dy, dx], index) {
             return self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, None, dx));
         }
-        let (kernel, n) = (&self.max[1], dx.len() as u32);
-        let args: [&dyn KernelArg; 5] = [&sizes, index, dy.bytes(), dx.bytes(), &n];
-        // SAFETY: max_backward(g, index, dy, dx, n); types and lengths were checked.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+        launch::max_backward(&self.max[1], stream, sizes, index, (dy, dx))
     }
 
     /// As [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and where it is not above 0
@@ -171,12 +150,8 @@ impl Pooling {
     ) -> Result<()> {
         let [rows, columns] = [g.height.div_ceil(g.size[0]), g.width.div_ceil(g.size[1])];
         let n = Check(OP).word("windows", g.batch * rows * columns * (g.channels / group(self.dtype)))?;
-        let (rows, columns) = (rows as u32, columns as u32);
-        let args: [&dyn KernelArg; 8] =
-            [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n];
-        // SAFETY: max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n); the callers checked types, lengths, alignment and
-        // windows.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+        let windows = [rows as u32, columns as u32, n];
+        launch::max_backward_adjacent(kernel, stream, sizes, index, (dy, mask, dx), windows)
     }
 
     /// The sums over the windows divided by their size, padding included.
@@ -185,9 +160,7 @@ impl Pooling {
     /// As of [`Pooling::max_forward`].
     pub fn average_forward(&self, stream: &Stream, g: &Geometry, x: &DeviceArray, y: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("x", x), ("y", y))?;
-        let (kernel, n) = (&self.average[0], y.len() as u32);
-        // SAFETY: average_forward(g, x, y, n); types and lengths were checked.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &[&sizes, x.bytes(), y.bytes(), &n]) }
+        launch::average(&self.average[0], stream, sizes, x, y)
     }
 
     /// dx of dy, of which each element of a window gets an equal part.
@@ -196,8 +169,6 @@ impl Pooling {
     /// As of [`Pooling::max_forward`].
     pub fn average_backward(&self, stream: &Stream, g: &Geometry, dy: &DeviceArray, dx: &DeviceArray) -> Result<()> {
         let sizes = self.check(g, ("dx", dx), ("dy", dy))?;
-        let (kernel, n) = (&self.average[1], dx.len() as u32);
-        // SAFETY: average_backward(g, dy, dx, n); types and lengths were checked.
-        unsafe { kernel.launch(stream, kernel.shape(n.into()), &[&sizes, dy.bytes(), dx.bytes(), &n]) }
+        launch::average(&self.average[1], stream, sizes, dy, dx)
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod cpu;
 pub mod cuda;
+mod launch;
 
 use super::error::{Check, Result, elements};
 use super::window::Axis;

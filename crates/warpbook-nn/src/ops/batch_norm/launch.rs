@@ -1,0 +1,120 @@
+//! The launches of batch normalisation. Types and lengths are checked before.
+#![allow(unsafe_code)]
+
+use super::cuda::Pair;
+use crate::gemm::DeviceArray;
+use std::ffi::c_void;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+/// `Shape` of `kernels/nn/batch_norm.cu`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) rows: u32,
+    pub(super) channels: u32,
+    pub(super) pixels: u32,
+    pub(super) chunk: u32,
+}
+
+// SAFETY: the layout is that of the kernel's struct: four words.
+unsafe impl KernelArg for Shape {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+impl Shape {
+    fn elements(self) -> u64 {
+        u64::from(self.rows) * u64::from(self.channels)
+    }
+}
+
+/// Into `partial`, two sums a channel and chunk.
+pub(super) fn sums_forward(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    s: Shape,
+    x: &DeviceArray,
+    partial: &Slice<f64>,
+) -> Result<()> {
+    // SAFETY: sums_forward(s, x, partial).
+    unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
+}
+
+pub(super) fn statistics(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    partial: &Slice<f64>,
+    [epsilon, momentum]: [f32; 2],
+    [running_mean, running_variance, mean, inverse]: [&Slice<f32>; 4],
+) -> Result<()> {
+    let args: [&dyn KernelArg; 8] = [&s, partial, &epsilon, &momentum, running_mean, running_variance, mean, inverse];
+    // SAFETY: statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse).
+    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
+}
+
+pub(super) fn inverse_deviation(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    (variance, epsilon): (&Slice<f32>, f32),
+    inverse: &Slice<f32>,
+) -> Result<()> {
+    // SAFETY: inverse_deviation(s, variance, epsilon, inverse).
+    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &[&s, variance, &epsilon, inverse]) }
+}
+
+pub(super) fn normalise(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    (x, y): (&DeviceArray, &DeviceArray),
+    [gamma, beta]: Pair<'_>,
+    [mean, inverse]: Pair<'_>,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 7] = [&s, x.bytes(), gamma, beta, mean, inverse, y.bytes()];
+    // SAFETY: normalise(s, x, gamma, beta, mean, inverse, y).
+    unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
+}
+
+pub(super) fn sums_backward(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    s: Shape,
+    [x, dy]: [&DeviceArray; 2],
+    [mean, inverse]: Pair<'_>,
+    partial: &Slice<f64>,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, inverse, partial];
+    // SAFETY: sums_backward(s, x, dy, mean, inverse, partial).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+/// The lines are `[3][channels]`.
+pub(super) fn lines(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    partial: &Slice<f64>,
+    [gamma, inverse, dgamma, dbeta, lines]: [&Slice<f32>; 5],
+) -> Result<()> {
+    let args: [&dyn KernelArg; 7] = [&s, partial, gamma, inverse, dgamma, dbeta, lines];
+    // SAFETY: lines(s, partial, gamma, inverse, dgamma, dbeta, line).
+    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
+}
+
+pub(super) fn backward(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    [x, dy, dx]: [&DeviceArray; 3],
+    [mean, lines]: [&Slice<f32>; 2],
+) -> Result<()> {
+    let args: [&dyn KernelArg; 6] = [&s, x.bytes(), dy.bytes(), mean, lines, dx.bytes()];
+    // SAFETY: backward(s, x, dy, mean, line, dx).
+    unsafe { kernel.launch(stream, kernel.shape(s.elements()), &args) }
+}

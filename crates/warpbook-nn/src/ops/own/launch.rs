@@ -1,0 +1,34 @@
+//! The launches of a learner's layer, with the arguments that are declared before its source. Types, lengths and numbers of arrays are
+//! checked before; what the source does with them is its author's promise, as of every kernel of a learner's.
+#![allow(unsafe_code)]
+
+use super::cuda::Backward;
+use crate::gemm::DeviceArray;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+pub(super) fn forward(
+    kernel: &Kernel,
+    stream: &Stream,
+    shape: Launch,
+    (x, y): (&DeviceArray, &DeviceArray),
+    parameters: &[Slice<f32>],
+    n: u32,
+) -> Result<()> {
+    let mut args: Vec<&dyn KernelArg> = vec![x.bytes()];
+    args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
+    args.extend([y.bytes() as &dyn KernelArg, &n]);
+    // SAFETY: forward(x, parameters.., y, n).
+    unsafe { kernel.launch(stream, shape, &args) }
+}
+
+pub(super) fn backward(kernel: &Kernel, stream: &Stream, shape: Launch, with: &Backward<'_>, n: u32) -> Result<()> {
+    let Backward { x, y, dy, parameters, dx, gradients } = with;
+    let mut args: Vec<&dyn KernelArg> = vec![x.bytes(), y.bytes(), dy.bytes()];
+    args.extend(parameters.iter().map(|p| p as &dyn KernelArg));
+    args.push(dx.bytes());
+    args.extend(gradients.shares.iter().map(|p| p as &dyn KernelArg));
+    args.push(&n);
+    // SAFETY: backward(x, y, dy, parameters.., dx, gradients.., n), as many gradients as parameters.
+    unsafe { kernel.launch(stream, shape, &args) }
+}

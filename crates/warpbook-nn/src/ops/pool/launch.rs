@@ -1,0 +1,73 @@
+//! The launches of pools. Types and lengths are checked before; of windows next to each other their sizes and the alignment too.
+#![allow(unsafe_code)]
+
+use crate::gemm::DeviceArray;
+use crate::ops::device::optional_array;
+use std::ffi::c_void;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+
+/// `Pool` of `kernels/nn/pool.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct PoolArgs(pub(super) [u32; 12]);
+
+// SAFETY: the layout is that of the kernel's struct: twelve words.
+unsafe impl KernelArg for PoolArgs {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// Over `n` elements of y, or words of 16 bytes of it, as the kernel takes them.
+pub(super) fn max_forward(
+    kernel: &Kernel,
+    stream: &Stream,
+    sizes: PoolArgs,
+    (x, y): (&DeviceArray, &DeviceArray),
+    index: &Slice<u8>,
+    n: u32,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 5] = [&sizes, x.bytes(), y.bytes(), index, &n];
+    // SAFETY: max_forward(g, x, y, index, n), or max_forward_adjacent(g, x, y, index, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+pub(super) fn max_backward(
+    kernel: &Kernel,
+    stream: &Stream,
+    sizes: PoolArgs,
+    index: &Slice<u8>,
+    (dy, dx): (&DeviceArray, &DeviceArray),
+) -> Result<()> {
+    let n = dx.len() as u32;
+    let args: [&dyn KernelArg; 5] = [&sizes, index, dy.bytes(), dx.bytes(), &n];
+    // SAFETY: max_backward(g, index, dy, dx, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+/// Over rows and columns of windows, `n` words of 16 bytes in all.
+pub(super) fn max_backward_adjacent(
+    kernel: &Kernel,
+    stream: &Stream,
+    sizes: PoolArgs,
+    index: &Slice<u8>,
+    (dy, mask, dx): (&DeviceArray, Option<&DeviceArray>, &DeviceArray),
+    [rows, columns, n]: [u32; 3],
+) -> Result<()> {
+    let args: [&dyn KernelArg; 8] = [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n];
+    // SAFETY: max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
+}
+
+/// Averages, or their gradients, which both kernels compute for each element of `to`.
+pub(super) fn average(
+    kernel: &Kernel,
+    stream: &Stream,
+    sizes: PoolArgs,
+    from: &DeviceArray,
+    to: &DeviceArray,
+) -> Result<()> {
+    let n = to.len() as u32;
+    // SAFETY: average_forward(g, x, y, n), or average_backward(g, dy, dx, n).
+    unsafe { kernel.launch(stream, kernel.shape(n.into()), &[&sizes, from.bytes(), to.bytes(), &n]) }
+}
