@@ -26,7 +26,7 @@ pub fn data(args: &DataArgs) -> Result<ExitCode, Failure> {
 fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     let names = || recipes().iter().map(|r| r.name).collect::<Vec<_>>().join(", ");
     let recipe = recipe(&args.name).ok_or_else(|| {
-        Failure::usage(format!("`{}` is no data set that can be loaded; choose one of {}.", args.name, names()))
+        Failure::usage(format!("`{}` is not a data set that can be loaded; choose one of {}.", args.name, names()))
     })?;
     let stall = args.stall().map_err(Failure::usage)?;
     let mirrors = args.mirrors().map_err(Failure::usage)?;

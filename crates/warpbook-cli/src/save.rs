@@ -30,7 +30,7 @@ pub fn check_writable(path: &Path) -> Result<PathBuf, Failure> {
     };
     let path = match fs::metadata(path) {
         Ok(m) if m.is_dir() => return Err(refuse("it is a folder; name a file in it".into())),
-        // A rename would replace what is no file, as /dev/null.
+        // A rename would replace what is not a file, as /dev/null.
         Ok(m) if !m.is_file() => return Err(refuse("it is not a regular file".into())),
         // A rename would replace the link and not the file.
         Ok(_) if path.is_symlink() => path.canonicalize().map_err(|e| refuse(e.to_string()))?,

@@ -62,7 +62,7 @@ fn page(records: &[(String, Run)]) -> Result<PathBuf, Failure> {
                 .map_err(|e| Failure::usage(format!("The viewer {} cannot be read: {e}.", path.display())))?;
             embed(&template, records).ok_or_else(|| {
                 Failure::usage(format!(
-                    "{} is no viewer of Warpbook. `cargo xtask web` builds it anew.",
+                    "{} is not a viewer of Warpbook. `cargo xtask web` builds it anew.",
                     path.display()
                 ))
             })?

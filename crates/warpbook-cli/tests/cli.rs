@@ -165,7 +165,7 @@ fn bad_settings_are_refused_with_a_sentence() {
     check(&["--epochs", "0"], "choose from 1 to");
     check(&["--lr", "-0.1"], "choose a number above 0");
     check(&["--lr", "nan"], "choose a number above 0");
-    check(&["--lr", "fast"], "`fast` is no number");
+    check(&["--lr", "fast"], "`fast` is not a number");
     check(&["--noise", "-1"], "choose a number from 0 up");
     check(&["--rungs", "04_fused_graf"], "`04_fused_graph`");
     check(&["--rungs", "02_fused", "--tile", "huge"], "There is no tile `huge`");

@@ -404,8 +404,8 @@ fn the_commands_explain_themselves() {
     expect(&output, 0, &["mnist", "fashion-mnist", "cifar10", "synthetic", "warpbook data fetch cifar10", "162 MiB"]);
     let run = |words: &[&str], mirror| program(words, home.path(), mirror).unwrap();
     expect(&run(&["data", "fetch", "--help"], ""), 0, &["Examples:", "WARPBOOK_MIRROR", "e.g. a class's server"]);
-    expect(&run(&["data", "fetch", "imagenet"], ""), 2, &["`imagenet` is no data set", "cifar10"]);
-    expect(&run(&["data", "fetch", "mnist"], "ftp://x"), 2, &["`ftp://x` is no mirror"]);
+    expect(&run(&["data", "fetch", "imagenet"], ""), 2, &["`imagenet` is not a data set", "cifar10"]);
+    expect(&run(&["data", "fetch", "mnist"], "ftp://x"), 2, &["`ftp://x` is not a mirror"]);
     expect(&run(&["data", "fetch", "mnist", "--timeout", "nan"], ""), 2, &["--timeout NaN"]);
 }
 

@@ -138,8 +138,12 @@ fn what_is_no_frozen_network_or_image_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let run = |words: &[&str], code, parts: &[&str]| expect(&warpbook(folder.path(), words), code, parts);
     run(&["train", "mnist", "--batch", "8", "--steps", "1", "--checkpoint", "c.safetensors"], 0, &["step 1"]);
-    run(&["predict", "c.safetensors", "a.png"], 2, &["c.safetensors is no frozen network", "warpbook freeze RECIPE"]);
-    run(&["eval", "c.safetensors"], 2, &["is no frozen network"]);
+    run(
+        &["predict", "c.safetensors", "a.png"],
+        2,
+        &["c.safetensors is not a frozen network", "warpbook freeze RECIPE"],
+    );
+    run(&["eval", "c.safetensors"], 2, &["is not a frozen network"]);
     run(&["eval", "mnist"], 2, &["Name the checkpoint, too"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["Name another --out"]);
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
@@ -155,7 +159,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let check = |words: &[&str], code, parts: &[&str]| expect(&warpbook(folder.path(), words), code, parts);
-    check(&["train", "imagenet"], 2, &["`imagenet` is no recipe"]);
+    check(&["train", "imagenet"], 2, &["`imagenet` is not a recipe"]);
     check(&["train", "cifar10"], 2, &["warpbook data fetch cifar10", "--data DIR"]);
     check(&["train", "mnist", "--data", "nowhere"], 2, &["nowhere"]);
     check(&["train", "mnist", "--batch", "0"], 2, &["at least 1"]);

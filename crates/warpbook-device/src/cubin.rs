@@ -22,7 +22,7 @@ pub(crate) struct Resources {
     pub(crate) frame_bytes: u32,
 }
 
-/// The resources of each entry; empty of what is no cubin.
+/// The resources of each entry; empty of what is not a cubin.
 pub(crate) fn resources(cubin: &[u8]) -> Vec<Resources> {
     read(cubin).unwrap_or_default()
 }

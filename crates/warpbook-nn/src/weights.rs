@@ -20,7 +20,7 @@ pub enum WeightsError {
         source: std::io::Error,
     },
     /// A file is not in the safetensors format.
-    #[error("{path} is no safetensors file, or it is damaged: {why}", path = .path.display())]
+    #[error("{path} is not a safetensors file, or it is damaged: {why}", path = .path.display())]
     Format {
         /// The file.
         path: PathBuf,

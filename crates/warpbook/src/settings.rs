@@ -229,7 +229,7 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
         Some((at, 'g' | 'G')) => (plain[..at].trim_end(), 1_000_000_000),
         _ => (plain.as_str(), 1),
     };
-    let bad = || format!("`{text}` is no count: write a whole number, as 5000000, 5_000_000, 5M or 100k");
+    let bad = || format!("`{text}` is not a count: write a whole number, such as 5000000, 5_000_000, 5M or 100k");
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let is_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || (digits.contains('.') && fraction.is_empty()) {
@@ -250,12 +250,12 @@ pub fn parse_count(text: &str) -> Result<u64, String> {
     whole.checked_mul(scale).and_then(|n| n.checked_add(parts)).ok_or_else(too_large)
 }
 
-/// A number, as 0.01.
+/// A number, such as 0.01.
 ///
 /// # Errors
 /// A text that is no number.
 pub fn parse_real(text: &str) -> Result<f32, String> {
-    text.trim().parse().map_err(|_| format!("`{text}` is no number: write one as 0.01"))
+    text.trim().parse().map_err(|_| format!("`{text}` is not a number: write one such as 0.01"))
 }
 
 /// A shape m x n x k: 128x8192x8192, or 4096 for a cube.
@@ -268,7 +268,7 @@ pub fn parse_shape(text: &str) -> Result<(u64, u64, u64), String> {
         [edge] => Ok((edge, edge, edge)),
         [m, n, k] => Ok((m, n, k)),
         _ => Err(format!(
-            "`{text}` is no shape: write m, n and k with an x between them, as 128x8192x8192, or one number for a cube"
+            "`{text}` is not a shape: write m, n and k with an x between them, such as 128x8192x8192, or one number for a cube"
         )),
     }
 }
@@ -283,7 +283,7 @@ pub fn parse_dtype(text: &str) -> Result<Dtype, String> {
         "tf32" => Ok(Dtype::Tf32),
         "fp16" | "f16" => Ok(Dtype::F16),
         "bf16" => Ok(Dtype::Bf16),
-        _ => Err(format!("`{text}` is no type of a matrix: choose fp32, tf32, fp16 or bf16")),
+        _ => Err(format!("`{text}` is not a type of a matrix: choose fp32, tf32, fp16 or bf16")),
     }
 }
 

@@ -171,7 +171,7 @@ fn what_cannot_be_trained_is_refused() {
     refused(lab.train(recipe(), &digits).precision(Precision::AmpFp16).run(), "The CPU computes in fp32");
     refused(lab.train(Recipe { batch: 0, ..recipe() }, &digits).run(), "at least 1");
     refused(lab.train(recipe(), &digits).resume("none.safetensors").run(), "none.safetensors");
-    refused(lab.train(recipe(), &digits).rung("09_none").and_then(|s| s.run()), "`09_none` is no rung");
+    refused(lab.train(recipe(), &digits).rung("09_none").and_then(|s| s.run()), "`09_none` is not a rung");
     let run = lab.train(Recipe { epochs: 1, ..recipe() }, &digits).out("none/r.json").run().unwrap();
     assert!(run.written().unwrap().is_err() && run.text().contains("none/r.json cannot be written"));
 }

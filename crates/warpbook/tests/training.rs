@@ -157,7 +157,7 @@ fn settings_make_the_same_experiment_again() {
         assert!(error.contains(expect), "{error}");
     };
     refused("network", "resnet", "choose mnist, cifar10, amp-recipe");
-    refused("batch", "many", "is no count");
+    refused("batch", "many", "is not a count");
     refused("tile", "t256", "has no setting `tile`");
 }
 

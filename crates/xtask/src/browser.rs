@@ -201,7 +201,7 @@ fn malformed(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// The browser itself reports the missing file on the console, which is no fault of the page.
+/// The browser itself reports the missing file on the console, which is not a fault of the page.
 fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
     alerts(browser, &format!("{}?src=test/none.json", stage.page))?;
     let errors = browser.console_errors()?;
@@ -486,7 +486,7 @@ fn hostile_record(run: &Run) -> Result<String> {
     let all = changed(&original, &mut String::new(), &|k| kept.contains(k)).to_string();
     match Run::from_json(all.as_bytes()) {
         Ok(_) => Ok(all),
-        Err(e) => bail!("the hostile record is no record: {e}"),
+        Err(e) => bail!("the hostile record is not a record: {e}"),
     }
 }
 

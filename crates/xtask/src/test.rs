@@ -123,7 +123,7 @@ fn tests(test: &mut Command, skips: impl FnOnce() -> String) -> Result<Report> {
     let stdout = child.child().stdout.take().context("its output is piped")?;
     let mut counts = Counts::default();
     for line in BufReader::new(stdout).lines() {
-        // A test may print what is no text.
+        // A test may print what is not a text.
         let Ok(line) = line else { continue };
         println!("{line}");
         counts.read(&line);

@@ -35,7 +35,7 @@ pub struct AttemptArgs {
     /// Another of the rung's tiles, by id. [default: its first]
     #[arg(long, value_name = "ID")]
     tile: Option<String>,
-    /// A size of the tile, as BM=64; may be repeated.
+    /// A size of the tile, such as BM=64; may be repeated.
     #[arg(long, value_name = "NAME=N", value_parser = parse_named_size)]
     size: Vec<(String, i64)>,
     /// Sizes m x n x k of the product that is timed, or one number for a cube. [default: 2048]
@@ -107,7 +107,7 @@ fn parse_named_size(text: &str) -> Result<(String, i64), String> {
     };
     match text.split_once('=').map(|(name, value)| (name.trim(), value.trim().parse())) {
         Some((name, Ok(value))) if is_name(name) => Ok((name.to_owned(), value)),
-        _ => Err(format!("`{text}` is no size: write a macro's name and a whole number, as BM=64")),
+        _ => Err(format!("`{text}` is not a size: write a macro's name and a whole number, such as BM=64")),
     }
 }
 

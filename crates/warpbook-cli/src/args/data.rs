@@ -52,7 +52,7 @@ impl FetchArgs {
         let given = self.mirror.iter().map(|m| m.trim()).filter(|m| !m.is_empty());
         let mirror = |m: &str| match m.starts_with("https://") || m.starts_with("http://") {
             true => Ok(format!("{}/", m.trim_end_matches('/'))),
-            false => Err(format!("`{m}` is no mirror: write a URL that begins with https:// or http://.")),
+            false => Err(format!("`{m}` is not a mirror: write a URL that begins with https:// or http://.")),
         };
         given.map(mirror).collect()
     }

@@ -188,10 +188,10 @@ mod tests {
             let error = run(words).err().expect("it is refused").to_string();
             assert!(error.contains(expect), "{error}");
         };
-        check(&["regression", "--points", "many"], "--points: `many` is no count");
-        check(&["regression", "--also", "5M"], "--also: `5M` is no size");
-        check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is no type");
-        check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is no shape");
+        check(&["regression", "--points", "many"], "--points: `many` is not a count");
+        check(&["regression", "--also", "5M"], "--also: `5M` is not a size");
+        check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is not a type");
+        check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is not a shape");
     }
 
     #[test]

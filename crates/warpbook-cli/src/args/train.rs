@@ -68,13 +68,13 @@ pub struct DataFrom {
 
 #[derive(Debug, Args)]
 pub struct TrainArgs {
-    /// Recipe: mnist, cifar10, amp-recipe (three square linear layers on random numbers), or a file of your own, as my.toml.
+    /// Recipe: mnist, cifar10, amp-recipe (three square linear layers on random numbers), or a file of your own, such as my.toml.
     pub recipe: String,
     #[command(flatten)]
     pub from: DataFrom,
     #[command(flatten)]
     pub place: PlaceArgs,
-    /// Train as this rung of the ladder does, as 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
+    /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
     pub rung: Option<String>,
@@ -128,7 +128,7 @@ pub struct TrainArgs {
     /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
-    /// Time after which no further step begins, as 90s, 5m or 1h; the test samples are then classified and the training is kept.
+    /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_budget: Option<Duration>,
     /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.
@@ -145,7 +145,7 @@ pub struct TrainArgs {
     pub resume: Option<PathBuf>,
 }
 
-/// A time as 90s, 5m or 1h; a number alone counts seconds.
+/// A time such as 90s, 5m or 1h; a number alone counts seconds.
 fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -154,10 +154,10 @@ fn time(text: &str) -> Result<Duration, String> {
         "ms" => 1e-3,
         "m" | "min" => 60.0,
         "h" => 3600.0,
-        other => return Err(format!("`{other}` is no unit of time; write 90s, 5m or 1h")),
+        other => return Err(format!("`{other}` is not a unit of time; write 90s, 5m or 1h")),
     };
     let seconds = number.trim().parse::<f64>().ok().map(|n| n * unit).filter(|s| (1e-3..=1e8).contains(s));
-    let seconds = seconds.ok_or("write a time above 0 as 90s, 5m or 1h")?;
+    let seconds = seconds.ok_or("write a time above 0 such as 90s, 5m or 1h")?;
     Ok(Duration::from_secs_f64(seconds))
 }
 

@@ -30,7 +30,7 @@ pub enum TuneCommand {
 
 #[derive(Debug, Args)]
 pub struct TuneMatmulArgs {
-    /// Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas or by repeating the
+    /// Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas or by repeating the
     /// option.
     #[arg(long, value_name = "MxNxK[,..]", value_delimiter = ',', value_parser = parse_shape, required = true)]
     shape: Vec<(u64, u64, u64)>,

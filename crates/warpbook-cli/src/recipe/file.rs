@@ -106,7 +106,7 @@ fn images(keys: &Keys<'_>, path: &Path) -> Result<Images, String> {
     keys.refuse(
         "data",
         format!(
-            "is \"{word}\", which is no data set ({}), and there is no folder {}.",
+            "is \"{word}\", which is not a data set ({}), and there is no folder {}.",
             NAMES.join(", "),
             folder.display()
         ),
@@ -120,7 +120,7 @@ fn input(keys: &Keys<'_>, images: &Images) -> Result<[usize; 3], String> {
     let given = match given.as_deref() {
         None => None,
         Some(&[c, h, w]) if [c, h, w].iter().all(size) => Some([c as usize, h as usize, w as usize]),
-        Some(_) => return keys.refuse("input", "has to be [channels, height, width], as [3, 32, 32]."),
+        Some(_) => return keys.refuse("input", "has to be [channels, height, width], such as [3, 32, 32]."),
     };
     match (given, images.about().map(|a| a.shape)) {
         (Some(given), Some(shape)) if given != shape => {
@@ -189,7 +189,7 @@ fn optimizer(keys: &Keys<'_>) -> Result<Optimizer, String> {
     let betas = match own.numbers("betas")?.as_deref() {
         None => [0.9, 0.999],
         Some(&[first, second]) => [first, second],
-        Some(_) => return own.refuse("betas", "has to be two numbers, as [0.9, 0.999]."),
+        Some(_) => return own.refuse("betas", "has to be two numbers, such as [0.9, 0.999]."),
     };
     let optimizer = match kind {
         "sgd" => Optimizer::Sgd {

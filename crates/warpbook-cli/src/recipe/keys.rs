@@ -148,7 +148,7 @@ impl<'a> Keys<'a> {
         };
         match all {
             Some(all) => Ok(Some(all)),
-            None => self.wrong(key, value, "a list of numbers, as [0.5, 0.5, 0.5]"),
+            None => self.wrong(key, value, "a list of numbers, such as [0.5, 0.5, 0.5]"),
         }
     }
 
@@ -157,7 +157,7 @@ impl<'a> Keys<'a> {
         match self.find(key) {
             None => Ok(None),
             Some((DeValue::Array(list), _)) => Ok(Some(list)),
-            Some((value, _)) => self.wrong(key, value, "a list of layers, as [\"conv2d 32 3x3\", \"relu\"]"),
+            Some((value, _)) => self.wrong(key, value, "a list of layers, such as [\"conv2d 32 3x3\", \"relu\"]"),
         }
     }
 

@@ -114,7 +114,7 @@ impl Plan {
                 file::read(Path::new(name)).map_err(Failure::usage)
             }
             _ => Err(Failure::usage(format!(
-                "`{name}` is no recipe; choose mnist, cifar10 or {AMP_RECIPE}, or name a file of your own, as my.toml."
+                "`{name}` is not a recipe; choose mnist, cifar10 or {AMP_RECIPE}, or name a file of your own, such as my.toml."
             ))),
         }
     }

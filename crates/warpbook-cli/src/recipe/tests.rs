@@ -174,7 +174,7 @@ fn what_is_wrong_is_told_with_key_and_line() {
     check("data = \"mnist\"\nlearning_rate = 1", &["`network` is missing"]);
     let net = |layers: &str| format!("data = \"mnist\"\nlearning_rate = 1\nnetwork = [\n{layers}\n]");
     check(&net(""), &["line 3", "no layers"]);
-    check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is no layer"]);
+    check(&net("\"conv2d 8 3\",\n\"conf2d 8 3\""), &["line 5", "`conf2d` is not a layer"]);
     check(&net("\"conv2d 8 3\",\n\"conv2d 8 30\",\n\"relu\""), &["line 5", "conv2", "30 x 30"]);
     check(&net("\"flatten\",\n\"linear 7\""), &["line 5", "7 outputs", "10 classes", "linear 10"]);
     check(&net("\"flatten\",\n3"), &["line 5", "a layer is a text"]);

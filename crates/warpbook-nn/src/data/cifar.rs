@@ -154,8 +154,9 @@ fn from_archive(path: &Path) -> Result<Splits> {
 
 /// Reads the batches of an archive; nothing is written to disk.
 fn read_archive(path: &Path, source: &mut Source, found: &mut [Option<Images>]) -> Result<()> {
-    let damaged =
-        |e: std::io::Error| Error::format(path, 0, format!("it is no sound .tar.gz archive ({e}). Load it again."));
+    let damaged = |e: std::io::Error| {
+        Error::format(path, 0, format!("it is not an intact .tar.gz archive ({e}). Load it again."))
+    };
     let mut archive = tar::Archive::new(Read::take(source, ARCHIVE));
     // Raw: names longer than a header holds, which the crate would read into memory at any length, do not come in this set.
     for entry in archive.entries().map_err(damaged)?.raw(true) {

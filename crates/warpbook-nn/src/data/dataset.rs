@@ -273,7 +273,7 @@ impl Dataset {
             Part::Fraction(f) if f > 0.0 && f < 1.0 => (n as f64 * f).round() as usize,
             Part::Fraction(f) => {
                 return Err(Error::Setting(format!(
-                    "A fraction of {f} cannot be split off; choose one between 0 and 1, as 0.1."
+                    "A fraction of {f} cannot be split off; choose one between 0 and 1, such as 0.1."
                 )));
             }
         };

@@ -54,7 +54,7 @@ pub fn open(name: &str, dir: Option<&Path>) -> Result<Splits> {
         return Ok(synthetic_digits(train, test, seed));
     }
     let Some(recipe) = recipe(name) else {
-        return Err(Error::Setting(format!("`{name}` is no data set; choose one of {}.", NAMES.join(", "))));
+        return Err(Error::Setting(format!("`{name}` is not a data set; choose one of {}.", NAMES.join(", "))));
     };
     open_in(recipe, &places(recipe, dir))
 }
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn a_name_that_is_none_is_refused_with_those_that_are() {
         let error = open("imagenet", None).unwrap_err().to_string();
-        assert!(error.contains("`imagenet` is no data set") && error.contains("fashion-mnist"), "{error}");
+        assert!(error.contains("`imagenet` is not a data set") && error.contains("fashion-mnist"), "{error}");
     }
 
     #[test]

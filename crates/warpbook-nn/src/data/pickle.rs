@@ -274,7 +274,7 @@ impl Machine<'_> {
             Some(Value::List(_)) => {
                 return refuse(at, format!("The pickle has a list of more than {MOST_VALUES} items."));
             }
-            _ => return refuse(at, "The pickle appends to what is no list."),
+            _ => return refuse(at, "The pickle appends to what is not a list."),
         }
         Ok(())
     }
@@ -283,7 +283,7 @@ impl Machine<'_> {
         let from = if op == b's' { self.stack.len().saturating_sub(2) } else { self.mark(at)? };
         let mut items = self.stack.split_off(from).into_iter();
         let Some(Value::Dict(entries)) = self.stack.last_mut() else {
-            return refuse(at, "The pickle sets an item of what is no dictionary.");
+            return refuse(at, "The pickle sets an item of what is not a dictionary.");
         };
         while let Some(key) = items.next() {
             match (key, items.next()) {
@@ -299,7 +299,7 @@ impl Machine<'_> {
     fn reduce(&mut self, at: usize) -> Step {
         let (arguments, function) = (self.pop(at)?, self.pop(at)?);
         let (Value::Tuple(arguments), Value::Global(function)) = (arguments, function) else {
-            return refuse(at, "The pickle calls what is no function.");
+            return refuse(at, "The pickle calls what is not a function.");
         };
         match (function, &*arguments) {
             (Global::Reconstruct, [Value::Global(Global::NdArray), ..]) => self.push(Value::Array(None)),
@@ -356,7 +356,7 @@ impl Machine<'_> {
         let label = |(i, value): (usize, &Value)| match value {
             Value::Int(label @ 0..=9, _) => Ok(*label as u8),
             Value::Int(label, at) => Err(Refusal::Label { at: *at, i, label: *label }),
-            _ => refuse(self.at, "A label is no number."),
+            _ => refuse(self.at, "A label is not a number."),
         };
         let labels = list.iter().enumerate().map(label).collect::<Step<_>>()?;
         Ok((self.bytes[data.clone()].to_vec(), labels))
@@ -443,7 +443,7 @@ pub(super) mod tests {
         check(b"\x80\x02\x93", "byte 2: The pickle has operation 0x93");
         check(b"\x80\x02h\x07", "refers to value 7");
         check(b"\x80\x02t", "a mark that was not set");
-        check(b"\x80\x02}(K\x01a", "appends to what is no list");
+        check(b"\x80\x02}(K\x01a", "appends to what is not a list");
         check(b"\x80\x02\x85", "an empty stack");
         check(b"\x80\x02K\x01r\xff\xff\xff\x7f", "numbers a value 2147483647");
         check(b"\x80\x02T\xff\xff\xff\x7f", "2147483647 bytes from byte 7 on");

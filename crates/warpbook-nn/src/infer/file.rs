@@ -86,7 +86,7 @@ impl Frozen {
             }
             None => {
                 return Err(TrainError::Setting(format!(
-                    "{shown} is no frozen network. Make one of a checkpoint or weights: warpbook freeze RECIPE {shown} --out FILE"
+                    "{shown} is not a frozen network. Make one of a checkpoint or weights: warpbook freeze RECIPE {shown} --out FILE"
                 )));
             }
         }
@@ -191,7 +191,7 @@ mod tests {
         replaced("linear 3", "linear 4");
         check("fc1.weight");
         replaced("conv2d 2 3x3", "conv3d 2 3x3");
-        check("`conv3d` is no layer");
+        check("`conv3d` is not a layer");
         replaced(r#"\"b\""#, "    1");
         check("no safetensors file, or it is damaged");
         replaced("0.3081", "-0.308");

@@ -300,7 +300,7 @@ impl Builder {
         let name = layer.name.clone().unwrap_or_else(|| format!("{stem}{}", self.counts[place].1));
         if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) {
             return Err(NetworkError(format!(
-                "`{name}` is no name of a layer: use letters, digits, `_`, `-` and `.`."
+                "`{name}` is not a name for a layer: use letters, digits, `_`, `-` and `.`."
             )));
         }
         if format!("{name}.").starts_with(STATE) {

@@ -283,7 +283,7 @@ mod tests {
         check(vec![relu().stride(2)], &["`relu` has no stride"]);
         check(vec![conv2d(8, 3).momentum(0.1)], &["has no momentum"]);
         check(vec![conv2d(8, 1).named("a"), conv2d(8, 1).named("a")], &["Two layers are called `a`"]);
-        check(vec![conv2d(8, 1).named("a b")], &["`a b` is no name"]);
+        check(vec![conv2d(8, 1).named("a b")], &["`a b` is not a name"]);
         check(vec![conv2d(8, 1).named("optimizer")], &["`optimizer` is taken"]);
         check(vec![], &["no layers"]);
         check(vec![conv2d(0, 1)], &["at least one filter"]);

@@ -55,13 +55,13 @@ impl Words<'_> {
         let (rows, columns) = word.split_once('x').unwrap_or((&word, &word));
         let size = |s: &str| s.parse().ok().filter(|s| *s <= MOST);
         size(rows).zip(size(columns)).map(|(r, c)| [r, c]).ok_or_else(|| {
-            self.wrong(&format!("`{word}` is not {what}; write a number as 3, or rows and columns as 3x5."))
+            self.wrong(&format!("`{word}` is not {what}; write a number such as 3, or rows and columns such as 3x5."))
         })
     }
 
     fn number(&mut self, what: &str) -> Result<f32, NetworkError> {
         let word = self.next(what)?.to_owned();
-        word.parse().map_err(|_| self.wrong(&format!("`{word}` is not {what}; write a number as 0.5.")))
+        word.parse().map_err(|_| self.wrong(&format!("`{word}` is not {what}; write a number such as 0.5.")))
     }
 
     /// The layer with the settings that the remaining words name.
@@ -91,7 +91,7 @@ impl FromStr for Layer {
         let text = text.replace(',', " ");
         let mut rest = text.split_whitespace();
         let kind = rest.next().ok_or_else(|| {
-            NetworkError(format!("An empty text is no layer; begin it with one of {}.", KINDS.join(", ")))
+            NetworkError(format!("An empty text is not a layer; begin it with one of {}.", KINDS.join(", ")))
         })?;
         let mut words = Words { kind, rest };
         match kind {
@@ -117,7 +117,7 @@ impl FromStr for Layer {
             "relu" => words.settings(relu(), &[]),
             "gelu" => words.settings(gelu(), &[]),
             "flatten" => words.settings(flatten(), &[]),
-            _ => Err(NetworkError(format!("`{kind}` is no layer; choose one of {}.", KINDS.join(", ")))),
+            _ => Err(NetworkError(format!("`{kind}` is not a layer; choose one of {}.", KINDS.join(", ")))),
         }
     }
 }
@@ -218,8 +218,8 @@ mod tests {
             let sentence = text.parse::<Layer>().unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
         };
-        check("", "An empty text is no layer");
-        check("convolution 3", "`convolution` is no layer; choose one of conv2d, linear");
+        check("", "An empty text is not a layer");
+        check("convolution 3", "`convolution` is not a layer; choose one of conv2d, linear");
         check("conv2d", "`conv2d` lacks a number of filters");
         check("conv2d 8", "`conv2d` lacks a kernel");
         check("conv2d 8 3y3", "`3y3` is not a kernel");

@@ -55,7 +55,7 @@ impl Broken {
     /// The error that ends a training; `step` counts from 1.
     pub fn error(&self, step: u64) -> TrainError {
         TrainError::NotFinite(format!(
-            "Step {step}: the loss is {}; the first value that is no finite number is the output of {}. Lower the learning rate, or clip \
+            "Step {step}: the loss is {}; the first value that is not a finite number is the output of {}. Lower the learning rate, or clip \
              the gradients.",
             self.loss, self.layer
         ))

@@ -55,7 +55,7 @@ pub enum TrainError {
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),
-    /// A value that is no number.
+    /// A value that is not a number.
     #[error("{0}")]
     NotFinite(String),
 }

@@ -233,7 +233,7 @@ impl LiveKernel {
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if self.name.is_empty() || self.name.len() > 40 || !self.name.chars().all(fits) {
             return setting(format!(
-                "`{}` is no name for a kernel: take up to 40 letters, digits, - and _.",
+                "`{}` is not a name for a kernel: take up to 40 letters, digits, - and _.",
                 self.name
             ));
         }

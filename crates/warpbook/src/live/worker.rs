@@ -64,7 +64,7 @@ impl Request {
     /// The file cannot be read, or is no request.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(|why| Error::Read { path: path.to_owned(), why })?;
-        serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is no request: {e}.", path.display())))
+        serde_json::from_str(&text).map_err(|e| Error::Setting(format!("{} is not a request: {e}.", path.display())))
     }
 
     /// A lab as the request wants it.
@@ -284,6 +284,6 @@ mod tests {
         assert_eq!((text(&read), read.bench().samples, read.device.as_str()), (text(&request), 3, "cpu"));
         assert_eq!(read.live.text(), live.text());
         std::fs::write(&path, "{}").unwrap();
-        assert!(Request::read(&path).unwrap_err().to_string().contains("is no request"));
+        assert!(Request::read(&path).unwrap_err().to_string().contains("is not a request"));
     }
 }

@@ -344,7 +344,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "shape",
                 value: Some("MxNxK[,..]"),
-                help: "Sizes m x n x k of a product, as 128x8192x8192, or one number for a cube; several with commas. [default: 4096, \
+                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas. [default: 4096, \
                        with --quick 256,512,1000]",
                 set: |e, text| Ok(e.shapes(list(text, parse_shape)?)),
                 get: |e| Some(joined(e.shapes.iter().map(shape_text))),
@@ -359,7 +359,7 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "also",
                 value: Some("MxNxK:TYPE[,..]"),
-                help: "More products, each with its own type, as 4096:tf32.",
+                help: "More products, each with its own type, such as 4096:tf32.",
                 set: |mut e, text| {
                     e.also = list(text, parse_product)?;
                     Ok(e)
@@ -424,7 +424,7 @@ fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
 fn parse_product(text: &str) -> Result<((u64, u64, u64), Dtype), String> {
     let (shape, dtype) = text
         .rsplit_once(':')
-        .ok_or_else(|| format!("`{text}` is no product: write a shape, a colon and a type, as 4096:tf32"))?;
+        .ok_or_else(|| format!("`{text}` is not a product: write a shape, a colon and a type, such as 4096:tf32"))?;
     Ok((parse_shape(shape)?, parse_dtype(dtype)?))
 }
 

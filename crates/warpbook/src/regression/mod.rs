@@ -298,12 +298,15 @@ impl Experiment for Regression {
         }
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return setting(format!(
-                "A learning rate of {} does not descend: choose a number above 0, as 0.01.",
+                "A learning rate of {} does not descend: choose a number above 0, such as 0.01.",
                 self.learning_rate
             ));
         }
         if !(self.noise >= 0.0 && self.noise.is_finite()) {
-            return setting(format!("A noise of {} is no standard deviation: choose a number from 0 up.", self.noise));
+            return setting(format!(
+                "A noise of {} is not a standard deviation: choose a number from 0 up.",
+                self.noise
+            ));
         }
         self.selection.validate(&self.all_rungs())
     }
@@ -363,7 +366,7 @@ checked against the same descent in f64.";
             Setting {
                 name: "also",
                 value: Some("NxF[,..]"),
-                help: "More data sets, each with its own number of features, as 5Mx16.",
+                help: "More data sets, each with its own number of features, such as 5Mx16.",
                 set: |mut e, text| {
                     e.also = list(text, parse_size)?;
                     Ok(e)
@@ -418,7 +421,7 @@ checked against the same descent in f64.";
 fn parse_size(text: &str) -> Result<(u64, u64), String> {
     let (points, features) = text
         .split_once(['x', 'X', '×'])
-        .ok_or_else(|| format!("`{text}` is no size: write points, an x and features, as 5Mx16"))?;
+        .ok_or_else(|| format!("`{text}` is not a size: write points, an x and features, such as 5Mx16"))?;
     Ok((parse_count(points)?, parse_count(features)?))
 }
 

@@ -119,7 +119,7 @@ impl<'a> Session<'a> {
         let all = ways();
         let way = all.iter().find(|w| w.id == id).ok_or_else(|| {
             let ids: Vec<&str> = all.iter().map(|w| w.id).collect();
-            Error::Setting(format!("`{id}` is no rung of training; choose from {}.", ids.join(", ")))
+            Error::Setting(format!("`{id}` is not a rung of training; choose from {}.", ids.join(", ")))
         })?;
         Ok(self.options(way.options))
     }
@@ -190,7 +190,7 @@ impl<'a> Session<'a> {
             (Device::Cuda(device), Some(options)) => Place::Cuda(device.clone(), options),
             (Device::Cpu(_), Some(_)) => {
                 return Err(Error::Setting(
-                    "The CPU trains in one way, and knows no rungs of GPUs: they need a lab on a GPU, as --device cuda:0.".into(),
+                    "The CPU trains in one way and has none of the GPU's rungs: they need a lab on a GPU (--device cuda:0).".into(),
                 ));
             }
             (device, None) => Place::new(device, self.precision)?,

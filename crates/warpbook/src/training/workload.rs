@@ -126,7 +126,7 @@ impl std::str::FromStr for Workload {
     fn from_str(name: &str) -> Result<Self, String> {
         let known = || Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|w| w.name() == name.trim());
-        found.ok_or_else(|| format!("`{name}` is no network: choose {}", known()))
+        found.ok_or_else(|| format!("`{name}` is not a network: choose {}", known()))
     }
 }
 

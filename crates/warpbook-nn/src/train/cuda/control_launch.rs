@@ -1,7 +1,7 @@
 //! The launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::control::{Control, StepEnd, SLOTS};
+use super::control::{Control, SLOTS, StepEnd};
 use crate::ops::device::optional;
 use std::ffi::c_void;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
