@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use warpbook::device::{Bench, Compiler, Inventory};
-use warpbook::{Lab, Regression, figures};
+use warpbook::{Lab, figures, trial};
 use warpbook_record::{DeviceKind, Grid, KernelSpec, Outcome, Source, Tile};
 
 /// A kernel that only shows that the compiler works.
@@ -38,7 +38,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     report("cache", cache());
     report("viewer", viewer());
     report("terminal", Ok(terminal()));
-    if !report("trial run", trial(choice)) {
+    if !report("trial run", trial_run(choice)) {
         say("\nThe lab cannot run here.");
         return Ok(ExitCode::from(DEVICE));
     }
@@ -135,20 +135,19 @@ fn terminal() -> String {
     format!("stdout is {}, stderr is {}: {shown} are shown", is(out), is(err))
 }
 
-/// The whole experiment on few points.
-fn trial(choice: warpbook::device::Choice) -> Result<String, String> {
+/// A whole experiment, a small one.
+fn trial_run(choice: warpbook::device::Choice) -> Result<String, String> {
     let lab =
         Lab::on(choice).map_err(|e| e.to_string())?.with_bench(Bench { samples: 2, budget_s: 0.05, ..Bench::quick() });
     let info = lab.device().info().clone();
-    let experiment = Regression::new().points([10_000]).epochs(20).parts(false);
-    let run = lab.run(&experiment).map_err(|e| e.to_string())?;
+    let run = lab.run(&*trial()).map_err(|e| e.to_string())?;
     for m in &run.measurements {
         if let Outcome::Failed { error } = &m.outcome {
-            return Err(format!("the regression ran on {} and {} failed: {error}", info.name, m.rung));
+            return Err(format!("{} ran on {} and {} failed: {error}", run.title, info.name, m.rung));
         }
     }
     let (measured, skipped, _) = run.counts();
     let on = if info.kind == DeviceKind::Cuda { format!("cuda:{} {}", info.index, info.name) } else { info.name };
     let skipped = if skipped > 0 { format!(", {skipped} need a GPU") } else { String::new() };
-    Ok(format!("{measured} rungs of the regression ran and were checked on {on}{skipped}"))
+    Ok(format!("{measured} rungs ran and were checked on {on}{skipped}"))
 }

@@ -367,7 +367,7 @@ fn the_viewer_gets_the_records_and_nothing_of_them_ends_its_script() {
     assert_eq!(Run::from_json(json["records"]["b.json"].to_string().as_bytes()).unwrap(), run);
     view(&["view", "--no-open"]).expect(0, "viewer.html");
     place.write("viewer.html", "<html></html>");
-    view(&["view", "--no-open", "a.json"]).expect(2, "no viewer of Warpbook");
+    view(&["view", "--no-open", "a.json"]).expect(2, "not a viewer of Warpbook");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn what_is_wrong_is_said() {
     check(&["eval", "mnist", "none.safetensors"], 2, &["none.safetensors"]);
     check(&["train", "cifar10", "--data", "synthetic"], 2, &["takes 3 x 32 x 32"]);
     let wild = ["train", "mnist", "--batch", "32", "--steps", "9", "--lr", "1e20", "--checkpoint", "c.safetensors"];
-    check(&wild, 1, &["no finite number", "Lower the learning rate"]);
+    check(&wild, 1, &["not a finite number", "Lower the learning rate"]);
     assert!(!folder.path().join("c.safetensors").exists(), "weights that are lost are not kept");
 }
 
@@ -243,7 +243,7 @@ fn what_ends_a_training_leaves_its_record() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), SMALL.replace("clip = 1.0", "")).unwrap();
     let wild = ["train", "small.toml", "--device", "cpu", "--lr", "1e300", "--log-every", "1", "--out", "w.json"];
-    expect(&warpbook(folder.path(), &wild), 1, &["no finite number", "Record: w.json"]);
+    expect(&warpbook(folder.path(), &wild), 1, &["not a finite number", "Record: w.json"]);
     let record = read(&folder.path().join("w.json"));
     assert!(record.train_logs[0].diverged() && record.notes.last().unwrap().contains("Lower the learning rate"));
     interrupted(folder.path());

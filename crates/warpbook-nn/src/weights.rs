@@ -274,7 +274,7 @@ mod tests {
         );
         check(vec![conv2d(3, 3), batch_norm(), flatten(), linear(5), linear(2)], "no tensor `fc2.weight`");
         std::fs::write(&path, b"nonsense").unwrap();
-        assert!(Weights::load(&network(), &path).unwrap_err().to_string().contains("no safetensors file"));
+        assert!(Weights::load(&network(), &path).unwrap_err().to_string().contains("not a safetensors file"));
         assert!(Weights::load(&network(), folder.path().join("none")).unwrap_err().to_string().contains("none"));
         assert!(Weights::new(&network(), vec![]).unwrap_err().to_string().contains("8 parameters; 0 arrays"));
     }

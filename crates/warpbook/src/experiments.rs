@@ -1,8 +1,14 @@
 use crate::settings::Entry;
-use crate::{Matmul, Regression, Training};
+use crate::{Experiment, Matmul, Regression, Training};
 
 /// The experiments that the command line and the lab know, in their order.
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
     vec![Entry::of::<Regression>(), Entry::of::<Matmul>(), Entry::of::<Training>()]
+}
+
+/// A small experiment that shows within seconds whether a device, its compiler and the checks work.
+#[must_use]
+pub fn trial() -> Box<dyn Experiment> {
+    Box::new(Regression::new().points([10_000]).epochs(20).parts(false))
 }

@@ -33,7 +33,7 @@ pub use display::{
 };
 pub use error::{Error, Result};
 pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};
-pub use experiments::experiments;
+pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
 pub use live::{Attempt, Compilation, LiveKernel, Request};

@@ -334,9 +334,9 @@ mod tests {
             assert!(error.contains("cifar-10-binary.tar.gz") && error.contains(expect), "{error}");
         };
         let good = archive(Layout::Binary, None);
-        check(b"", "no sound .tar.gz");
+        check(b"", "not an intact .tar.gz");
         check(&packed(b""), "there was no data_batch_1.bin or data_batch_1 in it");
-        check(&packed(&good)[..1000], "no sound .tar.gz");
+        check(&packed(&good)[..1000], "not an intact .tar.gz");
         check(&packed(&good[..good.len() / 2]), "data_batch_5.bin, byte 0: the archive ends within this file");
         check(&packed(&archive(Layout::Binary, Some(1 << 33))), "at most");
         // Twice what any archive of this set unpacks to, in zeros.

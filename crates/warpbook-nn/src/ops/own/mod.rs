@@ -334,7 +334,7 @@ mod tests {
         let fine = || OwnLayer::new("fine", "x");
         assert_eq!(fine().parameter("w", [2], 1.0).output(3).flaw(), None);
         check(OwnLayer::new("two words", "x"), "`two words` is not a name");
-        check(OwnLayer::new("", "x"), "no name of a layer");
+        check(OwnLayer::new("", "x"), "not a name for a layer");
         check(OwnLayer::new("a", " \n"), "empty");
         check(fine().threads(100), "multiple of 32");
         check(fine().threads(2048), "up to 1024");
@@ -342,7 +342,7 @@ mod tests {
         check(fine().checked_between(1.0, 0.0), "smaller");
         check(fine().parameter("dy", [1], 0.0), "another argument");
         check(fine().parameter("a", [1], 0.0).parameter("a", [1], 0.0), "another argument");
-        check(fine().parameter("1a", [1], 0.0), "no name of a parameter");
+        check(fine().parameter("1a", [1], 0.0), "not a name for a parameter");
         check(fine().parameter("a", [0], 0.0), "1 to 2^24");
         check(fine().parameter("a", [1], f32::NAN), "NaN");
         check((0..17).fold(fine(), |l, i| l.parameter(format!("p{i}"), [1], 0.0)), "17 parameters");
