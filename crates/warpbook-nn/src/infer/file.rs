@@ -174,7 +174,7 @@ mod tests {
         };
         check("No such file");
         std::fs::write(&path, "text").unwrap();
-        check("no safetensors file");
+        check("not a safetensors file");
         Weights::init(&Recipe::mnist().network, 1).save(&path).unwrap();
         check("warpbook freeze RECIPE");
         // Lengths stay, so that the file's offsets do.
@@ -193,7 +193,7 @@ mod tests {
         replaced("conv2d 2 3x3", "conv3d 2 3x3");
         check("`conv3d` is not a layer");
         replaced(r#"\"b\""#, "    1");
-        check("no safetensors file, or it is damaged");
+        check("not a safetensors file, or it is damaged");
         replaced("0.3081", "-0.308");
         check("deviations above 0");
         replaced(r#"input\":[1"#, r#"input\":[2"#);
