@@ -3,7 +3,7 @@
 //! cudarc's own loader knows the library's names up to the CUDA it is pinned to and panics where there is none; this one
 //! also finds later ones, and those that pip installs, and says what is missing.
 
-use crate::places::{site_packages, toolkits};
+use crate::places::{Loaded, newest_in, site_packages, toolkits, variable};
 use crate::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -50,7 +50,7 @@ impl std::fmt::Debug for Nvrtc {
 }
 
 /// Loaded once a process: compilers keep their own state, and a second search is wasted.
-static LOADED: Mutex<Option<Nvrtc>> = Mutex::new(None);
+static LOADED: Loaded<Nvrtc> = Loaded::new();
 
 impl Nvrtc {
     /// Finds and loads NVRTC: `WARPBOOK_NVRTC`, a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`,
@@ -62,22 +62,15 @@ impl Nvrtc {
     /// # Errors
     /// [`Error::NoNvrtc`] where there is none, [`Error::NvrtcFailed`] where `WARPBOOK_NVRTC` names one that does not load.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = &*loaded {
-            return Ok(found.clone());
-        }
         let fits = |n: &Self| driver_cuda.is_none_or(|(major, _)| n.version.0 <= major);
-        let found = if let Some(path) = std::env::var_os("WARPBOOK_NVRTC").filter(|p| !p.is_empty()) {
-            Self::open(Path::new(&path)).map_err(|why| Error::NvrtcFailed { path: path.into(), why })?
-        } else {
-            candidates()
+        LOADED.or_find(|| match variable("WARPBOOK_NVRTC") {
+            Some(path) => Self::open(&path).map_err(|why| Error::NvrtcFailed { path, why }),
+            None => candidates()
                 .iter()
                 .filter_map(|p| Self::open(p).ok())
                 .find(fits)
-                .ok_or(Error::NoNvrtc { package: package(driver_cuda) })?
-        };
-        *loaded = Some(found.clone());
-        Ok(found)
+                .ok_or(Error::NoNvrtc { package: package(driver_cuda) }),
+        })
     }
 
     /// Where it was found.
@@ -254,14 +247,8 @@ fn candidates() -> Vec<PathBuf> {
 
 /// The NVRTC libraries of a folder, the newest first.
 fn libraries_in(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let wanted = |name: &str| {
+    newest_in(folder, |name| {
         (name.starts_with("libnvrtc.so") || (name.starts_with("nvrtc64_") && name.ends_with(".dll")))
             && !name.contains("alt")
-    };
-    let mut found: Vec<PathBuf> =
-        entries.flatten().filter(|e| wanted(&e.file_name().to_string_lossy())).map(|e| e.path()).collect();
-    found.sort();
-    found.reverse();
-    found
+    })
 }

@@ -1,6 +1,37 @@
 //! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
 
+use crate::Result;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A library that is looked for until it is found, and then kept for the process.
+pub(crate) struct Loaded<T>(Mutex<Option<T>>);
+
+impl<T: Clone> Loaded<T> {
+    pub const fn new() -> Self {
+        Self(Mutex::new(None))
+    }
+
+    pub fn or_find(&self, find: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut loaded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(there) = &*loaded {
+            return Ok(there.clone());
+        }
+        let found = find()?;
+        *loaded = Some(found.clone());
+        Ok(found)
+    }
+}
+
+/// The files of a folder whose names are wanted, the newest version first.
+pub(crate) fn newest_in(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<PathBuf> =
+        entries.flatten().filter(|e| wanted(&e.file_name().to_string_lossy())).map(|e| e.path()).collect();
+    found.sort();
+    found.reverse();
+    found
+}
 
 /// A variable of the environment that names a path.
 pub(crate) fn variable(name: &str) -> Option<PathBuf> {

@@ -2,13 +2,13 @@
 
 use crate::cublas::version;
 use crate::cuda::Inner;
-use crate::places::{site_packages, toolkits, variable};
+use crate::places::{Loaded, site_packages, toolkits, variable};
 use crate::{Error, Result};
 use cudarc::driver::{result, sys};
 use libloading::Library;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub(super) type Status = c_int;
 pub(super) type Handle = *mut c_void;
@@ -103,21 +103,15 @@ pub(super) struct Cudnn9 {
 }
 
 /// Loaded once a process.
-static LOADED: Mutex<Option<Arc<Cudnn9>>> = Mutex::new(None);
+static LOADED: Loaded<Arc<Cudnn9>> = Loaded::new();
 
 impl Cudnn9 {
     /// Finds and loads it: from the folder `WARPBOOK_CUDNN`, else where pip, the loader and the toolkits have it.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Arc<Self>> {
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = &*loaded {
-            return Ok(found.clone());
-        }
-        let found = Arc::new(match variable("WARPBOOK_CUDNN") {
-            Some(folder) => Self::named(&folder)?,
-            None => Self::find(&candidates(), driver_cuda)?,
-        });
-        *loaded = Some(found.clone());
-        Ok(found)
+        LOADED.or_find(|| match variable("WARPBOOK_CUDNN") {
+            Some(folder) => Self::named(&folder).map(Arc::new),
+            None => Self::find(&candidates(), driver_cuda).map(Arc::new),
+        })
     }
 
     /// That of a folder that was named: nothing else will do.
