@@ -14,9 +14,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 start_step(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ rates /* [slots] */,
            double* __restrict__ control /* [2] or null */, const unsigned* __restrict__ order /* [count] */, unsigned count,
            const unsigned char* __restrict__ labels /* [samples] or null */, unsigned samples, unsigned n,
-           unsigned* __restrict__ indices /* [n] */, unsigned char* __restrict__ batch_labels /* [n] or null */) {
+           unsigned* __restrict__ indices /* [n] */, unsigned char* __restrict__ batch_labels /* [n] or null */,
+           const float* __restrict__ running /* [statistics] or null */, float* __restrict__ before /* [statistics] or null */,
+           unsigned statistics) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x, slot = counters[SLOT];
     if (i == 0 && control) control[0] = rates[slot];
+    // The forward pass changes running statistics before the loss is known: those before the first broken step are kept.
+    if (running && !counters[HALTED]) {
+        for (unsigned k = i; k < statistics; k += gridDim.x * THREADS) before[k] = running[k];
+    }
     if (i >= n) return;
     const unsigned at = counters[POSITION] + i, index = order[at < count ? at : at - count];
     indices[i] = index;

@@ -38,12 +38,20 @@ fn name() -> String {
     from_proc.or_else(|| sysctl("machdep.cpu.brand_string")).unwrap_or_else(|| "CPU".into())
 }
 
+/// Bytes of host memory that a program can have without others being paged out, as Linux tells; `None` elsewhere.
+#[must_use]
+pub fn free_host_memory() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+fn meminfo(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find(|l| l.starts_with(field))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
 fn memory_bytes() -> u64 {
-    let from_proc = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("MemTotal:"))?;
-        line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kib| kib * 1024)
-    });
-    from_proc.or_else(|| sysctl("hw.memsize")?.parse().ok()).unwrap_or(0)
+    meminfo("MemTotal:").or_else(|| sysctl("hw.memsize")?.parse().ok()).unwrap_or(0)
 }
 
 /// The largest cache that the first core sees.

@@ -30,6 +30,25 @@ pub fn write_atomic(path: impl AsRef<Path>, bytes: &[u8]) -> std::io::Result<()>
     })
 }
 
+/// Tries whether [`write_atomic_with_folder`] could write the file now; leaves nothing behind but its folder.
+///
+/// # Errors
+/// As of [`write_atomic`], and where the path is a folder or anything else that is no file, which a rename would not replace or not bring back.
+pub fn ensure_writable(path: impl AsRef<Path>) -> std::io::Result<()> {
+    let path = path.as_ref();
+    match std::fs::metadata(path) {
+        Ok(m) if m.is_dir() => return Err(std::io::Error::other("it is a folder; name a file in it")),
+        Ok(m) if !m.is_file() => return Err(std::io::Error::other("it is not a regular file")),
+        _ => {}
+    }
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    let name = path.file_name().ok_or_else(|| std::io::Error::other("it names no file"))?;
+    let probe = path.with_file_name(format!(".{}.{}-{number}.probe", name.to_string_lossy(), std::process::id()));
+    let written = write_atomic_with_folder(&probe, &[0; 4096]);
+    let _ = std::fs::remove_file(&probe);
+    written
+}
+
 /// As [`write_atomic`]; makes the file's folder where it is not there.
 ///
 /// # Errors
@@ -75,6 +94,22 @@ mod tests {
         let mut left = names(folder.path());
         left.sort();
         assert_eq!(left, ["deep", "file", "taken"]);
+    }
+
+    #[test]
+    fn whether_a_file_can_be_written_is_known_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        write_atomic(&file, b"text").unwrap();
+        assert!(ensure_writable(&file).is_ok() && ensure_writable(folder.path().join("new/one")).is_ok());
+        assert_eq!((std::fs::read(&file).unwrap(), names(&folder.path().join("new"))), (b"text".to_vec(), vec![]));
+        let refused = |path: &Path| ensure_writable(path).unwrap_err().to_string();
+        assert!(refused(folder.path()).contains("is a folder"));
+        refused(&file.join("below"));
+        refused(Path::new("/"));
+        #[cfg(unix)]
+        assert!(refused(Path::new("/dev/null")).contains("not a regular file"));
+        assert_eq!(names(folder.path()).len(), 2);
     }
 
     #[test]

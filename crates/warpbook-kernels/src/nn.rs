@@ -165,7 +165,8 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
     [typed(NORM, "sum_squares", tile(), Grid::Cover, dtype), typed(NORM, "global_norm", tile(), Grid::One, dtype)]
 }
 
-/// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels)`, a thread a sample;
+/// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a
+/// sample;
 /// `judge_step(counters, losses, overflow, found)` and `finish_step(n, count, scaler, counters, found, scale, grown, norm, slots, skipped,
 /// scales, norms)`, one thread.
 #[must_use]

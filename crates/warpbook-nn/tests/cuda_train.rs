@@ -403,6 +403,29 @@ fn a_loss_that_is_no_number_names_step_and_layer_and_keeps_the_weights() {
 }
 
 #[test]
+fn a_loss_that_is_no_number_leaves_the_running_statistics_of_the_step_before() {
+    let Some(device) = testing::gpu("a_loss_that_is_no_number_leaves_the_running_statistics") else { return };
+    let data = images(64);
+    let layers = vec![conv2d(4, 3), batch_norm(), relu(), flatten(), linear(8), linear(3)];
+    let r = Recipe { learning_rate: 1e25, ..recipe(layers, Optimizer::sgd()) };
+    for graph in [false, true] {
+        let place = cuda(&device, CudaOptions { graph, ..CudaOptions::new(Precision::Fp32) });
+        let mut broken = Trainer::on(&place, r.clone(), &data, None).unwrap();
+        let error = broken.train(&data, &data, 1, &mut |_| Flow::Continue).unwrap_err();
+        assert!(matches!(error, TrainError::NotFinite(_)) && broken.step() == 1, "graph {graph}: {error}");
+        // The steps after the broken one were queued with it.
+        let mut before = Trainer::on(&place, r.clone(), &data, None).unwrap();
+        before.train_until(1, &data, &data, 1, &mut |_| Flow::Continue).unwrap();
+        let (got, want) = (broken.weights().unwrap(), before.weights().unwrap());
+        for (spec, (got, want)) in want.specs().iter().zip(got.values().iter().zip(want.values())) {
+            assert!(want.iter().all(|v| v.is_finite()), "graph {graph}, {}: {want:?}", spec.name);
+            assert_eq!(got, want, "graph {graph}, {}", spec.name);
+        }
+        assert!(want.get("bn1.running_var").unwrap().iter().all(|v| *v != 1.0), "graph {graph}: no step was made");
+    }
+}
+
+#[test]
 fn gradients_are_clipped_on_the_device() {
     let Some(device) = testing::gpu("gradients_are_clipped_on_the_device") else { return };
     let data = images(50);

@@ -1,11 +1,16 @@
-//! Twenty steps of a small network in PyTorch, followed on the CPU: `notebooks/pytorch/golden.py` made `tests/golden`.
+//! Twenty steps of a small network in PyTorch, followed on the CPU and on a GPU: `notebooks/pytorch/golden.py` made `tests/golden`.
 
 use safetensors::SafeTensors;
 use std::path::PathBuf;
+use warpbook_device::testing;
+use warpbook_nn::data::Dataset;
 use warpbook_nn::network::*;
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_nn::train::{CpuEngine, Loss, Mode, Target};
+use warpbook_nn::ops::schedule::Schedule;
+use warpbook_nn::train::{
+    CpuEngine, CudaOptions, Event, Flow, GradScaler, Loss, Mode, Place, Precision, Recipe, Target, Trainer,
+};
 use warpbook_nn::weights::Weights;
 
 const SHAPE: [usize; 3] = [3, 12, 12];
@@ -104,6 +109,61 @@ impl Golden {
     }
 }
 
+impl Golden {
+    /// Trains as a recipe on a device, and compares losses and the running statistics' effect on the logits.
+    fn follow_on(&self, place: &Place, name: &str, optimizer: Optimizer, allowed: f64) {
+        let run = &self.json["runs"][name];
+        let classes = ["a", "b", "c", "d", "e"];
+        let data = Dataset::from_arrays("golden", SHAPE, self.images.clone(), self.labels.clone(), classes).unwrap();
+        let channel = |name: &str| Self::floats(&self.json[name]).into_iter().map(|v| v as f32).collect();
+        let recipe = Recipe {
+            name: "golden".into(),
+            network: network(),
+            loss: Loss::CrossEntropy { smoothing: self.json["smoothing"].as_f64().unwrap() as f32 },
+            optimizer,
+            learning_rate: run["learning_rate"].as_f64().unwrap(),
+            schedule: Schedule::Constant,
+            batch: self.json["batch"].as_u64().unwrap() as usize,
+            epochs: 4,
+            mean: channel("mean"),
+            deviation: channel("deviation"),
+            shuffle: false,
+            ..Recipe::mnist()
+        };
+        let mut trainer = Trainer::on(place, recipe, &data, Some(&self.weights)).unwrap();
+        let mut losses = Vec::new();
+        let listener = &mut |event: Event| {
+            if let Event::Step { loss, .. } = event {
+                losses.push(loss);
+            }
+            Flow::Continue
+        };
+        trainer.train(&data, &data, 100, listener).unwrap();
+        let want = Self::floats(&run["losses"]);
+        assert_eq!(losses.len(), want.len());
+        for (step, (got, want)) in losses.iter().zip(&want).enumerate() {
+            let error = (got - want).abs() / want;
+            assert!(
+                error <= allowed,
+                "{name} on {place}, step {step}: loss {got}, PyTorch's {want}, off by {error:.1e}"
+            );
+        }
+        let mut engine = CpuEngine::new(&network(), 4, &trainer.weights().unwrap(), &optimizer).unwrap();
+        self.fill(&mut engine, 0, 4);
+        engine.forward(4, Mode::Inference).unwrap();
+        let logits: Vec<f64> = run["logits"].as_array().unwrap().iter().flat_map(Self::floats).collect();
+        let apart = engine.outputs(4).iter().zip(&logits).fold(0.0f64, |most, (got, want)| {
+            let apart = (f64::from(*got) - want).abs();
+            if apart.is_nan() { f64::INFINITY } else { most.max(apart) }
+        });
+        println!("{name} on {place}: logits differ by at most {apart:.1e}");
+        assert!(apart <= 10.0 * allowed, "{name} on {place}: logits differ by {apart:.1e}");
+    }
+}
+
+const ADAM: Optimizer = Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 1e-3 };
+const NESTEROV: Optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 5e-4 };
+
 fn compare_gradients(name: &str, got: &Weights, want: &serde_json::Value) {
     let trained = got.specs().iter().zip(got.values()).filter(|(s, _)| s.role.is_trained());
     let mut compared = 0;
@@ -119,10 +179,33 @@ fn compare_gradients(name: &str, got: &Weights, want: &serde_json::Value) {
 
 #[test]
 fn adam_follows_pytorch() {
-    Golden::open().follow("adam", &Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 1e-3 });
+    let golden = Golden::open();
+    golden.follow("adam", &ADAM);
+    golden.follow_on(&Place::Cpu, "adam", ADAM, 1e-3);
 }
 
 #[test]
 fn nesterov_s_momentum_follows_pytorch() {
-    Golden::open().follow("sgd_nesterov", &Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 5e-4 });
+    let golden = Golden::open();
+    golden.follow("sgd_nesterov", &NESTEROV);
+    golden.follow_on(&Place::Cpu, "sgd_nesterov", NESTEROV, 1e-3);
+}
+
+#[test]
+fn a_gpu_follows_pytorch_in_every_precision() {
+    let Some(device) = testing::gpu("a_gpu_follows_pytorch_in_every_precision") else { return };
+    let golden = Golden::open();
+    // Small batches have large gradients: at the usual scale a step could be skipped.
+    let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
+    for precision in Precision::ALL {
+        let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..CudaOptions::new(precision) });
+        let allowed = match precision {
+            Precision::Fp32 => 1e-3,
+            Precision::Tf32 | Precision::AmpFp16 => 5e-3,
+            Precision::AmpBf16 => 2e-2,
+        };
+        for (name, optimizer) in [("adam", ADAM), ("sgd_nesterov", NESTEROV)] {
+            golden.follow_on(&place, name, optimizer, allowed);
+        }
+    }
 }

@@ -186,6 +186,40 @@ fn a_loss_that_is_no_number_ends_the_training() {
 }
 
 #[test]
+fn a_loss_that_is_no_number_leaves_the_running_statistics_of_the_step_before() {
+    let digits = synthetic_digits(200, 10, 1);
+    let layers = [conv2d(4, 3), batch_norm(), relu(), flatten(), linear(8), linear(10)];
+    let network = Network::new([1, 28, 28], layers).unwrap();
+    let wild = Recipe { network, optimizer: Optimizer::sgd(), learning_rate: 1e25, ..recipe() };
+    let mut broken = Trainer::new(wild.clone(), &digits.train, None).unwrap();
+    let error = broken.train(&digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap_err();
+    assert!(matches!(error, TrainError::NotFinite(_)) && broken.step() == 1, "{error}");
+    let mut before = Trainer::new(wild, &digits.train, None).unwrap();
+    before.train_until(1, &digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap();
+    let (got, want) = (broken.weights().unwrap(), before.weights().unwrap());
+    let variance = want.get("bn1.running_var").unwrap();
+    assert!(variance.iter().all(|v| v.is_finite() && *v != 1.0), "{variance:?}");
+    assert_eq!(got, want);
+}
+
+#[test]
+fn a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "text").unwrap();
+    let digits = synthetic_digits(64, 32, 1);
+    for path in [folder.path().to_owned(), file.join("c.safetensors")] {
+        let mut trainer = Trainer::new(small(), &digits.train, None).unwrap().checkpoint(&path);
+        let error = trainer.train(&digits.train, &digits.test, 1, &mut |_| panic!("a step was made")).unwrap_err();
+        let sentence = error.to_string();
+        assert!(sentence.contains("cannot be written") && sentence.contains("Nothing was trained"), "{sentence}");
+    }
+    let mut trainer = Trainer::new(small(), &digits.train, None).unwrap().checkpoint(folder.path().join("new/c"));
+    trainer.train_until(1, &digits.train, &digits.test, 1, &mut |_| Flow::Continue).unwrap();
+    assert!(folder.path().join("new/c").is_file());
+}
+
+#[test]
 fn a_clipped_gradient_has_at_most_that_norm() {
     let network = Network::new(5, [linear(3)]).unwrap();
     let sgd = Optimizer::sgd();

@@ -165,7 +165,7 @@ impl Predictor {
     /// The loss of one batch.
     pub(super) fn loss(&mut self, images: &[u8], labels: &[u8], loss: Loss) -> Result<BatchLoss, TrainError> {
         let logits = self.batch_outputs(images)?;
-        loss.of(&logits, Target::Labels(labels), 1.0, &mut vec![0.0; logits.len()])
+        loss.of(&logits, Target::Labels(labels), None)
     }
 
     /// The bytes of an image; an error unless there is a whole number of them.

@@ -1,7 +1,7 @@
 //! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
 
-use super::TrainError;
 use super::engine::{ScalerState, State};
+use super::{TrainError, Trainer};
 use crate::network::Network;
 use crate::ops::optimizer::Optimizer;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
@@ -65,7 +65,10 @@ impl Checkpoint {
         let text = header.metadata().as_ref().and_then(|m| m.get("warpbook"));
         let about = text.and_then(|t| serde_json::from_str::<About>(t).ok()).filter(|a| a.checkpoint == 1);
         let Some(About { step, seed, updates, scaler, .. }) = about else {
-            return Err(format("it says nothing of a training. Weights alone are read by --init FILE".into()).into());
+            let path = path.display();
+            return Err(TrainError::Setting(format!(
+                "{path} is no checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
+            )));
         };
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
         let slots = (0..optimizer.state_slots()).map(|slot| {
@@ -78,5 +81,30 @@ impl Checkpoint {
             return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
         }
         Ok(Self { state: State { weights, slots, updates: updates.unwrap_or(step), scaler }, step, seed })
+    }
+}
+
+impl Trainer {
+    /// Writes weights, the optimiser's state and the step to a safetensors file, to a temporary name first.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed }.save(path.as_ref())
+    }
+
+    /// Goes on from a checkpoint, to the same bits as without the interruption.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of another network, optimiser or seed.
+    pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
+        let checkpoint = Checkpoint::load(&self.recipe.network, &self.recipe.optimizer, path.as_ref())?;
+        if checkpoint.seed != self.recipe.seed {
+            return Err(TrainError::Setting(format!(
+                "The checkpoint was made with seed {}, and this recipe has seed {}: set the same seed.",
+                checkpoint.seed, self.recipe.seed
+            )));
+        }
+        self.go_on(&checkpoint.state, checkpoint.step)
     }
 }

@@ -1,6 +1,8 @@
 //! What a network is trained to make small.
 
-use crate::ops::{self, cross_entropy::CrossEntropy, mse};
+use super::TrainError;
+use crate::ops::cross_entropy::{self, CrossEntropy};
+use crate::ops::mse;
 use serde::{Deserialize, Serialize};
 
 /// A loss, the mean over a batch.
@@ -35,7 +37,7 @@ pub struct BatchLoss {
 }
 
 impl Loss {
-    /// The loss of outputs f32 `[batch][outputs]`, and its gradient times `scale`.
+    /// The loss of outputs f32 `[batch][outputs]`, and where it is wanted its gradient times a scale.
     ///
     /// # Errors
     /// The target is not of the loss's kind, or a length does not fit.
@@ -43,17 +45,22 @@ impl Loss {
         self,
         outputs: &[f32],
         target: Target<'_>,
-        scale: f32,
-        gradient: &mut [f32],
+        gradient: Option<(f32, &mut [f32])>,
     ) -> Result<BatchLoss, TrainError> {
         match (self, target) {
             (Self::CrossEntropy { smoothing }, Target::Labels(labels)) => {
                 let c = CrossEntropy { batch: labels.len(), classes: outputs.len() / labels.len().max(1), smoothing };
-                let loss = ops::cross_entropy::cpu::loss_and_gradient(&c, outputs, labels, scale, gradient)?;
+                let loss = match gradient {
+                    Some((scale, to)) => cross_entropy::cpu::loss_and_gradient(&c, outputs, labels, scale, to),
+                    None => cross_entropy::cpu::loss(&c, outputs, labels),
+                }?;
                 Ok(BatchLoss { mean: loss.mean, correct: loss.correct })
             }
             (Self::Mse, Target::Values(values)) => {
-                let mean = mse::cpu::loss_and_gradient(outputs, values, scale, gradient)?;
+                let mean = match gradient {
+                    Some((scale, to)) => mse::cpu::loss_and_gradient(outputs, values, scale, to),
+                    None => mse::cpu::loss(outputs, values),
+                }?;
                 Ok(BatchLoss { mean, correct: 0 })
             }
             (Self::CrossEntropy { .. }, Target::Values(_)) => Err(TrainError::Setting(
@@ -65,5 +72,3 @@ impl Loss {
         }
     }
 }
-
-use super::TrainError;

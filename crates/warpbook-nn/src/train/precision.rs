@@ -84,10 +84,10 @@ impl Precision {
 
     /// What each kind of operation computes in: its name, the type of what it reads and writes, and of its arithmetic.
     #[must_use]
-    pub fn table(self) -> [PrecisionRow; 8] {
+    pub fn table(self) -> PrecisionTable {
         let (stored, products) = (self.activations(), self.products());
         let row = |operations, stored, arithmetic| PrecisionRow { operations, stored, arithmetic };
-        [
+        let rows = vec![
             row("convolutions, linear layers: operands", stored, products),
             row("convolutions, linear layers: sums, bias", Dtype::F32, Dtype::F32),
             row("linear layers: weight gradients", stored, Dtype::F32),
@@ -96,7 +96,8 @@ impl Precision {
             row("batch normalisation: statistics, scale, shift", Dtype::F32, Dtype::F32),
             row("losses: outputs and their gradient", stored, Dtype::F32),
             row("optimisers: weights, other gradients, state", Dtype::F32, Dtype::F32),
-        ]
+        ];
+        PrecisionTable { precision: self, rows }
     }
 }
 
@@ -115,6 +116,15 @@ impl std::str::FromStr for Precision {
         let is = |p: &Self| p.name() == name || p.name().strip_prefix("amp-") == Some(name);
         Self::ALL.into_iter().find(is).ok_or_else(|| format!("`{name}` is none of {}.", known()))
     }
+}
+
+/// What [`Precision::table`] gives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrecisionTable {
+    /// Of this precision.
+    pub precision: Precision,
+    /// A row for each kind of operation.
+    pub rows: Vec<PrecisionRow>,
 }
 
 /// A line of [`Precision::table`].
@@ -267,10 +277,22 @@ mod tests {
     }
 
     #[test]
+    fn the_table_says_what_autocast_computes_in_half() {
+        let types = |p: Precision| p.table().rows.iter().map(|r| (r.stored, r.arithmetic)).collect::<Vec<_>>();
+        let (full, half) = (Dtype::F32, Dtype::F16);
+        assert!(types(Precision::Fp32).iter().all(|t| *t == (full, full)));
+        let tf32 = types(Precision::Tf32);
+        assert!(tf32[0] == (full, Dtype::Tf32) && tf32[1..].iter().all(|t| *t == (full, full)));
+        // Operands of products in half; sums, statistics and the optimiser's numbers in f32.
+        let amp = types(Precision::AmpFp16);
+        assert_eq!((amp[0], amp[1], amp[5], amp[7]), ((half, half), (full, full), (full, full), (full, full)));
+        assert!(amp[2..5].iter().chain(&amp[6..7]).all(|t| *t == (half, full)));
+    }
+
+    #[test]
     fn a_precision_is_known_by_its_name() {
         for p in Precision::ALL {
             assert_eq!(p.name().parse(), Ok(p));
-            assert!(p.table().iter().all(|row| row.stored.bytes() > 0));
         }
         assert_eq!(("fp16".parse(), "bf16".parse()), (Ok(Precision::AmpFp16), Ok(Precision::AmpBf16)));
         assert!("fp8".parse::<Precision>().unwrap_err().contains("amp-bf16"));

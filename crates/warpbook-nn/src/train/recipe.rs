@@ -176,6 +176,9 @@ impl Recipe {
         if !(self.learning_rate > 0.0 && self.learning_rate.is_finite()) {
             return refuse(format!("The learning rate is {}; it has to be above 0.", self.learning_rate));
         }
+        if let Some(clip) = self.clip.filter(|most| most.is_nan() || *most <= 0.0) {
+            return refuse(format!("The gradients are clipped to a norm of {clip}; it has to be above 0."));
+        }
         self.optimizer.check()?;
         Ok(self.schedule.check()?)
     }

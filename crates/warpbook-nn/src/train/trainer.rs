@@ -1,16 +1,16 @@
 //! Epochs over a data set: batches, progress, evaluation, checkpoints.
 
-use super::checkpoint::Checkpoint;
-use super::cpu::CpuTraining;
-use super::cuda::{self, CudaTraining};
-use super::engine::{Batches, Engine, State, StepOutcome};
+use super::cpu::{self, CpuTraining};
+use super::cuda::CudaTraining;
+use super::engine::{Batches, Engine, State};
 use super::pace::{Mean, Pace};
 use super::{Ended, Event, Flow, Place, Recipe, Samples, Score, TrainError};
 use crate::philox;
 use crate::weights::Weights;
 use rayon::prelude::*;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use warpbook_device::ensure_writable;
 
 /// A checkpoint is written at least this often, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
@@ -21,12 +21,12 @@ const KEEP_EVERY: Duration = Duration::from_secs(60);
 /// interrupted and resumed from a checkpoint.
 #[derive(Debug)]
 pub struct Trainer {
-    recipe: Recipe,
+    pub(super) recipe: Recipe,
     place: Place,
     /// The most samples of a batch.
     batch: usize,
-    engine: Box<dyn Engine>,
-    step: u64,
+    pub(super) engine: Box<dyn Engine>,
+    pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
 }
@@ -59,6 +59,10 @@ impl Trainer {
         data.check(&recipe)?;
         let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
         let batch = recipe.batch.min(data.len());
+        if matches!(place, Place::Cpu) {
+            // Before the weights are drawn, which may be too large themselves.
+            cpu::ensure_it_fits(&recipe.network, batch, &recipe.optimizer)?;
+        }
         Self::with_batch(place.clone(), recipe, batch, &initial)
     }
 
@@ -76,6 +80,20 @@ impl Trainer {
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
         self
+    }
+
+    /// An error unless the checkpoint's file, if there is to be one, can be written. [`Trainer::train`] asks first.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn ensure_it_can_be_kept(&self) -> Result<(), TrainError> {
+        let Some(path) = &self.checkpoint else { return Ok(()) };
+        ensure_writable(path).map_err(|why| {
+            let path = path.display();
+            TrainError::Setting(format!(
+                "The checkpoint {path} cannot be written: {why}. Nothing was trained; name another file."
+            ))
+        })
     }
 
     /// A training of batches of at most so many samples.
@@ -169,8 +187,8 @@ impl Trainer {
     /// hears of them and of every epoch, and may stop the training. A GPU makes many steps before the listener hears of them.
     ///
     /// # Errors
-    /// A loss that is no number: the sentence names the step and the layer where the first such value is. The weights are then those before
-    /// that step.
+    /// The checkpoint's file cannot be written, now or later. A loss that is no number: the sentence names the step and the layer where the
+    /// first such value is; the weights, and running statistics, are then those before that step.
     pub fn train<'a>(
         &mut self,
         train: impl Into<Samples<'a>>,
@@ -193,6 +211,7 @@ impl Trainer {
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<Ended, TrainError> {
+        self.ensure_it_can_be_kept()?;
         let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
@@ -270,7 +289,7 @@ impl Trainer {
     }
 
     /// The order of the samples in an epoch.
-    fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
+    pub(super) fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
         let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ (epoch + 1) << 32);
         let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
         (0..n as u64).into_par_iter().map(|i| place(i) as u32).collect()
@@ -284,69 +303,5 @@ impl Trainer {
         let set = set.into();
         set.check(&self.recipe)?;
         self.engine.evaluate(set)
-    }
-
-    /// Prepares whole batches of a first epoch, to be trained on over and over by [`Trainer::queue_step`]: for measurements.
-    ///
-    /// # Errors
-    /// There are fewer samples than a batch has; the device's.
-    pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
-        let (set, size): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
-        set.check(&self.recipe)?;
-        if set.len() < size {
-            let sentence = format!("There are {} samples, fewer than a batch of {size}.", set.len());
-            return Err(TrainError::Setting(sentence));
-        }
-        let order = self.order(set.len(), 0);
-        let count = cuda::SLOTS * size;
-        let indices: Vec<u32> = order[..order.len() / size * size].iter().cycle().copied().take(count).collect();
-        let rates = vec![self.recipe.learning_rate; cuda::SLOTS];
-        let batches = Batches { set, indices: &indices, size, learning_rates: &rates, step: self.step };
-        self.engine.prepare_steps(&batches)
-    }
-
-    /// Queues the next prepared step without waiting for it; on the CPU the step is made.
-    ///
-    /// # Errors
-    /// No steps were prepared; the device's.
-    pub fn queue_step(&mut self) -> Result<(), TrainError> {
-        self.engine.queue_step()
-    }
-
-    /// What the last queued steps, at most 128, came to, the oldest first; waits for them.
-    ///
-    /// # Errors
-    /// The device's.
-    pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
-        self.engine.step_outcomes(count)
-    }
-
-    /// The stream that steps are queued on; `None` on the CPU.
-    #[must_use]
-    pub fn stream(&self) -> Option<std::sync::Arc<warpbook_device::Stream>> {
-        self.engine.stream()
-    }
-
-    /// Writes weights, the optimiser's state and the step to a safetensors file, to a temporary name first.
-    ///
-    /// # Errors
-    /// The file cannot be written.
-    pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed }.save(path.as_ref())
-    }
-
-    /// Goes on from a checkpoint, to the same bits as without the interruption.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is of another network, optimiser or seed.
-    pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        let checkpoint = Checkpoint::load(&self.recipe.network, &self.recipe.optimizer, path.as_ref())?;
-        if checkpoint.seed != self.recipe.seed {
-            return Err(TrainError::Setting(format!(
-                "The checkpoint was made with seed {}, and this recipe has seed {}: set the same seed.",
-                checkpoint.seed, self.recipe.seed
-            )));
-        }
-        self.go_on(&checkpoint.state, checkpoint.step)
     }
 }

@@ -17,6 +17,7 @@ fn cross_entropy_and_its_gradient() {
         let wide = wide(&logits);
         let want = reference::cross_entropy(&c, &wide, &labels);
         assert!((loss.mean - want).abs() <= 1e-12 * want.max(1.0), "{c:?}: {} {want}", loss.mean);
+        assert_eq!(cross_entropy::cpu::loss(&c, &logits, &labels).unwrap(), loss);
         let want: Vec<f64> = reference::cross_entropy_gradient(&c, &wide, &labels);
         let scaled: Vec<f64> = want.iter().map(|v| v * 1024.0).collect();
         close("dlogits", &gradient, &scaled, 1e-7);
@@ -50,6 +51,7 @@ fn mean_squared_error_and_its_gradient() {
     let (output, target) = (random(40_001, 1), random(40_001, 2));
     let mut gradient = poison(output.len());
     let loss = mse::cpu::loss_and_gradient(&output, &target, 100.0, &mut gradient).unwrap();
+    assert_eq!(mse::cpu::loss(&output, &target).unwrap(), loss);
     let (output, target) = (wide(&output), wide(&target));
     let want = reference::mse(&output, &target);
     assert!((loss - want).abs() <= 1e-12 * want, "{loss} {want}");

@@ -13,6 +13,7 @@ mod lines;
 mod networks;
 mod own_layers;
 mod panel;
+mod precisions;
 mod predictions;
 mod progress;
 mod runs;

@@ -15,35 +15,75 @@ pub fn loss_and_gradient(
     scale: f32,
     dlogits: &mut [f32],
 ) -> Result<Loss> {
-    /// Rows of a task at least.
-    const ROWS: usize = 16;
     c.check(logits.len(), labels, dlogits.len())?;
     let factor = f64::from(scale) / c.batch as f64;
     let rows = logits.par_chunks(c.classes).zip(labels).zip(dlogits.par_chunks_mut(c.classes)).with_min_len(ROWS);
-    let rows: Vec<(f64, bool)> =
-        rows.map(|((logits, label), out)| row(c, logits, usize::from(*label), factor, out)).collect();
-    let sum: f64 = rows.iter().map(|(loss, _)| loss).sum();
-    Ok(Loss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() })
+    let rows = rows.map(|((logits, label), out)| {
+        let row = Row::of(c, logits, *label);
+        row.gradient(factor, out);
+        row.loss()
+    });
+    Ok(mean(c, &rows.collect::<Vec<_>>()))
 }
 
-/// The loss of a row, and whether its largest logit is the label's.
-fn row(c: &CrossEntropy, logits: &[f32], label: usize, factor: f64, out: &mut [f32]) -> (f64, bool) {
-    let largest = largest(logits);
-    // Subtracted before exp, so that no sum overflows.
-    let max = f64::from(logits[largest]);
-    let shifted = |logit: &f32| f64::from(*logit) - max;
-    let sum: f64 = logits.iter().map(|logit| shifted(logit).exp()).sum();
-    let spread = f64::from(c.smoothing) / c.classes as f64;
-    let own = 1.0 - f64::from(c.smoothing);
-    let mut loss = sum.ln() - own * shifted(&logits[label]);
-    if spread > 0.0 {
-        loss -= spread * logits.iter().map(shifted).sum::<f64>();
+/// The loss alone, to the same bits.
+///
+/// # Errors
+/// As of [`loss_and_gradient`].
+pub fn loss(c: &CrossEntropy, logits: &[f32], labels: &[u8]) -> Result<Loss> {
+    c.check(logits.len(), labels, logits.len())?;
+    let rows = logits.par_chunks(c.classes).zip(labels).with_min_len(ROWS);
+    Ok(mean(c, &rows.map(|(logits, label)| Row::of(c, logits, *label).loss()).collect::<Vec<_>>()))
+}
+
+/// Rows of a task at least.
+const ROWS: usize = 16;
+
+fn mean(c: &CrossEntropy, rows: &[(f64, bool)]) -> Loss {
+    let sum: f64 = rows.iter().map(|(loss, _)| loss).sum();
+    Loss { mean: sum / c.batch as f64, correct: rows.iter().filter(|(_, correct)| *correct).count() }
+}
+
+/// The logits of a sample with what its loss and its gradient are computed from.
+struct Row<'a> {
+    logits: &'a [f32],
+    label: usize,
+    largest: usize,
+    /// Of the exponentials.
+    sum: f64,
+    /// The target of the label's class is the first more than that of every class, the second.
+    own: f64,
+    spread: f64,
+}
+
+impl<'a> Row<'a> {
+    fn of(c: &CrossEntropy, logits: &'a [f32], label: u8) -> Self {
+        let (smoothing, largest) = (f64::from(c.smoothing), largest(logits));
+        let spread = smoothing / c.classes as f64;
+        let row = Self { logits, label: label.into(), largest, sum: 0.0, own: 1.0 - smoothing, spread };
+        Self { sum: logits.iter().map(|logit| row.shifted(*logit).exp()).sum(), ..row }
     }
-    for (class, (out, logit)) in out.iter_mut().zip(logits).enumerate() {
-        let target = if class == label { own + spread } else { spread };
-        *out = (factor * (shifted(logit).exp() / sum - target)) as f32;
+
+    /// Less the largest, so that no exponential overflows.
+    fn shifted(&self, logit: f32) -> f64 {
+        f64::from(logit) - f64::from(self.logits[self.largest])
     }
-    (loss, largest == label)
+
+    /// The loss, and whether the largest logit is the label's.
+    fn loss(&self) -> (f64, bool) {
+        let mut loss = self.sum.ln() - self.own * self.shifted(self.logits[self.label]);
+        if self.spread > 0.0 {
+            loss -= self.spread * self.logits.iter().map(|logit| self.shifted(*logit)).sum::<f64>();
+        }
+        (loss, self.largest == self.label)
+    }
+
+    fn gradient(&self, factor: f64, out: &mut [f32]) {
+        for (class, (out, logit)) in out.iter_mut().zip(self.logits).enumerate() {
+            let target = if class == self.label { self.own + self.spread } else { self.spread };
+            *out = (factor * (self.shifted(*logit).exp() / self.sum - target)) as f32;
+        }
+    }
 }
 
 fn largest(logits: &[f32]) -> usize {

@@ -13,9 +13,18 @@ pub fn loss_and_gradient(output: &[f32], target: &[f32], scale: f32, doutput: &m
     let n = output.len() as f64;
     let factor = (2.0 * f64::from(scale) / n) as f32;
     map2(output, target, doutput, |output, target| factor * (output - target));
+    loss(output, target)
+}
+
+/// The mean of (output - target)^2 alone, to the same bits.
+///
+/// # Errors
+/// As of [`loss_and_gradient`].
+pub fn loss(output: &[f32], target: &[f32]) -> Result<f64> {
+    check(output.len(), target.len(), output.len())?;
     let squares = sum(output.len(), |range| {
         let pairs = output[range.clone()].iter().zip(&target[range]);
         pairs.map(|(o, t)| (f64::from(*o) - f64::from(*t)).powi(2)).sum()
     });
-    Ok(squares / n)
+    Ok(squares / output.len() as f64)
 }

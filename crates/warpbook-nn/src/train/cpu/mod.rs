@@ -6,7 +6,7 @@ mod training;
 
 pub(super) use training::CpuTraining;
 
-use super::{BatchLoss, Loss, Target, TrainError};
+use super::{BatchLoss, Loss, Target, TrainError, fits};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};
 use crate::ops::optimizer::{self, Optimizer};
 use crate::weights::Weights;
@@ -64,6 +64,27 @@ impl Kept {
     }
 }
 
+/// An error unless an engine's arrays fit into the memory that is free, as far as the system tells.
+pub(super) fn ensure_it_fits(network: &Network, batch: usize, optimizer: &Optimizer) -> Result<(), TrainError> {
+    let Some(free) = warpbook_device::free_host_memory() else { return Ok(()) };
+    fits::ensure_it_fits(batch, (free, "memory"), |batch| planned_bytes(network, batch, optimizer))
+}
+
+/// What [`CpuEngine::bytes`] will be.
+fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 {
+    let all = network.params().iter();
+    let params =
+        all.map(|p| p.len() * if p.role.is_trained() { 2 + optimizer.state_slots() } else { 1 }).sum::<usize>();
+    let values: usize = network.values().iter().map(|v| v.elements()).fold(0, usize::saturating_add);
+    let kept = |node: &Node| match node.op {
+        Op::Pool(p) if p.kind == PoolKind::Max => network.value(node.output).elements().saturating_mul(batch),
+        Op::BatchNorm { .. } => 8 * network.value(node.output).channels(),
+        _ => 0,
+    };
+    let kept = network.nodes().iter().map(kept).fold(0, usize::saturating_add);
+    values.saturating_mul(batch).saturating_mul(2).saturating_add(params).saturating_mul(4).saturating_add(kept) as u64
+}
+
 /// Weights as an engine stores them; an error unless they are the network's.
 fn arranged(network: &Network, arrangement: &Arrangement, weights: &Weights) -> Result<Vec<Vec<f32>>, TrainError> {
     let checked = Weights::new(network, weights.values().to_vec())?;
@@ -81,6 +102,7 @@ impl CpuEngine {
         }
         own::ensure_bodies(network)?;
         optimizer.check()?;
+        ensure_it_fits(network, batch, optimizer)?;
         let arrangement = Arrangement::of(network);
         let stored = arranged(network, &arrangement, weights)?;
         let trained = |id: ParamId| network.params()[id].role.is_trained();
@@ -193,14 +215,23 @@ impl CpuEngine {
         Ok(())
     }
 
+    /// The running statistics of batch normalisations.
+    pub(super) fn statistics(&self) -> Vec<(ParamId, Vec<f32>)> {
+        let ids = (0..self.weights.len()).filter(|id| !self.network.params()[*id].role.is_trained());
+        ids.map(|id| (id, self.weights[id].clone())).collect()
+    }
+
+    /// Puts them back.
+    pub(super) fn put_back(&mut self, statistics: Vec<(ParamId, Vec<f32>)>) {
+        statistics.into_iter().for_each(|(id, values)| self.weights[id] = values);
+    }
+
     /// The loss of the last forward pass, without a backward pass.
     ///
     /// # Errors
     /// As of [`CpuEngine::backward`].
-    pub fn loss(&mut self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
-        let last = self.values.len() - 1;
-        let outputs = self.network.output().elements() * n;
-        loss.of(&self.values[last][..outputs], target, 1.0, &mut self.value_gradients[last][..outputs])
+    pub fn loss(&self, loss: Loss, target: Target<'_>, n: usize) -> Result<BatchLoss, TrainError> {
+        loss.of(self.outputs(n), target, None)
     }
 
     /// The name of the first operation in the last forward pass with an output that is no finite number.
@@ -247,8 +278,8 @@ impl CpuEngine {
     pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
         let last = self.values.len() - 1;
         let outputs = self.network.output().elements() * n;
-        let batch_loss =
-            loss.of(&self.values[last][..outputs], target, scale, &mut self.value_gradients[last][..outputs])?;
+        let gradient = &mut self.value_gradients[last][..outputs];
+        let batch_loss = loss.of(&self.values[last][..outputs], target, Some((scale, gradient)))?;
         let mut written = vec![false; self.values.len()];
         written[last] = true;
         for i in (0..self.network.nodes().len()).rev() {
@@ -285,5 +316,36 @@ impl CpuEngine {
         let factor = optimizer::clip::factor(norm, max_norm)?;
         self.gradients.iter_mut().for_each(|g| optimizer::clip::scale(g, factor));
         Ok(norm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::*;
+
+    #[test]
+    fn an_engine_takes_the_memory_that_was_planned() {
+        let layers = [conv2d(4, 3), batch_norm(), relu(), max_pool(2), flatten(), linear(3)];
+        let own = Network::new([2, 9, 8], layers).unwrap();
+        for network in [own, mnist_cnn(0.25, 0.5), amp_recipe(24)] {
+            for optimizer in [Optimizer::sgd(), Optimizer::adam()] {
+                let weights = Weights::init(&network, 1);
+                let engine = CpuEngine::new(&network, 5, &weights, &optimizer).unwrap();
+                assert_eq!(engine.bytes(), planned_bytes(&network, 5, &optimizer));
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_does_not_fit_is_refused() {
+        if warpbook_device::free_host_memory().is_none() {
+            return;
+        }
+        // Exabytes.
+        let network = Network::new([2, 6, 7], [conv2d(1000, 1).padding(700), relu(), avg_pool(9)]).unwrap();
+        let (weights, batch) = (Weights::init(&network, 1), 1 << 30);
+        let why = CpuEngine::new(&network, batch, &weights, &Optimizer::sgd()).unwrap_err().to_string();
+        assert!(why.starts_with("A batch of 1073741824 needs ") && why.contains(" MiB of memory, and "), "{why}");
     }
 }

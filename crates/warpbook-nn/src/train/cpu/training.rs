@@ -116,11 +116,12 @@ impl CpuTraining {
     fn step(&mut self, set: Samples<'_>, indices: &[u32], step: u64, rate: f64) -> Result<StepOrBroken, TrainError> {
         let n = indices.len();
         self.gather(set, indices, Some(step))?;
-        let targets = Targets::of(set, indices);
+        let (targets, statistics) = (Targets::of(set, indices), self.engine.statistics());
         self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
         let loss = self.engine.backward(self.recipe.loss, targets.target(), n, 1.0)?;
         if !loss.mean.is_finite() {
             let layer = self.engine.first_not_finite(n).unwrap_or("the loss").to_owned();
+            self.engine.put_back(statistics);
             return Ok(Err(Broken { loss: loss.mean, layer }));
         }
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;

@@ -1,5 +1,6 @@
 //! What changes from step to step, in device memory, and what the host reads of many steps at once.
 
+use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
 use crate::ops::device::load;
 use crate::ops::optimizer::cuda::STEP_WORDS;
@@ -123,6 +124,15 @@ impl Control {
     pub fn scaler(&self) -> Result<ScalerState> {
         Ok(ScalerState { scale: self.scale.to_vec()?[0], steps: self.grown.to_vec()?[0] })
     }
+}
+
+/// How a step begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start<'a> {
+    /// Whether it is given a learning rate; otherwise it is an evaluation.
+    pub trains: bool,
+    /// The running statistics, where the step changes any.
+    pub statistics: Option<&'a Statistics>,
 }
 
 /// How a step ends.

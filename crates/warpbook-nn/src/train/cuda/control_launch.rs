@@ -1,7 +1,7 @@
 //! The launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::control::{Control, SLOTS, StepEnd};
+use super::control::{Control, SLOTS, Start, StepEnd};
 use crate::ops::device::optional;
 use std::ffi::c_void;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
@@ -25,12 +25,15 @@ unsafe impl KernelArg for ScalerArgs {
 
 impl Control {
     /// Queues the choice of a batch's samples.
-    pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, trains: bool) -> Result<()> {
-        let words = [self.order.len(), labels.map_or(0, Slice::len), n];
-        let [count, samples, n] = words.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+    pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, what: Start<'_>) -> Result<()> {
+        let statistics = what.statistics.map_or(0, |s| s.running.len());
+        assert!(what.statistics.is_none_or(|s| s.before.len() == statistics), "as many statistics on both sides");
+        let words = [self.order.len(), labels.map_or(0, Slice::len), n, statistics];
+        let [count, samples, n, statistics] = words.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         assert!(n as usize <= self.indices.len(), "a batch is at most as large as was said");
-        let control: &dyn KernelArg = if trains { &self.rate_and_updates } else { &DevicePtr::NULL };
-        let args: [&dyn KernelArg; 10] = [
+        let control: &dyn KernelArg = if what.trains { &self.rate_and_updates } else { &DevicePtr::NULL };
+        let [running, before] = [what.statistics.map(|s| &s.running), what.statistics.map(|s| &s.before)];
+        let args: [&dyn KernelArg; 13] = [
             &self.counters,
             &self.rates,
             control,
@@ -41,9 +44,12 @@ impl Control {
             &n,
             &self.indices,
             &self.labels,
+            optional(running),
+            optional(before),
+            &statistics,
         ];
-        // SAFETY: start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels); the arrays are made by
-        // `new` for batches of at least n samples.
+        // SAFETY: start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics);
+        // the arrays are made by `new` for batches of at least n samples, and the statistics' lengths were checked.
         unsafe { self.start.launch(stream, self.start.shape(n.into()), &args) }
     }
 

@@ -4,11 +4,11 @@
 //! back, so that the host has nothing to do in between.
 
 use super::kernels::LayerKernels;
-use super::memory::{self, Memory, Purpose, Sharing};
+use super::memory::{self, Memory, Purpose};
 use super::params::{ParamBytes, Params};
 use super::passes::{self, Parts};
 use super::program::Program;
-use super::{CudaOptions, sharing};
+use super::{CudaOptions, Sharing, sharing};
 use crate::gemm::{Gemm, Workspace};
 use crate::network::{Network, Shape};
 use crate::ops::augment::{Augment, cuda::Gather};

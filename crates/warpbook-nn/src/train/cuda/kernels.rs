@@ -1,7 +1,8 @@
 //! Kernels that do not depend on the batch.
 
 use super::CudaOptions;
-use crate::network::{Network, Op, Shape};
+use crate::network::{Network, Shape};
+use crate::ops::Layout;
 use crate::ops::activation::cuda::Activations;
 use crate::ops::add::cuda::Add;
 use crate::ops::augment::{Augment, cuda::Gather, cuda::GatherRows};
@@ -12,40 +13,74 @@ use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
 use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
-use crate::train::{Loss, Recipe, TrainError};
-use std::sync::Arc;
-use warpbook_device::CudaDevice;
+use crate::train::{Loss, Recipe};
+use std::sync::{Arc, OnceLock};
+use warpbook_device::{CudaDevice, Result};
 use warpbook_record::Dtype;
 
-/// Those of a network's layers.
+/// Those of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have
+/// no pool or sum.
 #[derive(Debug)]
 pub(super) struct LayerKernels {
-    pub activations: Activations,
-    pub add: Add,
-    pub masks: Masks,
-    pub pooling: Pooling,
-    pub normalisation: Option<Normalisation>,
-    /// Of layers of the learner's own, by operation.
+    device: CudaDevice,
+    dtype: Dtype,
+    layout: Layout,
+    activations: OnceLock<Activations>,
+    add: OnceLock<Add>,
+    masks: OnceLock<Masks>,
+    pooling: OnceLock<Pooling>,
+    normalisation: OnceLock<Normalisation>,
+    /// Of layers of the learner's own, by operation: loaded at once, so that errors of their sources come first.
     pub own: Vec<Option<OwnKernels>>,
 }
 
 impl LayerKernels {
-    pub fn load(device: &CudaDevice, network: &Network, options: &CudaOptions) -> Result<Self, TrainError> {
+    pub fn load(device: &CudaDevice, network: &Network, options: &CudaOptions) -> Result<Self> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
         let own = network.nodes().iter().map(|node| {
             let load = |own| OwnKernels::new(device, own, network.value(node.input), layout, dtype);
             node.own.as_ref().map(load).transpose()
         });
-        let normalises = network.nodes().iter().any(|n| matches!(n.op, Op::BatchNorm { .. }));
         Ok(Self {
-            activations: Activations::new(device, dtype)?,
-            add: Add::new(device, dtype)?,
-            masks: Masks::new(device, dtype)?,
-            pooling: Pooling::new(device, dtype, layout)?,
-            normalisation: normalises.then(|| Normalisation::new(device, dtype, layout)).transpose()?,
-            own: own.collect::<warpbook_device::Result<_>>()?,
+            device: device.clone(),
+            dtype,
+            layout,
+            activations: OnceLock::new(),
+            add: OnceLock::new(),
+            masks: OnceLock::new(),
+            pooling: OnceLock::new(),
+            normalisation: OnceLock::new(),
+            own: own.collect::<Result<_>>()?,
         })
     }
+
+    pub fn activations(&self) -> Result<Activations> {
+        once(&self.activations, || Activations::new(&self.device, self.dtype))
+    }
+
+    pub fn add(&self) -> Result<Add> {
+        once(&self.add, || Add::new(&self.device, self.dtype))
+    }
+
+    pub fn masks(&self) -> Result<Masks> {
+        once(&self.masks, || Masks::new(&self.device, self.dtype))
+    }
+
+    pub fn pooling(&self) -> Result<Pooling> {
+        once(&self.pooling, || Pooling::new(&self.device, self.dtype, self.layout))
+    }
+
+    pub fn normalisation(&self) -> Result<Normalisation> {
+        once(&self.normalisation, || Normalisation::new(&self.device, self.dtype, self.layout))
+    }
+}
+
+fn once<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Result<T> {
+    if let Some(there) = cell.get() {
+        return Ok(there.clone());
+    }
+    let loaded = load()?;
+    Ok(cell.get_or_init(|| loaded).clone())
 }
 
 /// Those around the layers: what gives a step its batch, its loss and its update.
@@ -72,7 +107,7 @@ pub(super) enum LossKernels {
 }
 
 impl StepKernels {
-    pub fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self, TrainError> {
+    pub fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
         let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let copy = if dtype == Dtype::F32 { Dtype::F32 } else { dtype };

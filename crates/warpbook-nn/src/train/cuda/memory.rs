@@ -3,117 +3,13 @@
 //! Time is counted in operations: forwards from 1, then the loss, then backwards, unless it is not trained. What is computed in place shares its memory: a flattened
 //! image, a ReLU or a dropout of what nothing else reads, and the end of a residual branch. The same holds for the gradients.
 
+use super::sharing::{Sharing, multiplies};
 use crate::gemm::DeviceArray;
 use crate::network::{Activation, Network, Node, Op, PoolKind, ValueId};
 use crate::ops::own::OwnSizes;
 use crate::ops::{Layout, batch_norm};
 use warpbook_device::{Arena, ArenaLayout, ArenaPlan, Element, Result, Slice};
 use warpbook_record::Dtype;
-
-/// What the operations of a network share and skip.
-#[derive(Debug, Clone)]
-pub(in crate::train) struct Sharing {
-    /// The buffer of each value.
-    pub buffer: Vec<usize>,
-    /// Of a convolution or a linear layer: its epilogue computes the ReLU that follows.
-    pub relu_after: Vec<bool>,
-    /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU; of a maximum, by its output.
-    pub mask_before: Vec<bool>,
-    /// Of a ReLU: an epilogue computes it forwards, and backwards.
-    pub done: Vec<[bool; 2]>,
-}
-
-fn multiplies(op: &Op) -> bool {
-    matches!(op, Op::Conv2d(_) | Op::Linear { .. })
-}
-
-/// What is read backwards of a buffer that was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kept {
-    /// Nothing: whoever reads it may write over it.
-    Nothing,
-    /// Where the output of a ReLU is 0: another ReLU or a dropout may write over it.
-    Zeros,
-    /// All that a layer of the learner's own has written.
-    Values,
-}
-
-impl Sharing {
-    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once.
-    pub fn of(network: &Network, fused: bool, masks: impl Fn(&Node) -> bool) -> Self {
-        let nodes = network.nodes();
-        let mut readers = vec![0; network.values().len()];
-        let mut producer: Vec<Option<usize>> = vec![None; network.values().len()];
-        for (i, node) in nodes.iter().enumerate() {
-            readers[node.input] += 1;
-            producer[node.output] = Some(i);
-            if let Op::Add(other) = node.op {
-                readers[other] += 1;
-            }
-        }
-        let mut kept = vec![Kept::Nothing; network.values().len()];
-        let is_relu = |i: Option<usize>| i.is_some_and(|i| nodes[i].op == Op::Activation(Activation::Relu));
-        let mut shared = Self {
-            buffer: (0..network.values().len()).collect(),
-            relu_after: vec![false; nodes.len()],
-            mask_before: vec![false; nodes.len()],
-            done: vec![[false; 2]; nodes.len()],
-        };
-        for (i, node) in nodes.iter().enumerate() {
-            let (x, before) = (node.input, producer[node.input]);
-            let is_input = shared.buffer[x] == shared.buffer[0];
-            let free = |most| readers[x] == 1 && !is_input && kept[shared.buffer[x]] <= most;
-            let in_place = match node.op {
-                Op::Flatten => readers[x] == 1 || is_input,
-                // What a dropout sets to zero has no gradient, whatever the ReLU before it would say.
-                Op::Activation(Activation::Relu) | Op::Dropout { .. } => free(Kept::Zeros),
-                Op::Add(other) => free(Kept::Nothing) && shared.buffer[other] != shared.buffer[x],
-                _ => false,
-            };
-            if in_place {
-                shared.buffer[node.output] = shared.buffer[x];
-            }
-            if fused && in_place && is_relu(Some(i)) {
-                let has_epilogue = |op: &Op| matches!(op, Op::Conv2d(_) | Op::Linear { bias: true, .. });
-                if let Some(before) = before.filter(|b| has_epilogue(&nodes[*b].op)) {
-                    shared.relu_after[before] = true;
-                    shared.done[i][0] = true;
-                }
-            }
-            let is_max = matches!(node.op, Op::Pool(p) if p.kind == PoolKind::Max);
-            let can_mask = multiplies(&node.op) || is_max && masks(node);
-            if let Some(relu) = before.filter(|_| fused && can_mask && is_relu(before) && readers[x] == 1) {
-                shared.mask_before[i] = shared.in_place(&nodes[relu]);
-                shared.done[relu][1] = shared.mask_before[i];
-            }
-            let keeps = match node.op {
-                Op::Own => Kept::Values,
-                Op::Activation(Activation::Relu) => Kept::Zeros,
-                Op::Pool(_) if shared.mask_before[i] => Kept::Zeros,
-                _ => Kept::Nothing,
-            };
-            let written = shared.buffer[node.output];
-            kept[written] = kept[written].max(keeps);
-        }
-        shared
-    }
-
-    /// Whether a node writes where it reads.
-    pub fn in_place(&self, node: &Node) -> bool {
-        self.buffer[node.output] == self.buffer[node.input]
-    }
-
-    /// Whether the gradient of a value that operation i reads was written before, by an operation after it.
-    pub fn joins(&self, nodes: &[Node], i: usize, value: ValueId) -> bool {
-        let writes = |n: &Node| n.input == value && !self.in_place(n) || matches!(n.op, Op::Add(o) if o == value);
-        nodes[i + 1..].iter().any(writes)
-    }
-
-    /// Whether the gradient of a value is needed: that of the input is not.
-    pub fn needs_gradient(&self, value: ValueId) -> bool {
-        self.buffer[value] != self.buffer[0]
-    }
-}
 
 /// What a network's memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -351,58 +247,6 @@ mod tests {
 
     fn names(layout: &ArenaLayout) -> Vec<&str> {
         layout.blocks().iter().map(|b| b.name.as_str()).collect()
-    }
-
-    #[test]
-    fn what_is_computed_in_place_shares_memory() {
-        // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
-        let n = mnist_cnn(0.25, 0.5);
-        let s = Sharing::of(&n, true, |_| false);
-        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
-        let of = |flags: &[bool]| -> Vec<String> {
-            n.nodes().iter().zip(flags).filter(|(_, f)| **f).map(|(n, _)| n.name.clone()).collect()
-        };
-        assert_eq!(of(&s.relu_after), ["conv1", "conv2", "fc1"]);
-        assert_eq!(of(&s.mask_before), ["conv2"], "a pool or a dropout is between the others");
-        assert_eq!(of(&s.done.iter().map(|d| d[1]).collect::<Vec<_>>()), ["relu1"]);
-        assert_eq!(of(&Sharing::of(&n, true, |_| true).mask_before), ["conv2", "pool1"]);
-        let plain = Sharing::of(&n, false, |_| true);
-        assert_eq!(plain.buffer, s.buffer);
-        assert!(!plain.relu_after.iter().chain(&plain.mask_before).any(|f| *f));
-        assert!(!s.needs_gradient(0) && s.needs_gradient(1));
-    }
-
-    #[test]
-    fn a_value_that_is_read_twice_keeps_its_memory() {
-        let layers = [
-            conv2d(2, 3).padding(1),
-            relu(),
-            residual([conv2d(2, 3).padding(1), relu()]),
-            relu(),
-            flatten(),
-            linear(3),
-        ];
-        let n = Network::new([2, 5, 5], layers).unwrap();
-        let s = Sharing::of(&n, true, |_| false);
-        // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
-        assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
-        assert_eq!(s.mask_before.iter().filter(|m| **m).count(), 0, "relu1 is read twice, relu3 before a flatten");
-        let nodes = n.nodes();
-        // conv2 reads what the sum reads too, and runs backwards after it.
-        assert!(s.joins(nodes, 2, nodes[2].input) && !s.joins(nodes, 4, 2));
-        assert!(names(&plan(&n, &s, 4, Dtype::F32, Purpose::Training { overlaps: false })).contains(&"joined 2"));
-    }
-
-    #[test]
-    fn a_sum_does_not_write_over_a_relu_s_output_whatever_is_between() {
-        let buffers = |branch: Vec<Layer>| {
-            let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
-            Sharing::of(&n, false, |_| false).buffer
-        };
-        // The dropout writes over the ReLU's output, whose zeros stay; the sum may not.
-        assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);
-        assert_eq!(buffers(vec![linear(8), gelu(), dropout(0.2)]), [0, 1, 2, 3, 3, 3, 6]);
-        assert_eq!(buffers(vec![linear(8), dropout(0.2)]), [0, 1, 2, 2, 2, 5]);
     }
 
     #[test]

@@ -6,166 +6,41 @@
 
 mod control;
 mod control_launch;
+mod footprint;
 mod inference;
 mod kernels;
 mod loader;
 mod memory;
+mod options;
 mod params;
 mod passes;
 mod program;
+mod resident;
+mod sharing;
 
 use super::engine::{Batches, Broken, Engine, State, Trained};
-use super::{BatchLoss, GradScaler, Precision, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
-use crate::data::{Dataset, Rows};
-use crate::gemm::{Gemm, ProductBy, Workspace};
-use crate::network::{Arrangement, Network, Node};
-use crate::ops::Layout;
-use crate::ops::conv2d::cuda::Method;
-use crate::ops::pool::cuda::Pooling;
+use super::{BatchLoss, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use crate::data::Dataset;
+use crate::gemm::{Gemm, Workspace};
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, StepEnd};
+use footprint::ensure_it_fits;
+pub(in crate::train) use footprint::{footprint, sharing};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels};
 use loader::Staging;
 pub use loader::{Loader, Residency};
-pub(in crate::train) use memory::Sharing;
-use memory::{Memory, NodeBytes, Purpose};
-use params::{ParamBytes, Params};
+use memory::Memory;
+pub use options::CudaOptions;
+use params::Params;
 use passes::{Parts, StepParts};
 use program::{Program, Side};
+use resident::{Resident, Source};
+pub(in crate::train) use sharing::Sharing;
 use std::collections::HashMap;
 use std::sync::Arc;
-use warpbook_device::{Arena, CudaDevice, Slice, Stream};
-
-/// How a GPU trains.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CudaOptions {
-    /// The types.
-    pub precision: Precision,
-    /// How images lie in memory.
-    pub layout: Layout,
-    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
-    pub convolution: Method,
-    /// What computes the products of linear layers; a layer may say otherwise.
-    pub product: ProductBy,
-    /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
-    pub fused: bool,
-    /// Whether a step is one graph; otherwise its kernels are launched one by one.
-    pub graph: bool,
-    /// Whether weight gradients are computed on a second stream, while the first goes on backwards.
-    pub overlap: bool,
-    /// The scale of the loss, which fp16 uses.
-    pub scaler: GradScaler,
-    /// How batches of images get to the GPU.
-    pub loader: Loader,
-}
-
-impl CudaOptions {
-    /// The fastest options in a precision.
-    #[must_use]
-    pub fn new(precision: Precision) -> Self {
-        Self {
-            precision,
-            layout: Layout::Nhwc,
-            convolution: Method::FewChannels,
-            product: ProductBy::Own,
-            fused: true,
-            graph: true,
-            overlap: true,
-            scaler: GradScaler::default(),
-            loader: Loader::default(),
-        }
-    }
-
-    /// The same with the layout that a network can have, and the order of its parameters.
-    fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
-        let arrangement = Arrangement::of(network);
-        // Where a flattened image is added to other features, its order has to be PyTorch's.
-        if arrangement.transposes() {
-            self.layout = Layout::Nchw;
-        }
-        match self.layout {
-            Layout::Nchw => (self, Arrangement::identity(network)),
-            Layout::Nhwc => (self, arrangement),
-        }
-    }
-
-    fn purpose(&self) -> Purpose {
-        Purpose::Training { overlaps: self.overlap }
-    }
-
-    /// The method of a node's convolution.
-    pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
-        node.by.convolution.unwrap_or(self.convolution)
-    }
-
-    /// What computes the products of a node.
-    pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
-        node.by.product.unwrap_or(self.product)
-    }
-
-    fn scaler(&self) -> Option<&GradScaler> {
-        self.precision.scales_the_loss().then_some(&self.scaler)
-    }
-
-    /// Whether the norm of the gradients is needed, to clip them or to find an overflow.
-    fn computes_norm(&self, recipe: &Recipe) -> bool {
-        recipe.clip.is_some() || self.precision.scales_the_loss()
-    }
-}
-
-/// Samples in device memory, with the host's, by whose addresses they are found again.
-#[derive(Debug)]
-enum Resident {
-    /// The host's are `None` where other batches come to lie here.
-    Images {
-        set: Option<Dataset>,
-        images: Slice<u8>,
-        labels: Slice<u8>,
-    },
-    Rows {
-        rows: Rows,
-        inputs: Slice<f32>,
-        targets: Slice<f32>,
-    },
-}
-
-impl Resident {
-    fn new(device: &CudaDevice, samples: Samples<'_>) -> warpbook_device::Result<Self> {
-        Ok(match samples {
-            Samples::Images(set) => {
-                let (images, labels) = (device.buffer_from(set.images())?, device.buffer_from(set.labels())?);
-                Self::Images { set: Some(set.clone()), images: images.range(..), labels: labels.range(..) }
-            }
-            Samples::Rows(rows) => {
-                let (inputs, targets) = (device.buffer_from(rows.inputs())?, device.buffer_from(rows.targets())?);
-                Self::Rows { rows: rows.clone(), inputs: inputs.range(..), targets: targets.range(..) }
-            }
-        })
-    }
-
-    fn is(&self, samples: Samples<'_>) -> bool {
-        match (self, samples) {
-            (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
-                Arc::ptr_eq(own.images(), set.images()) && Arc::ptr_eq(own.labels(), set.labels())
-            }
-            (Self::Rows { rows: own, .. }, Samples::Rows(rows)) => {
-                std::ptr::eq(own.inputs(), rows.inputs()) && std::ptr::eq(own.targets(), rows.targets())
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Where the batches of samples are found.
-#[derive(Debug, Clone)]
-enum Source {
-    /// In a data set of this number.
-    Resident(usize),
-    /// On the host; they are copied one by one.
-    Host(Dataset),
-}
+use warpbook_device::{Arena, CudaDevice, Stream};
 
 /// Steps that are queued over and over.
 #[derive(Debug, Clone)]
@@ -385,6 +260,7 @@ impl CudaTraining {
     /// The first operation of a step's forward pass with an output that is no finite number.
     fn first_not_finite(&mut self, source: &Source, indices: &[u32], step: u64) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
+        self.params.put_statistics_back(&self.stream)?;
         let mut found = "the loss".to_owned();
         self.with_batch(source, indices, true, |program, stream| {
             for pass in program.passes.iter().take_while(|pass| pass.name != "loss") {
@@ -398,83 +274,11 @@ impl CudaTraining {
             }
             Ok(stream.synchronize()?)
         })?;
+        // The forward pass has changed them again.
+        self.params.put_statistics_back(&self.stream)?;
+        self.stream.synchronize()?;
         Ok(found)
     }
-}
-
-/// What a network's operations share and skip.
-pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
-    let dtype = options.precision.activations();
-    let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
-    Sharing::of(network, options.fused, masks)
-}
-
-/// The planned memory of a training.
-pub(in crate::train) struct Footprint {
-    pub params: ParamBytes,
-    /// Of each operation.
-    pub nodes: Vec<NodeBytes>,
-    /// Of the batch's samples.
-    pub input: u64,
-    /// Of all arrays in the arena, each by itself.
-    pub unshared: u64,
-    /// Of the arena.
-    pub activations: u64,
-}
-
-/// What is planned for a network's training with an optimiser of so many slots.
-pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
-    let (options, _) = options.arranged(network);
-    let (sharing, dtype) = (sharing(network, &options), options.precision.activations());
-    let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
-    let nodes = network.nodes().iter().enumerate();
-    Footprint {
-        params: ParamBytes::of(network, Some(slots), dtype),
-        nodes: nodes.map(|(i, node)| memory::node_bytes(&layout, &sharing, node, i)).collect(),
-        input: memory::input_bytes(&layout),
-        unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
-        activations: layout.peak_bytes() as u64,
-    }
-}
-
-/// The bytes of a training with batches of this size, without its data and the workspaces of products.
-fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
-    let dtype = options.precision.activations();
-    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
-    planned + ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype).total()
-}
-
-fn ensure_it_fits(
-    device: &CudaDevice,
-    recipe: &Recipe,
-    options: &CudaOptions,
-    sharing: &Sharing,
-    batch: usize,
-) -> Result<(), TrainError> {
-    let (free, _) = device.memory()?;
-    let needed = bytes(recipe, options, sharing, batch);
-    if needed <= free {
-        return Ok(());
-    }
-    let (mut fits, mut too_large) = (0, batch);
-    while too_large - fits > 1 {
-        let middle = usize::midpoint(fits, too_large);
-        if bytes(recipe, options, sharing, middle) <= free {
-            fits = middle;
-        } else {
-            too_large = middle;
-        }
-    }
-    let mib = |bytes: u64| bytes >> 20;
-    let remedy = match fits {
-        0 => "Not even one sample fits: make the network smaller.".to_owned(),
-        fits => format!("A batch of {fits} fits."),
-    };
-    Err(TrainError::Setting(format!(
-        "A batch of {batch} needs {} MiB of device memory, and {} MiB are free. {remedy}",
-        mib(needed),
-        mib(free)
-    )))
 }
 
 impl Engine for CudaTraining {

@@ -6,7 +6,7 @@ use crate::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::ops::Range;
-use warpbook_device::{CudaDevice, Slice};
+use warpbook_device::{CudaDevice, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.
@@ -27,7 +27,15 @@ pub(super) struct Params {
     pub slots: Vec<Slice<f32>>,
     /// The weights in half.
     copy: Option<Storage>,
-    running: Slice<f32>,
+    statistics: Statistics,
+}
+
+/// The running statistics of batch normalisations.
+#[derive(Debug, Clone)]
+pub(super) struct Statistics {
+    pub running: Slice<f32>,
+    /// Those before the last step with a finite loss, while a network is trained; otherwise empty.
+    pub before: Slice<f32>,
 }
 
 /// Bytes of a network's parameters on a GPU, and of what their training needs.
@@ -39,7 +47,7 @@ pub(in crate::train) struct ParamBytes {
     pub state: u64,
     /// The weights in half.
     pub copy: u64,
-    /// Running statistics.
+    /// Running statistics, in training twice.
     pub running: u64,
 }
 
@@ -52,7 +60,7 @@ impl ParamBytes {
         for (spec, rounded) in network.params().iter().zip(rounded_params(network, halves)) {
             let n = padded(spec);
             if !spec.role.is_trained() {
-                bytes.running += 4 * n;
+                bytes.running += 4 * n * if slots.is_some() { 2 } else { 1 };
                 continue;
             }
             bytes.weights += 4 * n;
@@ -112,7 +120,10 @@ impl Params {
             rounded: (last > 0 && slots.is_some()).then(|| Storage::zeros(device, last, dtype)).transpose()?,
             slots: (0..slots.unwrap_or(0)).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
             copy: halves.then(|| Storage::zeros(device, trained, dtype)).transpose()?,
-            running: zeros(others)?,
+            statistics: Statistics {
+                running: zeros(others)?,
+                before: zeros(if slots.is_some() { others } else { 0 })?,
+            },
         })
     }
 
@@ -132,7 +143,7 @@ impl Params {
 
     /// A parameter in f32.
     pub fn master(&self, id: ParamId) -> Slice<f32> {
-        let of = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.running };
+        let of = if self.network.params()[id].role.is_trained() { &self.weights } else { &self.statistics.running };
         of.range(self.places[id].clone())
     }
 
@@ -163,7 +174,7 @@ impl Params {
         if let Some(rounded) = &self.rounded {
             all.extend(rounded.to_f32()?);
         }
-        self.unpacked(&all, &vec![0.0; self.running.len()])
+        self.unpacked(&all, &vec![0.0; self.statistics.running.len()])
     }
 
     /// Copies values in PyTorch's layout in.
@@ -175,7 +186,7 @@ impl Params {
             copy.write_f32(&trained)?;
         }
         let running = self.packed(&checked, false);
-        Ok(if running.is_empty() { Ok(()) } else { self.running.write(&running) }?)
+        Ok(if running.is_empty() { Ok(()) } else { self.statistics.running.write(&running) }?)
     }
 
     /// Copies a set of the optimiser's state in.
@@ -184,9 +195,19 @@ impl Params {
         Ok(self.slots[slot].write(&self.packed(&checked, true))?)
     }
 
+    /// The running statistics, where there are any.
+    pub fn statistics(&self) -> Option<&Statistics> {
+        Some(&self.statistics).filter(|s| !s.running.is_empty())
+    }
+
+    /// Queues the return to the statistics before the step that broke.
+    pub fn put_statistics_back(&self, stream: &Stream) -> warpbook_device::Result<()> {
+        self.statistics().map_or(Ok(()), |s| stream.copy(&s.before, &s.running))
+    }
+
     /// The values of the parameters that are trained, or of the others, as they lie in their array.
     fn packed(&self, weights: &Weights, trained: bool) -> Vec<f32> {
-        let mut packed = vec![0.0; if trained { self.weights.len() } else { self.running.len() }];
+        let mut packed = vec![0.0; if trained { self.weights.len() } else { self.statistics.running.len() }];
         for (id, spec) in self.network.params().iter().enumerate().filter(|(_, s)| s.role.is_trained() == trained) {
             debug_assert_eq!(spec.len(), self.places[id].len());
             packed[self.places[id].clone()].copy_from_slice(&self.arrangement.store(id, &weights.values()[id]));
@@ -196,13 +217,14 @@ impl Params {
 
     /// The weights in PyTorch's layout.
     pub fn read(&self) -> Result<Weights, TrainError> {
-        let running = if self.running.is_empty() { Vec::new() } else { self.running.to_vec()? };
+        let running = &self.statistics.running;
+        let running = if running.is_empty() { Vec::new() } else { running.to_vec()? };
         self.unpacked(&self.weights.to_vec()?, &running)
     }
 
     /// An array of trained parameters in PyTorch's layout; those that are not trained are zero.
     pub fn read_trained(&self, array: &Slice<f32>) -> Result<Weights, TrainError> {
-        self.unpacked(&array.to_vec()?, &vec![0.0; self.running.len()])
+        self.unpacked(&array.to_vec()?, &vec![0.0; self.statistics.running.len()])
     }
 
     fn unpacked(&self, trained: &[f32], running: &[f32]) -> Result<Weights, TrainError> {

@@ -42,12 +42,12 @@ impl Builder<'_> {
                         activation::Kept::Input => self.value(node.input)?,
                         activation::Kept::Output => self.value(node.output)?,
                     };
-                    let (kernel, dx) = (kernels.activations.clone(), dx.clone());
+                    let (kernel, dx) = (kernels.activations()?, dx.clone());
                     self.push(&node.name, "backward", move |s| kernel.backward(s, f, &kept, &dy, &dx));
                 }
             }
             Op::Pool(p) => {
-                let (kernel, g) = (kernels.pooling.clone(), self.network().pool_geometry(node, self.n));
+                let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 let dx = dx.clone();
                 if p.kind == PoolKind::Max {
                     let places = self.parts.memory.kept::<u8>(i, dy.len())?;
@@ -65,7 +65,7 @@ impl Builder<'_> {
             }
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
-                    let (kernel, dx) = (kernels.masks.clone(), dx.clone());
+                    let (kernel, dx) = (kernels.masks()?, dx.clone());
                     self.push(&node.name, "backward", move |s| kernel.backward(s, &d, &step, &dy, &dx));
                 }
                 None if in_place => {}
@@ -76,14 +76,15 @@ impl Builder<'_> {
             Op::Add(_) | Op::BatchNorm { .. } | Op::Own => {}
         }
         if joins {
-            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+            self.accumulate(&node.name, dx, self.gradient(node.input)?)?;
         }
         Ok(())
     }
 
-    pub(super) fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) {
-        let kernel = self.parts.kernels.add.clone();
+    pub(super) fn accumulate(&mut self, name: &str, from: DeviceArray, to: DeviceArray) -> Result<()> {
+        let kernel = self.parts.kernels.add()?;
         self.push(name, "sum of gradients", move |s| kernel.accumulate(s, &from, &to));
+        Ok(())
     }
 
     /// Both inputs get the gradient of the sum.
@@ -96,7 +97,7 @@ impl Builder<'_> {
             }
             let to = self.gradient(value)?;
             if sharing.joins(self.network().nodes(), i, value) {
-                self.accumulate(&node.name, dy.clone(), to);
+                self.accumulate(&node.name, dy.clone(), to)?;
             } else {
                 self.copy(&node.name, "backward", dy, &to);
             }
@@ -106,7 +107,7 @@ impl Builder<'_> {
 
     fn batch_norm_backward(&mut self, i: usize, dy: DeviceArray) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
-        let Some(kernel) = self.parts.kernels.normalisation.clone() else { return Ok(()) };
+        let kernel = self.parts.kernels.normalisation()?;
         let (memory, params, sharing) = (self.parts.memory, self.parts.params, self.parts.sharing);
         let b = self.network().batch_norm_sizes(node, self.n);
         let pixels = self.network().value(node.input).positions();
@@ -130,7 +131,7 @@ impl Builder<'_> {
             kernel.backward(s, (&b, pixels), arrays, (&gamma, [&mean, &inverse]), [&dgamma, &dbeta], workspace)
         });
         if joins {
-            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+            self.accumulate(&node.name, dx, self.gradient(node.input)?)?;
         }
         Ok(())
     }

@@ -30,12 +30,12 @@ impl Builder<'_> {
             Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y),
             Op::Activation(f) => {
                 if !sharing.done[i][0] {
-                    let kernel = kernels.activations.clone();
+                    let kernel = kernels.activations()?;
                     self.push(&node.name, "forward", move |s| kernel.forward(s, f, &x, &y));
                 }
             }
             Op::Pool(p) => {
-                let (kernel, g) = (kernels.pooling.clone(), self.network().pool_geometry(node, self.n));
+                let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 if p.kind == PoolKind::Max {
                     let places = self.parts.memory.kept::<u8>(i, y.len())?;
                     self.push(&node.name, "forward", move |s| kernel.max_forward(s, &g, &x, &y, &places));
@@ -46,7 +46,7 @@ impl Builder<'_> {
             Op::BatchNorm { .. } => self.batch_norm_forward(i, x, y)?,
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
-                    let kernel = kernels.masks.clone();
+                    let kernel = kernels.masks()?;
                     self.push(&node.name, "forward", move |s| kernel.forward(s, &d, &step, &x, &y));
                 }
                 None if in_place => {}
@@ -56,7 +56,7 @@ impl Builder<'_> {
             Op::Flatten => self.copy(&node.name, "forward", &x, &y),
             Op::Own => self.own_forward(i, x, y),
             Op::Add(other) => {
-                let (kernel, other) = (kernels.add.clone(), self.value(other)?);
+                let (kernel, other) = (kernels.add()?, self.value(other)?);
                 self.push(&node.name, "forward", move |s| kernel.forward(s, &other, &x, &y));
             }
         }
@@ -83,7 +83,7 @@ impl Builder<'_> {
 
     fn batch_norm_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {
         let node = self.node(i);
-        let Some(kernel) = self.parts.kernels.normalisation.clone() else { return Ok(()) };
+        let kernel = self.parts.kernels.normalisation()?;
         let b = self.network().batch_norm_sizes(node, self.n);
         let pixels = self.network().value(node.input).positions();
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|p| self.parts.params.master(node.params[p]));

@@ -4,12 +4,12 @@ mod backward;
 mod forward;
 mod own;
 
-use super::control::{Control, StepEnd, slots};
+use super::control::{Control, Start, StepEnd, slots};
 use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
-use super::memory::{Memory, Sharing};
+use super::memory::Memory;
 use super::params::Params;
 use super::program::{Launch, On, Pass};
-use super::{CudaOptions, Resident};
+use super::{CudaOptions, Resident, Sharing};
 use crate::gemm::{DeviceArray, Gemm, Workspace};
 use crate::network::{Network, Node, Op, ValueId};
 use crate::ops::conv2d::cuda::{Convolution, Form};
@@ -192,7 +192,10 @@ impl<'a> Builder<'a> {
         let (control, n, trains) = (step_parts.control.clone(), self.n, self.trains);
         let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
         let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
-        self.push("batch", "", move |s| control.queue_start(s, n, labels.as_ref(), trains));
+        let statistics = self.parts.params.statistics().filter(|_| trains).cloned();
+        self.push("batch", "", move |s| {
+            control.queue_start(s, n, labels.as_ref(), Start { trains, statistics: statistics.as_ref() })
+        });
         match (set, &step_parts.kernels.gather) {
             (Resident::Images { images, .. }, GatherKernels::Images(gather)) => {
                 let (gather, images) = (gather[usize::from(!trains)].clone(), images.clone());

@@ -39,7 +39,7 @@ impl Builder<'_> {
             kernels.backward(s, n, &Backward { x: &x, y: &y, dy: &dy, parameters, dx: &to, gradients })
         });
         if joins {
-            self.accumulate(&node.name, dx, self.gradient(node.input)?);
+            self.accumulate(&node.name, dx, self.gradient(node.input)?)?;
         }
         Ok(())
     }

@@ -1,0 +1,63 @@
+//! How much memory a training takes.
+
+use super::CudaOptions;
+use super::memory::{self, NodeBytes};
+use super::params::ParamBytes;
+use super::sharing::Sharing;
+use crate::network::{Network, Node};
+use crate::ops::pool::cuda::Pooling;
+use crate::train::{Recipe, TrainError, fits};
+use warpbook_device::CudaDevice;
+
+/// What a network's operations share and skip.
+pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
+    let dtype = options.precision.activations();
+    let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
+    Sharing::of(network, options.fused, masks)
+}
+
+/// The planned memory of a training.
+pub(in crate::train) struct Footprint {
+    pub params: ParamBytes,
+    /// Of each operation.
+    pub nodes: Vec<NodeBytes>,
+    /// Of the batch's samples.
+    pub input: u64,
+    /// Of all arrays in the arena, each by itself.
+    pub unshared: u64,
+    /// Of the arena.
+    pub activations: u64,
+}
+
+/// What is planned for a network's training with an optimiser of so many slots.
+pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
+    let (options, _) = options.arranged(network);
+    let (sharing, dtype) = (sharing(network, &options), options.precision.activations());
+    let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
+    let nodes = network.nodes().iter().enumerate();
+    Footprint {
+        params: ParamBytes::of(network, Some(slots), dtype),
+        nodes: nodes.map(|(i, node)| memory::node_bytes(&layout, &sharing, node, i)).collect(),
+        input: memory::input_bytes(&layout),
+        unshared: layout.blocks().iter().map(|b| b.bytes as u64).sum(),
+        activations: layout.peak_bytes() as u64,
+    }
+}
+
+/// The bytes of a training with batches of this size, without its data and the workspaces of products.
+fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
+    let dtype = options.precision.activations();
+    let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
+    planned + ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype).total()
+}
+
+pub(super) fn ensure_it_fits(
+    device: &CudaDevice,
+    recipe: &Recipe,
+    options: &CudaOptions,
+    sharing: &Sharing,
+    batch: usize,
+) -> Result<(), TrainError> {
+    let (free, _) = device.memory()?;
+    fits::ensure_it_fits(batch, (free, "device memory"), |batch| bytes(recipe, options, sharing, batch))
+}

@@ -1,0 +1,86 @@
+//! How a GPU trains.
+
+use super::loader::Loader;
+use super::memory::Purpose;
+use crate::gemm::ProductBy;
+use crate::network::{Arrangement, Network, Node};
+use crate::ops::Layout;
+use crate::ops::conv2d::cuda::Method;
+use crate::train::{GradScaler, Precision, Recipe};
+
+/// How a GPU trains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CudaOptions {
+    /// The types.
+    pub precision: Precision,
+    /// How images lie in memory.
+    pub layout: Layout,
+    /// How convolutions are computed; a layer may say otherwise ([`crate::network::By`]).
+    pub convolution: Method,
+    /// What computes the products of linear layers; a layer may say otherwise.
+    pub product: ProductBy,
+    /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards.
+    pub fused: bool,
+    /// Whether a step is one graph; otherwise its kernels are launched one by one.
+    pub graph: bool,
+    /// Whether weight gradients are computed on a second stream, while the first goes on backwards.
+    pub overlap: bool,
+    /// The scale of the loss, which fp16 uses.
+    pub scaler: GradScaler,
+    /// How batches of images get to the GPU.
+    pub loader: Loader,
+}
+
+impl CudaOptions {
+    /// The fastest options in a precision.
+    #[must_use]
+    pub fn new(precision: Precision) -> Self {
+        Self {
+            precision,
+            layout: Layout::Nhwc,
+            convolution: Method::FewChannels,
+            product: ProductBy::Own,
+            fused: true,
+            graph: true,
+            overlap: true,
+            scaler: GradScaler::default(),
+            loader: Loader::default(),
+        }
+    }
+
+    /// The same with the layout that a network can have, and the order of its parameters.
+    pub(super) fn arranged(mut self, network: &Network) -> (Self, Arrangement) {
+        let arrangement = Arrangement::of(network);
+        // Where a flattened image is added to other features, its order has to be PyTorch's.
+        if arrangement.transposes() {
+            self.layout = Layout::Nchw;
+        }
+        match self.layout {
+            Layout::Nchw => (self, Arrangement::identity(network)),
+            Layout::Nhwc => (self, arrangement),
+        }
+    }
+
+    pub(super) fn purpose(&self) -> Purpose {
+        Purpose::Training { overlaps: self.overlap }
+    }
+
+    /// The method of a node's convolution.
+    pub(in crate::train) fn method_of(&self, node: &Node) -> Method {
+        node.by.convolution.unwrap_or(self.convolution)
+    }
+
+    /// What computes the products of a node.
+    pub(in crate::train) fn product_of(&self, node: &Node) -> ProductBy {
+        node.by.product.unwrap_or(self.product)
+    }
+
+    pub(super) fn scaler(&self) -> Option<&GradScaler> {
+        self.precision.scales_the_loss().then_some(&self.scaler)
+    }
+
+    /// Whether the norm of the gradients is needed, to clip them or to find an overflow.
+    pub(super) fn computes_norm(&self, recipe: &Recipe) -> bool {
+        recipe.clip.is_some() || self.precision.scales_the_loss()
+    }
+}

@@ -1,0 +1,58 @@
+//! Where the samples of a training are.
+
+use crate::data::{Dataset, Rows};
+use crate::train::Samples;
+use std::sync::Arc;
+use warpbook_device::{CudaDevice, Slice};
+
+/// Samples in device memory, with the host's, by whose addresses they are found again.
+#[derive(Debug)]
+pub(super) enum Resident {
+    /// The host's are `None` where other batches come to lie here.
+    Images {
+        set: Option<Dataset>,
+        images: Slice<u8>,
+        labels: Slice<u8>,
+    },
+    Rows {
+        rows: Rows,
+        inputs: Slice<f32>,
+        targets: Slice<f32>,
+    },
+}
+
+impl Resident {
+    pub fn new(device: &CudaDevice, samples: Samples<'_>) -> warpbook_device::Result<Self> {
+        Ok(match samples {
+            Samples::Images(set) => {
+                let (images, labels) = (device.buffer_from(set.images())?, device.buffer_from(set.labels())?);
+                Self::Images { set: Some(set.clone()), images: images.range(..), labels: labels.range(..) }
+            }
+            Samples::Rows(rows) => {
+                let (inputs, targets) = (device.buffer_from(rows.inputs())?, device.buffer_from(rows.targets())?);
+                Self::Rows { rows: rows.clone(), inputs: inputs.range(..), targets: targets.range(..) }
+            }
+        })
+    }
+
+    pub fn is(&self, samples: Samples<'_>) -> bool {
+        match (self, samples) {
+            (Self::Images { set: Some(own), .. }, Samples::Images(set)) => {
+                Arc::ptr_eq(own.images(), set.images()) && Arc::ptr_eq(own.labels(), set.labels())
+            }
+            (Self::Rows { rows: own, .. }, Samples::Rows(rows)) => {
+                std::ptr::eq(own.inputs(), rows.inputs()) && std::ptr::eq(own.targets(), rows.targets())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Where the batches of samples are found.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// In a data set of this number.
+    Resident(usize),
+    /// On the host; they are copied one by one.
+    Host(Dataset),
+}

@@ -1,0 +1,50 @@
+//! Steps that are queued over and over, for measurements.
+
+use super::cuda::SLOTS;
+use super::engine::{Batches, StepOutcome};
+use super::{Samples, TrainError, Trainer};
+use std::sync::Arc;
+use warpbook_device::Stream;
+
+impl Trainer {
+    /// Prepares whole batches of a first epoch, to be trained on over and over by [`Trainer::queue_step`]: for measurements.
+    ///
+    /// # Errors
+    /// There are fewer samples than a batch has; the device's.
+    pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
+        let (set, size): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
+        set.check(&self.recipe)?;
+        if set.len() < size {
+            let sentence = format!("There are {} samples, fewer than a batch of {size}.", set.len());
+            return Err(TrainError::Setting(sentence));
+        }
+        let order = self.order(set.len(), 0);
+        let count = SLOTS * size;
+        let indices: Vec<u32> = order[..order.len() / size * size].iter().cycle().copied().take(count).collect();
+        let rates = vec![self.recipe.learning_rate; SLOTS];
+        let batches = Batches { set, indices: &indices, size, learning_rates: &rates, step: self.step };
+        self.engine.prepare_steps(&batches)
+    }
+
+    /// Queues the next prepared step without waiting for it; on the CPU the step is made.
+    ///
+    /// # Errors
+    /// No steps were prepared; the device's.
+    pub fn queue_step(&mut self) -> Result<(), TrainError> {
+        self.engine.queue_step()
+    }
+
+    /// What the last queued steps, at most 128, came to, the oldest first; waits for them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
+        self.engine.step_outcomes(count)
+    }
+
+    /// The stream that steps are queued on; `None` on the CPU.
+    #[must_use]
+    pub fn stream(&self) -> Option<Arc<Stream>> {
+        self.engine.stream()
+    }
+}
