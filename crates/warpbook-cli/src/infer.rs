@@ -7,7 +7,7 @@ use crate::recipe::{Images, Plan};
 use crate::train::words as words_of_score;
 use std::path::Path;
 use std::process::ExitCode;
-use warpbook::device::Bench;
+use warpbook::device::{Bench, ensure_writable};
 use warpbook::figures;
 use warpbook::nn::data::fit_image;
 use warpbook::nn::infer::{Frozen, Prediction};
@@ -39,7 +39,10 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
             args.out.display()
         )));
     }
-    let (place, plan) = (args.usage.place.place()?, Plan::find(&args.recipe)?);
+    let (place, plan) = (args.usage.place.place()?, Plan::of_images(&args.recipe)?);
+    ensure_writable(&args.out).map_err(|why| {
+        Failure::usage(format!("{} cannot be written: {why}. Choose another --out.", args.out.display()))
+    })?;
     let weights = Weights::load(&plan.recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
     let classes = match plan.images.about() {
         Some(about) => about.classes.map(str::to_owned).to_vec(),
@@ -88,6 +91,18 @@ fn compare(on_cpu: &Frozen, there: &Frozen, pixels: &[u8]) -> Result<(), TrainEr
         on_cpu.place()
     ));
     Ok(())
+}
+
+/// An error unless a frozen network is of the recipe that was named with it.
+pub fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
+    let (named, frozen) = (Plan::of_images(recipe)?.recipe.name, Frozen::load(file).map_err(failure)?);
+    if frozen.recipe() == named {
+        return Ok(());
+    }
+    let (file, of) = (file.display(), one_line(frozen.recipe()));
+    Err(Failure::usage(format!(
+        "{file} is a frozen network of {of}, not of {named}. It needs no recipe: warpbook eval {file}"
+    )))
 }
 
 /// Says the loss and the accuracy of a frozen network, with what the images are.

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use warpbook::device::free_host_memory;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
@@ -125,7 +126,10 @@ pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
             )));
         }
         None => infer::evaluate(Path::new(&args.recipe), args)?,
-        Some(file) if Frozen::is_in(file) => infer::evaluate(file, args)?,
+        Some(file) if Frozen::is_in(file) => {
+            infer::ensure_recipe(file, &args.recipe)?;
+            infer::evaluate(file, args)?;
+        }
         Some(file) => evaluate_checkpoint(args, file)?,
     };
     Ok(ExitCode::SUCCESS)
@@ -139,7 +143,7 @@ fn evaluate_checkpoint(args: &EvalArgs, file: &Path) -> Result<(), Failure> {
             file.display()
         )));
     }
-    let plan = Plan::find(&args.recipe)?;
+    let plan = Plan::of_images(&args.recipe)?;
     let test = plan.open(args.from.data.as_deref())?.test;
     let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
     let place = plan.by.at(args.usage.place.place()?);
@@ -189,16 +193,28 @@ impl Data {
     }
 }
 
+/// A larger layer would have more than 2^31 weights.
+const MOST_EDGE: usize = 46_340;
 /// Batches of an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
 fn planned(args: &TrainArgs) -> Result<(Recipe, Data, ComputedBy), Failure> {
     if args.recipe == AMP_RECIPE {
         let edge = args.edge.unwrap_or(4096);
-        if !(1..=1 << 16).contains(&edge) {
-            return Err(Failure::usage(format!("--edge {edge}: choose from 1 to 65536.")));
+        if !(1..=MOST_EDGE).contains(&edge) {
+            return Err(Failure::usage(format!("--edge {edge}: choose from 1 to {MOST_EDGE}.")));
         }
         let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
+        let bytes = [RANDOM_BATCHES + 1, recipe.batch, 2 * edge, 4].into_iter().fold(1, usize::saturating_mul) as u64;
+        if let Some(free) = free_host_memory().filter(|free| *free < bytes) {
+            return Err(Failure::usage(format!(
+                "{} batches of {} samples with {edge} numbers each take {}, and {} of memory are free: choose a smaller --edge or --batch.",
+                RANDOM_BATCHES + 1,
+                recipe.batch,
+                figures::bytes(bytes),
+                figures::bytes(free)
+            )));
+        }
         let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
         let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
         return Ok((recipe, data, ComputedBy::default()));
@@ -227,13 +243,21 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     let (trainer, samples) = (underway.trainer(), data.sets().train.len());
     let recipe = trainer.recipe();
     say(&underway.data_note());
+    let (steps, made) = (recipe.total_steps(samples), trainer.step());
     say(&format!(
-        "{samples} samples in batches of {}, {} parameters, {} steps on {}",
-        recipe.batch,
+        "{samples} samples in batches of {}, {} parameters, {steps} step{} on {}",
+        recipe.batch.min(samples),
         recipe.network.parameter_count(),
-        recipe.total_steps(samples),
+        if steps == 1 { "" } else { "s" },
         trainer.place()
     ));
+    match made {
+        0 => {}
+        made if made >= steps => say(&format!(
+            "the checkpoint is of step {made}, so that nothing is left to train: ask for more with --epochs or --steps"
+        )),
+        made => say(&format!("goes on after step {made}")),
+    }
 }
 
 /// Set by Ctrl-C; a second one ends the program at once.

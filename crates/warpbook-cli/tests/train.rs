@@ -1,28 +1,11 @@
 //! `warpbook train` and `warpbook eval` as a user starts them, on the CPU and on digits that need no file.
 
+#[path = "common/commands.rs"]
+mod commands;
+
+use commands::{draw, expect, recipe, warpbook};
 use std::path::Path;
-use std::process::{Command, Output};
-
-fn warpbook(folder: &Path, words: &[&str]) -> Output {
-    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
-        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
-    let cache = folder.join("cache");
-    Command::new(program)
-        .args(words)
-        .current_dir(folder)
-        .env("WARPBOOK_CACHE", cache)
-        .env_remove("WARPBOOK_DATA")
-        .output()
-        .unwrap()
-}
-
-fn expect(output: &Output, code: i32, parts: &[&str]) {
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{text}");
-    for part in parts {
-        assert!(text.contains(part), "`{part}` in:\n{text}");
-    }
-}
+use std::process::Command;
 
 #[test]
 fn a_training_is_kept_gone_on_with_and_judged() {
@@ -38,7 +21,9 @@ fn a_training_is_kept_gone_on_with_and_judged() {
         0,
         &["synthetic digits", "step 2: loss", "step 4: loss", "step 4 is kept", "MiB allocated"],
     );
-    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["step 6: loss", "step 6 is kept"]);
+    let resumed = ["goes on after step 4", "step 6: loss", "step 6 is kept"];
+    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &resumed);
+    expect(&run(&["--steps", "6", "--resume", "c.safetensors"]), 0, &["of step 6, so that nothing is left to train"]);
     let judged = warpbook(folder.path(), &["eval", "mnist", "c.safetensors"]);
     expect(&judged, 0, &["synthetic digits", "test loss", "of 2000)"]);
     // In one go it comes to the same.
@@ -48,12 +33,6 @@ fn a_training_is_kept_gone_on_with_and_judged() {
     expect(&warpbook(folder.path(), &words), 0, &["step 6: loss"]);
     let kept = std::fs::read(folder.path().join("c.safetensors")).unwrap();
     assert!(std::fs::read(whole).unwrap() == kept, "the files differ");
-}
-
-/// A recipe of the tests, copied into a folder.
-fn recipe(folder: &Path, name: &str) {
-    let root = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    std::fs::copy(Path::new(&root).join("tests/recipes").join(name), folder.join(name)).unwrap();
 }
 
 #[test]
@@ -76,14 +55,6 @@ fn a_recipe_from_a_file_is_trained() {
     let text = std::fs::read_to_string(folder.path().join("residual.toml")).unwrap();
     std::fs::write(folder.path().join("residual.toml"), text.replace("batch =", "bach =")).unwrap();
     expect(&train(&[]), 2, &["residual.toml, line 4", "no key `bach`", "did you mean `batch`?"]);
-}
-
-/// A grey PNG of a drawn digit, `scale` times as large.
-fn draw(path: &Path, scale: usize) {
-    let digits = warpbook::nn::data::synthetic_digits(1, 1, 5).test;
-    let side = 28 * scale;
-    let pixels: Vec<u8> = (0..side * side).map(|i| digits.image(0)[i / side / scale * 28 + i % side / scale]).collect();
-    std::fs::write(path, warpbook::nn::data::png([1, side, side], &pixels).unwrap()).unwrap();
 }
 
 #[test]
@@ -145,10 +116,24 @@ fn what_is_no_frozen_network_or_image_is_said() {
     );
     run(&["eval", "c.safetensors"], 2, &["is not a frozen network"]);
     run(&["eval", "mnist"], 2, &["Name the checkpoint, too"]);
+    for words in
+        [&["eval", "amp-recipe", "c.safetensors"][..], &["freeze", "amp-recipe", "c.safetensors", "--out", "f"]]
+    {
+        run(words, 2, &["no images to classify"]);
+    }
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    run(
+        &["freeze", "mnist", "c.safetensors", "--out", "file/f.safetensors"],
+        2,
+        &["cannot be written", "another --out"],
+    );
     run(&["freeze", "mnist", "c.safetensors", "--out", "c.safetensors"], 2, &["Name another --out"]);
     run(&["freeze", "cifar10", "c.safetensors", "--out", "f.safetensors"], 2, &["conv1.weight has the shape"]);
     run(&["freeze", "mnist", "c.safetensors", "--out", "f.safetensors"], 0, &["mnist: 9 of 11"]);
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
+    run(&["eval", "cifar10", "f.safetensors"], 2, &["a frozen network of mnist, not of cifar10", "needs no recipe"]);
+    let resumed = ["train", "mnist", "--resume", "f.safetensors"];
+    run(&resumed, 2, &["is no checkpoint", "--init f.safetensors"]);
     std::fs::write(folder.path().join("a.png"), "text").unwrap();
     draw(&folder.path().join("b.png"), 2);
     let both = ["predict", "f.safetensors", "a.png", "b.png"];
@@ -163,6 +148,15 @@ fn what_is_wrong_is_said() {
     check(&["train", "cifar10"], 2, &["warpbook data fetch cifar10", "--data DIR"]);
     check(&["train", "mnist", "--data", "nowhere"], 2, &["nowhere"]);
     check(&["train", "mnist", "--batch", "0"], 2, &["at least 1"]);
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    check(&["train", "small.toml", "--steps", "1", "--batch", "12001"], 0, &["in batches of 12000,", " 1 step on "]);
+    std::fs::write(folder.path().join("file"), "text").unwrap();
+    for kept in [".", "file/c.safetensors"] {
+        check(&["train", "mnist", "--checkpoint", kept], 2, &["cannot be written", "Nothing was trained"]);
+    }
+    check(&["train", "amp-recipe", "--edge", "46341"], 2, &["choose from 1 to 46340"]);
+    let huge = ["train", "amp-recipe", "--edge", "46340", "--batch", "10000000", "--device", "cpu"];
+    check(&huge, 2, &["of memory are free: choose a smaller --edge or --batch"]);
     check(&["train", "mnist", "--lr", "-1"], 2, &["learning rate is -1"]);
     check(&["train", "mnist", "--init", "none.safetensors"], 2, &["none.safetensors"]);
     check(&["eval", "mnist", "none.safetensors"], 2, &["none.safetensors"]);

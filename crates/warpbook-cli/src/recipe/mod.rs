@@ -119,6 +119,17 @@ impl Plan {
         }
     }
 
+    /// As [`Plan::find`], of those that classify images: what is judged, frozen and used.
+    pub fn of_images(name: &str) -> Result<Self, Failure> {
+        if name == AMP_RECIPE {
+            return Err(Failure::usage(format!(
+                "{AMP_RECIPE} is trained on random numbers, so that there are no images to classify; choose mnist, cifar10, or a file of your \
+                 own, as my.toml."
+            )));
+        }
+        Self::find(name)
+    }
+
     /// The images for it; `dir` is the command line's --data.
     pub fn open(&self, dir: Option<&Path>) -> Result<Splits, Failure> {
         let shape = self.shape().unwrap_or([1, 1, 1]);

@@ -204,7 +204,7 @@ impl<'a> Session<'a> {
     /// Makes all ready: on a GPU memory is allocated and kernels are compiled.
     ///
     /// # Errors
-    /// A setting makes no sense for these samples, a file cannot be read, or it does not fit into the device's memory.
+    /// A setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
         let mut trainer = Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?;
@@ -216,6 +216,7 @@ impl<'a> Session<'a> {
         }
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);
+            trainer.ensure_it_can_be_kept()?;
         }
         let beginning =
             Beginning { trainer: &trainer, train: self.sets.train, log_every: self.log_every, command: self.command };
