@@ -32,18 +32,25 @@ pub fn failure(error: TrainError) -> Failure {
 
 /// Freezes a checkpoint.
 pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
-    let same = args.weights.canonicalize().ok().zip(args.out.canonicalize().ok()).is_some_and(|(a, b)| a == b);
+    let (plan, weights) = match &args.weights {
+        Some(weights) => (Plan::of_images(&args.recipe)?, weights.as_path()),
+        None => {
+            let plan = Plan::of_checkpoint(&args.recipe, "freeze", args.from.data.as_deref())?;
+            (plan, Path::new(&args.recipe))
+        }
+    };
+    let same = weights.canonicalize().ok().zip(args.out.canonicalize().ok()).is_some_and(|(a, b)| a == b);
     if same {
         return Err(Failure::usage(format!(
             "{} is the checkpoint: a training could not go on from it. Name another --out.",
             args.out.display()
         )));
     }
-    let (place, plan) = (args.usage.place.place()?, Plan::of_images(&args.recipe)?);
+    let place = args.usage.place.place()?;
     ensure_writable(&args.out).map_err(|why| {
         Failure::usage(format!("{} cannot be written: {why}. Choose another --out.", args.out.display()))
     })?;
-    let weights = Weights::load(&plan.recipe.network, &args.weights).map_err(|e| Failure::usage(e.to_string()))?;
+    let weights = Weights::load(&plan.recipe.network, weights).map_err(|e| Failure::usage(e.to_string()))?;
     let classes = match plan.images.about() {
         Some(about) => about.classes.map(str::to_owned).to_vec(),
         None => plan.open(args.from.data.as_deref())?.train.classes().to_vec(),
@@ -109,13 +116,7 @@ pub fn ensure_recipe(file: &Path, recipe: &str) -> Result<(), Failure> {
 pub fn evaluate(file: &Path, args: &EvalArgs) -> Result<(), Failure> {
     let data = args.from.data.as_deref();
     let frozen = Frozen::load(file).map_err(failure)?.to(args.usage.place.place()?);
-    let images = frozen.data().map(Images::named).or_else(|| data.map(|d| Images::Folder(d.to_owned())));
-    let images = images.ok_or_else(|| {
-        Failure::usage(format!(
-            "{} does not say what it was trained on: name a folder with --data DIR.",
-            file.display()
-        ))
-    })?;
+    let images = Images::of_file(file, frozen.data(), data)?;
     let test = images.open(data, frozen.shape())?.test;
     let score = frozen.evaluate(&test).map_err(failure)?;
     say(&format!("{}\n{}, on {}", test.note(), words_of_score(&score), frozen.place()));

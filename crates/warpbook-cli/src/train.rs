@@ -25,7 +25,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
     }
-    let (recipe, data, by) = planned(args)?;
+    let Planned { recipe, data, by, images } = planned(args)?;
     let weights = args.init.as_deref().map(|path| Weights::load(&recipe.network, path)).transpose();
     if let (Some(id), None) = (&args.rung, lab.device().cuda()) {
         return Err(Failure::usage(format!("--rung {id} trains on a GPU; choose --device cuda:0.")));
@@ -49,6 +49,9 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     }
     if let Some(path) = &args.resume {
         session = session.resume(path);
+    }
+    if let Some(images) = images {
+        session = session.trained_on(images);
     }
     if let Some(path) = &args.checkpoint {
         session = session.checkpoint(path);
@@ -118,32 +121,26 @@ fn conclude(run: TrainingRun, args: &TrainArgs, interrupted: bool) -> Result<Exi
 
 /// The loss and the accuracy of weights, or of a frozen network, over the test images.
 pub fn eval(args: &EvalArgs) -> Result<ExitCode, Failure> {
+    let data = args.from.data.as_deref();
     match &args.weights {
-        None if matches!(args.recipe.as_str(), "mnist" | "cifar10") || args.recipe.ends_with(".toml") => {
-            return Err(Failure::usage(format!(
-                "Name the checkpoint, too: warpbook eval {} FILE. A frozen network is named alone.",
-                args.recipe
-            )));
-        }
-        None => infer::evaluate(Path::new(&args.recipe), args)?,
+        None if Frozen::is_in(&args.recipe) => infer::evaluate(Path::new(&args.recipe), args)?,
+        None => evaluate_checkpoint(args, Path::new(&args.recipe), Plan::of_checkpoint(&args.recipe, "eval", data)?)?,
         Some(file) if Frozen::is_in(file) => {
             infer::ensure_recipe(file, &args.recipe)?;
             infer::evaluate(file, args)?;
         }
-        Some(file) => evaluate_checkpoint(args, file)?,
+        Some(file) => evaluate_checkpoint(args, file, Plan::of_images(&args.recipe)?)?,
     };
     Ok(ExitCode::SUCCESS)
 }
 
-fn evaluate_checkpoint(args: &EvalArgs, file: &Path) -> Result<(), Failure> {
+fn evaluate_checkpoint(args: &EvalArgs, file: &Path, plan: Plan) -> Result<(), Failure> {
     if args.usage.repeat.is_some() {
         return Err(Failure::usage(format!(
-            "--repeat times a frozen network: make one with warpbook freeze {} {} --out FILE.",
-            args.recipe,
+            "--repeat times a frozen network: make one with warpbook freeze {} --out FILE.",
             file.display()
         )));
     }
-    let plan = Plan::of_images(&args.recipe)?;
     let test = plan.open(args.from.data.as_deref())?.test;
     let weights = Weights::load(&plan.recipe.network, file).map_err(|e| Failure::usage(e.to_string()))?;
     let place = plan.by.at(args.usage.place.place()?);
@@ -198,7 +195,16 @@ const MOST_EDGE: usize = 46_340;
 /// Batches of an epoch of random numbers.
 const RANDOM_BATCHES: usize = 50;
 
-fn planned(args: &TrainArgs) -> Result<(Recipe, Data, ComputedBy), Failure> {
+/// What the command line asks for.
+struct Planned {
+    recipe: Recipe,
+    data: Data,
+    by: ComputedBy,
+    /// The images' name or folder.
+    images: Option<String>,
+}
+
+fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
     if args.recipe == AMP_RECIPE {
         let edge = args.edge.unwrap_or(4096);
         if !(1..=MOST_EDGE).contains(&edge) {
@@ -217,14 +223,15 @@ fn planned(args: &TrainArgs) -> Result<(Recipe, Data, ComputedBy), Failure> {
         }
         let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
         let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
-        return Ok((recipe, data, ComputedBy::default()));
+        return Ok(Planned { recipe, data, by: ComputedBy::default(), images: None });
     }
     if args.edge.is_some() {
         return Err(Failure::usage(format!("--edge is a setting of {AMP_RECIPE}; {} has none.", args.recipe)));
     }
     let plan = Plan::find(&args.recipe)?;
     let data = plan.open(args.from.data.as_deref())?;
-    Ok((configured(plan.recipe, args), Data::Images(data), plan.by))
+    let recipe = configured(plan.recipe, args);
+    Ok(Planned { recipe, data: Data::Images(data), by: plan.by, images: Some(plan.images.name()) })
 }
 
 /// The recipe with what the command line says otherwise.

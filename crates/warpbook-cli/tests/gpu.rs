@@ -126,6 +126,11 @@ fn a_training_on_a_gpu_is_gone_on_with_to_the_same_bits_and_judged_on_the_cpu() 
         assert!(text.contains("goes on after step 70"), "{text}");
         let bytes = |name: &str| std::fs::read(folder.join(name)).unwrap();
         assert!(bytes("part.safetensors") == bytes("whole.safetensors"), "{precision}: the files differ");
+        for loader in [["--workers", "0", "--pin", "off"], ["--workers", "3", "--pin", "on"]] {
+            let words = ["--steps", "120", "--resident", "off", "--checkpoint", "copied.safetensors"];
+            run(&[&words[..], &loader].concat());
+            assert!(bytes("copied.safetensors") == bytes("whole.safetensors"), "{precision}, {loader:?}: other bits");
+        }
         let judge =
             |place: &[&str]| score(&output(folder, &[&["eval", "residual.toml", "whole.safetensors"], place].concat()));
         let ((loss, images, _), got, want) = (allowed(precision), judge(&there), judge(&["--device", "cpu"]));

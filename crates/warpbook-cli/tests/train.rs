@@ -64,6 +64,9 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     let run = |words: &[&str]| warpbook(folder.path(), words);
     expect(&run(&["train", "residual.toml", "--steps", "20", "--checkpoint", "c.safetensors"]), 0, &["step 20"]);
     let freeze = ["freeze", "residual.toml", "c.safetensors", "--out", "f.safetensors"];
+    // The checkpoint says what it is.
+    let alone = ["freeze", "c.safetensors", "--out", "alone.safetensors"];
+    expect(&run(&alone), 0, &["residual: 8 of 11 operations left", "alone.safetensors"]);
     // Two batch normalisations and a dropout are gone.
     expect(&run(&freeze), 0, &["residual: 8 of 11 operations left", "f.safetensors"]);
     let score = |words: &[&str]| {
@@ -73,7 +76,10 @@ fn a_checkpoint_is_frozen_judged_and_used() {
     };
     let of_checkpoint = score(&["eval", "residual.toml", "c.safetensors", "--device", "cpu"]);
     assert!(of_checkpoint.contains("of 2000), on the CPU in fp32"), "{of_checkpoint}");
+    assert_eq!(score(&["eval", "c.safetensors", "--device", "cpu"]), of_checkpoint);
     assert_eq!(score(&["eval", "f.safetensors", "--device", "cpu"]), of_checkpoint);
+    let bytes = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert!(bytes("alone.safetensors") == bytes("f.safetensors"), "the files differ");
     assert_eq!(score(&["eval", "residual.toml", "f.safetensors", "--device", "cpu"]), of_checkpoint);
     let timed = ["an image alone: ", "in batches of 32: ", "in batches of 256: "];
     expect(&run(&["eval", "f.safetensors", "--repeat", "1"]), 0, &timed);
@@ -114,7 +120,8 @@ fn what_is_no_frozen_network_or_image_is_said() {
         2,
         &["c.safetensors is not a frozen network", "warpbook freeze RECIPE"],
     );
-    run(&["eval", "c.safetensors"], 2, &["is not a frozen network"]);
+    run(&["eval", "nothere.safetensors"], 2, &["nothere.safetensors: No such file"]);
+    run(&["freeze", "mnist", "--out", "f.safetensors"], 2, &["Name the checkpoint, too"]);
     run(&["eval", "mnist"], 2, &["Name the checkpoint, too"]);
     for words in
         [&["eval", "amp-recipe", "c.safetensors"][..], &["freeze", "amp-recipe", "c.safetensors", "--out", "f"]]
@@ -133,7 +140,7 @@ fn what_is_no_frozen_network_or_image_is_said() {
     run(&["predict", "f.safetensors"], 2, &["<IMAGE>"]);
     run(&["eval", "cifar10", "f.safetensors"], 2, &["a frozen network of mnist, not of cifar10", "needs no recipe"]);
     let resumed = ["train", "mnist", "--resume", "f.safetensors"];
-    run(&resumed, 2, &["is no checkpoint", "--init f.safetensors"]);
+    run(&resumed, 2, &["is not a checkpoint", "--init f.safetensors"]);
     std::fs::write(folder.path().join("a.png"), "text").unwrap();
     draw(&folder.path().join("b.png"), 2);
     let both = ["predict", "f.safetensors", "a.png", "b.png"];
@@ -271,6 +278,34 @@ fn interrupted(folder: &Path) {
 
 #[cfg(not(unix))]
 fn interrupted(_folder: &Path) {}
+
+/// As a notebook's interrupt ends its kernel.
+#[test]
+fn a_training_that_is_killed_leaves_its_last_checkpoint() {
+    use std::io::BufRead;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), SMALL).unwrap();
+    let program = std::env::var_os("CARGO_BIN_EXE_warpbook")
+        .map_or_else(|| env!("CARGO_BIN_EXE_warpbook").into(), std::path::PathBuf::from);
+    let mut child = Command::new(program)
+        .args(["train", "small.toml", "--device", "cpu", "--epochs", "1000000", "--checkpoint", "k.safetensors"])
+        .current_dir(folder.path())
+        .env("WARPBOOK_CACHE", folder.path().join("cache"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.by_ref().any(|l| l.unwrap().starts_with("epoch 2: ")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let resume = ["train", "small.toml", "--device", "cpu", "--resume", "k.safetensors", "--epochs", "1000000"];
+    let output = warpbook(folder.path(), &[&resume[..], &["--time-budget", "1ms"]].concat());
+    expect(&output, 0, &["goes on after step ", "the time budget is used up"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, rest) = text.split_once("goes on after step ").unwrap();
+    let step: u64 = rest.lines().next().unwrap().parse().unwrap();
+    assert!(step >= 375 && step.is_multiple_of(375), "a whole epoch, not step {step}");
+}
 
 /// As CIFAR-10 is told of: a line every hundred batches with the mean loss of these, and a last one of what is left.
 #[test]

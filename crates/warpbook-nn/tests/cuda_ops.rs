@@ -259,11 +259,32 @@ fn laid_out(values: &[f32], layout: Layout, [pixels, channels]: [usize; 2]) -> V
     values.chunks(pixels * channels).flat_map(image).collect()
 }
 
+/// Windows next to each other, over one another and apart; a single image of one pixel; windows that are larger than the image.
+fn pools() -> [pool::Geometry; 7] {
+    let of = |[batch, height, width, channels]: [usize; 4], size, stride, padding| pool::Geometry {
+        batch,
+        height,
+        width,
+        channels,
+        size,
+        stride,
+        padding,
+    };
+    [
+        of([3, 7, 9, 5], [2, 2], [2, 2], [0, 0]),
+        of([3, 7, 9, 5], [3, 2], [2, 1], [1, 1]),
+        of([3, 7, 9, 5], [3, 3], [1, 2], [1, 0]),
+        of([1, 1, 1, 1], [1, 1], [1, 1], [0, 0]),
+        of([1, 11, 8, 3], [2, 2], [3, 3], [0, 0]),
+        of([2, 2, 1, 7], [3, 3], [1, 1], [1, 1]),
+        of([5, 8, 4, 17], [4, 4], [4, 4], [0, 0]),
+    ]
+}
+
 #[test]
 fn pooling_is_that_of_the_cpu() {
     for_types("pooling_is_that_of_the_cpu", |b| {
-        for (size, stride, padding) in [([2, 2], [2, 2], [0, 0]), ([3, 2], [2, 1], [1, 1]), ([3, 3], [1, 2], [1, 0])] {
-            let g = pool::Geometry { batch: 3, height: 7, width: 9, channels: 5, size, stride, padding };
+        for g in pools() {
             let ((oh, ow), n) = (g.output().unwrap(), g.output_len().unwrap());
             // Few values, so that windows have equal ones.
             let x: Vec<f32> = random(g.input_len(), 1, b.dtype).iter().map(|v| (2.0 * v).round()).collect();
@@ -277,8 +298,8 @@ fn pooling_is_that_of_the_cpu() {
             pool::cpu::average_backward(&g, &dy, &mut average_dx).unwrap();
             for layout in LAYOUTS {
                 let kernels = pool::cuda::Pooling::new(b.device, b.dtype, layout).unwrap();
-                let input = |v: &[f32]| laid_out(v, layout, [7 * 9, 5]);
-                let output = |v: &[f32]| laid_out(v, layout, [oh * ow, 5]);
+                let input = |v: &[f32]| laid_out(v, layout, [g.height * g.width, g.channels]);
+                let output = |v: &[f32]| laid_out(v, layout, [oh * ow, g.channels]);
                 let (x_at, dy_at) = (b.array(&input(&x), 1), b.array(&output(&dy), 0));
                 let (y_at, dx_at, index_at) = (b.poison(n, 0), b.poison(x.len(), 1), b.buffer(&vec![255u8; n]));
                 kernels.max_forward(&b.stream, &g, &x_at, &y_at, &index_at).unwrap();

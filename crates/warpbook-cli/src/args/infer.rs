@@ -17,9 +17,9 @@ pub struct UseArgs {
 
 pub(super) const FREEZE_EXAMPLES: &str = "\
 Examples:
-  warpbook freeze mnist mnist.safetensors --out digits.safetensors
-  warpbook freeze my.toml checkpoint.safetensors --out mine.safetensors
-  warpbook freeze mnist mnist.safetensors --out digits.safetensors --device cuda:0 --precision fp16 --repeat 50
+  warpbook freeze mnist.safetensors --out digits.safetensors
+  warpbook freeze my.toml weights.safetensors --out mine.safetensors     weights alone do not say what network they are of
+  warpbook freeze mnist.safetensors --out digits.safetensors --device cuda:0 --precision fp16 --repeat 50
 
 The file holds weights in fp32, layers, normalisation and the classes' names: `warpbook predict` and `warpbook eval` need nothing else.
 Batch normalisations become part of the layers before them; dropout is left out. The network is then tried on the device, in the
@@ -27,11 +27,12 @@ precision that is asked for, against the CPU.";
 
 #[derive(Debug, Args)]
 pub struct FreezeArgs {
-    /// The network's recipe: mnist, cifar10, or a file of your own.
+    /// A checkpoint. Or the recipe that weights are of: mnist, cifar10, or a file of your own.
+    #[arg(value_name = "CHECKPOINT|RECIPE")]
     pub recipe: String,
-    /// A checkpoint, or weights with PyTorch's names: a safetensors file.
-    #[arg(value_name = "CHECKPOINT")]
-    pub weights: PathBuf,
+    /// Weights with PyTorch's names, or a checkpoint: a safetensors file. A checkpoint that is named first needs none.
+    #[arg(value_name = "WEIGHTS")]
+    pub weights: Option<PathBuf>,
     /// File for the frozen network; one that exists is replaced.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
@@ -43,18 +44,18 @@ pub struct FreezeArgs {
 
 pub(super) const EVAL_EXAMPLES: &str = "\
 Examples:
-  warpbook eval mnist mnist.safetensors
+  warpbook eval mnist.safetensors                    a checkpoint of `warpbook train`
   warpbook eval cifar10 weights.safetensors --data ~/cifar10
   warpbook eval digits.safetensors                   a frozen network, see `warpbook freeze`
   warpbook eval digits.safetensors --device cuda:0 --precision fp16 --repeat 50";
 
 #[derive(Debug, Args)]
 pub struct EvalArgs {
-    /// The network's recipe: mnist, cifar10, or a file of your own. Or a frozen network.
-    #[arg(value_name = "RECIPE|FROZEN")]
+    /// A frozen network or a checkpoint. Or the recipe that weights are of: mnist, cifar10, or a file of your own.
+    #[arg(value_name = "FILE|RECIPE")]
     pub recipe: String,
-    /// A checkpoint, or weights with PyTorch's names: a safetensors file. A frozen network needs none.
-    #[arg(value_name = "FILE")]
+    /// Weights with PyTorch's names, or a checkpoint: a safetensors file.
+    #[arg(value_name = "WEIGHTS")]
     pub weights: Option<PathBuf>,
     #[command(flatten)]
     pub from: DataFrom,

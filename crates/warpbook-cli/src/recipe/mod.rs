@@ -48,6 +48,17 @@ impl Images {
         known.map_or_else(|| Self::Folder(name.into()), Self::Known)
     }
 
+    /// Those that a file says that it was trained on, or else those of the command line's --data.
+    pub fn of_file(file: &Path, name: Option<&str>, dir: Option<&Path>) -> Result<Self, Failure> {
+        let images = name.map(Self::named).or_else(|| dir.map(|d| Self::Folder(d.to_owned())));
+        images.ok_or_else(|| {
+            Failure::usage(format!(
+                "{} does not say what it was trained on: name a folder with --data DIR.",
+                file.display()
+            ))
+        })
+    }
+
     /// What [`Images::named`] takes.
     pub fn name(&self) -> String {
         match self {
@@ -128,6 +139,19 @@ impl Plan {
             )));
         }
         Self::find(name)
+    }
+
+    /// What a checkpoint that is named alone says of itself; `command` is the one that it is named to.
+    pub fn of_checkpoint(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
+        if matches!(file, "mnist" | "cifar10" | AMP_RECIPE) || file.ends_with(".toml") {
+            return Err(Failure::usage(format!(
+                "Name the checkpoint, too, or alone: warpbook {command} {file} CHECKPOINT"
+            )));
+        }
+        let file = Path::new(file);
+        let (recipe, data) = Recipe::of_checkpoint(file).map_err(|e| Failure::usage(e.to_string()))?;
+        let images = Images::of_file(file, data.as_deref(), dir)?;
+        Ok(Self { recipe, images, by: ComputedBy::default() })
     }
 
     /// The images for it; `dir` is the command line's --data.

@@ -1,5 +1,6 @@
 //! A training that can be gone on with: weights, the optimiser's state, step and seed, in one safetensors file.
 
+use super::description::Description;
 use super::engine::{ScalerState, State};
 use super::{TrainError, Trainer};
 use crate::network::Network;
@@ -16,6 +17,7 @@ pub(super) struct Checkpoint {
     pub state: State,
     pub step: u64,
     pub seed: u64,
+    pub network: Option<Description>,
 }
 
 /// What a checkpoint's metadata say.
@@ -30,6 +32,9 @@ struct About {
     updates: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     scaler: Option<ScalerState>,
+    /// What the network is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    network: Option<Description>,
 }
 
 /// What the names of a slot's arrays begin with.
@@ -50,7 +55,8 @@ impl Checkpoint {
         }
         // A single entry: the order of several is another one on every run, and so would the file's bytes be.
         let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
-        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler: self.state.scaler };
+        let (scaler, network) = (self.state.scaler, self.network.clone());
+        let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, network };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         let metadata = HashMap::from([("warpbook".to_owned(), text)]);
         Ok(weights::write(&arrays, Some(metadata), path)?)
@@ -64,10 +70,10 @@ impl Checkpoint {
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
         let text = header.metadata().as_ref().and_then(|m| m.get("warpbook"));
         let about = text.and_then(|t| serde_json::from_str::<About>(t).ok()).filter(|a| a.checkpoint == 1);
-        let Some(About { step, seed, updates, scaler, .. }) = about else {
+        let Some(About { step, seed, updates, scaler, network: described, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(
-                "{path} is no checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
+                "{path} is not a checkpoint: it holds weights without a training to go on with. Read weights with --init {path}"
             )));
         };
         let weights = Weights::from_tensors(network, &tensors, |name| !name.starts_with(STATE))?;
@@ -80,17 +86,24 @@ impl Checkpoint {
         if tensors.names().iter().any(|n| n.starts_with(&extra)) {
             return Err(TrainError::Setting(format!("{}: the checkpoint is of another optimiser.", path.display())));
         }
-        Ok(Self { state: State { weights, slots, updates: updates.unwrap_or(step), scaler }, step, seed })
+        Ok(Self {
+            state: State { weights, slots, updates: updates.unwrap_or(step), scaler },
+            step,
+            seed,
+            network: described,
+        })
     }
 }
 
 impl Trainer {
-    /// Writes weights, the optimiser's state and the step to a safetensors file, to a temporary name first.
+    /// Writes weights, the optimiser's state, the step and what the network is to a safetensors file, to a temporary name first.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        Checkpoint { state: self.engine.state()?, step: self.step, seed: self.recipe.seed }.save(path.as_ref())
+        let network = Description::of(&self.recipe, self.data.as_deref());
+        let state = self.engine.state()?;
+        Checkpoint { state, step: self.step, seed: self.recipe.seed, network }.save(path.as_ref())
     }
 
     /// Goes on from a checkpoint, to the same bits as without the interruption.

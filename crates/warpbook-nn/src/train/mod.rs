@@ -3,6 +3,7 @@
 mod checkpoint;
 mod cpu;
 mod cuda;
+mod description;
 mod engine;
 mod event;
 mod fits;

@@ -29,6 +29,8 @@ pub struct Trainer {
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
+    /// What the samples are called.
+    pub(super) data: Option<String>,
 }
 
 impl Trainer {
@@ -82,6 +84,13 @@ impl Trainer {
         self
     }
 
+    /// The same with a note in its checkpoints of the data set: a name that [`crate::data::open`] knows, or a folder.
+    #[must_use]
+    pub fn trained_on(mut self, data: impl Into<String>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
     /// An error unless the checkpoint's file, if there is to be one, can be written. [`Trainer::train`] asks first.
     ///
     /// # Errors
@@ -107,7 +116,7 @@ impl Trainer {
             Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial)?),
             Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
         };
-        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None })
+        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None, data: None })
     }
 
     pub(super) fn batch(&self) -> usize {

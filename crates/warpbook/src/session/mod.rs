@@ -62,6 +62,7 @@ pub struct Session<'a> {
     loader: Loader,
     weights: Option<Weights>,
     resume: Option<PathBuf>,
+    data: Option<String>,
     checkpoint: Option<PathBuf>,
     out: Option<PathBuf>,
     log_every: u64,
@@ -95,6 +96,7 @@ impl Lab {
             loader: Loader::default(),
             weights: None,
             resume: None,
+            data: None,
             checkpoint: None,
             out: None,
             log_every: LOG_EVERY,
@@ -155,6 +157,12 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// With a note in its checkpoints of the data set: see [`Trainer::trained_on`].
+    pub fn trained_on(mut self, data: impl Into<String>) -> Self {
+        self.data = Some(data.into());
+        self
+    }
+
     /// Kept in this file after every epoch, every minute within one, and at the end.
     pub fn checkpoint(mut self, path: impl Into<PathBuf>) -> Self {
         self.checkpoint = Some(path.into());
@@ -210,6 +218,9 @@ impl<'a> Session<'a> {
         let mut trainer = Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?;
         if let Some(path) = &self.resume {
             trainer.resume(path)?;
+        }
+        if let Some(data) = self.data {
+            trainer = trainer.trained_on(data);
         }
         if let Some(budget) = self.budget {
             trainer = trainer.time_budget(budget);
