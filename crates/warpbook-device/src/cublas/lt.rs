@@ -95,10 +95,10 @@ impl LtHandle {
 }
 
 impl CublasLt {
-    /// Finds cuBLASLt where [`Cublas::open`] finds cuBLAS, and opens it on a device.
+    /// Finds cuBLASLt where [`Cublas::open`](super::Cublas::open) finds cuBLAS, and opens it on a device.
     ///
     /// # Errors
-    /// As of [`Cublas::open`].
+    /// As of [`Cublas::open`](super::Cublas::open).
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let libraries = Libraries::load(Some(device.driver_cuda()))?;
         let raw = libraries.create(&device.0, libraries.calls.lt_create)?;

@@ -60,7 +60,8 @@ impl Cublas {
     /// a later major version than the driver's CUDA passed over; then opens it on a device.
     ///
     /// # Errors
-    /// [`Error::NoCublas`] where there is none; [`Error::CublasFailed`] where it does not load or start; too little memory.
+    /// [`Error::NoCublas`](crate::Error::NoCublas) where there is none; [`Error::CublasFailed`](crate::Error::CublasFailed) where it does
+    /// not load or start; too little memory.
     pub fn open(device: &CudaDevice) -> Result<Self> {
         let libraries = Libraries::load(Some(device.driver_cuda()))?;
         let workspace = device.zeros(WORKSPACE_BYTES)?;
@@ -90,13 +91,13 @@ impl Cublas {
     /// loads its kernel, so let one run before a capture.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a product that cuBLAS does not make; a launch that is refused. A failure of the kernel itself
-    /// shows when the stream is waited for.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) for a product that cuBLAS does not make; a launch that is refused. A failure of
+    /// the kernel itself shows when the stream is waited for.
     ///
     /// # Safety
     /// A, B and C live, and are as large as the call says, until the product has ended, or a graph that has captured it; C
-    /// overlaps neither of the others. The stream is of the same device. Products of one `Cublas` share its workspace, so no two of them run at the same time, and
-    /// it lives as long as a graph that has captured one.
+    /// overlaps neither of the others. The stream is of the same device. Products of one `Cublas` share its workspace, so no two of them
+    /// run at the same time, and it lives as long as a graph that has captured one.
     pub unsafe fn gemm(
         &self,
         stream: &Stream,

@@ -170,14 +170,14 @@ fn ladder() -> Vec<Way> {
             true,
             true,
         ))),
-        overlapped(way(
+        ampere(overlapped(way(
             "11_few_channels_fp16",
             "Few channels, fp16",
             "The first convolution puts its windows together in registers, and its bias gradient is that of a tap which is always 1.",
             (AmpFp16, Nhwc, FewChannels),
             true,
             true,
-        )),
+        ))),
         overlapped(way(
             "11_few_channels_bf16",
             "Few channels, bf16",
@@ -191,6 +191,11 @@ fn ladder() -> Vec<Way> {
 
 fn overlapped(way: Way) -> Way {
     Way { options: CudaOptions { overlap: true, ..way.options }, ..way }
+}
+
+/// Below, its kernels are those of another rung.
+fn ampere(way: Way) -> Way {
+    Way { requires: Requires::AtLeast(8, 0), ..way }
 }
 
 fn hopper(way: Way) -> Way {
