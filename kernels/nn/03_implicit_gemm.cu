@@ -102,7 +102,7 @@ struct Product {
                 if (vectors) {
                     float v[4];
 #pragma unroll
-                    for (int e = 0; e < 4; ++e) v[e] = to.masked(to.activate(sums[i][j + e], add[e]), at + c + e);
+                    for (int e = 0; e < 4; ++e) v[e] = to.masked(to.activated(sums[i][j + e], add[e]), at + c + e);
                     *reinterpret_cast<float4*>(to.array + at + c) = make_float4(v[0], v[1], v[2], v[3]);
                 } else {
 #pragma unroll

@@ -4,7 +4,7 @@
 // Needs: sm_80, with TURING sm_75; below 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) of NHWC, channels a multiple of that.
 // Expect: with few channels the bound of L2, from which every tap reads its element, less what L1 still holds of it.
 #include "nn/gather.cuh"
-#include "nn/words.cuh"
+#include "nn/maxima.cuh"
 
 // The values of PASS.
 #define FORWARD 0
@@ -17,6 +17,7 @@ static_assert(STEPS % 2 == 0 && BK % K_STEP == 0, "a stage ends in the same regi
 static_assert(STAGES >= 2, "one stage is multiplied while another is loaded");
 static_assert(!DILATED || !VECTORS_A, "pixels between zeros are no vectors");
 static_assert(!CHANNELS_FIRST || (!VECTORS_A && !VECTORS_B), "channels are not adjacent");
+static_assert(!POOL || (PASS == FORWARD && sizeof(In) == 2 && !CHANNELS_FIRST), "maxima are put together from words of adjacent channels");
 
 template <class A, class B>
 struct Product {
@@ -190,6 +191,54 @@ struct Product {
         store_elements(to, row, column);
     }
 
+    // The bias of the thread's columns of 32 from `column` on.
+    template <class Of> __device__ __forceinline__ static void load_bias(float (&add)[4][2], const Of& to, unsigned column) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) add[j / 2][j % 2] = to.bias_of(column + j / 2 * 8 + threadIdx.x % 4 * 2 + j % 2);
+    }
+
+    // The sums of a thread's row i and its columns of 32, with bias and ReLU.
+    template <class T, bool IMAGES>
+    __device__ __forceinline__ void words_of(unsigned (&words)[4], const float (&add)[4][2], const Result<T, IMAGES>& to, int i,
+                                             int part) const {
+        const auto sum = [&](int j, int k) { return sums[i / 2][part * 4 + j][i % 2 * 2 + k]; };
+        activated_words(words, add, least_of(to.relu), T{}, sum);
+    }
+
+#if POOL
+    // The maxima of windows of 2 x 2, which are the rows of C here, and their taps. Lanes of left columns store every other four windows.
+    template <class T, bool IMAGES>
+    __device__ __forceinline__ void store_maxima(const Result<T, IMAGES>& to, unsigned row, unsigned column,
+                                                 unsigned char* index /* as to, or null */) const {
+        static_assert(WM % 32 == 0 && WN % 32 == 0, "two tiles of 16 rows at a time, of 32 columns");
+        const unsigned warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+        row += warp / WARPS_N * WM, column += warp % WARPS_N * WN;
+        const unsigned window = row / 4 + lane / 4 % 2 * 4 + lane / 8;
+#pragma unroll
+        for (int part = 0; part < WN / 32; ++part, column += 32) {
+            float add[4][2];
+            load_bias(add, to, column);
+#pragma unroll
+            for (int i = 0; i < WM / 16; i += 2) {
+                Maxima<T> maxima;
+#pragma unroll
+                for (int unit = 0; unit < 2; ++unit) {
+                    unsigned words[2][4];
+#pragma unroll
+                    for (int h = 0; h < 2; ++h) words_of(words[h], add, to, (i + unit) * 2 + h, part);
+                    maxima.rows(unit, words[0], words[1]);
+                }
+                unsigned best[4], taps[2];
+                maxima.columns(best, taps);
+                const unsigned r = window + i * 4, c = column + lane % 4 * 8, at = r * to.n + c;
+                if (r >= to.m || c >= to.n) continue;
+                store_words(to.array + at, best);
+                if (index) store_taps(index + at, taps);
+            }
+        }
+    }
+#endif
+
     // The four lanes of a row exchange their pairs, so that each stores eight adjacent elements as 16 bytes.
     template <class T, bool IMAGES>
     __device__ __forceinline__ void store_vectors(const Result<T, IMAGES>& to, unsigned row, unsigned column) const {
@@ -197,16 +246,11 @@ struct Product {
 #pragma unroll
         for (int part = 0; part < WN / 32; ++part, column += 32) {
             float add[4][2];
-#pragma unroll
-            for (int j = 0; j < 8; ++j) add[j / 2][j % 2] = to.bias_of(column + j / 2 * 8 + t * 2 + j % 2);
+            load_bias(add, to, column);
 #pragma unroll
             for (int i = 0; i < WM / 8; ++i) {
                 unsigned words[4];
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    const float* of = &sums[i / 2][part * 4 + j][i % 2 * 2];
-                    words[j] = pack(T{}, to.activate(of[0], add[j][0]), to.activate(of[1], add[j][1]));
-                }
+                words_of(words, add, to, i, part);
                 transpose_in_four(words, t);
                 const unsigned r = row + i * 8, c = column + t * 8;
                 if (r >= to.m || c >= to.n) continue;
@@ -229,7 +273,7 @@ struct Product {
                 const unsigned r = row + i * 8, at = to.row(r) + column;
                 const float* of = &sums[i / 2][j][i % 2 * 2];
                 if (r >= to.m) continue;
-                store_word(to.array + at, to.masked(to.activate(of[0], add[0]), at), to.masked(to.activate(of[1], add[1]), at + 1));
+                store_word(to.array + at, to.masked(to.activated(of[0], add[0]), at), to.masked(to.activated(of[1], add[1]), at + 1));
             }
         }
     }
@@ -259,13 +303,23 @@ __device__ __forceinline__ unsigned shared_ring() {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 forward(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ weight /* [filters][taps] */,
-        const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images */, unsigned filters) {
+        const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images; POOL: maxima */,
+        unsigned filters
+#if POOL
+        , unsigned char* __restrict__ index /* as y, or null */
+#endif
+) {
     using A = Gather<BM, VECTORS_A || !CHANNELS_FIRST, VECTORS_A, PixelsByTaps>;
     using B = Gather<BN, true, VECTORS_B, Weights>;
     const unsigned tiles_n = (filters + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
     Product<A, B> product;
     product.multiply(A({x, g}, row, 0), B({weight, filters, g.taps}, column, 0), shared_ring(), (g.taps + BK - 1) / BK);
-    product.store(Result<In, true>{y, g.pixels, filters, g.grid, bias, relu, nullptr}, row, column);
+    const Result<In, true> to = {y, g.pixels, filters, g.grid, bias, relu, nullptr};
+#if POOL
+    product.store_maxima(to, row, column, index);
+#else
+    product.store(to, row, column);
+#endif
 }
 
 #elif PASS == INPUT_GRADIENT

@@ -6,11 +6,14 @@
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
-#include "nn/words.cuh"
+#include "nn/maxima.cuh"
 
 // The values of PASS.
 #define FORWARD 0
 #define INPUT_GRADIENT 1
+// BLOCKS: an instruction multiplies the windows of 8 x 8 pixels; otherwise of 64 positions, one after the other along rows with their
+// padding. POOL: the maxima of 2 x 2 sums are stored instead of them.
+static_assert(!POOL || (BLOCKS && PASS == FORWARD), "a thread has both rows of a window of blocks, its neighbour the other column");
 
 constexpr int PARTS = BM / 64, CONSUMERS = THREADS / WARPGROUP - 1, LANES = ROW_BYTES / 2, K_STEPS = ROW_BYTES / 32;
 constexpr int MOST_STAGES = 8;
@@ -26,8 +29,9 @@ constexpr int WEIGHT_STEP = PASS == FORWARD ? 2 : 16 * WEIGHT_ROW_BYTES / 16;
 
 struct Windows {
     unsigned images, tiles_of_image, rows;        // of the result in a tile
+    unsigned tiles_across, across;                // BLOCKS: tiles in a row of the image, and blocks in a row of the tile
     unsigned height, width, columns;              // of the result, its channels last
-    unsigned kh, kw, pitch;                       // columns of a tile in shared memory: width + kw - 1
+    unsigned kh, kw, pitch;                       // columns of a tile in shared memory: those of its windows and kw - 1
     unsigned blocks;                              // rows of ROW_BYTES that hold a pixel's channels
     unsigned stages, box_bytes, block_bytes;      // a box, and its room in shared memory
     int top, left;                                // where the first window begins
@@ -56,10 +60,21 @@ __device__ __forceinline__ void multiply(float (&d)[BN / 2], unsigned long long 
     else MULTIPLY_WINDOW("f32.bf16.bf16");
 }
 
+// The descriptor with so many bytes from eight rows to the next eight; the swizzle follows the address there, too.
+__device__ __forceinline__ unsigned long long with_stride(unsigned long long descriptor, unsigned bytes) {
+    return (descriptor & ~(0x3fffull << 32)) | (unsigned long long)(bytes / 16) << 32;
+}
+
 struct Tile {
-    unsigned image, row;
-    __device__ __forceinline__ Tile(const Windows& g, unsigned index)
-        : image(index / g.tiles_of_image), row(index % g.tiles_of_image * g.rows) {}
+    unsigned image, row, x;
+    __device__ __forceinline__ Tile(const Windows& g, unsigned index) : image(index / g.tiles_of_image) {
+        const unsigned rest = index % g.tiles_of_image, down = BLOCKS ? rest / g.tiles_across : rest;
+        row = down * g.rows, x = BLOCKS ? (rest - down * g.tiles_across) * g.across * 8 : 0;
+    }
+    // Of `divisor` x `divisor` pixels, the first channel of its first pixel in the result.
+    __device__ __forceinline__ size_t first(const Windows& g, unsigned divisor) const {
+        return ((size_t)image * (g.height / divisor) + row / divisor) * (g.width / divisor) * g.columns + x / divisor * g.columns;
+    }
 };
 
 __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* map, unsigned to, unsigned column, unsigned barrier) {
@@ -80,31 +95,32 @@ __device__ __forceinline__ void copy_weights(const Windows& g, const TensorMap* 
     }
 }
 
-// The positions of a thread's sums in a tile, one after the other, and where they are in the result.
+// The positions of a thread's sums in a tile, one after the other.
 struct Position {
     unsigned row, x;
-    __device__ __forceinline__ Position(const Windows& g, unsigned position) : row(position / g.pitch), x(position % g.pitch) {}
-    __device__ __forceinline__ void advance(const Windows& g, const Position& by) {
+    __device__ __forceinline__ Position(unsigned position, unsigned pitch) : row(position / pitch), x(position % pitch) {}
+    __device__ __forceinline__ void advance(const Position& by, unsigned pitch) {
         row += by.row, x += by.x;
-        if (x >= g.pitch) x -= g.pitch, ++row;
+        if (x >= pitch) x -= pitch, ++row;
     }
-    // Not of the columns of padding, nor below the tile or the image.
-    __device__ __forceinline__ bool inside(const Windows& g, const Tile& tile) const {
-        return row < g.rows && x < g.width && tile.row + row < g.height;
-    }
-    __device__ __forceinline__ unsigned at(const Windows& g) const { return (row * g.width + x) * g.columns; }
 };
 
-// The sums of BM positions of a tile. They count the columns of padding too, whose sums are not stored.
+// The sums of BM positions of a tile. They count columns of padding and pixels past the image too, whose sums are not stored.
 struct Sums {
-    static constexpr int GROUPS = BN / 32;  // of 32 columns: eight adjacent ones in each of four lanes
+    static constexpr int GROUPS = BN / 32, UNITS = PARTS * GROUPS;  // groups of 32 columns: eight adjacent ones in each of four lanes
     float d[PARTS][BN / 2];
-    unsigned zeros[(PARTS * 2 * GROUPS + 3) / 4];         // of the mask: a bit an element
+    unsigned zeros[(UNITS * 2 + 3) / 4];                  // of the mask: a bit an element
     float add[PASS == FORWARD ? GROUPS : 1][4][2] = {};  // the bias of the thread's columns
-    Position first, by_8, by_56;                         // of its sums: rows 8 apart, in blocks of 64
-
+#if BLOCKS
+    __device__ __forceinline__ Sums(const Windows&, const float* bias, unsigned column) { load_bias(bias, column); }
+#else
+    Position first, by_8, by_56;  // of its sums: rows 8 apart, in blocks of 64
     __device__ __forceinline__ Sums(const Windows& g, const float* bias, unsigned column)
-        : first(g, threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4), by_8(g, 8), by_56(g, 56) {
+        : first(threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4, g.pitch), by_8(8, g.pitch), by_56(56, g.pitch) {
+        load_bias(bias, column);
+    }
+#endif
+    __device__ __forceinline__ void load_bias(const float* bias, unsigned column) {
         if constexpr (PASS == FORWARD) {
             if (!bias) return;
 #pragma unroll
@@ -112,27 +128,60 @@ struct Sums {
         }
     }
 
-    template <class Work> __device__ __forceinline__ void each_position(const Windows& g, const Tile& tile, Work work) const {
-        Position p = first;
+    // Calls work(part, row, x) for the blocks of a tile, from its first pixel.
+    template <class Work> __device__ __forceinline__ static void each_block(const Windows& g, Work work) {
+        unsigned row = 0, x = 0;
 #pragma unroll
-        for (int i = 0; i < PARTS * 2; ++i) {
-            work(i, p.inside(g, tile), p.at(g));
-            p.advance(g, i % 2 ? by_56 : by_8);
+        for (int p = 0; p < PARTS; ++p) {
+            work(p, row, x);
+            x += 8;
+            if (x == g.across * 8) x = 0, row += 8;
         }
     }
 
+    // Calls work(i, inside, at) for the thread's positions: whether they are in tile and image, and where in the result.
+    template <class Work> __device__ __forceinline__ void each_position(const Windows& g, const Tile& tile, Work work) const {
+        const auto at = [&](int i, unsigned row, unsigned x) {
+            const bool inside = row < g.rows && tile.row + row < g.height && tile.x + x < g.width;
+            work(i, inside, (row * g.width + x) * g.columns);
+        };
+#if BLOCKS
+        const unsigned row = threadIdx.x / 32 % 4 * 2, x = threadIdx.x % 32 / 4;
+        each_block(g, [&](int p, unsigned block_row, unsigned block_x) {
+            at(p * 2, block_row + row, block_x + x), at(p * 2 + 1, block_row + row + 1, block_x + x);
+        });
+#else
+        Position p = first;
+#pragma unroll
+        for (int i = 0; i < PARTS * 2; ++i) {
+            at(i, p.row, p.x);
+            p.advance(i % 2 ? by_56 : by_8, g.pitch);
+        }
+#endif
+    }
+
     __device__ __forceinline__ void multiply_windows(const Windows& g, unsigned images, unsigned weights) {
+        // Where the windows of each part begin, as descriptors count bytes.
+        unsigned starts[PARTS];
+#if BLOCKS
+        each_block(g, [&](int p, unsigned row, unsigned x) { starts[p] = (row * g.pitch + x) * (ROW_BYTES / 16); });
+#else
+#pragma unroll
+        for (int p = 0; p < PARTS; ++p) starts[p] = p * (64 * ROW_BYTES / 16);
+#endif
         int add = 0;
         for (unsigned i = 0; i < g.kh; ++i) {
             for (unsigned j = 0; j < g.kw; ++j) {
                 for (unsigned block = 0; block < g.blocks; ++block, weights += WEIGHT_BYTES) {
-                    const auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
+                    auto a = describe<ROW_BYTES, 16>(images + block * g.block_bytes + (i * g.pitch + j) * ROW_BYTES);
+                    // Eight windows of a row, then those of the next.
+                    if (BLOCKS) a = with_stride(a, g.pitch * ROW_BYTES);
                     const auto b = describe<WEIGHT_ROW_BYTES, PASS == FORWARD ? 16 : WEIGHT_BOX>(weights);
                     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
                     for (int s = 0; s < K_STEPS; ++s) {
 #pragma unroll
-                        for (int p = 0; p < PARTS; ++p) multiply(d[p], a + p * (64 * ROW_BYTES / 16) + s * 2, b + s * WEIGHT_STEP, add);
+                        for (int p = 0; p < PARTS; ++p) multiply(d[p], a + starts[p] + s * 2, b + s * WEIGHT_STEP, add);
                         add = 1;
                     }
                     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -160,37 +209,72 @@ struct Sums {
         for (int i = 0; i < PARTS * BN / 2; ++i) asm volatile("" : "+f"(d[i / (BN / 2)][i % (BN / 2)])::"memory");
     }
 
+    // Of group `group` of position i, with bias and ReLU.
+    __device__ __forceinline__ void words_of(unsigned (&words)[4], float least, int i, int group) const {
+        const auto sum = [&](int j, int k) { return d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k]; };
+        activated_words(words, add[PASS == FORWARD ? group : 0], least, In{}, sum);
+    }
+
     // The four lanes of a row exchange their pairs, so that each stores eight adjacent channels as 16 bytes.
     __device__ __forceinline__ void store(const Windows& g, const Tile& tile, bool masked, In* to /* [rows][width][columns] */) const {
-        const float least = g.relu ? 0.0f : __int_as_float(0xff800000);
+        const float least = least_of(g.relu);
         each_position(g, tile, [&](int i, bool inside, unsigned at) {
 #pragma unroll
             for (int group = 0; group < GROUPS; ++group) {
                 unsigned words[4];
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    float v[2];
-#pragma unroll
-                    for (int k = 0; k < 2; ++k) {
-                        v[k] = d[i / 2][(group * 4 + j) * 4 + i % 2 * 2 + k];
-                        if (PASS == FORWARD) v[k] += add[group][j][k];
-                        // Not fmaxf, which would turn a NaN into 0.
-                        v[k] = v[k] < least ? least : v[k];
-                    }
-                    words[j] = pack(In{}, v[0], v[1]);
-                }
+                words_of(words, least, i, group);
                 transpose_in_four(words, threadIdx.x % 4);
                 if (PASS == INPUT_GRADIENT && masked) clear_words(words, zeros[(i * GROUPS + group) / 4] >> (i * GROUPS + group) % 4 * 8);
                 if (inside) store_words(to + at + group * 32, words);
             }
         });
     }
+
+#if POOL
+    // Two units at a time: lanes of left columns store the first, the others the second.
+    __device__ __forceinline__ void store_maxima(const Windows& g, const Tile& tile, In* to /* [rows / 2][width / 2][columns] */,
+                                                 unsigned char* index /* as to, or null */) const {
+        const float least = least_of(g.relu);
+        const unsigned width = g.width / 2, height = g.height / 2, right = threadIdx.x / 4 % 2;
+        unsigned rows[PARTS], columns[PARTS];
+        each_block(g, [&](int p, unsigned row, unsigned x) {
+            rows[p] = row / 2 + threadIdx.x / 32 % 4, columns[p] = x / 2 + threadIdx.x % 32 / 8;
+        });
+#pragma unroll
+        for (int u = 0; u < UNITS; u += 2) {
+            Maxima<In> maxima;
+#pragma unroll
+            for (int k = 0; k < 2; ++k) {
+                const int unit = u + k < UNITS ? u + k : u;
+                unsigned words[2][4];
+#pragma unroll
+                for (int h = 0; h < 2; ++h) words_of(words[h], least, unit / GROUPS * 2 + h, unit % GROUPS);
+                maxima.rows(k, words[0], words[1]);
+            }
+            unsigned best[4], taps[2];
+            maxima.columns(best, taps);
+            constexpr int NEXT = GROUPS == 1;  // where the second unit is of the next part
+            const int p = u / GROUPS, next = p + NEXT < PARTS ? p + NEXT : p;
+            const unsigned row = right ? rows[next] : rows[p], x = right ? columns[next] : columns[p];
+            const bool is_there = u + 1 < UNITS || !right;
+            if (is_there && row < g.rows / 2 && tile.row / 2 + row < height && tile.x / 2 + x < width) {
+                const unsigned at = (row * width + x) * g.columns + (u % GROUPS + (NEXT ? 0 : right)) * 32;
+                store_words(to + at, best);
+                if (index) store_taps(index + at, taps);
+            }
+        }
+    }
+#endif
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_constant__ TensorMap map_weights, Windows g,
                 const float* __restrict__ bias /* [columns] or null */, const In* __restrict__ mask /* as to, or null */,
-                In* __restrict__ to /* [images][height][width][columns] */) {
+                In* __restrict__ to /* [images][height][width][columns]; POOL: half as high and wide */
+#if POOL
+                , unsigned char* __restrict__ index /* as to, or null */
+#endif
+) {
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES], weights_barrier;
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned there = shared_address(&weights_barrier), weights = aligned_shared();
@@ -217,8 +301,8 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
             wait_phase(empty + stage * 8, parity ^ 1);
             expect_bytes(barrier, g.blocks * g.box_bytes);
             for (unsigned block = 0; block < g.blocks; ++block) {
-                load_box(tiles + stage * stage_bytes + block * g.block_bytes, &map_images, block * LANES, g.left, (int)tile.row + g.top,
-                         tile.image, barrier);
+                load_box(tiles + stage * stage_bytes + block * g.block_bytes, &map_images, block * LANES, (int)tile.x + g.left,
+                         (int)tile.row + g.top, tile.image, barrier);
             }
             if (++stage == g.stages) stage = 0, parity ^= 1;
         }
@@ -232,12 +316,16 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
     for (unsigned at = first + group * step; at < end; at += CONSUMERS * step, count += CONSUMERS) {
         const unsigned stage = count % g.stages;
         const Tile tile(g, at);
-        const size_t from = ((size_t)tile.image * g.height + tile.row) * g.width * g.columns + column + threadIdx.x % 4 * 8;
+        const size_t from = tile.first(g, POOL ? 2 : 1) + column + threadIdx.x % 4 * 8;
         wait_phase(full + stage * 8, count / g.stages & 1);
         sums.multiply_windows(g, tiles + stage * stage_bytes, weights);
         if (PASS == INPUT_GRADIENT && mask) sums.read_mask(g, tile, mask + from);
         sums.wait();
         if (threadIdx.x % 32 == 0) arrive(empty + stage * 8);
+#if POOL
+        sums.store_maxima(g, tile, to + from, index ? index + from : nullptr);
+#else
         sums.store(g, tile, mask, to + from);
+#endif
     }
 }

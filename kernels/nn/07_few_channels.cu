@@ -4,8 +4,9 @@
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
 // Expect: DRAM or L2: y is written, or dy read, once.
 #include "matmul/mma.cuh"
+#include "nn/maxima.cuh"
 #include "nn/patches.cuh"
-#include "nn/words.cuh"
+#include "nn/sums.cuh"
 
 constexpr unsigned WARPS = THREADS / WARP;
 
@@ -19,7 +20,7 @@ struct Few {
     unsigned sh, step;         // rows, and elements, from a window to the next
     unsigned ph, before;       // rows, and elements, of zeros before the image
     unsigned height, pitch;    // rows of a part in shared memory, and their elements
-    Divisor columns;           // ow
+    Divisor columns;           // ow; POOL: of the maxima
 };
 
 #if __CUDA_ARCH__ >= 800
@@ -60,10 +61,22 @@ __device__ __forceinline__ unsigned tap_at(const Few& g, unsigned tap) {
 }
 __device__ __forceinline__ unsigned pair(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }
 
-// A block computes a unit's pixels for 32 filters, 16 pixels a warp at a time.
+// The sums of 16 pixels, or of four windows of 2 x 2 of them (POOL), for 32 filters.
+struct FewSums {
+    float of[4][4] = {};
+    __device__ __forceinline__ void words(unsigned (&words)[4], const float (&add)[4][2], float least, int h) const {
+        activated_words(words, add, least, In{}, [&](int n, int k) { return of[n][h * 2 + k]; });
+    }
+};
+
+// A block computes a unit's pixels for 32 filters, 16 pixels a warp at a time; POOL: their maxima, in rows of even numbers of pixels.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsigned short* __restrict__ weight /* [filters][taps] */,
-            const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images */) {
+            const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images; POOL: maxima */
+#if POOL
+            , unsigned char* __restrict__ index /* as y, or null */
+#endif
+) {
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
     const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
     const Unit unit(g, blockIdx.x / groups);
@@ -88,44 +101,67 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
         const unsigned o = column + i / 2 * 8 + t * 2 + i % 2;
         add[i / 2][i % 2] = bias && o < g.filters ? bias[o] : 0.0f;
     }
-    const float least = relu ? 0.0f : __int_as_float(0xff800000);
-    In* const to = y + unit.first * g.filters + column + t * 8;
+    const float least = least_of(relu);
     const bool is_filter = column + t * 8 < g.filters;
-    __syncthreads();
-
-#pragma unroll 2
-    for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
-        unsigned windows[2];
-#pragma unroll
-        for (int h = 0; h < 2; ++h) windows[h] = window_at(g, min(first + h * 8 + row, unit.pixels - 1));
-        float sums[4][4] = {};
+    // Where a row's window begins in shared memory.
+    const auto multiply = [&](FewSums& sums, const unsigned (&windows)[2]) {
 #pragma unroll
         for (int s = 0; s < STEPS; ++s) {
             unsigned a[4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) a[i] = pair(part[windows[i % 2] + at[s][i / 2 * 2]], part[windows[i % 2] + at[s][i / 2 * 2 + 1]]);
 #pragma unroll
-            for (int n = 0; n < 4; ++n) mma(sums[n], a, b[s][n][0], b[s][n][1]);
+            for (int n = 0; n < 4; ++n) mma(sums.of[n], a, b[s][n][0], b[s][n][1]);
         }
+    };
+    __syncthreads();
+
+#if POOL
+    // Of a pair of rows each lane has both, every other lane the right column; lanes of left columns store the first four windows of eight.
+    const unsigned right = row % 2, width = g.columns.value, height = g.oh / 2;
+    const unsigned maxima = unit.row < g.oh ? min(g.rows, g.oh - unit.row) / 2 * width : 0;
+    const size_t first_of_unit = ((size_t)unit.image * height + unit.row / 2) * width * g.filters + column + t * 8;
+    for (unsigned first = warp * 8; first < maxima; first += WARPS * 8) {
+        Maxima<In> of;
+#pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            const unsigned window = min(first + k * 4 + row / 2, maxima - 1), down = g.columns.of(window), across = window - down * width;
+            unsigned windows[2], words[2][4];
+#pragma unroll
+            for (int h = 0; h < 2; ++h) windows[h] = (down * 2 + h) * g.sh * g.pitch + (across * 2 + right) * g.step;
+            FewSums sums;
+            multiply(sums, windows);
+#pragma unroll
+            for (int h = 0; h < 2; ++h) sums.words(words[h], add, least, h);
+            of.rows(k, words[0], words[1]);
+        }
+        unsigned best[4], taps[2];
+        of.columns(best, taps);
+        const unsigned window = first + right * 4 + row / 2;
+        if (!is_filter || window >= maxima) continue;
+        const size_t to = first_of_unit + (size_t)window * g.filters;
+        store_words(y + to, best);
+        if (index) store_taps(index + to, taps);
+    }
+#else
+    In* const to = y + unit.first * g.filters + column + t * 8;
+#pragma unroll 2
+    for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
+        unsigned windows[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) windows[h] = window_at(g, min(first + h * 8 + row, unit.pixels - 1));
+        FewSums sums;
+        multiply(sums, windows);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             unsigned words[4];
-#pragma unroll
-            for (int n = 0; n < 4; ++n) {
-                float v[2];
-#pragma unroll
-                for (int k = 0; k < 2; ++k) {
-                    v[k] = sums[n][h * 2 + k] + add[n][k];
-                    // Not fmaxf, which would turn a NaN into 0.
-                    v[k] = v[k] < least ? least : v[k];
-                }
-                words[n] = pack(In{}, v[0], v[1]);
-            }
+            sums.words(words, add, least, h);
             transpose_in_four(words, t);
             const unsigned pixel = first + h * 8 + row;
             if (is_filter && pixel < unit.pixels) store_words(to + (size_t)pixel * g.filters, words);
         }
     }
+#endif
 }
 
 // A block sums over every so-manieth unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
@@ -213,24 +249,13 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
 
 #endif
 
-// A block adds 32 columns, one for each lane of its warps, which share the rows.
+// A block adds 32 columns.
 extern "C" __global__ void __launch_bounds__(THREADS)
 few_total(const float* __restrict__ from /* [rows][filters][taps + 1] */, unsigned rows, unsigned filters, unsigned taps,
           float* __restrict__ dweight /* [filters][taps] */, float* __restrict__ dbias /* [filters], or null */) {
-    __shared__ float sums[WARPS][WARP];
-    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane, n = filters * (taps + 1);
-    float sum = 0.0f;
-    if (column < n) {
-#pragma unroll 8
-        for (unsigned r = warp; r < rows; r += WARPS) sum += from[(size_t)r * n + column];
-    }
-    sums[warp][lane] = sum;
-    __syncthreads();
-    if (warp != 0 || column >= n) return;
-    float total = 0.0f;
-#pragma unroll
-    for (unsigned w = 0; w < WARPS; ++w) total += sums[w][lane];
-    const unsigned o = column / (taps + 1), tap = column - o * (taps + 1);
-    if (tap < taps) dweight[o * taps + tap] = total;
-    else if (dbias) dbias[o] = total;
+    column_total<THREADS>(from, rows, filters * (taps + 1), [&](unsigned column, float total) {
+        const unsigned o = column / (taps + 1), tap = column - o * (taps + 1);
+        if (tap < taps) dweight[o * taps + tap] = total;
+        else if (dbias) dbias[o] = total;
+    });
 }

@@ -4,7 +4,7 @@
 // Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n. Sums in f32.
 // Expect: one read at DRAM bandwidth; every sum is added in the same order on every run and every device.
 #include "nn/elements.cuh"
-#include "reduce.cuh"
+#include "nn/sums.cuh"
 
 // Groups of columns of a block, at most.
 constexpr unsigned GROUPS = 8;
@@ -41,23 +41,8 @@ partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigne
     }
 }
 
-// A block has 32 columns, one for each lane of its warps, which share the rows.
+// A block has 32 columns.
 extern "C" __global__ void __launch_bounds__(THREADS)
 total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, float* __restrict__ out /* [n] */) {
-    constexpr unsigned WARPS = THREADS / WARP;
-    __shared__ float sums[WARPS][WARP];
-    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane;
-    float sum = 0.0f;
-    if (column < n) {
-#pragma unroll 8
-        for (unsigned r = warp; r < rows; r += WARPS) sum += from[(size_t)r * n + column];
-    }
-    sums[warp][lane] = sum;
-    __syncthreads();
-    if (warp == 0 && column < n) {
-        float total = 0.0f;
-#pragma unroll
-        for (unsigned w = 0; w < WARPS; ++w) total += sums[w][lane];
-        out[column] = total;
-    }
+    column_total<THREADS>(from, rows, n, [&](unsigned column, float total) { out[column] = total; });
 }

@@ -9,10 +9,14 @@
 // Taps are ordered (i, j, channel), or (channel, i, j) with CHANNELS_FIRST, as weights are. A stride s of the convolution lies, for dx,
 // between the pixels of dy: it is read as if there were s - 1 zeros between them (DILATED).
 #pragma once
-#include "matmul/gemm.cuh"
+#include "nn/activate.cuh"
 
 #ifndef DILATED
 #define DILATED 0
+#endif
+// The pixels of a grid lie along m window by window of 2 x 2, as maxima.cuh takes them, and the grid is that of the windows.
+#ifndef POOL
+#define POOL 0
 #endif
 
 // Division by a number that is known before the launch, of numbers below 2^31: the upper half of a product (Granlund and Montgomery,
@@ -32,7 +36,7 @@ struct Tap {
 };
 
 struct Patches {
-    unsigned pixels, taps;                 // how many there are of each
+    unsigned pixels, taps;                 // how many there are of each; POOL: windows, not pixels
     unsigned h, w;                         // of the image, with the zeros between its pixels
     unsigned image, row, column, channel;  // elements from one to the next
     unsigned sh, sw, ph, pw;               // from a pixel of the grid to the next; zeros before the image
@@ -43,8 +47,12 @@ struct Patches {
 
     // Pixels from `end` on are outside of the image.
     __device__ __forceinline__ Pixel pixel(unsigned p, unsigned end) const {
+        // Of sixteen, the first eight are upper rows, and every other one is a right column.
+        const unsigned lower = p / 8 % 2, right = p % 2;
+        if (POOL) p = p / 16 * 4 + p % 8 / 2;
         const unsigned of_image = grid.of(p), in_image = p - of_image * grid.value;
-        const unsigned y = grid_row.of(in_image), x = in_image - y * grid_row.value;
+        unsigned y = grid_row.of(in_image), x = in_image - y * grid_row.value;
+        if (POOL) y = y * 2 + lower, x = x * 2 + right;
         Pixel at = {of_image * image, y * sh - ph, x * sw - pw};
         if (!DILATED) at.offset += at.row * row + at.column * column;
         if (p >= end) at.row = 1u << 31;
@@ -85,7 +93,8 @@ struct PixelsByTaps {
     using Inner = Tap;
     const In* array;
     const Patches& g;
-    __device__ __forceinline__ unsigned outers() const { return g.pixels; }
+    // POOL: those past the last window are found outside of the image.
+    __device__ __forceinline__ unsigned outers() const { return POOL ? ~0u : g.pixels; }
     __device__ __forceinline__ unsigned inners() const { return g.taps; }
     __device__ __forceinline__ Pixel outer(unsigned pixel) const { return g.pixel(pixel, g.pixels); }
     __device__ __forceinline__ Tap inner(unsigned tap) const { return g.tap(tap); }
@@ -183,11 +192,7 @@ struct Result {
     }
     __device__ __forceinline__ unsigned step() const { return BY_CHANNEL ? pixels.value : 1; }
 
-    // What is done before the mask. Not fmaxf, which would turn a NaN into 0.
-    __device__ __forceinline__ float activate(float v, float add) const {
-        v += add;
-        return relu && v < 0.0f ? 0.0f : v;
-    }
+    __device__ __forceinline__ float activated(float v, float add) const { return activate(v, add, least_of(relu)); }
     __device__ __forceinline__ float bias_of(unsigned column) const { return bias && column < n ? bias[column] : 0.0f; }
     // As relu_backward: v passes where the mask is NaN.
     __device__ __forceinline__ float masked(float v, unsigned at) const {
@@ -195,6 +200,6 @@ struct Result {
     }
     __device__ __forceinline__ void store(unsigned row_at, unsigned column, float v, float add) const {
         const unsigned at = row_at + column * step();
-        array[at] = from_float<T>(masked(activate(v, add), at));
+        array[at] = from_float<T>(masked(activated(v, add), at));
     }
 };

@@ -1,4 +1,4 @@
-// Sums over a block in f64, added in the same order on every run and every device.
+// Sums over a block in f64, and of columns in f32, added in the same order on every run and every device.
 #pragma once
 #include "reduce.cuh"
 
@@ -21,4 +21,24 @@ template <int BLOCK> __device__ __forceinline__ double block_sum(double v) {
 #pragma unroll
     for (int w = 1; w < WARPS; ++w) sum += of_warps[w];
     return sum;
+}
+
+// Calls result(column, sum) for the sums of 32 columns of f32 `from`, [rows][n]: the lanes of the first warp's; the warps share the rows.
+template <int BLOCK, class Result>
+__device__ __forceinline__ void column_total(const float* __restrict__ from, unsigned rows, unsigned n, Result result) {
+    constexpr unsigned WARPS = BLOCK / WARP;
+    __shared__ float of_warps[WARPS][WARP];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * WARP + lane;
+    float sum = 0.0f;
+    if (column < n) {
+#pragma unroll 8
+        for (unsigned r = warp; r < rows; r += WARPS) sum += from[(size_t)r * n + column];
+    }
+    of_warps[warp][lane] = sum;
+    __syncthreads();
+    if (warp != 0 || column >= n) return;
+    float total = 0.0f;
+#pragma unroll
+    for (unsigned w = 0; w < WARPS; ++w) total += of_warps[w][lane];
+    result(column, total);
 }

@@ -1,6 +1,13 @@
 // Eight adjacent 16-bit elements of a row as four words, put together by the four lanes that hold a row's sums.
 #pragma once
-#include "matmul/gemm.cuh"
+#include "nn/activate.cuh"
+
+// A thread's sums of four groups of eight columns, with the bias of its columns and a ReLU, as words: sum(j, k) is element k of group j.
+template <class T, class Sum>
+__device__ __forceinline__ void activated_words(unsigned (&words)[4], const float (&add)[4][2], float least, T, Sum sum) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) words[j] = pack(T{}, activate(sum(j, 0), add[j][0], least), activate(sum(j, 1), add[j][1], least));
+}
 
 // Word j of lane t of each four lanes becomes word t of lane j.
 __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned t) {
@@ -15,6 +22,18 @@ __device__ __forceinline__ void transpose_in_four(unsigned (&words)[4], unsigned
             else words[high] = got;
         }
     }
+}
+
+// The same of halves of words: half j of lane t of each four lanes becomes half t of lane j.
+__device__ __forceinline__ void transpose_halves_in_four(unsigned (&words)[2], unsigned t) {
+    const bool upper = t & 2, odd = t & 1;
+    const unsigned pair = __shfl_xor_sync(0xffffffffu, upper ? words[0] : words[1], 2);
+    if (upper) words[0] = pair;
+    else words[1] = pair;
+    const unsigned low = __byte_perm(words[0], words[1], 0x5410), high = __byte_perm(words[0], words[1], 0x7632);
+    const unsigned got = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1), kept = odd ? high : low;
+    const unsigned even_lanes = odd ? got : kept, odd_lanes = odd ? kept : got;
+    words[0] = __byte_perm(even_lanes, odd_lanes, 0x5410), words[1] = __byte_perm(even_lanes, odd_lanes, 0x7632);
 }
 
 // As one store: at a high pressure of registers the compiler would make four of it.

@@ -71,19 +71,22 @@ pub struct Implicit {
     pub dilated: bool,
     /// Whether only with instructions that GPUs have from compute capability 7.5 on; `F16` only.
     pub turing: bool,
+    /// Whether the maxima of windows of 2 x 2 are stored, with their places: `forward(g, x, weight, bias, relu, y, filters, index)`; `F16`
+    /// and `Bf16` of NHWC only.
+    pub pool: bool,
 }
 
 impl Implicit {
     /// That which takes every convolution with strides of 1, and every y and dw.
     #[must_use]
     pub const fn plain(pass: Pass, dtype: Dtype, layout: Layout) -> Self {
-        Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false }
+        Self { pass, dtype, layout, vectors: [false; 2], dilated: false, turing: false, pool: false }
     }
 
     /// The row of its kernel, whose tiles hold for every type.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
-        let Self { pass, dtype, layout, vectors, dilated, turing } = self;
+        let Self { pass, dtype, layout, vectors, dilated, turing, pool } = self;
         let on_cuda_cores = dtype == Dtype::F32;
         let (source, tiles) = match (on_cuda_cores, turing) {
             (true, _) => (IMPLICIT, register_tiles(pass)),
@@ -99,15 +102,30 @@ impl Implicit {
         }
         let [a, b] = vectors.map(i64::from);
         let spec = spec.define("VECTORS_A", a).define("VECTORS_B", b);
+        let spec = if pool { spec.define("POOL", 1) } else { spec };
         if turing { spec.define("TURING", 1) } else { spec.needs(Requires::AtLeast(8, 0)) }
     }
+}
+
+/// Which windows an instruction of shifted windows multiplies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Windowed {
+    /// Those of 64 positions, one after the other along rows with their padding.
+    Rows,
+    /// Those of 8 x 8 pixels.
+    Blocks,
+    /// The same, of which the maxima over windows of 2 x 2 are stored, with their places; forwards only.
+    Pooled,
 }
 
 /// What a kernel of shifted windows is compiled for, in addition to its tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Windows {
-    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`.
+    /// [`Pass::Forward`] or [`Pass::InputGradient`]; both are `shifted_windows(map_images, map_weights, g, bias, mask, to)`, with `index`
+    /// as their last argument where they are pooled.
     pub pass: Pass,
+    /// The windows of an instruction.
+    pub windowed: Windowed,
     /// `F16` or `Bf16`.
     pub dtype: Dtype,
     /// Bytes of a pixel's channels that are copied as one row: 64 or 128.
@@ -123,7 +141,7 @@ impl Windows {
     /// The row of its kernel. Its tiles differ in the positions that a warpgroup sums, from few to many.
     #[must_use]
     pub fn spec(self) -> KernelSpec {
-        let Self { pass, dtype, row_bytes, columns } = self;
+        let Self { pass, windowed, dtype, row_bytes, columns } = self;
         let ids = ["64", "128", "192", "256", "320"];
         // Registers of a thread hold at most 160 sums; with fewer sums more warpgroups fit.
         let tile = |(id, parts): (&'static str, i64)| {
@@ -144,6 +162,8 @@ impl Windows {
         let tiles: Vec<Tile> = ids.into_iter().zip(1..).filter_map(tile).collect();
         let spec = typed(SHIFTED_WINDOWS, "shifted_windows", tiles[0].clone(), Grid::Tiles, dtype)
             .define("PASS", pass.number())
+            .define("BLOCKS", (windowed != Windowed::Rows).into())
+            .define("POOL", (windowed == Windowed::Pooled).into())
             .define("ROW_BYTES", row_bytes)
             .needs(Requires::Exactly("sm_90a".into()));
         KernelSpec { tiles, ..spec }
@@ -152,10 +172,14 @@ impl Windows {
     /// Every form in a type.
     #[must_use]
     pub fn all(dtype: Dtype) -> Vec<Self> {
+        use Windowed::{Blocks, Pooled, Rows};
+        let (forwards, backwards) = ([Rows, Blocks, Pooled], [Rows, Blocks]);
+        let passes =
+            forwards.map(|w| (Pass::Forward, w)).into_iter().chain(backwards.map(|w| (Pass::InputGradient, w)));
         let mut all = Vec::new();
-        for pass in [Pass::Forward, Pass::InputGradient] {
+        for (pass, windowed) in passes {
             for row_bytes in [64, 128] {
-                all.extend([32, 64, 128].map(|columns| Self { pass, dtype, row_bytes, columns }));
+                all.extend([32, 64, 128].map(|columns| Self { pass, windowed, dtype, row_bytes, columns }));
             }
         }
         all
@@ -207,6 +231,8 @@ pub struct FewChannels {
     pub dtype: Dtype,
     /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
     pub steps: i64,
+    /// Whether the maxima of windows of 2 x 2 are stored forwards, with their places, the last argument.
+    pub pool: bool,
 }
 
 impl FewChannels {
@@ -232,8 +258,9 @@ impl FewChannels {
                 .define("CHANNELS_FIRST", 0)
         };
         let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", Self::PART_BYTES)];
+        let forward = spec("few_forward", &sizes).needs(Requires::AtLeast(8, 0));
         [
-            spec("few_forward", &sizes).needs(Requires::AtLeast(8, 0)),
+            if self.pool { forward.define("POOL", 1) } else { forward },
             spec("few_gradient", &sizes).needs(Requires::AtLeast(8, 0)),
             spec("few_total", &[("THREADS", 1024), ("BLOCKS_PER_SM", 1)]),
         ]
@@ -327,11 +354,17 @@ pub(super) fn all() -> Vec<KernelSpec> {
         spec
     }));
     all.extend(Windows::all(Dtype::F16).into_iter().map(Windows::spec));
-    all.push(Windows { pass: Pass::Forward, dtype: Dtype::Bf16, row_bytes: 128, columns: 64 }.spec());
+    for windowed in [Windowed::Rows, Windowed::Pooled] {
+        all.push(Windows { pass: Pass::Forward, windowed, dtype: Dtype::Bf16, row_bytes: 128, columns: 64 }.spec());
+    }
     all.extend(WindowGradient::TAPS.map(|taps| WindowGradient { dtype: Dtype::F16, taps }.spec()));
     all.push(WindowGradient { dtype: Dtype::Bf16, taps: [3, 3] }.spec());
-    all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| FewChannels { dtype: Dtype::F16, steps }.specs()));
-    all.extend(FewChannels { dtype: Dtype::Bf16, steps: 2 }.specs());
+    let few = |dtype, steps| FewChannels { dtype, steps, pool: false };
+    all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| few(Dtype::F16, steps).specs()));
+    all.extend(few(Dtype::Bf16, 2).specs());
+    let pooled = |dtype, steps| FewChannels { pool: true, ..few(dtype, steps) }.specs()[0].clone();
+    all.extend((1..=FewChannels::MOST_STEPS).map(|steps| pooled(Dtype::F16, steps)));
+    all.push(pooled(Dtype::Bf16, 2));
     all
 }
 
@@ -352,6 +385,10 @@ pub fn forms(dtype: Dtype) -> Vec<Implicit> {
             all.push(fast);
             if pass == Pass::WeightGradient {
                 all.push(Implicit { vectors: [true, false], ..fast });
+            }
+            if pass == Pass::Forward && matches!(dtype, Dtype::F16 | Dtype::Bf16) {
+                let pooled = |vectors| Implicit { pool: true, vectors, ..fast };
+                all.extend([pooled([false; 2]), pooled([true; 2])]);
             }
         }
     }

@@ -109,7 +109,7 @@ fn ladder() -> Vec<Way> {
         way(
             "07_fused_fp16",
             "Fused epilogues, fp16",
-            "Biases and ReLUs are computed where a product stores its sums, forwards and backwards.",
+            "Biases, ReLUs and pools are computed where a product stores its sums, so that what is between them is never written.",
             (AmpFp16, Nhwc, ImplicitGemm),
             true,
             false,
@@ -117,7 +117,7 @@ fn ladder() -> Vec<Way> {
         way(
             "07_fused_bf16",
             "Fused epilogues, bf16",
-            "The same in bf16: biases and ReLUs in the epilogues of products.",
+            "The same in bf16: biases, ReLUs and pools in the epilogues of products.",
             (AmpBf16, Nhwc, ImplicitGemm),
             true,
             false,
@@ -337,18 +337,22 @@ impl Way {
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
-                let few = (method == Method::FewChannels).then(|| few_specs_of(dtype, &geometry, layout)).flatten();
+                let pool = sharing.pool_after[i].is_some();
+                let few =
+                    (method == Method::FewChannels).then(|| few_specs_of(dtype, &geometry, layout, pool)).flatten();
                 if let Some(few) = few {
                     return few.into();
                 }
                 let spec = |pass| {
                     let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
                     let shifted = (windows && compute_capability == Some((9, 0)))
-                        .then(|| shifted_kernel_of(pass, dtype, &geometry, layout))
+                        .then(|| shifted_kernel_of(pass, dtype, &geometry, layout, pool))
                         .flatten();
                     let turing = method == Method::ImplicitGemmTuring;
                     let plain = nn::conv2d::Implicit::plain(pass, dtype, layout);
-                    shifted.unwrap_or_else(|| nn::conv2d::Implicit { vectors: [is_fast; 2], turing, ..plain }.spec())
+                    let pool = pool && pass == nn::conv2d::Pass::Forward;
+                    shifted
+                        .unwrap_or_else(|| nn::conv2d::Implicit { vectors: [is_fast; 2], turing, pool, ..plain }.spec())
                 };
                 let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
                 nn::conv2d::Pass::ALL.into_iter().map(spec).chain(sums).collect()

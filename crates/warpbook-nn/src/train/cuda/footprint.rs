@@ -5,6 +5,7 @@ use super::memory::{self, NodeBytes};
 use super::params::ParamBytes;
 use super::sharing::Sharing;
 use crate::network::{Network, Node};
+use crate::ops::conv2d::cuda::{Convolution, Form};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Recipe, TrainError, fits};
 use warpbook_device::CudaDevice;
@@ -13,7 +14,13 @@ use warpbook_device::CudaDevice;
 pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
     let dtype = options.precision.activations();
     let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
-    Sharing::of(network, options.fused, masks)
+    let pools = |conv: &Node, pool: &Node| {
+        let (g, method) = (network.pool_geometry(pool, 1), options.method_of(conv));
+        let form = Form { method, dtype: options.precision.products(), layout: options.layout };
+        [g.size, g.stride, g.padding] == [[2; 2], [2; 2], [0; 2]]
+            && Convolution::pools(&network.conv_geometry(conv, 1), form)
+    };
+    Sharing::of(network, options.fused, masks, pools)
 }
 
 /// The planned memory of a training.

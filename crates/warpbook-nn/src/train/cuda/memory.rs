@@ -96,8 +96,12 @@ pub(in crate::train) fn plan(
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
         let others = if let Op::Add(other) = node.op { Some(other) } else { None };
+        for read in others.into_iter().chain([node.input, sharing.writes(nodes, i)]) {
+            if sharing.is_stored(nodes, read) {
+                values[buffer(read)].at(forward);
+            }
+        }
         for read in others.into_iter().chain([node.input, node.output]) {
-            values[buffer(read)].at(forward);
             if sharing.needs_gradient(read) {
                 gradients[buffer(read)].at(backward);
             }
@@ -125,12 +129,13 @@ pub(in crate::train) fn plan(
         let b = network.batch_norm_sizes(node, batch);
         match node.op {
             Op::Pool(p) if p.kind == PoolKind::Max => {
-                plan.add(
-                    kept_name(i),
-                    network.value(node.output).elements() * batch,
-                    forward,
-                    backward.unwrap_or(forward),
-                );
+                let by = sharing.pool_after.iter().position(|pool| *pool == Some(i));
+                // An epilogue writes the places earlier, and only for gradients.
+                let first = by.map_or(forward, |conv| times.forward(conv));
+                if by.is_none() || trains {
+                    let len = network.value(node.output).elements() * batch;
+                    plan.add(kept_name(i), len, first, backward.unwrap_or(forward));
+                }
             }
             Op::BatchNorm { .. } => {
                 if let Some(backward) = backward {
@@ -254,7 +259,7 @@ mod tests {
         let scale = OwnLayer::new("scale", "no kernels").parameter("by", [4], 1.0).one_block_a_sample();
         let layers = [own(&scale), conv2d(4, 1), own(&scale), flatten(), relu(), dropout(0.5), linear(3)];
         let n = Network::new([2, 5, 5], layers).unwrap();
-        let s = Sharing::of(&n, true, |_| false);
+        let s = Sharing::of(&n, true, |_| false, |_, _| false);
         // The ReLU may not write over what scale2 has written, which the flattened image shares; the dropout may over the ReLU.
         assert_eq!(s.buffer, [0, 1, 2, 3, 3, 5, 5, 7]);
         let layout = plan(&n, &s, 8, Dtype::F16, Purpose::Training { overlaps: false });
@@ -271,7 +276,7 @@ mod tests {
     fn the_plan_reuses_memory_and_nothing_in_use_overlaps() {
         for fused in [false, true] {
             let n = mnist_cnn(0.25, 0.5);
-            let sharing = Sharing::of(&n, fused, |_| true);
+            let sharing = Sharing::of(&n, fused, |_| true, |_, _| false);
             let of = |purpose| plan(&n, &sharing, 512, Dtype::F16, purpose);
             let layout = of(Purpose::Training { overlaps: false });
             let overlapping = of(Purpose::Training { overlaps: true });
@@ -305,7 +310,7 @@ mod tests {
             linear(3),
         ];
         for (n, batch) in [(mnist_cnn(0.25, 0.5), 512), (Network::new([2, 6, 6], layers).unwrap(), 7)] {
-            let sharing = Sharing::of(&n, true, |_| true);
+            let sharing = Sharing::of(&n, true, |_| true, |_, _| false);
             let layout = plan(&n, &sharing, batch, Dtype::F32, Purpose::Inference);
             assert!(!names(&layout).iter().any(|n| n.starts_with("gradient") || n.starts_with("joined")));
             assert!(layout.blocks().iter().all(|b| b.last_use <= n.nodes().len() + 1));

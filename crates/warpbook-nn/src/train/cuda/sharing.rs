@@ -11,7 +11,9 @@ pub(in crate::train) struct Sharing {
     pub relu_after: Vec<bool>,
     /// Of a convolution or a linear layer: its input gradient is masked by its input, the output of a ReLU; of a maximum, by its output.
     pub mask_before: Vec<bool>,
-    /// Of a ReLU: an epilogue computes it forwards, and backwards.
+    /// Of a convolution: its epilogue computes this maximum, so that its own output is never stored.
+    pub pool_after: Vec<Option<usize>>,
+    /// Of a ReLU: an epilogue computes it forwards, and backwards; of a maximum, forwards.
     pub done: Vec<[bool; 2]>,
 }
 
@@ -31,8 +33,14 @@ enum Kept {
 }
 
 impl Sharing {
-    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once.
-    pub fn of(network: &Network, fused: bool, masks: impl Fn(&Node) -> bool) -> Self {
+    /// `fused`: whether epilogues compute what follows; `masks`: whether a pool's gradient goes through the ReLU before it at once;
+    /// `pools`: whether a convolution's epilogue computes a pool.
+    pub fn of(
+        network: &Network,
+        fused: bool,
+        masks: impl Fn(&Node) -> bool,
+        pools: impl Fn(&Node, &Node) -> bool,
+    ) -> Self {
         let nodes = network.nodes();
         let mut readers = vec![0; network.values().len()];
         let mut producer: Vec<Option<usize>> = vec![None; network.values().len()];
@@ -49,6 +57,7 @@ impl Sharing {
             buffer: (0..network.values().len()).collect(),
             relu_after: vec![false; nodes.len()],
             mask_before: vec![false; nodes.len()],
+            pool_after: vec![None; nodes.len()],
             done: vec![[false; 2]; nodes.len()],
         };
         for (i, node) in nodes.iter().enumerate() {
@@ -78,6 +87,16 @@ impl Sharing {
                 shared.mask_before[i] = shared.in_place(&nodes[relu]);
                 shared.done[relu][1] = shared.mask_before[i];
             }
+            if let Some(before) = before.filter(|_| fused && is_max && readers[x] == 1) {
+                // Either the convolution itself, or the ReLU after it, whose gradient goes through the pool.
+                let through =
+                    (is_relu(Some(before)) && shared.done[before] == [true; 2]).then(|| producer[nodes[before].input]);
+                let conv = through.unwrap_or(Some(before)).filter(|c| matches!(nodes[*c].op, Op::Conv2d(_)));
+                if let Some(conv) = conv.filter(|conv| pools(&nodes[*conv], node)) {
+                    shared.pool_after[conv] = Some(i);
+                    shared.done[i][0] = true;
+                }
+            }
             let keeps = match node.op {
                 Op::Own => Kept::Values,
                 Op::Activation(Activation::Relu) => Kept::Zeros,
@@ -93,6 +112,18 @@ impl Sharing {
     /// Whether a node writes where it reads.
     pub fn in_place(&self, node: &Node) -> bool {
         self.buffer[node.output] == self.buffer[node.input]
+    }
+
+    /// What operation i writes forwards: the output of the maximum after it, where its epilogue computes that.
+    pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
+        nodes[self.pool_after[i].unwrap_or(i)].output
+    }
+
+    /// Whether a value is stored: what a pool in an epilogue reads is not.
+    pub fn is_stored(&self, nodes: &[Node], value: ValueId) -> bool {
+        let is_skipped =
+            |(conv, pool): (&Node, &Option<usize>)| pool.is_some() && self.buffer[conv.output] == self.buffer[value];
+        !nodes.iter().zip(&self.pool_after).any(is_skipped)
     }
 
     /// Whether the gradient of a value that operation i reads was written before, by an operation after it.
@@ -118,7 +149,7 @@ mod tests {
     fn what_is_computed_in_place_shares_memory() {
         // input, conv1, relu1, conv2, relu2, pool1, dropout1, flatten1, fc1, relu3, dropout2, fc2
         let n = mnist_cnn(0.25, 0.5);
-        let s = Sharing::of(&n, true, |_| false);
+        let s = Sharing::of(&n, true, |_| false, |_, _| false);
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8, 8, 8, 11]);
         let of = |flags: &[bool]| -> Vec<String> {
             n.nodes().iter().zip(flags).filter(|(_, f)| **f).map(|(n, _)| n.name.clone()).collect()
@@ -126,8 +157,8 @@ mod tests {
         assert_eq!(of(&s.relu_after), ["conv1", "conv2", "fc1"]);
         assert_eq!(of(&s.mask_before), ["conv2"], "a pool or a dropout is between the others");
         assert_eq!(of(&s.done.iter().map(|d| d[1]).collect::<Vec<_>>()), ["relu1"]);
-        assert_eq!(of(&Sharing::of(&n, true, |_| true).mask_before), ["conv2", "pool1"]);
-        let plain = Sharing::of(&n, false, |_| true);
+        assert_eq!(of(&Sharing::of(&n, true, |_| true, |_, _| false).mask_before), ["conv2", "pool1"]);
+        let plain = Sharing::of(&n, false, |_| true, |_, _| false);
         assert_eq!(plain.buffer, s.buffer);
         assert!(!plain.relu_after.iter().chain(&plain.mask_before).any(|f| *f));
         assert!(!s.needs_gradient(0) && s.needs_gradient(1));
@@ -144,7 +175,7 @@ mod tests {
             linear(3),
         ];
         let n = Network::new([2, 5, 5], layers).unwrap();
-        let s = Sharing::of(&n, true, |_| false);
+        let s = Sharing::of(&n, true, |_| false, |_, _| false);
         // The branch ends in a ReLU, which needs its output: the sum is written elsewhere; the ReLU after it is in place.
         assert_eq!(s.buffer, [0, 1, 1, 3, 3, 5, 5, 5, 8]);
         assert_eq!(s.mask_before.iter().filter(|m| **m).count(), 0, "relu1 is read twice, relu3 before a flatten");
@@ -159,7 +190,7 @@ mod tests {
     fn a_sum_does_not_write_over_a_relu_s_output_whatever_is_between() {
         let buffers = |branch: Vec<Layer>| {
             let n = Network::new(8, [linear(8), residual(branch), linear(3)]).unwrap();
-            Sharing::of(&n, false, |_| false).buffer
+            Sharing::of(&n, false, |_| false, |_, _| false).buffer
         };
         // The dropout writes over the ReLU's output, whose zeros stay; the sum may not.
         assert_eq!(buffers(vec![linear(8), relu(), dropout(0.2)]), [0, 1, 2, 2, 2, 5, 6]);

@@ -23,7 +23,9 @@ const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 #[derive(Debug, Clone)]
 pub(super) struct Few {
     shapes: Shapes,
-    parts: Parts,
+    /// Forwards and backwards.
+    parts: [Parts; 2],
+    pool: bool,
     forward: Kernel,
     gradient: Kernel,
     total: Kernel,
@@ -42,11 +44,11 @@ struct Parts {
 }
 
 impl Parts {
-    /// As many as give every multiprocessor some, and fit into shared memory; `None` where a row does not.
-    fn new(s: &Shapes, multiprocessors: u32) -> Option<Self> {
+    /// As many as give every multiprocessor some, and fit into shared memory, of a multiple of so many rows; `None` where that does not fit.
+    fn new(s: &Shapes, multiple: u32, multiprocessors: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
         let of = |count: u32| {
-            let rows = s.y[0].div_ceil(count);
+            let rows = s.y[0].div_ceil(count).next_multiple_of(multiple);
             let height = (rows - 1) * s.stride[0] + s.kernel[0];
             Self { count: s.y[0].div_ceil(rows), rows, height, pitch }
         };
@@ -66,32 +68,38 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels forwards, of the weight's gradient and of its sum; `None` where they are another method's.
-pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<[KernelSpec; 3]> {
+/// The kernels forwards, of the weight's gradient and of its sum; `None` where they are another method's. `pool`: maxima are stored.
+pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: bool) -> Option<[KernelSpec; 3]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
-    Parts::new(&shapes, 1).map(|_| Row { dtype, steps }.specs())
+    parts(&shapes, pool, 1).map(|_| Row { dtype, steps, pool }.specs())
+}
+
+/// Forwards and backwards. A pool's windows lie in one part.
+fn parts(shapes: &Shapes, pool: bool, multiprocessors: u32) -> Option<[Parts; 2]> {
+    let backward = Parts::new(shapes, 1, multiprocessors)?;
+    Some([if pool { Parts::new(shapes, 2, multiprocessors)? } else { backward }, backward])
 }
 
 impl Few {
     /// `None` where the kernels do not take the convolution: of other types than f16 and bf16, of NCHW, with filters that are no multiples
     /// of 8, with 64 taps of all channels or more, with rows that do not fit into shared memory, below compute capability 8.0.
-    pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
+    pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: bool) -> Result<Option<Self>> {
         let info = device.info();
         let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
-        let specs = Row { dtype, steps }.specs();
+        let specs = Row { dtype, steps, pool }.specs();
         if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
             return Ok(None);
         }
-        let Some(parts) = Parts::new(shapes, info.multiprocessors) else { return Ok(None) };
+        let Some(parts) = parts(shapes, pool, info.multiprocessors) else { return Ok(None) };
         let [forward, gradient, total] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let gradient = gradient?;
         let at_once = info.multiprocessors * u32::try_from(gradient.tile().size(Dim::BlocksPerSm)).unwrap_or(1);
-        let units = shapes.batch * parts.count;
+        let units = shapes.batch * parts[1].count;
         // Every block has as many parts as the busiest.
         let each = units.div_ceil((at_once / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
-        Ok(Some(Self { shapes: *shapes, parts, forward: forward?, gradient, total: total?, splits }))
+        Ok(Some(Self { shapes: *shapes, parts, pool, forward: forward?, gradient, total: total?, splits }))
     }
 
     /// Of the blocks' sums.
@@ -100,8 +108,8 @@ impl Few {
     }
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
-        let blocks = self.shapes.batch * self.parts.count * groups(&self.shapes);
-        launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words()), f)
+        let blocks = self.shapes.batch * self.parts[0].count * groups(&self.shapes);
+        launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words(0)), f)
     }
 
     /// With `partial` of `workspace_bytes`.
@@ -115,16 +123,16 @@ impl Few {
     ) -> Result<()> {
         let (s, splits) = (&self.shapes, self.splits);
         let shape = grid(&self.gradient, splits * groups(s));
-        launch::gradient(&self.gradient, stream, shape, Words(self.words()), [x, dy], partial)?;
+        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], partial)?;
         let shape = grid(&self.total, (s.filters * (s.taps() + 1)).div_ceil(32));
         launch::total(&self.total, stream, shape, [splits, s.filters, s.taps()], partial, (dweight, dbias))
     }
 
-    /// `Few` of the kernels.
-    fn words(&self) -> [u32; 19] {
-        let (s, p) = (&self.shapes, &self.parts);
+    /// `Few` of the kernels, forwards or backwards.
+    fn words(&self, pass: usize) -> [u32; 19] {
+        let (s, p) = (&self.shapes, &self.parts[pass]);
         let [[h, w], [oh, ow], [sh, sw], [ph, pw]] = [s.x, s.y, s.stride, s.padding];
-        let [value, multiplier, shift] = divisor(ow);
+        let [value, multiplier, shift] = divisor(if self.pool && pass == 0 { s.pooled()[1] } else { ow });
         let window_row = s.kernel[1] * s.channels;
         [
             s.batch * p.count,
@@ -172,14 +180,15 @@ mod tests {
     #[test]
     fn parts_cover_the_image_and_fit() {
         for s in [shapes(512, 28, 1, 3, 0), shapes(128, 32, 3, 3, 1), shapes(1, 224, 3, 3, 1), shapes(2, 1, 1, 1, 0)] {
-            let p = Parts::new(&s, 132).unwrap();
+            let p = Parts::new(&s, 1, 132).unwrap();
             assert!(p.rows * p.count >= s.y[0] && p.rows * (p.count - 1) < s.y[0], "{p:?}");
             assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
         }
         // Two parts of 13 rows.
-        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 132).map(|p| (p.count, p.rows)), Some((2, 13)));
+        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 1, 132).map(|p| (p.count, p.rows)), Some((2, 13)));
+        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 2, 132).map(|p| (p.count, p.rows)), Some((2, 14)));
         let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
-        assert_eq!(Parts::new(&wide, 132), None, "three rows are too long");
+        assert_eq!(Parts::new(&wide, 1, 132), None, "three rows are too long");
     }
 
     #[test]

@@ -10,8 +10,9 @@ use warpbook_kernels::Launch;
 
 pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<19>, f: &Forward<'_>) -> Result<()> {
     let relu = u32::from(f.relu);
-    let args: [&dyn KernelArg; 6] = [&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes()];
-    // SAFETY: few_forward(g, x, weight, bias, relu, y).
+    let mut args: Vec<&dyn KernelArg> = vec![&g, f.x.bytes(), f.weight.bytes(), optional(f.bias), &relu, f.y.bytes()];
+    args.extend(f.pool.map(|index| optional(index)));
+    // SAFETY: few_forward(g, x, weight, bias, relu, y), with `index` after them where it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 

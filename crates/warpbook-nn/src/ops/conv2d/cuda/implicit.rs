@@ -4,7 +4,7 @@ use super::few::Few;
 use super::implicit_launch as launch;
 use super::shapes::Shapes;
 use super::window_gradient::WindowGradient;
-use super::windows::Windows;
+use super::windows::{Job, Windows};
 use super::{Form, Forward, Method};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
@@ -22,7 +22,8 @@ const LEAST_STAGES: u32 = 4;
 #[derive(Debug, Clone)]
 pub(super) struct Implicit {
     shapes: Shapes,
-    forward: Body,
+    method: Method,
+    forward: Forwards,
     input_gradient: Body,
     weight_gradient: Gradient,
     /// How many blocks share a weight, and the sum of their shares; `None` where there is one.
@@ -40,12 +41,18 @@ enum Gradient {
     Few(Arc<Few>),
 }
 
-/// How y or dx is computed.
+/// How y is computed.
+#[derive(Debug, Clone)]
+enum Forwards {
+    Few(Arc<Few>),
+    By(Body),
+}
+
+/// How dx is computed, and y of more channels.
 #[derive(Debug, Clone)]
 enum Body {
     Gathered(Box<Copies>),
     Shifted(Box<Windows>),
-    Few(Arc<Few>),
 }
 
 /// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
@@ -104,7 +111,8 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
 }
 
 impl Implicit {
-    pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form) -> Result<Self> {
+    /// `pool`: y's maxima over windows of 2 x 2 are stored in place of it.
+    pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form, pool: bool) -> Result<Self> {
         let info = device.info();
         let multiprocessors = info.multiprocessors;
         let method = form.method.on(info.compute_capability, form.dtype);
@@ -113,7 +121,8 @@ impl Implicit {
             let vectors = vectors(pass, shapes, form.dtype);
             let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
             let turing = method == Method::ImplicitGemmTuring;
-            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated, turing }.spec();
+            let pool = pool && pass == Pass::Forward;
+            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated, turing, pool }.spec();
             if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(info.compute_capability)) {
                 return Err(Error::Unsupported {
                     what: format!("The implicit convolution in {}", form.dtype.label()),
@@ -125,7 +134,10 @@ impl Implicit {
         };
         let body = |pass, sizes| -> Result<Body> {
             let windows = match method {
-                Method::ShiftedWindows | Method::FewChannels => Windows::new(device, pass, form.dtype, shapes)?,
+                Method::ShiftedWindows | Method::FewChannels => {
+                    let pool = pool && pass == Pass::Forward;
+                    Windows::new(device, Job { pass, dtype: form.dtype, pool, shapes })?
+                }
                 _ => None,
             };
             Ok(match windows {
@@ -134,16 +146,18 @@ impl Implicit {
             })
         };
         let few = match method {
-            Method::FewChannels => Few::new(device, form.dtype, shapes)?.map(Arc::new),
+            Method::FewChannels => Few::new(device, form.dtype, shapes, pool)?.map(Arc::new),
             _ => None,
         };
         let forward = match &few {
-            Some(few) => Body::Few(few.clone()),
-            None => body(Pass::Forward, [positions, shapes.filters])?,
+            Some(few) => Forwards::Few(few.clone()),
+            None => Forwards::By(body(Pass::Forward, [positions, shapes.filters])?),
         };
         let input_gradient = body(Pass::InputGradient, [shapes.batch * shapes.input_pixels(), shapes.channels])?;
         let shifted = match method {
-            Method::ShiftedWindows | Method::FewChannels => WindowGradient::new(device, form.dtype, shapes)?,
+            Method::ShiftedWindows | Method::FewChannels if few.is_none() => {
+                WindowGradient::new(device, form.dtype, shapes)?
+            }
             _ => None,
         };
         let (weight_gradient, splits) = if let Some(few) = few {
@@ -157,20 +171,18 @@ impl Implicit {
             (Gradient::Gathered(Box::new(copies), share), positions.div_ceil(share))
         };
         let total = (splits > 1).then(|| Sums::of_few(device, shapes.filters * taps, splits)).transpose()?;
-        Ok(Self { shapes: *shapes, forward, input_gradient, weight_gradient, splits, total })
+        Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
     pub fn is_shifted(&self) -> [bool; 3] {
         let is_shifted = |body: &Body| matches!(body, Body::Shifted(_));
         let gradient = matches!(self.weight_gradient, Gradient::Shifted(_));
-        [is_shifted(&self.forward), is_shifted(&self.input_gradient), gradient]
+        let forward = matches!(&self.forward, Forwards::By(body) if is_shifted(body));
+        [forward, is_shifted(&self.input_gradient), gradient]
     }
 
     pub fn is_turing(&self) -> bool {
-        match &self.forward {
-            Body::Gathered(copies) => copies.kernel.spec().defines.iter().any(|d| d.name == "TURING" && d.value == 1),
-            Body::Shifted(_) | Body::Few(_) => false,
-        }
+        self.method == Method::ImplicitGemmTuring
     }
 
     /// Whether the weight gradient comes with the bias gradient.
@@ -191,15 +203,16 @@ impl Implicit {
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
         match &self.forward {
-            Body::Gathered(copies) => {
+            Forwards::By(Body::Gathered(copies)) => {
                 copies.check([("x", f.x), ("the weight", f.weight)])?;
+                aligned(f.pool.map(|_| ("y", f.y)))?;
                 launch::forward(&copies.kernel, stream, &self.shapes, f)
             }
-            Body::Shifted(windows) => {
+            Forwards::By(Body::Shifted(windows)) => {
                 aligned([("x", f.x), ("the weight", f.weight), ("y", f.y)])?;
-                windows.queue(stream, [f.x, f.weight], f.bias, f.relu, None, f.y)
+                windows.forward(stream, f)
             }
-            Body::Few(few) => {
+            Forwards::Few(few) => {
                 aligned([("y", f.y)])?;
                 few.forward(stream, f)
             }
@@ -222,12 +235,8 @@ impl Implicit {
             Body::Shifted(windows) => {
                 aligned([("dy", dy), ("the weight", weight), ("dx", dx)])?;
                 aligned(mask.map(|mask| ("the mask", mask)))?;
-                windows.queue(stream, [dy, weight], None, false, mask, dx)
+                windows.input_gradient(stream, [dy, weight], mask, dx)
             }
-            Body::Few(_) => Err(Error::Unsupported {
-                what: "conv2d: the input gradient".into(),
-                why: "is not computed by the kernels of few channels".into(),
-            }),
         }
     }
 

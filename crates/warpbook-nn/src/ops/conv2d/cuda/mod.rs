@@ -11,6 +11,7 @@ mod im2col;
 mod im2col_launch;
 mod implicit;
 mod implicit_launch;
+mod pooled;
 mod shapes;
 mod stock;
 mod window_gradient;
@@ -107,6 +108,8 @@ struct Forward<'a> {
     bias: Option<&'a Slice<f32>>,
     relu: bool,
     y: &'a DeviceArray,
+    /// Of kernels that pool: where the maxima's places go, if anywhere; y is the maxima then.
+    pool: Option<Option<&'a Slice<u8>>>,
 }
 
 #[derive(Debug, Clone)]
@@ -124,6 +127,8 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
+    /// Whether its forward pass is [`Convolution::forward_pooled`].
+    pool: bool,
     /// The sums of dy, where the body does not compute them.
     bias_gradient: Option<Sums>,
 }
@@ -135,6 +140,10 @@ impl Convolution {
     /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
     /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
+        Self::build(device, gemm, geometry, form, false)
+    }
+
+    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pool: bool) -> Result<Self> {
         let unsupported = |why: &str| Error::Unsupported {
             what: format!("A convolution in {}", form.dtype.label()),
             why: why.into(),
@@ -155,7 +164,7 @@ impl Convolution {
                 ));
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
-                Body::Implicit(Box::new(Implicit::new(device, &shapes, form)?))
+                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pool)?))
             }
             Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
@@ -170,7 +179,7 @@ impl Convolution {
             _ => false,
         };
         let bias_gradient = if has_bias_gradient { None } else { Some(sums()?) };
-        Ok(Self { geometry: *geometry, form, body, bias_gradient })
+        Ok(Self { geometry: *geometry, form, body, pool, bias_gradient })
     }
 
     /// The geometry.
@@ -237,7 +246,8 @@ impl Convolution {
     /// y = f(x * w + b).
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; a launch is refused.
+    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the kernels pool; a
+    /// launch is refused.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -249,14 +259,19 @@ impl Convolution {
         y: &DeviceArray,
         workspace: &Workspace,
     ) -> Result<()> {
+        self.check_pool(false)?;
         self.check(("x", x), Some(weight), ("y", y), workspace)?;
-        self.geometry.check_bias("the bias", bias.map(Slice::len))?;
-        let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y };
+        let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: None };
+        self.queue_forward(stream, &f, workspace)
+    }
+
+    fn queue_forward(&self, stream: &Stream, f: &Forward<'_>, workspace: &Workspace) -> Result<()> {
+        self.geometry.check_bias("the bias", f.bias.map(Slice::len))?;
         match &self.body {
-            Body::Direct(b) => b.forward(stream, &f),
-            Body::Im2col(b) => b.forward(stream, &f, workspace),
-            Body::Implicit(b) => b.forward(stream, &f),
-            Body::Stock(b) => b.forward(stream, &f, workspace),
+            Body::Direct(b) => b.forward(stream, f),
+            Body::Im2col(b) => b.forward(stream, f, workspace),
+            Body::Implicit(b) => b.forward(stream, f),
+            Body::Stock(b) => b.forward(stream, f, workspace),
         }
     }
 
@@ -337,9 +352,21 @@ impl Convolution {
 
     fn check(
         &self,
+        x: (&'static str, &DeviceArray),
+        weight: Option<&DeviceArray>,
+        y: (&'static str, &DeviceArray),
+        workspace: &Workspace,
+    ) -> Result<()> {
+        let (oh, ow) = self.geometry.output()?;
+        self.check_sides(x, weight, (y, [oh, ow]), workspace)
+    }
+
+    /// With a y of these sides.
+    fn check_sides(
+        &self,
         (x_name, x): (&'static str, &DeviceArray),
         weight: Option<&DeviceArray>,
-        (y_name, y): (&'static str, &DeviceArray),
+        ((y_name, y), sides): ((&'static str, &DeviceArray), [usize; 2]),
         workspace: &Workspace,
     ) -> Result<()> {
         let (check, dtype) = (Check(OP), stored(self.form.dtype));
@@ -347,8 +374,7 @@ impl Convolution {
         if let Some(weight) = weight {
             check.arrays(dtype, &[("the weight", weight, &self.weight_shape())])?;
         }
-        let (oh, ow) = self.geometry.output()?;
-        check.arrays(dtype, &[(y_name, y, &self.image_shape([oh, ow], self.geometry.filters))])?;
+        check.arrays(dtype, &[(y_name, y, &self.image_shape(sides, self.geometry.filters))])?;
         workspace.check(self.workspace_bytes()).map_err(refused)
     }
 }

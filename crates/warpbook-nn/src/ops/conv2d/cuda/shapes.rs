@@ -105,6 +105,22 @@ impl Shapes {
         self.words((self.channels, self.x), self.y, self.stride, self.padding, [1, 1])
     }
 
+    /// Patches of x for each pixel of y, in windows of 2 x 2 next to each other.
+    pub fn pooled_patches(&self) -> PatchWords {
+        self.words((self.channels, self.x), self.pooled(), self.stride, self.padding, [1, 1])
+    }
+
+    /// Height and width of the maxima of y over windows of 2 x 2.
+    pub fn pooled(&self) -> [u32; 2] {
+        self.y.map(|side| side / 2)
+    }
+
+    /// The windows of all images.
+    pub fn maxima(&self) -> u32 {
+        let [height, width] = self.pooled();
+        self.batch * height * width
+    }
+
     /// Patches of dy for each pixel of x: a stride lies between the pixels of dy, and the mirrored window begins kernel - 1 - padding
     /// before a pixel.
     pub fn mirrored_patches(&self) -> PatchWords {

@@ -1,5 +1,6 @@
 //! The product of shifted windows, for Hopper: which convolutions it takes, and how their images are divided into tiles.
 
+use super::Forward;
 use super::args::Words;
 use super::shapes::Shapes;
 use super::window_gradient;
@@ -7,9 +8,9 @@ use super::windows_launch::{Arrays, launch};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
-use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Slice, Stream, TensorMap};
+use warpbook_device::{BoxShape, CudaDevice, Kernel, Result, Stream, TensorMap};
 use warpbook_kernels::Launch;
-use warpbook_kernels::nn::conv2d::{Pass, Windows as Row};
+use warpbook_kernels::nn::conv2d::{Pass, Windowed, Windows as Row};
 use warpbook_record::{Dim, Dtype, KernelSpec, Tile};
 
 /// Stages that the kernel has barriers for.
@@ -55,11 +56,6 @@ impl Image {
         })
     }
 
-    /// Columns of a tile: an output row's windows.
-    fn pitch(&self) -> u32 {
-        self.output[1] + self.kernel[1] - 1
-    }
-
     fn taps(&self) -> u32 {
         self.kernel[0] * self.kernel[1]
     }
@@ -83,9 +79,14 @@ impl Image {
 /// How an image is divided for a kernel's tile.
 #[derive(Debug, Clone, Copy)]
 struct Division {
-    /// Rows of the result in a tile, and tiles of an image.
+    /// Rows of the result in a tile; columns of x in shared memory, those of its windows and what they overlap by.
     rows: u32,
+    pitch: u32,
+    /// Tiles of an image, and in a row of it.
     tiles: u32,
+    tiles_across: u32,
+    /// Of blocks: how many are next to each other in a tile.
+    across: u32,
     stages: u32,
     box_bytes: u32,
     block_bytes: u32,
@@ -94,49 +95,83 @@ struct Division {
 }
 
 impl Division {
-    /// `None` where the result's channels are no multiple of the tile's, where not even a row fits into it, or where two tiles and the weights do not fit into shared memory.
-    fn new(image: &Image, tile: &Tile, multiprocessors: u32) -> Option<Self> {
+    /// The cheapest; `None` where the result's channels are no multiple of the tile's, where no row of it fits into it, or where two tiles and the weights do not fit into shared memory.
+    fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
+        let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
+        let of = |rows, pitch, tiles, tiles_across, across, end| {
+            let empty =
+                Self { rows, pitch, tiles, tiles_across, across, stages: 0, box_bytes: 0, block_bytes: 0, cost: 0 };
+            empty.filled(image, tile, end, multiprocessors)
+        };
+        let ([height, width], [kh, kw]) = (image.output, image.kernel);
+        match windowed {
+            Windowed::Rows => {
+                let pitch = width + kw - 1;
+                let most = ((positions + kw - 1) / pitch).min(height);
+                let tiles = height.div_ceil((most > 0).then_some(most)?);
+                // The windows of the last positions, which are not stored, end behind the tile.
+                of(height.div_ceil(tiles), pitch, tiles, 1, 0, positions + (kh - 1) * pitch + kw - 1)
+            }
+            Windowed::Blocks | Windowed::Pooled => {
+                let (parts, down_all, across_all) = (positions / 64, height.div_ceil(8), width.div_ceil(8));
+                let divisions = (1..=parts.min(across_all)).filter_map(|across| {
+                    let down = (parts / across).min(down_all);
+                    let (pitch, tiles_across) = (across * 8 + kw - 1, across_all.div_ceil(across));
+                    // Parts that are left over multiply what is behind the tile.
+                    let end = (parts.div_ceil(across) * 8 + kh - 1) * pitch;
+                    of(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
+                });
+                divisions.min_by_key(|division| division.cost)
+            }
+        }
+    }
+
+    /// With its memory, where it fits: the multiplication reads `end` positions of a tile.
+    fn filled(self, image: &Image, tile: &Tile, end: u32, multiprocessors: u32) -> Option<Self> {
         let size = |dim| u32::try_from(tile.size(dim)).unwrap_or(u32::MAX);
-        let columns = size(Dim::Bn);
-        let (positions, pitch, [kh, kw]) = (size(Dim::Bm), image.pitch(), image.kernel);
-        let most = ((positions + kw - 1) / pitch).min(image.output[0]);
-        let tiles = image.output[0].div_ceil((most > 0).then_some(most)?);
-        let rows = image.output[0].div_ceil(tiles);
-        if pitch > LONGEST_SIDE || rows + kh - 1 > LONGEST_SIDE || !image.columns.is_multiple_of(columns) {
+        let (columns, height) = (size(Dim::Bn), self.rows + image.kernel[0] - 1);
+        if self.pitch > LONGEST_SIDE || height > LONGEST_SIDE || !image.columns.is_multiple_of(columns) {
             return None;
         }
         let row_bytes = u64::from(image.row_bytes());
-        let box_bytes = u64::from(rows + kh - 1) * u64::from(pitch) * row_bytes;
+        let box_bytes = u64::from(height) * u64::from(self.pitch) * row_bytes;
         let block_bytes = box_bytes.next_multiple_of(SWIZZLE_BYTES);
-        // The windows of the last positions, which are not stored, end behind the tile.
-        let read = u64::from(positions + (kh - 1) * pitch + kw - 1) * row_bytes;
-        let taken = image.weight_bytes(columns) + SWIZZLE_BYTES + read.saturating_sub(block_bytes);
+        let behind = (u64::from(end) * row_bytes).saturating_sub(block_bytes);
+        let taken = image.weight_bytes(columns) + SWIZZLE_BYTES + behind;
         let stages = tile.dynamic_shared_bytes().checked_sub(taken)? / (block_bytes * u64::from(image.blocks()));
         let consumers = u64::from(size(Dim::Threads) / 128 - 1);
-        let (all, across) = (u64::from(image.batch) * u64::from(tiles), u64::from(image.columns / columns));
-        let of_block = all.div_ceil((u64::from(multiprocessors) / across).max(1));
+        let (all, of_column) = (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns / columns));
+        let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
         // An instruction reads its 64 positions again whatever its columns are.
-        let step = u64::from(positions) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
+        let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
         let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
         (stages >= 2).then_some(Self {
-            rows,
-            tiles,
             stages: stages.min(MOST_STAGES) as u32,
             box_bytes: u32::try_from(box_bytes).ok()?,
             block_bytes: u32::try_from(block_bytes).ok()?,
             cost,
+            ..self
         })
     }
 }
 
 /// The kernel and the tile that cost least, and their division.
-fn choose(image: &Image, pass: Pass, dtype: Dtype, multiprocessors: u32) -> Option<(KernelSpec, Tile, Division)> {
+fn choose(
+    image: &Image,
+    (pass, dtype, pool): (Pass, Dtype, bool),
+    multiprocessors: u32,
+) -> Option<(KernelSpec, Tile, Division)> {
     let row_bytes = i64::from(image.row_bytes());
-    let specs = [128, 64, 32].into_iter().map(|columns| Row { pass, dtype, row_bytes, columns }.spec());
-    let tiles = specs.flat_map(|spec| spec.tiles.clone().into_iter().map(move |tile| (spec.clone(), tile)));
-    let divisions = tiles.filter_map(|(spec, tile)| {
-        let division = Division::new(image, &tile, multiprocessors)?;
-        Some((spec, tile, division))
+    let windowed: &[Windowed] = if pool { &[Windowed::Pooled] } else { &[Windowed::Rows, Windowed::Blocks] };
+    let rows = windowed
+        .iter()
+        .flat_map(|windowed| [128, 64, 32].map(|columns| Row { pass, windowed: *windowed, dtype, row_bytes, columns }));
+    let divisions = rows.flat_map(|row| {
+        let spec = row.spec();
+        let division = |tile: &Tile| Division::new(image, row.windowed, tile, multiprocessors);
+        let found: Vec<_> =
+            spec.tiles.iter().filter_map(|tile| Some((spec.clone(), tile.clone(), division(tile)?))).collect();
+        found
     });
     divisions.min_by_key(|(_, _, division)| division.cost)
 }
@@ -150,25 +185,38 @@ pub(super) fn takes(dtype: Dtype, shapes: &Shapes) -> bool {
         && shapes.filters.is_multiple_of(32)
 }
 
-/// The convolution as the kernel sees it, its tile and its division, on Hopper with so many multiprocessors; `None` where it does not take
-/// the convolution.
-fn plan(
-    pass: Pass,
-    dtype: Dtype,
-    shapes: &Shapes,
-    multiprocessors: u32,
-) -> Option<(Image, (KernelSpec, Tile, Division))> {
-    let image = Image::of(pass, shapes).filter(|_| takes(dtype, shapes))?;
-    Some((image, choose(&image, pass, dtype, multiprocessors)?))
+/// What a kernel is to compute, of which shapes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub pass: Pass,
+    pub dtype: Dtype,
+    /// Whether the maxima of y over windows of 2 x 2 are stored in place of it.
+    pub pool: bool,
+    pub shapes: &'a Shapes,
 }
 
-/// The kernel that computes a pass on an H100 or H200; `None` where it is one of the implicit product.
-pub(crate) fn kernel_of(pass: Pass, dtype: Dtype, geometry: &Geometry, layout: Layout) -> Option<KernelSpec> {
+/// The convolution as the kernel sees it, its tile and its division, on Hopper with so many multiprocessors; `None` where it does not take
+/// the convolution.
+fn plan(job: Job<'_>, multiprocessors: u32) -> Option<(Image, (KernelSpec, Tile, Division))> {
+    let Job { pass, dtype, pool, shapes } = job;
+    let image = Image::of(pass, shapes).filter(|_| takes(dtype, shapes))?;
+    Some((image, choose(&image, (pass, dtype, pool), multiprocessors)?))
+}
+
+/// The kernel that computes a pass on an H100 or H200; `None` where it is one of the implicit product. `pool`: maxima are stored forwards.
+pub(crate) fn kernel_of(
+    pass: Pass,
+    dtype: Dtype,
+    geometry: &Geometry,
+    layout: Layout,
+    pool: bool,
+) -> Option<KernelSpec> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     if pass == Pass::WeightGradient {
         return window_gradient::spec_of(dtype, &shapes, H200_MULTIPROCESSORS);
     }
-    plan(pass, dtype, &shapes, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
+    let job = Job { pass, dtype, pool: pool && pass == Pass::Forward, shapes: &shapes };
+    plan(job, H200_MULTIPROCESSORS).map(|(_, (spec, ..))| spec)
 }
 
 /// The kernel of a pass and what it is launched with. The arrays have the lengths of the shapes and the type of the form.
@@ -188,9 +236,10 @@ pub(super) struct Windows {
 impl Windows {
     /// `None` where the kernel does not take the convolution: on another GPU than Hopper's, of other types than f16 and bf16, of NCHW, with
     /// strides, with channels that are no multiples of 32, with windows that do not fit into shared memory.
-    pub fn new(device: &CudaDevice, pass: Pass, dtype: Dtype, shapes: &Shapes) -> Result<Option<Self>> {
+    pub fn new(device: &CudaDevice, job: Job<'_>) -> Result<Option<Self>> {
         let info = device.info();
-        let Some((image, (spec, tile, division))) = plan(pass, dtype, shapes, info.multiprocessors) else {
+        let Job { pass, dtype, .. } = job;
+        let Some((image, (spec, tile, division))) = plan(job, info.multiprocessors) else {
             return Ok(None);
         };
         if spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability)) {
@@ -203,26 +252,34 @@ impl Windows {
         Ok(Some(Self { device: device.clone(), pass, dtype, image, division, kernel, columns, blocks: across * down }))
     }
 
-    /// y of x and the weight, with a bias and a ReLU; or dx of dy and the weight, through a mask.
-    pub fn queue(
+    /// y of x and the weight, with a bias and a ReLU.
+    pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
+        let maps = [self.map_images(f.x)?, self.map_weights(f.weight)?];
+        self.queue(stream, f.relu, |g| Arrays { maps, g, bias: f.bias, mask: None, to: f.y, pool: f.pool })
+    }
+
+    /// dx of dy and the weight, through a mask.
+    pub fn input_gradient(
         &self,
         stream: &Stream,
-        [from, weight]: [&DeviceArray; 2],
-        bias: Option<&Slice<f32>>,
-        relu: bool,
+        [dy, weight]: [&DeviceArray; 2],
         mask: Option<&DeviceArray>,
         to: &DeviceArray,
     ) -> Result<()> {
-        let maps = [self.map_images(from)?, self.map_weights(weight)?];
+        let maps = [self.map_images(dy)?, self.map_weights(weight)?];
+        self.queue(stream, false, |g| Arrays { maps, g, bias: None, mask, to, pool: None })
+    }
+
+    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<18>) -> Arrays<'a>) -> Result<()> {
         let shape = Launch { grid: [self.blocks, 1, 1], ..self.kernel.shape(1) };
-        launch(&self.kernel, stream, shape, Arrays { maps, g: Words(self.words(relu)), bias, mask, to })
+        launch(&self.kernel, stream, shape, arrays(Words(self.words(relu))))
     }
 
     fn map_images(&self, from: &DeviceArray) -> Result<TensorMap> {
         let Image { batch, channels, input: [height, width], kernel, .. } = self.image;
         let sizes = [channels, width, height, batch].map(u64::from);
         let pixel = sizes[0] * 2;
-        let boxes = [self.image.row_bytes() / 2, self.image.pitch(), self.division.rows + kernel[0] - 1, 1];
+        let boxes = [self.image.row_bytes() / 2, self.division.pitch, self.division.rows + kernel[0] - 1, 1];
         let shape = BoxShape {
             dtype: self.dtype,
             sizes: &sizes,
@@ -257,15 +314,30 @@ impl Windows {
     }
 
     /// `Windows` of the kernel.
-    fn words(&self, relu: bool) -> [u32; 16] {
+    fn words(&self, relu: bool) -> [u32; 18] {
         let Image { batch, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
         let d = &self.division;
         let [top, left] = before.map(u32::wrapping_neg);
-        let sizes = [batch, d.tiles, d.rows, height, width, columns, kh, kw, self.image.pitch(), self.image.blocks()];
-        let mut words = [0; 16];
-        words[..10].copy_from_slice(&sizes);
-        words[10..].copy_from_slice(&[d.stages, d.box_bytes, d.block_bytes, top, left, relu.into()]);
-        words
+        [
+            batch,
+            d.tiles,
+            d.rows,
+            d.tiles_across,
+            d.across,
+            height,
+            width,
+            columns,
+            kh,
+            kw,
+            d.pitch,
+            self.image.blocks(),
+            d.stages,
+            d.box_bytes,
+            d.block_bytes,
+            top,
+            left,
+            relu.into(),
+        ]
     }
 }
 
@@ -279,8 +351,8 @@ mod tests {
         Image { batch, channels, input, before: [0; 2], kernel, columns, output }
     }
 
-    fn chosen(image: &Image) -> Option<(u64, u64, u32, u32)> {
-        let (_, tile, d) = choose(image, Pass::Forward, Dtype::F16, 132)?;
+    fn chosen(image: &Image, pool: bool) -> Option<(u64, u64, u32, u32)> {
+        let (_, tile, d) = choose(image, (Pass::Forward, Dtype::F16, pool), 132)?;
         Some((tile.size(Dim::Bm), tile.size(Dim::Bn), d.rows, d.tiles))
     }
 
@@ -289,11 +361,17 @@ mod tests {
         for image in
             [image(512, 32, 26, 64, 3), image(128, 64, 10, 128, 3), image(3, 128, 40, 96, 5), image(1, 32, 1, 32, 1)]
         {
-            for spec in Row::all(Dtype::F16).into_iter().map(Row::spec) {
-                for tile in &spec.tiles {
-                    let Some(d) = Division::new(&image, tile, 132) else { continue };
-                    let positions = d.rows * image.pitch() - (image.kernel[1] - 1);
-                    assert!(d.rows * d.tiles >= image.output[0] && u64::from(positions) <= tile.size(Dim::Bm), "{d:?}");
+            for row in Row::all(Dtype::F16) {
+                for tile in &row.spec().tiles {
+                    let Some(d) = Division::new(&image, row.windowed, tile, 132) else { continue };
+                    let [height, width] = image.output;
+                    let (across, positions) = match row.windowed {
+                        Windowed::Rows => (width, d.rows * d.pitch - (image.kernel[1] - 1)),
+                        _ => (d.across * 8, d.rows * d.across * 8),
+                    };
+                    assert!(d.rows * (d.tiles / d.tiles_across) >= height && across * d.tiles_across >= width, "{d:?}");
+                    assert!(u64::from(positions) <= tile.size(Dim::Bm), "{d:?}");
+                    assert!(row.windowed != Windowed::Pooled || d.rows.is_multiple_of(2), "a window is in one tile");
                     let columns = u32::try_from(tile.size(Dim::Bn)).unwrap();
                     let stages = u64::from(d.stages * image.blocks()) * u64::from(d.block_bytes);
                     assert!(image.weight_bytes(columns) + stages <= tile.dynamic_shared_bytes(), "{d:?}");
@@ -304,12 +382,16 @@ mod tests {
 
     #[test]
     fn the_cheapest_tile_is_chosen() {
-        // Twelve rows of 26 windows are 310 of 320 positions.
-        assert_eq!(chosen(&image(512, 32, 26, 64, 3)), Some((320, 64, 12, 2)));
+        // 24 x 24 pixels are nine blocks, none of which is partly outside, pooled or not.
+        assert_eq!(chosen(&image(512, 32, 26, 64, 3), false), Some((192, 64, 8, 3)));
+        assert_eq!(chosen(&image(512, 32, 26, 64, 3), true), Some((192, 64, 8, 3)));
+        // 26 x 26 are 16 blocks; eleven rows of 28 windows are 306 of 320 positions.
+        assert_eq!(chosen(&image(512, 64, 28, 32, 3), false).map(|c| c.2), Some(9));
         // 64 columns of these weights do not fit, 32 do.
-        assert_eq!(chosen(&image(2, 64, 16, 64, 5)).map(|c| c.1), Some(32));
-        // Nor do 32 of these; a row of these is wider than a box.
-        assert_eq!(chosen(&image(2, 512, 16, 64, 5)), None);
-        assert_eq!(chosen(&image(2, 32, 300, 64, 3)), None);
+        assert_eq!(chosen(&image(2, 64, 16, 64, 5), false).map(|c| c.1), Some(32));
+        // Nor do 32 of these.
+        assert_eq!(chosen(&image(2, 512, 16, 64, 5), false), None);
+        // A row of these is wider than a box, blocks of it are not.
+        assert!(chosen(&image(2, 32, 300, 64, 3), false).is_some());
     }
 }

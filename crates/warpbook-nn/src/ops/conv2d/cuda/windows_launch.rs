@@ -11,16 +11,20 @@ use warpbook_kernels::Launch;
 pub(super) struct Arrays<'a> {
     /// Of the images that are read, and of the weights.
     pub maps: [TensorMap; 2],
-    pub g: Words<16>,
+    pub g: Words<18>,
     pub bias: Option<&'a Slice<f32>>,
     pub mask: Option<&'a DeviceArray>,
     pub to: &'a DeviceArray,
+    /// Of kernels that pool: where the maxima's places go, if anywhere.
+    pub pool: Option<Option<&'a Slice<u8>>>,
 }
 
 pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<'_>) -> Result<()> {
     let [images, weights] = &a.maps;
-    let args: [&dyn KernelArg; 6] = [images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
-    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to).
+    let mut args: Vec<&dyn KernelArg> =
+        vec![images, weights, &a.g, optional(a.bias), optional_array(a.mask), a.to.bytes()];
+    args.extend(a.pool.map(|index| optional(index)));
+    // SAFETY: shifted_windows(map_images, map_weights, g, bias, mask, to), with `index` after them where it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }
 

@@ -13,7 +13,7 @@ impl Builder<'_> {
         let before = self.passes.len();
         self.queue_forward(i)?;
         if self.passes.len() > before {
-            let output = self.value(self.node(i).output)?;
+            let output = self.value(self.parts.sharing.writes(self.network().nodes(), i))?;
             if let Some(last) = self.passes.last_mut() {
                 last.output = Some(output);
             }
@@ -23,16 +23,17 @@ impl Builder<'_> {
 
     fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let node = self.node(i);
-        let (x, y) = (self.value(node.input)?, self.value(node.output)?);
         let Parts { sharing, kernels, .. } = self.parts;
+        if sharing.done[i][0] {
+            return Ok(());
+        }
+        let (x, y) = (self.value(node.input)?, self.value(sharing.writes(self.network().nodes(), i))?);
         let in_place = sharing.in_place(node);
         match node.op {
-            Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y),
+            Op::Conv2d(_) | Op::Linear { .. } => self.product_forward(i, x, y)?,
             Op::Activation(f) => {
-                if !sharing.done[i][0] {
-                    let kernel = kernels.activations()?;
-                    self.push(&node.name, "forward", move |s| kernel.forward(s, f, &x, &y));
-                }
+                let kernel = kernels.activations()?;
+                self.push(&node.name, "forward", move |s| kernel.forward(s, f, &x, &y));
             }
             Op::Pool(p) => {
                 let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
@@ -63,7 +64,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn product_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) {
+    fn product_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {
         let node = self.node(i);
         let relu = self.parts.sharing.relu_after[i];
         let (w, b, workspace) =
@@ -71,7 +72,16 @@ impl Builder<'_> {
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let epilogue = if relu { Epilogue::Relu } else { Epilogue::None };
-                self.push(&node.name, "forward", move |s| c.forward(s, &x, &w, b.as_ref(), epilogue, &y, &workspace));
+                let Some(pool) = self.parts.sharing.pool_after[i] else {
+                    self.push(&node.name, "forward", move |s| {
+                        c.forward(s, &x, &w, b.as_ref(), epilogue, &y, &workspace)
+                    });
+                    return Ok(());
+                };
+                let places = self.trains.then(|| self.parts.memory.kept::<u8>(pool, y.len())).transpose()?;
+                self.push(&node.name, "forward", move |s| {
+                    c.forward_pooled(s, &x, &w, b.as_ref(), epilogue, (&y, places.as_ref()), &workspace)
+                });
             }
             Some(Multiply::Linear(l)) => {
                 let epilogue = if relu { LinearEpilogue::Relu } else { LinearEpilogue::None };
@@ -79,6 +89,7 @@ impl Builder<'_> {
             }
             None => {}
         }
+        Ok(())
     }
 
     fn batch_norm_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {

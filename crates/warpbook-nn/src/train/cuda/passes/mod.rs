@@ -116,14 +116,17 @@ pub(super) fn inference(
 impl<'a> Builder<'a> {
     /// No passes yet; the products of all layers are planned, and the workspaces are as large as they need them.
     fn new(parts: Parts<'a>, n: usize, trains: bool, workspaces: &mut [Option<Workspace>; 2]) -> Result<Self> {
-        let Parts { device, gemm, network, options, .. } = parts;
+        let Parts { device, gemm, network, options, sharing, .. } = parts;
         let dtype = options.precision.products();
-        let product = |node: &Node| -> Result<Option<Multiply>> {
+        let product = |(i, node): (usize, &Node)| -> Result<Option<Multiply>> {
             Ok(match node.op {
                 Op::Conv2d(_) => {
                     let form = Form { method: options.method_of(node), dtype, layout: options.layout };
                     let geometry = network.conv_geometry(node, n);
-                    Some(Multiply::Conv(Convolution::new(device, gemm, &geometry, form)?))
+                    Some(Multiply::Conv(match sharing.pool_after[i] {
+                        Some(_) => Convolution::pooled(device, gemm, &geometry, form)?,
+                        None => Convolution::new(device, gemm, &geometry, form)?,
+                    }))
                 }
                 Op::Linear { bias, .. } => {
                     let sizes = network.linear_sizes(node, n);
@@ -132,7 +135,7 @@ impl<'a> Builder<'a> {
                 _ => None,
             })
         };
-        let products = network.nodes().iter().map(product).collect::<Result<Vec<_>>>()?;
+        let products = network.nodes().iter().enumerate().map(product).collect::<Result<Vec<_>>>()?;
         let bytes = products.iter().flatten().map(Multiply::workspace_bytes).max().unwrap_or(0);
         // One a stream for all programs, since they run one after the other. A larger batch has come first, as a rule.
         let workspace = |there: &mut Option<Workspace>| -> Result<Workspace> {

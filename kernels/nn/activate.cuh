@@ -1,0 +1,12 @@
+// What follows a sum in an epilogue: a bias, and a ReLU.
+#pragma once
+#include "matmul/gemm.cuh"
+
+// What no result is below.
+__device__ __forceinline__ float least_of(unsigned relu) { return relu ? 0.0f : __int_as_float(0xff800000); }
+
+// Not fmaxf, which would turn a NaN into 0.
+__device__ __forceinline__ float activate(float v, float add, float least) {
+    v += add;
+    return v < least ? least : v;
+}
