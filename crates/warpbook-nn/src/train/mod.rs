@@ -24,6 +24,7 @@ mod ways;
 pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
+pub(crate) use description::Description;
 pub use engine::{ScalerState, StepOutcome};
 pub use event::{Ended, Event, Flow};
 pub use loss::{BatchLoss, Loss, Target};
