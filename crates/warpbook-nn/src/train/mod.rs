@@ -27,6 +27,7 @@ pub use cuda::{CudaOptions, Loader, Residency};
 pub(crate) use description::Description;
 pub use engine::{ScalerState, StepOutcome};
 pub use event::{Ended, Event, Flow};
+pub use fits::ensure_host_memory;
 pub use loss::{BatchLoss, Loss, Target};
 pub use place::Place;
 pub use precision::{GradScaler, Precision, PrecisionRow, PrecisionTable};
