@@ -10,11 +10,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use warpbook::device::free_host_memory;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
-use warpbook::nn::train::{Ended, Flow, Loader, Recipe, Residency, Score, Trainer};
+use warpbook::nn::train::{Ended, Flow, Loader, Recipe, Residency, Score, Trainer, ensure_host_memory};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Sets, TrainingRun, Underway, figures, training_line};
 
@@ -211,16 +210,11 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
             return Err(Failure::usage(format!("--edge {edge}: choose from 1 to {MOST_EDGE}.")));
         }
         let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
-        let bytes = [RANDOM_BATCHES + 1, recipe.batch, 2 * edge, 4].into_iter().fold(1, usize::saturating_mul) as u64;
-        if let Some(free) = free_host_memory().filter(|free| *free < bytes) {
-            return Err(Failure::usage(format!(
-                "{} batches of {} samples with {edge} numbers each take {}, and {} of memory are free: choose a smaller --edge or --batch.",
-                RANDOM_BATCHES + 1,
-                recipe.batch,
-                figures::bytes(bytes),
-                figures::bytes(free)
-            )));
-        }
+        let all = RANDOM_BATCHES + 1;
+        let bytes = |batch: usize| [all, batch, 2 * edge, 4].into_iter().fold(1, usize::saturating_mul) as u64;
+        ensure_host_memory(recipe.batch, bytes).map_err(|why| {
+            Failure::usage(format!("{why} All {all} batches are kept in memory: choose a smaller --edge or --batch."))
+        })?;
         let rows = |batches: usize, seed| Rows::gaussian(batches * recipe.batch, [edge; 2], seed);
         let data = Data::Rows { train: rows(RANDOM_BATCHES, recipe.seed), test: rows(1, recipe.seed ^ 1 << 63) };
         return Ok(Planned { recipe, data, by: ComputedBy::default(), images: None });

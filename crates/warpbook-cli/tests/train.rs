@@ -163,7 +163,7 @@ fn what_is_wrong_is_said() {
     }
     check(&["train", "amp-recipe", "--edge", "46341"], 2, &["choose from 1 to 46340"]);
     let huge = ["train", "amp-recipe", "--edge", "46340", "--batch", "10000000", "--device", "cpu"];
-    check(&huge, 2, &["of memory are free: choose a smaller --edge or --batch"]);
+    check(&huge, 2, &["MiB of memory, and", "choose a smaller --edge or --batch"]);
     check(&["train", "mnist", "--lr", "-1"], 2, &["learning rate is -1"]);
     check(&["train", "mnist", "--init", "none.safetensors"], 2, &["none.safetensors"]);
     check(&["eval", "mnist", "none.safetensors"], 2, &["none.safetensors"]);

@@ -3,7 +3,7 @@
 //! cudarc's own loader knows the library's names up to the CUDA it is pinned to and panics where there is none; this one
 //! also finds later ones, and those that pip installs, and says what is missing.
 
-use crate::places::{Loaded, newest_in, site_packages, toolkits, variable};
+use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -52,6 +52,21 @@ impl std::fmt::Debug for Nvrtc {
 /// Loaded once a process: compilers keep their own state, and a second search is wasted.
 static LOADED: Loaded<Nvrtc> = Loaded::new();
 
+const SEARCH: Search = Search {
+    variable: "WARPBOOK_NVRTC",
+    pip: &["cu13/lib", "cuda_nvrtc/lib", "cu13/bin/x86_64", "cuda_nvrtc/bin"],
+    names: if cfg!(windows) {
+        &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
+    } else {
+        &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
+    },
+    toolkit: &["lib64", "targets/x86_64-linux/lib", "bin"],
+    is_named: |name| {
+        (name.starts_with("libnvrtc.so") || (name.starts_with("nvrtc64_") && name.ends_with(".dll")))
+            && !name.contains("alt")
+    },
+};
+
 impl Nvrtc {
     /// Finds and loads NVRTC: `WARPBOOK_NVRTC`, a `.venv` above the working directory, `VIRTUAL_ENV`, `CONDA_PREFIX`,
     /// the loader's own search, `CUDA_HOME`, `CUDA_PATH` and `/usr/local/cuda`, in this order.
@@ -63,13 +78,9 @@ impl Nvrtc {
     /// [`Error::NoNvrtc`] where there is none, [`Error::NvrtcFailed`] where `WARPBOOK_NVRTC` names one that does not load.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         let fits = |n: &Self| driver_cuda.is_none_or(|(major, _)| n.version.0 <= major);
-        LOADED.or_find(|| match variable("WARPBOOK_NVRTC") {
-            Some(path) => Self::open(&path).map_err(|why| Error::NvrtcFailed { path, why }),
-            None => candidates()
-                .iter()
-                .filter_map(|p| Self::open(p).ok())
-                .find(fits)
-                .ok_or(Error::NoNvrtc { package: package(driver_cuda) }),
+        let named = |path: &Path| Self::open(path).map_err(|why| Error::NvrtcFailed { path: path.to_owned(), why });
+        LOADED.or_search(&SEARCH, named, |candidates| {
+            places::first(candidates, Self::open, fits).ok_or(Error::NoNvrtc { package: package(driver_cuda) })
         })
     }
 
@@ -220,35 +231,4 @@ fn preload_builtins(path: &Path) {
             }
         }
     }
-}
-
-/// Paths and names to try, in order.
-fn candidates() -> Vec<PathBuf> {
-    let folders: Vec<PathBuf> = site_packages()
-        .into_iter()
-        .flat_map(|site| {
-            ["cu13/lib", "cuda_nvrtc/lib", "cu13/bin/x86_64", "cuda_nvrtc/bin"].map(|d| site.join("nvidia").join(d))
-        })
-        .collect();
-    let mut found: Vec<PathBuf> = folders.iter().flat_map(|f| libraries_in(f)).collect();
-    let names: &[&str] = if cfg!(windows) {
-        &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
-    } else {
-        &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]
-    };
-    found.extend(names.iter().map(PathBuf::from));
-    for toolkit in toolkits() {
-        for folder in ["lib64", "targets/x86_64-linux/lib", "bin"] {
-            found.extend(libraries_in(&toolkit.join(folder)));
-        }
-    }
-    found
-}
-
-/// The NVRTC libraries of a folder, the newest first.
-fn libraries_in(folder: &Path) -> Vec<PathBuf> {
-    newest_in(folder, |name| {
-        (name.starts_with("libnvrtc.so") || (name.starts_with("nvrtc64_") && name.ends_with(".dll")))
-            && !name.contains("alt")
-    })
 }

@@ -21,6 +21,62 @@ impl<T: Clone> Loaded<T> {
         *loaded = Some(found.clone());
         Ok(found)
     }
+
+    /// The same of one that is searched for: `named` is given the place that the variable has, `find` what else there is to try.
+    pub fn or_search(
+        &self,
+        search: &Search,
+        named: impl FnOnce(&Path) -> Result<T>,
+        find: impl FnOnce(&[PathBuf]) -> Result<T>,
+    ) -> Result<T> {
+        self.or_find(|| match variable(search.variable) {
+            Some(place) => named(&place),
+            None => find(&search.candidates()),
+        })
+    }
+}
+
+/// Where one of NVIDIA's libraries may lie.
+pub(crate) struct Search {
+    /// The variable of the environment that says where it is: nothing else will do then.
+    pub variable: &'static str,
+    /// Folders below `nvidia` in pip's.
+    pub pip: &'static [&'static str],
+    /// What the system's loader is asked for.
+    pub names: &'static [&'static str],
+    /// Folders of a toolkit.
+    pub toolkit: &'static [&'static str],
+    /// Whether a file of this name is the library.
+    pub is_named: fn(&str) -> bool,
+}
+
+impl Search {
+    /// The libraries of a folder, the newest first.
+    pub fn files_in(&self, folder: &Path) -> Vec<PathBuf> {
+        newest_in(folder, self.is_named)
+    }
+
+    /// What to try, in this order: pip's folders, the loader, the toolkits.
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for site in site_packages() {
+            found.extend(self.pip.iter().flat_map(|folder| self.files_in(&site.join("nvidia").join(folder))));
+        }
+        found.extend(self.names.iter().map(PathBuf::from));
+        for toolkit in toolkits() {
+            found.extend(self.toolkit.iter().flat_map(|folder| self.files_in(&toolkit.join(folder))));
+        }
+        found
+    }
+}
+
+/// The first library that loads and fits.
+pub(crate) fn first<T>(
+    candidates: &[PathBuf],
+    open: impl Fn(&Path) -> Result<T, String>,
+    fits: impl Fn(&T) -> bool,
+) -> Option<T> {
+    candidates.iter().filter_map(|path| open(path).ok()).find(fits)
 }
 
 /// The files of a folder whose names are wanted, the newest version first.

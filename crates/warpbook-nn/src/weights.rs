@@ -4,7 +4,7 @@ use crate::network::{Network, ParamSpec, Role};
 use crate::philox;
 use crate::storage::decoded;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Why weights cannot be read or written.
@@ -191,12 +191,13 @@ pub(crate) const STATE: &str = "optimizer.";
 /// Shapes and values by name.
 pub(crate) type Arrays<'a> = BTreeMap<String, (Vec<usize>, &'a [f32])>;
 
-/// Writes f32 tensors and a few words of metadata; the file appears whole or not at all.
-pub(crate) fn write(
-    arrays: &Arrays<'_>,
-    metadata: Option<std::collections::HashMap<String, String>>,
-    path: &Path,
-) -> Result<(), WeightsError> {
+/// The entry of a file's metadata that is ours. A single one: the order of several is another one on every run, and so would the file's
+/// bytes be.
+const ENTRY: &str = "warpbook";
+
+/// Writes f32 tensors and JSON as metadata; the file appears whole or not at all.
+pub(crate) fn write(arrays: &Arrays<'_>, metadata: Option<String>, path: &Path) -> Result<(), WeightsError> {
+    let metadata = metadata.map(|text| HashMap::from([(ENTRY.to_owned(), text)]));
     let format = |e: safetensors::SafeTensorError| WeightsError::Format { path: path.into(), why: e.to_string() };
     let io = |source| WeightsError::Io { path: path.into(), source };
     let bytes: Vec<(&String, &Vec<usize>, Vec<u8>)> = arrays
@@ -209,6 +210,12 @@ pub(crate) fn write(
     }
     let file = safetensors::serialize(views, metadata).map_err(format)?;
     warpbook_device::write_atomic_with_folder(path, &file).map_err(io)
+}
+
+/// The JSON in a file's metadata, if there is any.
+pub(crate) fn metadata(file: &[u8]) -> Result<Option<String>, String> {
+    let (_, header) = SafeTensors::read_metadata(file).map_err(|e| e.to_string())?;
+    Ok(header.metadata().as_ref().and_then(|m| m.get(ENTRY)).cloned())
 }
 
 /// A tensor's values in f32; `None` of a type that is not read.

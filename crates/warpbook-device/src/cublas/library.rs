@@ -2,7 +2,7 @@
 
 use crate::capture::between_captures;
 use crate::cuda::Inner;
-use crate::places::{Loaded, newest_in, site_packages, toolkits, variable};
+use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use cudarc::driver::{result, sys};
 use libloading::Library;
@@ -153,40 +153,51 @@ pub(super) struct Libraries {
 /// Loaded once a process: cuBLASLt alone is half a gigabyte.
 static LOADED: Loaded<Arc<Libraries>> = Loaded::new();
 
+/// Where cuBLAS may lie; cuBLASLt is next to it.
+const SEARCH: Search = Search {
+    variable: "WARPBOOK_CUBLAS",
+    pip: &["cu13/lib", "cublas/lib", "cu13/bin/x86_64", "cublas/bin"],
+    names: if cfg!(windows) {
+        &["cublas64_13.dll", "cublas64_12.dll"]
+    } else {
+        &["libcublas.so.13", "libcublas.so.12", "libcublas.so"]
+    },
+    toolkit: &["lib64", "targets/x86_64-linux/lib", "bin/x64", "bin"],
+    is_named: |name| name.starts_with("libcublas.so") || (name.starts_with("cublas64_") && name.ends_with(".dll")),
+};
+
 impl Libraries {
     /// Finds and loads both: `WARPBOOK_CUBLAS`, a folder, else the places where NVRTC is looked for.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Arc<Self>> {
-        LOADED.or_find(|| match variable("WARPBOOK_CUBLAS") {
-            Some(folder) => Self::named(&folder).map(Arc::new),
-            None => Self::find(&candidates(), driver_cuda).map(Arc::new),
-        })
+        LOADED.or_search(
+            &SEARCH,
+            |folder| Self::named(folder).map(Arc::new),
+            |candidates| Self::find(candidates, driver_cuda).map(Arc::new),
+        )
     }
 
     /// Those of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
         let failed = |why| Error::CublasFailed { path: folder.to_owned(), why };
-        let pairs = pairs_in(folder);
-        let pair = pairs.first().ok_or_else(|| failed("cuBLAS and cuBLASLt are not both in this folder".into()))?;
-        Self::open(pair).map_err(failed)
+        let files = SEARCH.files_in(folder);
+        let pair = files.iter().find(|cublas| lt_of(cublas).exists());
+        let cublas = pair.ok_or_else(|| failed("cuBLAS and cuBLASLt are not both in this folder".into()))?;
+        Self::open(cublas).map_err(failed)
     }
 
     /// The first that loads and is not of a later CUDA than the driver's.
-    fn find(candidates: &[Pair], driver_cuda: Option<(u32, u32)>) -> Result<Self> {
+    fn find(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         let fits =
             |l: &Self| driver_cuda.is_none_or(|(major, _)| version(l.calls.property).is_some_and(|v| v.0 <= major));
-        candidates
-            .iter()
-            .filter_map(|pair| Self::open(pair).ok())
-            .find(fits)
-            .ok_or(Error::NoCublas { package: package(driver_cuda) })
+        places::first(candidates, Self::open, fits).ok_or(Error::NoCublas { package: package(driver_cuda) })
     }
 
-    fn open(pair: &Pair) -> Result<Self, String> {
+    fn open(path: &Path) -> Result<Self, String> {
         // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions. cuBLAS finds cuBLASLt by its bare
         // name, which outside the loader's path only works where that is loaded already.
-        let lt = unsafe { Library::new(&pair.lt) }.map_err(|e| e.to_string())?;
+        let lt = unsafe { Library::new(lt_of(path)) }.map_err(|e| e.to_string())?;
         // SAFETY: as above.
-        let cublas = unsafe { Library::new(&pair.cublas) }.map_err(|e| e.to_string())?;
+        let cublas = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
         macro_rules! call {
             ($library:ident, $name:literal) => {
                 // SAFETY: the type of the field is the function's in cublas_api.h or cublasLt.h; a pointer to device memory is
@@ -218,7 +229,7 @@ impl Libraries {
             lt_suggest: call!(lt, b"cublasLtMatmulAlgoGetHeuristic\0"),
             lt_matmul: call!(lt, b"cublasLtMatmul\0"),
         };
-        Ok(Self { calls, _loaded: [cublas, lt], path: pair.cublas.clone() })
+        Ok(Self { calls, _loaded: [cublas, lt], path: path.to_owned() })
     }
 
     /// A status by name and in words.
@@ -279,48 +290,10 @@ fn package(driver_cuda: Option<(u32, u32)>) -> &'static str {
     }
 }
 
-/// cuBLASLt and the cuBLAS that needs it, by path or by bare name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Pair {
-    lt: PathBuf,
-    cublas: PathBuf,
-}
-
-impl Pair {
-    fn new(cublas: PathBuf) -> Option<Self> {
-        let name = cublas.file_name()?.to_str()?;
-        let lt = cublas.with_file_name(name.replacen("cublas", "cublasLt", 1));
-        Some(Self { lt, cublas })
-    }
-}
-
-/// What to try, in the order in which NVRTC is looked for.
-fn candidates() -> Vec<Pair> {
-    let mut found: Vec<Pair> = Vec::new();
-    for site in site_packages() {
-        for folder in ["cu13/lib", "cublas/lib", "cu13/bin/x86_64", "cublas/bin"] {
-            found.extend(pairs_in(&site.join("nvidia").join(folder)));
-        }
-    }
-    let names: &[&str] = if cfg!(windows) {
-        &["cublas64_13.dll", "cublas64_12.dll"]
-    } else {
-        &["libcublas.so.13", "libcublas.so.12", "libcublas.so"]
-    };
-    found.extend(names.iter().filter_map(|n| Pair::new(n.into())));
-    for toolkit in toolkits() {
-        for folder in ["lib64", "targets/x86_64-linux/lib", "bin/x64", "bin"] {
-            found.extend(pairs_in(&toolkit.join(folder)));
-        }
-    }
-    found
-}
-
-/// The libraries of a folder that has both, the newest first.
-fn pairs_in(folder: &Path) -> Vec<Pair> {
-    let wanted =
-        |name: &str| name.starts_with("libcublas.so") || (name.starts_with("cublas64_") && name.ends_with(".dll"));
-    newest_in(folder, wanted).into_iter().filter_map(Pair::new).filter(|p| p.lt.exists()).collect()
+/// The cuBLASLt of a cuBLAS, by path or by bare name.
+fn lt_of(cublas: &Path) -> PathBuf {
+    let name = cublas.file_name().unwrap_or_default().to_string_lossy();
+    cublas.with_file_name(name.replacen("cublas", "cublasLt", 1))
 }
 
 #[cfg(test)]
@@ -329,9 +302,10 @@ mod tests {
 
     #[test]
     fn a_missing_library_is_an_error_with_its_remedy() {
-        let nowhere = Pair::new("/nowhere/libcublas.so.13".into()).unwrap();
-        assert_eq!(nowhere.lt, Path::new("/nowhere/libcublasLt.so.13"));
-        let error = |driver| Libraries::find(std::slice::from_ref(&nowhere), driver).err().unwrap().to_string();
+        let nowhere = [PathBuf::from("/nowhere/libcublas.so.13")];
+        assert_eq!(lt_of(&nowhere[0]), Path::new("/nowhere/libcublasLt.so.13"));
+        assert_eq!(lt_of(Path::new("libcublas.so.12")), Path::new("libcublasLt.so.12"));
+        let error = |driver| Libraries::find(&nowhere, driver).err().unwrap().to_string();
         assert!(error(None).contains("`pip install nvidia-cublas`"), "{}", error(None));
         assert!(error(Some((13, 0))).contains("`pip install nvidia-cublas`"));
         assert!(error(Some((12, 4))).contains("`pip install nvidia-cublas-cu12`"));
@@ -339,10 +313,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let named = || Libraries::named(folder.path()).err().unwrap().to_string();
         assert!(named().contains("not both in this folder"), "{}", named());
-        for name in ["libcublas.so.13", "libcublasLt.so.13", "libcublas.so.12"] {
-            std::fs::write(folder.path().join(name), "no library").unwrap();
-        }
-        assert_eq!(pairs_in(folder.path()).len(), 1, "cuBLAS without cuBLASLt is no pair");
+        let write = |name: &str| std::fs::write(folder.path().join(name), "no library").unwrap();
+        ["libcublas.so.13", "libcublas.so.12"].into_iter().for_each(write);
+        assert!(named().contains("not both in this folder"), "{}", named());
+        write("libcublasLt.so.12");
         assert!(named().contains("cannot be used"), "{}", named());
     }
 

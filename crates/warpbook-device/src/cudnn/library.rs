@@ -2,7 +2,7 @@
 
 use crate::cublas::version;
 use crate::cuda::Inner;
-use crate::places::{Loaded, site_packages, toolkits, variable};
+use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use cudarc::driver::{result, sys};
 use libloading::Library;
@@ -105,13 +105,25 @@ pub(super) struct Cudnn9 {
 /// Loaded once a process.
 static LOADED: Loaded<Arc<Cudnn9>> = Loaded::new();
 
+/// The library's file.
+const NAME: &str = if cfg!(windows) { "cudnn64_9.dll" } else { "libcudnn.so.9" };
+
+const SEARCH: Search = Search {
+    variable: "WARPBOOK_CUDNN",
+    pip: &["cudnn/lib", "cudnn/bin"],
+    names: &[NAME],
+    toolkit: &["lib64", "lib", "bin/x64", "bin"],
+    is_named: |name| name == NAME,
+};
+
 impl Cudnn9 {
     /// Finds and loads it: from the folder `WARPBOOK_CUDNN`, else where pip, the loader and the toolkits have it.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Arc<Self>> {
-        LOADED.or_find(|| match variable("WARPBOOK_CUDNN") {
-            Some(folder) => Self::named(&folder).map(Arc::new),
-            None => Self::find(&candidates(), driver_cuda).map(Arc::new),
-        })
+        LOADED.or_search(
+            &SEARCH,
+            |folder| Self::named(folder).map(Arc::new),
+            |candidates| Self::find(candidates, driver_cuda).map(Arc::new),
+        )
     }
 
     /// That of a folder that was named: nothing else will do.
@@ -127,11 +139,7 @@ impl Cudnn9 {
     /// The first that loads and was not made for a later CUDA than the driver's.
     fn find(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         let fits = |l: &Self| driver_cuda.is_none_or(|(major, _)| l.cuda_major() <= major as usize);
-        candidates
-            .iter()
-            .filter_map(|path| Self::open(path).ok())
-            .find(fits)
-            .ok_or(Error::NoCudnn { package: package(driver_cuda) })
+        places::first(candidates, Self::open, fits).ok_or(Error::NoCudnn { package: package(driver_cuda) })
     }
 
     fn cuda_major(&self) -> usize {
@@ -226,21 +234,6 @@ fn package(driver_cuda: Option<(u32, u32)>) -> &'static str {
         Some((12, _)) => "nvidia-cudnn-cu12",
         _ => "nvidia-cudnn-cu13",
     }
-}
-
-/// The library's file.
-const NAME: &str = if cfg!(windows) { "cudnn64_9.dll" } else { "libcudnn.so.9" };
-
-/// What to try, in the order in which cuBLAS is looked for.
-fn candidates() -> Vec<PathBuf> {
-    let folder = if cfg!(windows) { "nvidia/cudnn/bin" } else { "nvidia/cudnn/lib" };
-    let mut found: Vec<PathBuf> = site_packages().iter().map(|s| s.join(folder).join(NAME)).collect();
-    let of_toolkit = |toolkit: &PathBuf| ["lib64", "lib", "bin/x64", "bin"].map(|f| toolkit.join(f).join(NAME));
-    let toolkits: Vec<PathBuf> = toolkits().iter().flat_map(of_toolkit).collect();
-    found.retain(|p| p.exists());
-    found.push(NAME.into());
-    found.extend(toolkits.into_iter().filter(|p| p.exists()));
-    found
 }
 
 #[cfg(test)]

@@ -1,12 +1,10 @@
 //! The file of a frozen network: safetensors, with all else as JSON in its metadata.
 
 use super::Frozen;
-use crate::network::{Layer, Network};
-use crate::train::{Loss, Place, TrainError};
+use crate::train::{Description, Place, TrainError};
 use crate::weights::{self, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::path::Path;
 
 /// The most elements of all activations of an image.
@@ -17,14 +15,9 @@ const MOST: usize = 1 << 28;
 struct About {
     /// Version of the format.
     frozen: u32,
-    recipe: String,
-    data: Option<String>,
-    input: [usize; 3],
-    layers: Vec<Layer>,
-    mean: Vec<f32>,
-    deviation: Vec<f32>,
+    #[serde(flatten)]
+    network: Description,
     classes: Vec<String>,
-    loss: Loss,
 }
 
 /// Of any version.
@@ -39,22 +32,20 @@ impl Frozen {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        let about = About {
-            frozen: 1,
+        let network = Description {
             recipe: self.recipe.clone(),
             data: self.data.clone(),
             input: self.shape,
             layers: self.network.layers(),
             mean: self.mean.clone(),
             deviation: self.deviation.clone(),
-            classes: self.classes.clone(),
             loss: self.loss,
         };
+        let about = About { frozen: 1, network, classes: self.classes.clone() };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
         let named = self.weights.specs().iter().zip(self.weights.values());
         let arrays = named.map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice()))).collect();
-        let metadata = HashMap::from([("warpbook".to_owned(), text)]);
-        Ok(weights::write(&arrays, Some(metadata), path.as_ref())?)
+        Ok(weights::write(&arrays, Some(text), path.as_ref())?)
     }
 
     /// Reads such a file.
@@ -70,12 +61,13 @@ impl Frozen {
     /// Whether a file says that it is a frozen network, in whatever version.
     #[must_use]
     pub fn is_in(path: impl AsRef<Path>) -> bool {
-        std::fs::read(path).is_ok_and(|bytes| metadata(&bytes).is_ok_and(|text| version(text.as_deref()).is_some()))
+        std::fs::read(path)
+            .is_ok_and(|bytes| weights::metadata(&bytes).is_ok_and(|text| version(text.as_deref()).is_some()))
     }
 
     fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self, TrainError> {
         let format = |why: String| WeightsError::Format { path: path.into(), why };
-        let text = metadata(bytes).map_err(format)?;
+        let text = weights::metadata(bytes).map_err(format)?;
         let shown = path.display();
         match version(text.as_deref()) {
             Some(1) => {}
@@ -91,23 +83,17 @@ impl Frozen {
             }
         }
         let about: About = serde_json::from_str(&text.unwrap_or_default()).map_err(|e| format(e.to_string()))?;
-        let network = Network::new(about.input, about.layers).map_err(|e| format(e.to_string()))?;
+        let network = about.network.network().map_err(format)?;
         if network.values().iter().fold(0usize, |all, v| all.saturating_add(v.elements())) > MOST {
             return Err(format("its network needs more than 2^28 values for an image".into()).into());
         }
         let tensors = SafeTensors::deserialize(bytes).map_err(|e| format(e.to_string()))?;
         let weights = Weights::from_tensors(&network, &tensors, |_| true).map_err(|e| format(e.to_string()))?;
-        let About { recipe, data, input, mean, deviation, classes, loss, .. } = about;
-        Self { recipe, data, network, weights, shape: input, mean, deviation, classes, loss, place: Place::Cpu }
+        let Description { recipe, data, input: shape, mean, deviation, loss, .. } = about.network;
+        Self { recipe, data, network, weights, shape, mean, deviation, classes: about.classes, loss, place: Place::Cpu }
             .checked()
             .map_err(|e| format(e.to_string()).into())
     }
-}
-
-/// The JSON in a file's metadata, if there is any.
-fn metadata(bytes: &[u8]) -> Result<Option<String>, String> {
-    let (_, header) = SafeTensors::read_metadata(bytes).map_err(|e| e.to_string())?;
-    Ok(header.metadata().as_ref().and_then(|m| m.get("warpbook")).cloned())
 }
 
 fn version(text: Option<&str>) -> Option<u32> {
@@ -118,8 +104,9 @@ fn version(text: Option<&str>) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::network::*;
-    use crate::train::Recipe;
+    use crate::train::{Loss, Recipe};
     use proptest::prelude::*;
+    use std::collections::HashMap;
 
     fn small() -> Frozen {
         let layers = [
@@ -162,6 +149,28 @@ mod tests {
         assert_eq!(again, frozen);
         assert_eq!(bytes(&again), bytes(&frozen));
         assert!(Frozen::is_in(&path) && !Frozen::is_in(folder.path().join("none")));
+    }
+
+    #[test]
+    fn the_format_stays() {
+        // Word for word as version 1 was first written, which had the classes before the loss.
+        let text = concat!(
+            r#"{"frozen":1,"recipe":"mnist","data":"synthetic","input":[1,4,4],"#,
+            r#""layers":["batch_norm momentum 0.1 epsilon 0.00001 name bn1","conv2d 2 3x3 padding 1 name conv1","#,
+            r#"{"residual":["conv2d 2 1x1 name conv2","gelu name gelu1"],"name":"residual1"},"avg_pool 2 name pool1","#,
+            r#""flatten name flatten1","linear 3 name fc1"],"mean":[0.1307],"deviation":[0.3081],"#,
+            r#""classes":["a","b","c"],"loss":{"kind":"cross_entropy","smoothing":0.1}}"#
+        );
+        let frozen = small();
+        let written = weights::metadata(&bytes(&frozen)).unwrap().unwrap();
+        let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+        assert_eq!(json(&written), json(text));
+        let named = frozen.weights.specs().iter().zip(frozen.weights.values());
+        let arrays = named.map(|(s, v)| (s.name.clone(), (s.shape.clone(), v.as_slice()))).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("f.safetensors");
+        weights::write(&arrays, Some(text.into()), &path).unwrap();
+        assert_eq!(Frozen::load(&path).unwrap(), frozen);
     }
 
     #[test]

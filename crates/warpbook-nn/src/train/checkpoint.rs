@@ -8,7 +8,6 @@ use crate::ops::optimizer::Optimizer;
 use crate::weights::{self, Arrays, STATE, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use std::path::Path;
 
 /// What a checkpoint holds.
@@ -53,23 +52,20 @@ impl Checkpoint {
                 arrays.insert(format!("{}{}", slot_prefix(slot), spec.name), (spec.shape.clone(), values));
             }
         }
-        // A single entry: the order of several is another one on every run, and so would the file's bytes be.
         let updates = Some(self.state.updates).filter(|updates| *updates != self.step);
         let (scaler, network) = (self.state.scaler, self.network.clone());
         let about = About { checkpoint: 1, step: self.step, seed: self.seed, updates, scaler, network };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;
-        let metadata = HashMap::from([("warpbook".to_owned(), text)]);
-        Ok(weights::write(&arrays, Some(metadata), path)?)
+        Ok(weights::write(&arrays, Some(text), path)?)
     }
 
     pub fn load(network: &Network, optimizer: &Optimizer, path: &Path) -> Result<Self, TrainError> {
         let io = |source| WeightsError::Io { path: path.into(), source };
         let format = |why: String| WeightsError::Format { path: path.into(), why };
         let bytes = std::fs::read(path).map_err(io)?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
+        let text = weights::metadata(&bytes).map_err(format)?;
         let tensors = SafeTensors::deserialize(&bytes).map_err(|e| format(e.to_string()))?;
-        let text = header.metadata().as_ref().and_then(|m| m.get("warpbook"));
-        let about = text.and_then(|t| serde_json::from_str::<About>(t).ok()).filter(|a| a.checkpoint == 1);
+        let about = text.and_then(|t| serde_json::from_str::<About>(&t).ok()).filter(|a| a.checkpoint == 1);
         let Some(About { step, seed, updates, scaler, network: described, .. }) = about else {
             let path = path.display();
             return Err(TrainError::Setting(format!(

@@ -1,23 +1,23 @@
-//! What a checkpoint says of its network, so that it can be judged and frozen without its recipe at hand.
+//! What a checkpoint says of its network, so that it can be judged and frozen without its recipe at hand; a frozen network's file says the same.
 
 use super::{Loss, Recipe, TrainError};
 use crate::network::{Layer, Network, Shape};
-use crate::weights::WeightsError;
-use safetensors::SafeTensors;
+use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// A recipe's part that using its network needs.
+/// A recipe's part that using its network needs, as files have it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Description {
-    recipe: String,
+pub(crate) struct Description {
+    pub recipe: String,
     /// A name or a folder of the data set.
-    data: Option<String>,
-    input: [usize; 3],
-    layers: Vec<Layer>,
-    mean: Vec<f32>,
-    deviation: Vec<f32>,
-    loss: Loss,
+    pub data: Option<String>,
+    /// `[channels, height, width]`.
+    pub input: [usize; 3],
+    pub layers: Vec<Layer>,
+    pub mean: Vec<f32>,
+    pub deviation: Vec<f32>,
+    pub loss: Loss,
 }
 
 impl Description {
@@ -34,6 +34,10 @@ impl Description {
             deviation: recipe.deviation.clone(),
             loss: recipe.loss,
         })
+    }
+
+    pub fn network(&self) -> Result<Network, String> {
+        Network::new(self.input, self.layers.clone()).map_err(|e| e.to_string())
     }
 }
 
@@ -53,8 +57,8 @@ impl Recipe {
         let path = path.as_ref();
         let format = |why: String| WeightsError::Format { path: path.into(), why };
         let bytes = std::fs::read(path).map_err(|source| WeightsError::Io { path: path.into(), source })?;
-        let (_, header) = SafeTensors::read_metadata(&bytes).map_err(|e| format(e.to_string()))?;
-        let text = header.metadata().as_ref().and_then(|m| m.get("warpbook")).map_or("{}", String::as_str);
+        let text = weights::metadata(&bytes).map_err(format)?;
+        let text = text.as_deref().unwrap_or("{}");
         let described: Described = serde_json::from_str(text).map_err(|e| format(e.to_string()))?;
         let Some(d) = described.network else {
             return Err(TrainError::Setting(format!(
@@ -62,7 +66,7 @@ impl Recipe {
                 path.display()
             )));
         };
-        let network = Network::new(d.input, d.layers).map_err(|e| format(e.to_string()))?;
+        let network = d.network().map_err(format)?;
         let recipe =
             Self { name: d.recipe, network, mean: d.mean, deviation: d.deviation, loss: d.loss, ..Self::mnist() };
         Ok((recipe, d.data))

@@ -33,6 +33,15 @@ pub(super) fn ensure_it_fits(
     )))
 }
 
+/// The same of the host's memory, as far as the system tells how much of it is free.
+///
+/// # Errors
+/// The batch does not fit.
+pub fn ensure_host_memory(batch: usize, bytes: impl Fn(usize) -> u64) -> Result<(), TrainError> {
+    let Some(free) = warpbook_device::free_host_memory() else { return Ok(()) };
+    ensure_it_fits(batch, (free, "memory"), bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,7 +6,8 @@ mod training;
 
 pub(super) use training::CpuTraining;
 
-use super::{BatchLoss, Loss, Target, TrainError, fits};
+use super::fits::ensure_host_memory;
+use super::{BatchLoss, Loss, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};
 use crate::ops::optimizer::{self, Optimizer};
 use crate::weights::Weights;
@@ -66,8 +67,7 @@ impl Kept {
 
 /// An error unless an engine's arrays fit into the memory that is free, as far as the system tells.
 pub(super) fn ensure_it_fits(network: &Network, batch: usize, optimizer: &Optimizer) -> Result<(), TrainError> {
-    let Some(free) = warpbook_device::free_host_memory() else { return Ok(()) };
-    fits::ensure_it_fits(batch, (free, "memory"), |batch| planned_bytes(network, batch, optimizer))
+    ensure_host_memory(batch, |batch| planned_bytes(network, batch, optimizer))
 }
 
 /// What [`CpuEngine::bytes`] will be.

@@ -1,0 +1,12 @@
+//! The CUDA bodies of the convolution and of the linear layer against the f64 reference.
+
+mod bench;
+mod case;
+mod compile;
+mod few_channels;
+mod library;
+mod linear;
+mod methods;
+mod shapes;
+mod shifted_windows;
+mod want;
