@@ -7,6 +7,7 @@ mod few_channels;
 mod library;
 mod linear;
 mod methods;
+mod pooled;
 mod shapes;
 mod shifted_windows;
 mod want;

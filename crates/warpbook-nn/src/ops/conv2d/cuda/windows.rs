@@ -114,14 +114,14 @@ impl Division {
             }
             Windowed::Blocks | Windowed::Pooled => {
                 let (parts, down_all, across_all) = (positions / 64, height.div_ceil(8), width.div_ceil(8));
-                let divisions = (1..=parts.min(across_all)).filter_map(|across| {
+                let divisions = (1..=parts.min(across_all)).rev().filter_map(|across| {
                     let down = (parts / across).min(down_all);
                     let (pitch, tiles_across) = (across * 8 + kw - 1, across_all.div_ceil(across));
                     // Parts that are left over multiply what is behind the tile.
                     let end = (parts.div_ceil(across) * 8 + kh - 1) * pitch;
                     of(down * 8, pitch, down_all.div_ceil(down) * tiles_across, tiles_across, across, end)
                 });
-                divisions.min_by_key(|division| division.cost)
+                divisions.min_by_key(|division| (division.cost, division.box_bytes))
             }
         }
     }
