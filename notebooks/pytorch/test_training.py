@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import unittest
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import batches
 import training
 import warpbook_record as wr
-from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, problem, torch_or_skip
+from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, torch_or_skip
+
+
+def capture(torch, warm_up, work):
+    """A graph whose replay does the work again."""
+    warm_up()
+    return SimpleNamespace(replay=work)
+
+
+def stuck(torch, warm_up, work):
+    """A graph whose replay does nothing."""
+    warm_up()
+    return SimpleNamespace(replay=lambda: None)
 
 
 class TrainingSteps(InFolder):
@@ -39,6 +55,18 @@ class TrainingSteps(InFolder):
 
     def test_every_way_has_its_options(self):
         self.assertEqual([way.id for way in training.WAYS], list(training.OPTIONS))
+        self.assertEqual(len(training.WAYS), 10)
+
+    def test_every_way_has_one_that_gathers(self):
+        for plain, gathered in zip(training.WAYS[:5], training.WAYS[5:]):
+            options, more = training.OPTIONS[plain.id], training.OPTIONS[gathered.id]
+            self.assertEqual(gathered.id, f"{plain.id}_gathered")
+            self.assertEqual(gathered.title.replace(" gathered,", ""), plain.title)
+            self.assertIn("gathered", gathered.title[:26], "what a chart shows of it")
+            self.assertEqual((gathered.graph, replace(more, gathered=False)), (plain.graph, options))
+            self.assertEqual((options.gathered, more.gathered), (False, True))
+            self.assertTrue(gathered.idea.startswith(plain.idea) and "without the data set" in gathered.idea)
+            self.assertEqual("in the graph" in gathered.idea, plain.graph)
 
     def test_a_loss_that_is_off_fails_and_so_does_nan(self):
         ladder, _ = self.ladder(None, problem("m", "f32", network="mnist", batch=8))
@@ -48,20 +76,93 @@ class TrainingSteps(InFolder):
     def test_a_captured_step_comes_after_its_warm_up(self):
         calls = []
         step = training.Training.__new__(training.Training)
-        step.torch, step.static, step.tf32 = None, ("x", "y"), lambda: calls.append("tf32")
-        step.step = lambda x, y: calls.append((x, y))
+        step.torch, step.tf32 = None, lambda: calls.append("tf32")
+        step.batches = SimpleNamespace(start=lambda: calls.append("start"))
+        step.step = lambda: calls.append("step")
         step.optimizer = SimpleNamespace(zero_grad=lambda set_to_none: calls.append("no gradients"))
 
         def capture(torch, warm_up, work):
             warm_up()
             calls.append("capture")
             work()
-            return "graph"
+            return SimpleNamespace(replay=lambda: calls.append("replay"))
 
         with mock.patch.object(wr, "capture", capture):
             step.capture()
-        self.assertEqual(calls, ["tf32", *[("x", "y")] * 4, "no gradients", "capture", ("x", "y")])
-        self.assertEqual(step.graph, "graph")
+            self.assertEqual(calls, ["tf32", *["start", "step"] * 4, "no gradients", "capture", "step"])
+            calls.clear()
+            step.repeat(2)
+        self.assertEqual(calls, ["start", "replay"] * 2, "what is captured is not run, so it starts no batch")
+
+    def on_the_cpu(self, torch):
+        """As if the CPU were a GPU with 100 bytes on it before a way is built, and 1,000,100 at most after that."""
+
+        class Stopwatch:
+            def __init__(self, torch):
+                pass
+
+            def __call__(self, region):
+                return wr.cpu_stopwatch(region)
+
+        stack = contextlib.ExitStack()
+        cuda = {"synchronize": lambda: None, "reset_peak_memory_stats": lambda: None, "empty_cache": lambda: None}
+        cuda |= {"memory_allocated": lambda: 100, "max_memory_allocated": lambda: 1_000_100}
+        stack.enter_context(mock.patch.multiple(torch.cuda, **cuda))
+        stack.enter_context(mock.patch.multiple(wr, CudaStopwatch=Stopwatch, capture=capture))
+        stack.enter_context(mock.patch.object(torch, "compile", lambda f, dynamic: f))
+        stack.enter_context(mock.patch.dict(batches.IMAGES, mnist=(9, (1, 28, 28), 0.1307, 0.3081)))
+        # Tensors on the CPU are in fp32 whatever CUDA's autocast says, and torch.amp warns that there is no CUDA.
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        return stack
+
+    def test_every_way_trains_on_its_batches_and_is_recorded(self):
+        torch = torch_or_skip(self)
+        problems = [
+            problem("m", "f32", network="mnist", batch=4),
+            problem("a", "f32", network="amp-recipe", batch=2, features=8),
+        ]
+        built, tf32, candidate = [], [], training.TrainingSteps.candidate
+
+        def build(ladder, way, prepared):
+            made = candidate(ladder, way, prepared)
+            built.append((type(made.batches).__name__, made.batches.captured))
+            # The steps that the peak is measured over are computed as those that are timed.
+            tf32.append(torch.backends.cuda.matmul.allow_tf32)
+            self.assertTrue(torch.backends.cudnn.benchmark)
+            return made
+
+        with self.on_the_cpu(torch), mock.patch.object(training.TrainingSteps, "candidate", build):
+            ladder, _ = self.ladder(torch, *problems)
+            ladder.device = "cpu"
+            record = ladder.run()
+        self.check_record(record)
+        self.assertEqual([row["outcome"]["status"] for row in record["measurements"]], ["measured"] * 20)
+        # Ready batches are copied where a way wants them channels last, and the copy is not counted either.
+        copied = training.READY * 4 * 28 * 28 * 4
+        peaks = [row["peak_bytes"] for row in record["measurements"]]
+        self.assertEqual(peaks, [1_000_000] * 3 + [1_000_000 - copied] * 2 + [1_000_000] * 15)
+        dtypes = ["f32", "tf32", "f16", "f16", "bf16"] * 4
+        self.assertEqual([row["dtype"] for row in record["measurements"]], dtypes)
+        graphs = [False, False, False, True, True]
+        self.assertEqual(tf32, [False, True, False, False, False] * 4)
+        self.assertEqual(built, [(kind, graph) for kind in ("Ready", "Gathered") for graph in graphs] * 2)
+
+    def test_a_gathered_step_that_repeats_a_batch_fails(self):
+        torch = torch_or_skip(self)
+        rows = problem("a", "f32", network="amp-recipe", batch=2, features=8)
+        with self.on_the_cpu(torch), mock.patch.object(wr, "capture", stuck):
+            ladder, _ = self.ladder(torch, rows)
+            ladder.device = "cpu"
+            found = outcomes(ladder.run())
+        self.assertEqual(found["torch_amp_fp16_graph"], {"status": "measured"})
+        for graph in ("torch_amp_fp16_graph_gathered", "torch_amp_bf16_graph_gathered"):
+            self.assertEqual(found[graph], wr.failed("RuntimeError: the step did not take batch 4 of the epoch"))
+
+    def test_data_sets_are_drawn_only_for_ways_that_gather(self):
+        inputs = training.Inputs(torch_or_skip(self), training.Sizes("amp-recipe", 2, 8), "cpu")
+        self.assertEqual((len(inputs.data), inputs.data is inputs.data), (100, True), "once for all of them")
+        self.assertNotIn("ready", vars(inputs))
 
     def test_networks_have_the_parameters_of_warpbook_s(self):
         torch = torch_or_skip(self)

@@ -14,11 +14,22 @@ The ways, in the ladder's order:
     torch_amp_fp16_graph  the same, channels_last, with the whole step in a CUDA graph and a fused optimiser
     torch_amp_bf16_graph  bf16 through torch.compile, channels_last, with the whole step in a CUDA graph and a fused optimiser
 
-A step is forward, loss, backward and the optimiser, dropout on. PyTorch's steps take batches that lie on the GPU, normalised
-already; Warpbook's choose, gather, augment and convert theirs within the step. Ways are timed in turn.
+and each of them as torch_..._gathered.
+
+A step is forward, loss, backward and the optimiser, dropout on. The first five take batches that lie on the GPU, normalised
+already. A gathered step begins with what Warpbook's steps do, too: it chooses the next batch of a shuffled epoch, gathers its
+samples from the data set, crops and flips CIFAR-10's at random, and normalises images. The data set lies on the GPU as it is
+stored, its values drawn: 60000 images of MNIST's shape or 50000 of CIFAR-10's in bytes, with int64 labels, or 50 batches of fp32
+rows and targets for the AMP recipe. In the ways with a graph all of that is in the graph, and in the compiled way it is compiled.
+The order of an epoch is drawn before its first step, within the time of that step. Ways are timed in turn.
 
 Before the timed loop, and after it, the loss of a batch (dropout off) is compared with the same loss in float64 of the same
-weights, relative to it. Peak memory is that of building a way and making four steps, without the batches.
+weights, relative to it; and a gathered step must have taken the samples whose turn it was.
+
+Peak memory is that of building a way and making four steps, without the data set and the batches that lie ready. What gathering
+allocates is counted: the epoch's order (8 bytes a sample) and what drawing it takes, the batch in bytes with its border and its
+crops, the random numbers, and the normalised batch. cuDNN and torch.compile try out algorithms once for all ways of the same
+arithmetic and layout, so the memory of these trials is in the first of them, which gathers nothing.
 
 --accuracy DIR [--epochs N] [--seeds N] trains instead of timing: the CIFAR-10 CNN on the binary files in DIR, with random crops
 and flips, and prints the test accuracy of each seed in fp32 and in fp16 with GradScaler.
@@ -28,15 +39,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import warpbook_record as wr
+from batches import CLASSES, IMAGES, READY, DataSet, Gathered, Ready, augmented, normalised
 from warpbook_record import Check, Problem, Way
 
-# Batches that the ways without a graph take in turn.
-BATCHES = 8
 REFERENCE = "the loss of a batch without dropout in float64, of the same weights"
 
 
@@ -84,13 +95,13 @@ class Sizes:
         return Sizes(network, problem.count("batch"), problem.count("features", default=1))
 
     def inputs(self, torch: Any, device: str) -> tuple[Any, Any]:
-        """[BATCHES][batch] samples and targets."""
+        """[READY][batch] samples and targets."""
         generator = torch.Generator(device=device).manual_seed(1)
-        shape = {"mnist": (1, 28, 28), "cifar10": (3, 32, 32), "amp-recipe": (self.features,)}[self.network]
-        x = torch.randn((BATCHES, self.batch, *shape), generator=generator, device=device)
+        shape = (self.features,) if self.network == "amp-recipe" else IMAGES[self.network][1]
+        x = torch.randn((READY, self.batch, *shape), generator=generator, device=device)
         if self.network == "amp-recipe":
             return x, torch.randn(x.shape, generator=generator, device=device)
-        return x, torch.randint(10, (BATCHES, self.batch), generator=generator, device=device)
+        return x, torch.randint(CLASSES, (READY, self.batch), generator=generator, device=device)
 
     def loss(self, torch: Any) -> Any:
         return torch.nn.MSELoss() if self.network == "amp-recipe" else torch.nn.CrossEntropyLoss()
@@ -104,6 +115,24 @@ class Sizes:
         return optim.SGD(parameters, lr=1e-3, fused=fused)
 
 
+@dataclass
+class Inputs:
+    """What the ways of a problem share, drawn where one of them needs it."""
+
+    torch: Any
+    sizes: Sizes
+    device: str
+
+    @cached_property
+    def ready(self) -> tuple[Any, Any]:
+        return self.sizes.inputs(self.torch, self.device)
+
+    @cached_property
+    def data(self) -> DataSet:
+        s = self.sizes
+        return DataSet(self.torch, s.network, s.batch, s.features, self.device)
+
+
 # ---- the ways --------------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +142,8 @@ class Options:
     tf32: bool = False
     channels_last: bool = False
     compiled: bool = False
+    # Whether a step gathers its batch from the data set.
+    gathered: bool = False
     # Relative error of the loss in the check.
     tolerance: float = 1e-5
 
@@ -122,38 +153,42 @@ class Options:
         return {"float16": "f16", "bfloat16": "bf16"}.get(self.dtype or "", "tf32" if self.tf32 else "f32")
 
 
-OPTIONS = {
+READY_OPTIONS = {
     "torch_fp32": Options(),
     "torch_tf32": Options(tf32=True, tolerance=2e-3),
     "torch_amp_fp16": Options("float16", tolerance=1e-2),
     "torch_amp_fp16_graph": Options("float16", channels_last=True, tolerance=1e-2),
     "torch_amp_bf16_graph": Options("bfloat16", channels_last=True, compiled=True, tolerance=2e-2),
 }
+OPTIONS = READY_OPTIONS | {f"{name}_gathered": replace(o, gathered=True) for name, o in READY_OPTIONS.items()}
 
 
 class Training:
     """A network with its optimiser, and the steps of one way; the parts that `InTurn` needs of a candidate."""
 
-    def __init__(self, torch: Any, way: Way, sizes: Sizes, inputs: tuple[Any, Any], device: str):
+    def __init__(self, torch: Any, way: Way, inputs: Inputs):
         self.torch, self.way, self.options = torch, way, OPTIONS[way.id]
-        self.stopwatch, self.at, self.graph = wr.CudaStopwatch(torch), 0, None
-        cuda, options = torch.cuda, self.options
+        self.stopwatch, self.graph = wr.CudaStopwatch(torch), None
+        cuda, options, sizes = torch.cuda, self.options, inputs.sizes
+        source = inputs.data if options.gathered else inputs.ready
+        self.tf32()
         cuda.synchronize()
         held = cuda.memory_allocated()
         cuda.reset_peak_memory_stats()
         torch.manual_seed(1)
-        model = NETWORKS[sizes.network](torch, sizes).to(device)
-        x, self.y = inputs
-        self.x = x
-        if options.channels_last and x.dim() == 5:
+        model = NETWORKS[sizes.network](torch, sizes).to(inputs.device)
+        if options.channels_last and sizes.network in IMAGES:
             model = model.to(memory_format=torch.channels_last)
-            self.x = torch.stack([b.contiguous(memory_format=torch.channels_last) for b in x])
-            held = held + self.x.numel() * self.x.element_size()
+        self.batches: Ready | Gathered
+        if options.gathered:
+            self.batches = Gathered(torch, source, sizes.batch, way.graph, options.channels_last, options.compiled)
+        else:
+            self.batches = Ready(torch, source, way.graph, options.channels_last)
+            held += self.batches.copied
         self.model, self.loss = model, sizes.loss(torch)
         self.forward = torch.compile(model, dynamic=False) if options.compiled else model
         self.optimizer = sizes.optimizer(torch, model, way.graph)
         self.scaler = torch.amp.GradScaler("cuda", enabled=options.dtype == "float16")
-        self.static = (self.x[0].clone(), self.y[0].clone())
         if way.graph:
             self.capture()
         else:
@@ -171,7 +206,8 @@ class Training:
         self.torch.backends.cudnn.allow_tf32 = self.options.tf32
         self.torch.backends.cudnn.benchmark = True
 
-    def step(self, x: Any, y: Any) -> Any:
+    def step(self) -> Any:
+        x, y = self.batches.take()
         self.optimizer.zero_grad(set_to_none=True)
         with self.autocast():
             loss = self.loss(self.forward(x), y)
@@ -185,18 +221,19 @@ class Training:
 
         def warm_up() -> None:
             for _ in range(4):
-                self.step(*self.static)
+                self.batches.start()
+                self.step()
             self.optimizer.zero_grad(set_to_none=True)
 
-        self.graph = wr.capture(self.torch, warm_up, lambda: self.step(*self.static))
+        self.graph = wr.capture(self.torch, warm_up, self.step)
 
     def repeat(self, batch: int) -> None:
         for _ in range(batch):
+            self.batches.start()
             if self.graph is not None:
                 self.graph.replay()
             else:
-                self.step(self.x[self.at], self.y[self.at])
-                self.at = (self.at + 1) % BATCHES
+                self.step()
 
     def timed(self, batch: int) -> tuple[float, float]:
         self.tf32()
@@ -210,7 +247,7 @@ class Training:
         self.tf32()
         self.repeat(1)
         self.model.eval()
-        x, y = self.static
+        x, y = self.batches.checked()
         with self.torch.no_grad():
             with self.autocast():
                 got = self.loss(self.model(x), y).item()
@@ -228,7 +265,18 @@ def way(name: str, title: str, idea: str, graph: bool = False) -> Way:
     return Way(name, title, idea, build, graph=graph)
 
 
-WAYS = (
+def gathered(plain: Way) -> Way:
+    """The same way with steps that gather their batch."""
+    graph = "; all of that is in the graph" if plain.graph else ""
+    idea = (
+        f"{plain.idea} Each step takes a new shuffled batch: gathered from the stored data set, images normalised, CIFAR-10's "
+        f"cropped and flipped at random{graph}. Peak memory is without the data set, but with all that gathering allocates."
+    )
+    # Charts cut long titles off at their end.
+    return replace(plain, id=f"{plain.id}_gathered", title=plain.title.replace(",", ", gathered,", 1), idea=idea)
+
+
+READY_WAYS = (
     way("torch_fp32", "PyTorch, fp32", "Eager PyTorch, TF32 off."),
     way("torch_tf32", "PyTorch, TF32", "Eager PyTorch with TF32 in products and convolutions."),
     way("torch_amp_fp16", "PyTorch AMP, fp16", "torch.autocast and GradScaler, as most tutorials write it."),
@@ -245,6 +293,7 @@ WAYS = (
         graph=True,
     ),
 )
+WAYS = READY_WAYS + tuple(gathered(plain) for plain in READY_WAYS)
 
 
 # ---- the ladder ------------------------------------------------------------------------------------------------------
@@ -267,12 +316,10 @@ class TrainingSteps(wr.InTurn):
         return f"{self.read(problem).batch / us * 1e6:.4g} samples/s"
 
     def prepare(self, problem: Problem) -> Any:
-        sizes = self.read(problem)
-        return sizes, sizes.inputs(self.torch, self.device)
+        return Inputs(self.torch, self.read(problem), self.device)
 
     def candidate(self, way: Way, prepared: Any) -> Any:
-        sizes, inputs = prepared
-        training = Training(self.torch, way, sizes, inputs, self.device)
+        training = Training(self.torch, way, prepared)
         self.peaks[way.id] = training.peak_bytes
         return training
 
@@ -313,28 +360,20 @@ def accuracy(torch: Any, data: tuple[Any, Any, Any, Any], seed: int, epochs: int
     model = cifar10(torch, sizes).to(images.device)
     optimizer, scaler = sizes.optimizer(torch, model, False), torch.amp.GradScaler("cuda", enabled=half)
 
-    def normalise(x: Any) -> Any:
-        return (x.float() / 255 - 0.5) / 0.5
-
-    def augment(x: Any) -> Any:
-        n = x.shape[0]
-        padded = torch.nn.functional.pad(x, (4, 4, 4, 4))
-        windows = padded.unfold(2, 32, 1).unfold(3, 32, 1)
-        at = torch.randint(9, (2, n), device=x.device)
-        x = windows[torch.arange(n, device=x.device), :, at[0], at[1]]
-        return torch.where((torch.rand(n, device=x.device) < 0.5)[:, None, None, None], x.flip(3), x)
+    def prepared(x: Any) -> Any:
+        return normalised(x, *IMAGES["cifar10"][2:])
 
     for _ in range(epochs):
         for batch in torch.randperm(len(images), device=images.device).split(128):
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cuda", dtype=torch.float16, enabled=half):
-                loss = torch.nn.functional.cross_entropy(model(normalise(augment(images[batch]))), labels[batch])
+                loss = torch.nn.functional.cross_entropy(model(prepared(augmented(torch, images[batch]))), labels[batch])
             scaler.scale(loss).backward()
             scaler.step(optimizer)
             scaler.update()
     model.eval()
     with torch.no_grad():
-        right = sum((model(normalise(x)).argmax(1) == y).sum().item() for x, y in zip(test.split(1000), test_labels.split(1000)))
+        right = sum((model(prepared(x)).argmax(1) == y).sum().item() for x, y in zip(test.split(1000), test_labels.split(1000)))
     return right / len(test)
 
 
