@@ -87,7 +87,8 @@ fn check(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
     let convolution = Convolution::pooled(b.device, &b.gemm, g, form).unwrap();
     let poisoned = Poisoned::new(b.device, convolution.workspace_bytes());
     let workspace = poisoned.workspace();
-    for (bias, epilogue) in [(None, Epilogue::None), (Some(&*a.bias), Epilogue::Relu), (Some(&*a.bias), Epilogue::None)] {
+    for (bias, epilogue) in [(None, Epilogue::None), (Some(&*a.bias), Epilogue::Relu), (Some(&*a.bias), Epilogue::None)]
+    {
         let what = format!("{g:?}, {form:?}, bias {}, {epilogue:?}, NaN {with_nan}", bias.is_some());
         let (want, want_index) = apart(b, g, form, &a, bias, epilogue);
         let y = Guarded::new(b.device, want.len(), form.dtype);

@@ -165,6 +165,43 @@ mod tests {
     }
 
     #[test]
+    fn what_a_pool_in_an_epilogue_reads_has_no_memory() {
+        let n = mnist_cnn(0.25, 0.5);
+        let [plain, pooled] = [false, true].map(|pools| Sharing::of(&n, true, |_| true, |_, _| pools));
+        // The fifth operation is the pool, after conv2 and relu2.
+        assert_eq!(pooled.pool_after, [None, None, Some(4), None, None, None, None, None, None, None, None]);
+        assert_eq!((pooled.done[4], plain.done[4]), ([true, false], [false; 2]));
+        assert_eq!((pooled.writes(n.nodes(), 2), plain.writes(n.nodes(), 2)), (5, 3));
+        assert_eq!(pooled.buffer, plain.buffer);
+        for purpose in [Purpose::Training { overlaps: false }, Purpose::Inference] {
+            let [plain, pooled] = [&plain, &pooled].map(|s| plan(&n, s, 512, Dtype::F16, purpose));
+            assert!(plain.get("value 3").is_some() && pooled.get("value 3").is_none());
+            assert!(pooled.peak_bytes() <= plain.peak_bytes(), "the peak of a training may be in its backward pass");
+            let first = |name: &str| pooled.get(name).map(|block| block.first_use);
+            // conv2 is the third operation, and writes the maxima and their places.
+            assert_eq!(first("value 5"), Some(3));
+            assert_eq!(first("kept 4"), (purpose != Purpose::Inference).then_some(3));
+            assert_eq!(pooled.get("gradient 3").is_some(), purpose != Purpose::Inference);
+        }
+        // Without a mask the ReLU's gradient reads what the pool has read.
+        assert!(Sharing::of(&n, true, |_| false, |_, _| true).pool_after.iter().all(Option::is_none));
+        assert!(Sharing::of(&n, false, |_| true, |_, _| true).pool_after.iter().all(Option::is_none));
+        let of = |layers: Vec<Layer>| {
+            let n = Network::new([2, 6, 6], layers).unwrap();
+            Sharing::of(&n, true, |_| true, |_, _| true).pool_after
+        };
+        let conv = || conv2d(2, 3).padding(1);
+        assert_eq!(of(vec![conv(), max_pool(2), flatten(), linear(2)])[0], Some(1), "without a ReLU");
+        assert_eq!(of(vec![conv(), relu(), avg_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(of(vec![conv(), gelu(), max_pool(2), flatten(), linear(2)])[0], None);
+        assert_eq!(
+            of(vec![conv(), residual([conv()]), max_pool(2), flatten(), linear(2)])[0],
+            None,
+            "it is read twice"
+        );
+    }
+
+    #[test]
     fn a_value_that_is_read_twice_keeps_its_memory() {
         let layers = [
             conv2d(2, 3).padding(1),
