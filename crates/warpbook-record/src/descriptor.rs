@@ -91,6 +91,28 @@ pub enum Column {
     Other,
 }
 
+impl Column {
+    /// All of them, [`Column::Other`] last.
+    pub const ALL: [Self; 16] = [
+        Self::Median,
+        Self::Mad,
+        Self::Wall,
+        Self::PassTime,
+        Self::SpeedUp,
+        Self::Throughput,
+        Self::Bandwidth,
+        Self::ItemRate,
+        Self::OfLibrary,
+        Self::OfBound,
+        Self::BoundBy,
+        Self::Check,
+        Self::Tile,
+        Self::Samples,
+        Self::PeakMemory,
+        Self::Other,
+    ];
+}
+
 /// A chart that an experiment's records have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -193,5 +215,25 @@ impl Descriptor {
     #[must_use]
     pub fn has(&self, chart: ChartKind) -> bool {
         self.charts.contains(&chart)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_columns_are_listed() {
+        macro_rules! listed {
+            ($($name:ident)*) => {{
+                // It does not compile without one of them.
+                let _ = |column: Column| match column { $(Column::$name => {})* };
+                [$(Column::$name),*]
+            }};
+        }
+        let all = listed![
+            Median Mad Wall PassTime SpeedUp Throughput Bandwidth ItemRate OfLibrary OfBound BoundBy Check Tile Samples PeakMemory Other
+        ];
+        assert_eq!(Column::ALL, all);
     }
 }

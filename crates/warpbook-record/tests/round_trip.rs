@@ -272,8 +272,6 @@ fn rung() -> impl Strategy<Value = Rung> {
 }
 
 fn descriptor() -> impl Strategy<Value = Descriptor> {
-    use Column::{BoundBy, ItemRate, Median, OfBound, OfLibrary, PassTime, SpeedUp, Wall};
-    let columns = vec![Median, Wall, PassTime, SpeedUp, ItemRate, OfLibrary, OfBound, BoundBy, Column::Other];
     let charts = vec![ChartKind::Ladder, ChartKind::HeatMap, ChartKind::Transfers, ChartKind::Loss, ChartKind::Other];
     let baseline =
         prop_oneof![Just(Baseline::FirstValid), Just(Baseline::FastestLibrary), rung_id().prop_map(Baseline::Rung),];
@@ -282,7 +280,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
     (
         (select(QUANTITIES.to_vec()), subsequence(QUANTITIES.to_vec(), 0..=QUANTITIES.len())),
         (baseline, axis),
-        subsequence(columns.clone(), 0..=columns.len()),
+        subsequence(Column::ALL.to_vec(), 0..=Column::ALL.len()),
         subsequence(charts.clone(), 0..=charts.len()),
         subsequence(LEVELS.to_vec(), 0..=LEVELS.len()),
         [text(), text(), text(), text()],

@@ -61,7 +61,7 @@ fn any_descriptor() -> impl Strategy<Value = Descriptor> {
     let quantity = proptest::sample::select(QUANTITIES.to_vec());
     let baseline =
         prop_oneof![Just(Baseline::FirstValid), Just(Baseline::FastestLibrary), id().prop_map(Baseline::Rung),];
-    let columns = proptest::collection::vec(proptest::sample::select(COLUMNS.to_vec()), 0..6);
+    let columns = proptest::collection::vec(proptest::sample::select(Column::ALL.to_vec()), 0..6);
     let levels = proptest::collection::vec(proptest::sample::select(LEVELS.to_vec()), 0..4);
     let axis =
         (words(), words(), any::<bool>()).prop_map(|(caption, unit, doubling)| SweepAxis { caption, unit, doubling });
@@ -91,25 +91,6 @@ fn id() -> impl Strategy<Value = String> {
 fn reals() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(real(), 0..5)
 }
-
-const COLUMNS: [Column; 16] = [
-    Column::Median,
-    Column::Mad,
-    Column::Wall,
-    Column::PassTime,
-    Column::SpeedUp,
-    Column::Throughput,
-    Column::Bandwidth,
-    Column::ItemRate,
-    Column::OfLibrary,
-    Column::OfBound,
-    Column::BoundBy,
-    Column::Check,
-    Column::Tile,
-    Column::Samples,
-    Column::PeakMemory,
-    Column::Other,
-];
 
 const LEVELS: [MemoryLevel; 5] =
     [MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers, MemoryLevel::Other];
@@ -258,7 +239,7 @@ proptest! {
                 compare(&[&a, &b], p.size()),
             ];
             check_table(&LadderTable::of(&a, p));
-            check_table(&LadderTable::with(&a, p, &COLUMNS));
+            check_table(&LadderTable::with(&a, p, &Column::ALL));
             let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
             for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_both).chain(of_each) {
                 match chart {

@@ -5,11 +5,11 @@ use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::{Method, few_specs_of, shifted_kernel_of};
+use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, implicit_spec_of, shifted_kernel_of};
 use crate::ops::optimizer::Optimizer;
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
-use warpbook_kernels::nn;
+use warpbook_kernels::nn::{self, conv2d::Pass};
 use warpbook_record::{Dtype, KernelSpec, Requires, Schedule};
 
 /// A way of training on a GPU: each differs from the one before it, or from its base, in one thing.
@@ -216,7 +216,7 @@ impl Way {
     /// library, and those of linear layers where they are rungs of the matrix product that are chosen by their costs for each size.
     #[must_use]
     pub fn specs(&self, recipe: &Recipe) -> Vec<KernelSpec> {
-        self.specs_on(Some((9, 0)), recipe)
+        self.specs_on(Some(HOPPER), recipe)
     }
 
     /// The same on a GPU of another compute capability.
@@ -311,8 +311,7 @@ impl Way {
         }
     }
 
-    /// The kernels of a convolution's forward pass and of its gradients. Of an implicit product they are those of layers whose channels are
-    /// whole words of 16 bytes, which most are.
+    /// The kernels of a convolution's forward pass and of its gradients.
     fn convolution(
         &self,
         recipe: &Recipe,
@@ -335,27 +334,24 @@ impl Way {
                 self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
-                let is_fast = dtype != Dtype::F32 && layout == Layout::Nhwc;
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
                 let pool = sharing.pool_after[i].is_some();
-                let few =
-                    (method == Method::FewChannels).then(|| few_specs_of(dtype, &geometry, layout, pool)).flatten();
-                if let Some(few) = few {
-                    return few.into();
-                }
                 let spec = |pass| {
                     let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
-                    let shifted = (windows && compute_capability == Some((9, 0)))
+                    let shifted = (windows && compute_capability == Some(HOPPER))
                         .then(|| shifted_kernel_of(pass, dtype, &geometry, layout, pool))
                         .flatten();
                     let turing = method == Method::ImplicitGemmTuring;
-                    let plain = nn::conv2d::Implicit::plain(pass, dtype, layout);
-                    let pool = pool && pass == nn::conv2d::Pass::Forward;
-                    shifted
-                        .unwrap_or_else(|| nn::conv2d::Implicit { vectors: [is_fast; 2], turing, pool, ..plain }.spec())
+                    shifted.or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool))
                 };
+                if method == Method::FewChannels
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, pool)
+                {
+                    let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
+                    return few.into_iter().chain(dx).collect();
+                }
                 let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
-                nn::conv2d::Pass::ALL.into_iter().map(spec).chain(sums).collect()
+                Pass::ALL.into_iter().filter_map(spec).chain(sums).collect()
             }
         }
     }
@@ -470,6 +466,26 @@ mod tests {
             let specs = way(id).specs(&mnist);
             assert!(specs.iter().filter(|s| s.file == file).all(|s| s.tiles.len() == 1), "{id}");
             assert!(!files("09_overlap_fp16").contains(&file.to_string()));
+        }
+    }
+
+    #[test]
+    fn a_layer_of_few_channels_has_an_input_gradient_where_it_is_needed() {
+        use crate::network::{batch_norm, conv2d, flatten, linear};
+        let gradients = |channels: usize, is_first: bool| -> Vec<KernelSpec> {
+            let before = (!is_first).then(batch_norm);
+            let layers = before.into_iter().chain([conv2d(8, 2), flatten(), linear(10)]);
+            let network = Network::new([channels, 12, 12], layers.collect::<Vec<_>>()).unwrap();
+            let specs = way("11_few_channels_fp16").specs(&Recipe { network, ..Recipe::mnist() });
+            assert!(specs.iter().any(|s| s.entry == "few_forward"), "{channels} channels");
+            specs.into_iter().filter(|s| s.entry == "input_gradient").collect()
+        };
+        for (channels, vectors) in [(4, 0), (8, 1)] {
+            assert_eq!(gradients(channels, true), []);
+            let [spec] = &gradients(channels, false)[..] else { panic!("one kernel") };
+            let define = |name: &str| spec.defines.iter().find(|d| d.name == name).map(|d| d.value);
+            // Of 16 bytes, where the channels are.
+            assert_eq!(["VECTORS_A", "VECTORS_B"].map(define), [Some(vectors); 2], "{channels} channels");
         }
     }
 

@@ -187,6 +187,7 @@ fn descriptor() -> Descriptor {
         ],
         baseline: Baseline::Rung("cublas".into()),
         axis: SweepAxis { caption: "edge of the matrices".into(), unit: "rows".into(), doubling: true },
+        // Those that there were when the file was written.
         columns: vec![
             Column::Median,
             Column::Mad,

@@ -8,6 +8,7 @@ use super::windows::{Job, Windows};
 use super::{Form, Forward, Method};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
+use crate::ops::conv2d::Geometry;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::nn::conv2d::{Implicit as Row, Pass};
@@ -93,6 +94,25 @@ fn vectors(pass: Pass, shapes: &Shapes, dtype: Dtype) -> [bool; 2] {
     }
 }
 
+/// What the kernel of a pass is compiled for; `pool` is the forward pass's alone.
+fn row(pass: Pass, dtype: Dtype, shapes: &Shapes, turing: bool, pool: bool) -> Row {
+    let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
+    let (vectors, pool) = (vectors(pass, shapes, dtype), pool && pass == Pass::Forward);
+    Row { pass, dtype, layout: shapes.layout, vectors, dilated, turing, pool }
+}
+
+/// The kernel of a pass; `None` of a convolution whose sizes no kernel takes.
+pub(crate) fn spec_of(
+    pass: Pass,
+    dtype: Dtype,
+    geometry: &Geometry,
+    layout: Layout,
+    turing: bool,
+    pool: bool,
+) -> Option<KernelSpec> {
+    Some(row(pass, dtype, &Shapes::new(geometry, layout).ok()?, turing, pool).spec())
+}
+
 /// The tile of a pass over C of m x n: of the tiles wide enough for n, or the widest, the tallest that gives one and a half blocks to an
 /// SM, else the smallest; of a weight gradient, whose k is divided among as many blocks as fit, the smallest that covers C.
 fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -> usize {
@@ -118,11 +138,8 @@ impl Implicit {
         let method = form.method.on(info.compute_capability, form.dtype);
         let (positions, taps) = (shapes.positions(), shapes.taps());
         let load = |pass, sizes| -> Result<Copies> {
-            let vectors = vectors(pass, shapes, form.dtype);
-            let dilated = pass == Pass::InputGradient && shapes.stride != [1, 1];
-            let turing = method == Method::ImplicitGemmTuring;
-            let pool = pool && pass == Pass::Forward;
-            let spec = Row { pass, dtype: form.dtype, layout: form.layout, vectors, dilated, turing, pool }.spec();
+            let row = row(pass, form.dtype, shapes, method == Method::ImplicitGemmTuring, pool);
+            let spec = row.spec();
             if let Some(needs) = spec.requires.as_ref().filter(|r| !r.met_by(info.compute_capability)) {
                 return Err(Error::Unsupported {
                     what: format!("The implicit convolution in {}", form.dtype.label()),
@@ -130,7 +147,7 @@ impl Implicit {
                 });
             }
             let tile = &spec.tiles[tile(&spec, pass, sizes, multiprocessors)];
-            Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors })
+            Ok(Copies { kernel: device.kernel(&spec, tile)?, vectors: row.vectors })
         };
         let body = |pass, sizes| -> Result<Body> {
             let windows = match method {

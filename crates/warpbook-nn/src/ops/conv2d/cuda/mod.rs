@@ -26,6 +26,7 @@ use direct::Direct;
 pub(crate) use few::specs_of as few_specs_of;
 use im2col::Im2col;
 use implicit::Implicit;
+pub(crate) use implicit::spec_of as implicit_spec_of;
 use shapes::Shapes;
 use std::sync::Arc;
 use stock::Stock;
@@ -34,7 +35,7 @@ use warpbook_record::Dtype;
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
 /// The compute capability that has the instructions of shifted windows.
-const HOPPER: (u32, u32) = (9, 0);
+pub(crate) const HOPPER: (u32, u32) = (9, 0);
 
 /// How a convolution is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
