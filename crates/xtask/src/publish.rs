@@ -316,10 +316,33 @@ fn rate(run: &Run) -> Option<Column> {
     }
 }
 
+/// Columns of other frameworks in a table, at most.
+const MOST_OTHERS: usize = 5;
+
+/// The rungs of other frameworks on the run's device, and of so many as make a table too wide the fastest: by the mean of the logarithms of
+/// their times relative to the fastest at a problem.
+fn shown_of_frameworks<'a>(run: &'a Run, all: &[&'a Rung]) -> Vec<&'a Rung> {
+    let problems = run.problems();
+    let slowness = |rung: &Rung| {
+        let relative = problems.iter().filter_map(|p| {
+            let (_, fastest) = run.fastest_of(p, |r| all.iter().any(|o| o.id == r.id))?;
+            let us = run.measurement(&rung.id, p).filter(|m| run.is_sound(m))?.median_us()?;
+            Some((us / fastest).ln())
+        });
+        let logarithms: Vec<f64> = relative.collect();
+        if logarithms.is_empty() { f64::INFINITY } else { logarithms.iter().sum::<f64>() / logarithms.len() as f64 }
+    };
+    let mut by_speed: Vec<(f64, &Rung)> = all.iter().map(|rung| (slowness(rung), *rung)).collect();
+    by_speed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    by_speed.truncate(MOST_OTHERS);
+    all.iter().copied().filter(|rung| by_speed.iter().any(|(_, shown)| shown.id == rung.id)).collect()
+}
+
 /// Every problem of a record with rungs of other frameworks: theirs on the same device next to our fastest rung.
 fn against_frameworks(run: &Run) -> Option<String> {
-    let others: Vec<&Rung> =
+    let all: Vec<&Rung> =
         run.rungs.iter().filter(|r| r.framework().is_some() && r.requires != Requires::Nothing).collect();
+    let others = shown_of_frameworks(run, &all);
     let mut names: Vec<String> = others.iter().filter_map(|r| r.framework().map(cell)).collect();
     names.dedup();
     let mut lines: Vec<&str> = Vec::new();
@@ -360,8 +383,13 @@ fn against_frameworks(run: &Run) -> Option<String> {
     let rows: Vec<Vec<String>> = problems.iter().filter_map(row).collect();
     let less = run.measurements.iter().any(Measurement::does_less);
     let less = if less { " Rungs that do less of the work are not in this table." } else { "" };
-    markdown(&headers, &rows)
-        .map(|table| format!("Every problem of the same record, next to {}.{less}\n\n{table}", words::listed(&names)))
+    let fewer = match all.len() > others.len() {
+        true => format!(" Of its {} rungs the {} fastest are in this table.", all.len(), others.len()),
+        false => String::new(),
+    };
+    markdown(&headers, &rows).map(|table| {
+        format!("Every problem of the same record, next to {}.{less}{fewer}\n\n{table}", words::listed(&names))
+    })
 }
 
 /// Text that stays within its cell of a Markdown table, and is no HTML.
@@ -417,6 +445,34 @@ mod tests {
         has("| problem | `pytorch_eager` | our fastest | rung | times as fast as the fastest of them |");
         has("| 65536 × 4096 | 602 µs | 516 µs | `03_online` | 1.17× |");
         assert!(!text.contains("GPU library"), "it has none: {text}");
+    }
+
+    #[test]
+    fn of_many_rungs_of_a_framework_the_fastest_are_shown() {
+        // Copies of PyTorch's rung, each slower than the one before; the last was measured nowhere.
+        let record = record(|v| {
+            let at = v["rungs"].as_array().unwrap().iter().position(|r| r["id"] == "pytorch_eager").unwrap();
+            for i in 1..8 {
+                let id = format!("pytorch_{i}");
+                let mut rung = v["rungs"][at].clone();
+                rung["id"] = id.as_str().into();
+                v["rungs"].as_array_mut().unwrap().push(rung);
+                let all = v["measurements"].as_array().unwrap();
+                let of_it: Vec<Value> = all.iter().filter(|m| m["rung"] == "pytorch_eager" && i < 7).cloned().collect();
+                for mut m in of_it {
+                    m["rung"] = id.as_str().into();
+                    for sample in m["samples_us"].as_array_mut().unwrap() {
+                        *sample = (sample.as_f64().unwrap() * f64::from(i + 1)).into();
+                    }
+                    v["measurements"].as_array_mut().unwrap().push(m);
+                }
+            }
+        });
+        let text = results(&[record]);
+        let header = text.lines().find(|l| l.starts_with("| problem | `pytorch_eager`")).unwrap_or_default();
+        let shown: Vec<bool> = (1..8).map(|i| header.contains(&format!("`pytorch_{i}`"))).collect();
+        assert_eq!(shown, [true, true, true, true, false, false, false], "{text}");
+        assert!(text.contains("next to PyTorch 2.11.0. Of its 8 rungs the 5 fastest are in this table."), "{text}");
     }
 
     #[test]
