@@ -1,14 +1,16 @@
 //! A training run of PyTorch's, step by step: `WARPBOOK_GOLDEN` names the folder that holds it, `WARPBOOK_DATA` that of MNIST.
 
+#[path = "golden/reference.rs"]
+mod reference;
+
+use reference::{Types, gradients, relative_error};
 use std::path::PathBuf;
 use warpbook_device::testing;
 use warpbook_nn::data::{self, Dataset};
-use warpbook_nn::network::{Arrangement, Network, Node, Op, mnist_cnn};
+use warpbook_nn::network::{Arrangement, Network, mnist_cnn};
 use warpbook_nn::ops::augment::{self, Augment};
 use warpbook_nn::ops::conv2d::cuda::Method;
-use warpbook_nn::ops::cross_entropy::CrossEntropy;
 use warpbook_nn::ops::optimizer::Optimizer;
-use warpbook_nn::ops::reference;
 use warpbook_nn::ops::schedule::Schedule;
 use warpbook_nn::train::{
     CpuEngine, CudaOptions, Event, Flow, GradScaler, Loss, Mode, Place, Precision, Recipe, Target, Trainer, ways,
@@ -202,74 +204,81 @@ fn a_hundred_steps_on_a_gpu_follow_pytorch() {
     }
 }
 
-/// The gradients of all parameters in f64, as the engine stores them: of a network of convolutions, ReLU, max pools and linear layers.
-fn gradients_in_f64(network: &Network, stored: &[Vec<f64>], x: Vec<f64>, labels: &[u8]) -> Vec<Vec<f64>> {
-    let (n, mut values) = (labels.len(), vec![x]);
-    let geometry = |node: &Node| network.conv_geometry(node, n);
-    let windows = |node: &Node| network.pool_geometry(node, n);
-    let sizes = |node: &Node| network.linear_sizes(node, n);
-    for node in network.nodes() {
-        let x = &values[node.input];
-        let param = |i: usize| &stored[node.params[i]][..];
-        values.push(match node.op {
-            Op::Conv2d(_) => reference::conv2d(&geometry(node), x, param(0), Some(param(1))),
-            Op::Linear { .. } => reference::linear(&sizes(node), x, param(0), Some(param(1))),
-            Op::Activation(f) => reference::activation(f, x),
-            Op::Pool(_) => reference::max_pool(&windows(node), x).0,
-            Op::Flatten => x.clone(),
-            _ => panic!("{} is not in this network", node.name),
-        });
+/// The first images of a run, and what a first step with them begins with.
+struct FirstStep {
+    network: Network,
+    weights: Weights,
+    x: Vec<f64>,
+    labels: Vec<u8>,
+}
+
+impl FirstStep {
+    const SAMPLES: usize = 32;
+
+    fn of(golden: &Golden) -> Self {
+        let mut engine = golden.engine(&Optimizer::sgd());
+        let labels = fill(&mut engine, &golden.data.train, 0, Self::SAMPLES);
+        let x = engine.input(Self::SAMPLES).iter().map(|v| f64::from(*v)).collect();
+        Self { network: engine.network().clone(), weights: engine.weights().unwrap(), x, labels }
     }
-    let logits = values.last().unwrap();
-    let loss = CrossEntropy { batch: n, classes: logits.len() / n, smoothing: 0.0 };
-    let mut dy = reference::cross_entropy_gradient(&loss, logits, labels);
-    let mut gradients = vec![Vec::new(); stored.len()];
-    for node in network.nodes().iter().rev() {
-        let x = &values[node.input];
-        let weight = node.params.first().map_or(&[][..], |id| &stored[*id]);
-        dy = match node.op {
-            Op::Conv2d(_) => {
-                let g = geometry(node);
-                gradients[node.params[0]] = reference::conv2d_weight_gradient(&g, x, &dy);
-                gradients[node.params[1]] = reference::conv2d_bias_gradient(&g, &dy);
-                reference::conv2d_input_gradient(&g, &dy, weight)
-            }
-            Op::Linear { .. } => {
-                let s = sizes(node);
-                gradients[node.params[0]] = reference::linear_weight_gradient(&s, x, &dy);
-                gradients[node.params[1]] = reference::linear_bias_gradient(&dy, s.outputs);
-                reference::linear_input_gradient(&s, &dy, weight)
-            }
-            Op::Activation(f) => reference::activation_gradient(f, x, &dy),
-            Op::Pool(_) => reference::max_pool_gradient(&windows(node), x, &dy),
-            _ => dy,
-        };
+
+    /// As the engine stores them.
+    fn stored(&self, w: &Weights) -> Vec<Vec<f64>> {
+        let arrangement = Arrangement::of(&self.network);
+        let stored = |(id, v): (usize, &Vec<f32>)| arrangement.store(id, v).iter().map(|v| f64::from(*v)).collect();
+        w.values().iter().enumerate().map(stored).collect()
     }
-    gradients
+
+    fn reference(&self, types: Types) -> Vec<Vec<f64>> {
+        gradients(&self.network, &self.stored(&self.weights), self.x.clone(), &self.labels, types)
+    }
+
+    /// The errors of gradients, each with the name of its parameter.
+    fn errors(&self, got: &[Vec<f64>], want: &[Vec<f64>]) -> Vec<(&str, f64)> {
+        let names = self.network.params().iter().map(|spec| &*spec.name);
+        names.zip(got.iter().zip(want).map(|(got, want)| relative_error(got, want))).collect()
+    }
+}
+
+/// A line of all errors.
+fn line(errors: &[(&str, f64)]) -> String {
+    errors.iter().map(|(name, error)| format!("{name} {error:.1e}")).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
 fn gradients_of_the_first_step_are_those_in_f64() {
     let Some(golden) = Golden::open("gradients_of_the_first_step_are_those_in_f64") else { return };
-    const N: usize = 32;
-    let sgd = Optimizer::sgd();
-    let mut engine = golden.engine(&sgd);
-    let network = engine.network().clone();
-    let arrangement = Arrangement::of(&network);
-    let exact = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
-    let in_order = |w: &Weights| -> Vec<Vec<f64>> {
-        w.values().iter().enumerate().map(|(id, v)| exact(&arrangement.store(id, v))).collect()
+    let step = FirstStep::of(&golden);
+    let mut engine = golden.engine(&Optimizer::sgd());
+    fill(&mut engine, &golden.data.train, 0, FirstStep::SAMPLES);
+    engine.forward(FirstStep::SAMPLES, Mode::Training { seed: 1, step: 0 }).unwrap();
+    let target = Target::Labels(&step.labels);
+    engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, target, FirstStep::SAMPLES, 1.0).unwrap();
+    let got = step.stored(&engine.gradients().unwrap());
+    let errors = step.errors(&got, &step.reference(Types::EXACT));
+    assert!(errors.iter().all(|(_, error)| *error <= 1e-5), "{}", line(&errors));
+}
+
+#[test]
+fn rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains() {
+    let Some(golden) = Golden::open("rounding_changes_the_gradients_of_the_first_step_by_what_a_type_explains") else {
+        return;
     };
-    let labels = fill(&mut engine, &golden.data.train, 0, N);
-    let x = exact(engine.input(N));
-    let want = gradients_in_f64(&network, &in_order(&engine.weights().unwrap()), x, &labels);
-    engine.forward(N, Mode::Training { seed: 1, step: 0 }).unwrap();
-    engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, Target::Labels(&labels), N, 1.0).unwrap();
-    let got = in_order(&engine.gradients().unwrap());
-    for ((spec, got), want) in network.params().iter().zip(&got).zip(&want) {
-        let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-        let error = norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied());
-        assert!(error <= 1e-5, "{}: relative error {error:.1e}", spec.name);
+    let step = FirstStep::of(&golden);
+    let exact = step.reference(Types::EXACT);
+    for precision in Precision::ALL {
+        for types in Types::of(precision) {
+            let errors = step.errors(&step.reference(types), &exact);
+            println!("{precision}: {}", line(&errors));
+            // Most of it is the choice of other maxima, of values that are nearly the same.
+            let (least, most) = match precision {
+                Precision::Fp32 => (1e-8, 1e-6),
+                Precision::Tf32 | Precision::AmpFp16 => (1e-3, 5e-2),
+                Precision::AmpBf16 => (1e-2, 2e-1),
+            };
+            let largest = errors.iter().fold(0.0f64, |largest, (_, error)| largest.max(*error));
+            assert!((least..=most).contains(&largest), "{precision}: {}", line(&errors));
+        }
     }
 }
 
@@ -278,34 +287,26 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
     const TEST: &str = "gradients_of_the_first_step_on_a_gpu_are_those_in_f64";
     let Some(device) = testing::gpu(TEST) else { return };
     let Some(golden) = Golden::open(TEST) else { return };
-    const N: usize = 32;
-    let recipe = Recipe { batch: N, ..golden.recipe(1) };
-    let network = recipe.network.clone();
-    let (weights, arrangement) = (golden.weights(&network), Arrangement::of(&network));
-    let mut engine = CpuEngine::new(&network, N, &weights, &Optimizer::sgd()).unwrap();
-    let labels = fill(&mut engine, &golden.data.train, 0, N);
-    let exact = |v: &[f32]| v.iter().map(|v| f64::from(*v)).collect::<Vec<f64>>();
-    let in_order = |w: &Weights| -> Vec<Vec<f64>> {
-        w.values().iter().enumerate().map(|(id, v)| exact(&arrangement.store(id, v))).collect()
-    };
-    let x = exact(engine.input(N));
-    let want = gradients_in_f64(&network, &in_order(&weights), x, &labels);
-    for precision in Precision::ALL {
+    let step = FirstStep::of(&golden);
+    let recipe = Recipe { batch: FirstStep::SAMPLES, ..golden.recipe(1) };
+    let mut wrong = Vec::new();
+    for precision in Precision::ALL.into_iter().filter(|p| p.requires().met_by(device.info().compute_capability)) {
         let place = Place::Cuda(device.clone(), CudaOptions::new(precision));
-        let mut trainer = Trainer::on(&place, recipe.clone(), &golden.data.train, Some(&weights)).unwrap();
+        let mut trainer = Trainer::on(&place, recipe.clone(), &golden.data.train, Some(&step.weights)).unwrap();
         trainer.train(&golden.data.train, &golden.data.test, 1, &mut |_| Flow::Continue).unwrap();
-        let got = in_order(&trainer.gradients().unwrap());
-        let bound = match precision {
-            Precision::Fp32 => 1e-5,
-            // 11 bits of a mantissa, or 8; the terms of the first layer's sums nearly cancel.
-            Precision::Tf32 | Precision::AmpFp16 => 5e-2,
-            Precision::AmpBf16 => 4e-1,
-        };
-        for ((spec, got), want) in network.params().iter().zip(&got).zip(&want) {
-            let norm = |v: &mut dyn Iterator<Item = f64>| v.map(|v| v * v).sum::<f64>().sqrt();
-            let error = norm(&mut got.iter().zip(want).map(|(a, b)| a - b)) / norm(&mut want.iter().copied());
-            println!("{precision}, {}: relative error {error:.1e}", spec.name);
-            assert!(error <= bound, "{precision}, {}: relative error {error:.1e}", spec.name);
+        let got = step.stored(&trainer.gradients().unwrap());
+        // What another order of sums makes: errors of 1e-6 in all of them, and with it other maxima of values that are nearly the same,
+        // change the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing
+        // is off by 2e-2, 5e-2 and 2e-2.
+        let bound = if precision == Precision::Fp32 { 1e-5 } else { 1e-2 };
+        let errors: Vec<_> =
+            Types::of(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
+        errors.iter().for_each(|errors| println!("{precision}: {}", line(errors)));
+        println!("{precision}, nothing rounded: {}", line(&step.errors(&got, &step.reference(Types::EXACT))));
+        if !errors.iter().any(|errors| errors.iter().all(|(_, error)| *error <= bound)) {
+            let lines: Vec<_> = errors.iter().map(|errors| line(errors)).collect();
+            wrong.push(format!("{precision}, above {bound:.0e}: {}", lines.join("; or ")));
         }
     }
+    assert!(wrong.is_empty(), "relative errors\n{}", wrong.join("\n"));
 }
