@@ -43,6 +43,20 @@ __device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned long long a
     else MULTIPLY_TAPS("f32.bf16.bf16");
 }
 
+// The sums of dy are those of a tap whose x is always 1.
+#define BIAS_BOUND "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+#define MULTIPLY_ONES(TYPES) MULTIPLY("m64n8k16", TYPES, "%0, %1, %2, %3", 4, 5, 6, ", %7, %8", BIAS_BOUND, , "n"(1), "n"(0))
+constexpr int ONES = 8 * 16;
+__device__ __forceinline__ void multiply_ones(float (&d)[4], unsigned long long a, unsigned long long b) {
+    constexpr int add = 1;
+    if constexpr (IN == TYPE_F16) MULTIPLY_ONES("f32.f16.f16");
+    else MULTIPLY_ONES("f32.bf16.bf16");
+}
+// The descriptor of a tile without a swizzle, of 8 x 16 elements: two matrices of 128 bytes.
+__device__ __forceinline__ unsigned long long describe_ones(unsigned address) {
+    return (unsigned long long)(128 / 16) << 32 | (128 / 16) << 16 | (address & 0x3ffff) >> 4;
+}
+
 // A block's filters, channels and taps, the first of each, and its share of the tiles.
 struct Place {
     unsigned filter, channel, i, j, split, splits;
@@ -65,29 +79,34 @@ __device__ __forceinline__ void fill_zeros(unsigned from, unsigned end) {
 }
 
 struct Taps {
-    float d[TAPS_I][N / 2] = {};
+    float d[TAPS_I][N / 2] = {}, bias[4] = {};
 
-    // Begins to multiply 16 positions for every tap.
-    __device__ __forceinline__ void multiply_step(unsigned long long a, unsigned long long b, unsigned down) {
+    // Begins to multiply 16 positions for every tap, and for the bias.
+    __device__ __forceinline__ void multiply_step(unsigned long long a, unsigned long long b, unsigned down, unsigned long long ones) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int i = 0; i < TAPS_I; ++i) multiply(d[i], a, b + i * down);
+        multiply_ones(bias, a, ones);
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
 
     // Waits until all but the last LEFT steps have been multiplied.
     template <int LEFT> __device__ __forceinline__ void wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory"); }
 
-    // Into [filters][kh][kw][channels], from the first filter and channel of the warpgroup on.
+    // Into [filters][kh][kw][channels] and then [filters], from the first filter and channel of the warpgroup on.
     __device__ __forceinline__ void store(const Gradient& g, const Place& place, unsigned filter, unsigned channel, float* to) {
         // Keeps the compiler from reading them before this point.
 #pragma unroll
         for (int i = 0; i < TAPS_I * N / 2; ++i) asm volatile("" : "+f"(d[i / (N / 2)][i % (N / 2)])::"memory");
+#pragma unroll
+        for (int i = 0; i < 4; ++i) asm volatile("" : "+f"(bias[i])::"memory");
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+        const bool has_bias = channel == 0 && place.i == 0 && place.j == 0 && lane % 4 == 0;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             const unsigned o = filter + warp * 16 + lane / 4 + h * 8;
             if (o >= g.filters) continue;
+            if (has_bias) to[g.filters * g.kh * g.kw * g.channels + o] = bias[h * 2];
 #pragma unroll
             for (int tap = 0; tap < TAPS_I * TAPS_J; ++tap) {
                 const unsigned i = place.i + tap / TAPS_J, j = place.j + tap % TAPS_J;
@@ -105,7 +124,8 @@ struct Taps {
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_x, Gradient g,
-                 float* __restrict__ out /* [splits][filters][kh][kw][channels] */) {
+                 float* __restrict__ out /* [splits]: [filters][kh][kw][channels] of dw, then [filters] of db */) {
+    __shared__ __align__(128) unsigned ones[ONES / 2];
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES];
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers), ring = aligned_shared();
     const unsigned tiles_x = CONSUMERS_M * g.y_room, stage_bytes = tiles_x + CONSUMERS_N * g.x_room;
@@ -117,6 +137,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         for (int m = 0; m < CONSUMERS_M; ++m) fill_zeros(y + m * g.y_room + g.y_box, y + (m + 1) * g.y_room);
         for (int n = 0; n < CONSUMERS_N; ++n) fill_zeros(x + n * g.x_room + g.x_box, x + (n + 1) * g.x_room);
     }
+    if (threadIdx.x < ONES / 2) ones[threadIdx.x] = pack(In{}, 1.0f, 1.0f);
     fence_for_copies();
     if (threadIdx.x == 0) {
         for (int s = 0; s < MOST_STAGES; ++s) barrier_init(&full_barriers[s], 1), barrier_init(&empty_barriers[s], 4 * CONSUMERS);
@@ -151,11 +172,12 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
     Taps taps;
     unsigned last = 0;
     const unsigned down = g.pitch * (X_ROW / 16);
+    const auto of_bias = describe_ones(shared_address(ones));
     for (unsigned at = place.split; at < end; at += place.splits, next()) {
         const unsigned y = ring + stage * stage_bytes, x = y + tiles_x;
         auto a = describe<Y_ROW, 16>(y + m * g.y_room), b = describe<X_ROW, X_ROW>(x + n * g.x_room);
         wait_phase(full + stage * 8, parity);
-        taps.multiply_step(a, b, down);
+        taps.multiply_step(a, b, down, of_bias);
         // The tile before has been multiplied when only this step is left, and tensor cores have work meanwhile.
         taps.wait<1>();
         if (arrives && at != place.split) arrive(empty + last * 8);
@@ -163,9 +185,9 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
 #pragma unroll 2
         for (unsigned step = 1; step < g.steps; ++step) {
             a += 16 * Y_ROW / 16, b += 16 * X_ROW / 16;
-            taps.multiply_step(a, b, down);
+            taps.multiply_step(a, b, down, of_bias);
         }
     }
     taps.wait<0>();
-    taps.store(g, place, place.filter + m * 64, place.channel + n * 32, out + (size_t)place.split * g.filters * g.kh * g.kw * g.channels);
+    taps.store(g, place, place.filter + m * 64, place.channel + n * 32, out + (size_t)place.split * g.filters * (g.kh * g.kw * g.channels + 1));
 }

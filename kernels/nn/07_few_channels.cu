@@ -6,7 +6,6 @@
 #include "matmul/mma.cuh"
 #include "nn/maxima.cuh"
 #include "nn/patches.cuh"
-#include "nn/sums.cuh"
 
 constexpr unsigned WARPS = THREADS / WARP;
 
@@ -167,7 +166,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
 // A block sums over every so-manieth unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
-             float* __restrict__ out /* [blocks of a filter][filters][taps + 1] */) {
+             float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */) {
     constexpr unsigned SUMS = STEPS * 16 * FILTERS, ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
     __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // of a warp's 16 pixels
     __shared__ float totals[SUMS];
@@ -243,19 +242,8 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
     out += (size_t)split * g.filters * (g.taps + 1);
     for (unsigned i = threadIdx.x; i < SUMS; i += THREADS) {
         const unsigned tap = i / FILTERS, o = column + i % FILTERS;
-        if (tap <= g.taps && o < g.filters) out[o * (g.taps + 1) + tap] = totals[i];
+        if (tap <= g.taps && o < g.filters) out[tap < g.taps ? o * g.taps + tap : g.filters * g.taps + o] = totals[i];
     }
 }
 
 #endif
-
-// A block adds 32 columns.
-extern "C" __global__ void __launch_bounds__(THREADS)
-few_total(const float* __restrict__ from /* [rows][filters][taps + 1] */, unsigned rows, unsigned filters, unsigned taps,
-          float* __restrict__ dweight /* [filters][taps] */, float* __restrict__ dbias /* [filters], or null */) {
-    column_total<THREADS>(from, rows, filters * (taps + 1), [&](unsigned column, float total) {
-        const unsigned o = column / (taps + 1), tap = column - o * (taps + 1);
-        if (tap < taps) dweight[o * taps + tap] = total;
-        else if (dbias) dbias[o] = total;
-    });
-}

@@ -1,5 +1,5 @@
 // Idea: column sums in words of 16 bytes: a thread adds a group of columns over every so-manieth row of its block's chunk.
-// Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums: out[j] = sum of from[r][j] over all r.
+// Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums: out[j], or rest[j - first], = sum of from[r][j] over all r.
 // Since the last rung: not a rung; as matmul/column_sums.cu where rows are long, for bias gradients and for sums split over blocks.
 // Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n. Sums in f32.
 // Expect: one read at DRAM bandwidth; every sum is added in the same order on every run and every device.
@@ -41,8 +41,12 @@ partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigne
     }
 }
 
-// A block has 32 columns.
+// A block has 32 columns. Those from `first` on go to `rest`, if anywhere.
 extern "C" __global__ void __launch_bounds__(THREADS)
-total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, float* __restrict__ out /* [n] */) {
-    column_total<THREADS>(from, rows, n, [&](unsigned column, float total) { out[column] = total; });
+total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
+           float* __restrict__ rest /* [n - first], or null */) {
+    column_total<THREADS>(from, rows, n, [&](unsigned column, float total) {
+        if (column < first) out[column] = total;
+        else if (rest) rest[column - first] = total;
+    });
 }

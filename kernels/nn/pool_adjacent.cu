@@ -1,6 +1,6 @@
 // Idea: windows that touch but do not overlap: a thread has a window of 16 bytes of channels, and reads and writes all of it once.
 // Formula: as pool.cu's maximum, strides as large as windows, no padding; images [batch][h][w][c] of type IN, index u8 as y.
-// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx through the mask of the ReLU before the pool too.
+// Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx through a ReLU before and a dropout after it too.
 // Needs: channels a multiple of 16 bytes, arrays at multiples of 16 bytes, index at one of 8; fewer than 2^32 elements.
 // Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
 #include "nn/elements.cuh"
@@ -63,8 +63,9 @@ max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In*
 // Windows that begin in the image but do not fit give zeros.
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images of oh x ow */,
-                      const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy, or null */,
-                      In* __restrict__ dx /* images of h x w */, unsigned rows /* ceil(h / kh) */, unsigned columns, unsigned n) {
+                      const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy; or null, and no scale */,
+                      In* __restrict__ dx /* images of h x w */, unsigned rows /* ceil(h / kh) */, unsigned columns, unsigned n,
+                      float scale /* of dy, before it is rounded */) {
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     const Window at = window(i, g.channels, rows, columns);
@@ -80,7 +81,7 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
             unpack(*reinterpret_cast<const uint4*>(mask + from), y, In{});
             // As relu_backward: the gradient passes where y is NaN.
 #pragma unroll
-            for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k];
+            for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k] * scale;
         }
     }
     for (unsigned r = 0; r < g.kh; ++r) {

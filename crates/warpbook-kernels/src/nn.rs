@@ -130,7 +130,7 @@ pub fn partial_sums(dtype: Dtype) -> KernelSpec {
     typed(COLUMN_SUMS, "partial_sums", per_element(), Grid::Cover, dtype)
 }
 
-/// `total_sums(from, rows, n, out)`: a block of 32 warps for 32 columns.
+/// `total_sums(from, rows, n, first, out, rest)`: a block of 32 warps for 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024)]), Grid::Cover, Dtype::F32)

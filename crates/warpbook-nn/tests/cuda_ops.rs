@@ -345,10 +345,14 @@ fn windows_next_to_each_other_are_pooled_as_others_and_masked() {
             assert_eq!(b.slice(&index_at), index, "{g:?}");
             kernels.max_backward(&b.stream, &g, &index_at, &dy_at, &dx_at).unwrap();
             assert_eq!(bits(&b.values(&dx_at)), bits(&dx), "{g:?}");
-            kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at), &dy_at, &dx_at).unwrap();
-            let masked: Vec<f32> = dy.iter().zip(&y).map(|(dy, y)| if *y <= 0.0 { 0.0 } else { *dy }).collect();
-            pool::cpu::max_backward(&g, &index, &masked, &mut dx).unwrap();
-            assert_eq!(b.values(&dx_at), dx, "{g:?}");
+            // Without a dropout after it, and with one of a quarter.
+            for scale in [1.0, 4.0 / 3.0] {
+                kernels.max_backward_masked(&b.stream, &g, (&index_at, &y_at, scale), &dy_at, &dx_at).unwrap();
+                let of = |(dy, y): (&f32, &f32)| if *y <= 0.0 { 0.0 } else { rounded(*dy * scale, b.dtype) };
+                let masked: Vec<f32> = dy.iter().zip(&y).map(of).collect();
+                pool::cpu::max_backward(&g, &index, &masked, &mut dx).unwrap();
+                assert_eq!(b.values(&dx_at), dx, "{g:?}, {scale}");
+            }
         }
         let overlapping = pool::Geometry {
             batch: 1,

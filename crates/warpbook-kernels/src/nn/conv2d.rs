@@ -243,9 +243,9 @@ impl FewChannels {
     /// Filters of a block.
     pub const FILTERS: u32 = 32;
 
-    /// `few_forward(g, x, weight, bias, relu, y)`, `few_gradient(g, x, dy, out)` and `few_total(from, rows, filters, taps, dweight, dbias)`.
+    /// `few_forward(g, x, weight, bias, relu, y)`, or with `index` after them, and `few_gradient(g, x, dy, out)`.
     #[must_use]
-    pub fn specs(self) -> [KernelSpec; 3] {
+    pub fn specs(self) -> [KernelSpec; 2] {
         let blocks = match self.steps {
             1 => 4,
             2 => 3,
@@ -262,7 +262,6 @@ impl FewChannels {
         [
             if self.pool { forward.define("POOL", 1) } else { forward },
             spec("few_gradient", &sizes).needs(Requires::AtLeast(8, 0)),
-            spec("few_total", &[("THREADS", 1024), ("BLOCKS_PER_SM", 1)]),
         ]
     }
 }

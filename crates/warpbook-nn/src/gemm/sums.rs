@@ -13,6 +13,7 @@ use warpbook_record::{Dtype, KernelSpec};
 const CHUNKS: u32 = 512;
 /// Rows of a chunk, at least.
 const LEAST_ROWS: u32 = 64;
+
 /// How the values of a column lie.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RowsOf {
@@ -111,9 +112,29 @@ impl Sums {
     }
 
     fn queue_total(&self, stream: &Stream, from: &DeviceArray, out: &Slice<f32>) -> Result<()> {
-        let (f32s, rows) = (|len| ArraySpec { dtype: Dtype::F32, len }, self.rows as usize);
-        from.spec().holds("The sums", f32s(rows * self.n as usize)).map_err(refused)?;
         DeviceArray::from(out).spec().holds("The totals", f32s(self.n as usize)).map_err(refused)?;
-        queue_total_sums(&self.total, stream, from, [self.rows, self.n], out)
+        self.queue_parts(stream, from, (out, None))
     }
+
+    /// Queues the sums of the few rows of `from`: the first columns into `out`, as many as it has, and the others into `rest`, if anywhere.
+    pub fn queue_parts(
+        &self,
+        stream: &Stream,
+        from: &DeviceArray,
+        (out, rest): (&Slice<f32>, Option<&Slice<f32>>),
+    ) -> Result<()> {
+        let (rows, n) = (self.rows as usize, self.n as usize);
+        from.spec().holds("The sums", f32s(rows * n)).map_err(refused)?;
+        if let Some(rest) = rest {
+            DeviceArray::from(rest)
+                .spec()
+                .holds("The other totals", f32s(n.saturating_sub(out.len())))
+                .map_err(refused)?;
+        }
+        queue_total_sums(&self.total, stream, from, [self.rows, self.n], (out, rest))
+    }
+}
+
+fn f32s(len: usize) -> ArraySpec {
+    ArraySpec { dtype: Dtype::F32, len }
 }

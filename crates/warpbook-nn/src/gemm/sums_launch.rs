@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::DeviceArray;
+use crate::ops::device::optional;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
@@ -33,15 +34,17 @@ impl Vectors {
     }
 }
 
-/// Queues the sums of the rows of `from`, f32 `[rows][n]`, into `out`, `[n]`.
+/// Queues the sums of the rows of `from`, f32 `[rows][n]`, into `out`, `[first]`, and those of the columns after them into `rest`.
 pub(super) fn queue_total_sums(
     kernel: &Kernel,
     stream: &Stream,
     from: &DeviceArray,
     [rows, n]: [u32; 2],
-    out: &Slice<f32>,
+    (out, rest): (&Slice<f32>, Option<&Slice<f32>>),
 ) -> Result<()> {
     let shape = Launch { grid: [n.div_ceil(COLUMNS), 1, 1], ..kernel.shape(1) };
-    // SAFETY: total_sums(from, rows, n, out), a block for 32 columns.
-    unsafe { kernel.launch(stream, shape, &[from.bytes(), &rows, &n, out]) }
+    let first = out.len() as u32;
+    let args: [&dyn KernelArg; 6] = [from.bytes(), &rows, &n, &first, out, optional(rest)];
+    // SAFETY: total_sums(from, rows, n, first, out, rest), a block for 32 columns.
+    unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -336,21 +336,24 @@ impl Way {
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 let geometry = recipe.network.conv_geometry(node, recipe.batch);
                 let pool = sharing.pool_after[i].is_some();
-                let spec = |pass| {
-                    let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
-                    let shifted = (windows && compute_capability == Some(HOPPER))
+                let windows = matches!(method, Method::ShiftedWindows | Method::FewChannels);
+                let shifted = |pass| {
+                    (windows && compute_capability == Some(HOPPER))
                         .then(|| shifted_kernel_of(pass, dtype, &geometry, layout, pool))
-                        .flatten();
-                    let turing = method == Method::ImplicitGemmTuring;
-                    shifted.or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool))
+                        .flatten()
                 };
+                let turing = method == Method::ImplicitGemmTuring;
+                let spec =
+                    |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
                 if method == Method::FewChannels
                     && let Some(few) = few_specs_of(dtype, &geometry, layout, pool)
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
-                    return few.into_iter().chain(dx).collect();
+                    return few.into_iter().chain(dx).chain([nn::total_sums()]).collect();
                 }
-                let sums = if has_bias { bias() } else { vec![nn::total_sums()] };
+                // Shifted windows sum dy too.
+                let sums_dy = has_bias && shifted(Pass::WeightGradient).is_none();
+                let sums = if sums_dy { bias() } else { vec![nn::total_sums()] };
                 Pass::ALL.into_iter().filter_map(spec).chain(sums).collect()
             }
         }

@@ -115,7 +115,8 @@ impl Pooling {
     }
 
     /// As [`Pooling::max_backward`], and through the ReLU whose output was pooled: `y` is the pool's output, and where it is not above 0
-    /// nothing goes back (where it is NaN, dy does).
+    /// nothing goes back (where it is NaN, dy does). Of a dropout that was applied to the pool's output in place, whose zeros `y` has then,
+    /// `scale` is what it multiplied the others by, and so dy; otherwise 1.
     ///
     /// # Errors
     /// As of [`Pooling::max_forward`]; [`Pooling::masks`] is false, or an array is not aligned to 16 bytes.
@@ -123,7 +124,7 @@ impl Pooling {
         &self,
         stream: &Stream,
         g: &Geometry,
-        (index, y): (&Slice<u8>, &DeviceArray),
+        (index, y, scale): (&Slice<u8>, &DeviceArray, f32),
         dy: &DeviceArray,
         dx: &DeviceArray,
     ) -> Result<()> {
@@ -131,7 +132,7 @@ impl Pooling {
         g.check_index(index.len(), dy.len())?;
         Check(OP).arrays(self.dtype, &[("y", y, &[dy.len()])])?;
         match self.adjacent(g, [dy, dx], index).filter(|_| y.address().is_aligned(16)) {
-            Some([_, kernel]) => self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, Some(y), dx)),
+            Some([_, kernel]) => self.queue_adjacent(kernel, stream, (g, sizes), index, (dy, Some((y, scale)), dx)),
             None => Err(warpbook_device::Error::Unsupported {
                 what: "The gradient of a pool and the ReLU before it".into(),
                 why: "is computed at once only where windows are next to each other and channels are whole words of 16 bytes".into(),
@@ -146,7 +147,7 @@ impl Pooling {
         stream: &Stream,
         (g, sizes): (&Geometry, PoolArgs),
         index: &Slice<u8>,
-        (dy, mask, dx): (&DeviceArray, Option<&DeviceArray>, &DeviceArray),
+        (dy, mask, dx): (&DeviceArray, Option<(&DeviceArray, f32)>, &DeviceArray),
     ) -> Result<()> {
         let [rows, columns] = [g.height.div_ceil(g.size[0]), g.width.div_ceil(g.size[1])];
         let n = Check(OP).word("windows", g.batch * rows * columns * (g.channels / group(self.dtype)))?;

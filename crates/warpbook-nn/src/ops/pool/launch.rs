@@ -51,11 +51,13 @@ pub(super) fn max_backward_adjacent(
     stream: &Stream,
     sizes: PoolArgs,
     index: &Slice<u8>,
-    (dy, mask, dx): (&DeviceArray, Option<&DeviceArray>, &DeviceArray),
+    (dy, mask, dx): (&DeviceArray, Option<(&DeviceArray, f32)>, &DeviceArray),
     [rows, columns, n]: [u32; 3],
 ) -> Result<()> {
-    let args: [&dyn KernelArg; 8] = [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n];
-    // SAFETY: max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n).
+    let (mask, scale) = mask.map_or((None, 1.0), |(mask, scale)| (Some(mask), scale));
+    let args: [&dyn KernelArg; 9] =
+        [&sizes, index, dy.bytes(), optional_array(mask), dx.bytes(), &rows, &columns, &n, &scale];
+    // SAFETY: max_backward_adjacent(g, index, dy, mask, dx, rows, columns, n, scale).
     unsafe { kernel.launch(stream, kernel.shape(n.into()), &args) }
 }
 

@@ -13,7 +13,9 @@ pub(in crate::train) struct Sharing {
     pub mask_before: Vec<bool>,
     /// Of a convolution: its epilogue computes this maximum, so that its own output is never stored.
     pub pool_after: Vec<Option<usize>>,
-    /// Of a ReLU: an epilogue computes it forwards, and backwards; of a maximum, forwards.
+    /// Of a maximum that is masked by its output: the dropout after it, whose zeros that output has, and whose factor its gradient takes.
+    pub dropout_after: Vec<Option<usize>>,
+    /// Whether another operation computes it forwards, and backwards: an epilogue a ReLU or a maximum, a maximum a dropout.
     pub done: Vec<[bool; 2]>,
 }
 
@@ -58,6 +60,7 @@ impl Sharing {
             relu_after: vec![false; nodes.len()],
             mask_before: vec![false; nodes.len()],
             pool_after: vec![None; nodes.len()],
+            dropout_after: vec![None; nodes.len()],
             done: vec![[false; 2]; nodes.len()],
         };
         for (i, node) in nodes.iter().enumerate() {
@@ -95,6 +98,12 @@ impl Sharing {
                 if let Some(conv) = conv.filter(|conv| pools(&nodes[*conv], node)) {
                     shared.pool_after[conv] = Some(i);
                     shared.done[i][0] = true;
+                }
+            }
+            if let (Op::Dropout { .. }, Some(pool)) = (&node.op, before.filter(|_| in_place)) {
+                if matches!(nodes[pool].op, Op::Pool(_)) && shared.mask_before[pool] {
+                    shared.dropout_after[pool] = Some(i);
+                    shared.done[i][1] = true;
                 }
             }
             let keeps = match node.op {
@@ -162,6 +171,21 @@ mod tests {
         assert_eq!(plain.buffer, s.buffer);
         assert!(!plain.relu_after.iter().chain(&plain.mask_before).any(|f| *f));
         assert!(!s.needs_gradient(0) && s.needs_gradient(1));
+    }
+
+    #[test]
+    fn a_masked_pool_takes_the_factor_of_the_dropout_after_it() {
+        let of = |masks: bool, layers: Vec<Layer>| {
+            let n = Network::new([2, 6, 6], layers).unwrap();
+            let s = Sharing::of(&n, true, |_| masks, |_, _| false);
+            (s.dropout_after.clone(), s.done.iter().map(|done| done[1]).collect::<Vec<_>>())
+        };
+        let layers = |before: Layer| vec![conv2d(2, 3), before, max_pool(2), dropout(0.5), flatten(), linear(2)];
+        let (after, done) = of(true, layers(relu()));
+        assert_eq!((after[2], &done[..4]), (Some(3), &[false, true, false, true][..]));
+        for (after, done) in [of(false, layers(relu())), of(true, layers(gelu()))] {
+            assert!(after.iter().all(Option::is_none) && !done[3], "the pool's output is no mask");
+        }
     }
 
     #[test]

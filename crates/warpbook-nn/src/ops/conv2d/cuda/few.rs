@@ -28,7 +28,6 @@ pub(super) struct Few {
     pool: bool,
     forward: Kernel,
     gradient: Kernel,
-    total: Kernel,
     /// Blocks of the gradient that share a filter.
     splits: u32,
 }
@@ -68,8 +67,8 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels forwards, of the weight's gradient and of its sum; `None` where they are another method's. `pool`: maxima are stored.
-pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: bool) -> Option<[KernelSpec; 3]> {
+/// The kernels forwards and of the gradient; `None` where they are another method's. `pool`: maxima are stored.
+pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: bool) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
     parts(&shapes, pool, 1).map(|_| Row { dtype, steps, pool }.specs())
@@ -92,19 +91,19 @@ impl Few {
             return Ok(None);
         }
         let Some(parts) = parts(shapes, pool, info.multiprocessors) else { return Ok(None) };
-        let [forward, gradient, total] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
+        let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let gradient = gradient?;
         let at_once = info.multiprocessors * u32::try_from(gradient.tile().size(Dim::BlocksPerSm)).unwrap_or(1);
         let units = shapes.batch * parts[1].count;
         // Every block has as many parts as the busiest.
         let each = units.div_ceil((at_once / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
-        Ok(Some(Self { shapes: *shapes, parts, pool, forward: forward?, gradient, total: total?, splits }))
+        Ok(Some(Self { shapes: *shapes, parts, pool, forward: forward?, gradient, splits }))
     }
 
-    /// Of the blocks' sums.
-    pub fn workspace_bytes(&self) -> u64 {
-        4 * u64::from(self.splits) * u64::from(self.shapes.filters) * u64::from(self.shapes.taps() + 1)
+    /// How many blocks share a weight.
+    pub fn splits(&self) -> u32 {
+        self.splits
     }
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
@@ -112,20 +111,10 @@ impl Few {
         launch::forward(&self.forward, stream, grid(&self.forward, blocks), Words(self.words(0)), f)
     }
 
-    /// With `partial` of `workspace_bytes`.
-    pub fn weight_gradient(
-        &self,
-        stream: &Stream,
-        [x, dy]: [&DeviceArray; 2],
-        partial: &Slice<f32>,
-        dweight: &Slice<f32>,
-        dbias: Option<&Slice<f32>>,
-    ) -> Result<()> {
-        let (s, splits) = (&self.shapes, self.splits);
-        let shape = grid(&self.gradient, splits * groups(s));
-        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], partial)?;
-        let shape = grid(&self.total, (s.filters * (s.taps() + 1)).div_ceil(32));
-        launch::total(&self.total, stream, shape, [splits, s.filters, s.taps()], partial, (dweight, dbias))
+    /// Into f32 `[splits]`: `[filters][taps]` of dw, then `[filters]` of db.
+    pub fn gradients(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
+        let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
+        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], out)
     }
 
     /// `Few` of the kernels, forwards or backwards.

@@ -16,7 +16,7 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits][filters][taps + 1]`.
+/// Into `out`, f32 `[splits]`: `[filters][taps]`, then `[filters]`.
 pub(super) fn gradient(
     kernel: &Kernel,
     stream: &Stream,
@@ -27,19 +27,5 @@ pub(super) fn gradient(
 ) -> Result<()> {
     let args: [&dyn KernelArg; 4] = [&g, x.bytes(), dy.bytes(), out];
     // SAFETY: few_gradient(g, x, dy, out).
-    unsafe { kernel.launch(stream, shape, &args) }
-}
-
-/// The sum of `from`, f32 `[rows][filters][taps + 1]`.
-pub(super) fn total(
-    kernel: &Kernel,
-    stream: &Stream,
-    shape: Launch,
-    [rows, filters, taps]: [u32; 3],
-    from: &Slice<f32>,
-    (dweight, dbias): (&Slice<f32>, Option<&Slice<f32>>),
-) -> Result<()> {
-    let args: [&dyn KernelArg; 6] = [from, &rows, &filters, &taps, dweight, optional(dbias)];
-    // SAFETY: few_total(from, rows, filters, taps, dweight, dbias), a block for 32 columns.
     unsafe { kernel.launch(stream, shape, &args) }
 }

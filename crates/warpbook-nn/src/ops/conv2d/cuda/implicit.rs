@@ -27,7 +27,7 @@ pub(super) struct Implicit {
     forward: Forwards,
     input_gradient: Body,
     weight_gradient: Gradient,
-    /// How many blocks share a weight, and the sum of their shares; `None` where there is one.
+    /// How many blocks share a weight, and the sum of their shares; `None` where there is one, which writes dw itself.
     splits: u32,
     total: Option<Sums>,
 }
@@ -37,8 +37,8 @@ pub(super) struct Implicit {
 enum Gradient {
     /// Each block sums so many pixels.
     Gathered(Box<Copies>, u32),
+    /// With db, as the next one.
     Shifted(Box<WindowGradient>),
-    /// With the bias gradient.
     Few(Arc<Few>),
 }
 
@@ -178,7 +178,8 @@ impl Implicit {
             _ => None,
         };
         let (weight_gradient, splits) = if let Some(few) = few {
-            (Gradient::Few(few), 1)
+            let splits = few.splits();
+            (Gradient::Few(few), splits)
         } else if let Some(shifted) = shifted {
             let splits = shifted.splits();
             (Gradient::Shifted(Box::new(shifted)), splits)
@@ -187,7 +188,9 @@ impl Implicit {
             let share = share(&copies.kernel, [shapes.filters, taps], positions, multiprocessors);
             (Gradient::Gathered(Box::new(copies), share), positions.div_ceil(share))
         };
-        let total = (splits > 1).then(|| Sums::of_few(device, shapes.filters * taps, splits)).transpose()?;
+        let with_bias = !matches!(weight_gradient, Gradient::Gathered(..));
+        let n = shapes.filters * (taps + u32::from(with_bias));
+        let total = (with_bias || splits > 1).then(|| Sums::of_few(device, n, splits)).transpose()?;
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }
 
@@ -204,18 +207,16 @@ impl Implicit {
 
     /// Whether the weight gradient comes with the bias gradient.
     pub fn has_bias_gradient(&self) -> bool {
+        !matches!(self.weight_gradient, Gradient::Gathered(..))
+    }
+
+    pub fn is_few(&self) -> bool {
         matches!(self.weight_gradient, Gradient::Few(_))
     }
 
     pub fn workspace_bytes(&self) -> u64 {
-        if let Gradient::Few(few) = &self.weight_gradient {
-            return few.workspace_bytes();
-        }
-        if self.total.is_some() { 4 * self.partial_len() as u64 } else { 0 }
-    }
-
-    fn partial_len(&self) -> usize {
-        self.splits as usize * (self.shapes.filters * self.shapes.taps()) as usize
+        let n = u64::from(self.shapes.filters) * u64::from(self.shapes.taps() + u32::from(self.has_bias_gradient()));
+        if self.total.is_some() { 4 * u64::from(self.splits) * n } else { 0 }
     }
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
@@ -275,17 +276,17 @@ impl Implicit {
                 launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)?;
             }
             Gradient::Shifted(shifted) => {
-                aligned([("dy", dy), ("x", x), ("dweight", &out.into())])?;
+                aligned([("dy", dy), ("x", x)])?;
                 shifted.queue(stream, [x, dy], out)?;
             }
             Gradient::Few(few) => {
                 aligned([("dy", dy)])?;
-                let partial = workspace.part(0, few.workspace_bytes()).cast::<f32>();
-                few.weight_gradient(stream, [x, dy], &partial, dweight, dbias)?;
+                few.gradients(stream, [x, dy], out)?;
             }
         }
-        match (&self.total, partial) {
-            (Some(total), Some(partial)) => total.queue(stream, &(&partial).into(), dweight, workspace),
+        let rest = dbias.filter(|_| self.has_bias_gradient());
+        match (&self.total, &partial) {
+            (Some(total), Some(partial)) => total.queue_parts(stream, &partial.into(), (dweight, rest)),
             _ => Ok(()),
         }
     }

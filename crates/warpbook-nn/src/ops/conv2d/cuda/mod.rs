@@ -234,7 +234,7 @@ impl Convolution {
     /// Whether the forward pass and the weight gradient are computed by [`Method::FewChannels`] itself.
     #[must_use]
     pub fn is_few(&self) -> bool {
-        matches!(&self.body, Body::Implicit(b) if b.has_bias_gradient())
+        matches!(&self.body, Body::Implicit(b) if b.is_few())
     }
 
     /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own

@@ -140,7 +140,7 @@ impl WindowGradient {
         self.division.splits
     }
 
-    /// Into f32 `[splits][filters][kh][kw][channels]`.
+    /// Into f32 `[splits]`: `[filters][kh][kw][channels]` of dw, then `[filters]` of db.
     pub fn queue(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let (s, d) = (&self.shapes, &self.division);
         let maps = [

@@ -28,7 +28,7 @@ pub(super) fn launch(kernel: &Kernel, stream: &Stream, shape: Launch, a: Arrays<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits][filters][kh][kw][channels]`. The maps are of dy and of x.
+/// Into `out`, f32 `[splits]`: `[filters][kh][kw][channels]`, then `[filters]`. The maps are of dy and of x.
 pub(super) fn launch_gradient(
     kernel: &Kernel,
     stream: &Stream,

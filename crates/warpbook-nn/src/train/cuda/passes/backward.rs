@@ -53,8 +53,10 @@ impl Builder<'_> {
                     let places = self.parts.memory.kept::<u8>(i, dy.len())?;
                     if sharing.mask_before[i] {
                         let y = self.value(node.output)?;
+                        let dropout = sharing.dropout_after[i].and_then(|i| self.dropout(self.node(i)));
+                        let scale = dropout.map_or(1.0, |(d, _)| d.scale());
                         self.push(&node.name, "backward", move |s| {
-                            kernel.max_backward_masked(s, &g, (&places, &y), &dy, &dx)
+                            kernel.max_backward_masked(s, &g, (&places, &y, scale), &dy, &dx)
                         });
                     } else {
                         self.push(&node.name, "backward", move |s| kernel.max_backward(s, &g, &places, &dy, &dx));
@@ -63,6 +65,7 @@ impl Builder<'_> {
                     self.push(&node.name, "backward", move |s| kernel.average_backward(s, &g, &dy, &dx));
                 }
             }
+            Op::Dropout { .. } if sharing.done[i][1] => {}
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
                     let (kernel, dx) = (kernels.masks()?, dx.clone());
