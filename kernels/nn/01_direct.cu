@@ -3,6 +3,7 @@
 // Since the last rung: none; this is the first.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST, weights [o][i][j][c] or [o][c][i][j].
 // Expect: two loads for a multiply-add, served by L1 and L2: far below the bound of arithmetic; dw has a block for each weight.
+#include "launch.cuh"
 #include "nn/conv.cuh"
 #include "reduce.cuh"
 
@@ -10,6 +11,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 direct_forward(Conv g, const float* __restrict__ x /* images of h x w */, const float* __restrict__ weight,
                const float* __restrict__ bias /* [o], or null */, unsigned relu, float* __restrict__ y /* images of oh x ow */,
                unsigned count /* of y */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= count) return;
     const Place out = place((unsigned)at, g.filters, g.oh, g.ow);
@@ -29,6 +32,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 direct_input_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow */, const float* __restrict__ weight,
                       const float* __restrict__ mask /* as dx, or null */, float* __restrict__ dx /* images of h x w */,
                       unsigned count /* of dx */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= count) return;
     const Place in = place((unsigned)at, g.channels, g.h, g.w);
@@ -46,6 +51,8 @@ direct_input_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow 
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */, const float* __restrict__ dy /* images of oh x ow */,
                        float* __restrict__ dweight) {
+    wait_for_predecessor();
+    let_successor_start();
     // A filter is an image of kh x kw.
     const Place of = place(blockIdx.x, g.channels, g.kh, g.kw);
     float sum[1] = {0.0f};
@@ -64,6 +71,8 @@ direct_weight_gradient(Conv g, const float* __restrict__ x /* images of h x w */
 // A block a filter.
 extern "C" __global__ void __launch_bounds__(THREADS)
 direct_bias_gradient(Conv g, const float* __restrict__ dy /* images of oh x ow */, float* __restrict__ dbias /* [o] */) {
+    wait_for_predecessor();
+    let_successor_start();
     float sum[1] = {0.0f};
     for (unsigned k = threadIdx.x; k < g.positions; k += THREADS) {
         sum[0] += dy[element({k / g.ow / g.oh, blockIdx.x, k / g.ow % g.oh, k % g.ow}, g.filters, g.oh, g.ow)];

@@ -3,12 +3,15 @@
 // Since the last rung: the product's tiles reuse what a thread read for itself; kh kw copies of x pass through memory for it.
 // Needs: fewer than 2^31 elements in x, y and a panel's columns, rows of ld elements; NHWC, or NCHW with CHANNELS_FIRST.
 // Expect: DRAM bandwidth for the columns, written once and read once, and the product's rate in between.
+#include "launch.cuh"
 #include "nn/conv.cuh"
 #include "nn/patches.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 unroll(Patches g /* of x */, const In* __restrict__ x /* images */, In* __restrict__ columns /* [pixels][ld] */, unsigned ld,
        unsigned count /* pixels ld */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= count) return;
     const unsigned pixel = (unsigned)at / ld, tap = (unsigned)at - pixel * ld;
@@ -21,6 +24,8 @@ unroll(Patches g /* of x */, const In* __restrict__ x /* images */, In* __restri
 extern "C" __global__ void __launch_bounds__(THREADS)
 fold(Conv g, const float* __restrict__ dcolumns /* [positions][ld] */, unsigned ld, const In* __restrict__ mask /* as dx, or null */,
      In* __restrict__ dx /* images */, unsigned count /* of dx */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= count) return;
     const Place in = place((unsigned)at, g.channels, g.h, g.w);
@@ -35,6 +40,8 @@ fold(Conv g, const float* __restrict__ dcolumns /* [positions][ld] */, unsigned 
 extern "C" __global__ void __launch_bounds__(THREADS)
 exchange(const In* __restrict__ from, In* __restrict__ to, unsigned channels, unsigned pixels, unsigned to_rows,
          unsigned count /* images pixels channels */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= count) return;
     // The inner and the outer extent of an image of `to`.

@@ -3,6 +3,7 @@
 // Since the last rung: no columns in memory; the tile's elements are found by their pixel and tap while they are loaded.
 // Needs: fewer than 2^31 elements; images NHWC, or NCHW with CHANNELS_FIRST.
 // Expect: the rate of the product's register tiles, less what finding the elements takes.
+#include "launch.cuh"
 #include "matmul/cuda_cores.cuh"
 #include "nn/patches.cuh"
 
@@ -120,6 +121,8 @@ struct Product {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 forward(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ weight /* [filters][taps] */,
         const float* __restrict__ bias /* [filters], or null */, unsigned relu, In* __restrict__ y /* images */, unsigned filters) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Loads<BM, !CHANNELS_FIRST, PixelsByTaps>;
     using B = Loads<BN, true, Weights>;
     const unsigned tiles_n = (filters + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
@@ -134,6 +137,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, const In* __restrict__ weight /* [filters][taps of x] */,
                const In* __restrict__ mask /* as dx, or null */, In* __restrict__ dx /* images */, unsigned channels, unsigned filters,
                unsigned window /* kh kw */) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Loads<BM, !CHANNELS_FIRST, PixelsByTaps>;
     using B = Loads<BN, false, MirroredWeights>;
     const unsigned tiles_n = (channels + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
@@ -148,6 +153,8 @@ input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, co
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 weight_gradient(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
                 float* __restrict__ out /* [ceil(pixels / share)][filters][taps] */, unsigned filters, unsigned share) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Loads<BM, CHANNELS_FIRST, FiltersByPixels>;
     using B = Loads<BN, CHANNELS_FIRST, TapsByPixels>;
     const unsigned tiles_n = (g.taps + BN - 1) / BN, tiles = (filters + BM - 1) / BM * tiles_n, part = blockIdx.x / tiles;

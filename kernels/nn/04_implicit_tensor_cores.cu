@@ -3,6 +3,7 @@
 // Since the last rung: mma.sync on swizzled tiles and fragments one step ahead, as the product's 10_mma_swizzled.
 // Needs: sm_80, with TURING sm_75; below 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) of NHWC, channels a multiple of that.
 // Expect: with few channels the bound of L2, from which every tap reads its element, less what L1 still holds of it.
+#include "launch.cuh"
 #include "nn/gather.cuh"
 #include "nn/maxima.cuh"
 
@@ -309,6 +310,8 @@ forward(Patches g /* of x */, const In* __restrict__ x /* images */, const In* _
         , unsigned char* __restrict__ index /* as y, or null */
 #endif
 ) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Gather<BM, VECTORS_A || !CHANNELS_FIRST, VECTORS_A, PixelsByTaps>;
     using B = Gather<BN, true, VECTORS_B, Weights>;
     const unsigned tiles_n = (filters + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
@@ -328,6 +331,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, const In* __restrict__ weight /* [filters][taps of x] */,
                const In* __restrict__ mask /* as dx, or null */, In* __restrict__ dx /* images */, unsigned channels, unsigned filters,
                unsigned window /* kh kw */) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Gather<BM, VECTORS_A || !CHANNELS_FIRST, VECTORS_A, PixelsByTaps>;
     using B = Gather<BN, false, VECTORS_B, MirroredWeights>;
     const unsigned tiles_n = (channels + BN - 1) / BN, row = blockIdx.x / tiles_n * BM, column = blockIdx.x % tiles_n * BN;
@@ -342,6 +347,8 @@ input_gradient(Patches g /* of dy */, const In* __restrict__ dy /* images */, co
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 weight_gradient(Patches g /* of x */, const In* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
                 float* __restrict__ out /* [ceil(pixels / share)][filters][taps] */, unsigned filters, unsigned share) {
+    wait_for_predecessor();
+    let_successor_start();
     using A = Gather<BM, CHANNELS_FIRST, VECTORS_A, FiltersByPixels>;
     using B = Gather<BN, !VECTORS_B, VECTORS_B, TapsByPixels>;
     const unsigned tiles_n = (g.taps + BN - 1) / BN, tiles = (filters + BM - 1) / BM * tiles_n, part = blockIdx.x / tiles;

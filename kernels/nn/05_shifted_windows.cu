@@ -3,6 +3,7 @@
 // Since the last rung: TMA copies boxes in place of gathered patches, wgmma in place of mma.sync; weights stay in shared memory.
 // Needs: sm_90a; channels a multiple of ROW_BYTES, columns of BN; all weights of BN columns and two tiles in shared memory.
 // Expect: DRAM or tensor cores: an image is read from L2 once and its edges twice, not once a tap; columns of padding are wasted sums.
+#include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
@@ -275,6 +276,8 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
                 , unsigned char* __restrict__ index /* as to, or null */
 #endif
 ) {
+    wait_for_predecessor();
+    let_successor_start();
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES], weights_barrier;
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned there = shared_address(&weights_barrier), weights = aligned_shared();

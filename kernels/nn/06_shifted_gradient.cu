@@ -3,6 +3,7 @@
 // Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
 // Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
 // Expect: DRAM, which is read once, or tensor cores.
+#include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
@@ -125,6 +126,8 @@ struct Taps {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_x, Gradient g,
                  float* __restrict__ out /* [splits]: [filters][kh][kw][channels] of dw, then [filters] of db */) {
+    wait_for_predecessor();
+    let_successor_start();
     __shared__ __align__(128) unsigned ones[ONES / 2];
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES];
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers), ring = aligned_shared();

@@ -3,6 +3,7 @@
 // Since the last rung: no tiles of patches in shared memory; the bias gradient is that of one more tap, which is always 1.
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
 // Expect: DRAM or L2: y is written, or dy read, once.
+#include "launch.cuh"
 #include "matmul/mma.cuh"
 #include "nn/maxima.cuh"
 #include "nn/patches.cuh"
@@ -76,6 +77,8 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
             , unsigned char* __restrict__ index /* as y, or null */
 #endif
 ) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
     const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
     const Unit unit(g, blockIdx.x / groups);
@@ -167,6 +170,8 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
              float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */) {
+    wait_for_predecessor();
+    let_successor_start();
     constexpr unsigned SUMS = STEPS * 16 * FILTERS, ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
     __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // of a warp's 16 pixels
     __shared__ float totals[SUMS];

@@ -3,14 +3,19 @@
 // Since the last rung: not a rung; a layer's own pass.
 // Needs: any n and alignment; arrays that do not begin at 16 bytes go element by element. y may be a or b.
 // Expect: DRAM bandwidth: two reads and a write of each element.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_forward(const In* a /* [n] */, const In* b /* [n] */, In* y /* [n] */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
     map(a, b, y, n, [](float a, float b) { return a + b; });
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 add_accumulate(const In* dy /* [n] */, In* dx /* [n] */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
     map(dy, dx, dx, n, [](float dy, float dx) { return dx + dy; });
 }

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
 // Expect: the writes of the batch at DRAM bandwidth; an index that is not that of an image gives NaN.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
@@ -11,6 +12,8 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
        unsigned w, const unsigned* __restrict__ indices /* [gridDim.x] */, const float* __restrict__ values /* [channels][256] */,
        unsigned padding, unsigned flip, unsigned long long seed, const unsigned* __restrict__ step /* [1] */,
        In* __restrict__ out /* [gridDim.x][h][w][channels], or channels first */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned slot = blockIdx.x, index = indices[slot], pixels = h * w, len = channels * pixels;
     const Words words = philox(seed, Words{{slot, 0u, 0x61756772u, *step}});
     const unsigned long long places = 2ull * padding + 1;

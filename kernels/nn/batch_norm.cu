@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; training, inference and backward pass of a layer.
 // Needs: fewer than 2^32 elements; gamma, beta, means and variances f32 [channels]; partial f64 [chunks][2][channels].
 // Expect: DRAM bandwidth, x read twice forwards, x and dy twice backwards; sums in f64, in one order on every run and device.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
@@ -78,6 +79,8 @@ __device__ __forceinline__ void sum_of_chunks(const double* __restrict__ partial
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* __restrict__ partial /* [chunks][2][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     // The difference of two large sums loses digits of the variance; f64 has 29 more than x.
     sum_chunk(s, partial, [&](unsigned i, unsigned, float& a, float& b) { a = b = to_float(x[i]); });
 }
@@ -86,6 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 statistics(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, float epsilon, float momentum,
            float* __restrict__ running_mean /* [channels] */, float* __restrict__ running_variance /* [channels] */,
            float* __restrict__ mean /* [channels] */, float* __restrict__ inverse /* [channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned c = blockIdx.x * THREADS + threadIdx.x;
     if (c >= s.channels) return;
     double sum, squares;
@@ -102,6 +107,8 @@ statistics(Shape s, const double* __restrict__ partial /* [chunks][2][channels] 
 extern "C" __global__ void __launch_bounds__(THREADS)
 inverse_deviation(Shape s, const float* __restrict__ variance /* [channels] */, float epsilon,
                   float* __restrict__ inverse /* [channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned c = blockIdx.x * THREADS + threadIdx.x;
     if (c < s.channels) inverse[c] = (float)(1.0 / sqrt((double)variance[c] + (double)epsilon));
 }
@@ -110,6 +117,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 normalise(Shape s, const In* __restrict__ x /* [rows][channels] */, const float* __restrict__ gamma /* [channels] */,
           const float* __restrict__ beta /* [channels] */, const float* __restrict__ mean /* [channels] */,
           const float* __restrict__ inverse /* [channels] */, In* __restrict__ y /* [rows][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const size_t n = (size_t)s.rows * s.channels;
     const bool grouped = in_groups(x) && in_groups(y);
     each_group(n, [&](size_t first) {
@@ -128,6 +137,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sums_backward(Shape s, const In* __restrict__ x /* [rows][channels] */, const In* __restrict__ dy /* [rows][channels] */,
               const float* __restrict__ mean /* [channels] */, const float* __restrict__ inverse /* [channels] */,
               double* __restrict__ partial /* [chunks][2][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     sum_chunk(s, partial, [&](unsigned i, unsigned c, float& a, float& b) {
         a = to_float(dy[i]);
         b = (to_float(x[i]) - mean[c]) * inverse[c];
@@ -138,6 +149,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 lines(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, const float* __restrict__ gamma /* [channels] */,
       const float* __restrict__ inverse /* [channels] */, float* __restrict__ dgamma /* [channels] */,
       float* __restrict__ dbeta /* [channels] */, float* __restrict__ line /* [3][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned c = blockIdx.x * THREADS + threadIdx.x;
     if (c >= s.channels) return;
     double of_dy, of_products;
@@ -155,6 +168,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 backward(Shape s, const In* __restrict__ x /* [rows][channels] */, const In* __restrict__ dy /* [rows][channels] */,
          const float* __restrict__ mean /* [channels] */, const float* __restrict__ line /* [3][channels] */,
          In* __restrict__ dx /* [rows][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const size_t n = (size_t)s.rows * s.channels;
     const bool grouped = in_groups(x) && in_groups(dy) && in_groups(dx);
     each_group(n, [&](size_t first) {

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; as matmul/column_sums.cu where rows are long, for bias gradients and for sums split over blocks.
 // Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n. Sums in f32.
 // Expect: one read at DRAM bandwidth; every sum is added in the same order on every run and every device.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
@@ -12,6 +13,8 @@ constexpr unsigned GROUPS = 8;
 extern "C" __global__ void __launch_bounds__(THREADS)
 partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned chunk /* rows of a block */,
              unsigned across /* groups of a block: 1, 2, 4 or 8 */, float* __restrict__ out /* [ceil(rows / chunk)][n] */) {
+    wait_for_predecessor();
+    let_successor_start();
     __shared__ float sums[THREADS][GROUP + 1];
     const unsigned tiles = (n / GROUP + across - 1) / across, part = blockIdx.x / tiles;
     const unsigned group = threadIdx.x % across, lane = threadIdx.x / across, lanes = THREADS / across;
@@ -45,6 +48,8 @@ partial_sums(const In* __restrict__ from /* [rows][n] */, unsigned rows, unsigne
 extern "C" __global__ void __launch_bounds__(THREADS)
 total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
            float* __restrict__ rest /* [n - first], or null */) {
+    wait_for_predecessor();
+    let_successor_start();
     column_total<THREADS>(from, rows, n, [&](unsigned column, float total) {
         if (column < first) out[column] = total;
         else if (rest) rest[column - first] = total;

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; fused with softmax and with the gradient, which needs the same exponentials.
 // Needs: logits and dlogits (or null) [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.
 // Expect: bound by DRAM for many classes, by the latency of three passes over a row for ten; sums are in one order on every run.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
@@ -21,6 +22,8 @@ cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsign
               unsigned batch, unsigned classes, float smoothing, const float* __restrict__ loss_scale /* [1] or null */,
               In* __restrict__ dlogits /* [batch][classes] or null */, double* __restrict__ partial /* [gridDim.x] */,
               unsigned* __restrict__ hits /* [gridDim.x] */) {
+    wait_for_predecessor();
+    let_successor_start();
     __shared__ double losses[WARPS];
     __shared__ unsigned correct[WARPS];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = blockIdx.x * WARPS + warp;

@@ -3,12 +3,15 @@
 // Since the last rung: not a rung; forward and backward are the same kernel.
 // Needs: any n and alignment; the step in device memory, so that a graph that is replayed draws new masks. out may be in.
 // Expect: DRAM bandwidth for f32; for half types the ten rounds of a block cost as much as the bytes.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 dropout(const In* in /* [n] */, In* out /* [n] */, unsigned long long n, unsigned long long seed, unsigned name,
         const unsigned* __restrict__ step /* [1] */, unsigned threshold, float scale) {
+    wait_for_predecessor();
+    let_successor_start();
     static_assert(GROUP % 4 == 0, "whole Philox blocks in a group");
     const bool grouped = in_groups(in) && in_groups(out);
     const unsigned now = *step;

@@ -3,10 +3,13 @@
 // Since the last rung: not a rung; our own products do this in their epilogues, while their sums are in registers.
 // Needs: any n below 2^32 and any alignment; pixels is 1 where channels lie next to each other.
 // Expect: DRAM bandwidth, or that of L2 right after the product; y is rounded to IN twice, before and after the bias.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 bias_forward(In* y /* [n] */, const float* bias /* [channels] */, unsigned channels, unsigned pixels, unsigned relu, unsigned n) {
+    wait_for_predecessor();
+    let_successor_start();
     const bool grouped = in_groups(y);
     each_group(n, [&](size_t first) {
         float v[GROUP];
@@ -29,6 +32,8 @@ bias_forward(In* y /* [n] */, const float* bias /* [channels] */, unsigned chann
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 widen(const In* from /* [n] */, float* to /* [n] */, unsigned n) {
+    wait_for_predecessor();
+    let_successor_start();
     const bool grouped = in_groups(from);
     each_group(n, [&](size_t first) {
         float v[GROUP];

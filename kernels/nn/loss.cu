@@ -3,12 +3,15 @@
 // Since the last rung: not a rung; the second level of the sums of cross_entropy.cu and mse.cu.
 // Needs: any m; *slot below slots, otherwise nothing is written; hits and correct may both be null.
 // Expect: a few microseconds, the launch and one trip to L2; the host need not wait for a loss before the next step.
+#include "launch.cuh"
 #include "nn/sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 mean_loss(const double* __restrict__ partial /* [m] */, const unsigned* __restrict__ hits /* [m] or null */, unsigned m,
           double count, const unsigned* __restrict__ slot /* [1] */, double* __restrict__ losses /* [slots] */,
           unsigned* __restrict__ correct /* [slots] or null */, unsigned slots) {
+    wait_for_predecessor();
+    let_successor_start();
     double sum = 0.0, right = 0.0;
     for (unsigned i = threadIdx.x; i < m; i += THREADS) {
         sum += partial[i];

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; loss and gradient of a regression.
 // Needs: output and doutput (or null) [n] of type IN, target f32 [n]; any n from 1 and any alignment.
 // Expect: DRAM bandwidth; a block's share of the elements follows from n alone, so the loss has the same bits on every device.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
@@ -10,6 +11,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 mse(const In* __restrict__ output /* [n] */, const float* __restrict__ target /* [n] */, unsigned long long n, float factor,
     const float* __restrict__ loss_scale /* [1] or null */, In* __restrict__ doutput /* [n] or null */,
     double* __restrict__ partial /* [gridDim.x] */) {
+    wait_for_predecessor();
+    let_successor_start();
     static_assert(ITEMS % GROUP == 0, "whole groups");
     const bool grouped = in_groups(output) && in_groups(doutput);
     const float slope = factor * (loss_scale ? *loss_scale : 1.0f);

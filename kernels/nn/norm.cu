@@ -3,11 +3,14 @@
 // Since the last rung: not a rung; two levels of sums in a fixed order before the update of optimizer.cu.
 // Needs: any n and alignment; partial f64 [ceil(n / (THREADS ITEMS))], whose blocks follow from n alone.
 // Expect: one read of the gradients at DRAM bandwidth, where the GPU does f64 at a good rate; the second level is latency.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sum_squares(const In* __restrict__ gradients /* [n] */, unsigned long long n, double* __restrict__ partial /* [gridDim.x] */) {
+    wait_for_predecessor();
+    let_successor_start();
     static_assert(ITEMS % GROUP == 0, "whole groups");
     const bool grouped = in_groups(gradients);
     double sum = 0.0;
@@ -29,6 +32,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 global_norm(const double* __restrict__ partial /* [m] */, unsigned m, double most,
             const float* __restrict__ loss_scale /* [1] or null */, double* __restrict__ norm /* [1] */,
             float* __restrict__ clip /* [1] */, unsigned* __restrict__ found /* [1] */) {
+    wait_for_predecessor();
+    let_successor_start();
     double sum = 0.0;
     for (unsigned i = threadIdx.x; i < m; i += THREADS) sum += partial[i];
     sum = block_sum<THREADS>(sum);

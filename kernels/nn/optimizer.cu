@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; the update, the norm for clipping and the check for infinities and NaN before it.
 // Needs: any n and alignment; split a multiple of 4, or n; control f64 [2] (learning rate, steps done); copy of type IN [n] or null.
 // Expect: DRAM bandwidth, 12 bytes a weight for SGD and 28 for Adam; single roundings, so the bits are those of the CPU.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
@@ -27,6 +28,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 prepare(Settings s, double* __restrict__ control /* [2] */, const unsigned* __restrict__ found /* [1] or null */,
         const float* __restrict__ loss_scale /* [1] or null */, const float* __restrict__ clip /* [1] or null */,
         Step* __restrict__ step /* [1] */) {
+    wait_for_predecessor();
+    let_successor_start();
     if (threadIdx.x != 0) return;
     if (found && *found) {
         // A step that is skipped does not count.
@@ -146,6 +149,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sgd(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
     const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
     unsigned long long split, In* __restrict__ copy /* [n] or null */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
     const Step s = *step;
     if (s.skip) return;
     const bool grouped = in_groups(weights), copied = in_groups(copy);
@@ -165,6 +170,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sgd_momentum(Settings settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
              const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
              unsigned long long split, float* __restrict__ momentum /* [n] */, In* __restrict__ copy /* [n] or null */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
     const Step s = *step;
     if (s.skip) return;
     const bool grouped = in_groups(weights) && in_groups(momentum), copied = in_groups(copy);
@@ -190,6 +197,8 @@ adam(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weig
      const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
      unsigned long long split, float* __restrict__ first /* [n] */, float* __restrict__ second /* [n] */,
      In* __restrict__ copy /* [n] or null */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
     const Step s = *step;
     if (s.skip) return;
     const bool grouped = in_groups(weights) && in_groups(first) && in_groups(second);

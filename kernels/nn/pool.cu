@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; a layer's own pass.
 // Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so 256 at most.
 // Expect: DRAM bandwidth forwards; backwards every dy is read once for each element of its window, mostly from L1.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 #include "nn/images.cuh"
 
@@ -42,6 +43,8 @@ template <class Work> __device__ __forceinline__ void each_window(const Pool& g,
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __restrict__ y /* [images of oh x ow] */,
             unsigned char* __restrict__ index /* [images of oh x ow] */, unsigned n /* of y */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= n) return;
     const unsigned i = (unsigned)at;
@@ -61,6 +64,8 @@ max_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __rest
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_backward(Pool g, const unsigned char* __restrict__ index /* [images of oh x ow] */,
              const In* __restrict__ dy /* [images of oh x ow] */, In* __restrict__ dx /* [images of h x w] */, unsigned n /* of dx */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= n) return;
     const unsigned i = (unsigned)at;
@@ -74,6 +79,8 @@ max_backward(Pool g, const unsigned char* __restrict__ index /* [images of oh x 
 extern "C" __global__ void __launch_bounds__(THREADS)
 average_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __restrict__ y /* [images of oh x ow] */,
                 unsigned n /* of y */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= n) return;
     const unsigned i = (unsigned)at;
@@ -85,6 +92,8 @@ average_forward(Pool g, const In* __restrict__ x /* [images of h x w] */, In* __
 extern "C" __global__ void __launch_bounds__(THREADS)
 average_backward(Pool g, const In* __restrict__ dy /* [images of oh x ow] */, In* __restrict__ dx /* [images of h x w] */,
                  unsigned n /* of dx */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned long long at = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     if (at >= n) return;
     const unsigned i = (unsigned)at;

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; the same result as pool.cu, in words of 16 bytes; dx through a ReLU before and a dropout after it too.
 // Needs: channels a multiple of 16 bytes, arrays at multiples of 16 bytes, index at one of 8; fewer than 2^32 elements.
 // Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 
 struct Pool {
@@ -36,6 +37,8 @@ union Indices {
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In* __restrict__ y /* images of oh x ow */,
                      unsigned char* __restrict__ index /* as y */, unsigned n /* windows times groups */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     const Window at = window(i, g.channels, g.oh, g.ow);
@@ -66,6 +69,8 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
                       const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy; or null, and no scale */,
                       In* __restrict__ dx /* images of h x w */, unsigned rows /* ceil(h / kh) */, unsigned columns, unsigned n,
                       float scale /* of dy, before it is rounded */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
     const Window at = window(i, g.channels, rows, columns);

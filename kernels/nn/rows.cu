@@ -3,11 +3,14 @@
 // Since the last rung: not a rung; it gathers batches of samples that are vectors of numbers.
 // Needs: any width; an index that is not that of a row gives NaN.
 // Expect: DRAM bandwidth from a few KiB a row on.
+#include "launch.cuh"
 #include "nn/elements.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather_rows(const float* __restrict__ rows /* [count][width] */, unsigned count, unsigned width,
             const unsigned* __restrict__ indices /* [gridDim.x] */, In* __restrict__ out /* [gridDim.x][width] */) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned index = indices[blockIdx.x];
     const float* from = rows + (size_t)index * width;
     In* to = out + (size_t)blockIdx.x * width;

@@ -3,6 +3,7 @@
 // Since the last rung: not a rung; the control of a captured training step. Counters u32 [4] are position, step, slot, halted.
 // Needs: n at most count; position and slot go around their rings; an index that is no sample's gets label 255: the loss is then NaN.
 // Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
+#include "launch.cuh"
 #include "reduce.cuh"
 
 #define POSITION 0
@@ -17,6 +18,8 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
            unsigned* __restrict__ indices /* [n] */, unsigned char* __restrict__ batch_labels /* [n] or null */,
            const float* __restrict__ running /* [statistics] or null */, float* __restrict__ before /* [statistics] or null */,
            unsigned statistics) {
+    wait_for_predecessor();
+    let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x, slot = counters[SLOT];
     if (i == 0 && control) control[0] = rates[slot];
     // The forward pass changes running statistics before the loss is known: those before the first broken step are kept.
@@ -34,6 +37,8 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
 extern "C" __global__ void __launch_bounds__(THREADS)
 judge_step(unsigned* __restrict__ counters /* [4] */, const double* __restrict__ losses /* [slots] */, const unsigned* __restrict__ overflow /* [1] or null */,
            unsigned* __restrict__ found /* [1] */) {
+    wait_for_predecessor();
+    let_successor_start();
     if (threadIdx.x != 0) return;
     if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
     *found = counters[HALTED] || (overflow && *overflow);
@@ -50,6 +55,8 @@ finish_step(unsigned n, unsigned count, Scaler s, unsigned* __restrict__ counter
             float* __restrict__ scale /* [1] or null */, unsigned* __restrict__ grown /* [1] or null: steps without an overflow */,
             const double* __restrict__ norm /* [1] or null */, unsigned slots, unsigned* __restrict__ skipped /* [slots] */,
             float* __restrict__ scales /* [slots] */, double* __restrict__ norms /* [slots] */) {
+    wait_for_predecessor();
+    let_successor_start();
     if (threadIdx.x != 0) return;
     const unsigned slot = counters[SLOT];
     const bool overflow = found && *found;

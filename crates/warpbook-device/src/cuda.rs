@@ -111,6 +111,11 @@ impl Drop for Inner {
 }
 
 impl Inner {
+    /// As [`CudaDevice::has_programmatic_launch`].
+    pub(crate) fn has_programmatic_launch(&self) -> bool {
+        self.info.compute_capability >= Some((9, 0)) && self.driver_cuda >= (12, 3)
+    }
+
     /// Waits for the copies of this device.
     pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
         // SAFETY: the handle lives as long as `self`.
@@ -234,7 +239,7 @@ impl CudaDevice {
     /// since CUDA 12.3.
     #[must_use]
     pub fn has_programmatic_launch(&self) -> bool {
-        self.0.info.compute_capability >= Some((9, 0)) && self.0.driver_cuda >= (12, 3)
+        self.0.has_programmatic_launch()
     }
 
     /// What compiles for it.

@@ -212,7 +212,8 @@ impl Kernel {
         }
     }
 
-    /// Queues a launch.
+    /// Queues a launch; on a stream of dependent launches ([`Stream::make_dependent`]) a kernel that waits for its predecessor may begin
+    /// before that one has ended.
     ///
     /// # Errors
     /// The launch is refused. A failure of the kernel itself shows when the stream is waited for.
@@ -221,8 +222,9 @@ impl Kernel {
     /// The arguments are those that the kernel declares, in order, and their arrays live, and are as large as it
     /// assumes, until the launch has ended. A captured launch lasts as long as its graph; the graph itself keeps the kernel, and arrays that are passed as [`Slice`] or [`Buffer`].
     pub unsafe fn launch(&self, stream: &Stream, shape: Launch, args: &[&dyn KernelArg]) -> Result<()> {
-        // SAFETY: the caller's.
-        unsafe { self.launch_with(stream, shape, LaunchOptions::default(), args) }
+        let programmatic = self.spec.waits && stream.is_dependent() && self.module.device.has_programmatic_launch();
+        // SAFETY: the caller's; a kernel that waits needs nothing of its predecessor before that.
+        unsafe { self.launch_with(stream, shape, LaunchOptions { programmatic, ..LaunchOptions::default() }, args) }
     }
 
     /// Queues a launch with options.

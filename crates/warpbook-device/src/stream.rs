@@ -4,7 +4,7 @@ use crate::graph::Label;
 use crate::{CudaDevice, Error, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_kernels::Launch;
@@ -17,6 +17,8 @@ pub struct Stream {
     pub(crate) id: u64,
     /// What was launched last: an error that shows later is told with its name.
     last: Mutex<Option<Last>>,
+    /// Whether kernels that wait for their predecessor are launched before it has ended.
+    dependent: AtomicBool,
 }
 
 impl std::fmt::Debug for Stream {
@@ -44,7 +46,17 @@ impl Stream {
             .map_err(|e| device.0.error("Creating a stream", e))?;
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { device: device.0.clone(), raw, id, last: Mutex::new(None) })
+        Ok(Self { device: device.0.clone(), raw, id, last: Mutex::new(None), dependent: AtomicBool::new(false) })
+    }
+
+    /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
+    /// device can: what a launch costs is hidden behind it. Other kernels, and copies, wait as before.
+    pub fn make_dependent(&self) {
+        self.dependent.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dependent(&self) -> bool {
+        self.dependent.load(Ordering::Relaxed)
     }
 
     /// Waits for all that was queued.

@@ -49,6 +49,19 @@ fn every_kernel_opens_with_its_five_lines() {
     }
 }
 
+/// A kernel that is launched before its predecessor has ended may touch nothing before it has waited.
+#[test]
+fn a_kernel_that_waits_does_so_first() {
+    let all: Vec<KernelSpec> = kernels::all().into_iter().map(|(kernel, _)| kernel).collect();
+    assert!(all.iter().filter(|k| k.waits).count() > 50);
+    for kernel in all.iter().filter(|k| k.waits) {
+        let of = |text: &'static str| format!("{}: {}: {text}", kernel.file, kernel.entry);
+        let at = kernel.source.find(&format!("{}(", kernel.entry)).unwrap_or_else(|| panic!("{}", of("no such entry")));
+        let body = kernel.source[at..].split_once("{\n").unwrap_or_else(|| panic!("{}", of("no body"))).1;
+        assert_eq!(body.lines().next().map(str::trim), Some("wait_for_predecessor();"), "{}", of("its first line"));
+    }
+}
+
 #[test]
 fn no_kernel_includes_another() {
     for (kernel, _) in kernels::all() {

@@ -63,8 +63,13 @@ fn groups(dtype: Dtype) -> Tile {
     Tile::new("t256b8", &[("THREADS", THREADS), ("ITEMS", items), ("BLOCKS_PER_SM", 8)])
 }
 
+/// A kernel of a training step.
+fn kernel(source: Source, entry: &'static str, tile: Tile, grid: Grid) -> KernelSpec {
+    KernelSpec::new(source, entry, &[tile], grid).waiting()
+}
+
 fn typed(source: Source, entry: &'static str, tile: Tile, grid: Grid, dtype: Dtype) -> KernelSpec {
-    KernelSpec::new(source, entry, &[tile], grid).define("IN", type_number(dtype))
+    kernel(source, entry, tile, grid).define("IN", type_number(dtype))
 }
 
 fn over_images(spec: KernelSpec, layout: Layout) -> KernelSpec {
@@ -93,7 +98,7 @@ pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
 /// `mean_loss(partial, hits, m, count, slot, losses, correct, slots)`.
 #[must_use]
 pub fn mean_loss() -> KernelSpec {
-    KernelSpec::new(LOSS, "mean_loss", &[per_element()], Grid::One)
+    kernel(LOSS, "mean_loss", per_element(), Grid::One)
 }
 
 /// `cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits)`: a warp a row.
@@ -147,7 +152,7 @@ pub fn dropout(dtype: Dtype) -> KernelSpec {
 pub fn prepare() -> KernelSpec {
     // The other kernels of the file need a number of threads to be compiled.
     let tile = Tile::new("t32", &[("THREADS", 32)]);
-    KernelSpec::new(OPTIMIZER, "prepare", &[tile], Grid::One)
+    kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
 
 /// `sgd(settings, step, weights, gradients, rounded, split, copy, n)`, `sgd_momentum` and `adam`, which have one and two arrays of state
@@ -171,8 +176,8 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
 /// scales, norms)`, one thread.
 #[must_use]
 pub fn step() -> [KernelSpec; 3] {
-    let one = |entry| KernelSpec::new(STEP, entry, &[Tile::new("t32", &[("THREADS", 32)])], Grid::One);
-    let start = KernelSpec::new(STEP, "start_step", &[per_element()], Grid::Cover);
+    let one = |entry| kernel(STEP, entry, Tile::new("t32", &[("THREADS", 32)]), Grid::One);
+    let start = kernel(STEP, "start_step", per_element(), Grid::Cover);
     [start, one("judge_step"), one("finish_step")]
 }
 

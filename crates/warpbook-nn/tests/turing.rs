@@ -94,6 +94,7 @@ fn ways_say_what_they_need() {
         let Way { id, requires, options, .. } = &way;
         let (is_windows, is_few) = (id.starts_with("10_windows"), id.starts_with("11_few_channels"));
         let expected = match options.precision {
+            _ if id.starts_with("12_dependent_launch") => Requires::AtLeast(9, 0),
             _ if is_windows => Requires::Exactly("sm_90a".into()),
             _ if is_few => Requires::AtLeast(8, 0),
             Precision::Fp32 | Precision::AmpFp16 => Requires::AtLeast(7, 5),

@@ -320,6 +320,9 @@ pub struct KernelSpec {
     /// The hardware that it needs, where that is more than its rung does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
+    /// Whether the first thing that it does is to wait for the kernel before it, so that it may be launched before that one ends.
+    #[serde(skip)]
+    pub waits: bool,
 }
 
 impl KernelSpec {
@@ -334,7 +337,14 @@ impl KernelSpec {
             tiles: tiles.to_vec(),
             grid,
             requires: None,
+            waits: false,
         }
+    }
+
+    /// The same of a kernel that waits for its predecessor first.
+    #[must_use]
+    pub fn waiting(self) -> Self {
+        Self { waits: true, ..self }
     }
 
     /// The same compiled with `-D NAME=value`, in place of another value that it may have had.

@@ -1,8 +1,8 @@
 //! The rows of the convolution.
 
 use super::{
-    DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, over_images,
-    per_element, typed,
+    DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, kernel,
+    over_images, per_element, typed,
 };
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
@@ -45,7 +45,7 @@ impl Pass {
 #[must_use]
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
     ["direct_forward", "direct_input_gradient", "direct_weight_gradient", "direct_bias_gradient"]
-        .map(|entry| over_images(KernelSpec::new(DIRECT, entry, &[per_element()], Grid::Cover), layout))
+        .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
 }
 
 /// `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to, channels, pixels, to_rows, n)`.

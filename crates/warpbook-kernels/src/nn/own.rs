@@ -48,5 +48,6 @@ pub fn own_layer(name: &str, source: &str, parameters: usize, form: OwnForm) -> 
         tiles: vec![tile.clone()],
         grid: Grid::Cover,
         requires: None,
+        waits: false,
     })
 }

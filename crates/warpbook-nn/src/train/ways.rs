@@ -47,7 +47,15 @@ fn ladder() -> Vec<Way> {
         idea,
         base: None,
         requires: precision.requires(),
-        options: CudaOptions { layout, convolution, fused, graph, overlap: false, ..CudaOptions::new(precision) },
+        options: CudaOptions {
+            layout,
+            convolution,
+            fused,
+            graph,
+            overlap: false,
+            dependent: false,
+            ..CudaOptions::new(precision)
+        },
     };
     vec![
         way(
@@ -186,11 +194,33 @@ fn ladder() -> Vec<Way> {
             true,
             true,
         )),
+        dependent(overlapped(way(
+            "12_dependent_launch_fp16",
+            "Dependent launches, fp16",
+            "A kernel is launched while its predecessor still runs, and waits for it itself, which hides what a launch costs.",
+            (AmpFp16, Nhwc, FewChannels),
+            true,
+            true,
+        ))),
+        dependent(overlapped(way(
+            "12_dependent_launch_bf16",
+            "Dependent launches, bf16",
+            "The same in bf16: programmatic dependent launch between the kernels of the graph.",
+            (AmpBf16, Nhwc, FewChannels),
+            true,
+            true,
+        ))),
     ]
 }
 
 fn overlapped(way: Way) -> Way {
     Way { options: CudaOptions { overlap: true, ..way.options }, ..way }
+}
+
+/// Below, nothing is launched early.
+fn dependent(way: Way) -> Way {
+    let options = CudaOptions { dependent: true, ..way.options };
+    Way { requires: Requires::AtLeast(9, 0), options, ..way }
 }
 
 /// Below, its kernels are those of another rung.
@@ -207,6 +237,7 @@ impl Way {
     #[must_use]
     pub fn schedule(&self) -> Schedule {
         match self.options {
+            CudaOptions { graph: true, dependent: true, .. } => Schedule::OverlappedGraph,
             CudaOptions { graph: true, .. } => Schedule::Graph,
             _ => Schedule::Launches,
         }
@@ -418,6 +449,7 @@ mod tests {
                 a.fused != b.fused,
                 a.graph != b.graph,
                 a.overlap != b.overlap,
+                a.dependent != b.dependent,
             ];
             changed.iter().filter(|c| **c).count()
         };

@@ -99,6 +99,7 @@ fn kernel(file: &'static str, entry: &'static str, grid: Grid, defines: &[(&'sta
         file: file.into(),
         entry: entry.into(),
         source: "".into(),
+        waits: false,
         defines: defines.iter().map(|(n, v)| Define::new(*n, *v)).collect(),
         tiles: vec![
             Tile::new("t512x8", &[("THREADS", 512), ("ITEMS", 8), ("BLOCKS_PER_SM", 4)]),

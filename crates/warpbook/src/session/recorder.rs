@@ -287,11 +287,12 @@ fn rung(trainer: &Trainer) -> Rung {
 
 /// That of a training on a GPU of a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
-    // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU.
+    // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU, or launches that it cannot make early.
     let plain = |o: &CudaOptions| CudaOptions {
         loader: Default::default(),
         scaler: Default::default(),
         convolution: o.convolution.on(compute_capability, o.precision.products()),
+        dependent: o.dependent && compute_capability >= Some((9, 0)),
         ..*o
     };
     if let Some(way) = ways().into_iter().find(|way| plain(&way.options) == plain(options)) {
@@ -325,7 +326,7 @@ mod tests {
             (rung.id.to_string(), windows, turing)
         };
         let is = |id: &str, windows, turing| (id.to_owned(), windows, turing);
-        assert_eq!(of((9, 0), &best), is("11_few_channels_fp16", true, false));
+        assert_eq!(of((9, 0), &best), is("12_dependent_launch_fp16", true, false));
         assert_eq!(of((8, 0), &best), is("11_few_channels_fp16", false, false));
         assert_eq!(of((7, 5), &best), is("09_overlap_fp16", false, true));
         let forced = CudaOptions { convolution: Method::ImplicitGemmTuring, ..best };

@@ -90,8 +90,12 @@ impl CudaInference {
             step: device.zeros::<u32>(1)?.range(..),
             pixels,
         };
+        let stream = device.stream()?;
+        if options.dependent {
+            stream.make_dependent();
+        }
         Ok(Self {
-            stream: device.stream()?,
+            stream,
             gemm: Gemm::new(device),
             layers: LayerKernels::load(device, network, &options)?,
             memory: Memory::new(Arena::with_layout(device, layout)?, dtype),

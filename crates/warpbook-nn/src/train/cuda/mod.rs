@@ -109,8 +109,14 @@ impl CudaTraining {
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, batch)?;
         control.restore(0, options.scaler.start())?;
+        let stream = device.stream()?;
+        let side = options.overlap.then(|| Side::new(device)).transpose()?;
+        if options.dependent {
+            stream.make_dependent();
+            side.iter().for_each(Side::make_dependent);
+        }
         Ok(Self {
-            stream: Arc::new(device.stream()?),
+            stream: Arc::new(stream),
             gemm: Gemm::new(device),
             layers: LayerKernels::load(device, network, &options)?,
             kernels: StepKernels::load(device, recipe, &options)?,
@@ -125,7 +131,7 @@ impl CudaTraining {
             sets: Vec::new(),
             programs: HashMap::new(),
             workspaces: [None, None],
-            side: options.overlap.then(|| Side::new(device)).transpose()?.map(Arc::new),
+            side: side.map(Arc::new),
             gradient_scale: 1.0,
             repeated: None,
             staging: None,

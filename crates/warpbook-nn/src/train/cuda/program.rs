@@ -53,6 +53,11 @@ impl Side {
         Ok(Self { stream: device.stream()?, forked: device.event()?, joined: device.event()? })
     }
 
+    /// As [`Stream::make_dependent`].
+    pub fn make_dependent(&self) {
+        self.stream.make_dependent();
+    }
+
     fn queue(&self, main: &Stream, passes: &[Pass]) -> Result<()> {
         let mut is_forked = false;
         for pass in passes {
