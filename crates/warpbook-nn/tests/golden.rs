@@ -298,7 +298,7 @@ fn gradients_of_the_first_step_on_a_gpu_are_those_in_f64() {
         // What another order of sums makes: errors of 1e-6 in all of them, and with it other maxima of values that are nearly the same,
         // change the reference of tf32 by up to 4e-3, those of bf16 and fp16 by 3e-3 and 2e-3. A reference that rounds nothing
         // is off by 2e-2, 5e-2 and 2e-2.
-        let bound = if precision == Precision::Fp32 { 1e-5 } else { 1e-2 };
+        let bound = if precision == Precision::Fp32 { 1e-5 } else { 5e-3 };
         let errors: Vec<_> =
             Types::of(precision).into_iter().map(|types| step.errors(&got, &step.reference(types))).collect();
         errors.iter().for_each(|errors| println!("{precision}: {}", line(errors)));
