@@ -100,11 +100,12 @@ impl Sharing {
                     shared.done[i][0] = true;
                 }
             }
-            if let (Op::Dropout { .. }, Some(pool)) = (&node.op, before.filter(|_| in_place)) {
-                if matches!(nodes[pool].op, Op::Pool(_)) && shared.mask_before[pool] {
-                    shared.dropout_after[pool] = Some(i);
-                    shared.done[i][1] = true;
-                }
+            if let (Op::Dropout { .. }, Some(pool)) = (&node.op, before.filter(|_| in_place))
+                && matches!(nodes[pool].op, Op::Pool(_))
+                && shared.mask_before[pool]
+            {
+                shared.dropout_after[pool] = Some(i);
+                shared.done[i][1] = true;
             }
             let keeps = match node.op {
                 Op::Own => Kept::Values,
