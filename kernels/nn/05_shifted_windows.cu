@@ -35,6 +35,7 @@ struct Windows {
     unsigned kh, kw, pitch;                       // columns of a tile in shared memory: those of its windows and kw - 1
     unsigned blocks;                              // rows of ROW_BYTES that hold a pixel's channels
     unsigned stages, box_bytes, block_bytes;      // a box, and its room in shared memory
+    unsigned consumers;                           // warpgroups that multiply, at most one a stage
     int top, left;                                // where the first window begins
     unsigned relu;
 };
@@ -311,16 +312,20 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         }
         return;
     }
+    if (group >= g.consumers) return;
     take_registers<CONSUMER_REGISTERS>();
     // The warpgroups take tiles in turn, so that one stores while another multiplies.
     wait_phase(there, 0);
     Sums sums(g, bias, column);
     unsigned count = group;
-    for (unsigned at = first + group * step; at < end; at += CONSUMERS * step, count += CONSUMERS) {
-        const unsigned stage = count % g.stages;
+    for (unsigned at = first + group * step; at < end; at += g.consumers * step, count += g.consumers) {
+        const unsigned stage = count % g.stages, parity = count / g.stages & 1;
         const Tile tile(g, at);
         const size_t from = tile.first(g, POOL ? 2 : 1) + column + threadIdx.x % 4 * 8;
-        wait_phase(full + stage * 8, count / g.stages & 1);
+        // The tile before in this stage may be another warpgroup's. Its phase has the other parity, and must be over: until then a wait
+        // for this tile's would return at once.
+        wait_phase(empty + stage * 8, parity ^ 1);
+        wait_phase(full + stage * 8, parity);
         sums.multiply_windows(g, tiles + stage * stage_bytes, weights);
         if (PASS == INPUT_GRADIENT && mask) sums.read_mask(g, tile, mask + from);
         sums.wait();

@@ -18,6 +18,8 @@ fn shifted_shapes() -> Vec<Geometry> {
         square(3, 16, [32, 64], [3, 1, 1]),
         square(5, 8, [64, 128], [3, 1, 1]),
         square(300, 8, [64, 32], [3, 1, 1]),
+        // dx: fewer stages than the tile has warpgroups, and several tiles a block.
+        square(300, 8, [64, 128], [3, 1, 1]),
         square(2, 12, [64, 64], [5, 1, 2]),
         square(600, 12, [32, 64], [5, 1, 2]),
         square(3, 7, [128, 96], [3, 1, 1]),

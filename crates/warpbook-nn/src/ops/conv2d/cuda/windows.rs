@@ -77,7 +77,7 @@ impl Image {
 }
 
 /// How an image is divided for a kernel's tile.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Division {
     /// Rows of the result in a tile; columns of x in shared memory, those of its windows and what they overlap by.
     rows: u32,
@@ -88,6 +88,8 @@ struct Division {
     /// Of blocks: how many are next to each other in a tile.
     across: u32,
     stages: u32,
+    /// Warpgroups that multiply, at most one a stage: a wait cannot tell a stage's next phase from the one after that.
+    consumers: u32,
     box_bytes: u32,
     block_bytes: u32,
     /// Positions that the busiest warpgroup multiplies, and what its tiles cost in addition.
@@ -99,8 +101,7 @@ impl Division {
     fn new(image: &Image, windowed: Windowed, tile: &Tile, multiprocessors: u32) -> Option<Self> {
         let positions = u32::try_from(tile.size(Dim::Bm)).unwrap_or(u32::MAX);
         let of = |rows, pitch, tiles, tiles_across, across, end| {
-            let empty =
-                Self { rows, pitch, tiles, tiles_across, across, stages: 0, box_bytes: 0, block_bytes: 0, cost: 0 };
+            let empty = Self { rows, pitch, tiles, tiles_across, across, ..Self::default() };
             empty.filled(image, tile, end, multiprocessors)
         };
         let ([height, width], [kh, kw]) = (image.output, image.kernel);
@@ -139,14 +140,18 @@ impl Division {
         let behind = (u64::from(end) * row_bytes).saturating_sub(block_bytes);
         let taken = image.weight_bytes(columns) + SWIZZLE_BYTES + behind;
         let stages = tile.dynamic_shared_bytes().checked_sub(taken)? / (block_bytes * u64::from(image.blocks()));
-        let consumers = u64::from(size(Dim::Threads) / 128 - 1);
+        if stages < 2 {
+            return None;
+        }
+        let consumers = u64::from(size(Dim::Threads) / 128 - 1).min(stages);
         let (all, of_column) = (u64::from(image.batch) * u64::from(self.tiles), u64::from(image.columns / columns));
         let of_block = all.div_ceil((u64::from(multiprocessors) / of_column).max(1));
         // An instruction reads its 64 positions again whatever its columns are.
         let step = tile.size(Dim::Bm) * u64::from(columns + ROWS_COST) / u64::from(ROWS_COST);
         let cost = of_block.div_ceil(consumers) * (step * consumers.min(of_block) + TILE_COST);
-        (stages >= 2).then_some(Self {
+        Some(Self {
             stages: stages.min(MOST_STAGES) as u32,
+            consumers: consumers as u32,
             box_bytes: u32::try_from(box_bytes).ok()?,
             block_bytes: u32::try_from(block_bytes).ok()?,
             cost,
@@ -270,7 +275,7 @@ impl Windows {
         self.queue(stream, false, |g| Arrays { maps, g, bias: None, mask, to, pool: None })
     }
 
-    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<18>) -> Arrays<'a>) -> Result<()> {
+    fn queue<'a>(&self, stream: &Stream, relu: bool, arrays: impl FnOnce(Words<19>) -> Arrays<'a>) -> Result<()> {
         let shape = Launch { grid: [self.blocks, 1, 1], ..self.kernel.shape(1) };
         launch(&self.kernel, stream, shape, arrays(Words(self.words(relu))))
     }
@@ -314,7 +319,7 @@ impl Windows {
     }
 
     /// `Windows` of the kernel.
-    fn words(&self, relu: bool) -> [u32; 18] {
+    fn words(&self, relu: bool) -> [u32; 19] {
         let Image { batch, output: [height, width], kernel: [kh, kw], columns, before, .. } = self.image;
         let d = &self.division;
         let [top, left] = before.map(u32::wrapping_neg);
@@ -334,6 +339,7 @@ impl Windows {
             d.stages,
             d.box_bytes,
             d.block_bytes,
+            d.consumers,
             top,
             left,
             relu.into(),
@@ -358,9 +364,13 @@ mod tests {
 
     #[test]
     fn tiles_cover_the_image_and_fit_into_shared_memory() {
-        for image in
-            [image(512, 32, 26, 64, 3), image(128, 64, 10, 128, 3), image(3, 128, 40, 96, 5), image(1, 32, 1, 32, 1)]
-        {
+        for image in [
+            image(512, 32, 26, 64, 3),
+            image(128, 64, 10, 128, 3),
+            image(512, 128, 10, 64, 3),
+            image(3, 128, 40, 96, 5),
+            image(1, 32, 1, 32, 1),
+        ] {
             for row in Row::all(Dtype::F16) {
                 for tile in &row.spec().tiles {
                     let Some(d) = Division::new(&image, row.windowed, tile, 132) else { continue };
@@ -375,6 +385,7 @@ mod tests {
                     let columns = u32::try_from(tile.size(Dim::Bn)).unwrap();
                     let stages = u64::from(d.stages * image.blocks()) * u64::from(d.block_bytes);
                     assert!(image.weight_bytes(columns) + stages <= tile.dynamic_shared_bytes(), "{d:?}");
+                    assert!((1..=d.stages).contains(&d.consumers), "{d:?}");
                 }
             }
         }
@@ -387,6 +398,9 @@ mod tests {
         assert_eq!(chosen(&image(512, 32, 26, 64, 3), true), Some((192, 64, 8, 3)));
         // 26 x 26 are 16 blocks; eleven rows of 28 windows are 306 of 320 positions.
         assert_eq!(chosen(&image(512, 64, 28, 32, 3), false).map(|c| c.2), Some(9));
+        // Two tiles of these and their weights fill shared memory, so two warpgroups multiply.
+        let (_, _, d) = choose(&image(512, 128, 10, 64, 3), (Pass::InputGradient, Dtype::F16, false), 132).unwrap();
+        assert_eq!((d.stages, d.consumers), (2, 2));
         // 64 columns of these weights do not fit, 32 do.
         assert_eq!(chosen(&image(2, 64, 16, 64, 5), false).map(|c| c.1), Some(32));
         // Nor do 32 of these.
