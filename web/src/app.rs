@@ -1,6 +1,7 @@
 //! The page's state, and what changes it.
 
 use crate::browser;
+use crate::filter::Filter;
 use crate::library::{Entry, Library, Origin, State};
 use crate::link::{Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
@@ -27,6 +28,10 @@ pub enum Msg {
     Files(Vec<File>),
     /// A file was read.
     FileRead(String, Result<Box<Opened>, String>),
+    /// Show all records.
+    Overview,
+    /// Show these of all records.
+    Filter(Filter),
     /// Show this record.
     Select(String),
     /// Forget this record.
@@ -67,6 +72,8 @@ pub struct App {
     pub link: Link,
     /// The records.
     pub library: Library,
+    /// Which of all records are shown.
+    pub filter: Filter,
     /// The orders of the sheets, by their names.
     pub sorts: HashMap<&'static str, Sort>,
     /// Sentences that the reader must see, with their numbers.
@@ -93,8 +100,16 @@ impl App {
         self.pending > 0
     }
 
+    /// Whether all records are shown, of which there are several.
+    pub fn shows_all(&self) -> bool {
+        self.link.shows_all() && self.library.entries.len() > 1
+    }
+
     /// The record that is shown.
     pub fn chosen(&self) -> Option<&Entry> {
+        if self.shows_all() {
+            return None;
+        }
         self.library.chosen(self.link.record.as_deref())
     }
 
@@ -102,6 +117,11 @@ impl App {
     pub fn ticked(&self) -> Vec<(&Entry, &Run)> {
         let ticked = self.library.entries.iter().filter(|e| self.link.ticked.contains(&e.key));
         ticked.filter_map(|e| Some((e, e.run()?))).collect()
+    }
+
+    /// What a step back of the history leads away from.
+    fn place(&self) -> (Option<String>, Option<Tab>, Option<String>, bool) {
+        (self.link.record.clone(), self.link.tab, self.link.rung.clone(), self.shows_all())
     }
 
     fn alert(&mut self, text: String) {
@@ -226,9 +246,13 @@ impl App {
                 self.say_what_came(key.as_deref().unwrap_or_default(), why);
                 if key.is_some() {
                     self.link.record = key;
+                    self.link.overview = false;
                 }
             }
+            Msg::Overview => self.link.show_all(),
+            Msg::Filter(filter) => self.filter = filter,
             Msg::Select(key) => {
+                self.link.overview = false;
                 self.library.retry(&key);
                 // Another record's columns may be others.
                 self.sorts.clear();
@@ -249,6 +273,7 @@ impl App {
                     self.link.ticked.push(key);
                     if self.link.ticked.len() == 2 {
                         self.link.tab = Some(Tab::Compare);
+                        self.link.overview = false;
                     }
                 }
             }
@@ -323,6 +348,7 @@ impl Component for App {
         let mut app = Self {
             link: Link::parse(&browser::query()),
             library: Library::default(),
+            filter: Filter::default(),
             sorts: HashMap::new(),
             alerts: Vec::new(),
             said: String::new(),
@@ -343,11 +369,11 @@ impl Component for App {
         // The page's own beginnings are not steps that a reader would want to go back to.
         let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..));
         let popped = matches!(msg, Msg::Popped);
-        let before = (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+        let before = self.place();
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);
         if !popped {
-            let moved = before != (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+            let moved = before != self.place();
             browser::set_query(&self.link.query(), by_reader && moved);
         }
         render

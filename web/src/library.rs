@@ -39,6 +39,12 @@ pub struct Entry {
     pub name: String,
     /// Its title, where that is known.
     pub title: String,
+    /// The experiment's name, where that is known.
+    pub experiment: String,
+    /// What it says first, where that is known.
+    pub headline: String,
+    /// Its ladder as heights from 0 to 1, where they are known.
+    pub ladder: Vec<f64>,
     /// Its device, where that is known.
     pub device: String,
     /// Who made it, where that is known.
@@ -62,8 +68,10 @@ impl Entry {
 
     fn unread(key: String, name: String, origin: Origin) -> Self {
         let none = String::new;
-        let (title, device, author, created) = (none(), none(), none(), none());
-        Self { key, name, title, device, author, created, origin, state: State::Unread }
+        let (title, experiment, headline) = (none(), none(), none());
+        let (device, author, created) = (none(), none(), none());
+        let (ladder, state) = (Vec::new(), State::Unread);
+        Self { key, name, title, experiment, headline, ladder, device, author, created, origin, state }
     }
 
     fn fill(&mut self, opened: Opened) {
@@ -72,6 +80,11 @@ impl Entry {
         self.device.clone_from(&run.environment.device.name);
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
+        self.experiment.clone_from(&run.experiment);
+        if let Some(problem) = run.main_problem() {
+            self.headline = warpbook_charts::headline(run, problem).map_or_else(String::new, |h| h.sentence);
+            self.ladder = warpbook_charts::sparkline(run, problem);
+        }
         self.state = State::Open(Rc::new(opened));
     }
 }
@@ -98,7 +111,10 @@ impl Library {
     /// Adds those that come with the page, before all others.
     pub fn add_index(&mut self, index: Index) {
         let bundled = index.records.into_iter().map(|r| Entry {
-            title: if r.title.trim().is_empty() { r.experiment } else { r.title },
+            title: if r.title.trim().is_empty() { r.experiment.clone() } else { r.title },
+            experiment: r.experiment,
+            headline: r.headline,
+            ladder: r.ladder,
             device: r.device,
             created: r.created,
             ..Entry::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))

@@ -265,9 +265,29 @@ pub struct Link {
     pub quantity: Option<Quantity>,
     /// The rung whose source is shown.
     pub rung: Option<String>,
+    /// Whether all records are shown, although the link names some.
+    pub overview: bool,
 }
 
+/// The overview's name in an address.
+const OVERVIEW: &str = "records";
+
 impl Link {
+    /// Whether all records are shown: where nothing else was asked for.
+    pub fn shows_all(&self) -> bool {
+        let Self { sources, record, ticked, tab, problem, quantity, rung, overview } = self;
+        let names_none = sources.is_empty() && ticked.is_empty();
+        let asks_nothing =
+            record.is_none() && tab.is_none() && problem.is_none() && quantity.is_none() && rung.is_none();
+        *overview || (names_none && asks_nothing)
+    }
+
+    /// Shows all records; those that the link names stay in it.
+    pub fn show_all(&mut self) {
+        let (sources, ticked) = (std::mem::take(&mut self.sources), std::mem::take(&mut self.ticked));
+        *self = Self { sources, ticked, overview: true, ..Self::default() };
+    }
+
     /// Reads the query of an address, with or without its question mark. What it does not know is passed over.
     pub fn parse(query: &str) -> Self {
         let mut link = Self::default();
@@ -287,6 +307,7 @@ impl Link {
                 "size" => link.problem = link.problem.take().or_else(|| Choice::parse_size(&value)),
                 "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),
+                "view" => link.overview = value == OVERVIEW,
                 _ => {}
             }
         }
@@ -303,6 +324,8 @@ impl Link {
         pairs.extend(self.quantity.iter().map(|q| ("show", quantity_id(*q).into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
         pairs.extend(self.ticked.iter().map(|t| ("compare", t.clone())));
+        let is_named = self.overview && (!self.sources.is_empty() || !self.ticked.is_empty());
+        pairs.extend(is_named.then(|| ("view", OVERVIEW.into())));
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         if text.is_empty() { String::new() } else { format!("?{}", text.join("&")) }
     }
@@ -370,8 +393,17 @@ mod tests {
             problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
+            overview: false,
         };
         assert_eq!(Link::parse(&link.query()), link);
+        assert!(!link.shows_all() && Link::default().shows_all());
+        let mut all = link.clone();
+        all.show_all();
+        assert!(all.shows_all() && all.sources == link.sources && all.ticked == link.ticked);
+        assert_eq!(Link::parse(&all.query()), all);
+        all.sources.clear();
+        all.ticked.clear();
+        assert!(all.query().is_empty() && Link::parse("").shows_all());
         assert!(link.query().contains("&problem=m=4096+n=4096+k=4096+%2B1%25+bf16%26&"), "{}", link.query());
         let earlier = Link { problem: Some(Choice::Size { size: 5_000_000, nth: 1 }), ..link };
         assert_eq!(Link::parse(&earlier.query()), earlier);

@@ -7,6 +7,7 @@
 mod app;
 mod browser;
 mod facts;
+mod filter;
 mod format;
 mod highlight;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A record that comes with the page.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct IndexEntry {
     /// Its file in `data/`.
     pub file: String,
@@ -17,13 +17,19 @@ pub struct IndexEntry {
     /// The name of its device.
     #[serde(default)]
     pub device: String,
+    /// What it says first, in a sentence or more.
+    #[serde(default)]
+    pub headline: String,
+    /// The ladder of its main problem as heights from 0 to 1.
+    #[serde(default)]
+    pub ladder: Vec<f64>,
     /// When it was begun: RFC 3339, UTC.
     #[serde(default, alias = "date")]
     pub created: String,
 }
 
 /// The records that come with the page.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct Index {
     /// Each of them.
     pub records: Vec<IndexEntry>,

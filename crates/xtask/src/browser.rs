@@ -20,6 +20,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
+    ("the page shows all records", shows_all_records),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -54,6 +55,8 @@ const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\
 pub struct Stage {
     /// Address of the page, in a folder below the site's root; ends with a slash.
     page: String,
+    /// Address of its first record.
+    record: String,
     /// Address of the folder's single file on disk.
     file: String,
     /// Where screenshots go.
@@ -80,8 +83,10 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)
     })?;
     let site = Site::serve(&root, 0)?;
+    let page = format!("{}any/sub%20path/", site.url());
     let stage = Stage {
-        page: format!("{}any/sub%20path/", site.url()),
+        record: format!("{page}?record={}", record.file),
+        page,
         file: format!("file://{}", root.join("any/sub%20path/warpbook.html").display()),
         shots: w.target.join("xtask"),
     };
@@ -142,22 +147,62 @@ fn no_errors(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
+/// On a desk and on a phone: what each record says first, a search, and the way in and back.
+fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+        window(browser, width, height, is_phone)?;
+        open_ready(browser, &stage.page)?;
+        let said = browser.eval("return [...document.querySelectorAll('.card .said')].map((e) => e.textContent);")?;
+        let said: Vec<String> = serde_json::from_value(said)?;
+        ensure!(said.len() > 1 && said.iter().all(|s| s.contains("fastest")), "the records say {said:?}");
+        let wide = browser.eval("return document.documentElement.scrollWidth;")?;
+        ensure!(wide.as_f64().is_some_and(|w| w <= f64::from(width) + 1.0), "the page is {wide} px wide at {width} px");
+        browser.screenshot(&stage.shots.join(format!("page-records-{width}.png")))?;
+    }
+    browser.eval("document.querySelector('.card .open').click();")?;
+    browser.wait_until("the record's winner", "document.querySelector('.tiles strong')", SOON)?;
+    let address = browser.eval("return location.search;")?;
+    ensure!(address.as_str().is_some_and(|a| a.contains("record=")), "the address is {address}");
+    browser.eval("history.back();")?;
+    browser.wait_until("all records again", "document.querySelector('.cards')", SOON)?;
+    no_errors(browser)
+}
+
+/// The winner, what it is held against, its bound and its check are on the first screen.
+fn first_screen(browser: &Browser) -> Result<()> {
+    let below = browser.eval(
+        "return [...document.querySelectorAll('.tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
+            .map((e) => e.textContent);",
+    )?;
+    ensure!(below == json!([]), "below the first screen are {below}");
+    let shown = browser.eval("return document.querySelectorAll('.tiles > div').length;")?;
+    ensure!(shown.as_u64().is_some_and(|n| n >= 4), "the heading has {shown} figures");
+    Ok(())
+}
+
 fn shows_charts(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    window(browser, 360, 740, true)?;
+    open_ready(browser, &stage.record)?;
+    first_screen(browser)?;
+    browser.screenshot(&stage.shots.join("page-first-phone.png"))?;
+    window(browser, 1440, 900, false)?;
+    open_ready(browser, &stage.record)?;
+    first_screen(browser)?;
+    browser.screenshot(&stage.shots.join("page-first.png"))?;
     let alerts = browser.eval(&format!("return {ALERTS};"))?;
     ensure!(alerts == json!([]), "it shows the messages {alerts}");
     no_errors(browser)
 }
 
 fn light(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     ensure!(lightness(browser)? > 0.7, "the page is not light");
     browser.screenshot(&stage.shots.join("page-light.png"))
 }
 
 fn dark(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "dark")?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     ensure!(lightness(browser)? < 0.3, "the page is not dark where the reader asks for it");
     no_errors(browser)?;
     browser.screenshot(&stage.shots.join("page-dark.png"))
@@ -179,7 +224,7 @@ fn lightness(browser: &Browser) -> Result<f64> {
 
 fn phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     let width = browser.eval("return document.documentElement.scrollWidth;")?;
     ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "the page is {width} px wide on a phone of 390 px");
     no_errors(browser)?;
@@ -227,7 +272,7 @@ fn hostile(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn loads_only_its_own(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     let script = "return performance.getEntriesByType('resource').map((e) => e.name);";
     let loaded: Vec<String> = serde_json::from_value(browser.eval(script)?)?;
     let here = |url: &&String| !url.starts_with(&stage.page) && !url.starts_with("data:") && !url.starts_with("blob:");
@@ -292,7 +337,7 @@ fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
 
 fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     through_tabs(browser, |id| {
         let width = browser.eval("return document.documentElement.scrollWidth;")?;
         ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "{id} is {width} px wide on a phone of 390 px");
@@ -301,7 +346,7 @@ fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn arrow_keys(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     browser.eval("document.querySelector('[role=tab][aria-selected=true]').focus();")?;
     let at = |place: i32| {
         format!(
@@ -359,7 +404,7 @@ fn dropped(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn unreadable(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     for (text, says) in [("{", "not valid JSON"), ("[]", "no Warpbook record"), ("{\"schema\":99}", "Update Warpbook")]
     {
         drop_file(browser, "good", Some(text))?;

@@ -238,6 +238,10 @@ proptest! {
                 sweep_throughput(&[&a, &b], Some(p.dtype), Some(&["a", "b"])),
                 compare(&[&a, &b], p.size()),
             ];
+            if let Some(headline) = headline(&a, p) {
+                prop_assert!(headline.sentence.ends_with('.') && !headline.tiles.is_empty(), "{headline:?}");
+            }
+            prop_assert!(sparkline(&a, p).iter().all(|h| (0.0..=1.0).contains(h)));
             check_table(&LadderTable::of(&a, p));
             check_table(&LadderTable::with(&a, p, &Column::ALL));
             let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
