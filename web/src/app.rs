@@ -5,7 +5,7 @@ use crate::filter::Filter;
 use crate::library::{Entry, Library, Origin, State};
 use crate::link::{Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
-use crate::origin::{Embedded, Index, check_address};
+use crate::origin::{Embedded, Index, check_address, foreign_host};
 use crate::sheet::Sort;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
@@ -24,6 +24,8 @@ pub enum Msg {
     Index(Result<Index, String>),
     /// A record of the list was read.
     Read(String, Result<Box<Opened>, String>),
+    /// Open this record of another site, or leave it out.
+    Permit(String, bool),
     /// Files were chosen or dropped.
     Files(Vec<File>),
     /// A file was read.
@@ -76,6 +78,8 @@ pub struct App {
     pub filter: Filter,
     /// The orders of the sheets, by their names.
     pub sorts: HashMap<&'static str, Sort>,
+    /// Addresses on other sites that the link names and the reader was not yet asked about, each with its host.
+    pub foreign: Vec<(String, String)>,
     /// Sentences that the reader must see, with their numbers.
     pub alerts: Vec<(usize, String)>,
     /// What was last said to screen readers.
@@ -189,10 +193,31 @@ impl App {
 
     /// Takes up the addresses of the link.
     fn follow_link(&mut self, ctx: &Context<Self>) {
-        for address in self.link.sources.clone() {
-            let key = self.library.add_address(&address);
-            self.read(ctx, &key);
+        let sources = self.link.sources.clone();
+        // Several are there to be compared.
+        if let [_, _, ..] = &sources[..]
+            && self.link.ticked.is_empty()
+            && self.link.tab.is_none()
+        {
+            self.link.ticked = sources.iter().map(|address| Library::key_of(address)).collect();
+            self.link.tab = Some(Tab::Compare);
         }
+        for address in sources {
+            let is_known = self.library.get(&Library::key_of(&address)).is_some();
+            match foreign_host(&address, &browser::site()).filter(|_| !is_known) {
+                Some(host) => {
+                    if !self.foreign.iter().any(|(known, _)| *known == address) {
+                        self.foreign.push((address, host));
+                    }
+                }
+                None => self.read_address(ctx, &address),
+            }
+        }
+    }
+
+    fn read_address(&mut self, ctx: &Context<Self>, address: &str) {
+        let key = self.library.add_address(address);
+        self.read(ctx, &key);
     }
 
     fn begin(&mut self, ctx: &Context<Self>) {
@@ -229,14 +254,25 @@ impl App {
                     self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
                     self.link.record = None;
                 }
-                let library = &self.library;
-                self.link.ticked.retain(|k| library.get(k).is_some());
+                let (library, foreign) = (&self.library, &self.foreign);
+                let is_asked = |key: &String| foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
+                self.link.ticked.retain(|k| library.get(k).is_some() || is_asked(k));
             }
             Msg::Read(key, result) => {
                 self.pending -= 1;
                 let (run, why) = split(result);
                 self.library.finish(&key, run);
                 self.say_what_came(&key, why);
+            }
+            Msg::Permit(address, yes) => {
+                self.foreign.retain(|(known, _)| *known != address);
+                if yes {
+                    self.read_address(ctx, &address);
+                } else {
+                    let key = Library::key_of(&address);
+                    self.link.sources.retain(|s| *s != address);
+                    self.link.ticked.retain(|k| *k != key);
+                }
             }
             Msg::Files(files) => self.read_files(ctx, files),
             Msg::FileRead(name, result) => {
@@ -350,6 +386,7 @@ impl Component for App {
             library: Library::default(),
             filter: Filter::default(),
             sorts: HashMap::new(),
+            foreign: Vec::new(),
             alerts: Vec::new(),
             said: String::new(),
             dark,

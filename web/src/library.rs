@@ -123,10 +123,14 @@ impl Library {
         self.entries.splice(0..0, fresh);
     }
 
+    /// The key of a record that the link names. No file of the page's own can have this name.
+    pub fn key_of(address: &str) -> String {
+        format!("@{address}")
+    }
+
     /// Adds one that the link names; gives its key.
     pub fn add_address(&mut self, address: &str) -> String {
-        // No file of the page's own can have this name.
-        let key = format!("@{address}");
+        let key = Self::key_of(address);
         if self.get(&key).is_none() {
             let name = file_name(address).to_owned();
             self.entries.push(Entry::unread(key.clone(), name, Origin::Address(address.to_owned())));
@@ -169,12 +173,15 @@ impl Library {
         self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
     }
 
-    /// The record to show: that of the key; else the link's first that did not fail, else the first of the page's, else any.
+    /// The record to show: that of the key; else the link's first that did not fail; else, where the link names none, the first of all.
+    /// None takes the place of one that was asked for and failed.
     pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
         let usable = |e: &&Entry| !matches!(e.state, State::Failed);
-        let by_key = key.and_then(|k| self.get(k)).filter(usable);
-        let by_address = || self.entries.iter().filter(usable).find(|e| matches!(e.origin, Origin::Address(_)));
-        by_key.or_else(by_address).or_else(|| self.entries.iter().find(usable))
+        if let Some(entry) = key.and_then(|k| self.get(k)) {
+            return Some(entry).filter(usable);
+        }
+        let mut named = self.entries.iter().filter(|e| matches!(e.origin, Origin::Address(_))).peekable();
+        if named.peek().is_some() { named.find(usable) } else { self.entries.iter().find(usable) }
     }
 }
 
@@ -206,8 +213,9 @@ mod tests {
         let key = library.add_address("https://example.org/c.json");
         assert_eq!(chosen(&library, None), key);
         library.finish(&key, None);
-        assert_eq!(chosen(&library, None), "a.json");
-        assert_eq!(chosen(&library, Some(&key)), "a.json");
+        assert_eq!(chosen(&library, None), "", "no other record takes its place");
+        assert_eq!(chosen(&library, Some(&key)), "");
+        assert_eq!(chosen(&library, Some("a.json")), "a.json");
     }
 
     #[test]

@@ -28,6 +28,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("a record is opened by ?src=", opens_src),
     ("a malformed record gets a message", malformed),
     ("a missing record gets a message", missing),
+    ("a record that fails shows no other one's figures", failed_alone),
+    ("a record of another site is asked about", asks_about_other_sites),
+    ("a link to two records compares them", two_sources),
+    ("dark prints light", prints_light),
     ("a hostile record runs nothing", hostile),
     ("nothing is loaded from elsewhere", loads_only_its_own),
     ("the single file opens from disk", single_file),
@@ -252,6 +256,58 @@ fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
     let errors = browser.console_errors()?;
     let own: Vec<_> = errors.iter().filter(|e| !e.contains("Failed to load resource")).collect();
     ensure!(own.is_empty(), "the console has errors: {own:?}");
+    Ok(())
+}
+
+fn failed_alone(browser: &Browser, stage: &Stage) -> Result<()> {
+    for query in ["src=test/half.json", "src=test/none.json"] {
+        alerts(browser, &format!("{}?{query}", stage.page))?;
+        browser.wait_until("the message in place of a record", "document.querySelector('main .empty h1')", SOON)?;
+        let shown = browser.eval("return !!document.querySelector('#panel, .tiles');")?;
+        ensure!(shown == json!(false), "{query} shows another record's figures");
+    }
+    browser.eval("document.querySelector('main .empty button').click();")?;
+    browser.wait_until("all records", "document.querySelector('.cards')", SOON)
+}
+
+fn asks_about_other_sites(browser: &Browser, stage: &Stage) -> Result<()> {
+    let elsewhere = "https://records.invalid/a.json";
+    browser.open(&format!("{}?src={elsewhere}", stage.page))?;
+    browser.wait_until(
+        "the question",
+        "document.querySelector('.ask')?.textContent.includes('records.invalid')",
+        READY,
+    )?;
+    let asked = "performance.getEntriesByType('resource').some((e) => e.name.includes('records.invalid'))";
+    std::thread::sleep(Duration::from_millis(300));
+    ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched before the reader agreed");
+    no_errors(browser)?;
+    browser.eval("document.querySelectorAll('.ask button')[1].click();")?;
+    browser.wait_until("no question", "!document.querySelector('.ask') && !location.search.includes('src')", SOON)?;
+    ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched although the reader refused");
+    // The page's own site, spelled out, is not another.
+    open_ready(browser, &format!("{0}?src={0}test/good.json", stage.page))?;
+    browser.wait_until("the record", "document.querySelector('#panel')", SOON)
+}
+
+fn two_sources(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/good.json&src=test/softmax.json", stage.page))?;
+    browser.wait_until("the comparison", "document.querySelector('h1').textContent === 'Comparison'", SOON)?;
+    browser.wait_until("both records", "document.querySelectorAll('.compared li').length === 2", SOON)?;
+    no_errors(browser)
+}
+
+fn prints_light(browser: &Browser, stage: &Stage) -> Result<()> {
+    scheme(browser, "dark")?;
+    open_ready(browser, &stage.record)?;
+    ensure!(lightness(browser)? < 0.3, "the page is not dark, so nothing is proven");
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({ "media": "print", "features": [{ "name": "prefers-color-scheme", "value": "dark" }] }),
+    )?;
+    let printed = lightness(browser);
+    browser.devtools("Emulation.setEmulatedMedia", &json!({ "media": "" }))?;
+    ensure!(printed? > 0.7, "a dark page is printed dark");
     Ok(())
 }
 

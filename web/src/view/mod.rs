@@ -31,6 +31,7 @@ pub fn page(app: &App, send: &Send) -> Html {
             </a>
             { top(app, send) }
             { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
+            { for (!app.foreign.is_empty()).then(|| foreign(app, send)) }
             <p class="visually-hidden" role="status" aria-live="polite">{ &app.said }</p>
             <div class={classes!("columns", app.shows_all().then_some("all"))}>
                 if !app.shows_all() { { list(app, send) } }
@@ -86,6 +87,29 @@ fn alerts(app: &App, send: &Send) -> Html {
                         <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Dismiss(number))}>
                             { "Dismiss" }
                         </button>
+                    </div>
+                }
+            }) }
+        </div>
+    }
+}
+
+/// Records on other sites that a link names: whoever made the link would otherwise learn who follows it.
+fn foreign(app: &App, send: &Send) -> Html {
+    html! {
+        <div class="alerts">
+            { for app.foreign.iter().map(|(address, host)| {
+                let answer = |yes: bool| {
+                    let address = address.clone();
+                    send.reform(move |_: MouseEvent| Msg::Permit(address.clone(), yes))
+                };
+                html! {
+                    <div key={address.clone()} class="alert ask" role="group" aria-label="A record on another site">
+                        <p>{ "The link names a record on another site, " }<strong>{ host }</strong>{ ": " }<code>{ address }</code></p>
+                        <div class="row">
+                            <button type="button" class="primary" onclick={answer(true)}>{ "Open it" }</button>
+                            <button type="button" onclick={answer(false)}>{ "Leave it out" }</button>
+                        </div>
                     </div>
                 }
             }) }
@@ -187,6 +211,18 @@ fn main(app: &App, send: &Send) -> Html {
             None => html! { <p class="empty">{ format!("Reading {}.", entry.name) }</p> },
         },
         None if app.busy() => html! { <p class="empty">{ "Reading." }</p> },
+        None if !app.foreign.is_empty() => {
+            html! { <p class="empty">{ "Nothing is open yet: see the question above." }</p> }
+        }
+        None if !app.library.entries.is_empty() => html! {
+            <div class="empty">
+                <h1>{ "The record was not opened" }</h1>
+                <p>{ "The message above says why." }</p>
+                <button type="button" class="primary" onclick={send.reform(|_: MouseEvent| Msg::Overview)}>
+                    { "Show all records" }
+                </button>
+            </div>
+        },
         None => html! {
             <div class="empty">
                 <h1>{ "No record is open" }</h1>
