@@ -33,6 +33,14 @@ pub enum Msg {
     Close(String),
     /// Compare this record, or no longer.
     Tick(String, bool),
+    /// Call this record so in comparisons.
+    Label(String, String),
+    /// Hold the other ticked records against this one.
+    First(String),
+    /// Show what is not comparable, or no longer.
+    Anyway(bool),
+    /// Normalise comparisons to what nobody changed, or no longer.
+    Normalise(bool),
     /// Show this part.
     Show(Tab),
     /// Show this problem.
@@ -177,6 +185,7 @@ impl App {
 
     fn begin(&mut self, ctx: &Context<Self>) {
         self.follow_link(ctx);
+        self.link.compare_sources();
         self.pending += 1;
         match browser::embedded().map(|text| Embedded::parse(&text)) {
             Some(embedded) => {
@@ -252,6 +261,13 @@ impl App {
                     }
                 }
             }
+            Msg::Label(key, label) => self.link.label(key, &label),
+            Msg::First(key) => {
+                self.link.ticked.retain(|k| *k != key);
+                self.link.ticked.insert(0, key);
+            }
+            Msg::Anyway(on) => self.link.anyway = on,
+            Msg::Normalise(on) => self.link.normalised = on,
             Msg::Show(tab) => self.link.tab = Some(tab),
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
