@@ -1,7 +1,7 @@
 //! What the comparison's view shows, apart from how it looks.
 
 use std::collections::BTreeMap;
-use warpbook_charts::words::{time, time_difference, times};
+use warpbook_charts::words::{time, times};
 use warpbook_charts::{ComparedCell, ComparedRow, Comparison, MAX_LABEL, Verdict, record_labels};
 use warpbook_record::{Problem, Run};
 
@@ -58,7 +58,7 @@ pub struct Said {
 /// The words of a cell; the ratio of what is not comparable is shown `anyway` or not.
 pub fn said(cell: &ComparedCell<'_>, anyway: bool) -> Said {
     let mad = cell.measurement.and_then(|m| m.mad_us()).filter(|d| d.is_finite() && *d > 0.0);
-    let spread = mad.map(|d| format!(" ± {}", time_difference(d))).unwrap_or_default();
+    let spread = mad.map(|d| format!(" ± {}", time(d))).unwrap_or_default();
     let shown = cell.ratio.filter(|_| anyway || cell.verdict != Some(Verdict::NotComparable));
     let interval = |r: &warpbook_charts::Ratio| {
         if r.low < r.high { format!(" ({} to {})", times(r.low), times(r.high)) } else { String::new() }

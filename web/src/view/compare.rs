@@ -33,14 +33,14 @@ pub fn compare(app: &App, send: &Send) -> Html {
     let runs: Vec<&Run> = ticked.iter().map(|(_, run)| *run).collect();
     let records: Vec<(&str, &str, &Run)> = ticked.iter().map(|(e, run)| (&*e.key, &*e.name, *run)).collect();
     let labels = labels(&app.link.labels, &records);
+    let legend = legend(send, &ticked, &labels);
     let body = match Comparison::of(&runs) {
-        Ok(all) => compared(app, send, &all.labelled(&labels)),
-        Err(why) => html! { <p class="empty">{ why.to_string() }</p> },
+        Ok(all) => compared(app, send, &all.labelled(&labels), legend),
+        Err(why) => html! { <>{ legend }<p class="empty">{ why.to_string() }</p></> },
     };
     let (differ, same) = differences(&runs);
     html! {
         <>
-            { legend(send, &ticked, &labels) }
             { body }
             <section class="sheet">
                 <h2>{ "Differences between the environments" }</h2>
@@ -61,13 +61,13 @@ pub fn compare(app: &App, send: &Send) -> Html {
 }
 
 /// All that follows from figures, at one problem and in short at all.
-fn compared(app: &App, send: &Send, all: &Comparison<'_>) -> Html {
+fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html {
     let first = all.runs[0];
     let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());
     let all = if app.link.normalised && drifts { all.clone().normalised() } else { all.clone() };
     let asked = app.link.problem.as_ref().and_then(|c| c.find(first));
     let Some(problem) = chosen(&all, asked.into_iter().chain(first.main_problem())) else {
-        return html! { <p class="empty">{ "The records have no problem in common." }</p> };
+        return html! { <>{ legend }<p class="empty">{ "The records have no problem in common." }</p></> };
     };
     let at = all.at(problem);
     let incomparable = (1..all.runs.len()).map(|i| at.counts(i).of(Verdict::NotComparable)).sum::<usize>();
@@ -80,6 +80,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>) -> Html {
             if all.problems.len() > 1 {
                 { sentences(&format!("All {} problems", all.problems.len()), &all) }
             }
+            { legend }
             <div class="toolbar">
                 { problem_choice(send, &all, problem) }
                 if drifts {
@@ -105,7 +106,9 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>) -> Html {
 
 /// The verdict of each record in a sentence.
 fn sentences(about: &str, of: &Comparison<'_>) -> Html {
-    let all: Vec<String> = (1..of.runs.len()).map(|i| format::sentence_case(&of.sentence(i))).collect();
+    // Of several each begins with its label, which stays as it is.
+    let capital = |s: String| if of.runs.len() == 2 { format::sentence_case(&s) } else { s };
+    let all: Vec<String> = (1..of.runs.len()).map(|i| capital(of.sentence(i))).collect();
     html! {
         <div class="verdict">
             <h2>{ about }</h2>

@@ -235,10 +235,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         if of.runs.len() == 2 {
             notes.push(crate::common::sentence(&of.sentence(1)));
         }
-        notes.push(format!(
-            "Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.",
-            threshold()
-        ));
+        notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
         if of.runs.iter().any(|r| r.environment.device.name != of.runs[0].environment.device.name) {
             notes.push(format!("The records are of different devices: {devices}."));
         }
@@ -263,6 +260,8 @@ fn only_in<'c>(of: &'c Comparison<'_>) -> impl Fn(&'c ComparedRow<'_>) -> Option
     move |row| {
         let with = row.cells.iter().zip(&of.labels).filter(|(c, _)| c.us.is_some()).map(|(_, l)| l.clone());
         let with: Vec<String> = with.collect();
-        (!with.is_empty()).then(|| format!("{} (only in {})", row.title, listed(&with)))
+        // Of many records which have it is for the table.
+        let only = if of.runs.len() == 2 { format!(" (only in {})", listed(&with)) } else { String::new() };
+        (!with.is_empty()).then(|| format!("{}{only}", row.title))
     }
 }

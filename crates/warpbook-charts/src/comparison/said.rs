@@ -1,7 +1,7 @@
 //! A comparison in words: how many rows came out how, what drifted, and both in a sentence.
 
 use super::judge::{references, shift};
-use super::noise::THRESHOLD;
+use super::noise::{Ratio, THRESHOLD};
 use super::{ComparedRow, Comparison, Verdict};
 use crate::words::{counted, listed, percent};
 
@@ -117,7 +117,7 @@ impl<'a> Comparison<'a> {
                 () => format!("{n} of the {all} that moved have the same source in both"),
             });
         }
-        parts.extend(self.drift(record).map(|d| self.drift_in_words(&d)));
+        parts.extend(self.drift(record).map(|d| self.drift_in_words(record, &d)));
         if self.apart > 0 {
             let problems = counted(self.apart, "problem");
             parts.push(format!("{problems} not in every record"));
@@ -126,7 +126,7 @@ impl<'a> Comparison<'a> {
         if self.runs.len() > 2 { format!("{}: {text}.", self.labels[record]) } else { format!("{text}.") }
     }
 
-    fn drift_in_words(&self, drift: &Drift) -> String {
+    fn drift_in_words(&self, record: usize, drift: &Drift) -> String {
         let (what, verb) = match (drift.foreign, drift.names.as_slice()) {
             (true, [one]) => (format!("the reference ({one})"), "is"),
             (true, [a, b]) => (format!("the references ({})", listed(&[a.clone(), b.clone()])), "are"),
@@ -134,16 +134,30 @@ impl<'a> Comparison<'a> {
             (false, [one]) => (format!("the one kernel of unchanged source ({one})"), "is"),
             (false, names) => (format!("the {} kernels of unchanged source", names.len()), "are"),
         };
-        let furthest = match self.problems.len() {
-            0 | 1 => String::new(),
+        let further = match self.problems.len() {
+            0 | 1 => self.moved_references(record, drift),
             _ if !is_moved(drift.furthest) => String::new(),
-            _ => format!(", by up to {} at one problem", by(drift.furthest)),
+            _ => format!(", but moved by up to {} at one problem", by(drift.furthest)),
         };
         let removed = if self.is_normalised { ", which is taken out of the ratios" } else { "" };
         if drift.moved() {
-            format!("{what} drifted by {} ({}){furthest}{removed}", by(drift.factor), direction(drift.factor))
+            format!("{what} drifted by {} ({}){further}{removed}", by(drift.factor), direction(drift.factor))
         } else {
-            format!("{what} {verb} within noise{furthest}{removed}")
+            format!("{what} {verb} within noise{further}{removed}")
         }
+    }
+
+    /// ", but torch.matmul by 14 % (slower)": the libraries and frameworks that moved at one problem where the median of them did not.
+    fn moved_references(&self, record: usize, drift: &Drift) -> String {
+        if drift.moved() || !drift.foreign {
+            return String::new();
+        }
+        let moved = references(&self.rows, record).filter_map(|(row, ln, error)| {
+            let ratio = Ratio::new(ln, Some(error));
+            let moved = ratio.is_faster() || ratio.is_slower();
+            moved.then(|| format!("{} by {} ({})", row.title, by(ratio.value), direction(ratio.value)))
+        });
+        let moved: Vec<String> = moved.collect();
+        if moved.is_empty() { String::new() } else { format!(" on the whole, but drifted: {}", listed(&moved)) }
     }
 }

@@ -90,6 +90,10 @@ fn a_library_that_moved_is_drift_and_can_be_taken_out() {
     let normalised = of.normalised();
     assert_eq!(verdict(&normalised, "01_naive"), Verdict::WithinNoise);
     assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
+    // One of two libraries: the median is pulled along, or the one that moved is named.
+    let one_moved = scaled(&one, "cublaslt", 1.04);
+    let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
+    assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
     // Another device is no drift.
     let mut other = slower;
     other.environment.device.name = "Tesla T4".into();

@@ -36,7 +36,7 @@ pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
 pub fn moved(all: &Comparison<'_>) -> Html {
     let rows = moved_rows(all);
     let more = rows.len().saturating_sub(MAX_LISTED);
-    let title = format!("What moved at all problems ({})", rows.len());
+    let title = format!("What moved at any problem, references included ({})", rows.len());
     if rows.is_empty() {
         return html! {};
     }
