@@ -40,6 +40,14 @@ pub enum Msg {
     Close(String),
     /// Compare this record, or no longer.
     Tick(String, bool),
+    /// Call this record so in comparisons.
+    Label(String, String),
+    /// Hold the other ticked records against this one.
+    First(String),
+    /// Show what is not comparable, or no longer.
+    Anyway(bool),
+    /// Normalise comparisons to what nobody changed, or no longer.
+    Normalise(bool),
     /// Show this part.
     Show(Tab),
     /// Show this problem.
@@ -193,16 +201,7 @@ impl App {
 
     /// Takes up the addresses of the link.
     fn follow_link(&mut self, ctx: &Context<Self>) {
-        let sources = self.link.sources.clone();
-        // Several are there to be compared.
-        if let [_, _, ..] = &sources[..]
-            && self.link.ticked.is_empty()
-            && self.link.tab.is_none()
-        {
-            self.link.ticked = sources.iter().map(|address| Library::key_of(address)).collect();
-            self.link.tab = Some(Tab::Compare);
-        }
-        for address in sources {
+        for address in self.link.sources.clone() {
             let is_known = self.library.get(&Library::key_of(&address)).is_some();
             match foreign_host(&address, &browser::site()).filter(|_| !is_known) {
                 Some(host) => {
@@ -222,6 +221,7 @@ impl App {
 
     fn begin(&mut self, ctx: &Context<Self>) {
         self.follow_link(ctx);
+        self.link.compare_sources();
         self.pending += 1;
         match browser::embedded().map(|text| Embedded::parse(&text)) {
             Some(embedded) => {
@@ -313,6 +313,13 @@ impl App {
                     }
                 }
             }
+            Msg::Label(key, label) => self.link.label(key, &label),
+            Msg::First(key) => {
+                self.link.ticked.retain(|k| *k != key);
+                self.link.ticked.insert(0, key);
+            }
+            Msg::Anyway(on) => self.link.anyway = on,
+            Msg::Normalise(on) => self.link.normalised = on,
             Msg::Show(tab) => self.link.tab = Some(tab),
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),

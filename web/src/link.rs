@@ -1,6 +1,7 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
-use warpbook_charts::{Chart, ChartError};
+use std::collections::BTreeMap;
+use warpbook_charts::{Chart, ChartError, MAX_LABEL};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
@@ -257,6 +258,12 @@ pub struct Link {
     pub record: Option<String>,
     /// The keys of the records that are ticked for comparison.
     pub ticked: Vec<String>,
+    /// What the reader calls those of them, by their keys.
+    pub labels: BTreeMap<String, String>,
+    /// Whether a comparison shows the figures of what is not comparable.
+    pub anyway: bool,
+    /// Whether a comparison is normalised to what nobody changed.
+    pub normalised: bool,
     /// The part that is shown.
     pub tab: Option<Tab>,
     /// The problem that is shown.
@@ -275,11 +282,10 @@ const OVERVIEW: &str = "records";
 impl Link {
     /// Whether all records are shown: where nothing else was asked for.
     pub fn shows_all(&self) -> bool {
-        let Self { sources, record, ticked, tab, problem, quantity, rung, overview } = self;
-        let names_none = sources.is_empty() && ticked.is_empty();
+        let names_none = self.sources.is_empty() && self.ticked.is_empty() && self.record.is_none();
         let asks_nothing =
-            record.is_none() && tab.is_none() && problem.is_none() && quantity.is_none() && rung.is_none();
-        *overview || (names_none && asks_nothing)
+            self.tab.is_none() && self.problem.is_none() && self.quantity.is_none() && self.rung.is_none();
+        self.overview || (names_none && asks_nothing)
     }
 
     /// Shows all records; those that the link names stay in it.
@@ -301,6 +307,10 @@ impl Link {
                 "src" => push_new(&mut link.sources, value),
                 "record" => link.record = Some(value),
                 "compare" => push_new(&mut link.ticked, value),
+                // Of the record before it.
+                "label" => drop(link.ticked.last().cloned().map(|key| link.label(key, &value))),
+                "anyway" => link.anyway = value == "1",
+                "normalised" => link.normalised = value == "1",
                 "tab" => link.tab = Tab::ALL.into_iter().find(|t| t.id() == value),
                 "problem" => link.problem = Some(Choice::Id(value)),
                 // A link with both was made by a version that knows ids.
@@ -323,11 +333,41 @@ impl Link {
         pairs.extend(self.problem.iter().map(Choice::pair));
         pairs.extend(self.quantity.iter().map(|q| ("show", quantity_id(*q).into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
-        pairs.extend(self.ticked.iter().map(|t| ("compare", t.clone())));
+        for key in &self.ticked {
+            pairs.push(("compare", key.clone()));
+            pairs.extend(self.labels.get(key).map(|label| ("label", label.clone())));
+        }
+        pairs.extend(self.anyway.then(|| ("anyway", "1".into())));
+        pairs.extend(self.normalised.then(|| ("normalised", "1".into())));
         let is_named = self.overview && (!self.sources.is_empty() || !self.ticked.is_empty());
         pairs.extend(is_named.then(|| ("view", OVERVIEW.into())));
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         if text.is_empty() { String::new() } else { format!("?{}", text.join("&")) }
+    }
+}
+
+impl Link {
+    /// Opens several addresses compared, where the link says nothing else of what is shown.
+    pub fn compare_sources(&mut self) {
+        if self.sources.len() > 1
+            && self.ticked.is_empty()
+            && self.tab.is_none()
+            && self.record.is_none()
+            && !self.overview
+        {
+            self.ticked = self.sources.iter().map(|address| format!("@{address}")).collect();
+            self.tab = Some(Tab::Compare);
+        }
+    }
+
+    /// Calls a ticked record so; an empty label is no label.
+    pub fn label(&mut self, key: String, label: &str) {
+        let label: String = label.trim().chars().take(MAX_LABEL).collect();
+        if label.is_empty() {
+            self.labels.remove(&key);
+        } else {
+            self.labels.insert(key, label);
+        }
     }
 }
 
@@ -389,6 +429,9 @@ mod tests {
             sources: vec!["https://example.org/a b.json?x=1&y=2#z".into(), "data/ü.json".into()],
             record: Some("regression-h200.json".into()),
             ticked: vec!["a.json".into(), "@1".into()],
+            labels: [("@1".to_owned(), "mine & <b>yours</b>".to_owned())].into(),
+            anyway: true,
+            normalised: true,
             tab: Some(Tab::Source),
             problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
@@ -408,6 +451,20 @@ mod tests {
         let earlier = Link { problem: Some(Choice::Size { size: 5_000_000, nth: 1 }), ..link };
         assert_eq!(Link::parse(&earlier.query()), earlier);
         assert_eq!(Link::default().query(), "");
+        let compared = |query: &str| {
+            let mut link = Link::parse(query);
+            link.compare_sources();
+            (link.ticked, link.tab)
+        };
+        assert_eq!(compared("?src=a&src=b"), (vec!["@a".into(), "@b".into()], Some(Tab::Compare)));
+        assert_eq!(compared("?src=a&src=b&tab=table"), (vec![], Some(Tab::Table)));
+        assert_eq!(compared("?src=a"), (vec![], None));
+        let labels = Link::parse("?label=none&compare=a&label=++one++&compare=b&label=%20&anyway=0");
+        assert_eq!(labels.labels, [("a".to_owned(), "one".to_owned())].into());
+        assert!(
+            !labels.anyway
+                && Link::parse(&format!("compare=a&label={}", "x".repeat(500))).labels["a"].len() == MAX_LABEL
+        );
         assert_eq!(Link { tab: Some(Tab::Ladder), ..Link::default() }.query(), "");
         for tab in Tab::ALL {
             let link = Link { tab: Some(tab), ..Link::default() };

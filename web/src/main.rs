@@ -1,11 +1,12 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `problems`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `link`, `problems`, `compared`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
 
 mod app;
 mod browser;
+mod compared;
 mod facts;
 mod filter;
 mod format;

@@ -14,6 +14,7 @@ mod bars;
 mod canvas;
 mod common;
 mod compare;
+mod comparison;
 mod confusion;
 mod course;
 pub mod diagram;
@@ -40,6 +41,10 @@ pub mod words;
 
 pub use accuracy::accuracy;
 pub use compare::compare;
+pub use comparison::{
+    ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,
+    Verdict, noise_rule, record_labels,
+};
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use headline::{Headline, HeadlineTile, headline, sparkline};
@@ -51,7 +56,7 @@ pub use parts::{ablation, operations};
 pub use roofline::roofline;
 pub use shapes::shapes;
 pub use svg::Svg;
-pub use sweep::{sweep, sweep_bandwidth, sweep_of, sweep_throughput};
+pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};
 pub use table::Table;
 pub use text::escape;
 pub use tiles::tiles;

@@ -499,7 +499,18 @@ fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<(
         SOON,
     )?;
     let differs = "document.getElementById('panel').textContent.includes('another driver')";
-    browser.wait_until("what differs between them", differs, SOON)
+    browser.wait_until("what differs between them", differs, SOON)?;
+    let verdict = "[...document.querySelectorAll('.verdict p')].every((p) => p.textContent.includes(' within noise'))";
+    browser.wait_until("the verdict in a sentence", verdict, SOON)?;
+    let rule = "document.querySelector('.rule').textContent.includes('95 % interval')";
+    browser.wait_until("the noise rule", rule, SOON)?;
+    browser.eval(
+        "const label = document.querySelector('.compared .label'); label.value = 'mine <b>'; \
+         label.dispatchEvent(new Event('change', { bubbles: true }));",
+    )?;
+    let labelled = "document.querySelector('#panel svg').textContent.includes('mine <b>') && \
+                    decodeURIComponent(location.search).includes('label=mine+<b>')";
+    browser.wait_until("a label in the chart and in the address", labelled, SOON)
 }
 
 fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {
