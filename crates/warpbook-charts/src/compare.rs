@@ -4,7 +4,8 @@ use crate::common::{
     MAX_ENTRIES, comparable, debug_note, devices, difference, heading, joined, l2, label, medians, names, size_number,
     tags, verdict,
 };
-use crate::ladder::LOG_FROM;
+use crate::facts::Facts;
+use crate::ladder::{LOG_FROM, less_is_better};
 use crate::palette::SERIES;
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -107,14 +108,13 @@ impl<'a> Comparison<'a> {
             shown += self.runs.len();
             rows.extend(self.rows(rung));
         }
-        let scale = if far { "; logarithmic scale" } else { "" };
         Bars {
             frame: self.frame(),
             rows,
             axis: Some(axis),
             base: None,
             tick: time_tick,
-            caption: format!("time, shorter is better{scale}"),
+            caption: format!("time{}", less_is_better(far)),
             marks: Vec::new(),
             legend: Vec::new(),
         }
@@ -132,11 +132,13 @@ impl<'a> Comparison<'a> {
                 Some((_, Err(why))) => Content::Reason(why),
                 Some((m, Ok(us))) => {
                     let factor = first.filter(|_| i > 0).map(|f| format!(" · {}", times(f / us))).unwrap_or_default();
+                    let label = format!("{}{factor}", time(us));
                     let mad = m.mad_us().filter(|d| d.is_finite() && *d > 0.0);
                     Content::Bar(Bar {
                         value: us,
                         spread: mad.map(|d| ((us - d).max(us * 1e-3), us + d)),
-                        label: format!("{}{factor}", time(us)),
+                        facts: Facts { series: self.tags[i].clone(), ..Facts::measured(m, label.clone()) },
+                        label,
                         note: String::new(),
                         color: SERIES[i % SERIES.len()],
                         hollow: false,

@@ -17,6 +17,7 @@ mod compare;
 mod confusion;
 mod course;
 pub mod diagram;
+mod facts;
 pub mod highlight;
 mod labels;
 mod ladder;

@@ -1,4 +1,4 @@
-use crate::text::{TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
+use crate::text::{FIELD, FIELD_VALUE, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
 use std::fmt::{self, Write};
 
 /// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
@@ -70,6 +70,17 @@ impl Svg {
             if line.starts_with("<text ") {
                 // On one line: a page that keeps white space would show the line breaks.
                 let (turn, text) = turned(lines.next().unwrap_or_default());
+                if let Some(fields) = text.strip_prefix(GROUP_OPEN) {
+                    group(fields, &mut body);
+                    _ = lines.next();
+                    continue;
+                }
+                if text.starts_with(GROUP_CLOSE) {
+                    body.truncate(body.trim_end().len());
+                    body.push_str("</g>\n");
+                    _ = lines.next();
+                    continue;
+                }
                 attributes(line, &mut body);
                 if let Some(degrees) = turn
                     && body.ends_with('>')
@@ -127,7 +138,8 @@ fn attributes(line: &str, out: &mut String) {
         let value = &rest[at + 2..value_end];
         out.push_str(&rest[..name_at]);
         match (name, value) {
-            ("opacity", "1") | ("font-family", FAMILY) => {}
+            // What is so by default.
+            ("opacity", "1") | ("font-family", FAMILY) | ("text-anchor", "start") | ("stroke", "none") => {}
             // The backend divides by 1.24 what was multiplied by it.
             ("font-size", v) => _ = write!(out, " font-size=\"{:.0}\"", v.parse().unwrap_or(12.0 * UNIT)),
             ("stroke" | "fill", v) if v == ink => _ = write!(out, " {name}=\"currentColor\""),
@@ -144,6 +156,15 @@ fn attributes(line: &str, out: &mut String) {
         rest = rest.get(value_end + 1..).unwrap_or_default();
     }
     out.push_str(rest);
+}
+
+/// The beginning of a group of marks; the values are already escaped.
+fn group(fields: &str, body: &mut String) {
+    body.push_str("<g");
+    for (name, value) in fields.split(FIELD).filter_map(|f| f.split_once(FIELD_VALUE)) {
+        _ = write!(body, " data-{name}=\"{value}\"");
+    }
+    body.push('>');
 }
 
 /// The degrees that a text is turned by, and the text.
@@ -190,7 +211,7 @@ mod tests {
         );
         check(
             "<rect opacity=\"0.15\" fill=\"#010203\" stroke=\"none\"/>",
-            "<rect opacity=\"0.15\" fill=\"currentColor\" stroke=\"none\"/>",
+            "<rect opacity=\"0.15\" fill=\"currentColor\"/>",
         );
         check("<polyline points=\"1,2 3,4 \"/>", "<polyline points=\"1,2 3,4\"/>");
     }
