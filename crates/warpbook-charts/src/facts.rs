@@ -82,7 +82,7 @@ pub(crate) fn spread(mad: Option<f64>) -> String {
 
 /// Takes out of the marks the problem that all of them have, for a group around them.
 pub(crate) fn shared_problem<'a>(marks: impl Iterator<Item = &'a mut Facts>) -> Facts {
-    let mut marks: Vec<&mut Facts> = marks.filter(|f| !f.value.is_empty()).collect();
+    let mut marks: Vec<&mut Facts> = marks.collect();
     let problem = marks.iter().map(|f| &f.problem).find(|p| !p.is_empty()).cloned().unwrap_or_default();
     if marks.iter().any(|f| !f.problem.is_empty() && f.problem != problem) {
         return Facts::default();

@@ -3,6 +3,7 @@ use crate::common::{
     MAX_ENTRIES, arithmetic_name, comparable, debug_note, device, devices, difference_of_lines, heading, is_external,
     is_library, joined, l2, line_label, medians, name, pass, size_label, size_number, tags, usable, verdict,
 };
+use crate::facts::Facts;
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
 use crate::measure::Measure;
@@ -206,6 +207,12 @@ impl<'a> Sweep<'a> {
         self.measure.of(m, us, self.baseline_us(run, &m.problem))
     }
 
+    fn facts(&self, run: &Run, m: &Measurement, us: f64) -> Facts {
+        let value = self.measure.text(self.value_of(run, m, us));
+        // The rung is the line's.
+        Facts { rung: String::new(), ..Facts::measured(m, value) }
+    }
+
     /// The time that speed-ups are over, where these are drawn.
     fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
         let wanted = self.measure.quantity == Quantity::SpeedUp;
@@ -259,6 +266,8 @@ impl<'a> Sweep<'a> {
                 marker: Some(marker),
                 scattered: false,
                 broken: None,
+                facts: Facts { rung: line.rung.to_owned(), ..Facts::default() },
+                each: line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect(),
             });
         }
         out
