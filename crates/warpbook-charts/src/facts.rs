@@ -80,6 +80,16 @@ pub(crate) fn spread(mad: Option<f64>) -> String {
     mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
 }
 
+/// Takes out of the marks the number of samples that all of them have, for a group around them; 0 where they differ.
+pub(crate) fn shared_samples(marks: &mut [Facts]) -> u64 {
+    let first = marks.first().map_or(0, |f| f.samples);
+    if marks.iter().any(|f| f.samples != first) {
+        return 0;
+    }
+    marks.iter_mut().for_each(|f| f.samples = 0);
+    first
+}
+
 /// Takes out of the marks the problem that all of them have, for a group around them.
 pub(crate) fn shared_problem<'a>(marks: impl Iterator<Item = &'a mut Facts>) -> Facts {
     let mut marks: Vec<&mut Facts> = marks.collect();

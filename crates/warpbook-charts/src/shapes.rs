@@ -174,15 +174,24 @@ impl<'a> HeatMap<'a> {
         Ok(library / us)
     }
 
+    /// The number of samples that all of a row's cells have, else 0.
+    fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
+        let of = |rung: &str| {
+            self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
+        };
+        let first = rungs.next().map_or(0, of);
+        if rungs.all(|r| of(r) == first) { first } else { 0 }
+    }
+
     /// Of a cell; the problem is the row's. The name is in the column's heading, the series a band's number.
-    fn facts(&self, rung: &str, row: &Shape<'a>, ratio: f64) -> Facts {
+    fn facts(&self, rung: &str, row: &Shape<'a>, ratio: f64, of_row: u64) -> Facts {
         let samples =
             self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64));
         Facts {
             rung: rung.to_owned(),
             value: ratio_text(ratio),
             series: Band::number(ratio).to_string(),
-            samples,
+            samples: if samples == of_row { 0 } else { samples },
             ..Facts::default()
         }
     }
@@ -252,7 +261,9 @@ impl<'a> HeatMap<'a> {
             let first = top + LEGEND + layout.header;
             self.draw_headers(canvas, &shown, &layout, first - 5.0)?;
             for (i, row) in self.rows[..rows].iter().enumerate() {
-                canvas.marked(&Facts::of_problem(row.problem), || {
+                let drawn = shown.iter().zip(&cells[i]).filter(|(_, c)| c.is_ok()).map(|(rung, _)| *rung);
+                let samples = self.samples(row, drawn.chain(best[i].map(|b| b.0)));
+                canvas.marked(&Facts { samples, ..Facts::of_problem(row.problem) }, || {
                     let y = first + i as f64 * CELL;
                     let middle = y + CELL / 2.0;
                     let ink = Font { paint: Paint::INK, ..Font::NOTE };
@@ -265,7 +276,7 @@ impl<'a> HeatMap<'a> {
                     if let Some((rung, ratio)) = best[i] {
                         let bold = Font { bold: true, ..FIGURE };
                         let at = (layout.left + layout.cell / 2.0, middle);
-                        canvas.marked(&self.facts(rung, row, ratio), || {
+                        canvas.marked(&self.facts(rung, row, ratio, samples), || {
                             canvas.rect(cell(layout.left), whole, Band::of(ratio).paint())?;
                             canvas.titled(&figure(ratio, layout.cell), &name(self.run, rung), at, At::Middle, bold)
                         })?;
@@ -275,7 +286,7 @@ impl<'a> HeatMap<'a> {
                         let at = (left + layout.cell / 2.0, middle);
                         match content {
                             Ok(ratio) => {
-                                canvas.marked(&self.facts(shown[j], row, *ratio), || {
+                                canvas.marked(&self.facts(shown[j], row, *ratio, samples), || {
                                     canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
                                     canvas.text(&figure(*ratio, layout.cell), at, At::Middle, FIGURE)
                                 })?;

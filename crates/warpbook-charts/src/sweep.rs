@@ -3,7 +3,7 @@ use crate::common::{
     MAX_ENTRIES, arithmetic_name, comparable, debug_note, device, devices, difference_of_lines, heading, is_external,
     is_library, joined, l2, line_label, medians, name, pass, size_label, size_number, tags, usable, verdict,
 };
-use crate::facts::Facts;
+use crate::facts::{Facts, shared_samples};
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
 use crate::measure::Measure;
@@ -209,8 +209,10 @@ impl<'a> Sweep<'a> {
 
     fn facts(&self, run: &Run, m: &Measurement, us: f64) -> Facts {
         let value = self.measure.text(self.value_of(run, m, us));
-        // The rung is the line's.
-        Facts { rung: String::new(), ..Facts::measured(m, value) }
+        // The rung is the line's, and what else the problem is the chart's.
+        let short = clean(&m.problem.short);
+        let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
+        Facts { rung: String::new(), problem, ..Facts::measured(m, value) }
     }
 
     /// The time that speed-ups are over, where these are drawn.
@@ -258,6 +260,7 @@ impl<'a> Sweep<'a> {
                 1 => dashed_look(number, line.run, GREYS[number % GREYS.len()]),
                 _ => dashed_look(number, line.run, PURPLE),
             };
+            let mut each: Vec<Facts> = line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect();
             out.push(Series {
                 label,
                 names: 1,
@@ -266,8 +269,8 @@ impl<'a> Sweep<'a> {
                 marker: Some(marker),
                 scattered: false,
                 broken: None,
-                facts: Facts { rung: line.rung.to_owned(), ..Facts::default() },
-                each: line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect(),
+                facts: Facts { rung: line.rung.to_owned(), samples: shared_samples(&mut each), ..Facts::default() },
+                each,
             });
         }
         out

@@ -4,6 +4,7 @@ mod common;
 mod hostile;
 mod ladders;
 mod losses;
+mod marks;
 mod parts;
 mod random;
 mod records;

@@ -169,7 +169,7 @@ mod tests {
             let narrow = |c: char| "ijltfr.,:;'|()[] ·".contains(c);
             let em: f64 = text.chars().map(|c| if narrow(c) { 0.33 } else { 0.6 }).sum();
             let (x, y, width) = (number("x"), number("y"), em * number("font-size"));
-            let left = match attribute(&tag, "text-anchor").unwrap() {
+            let left = match attribute(&tag, "text-anchor").unwrap_or("start") {
                 "start" => x,
                 "middle" => x - width / 2.0,
                 _ => x - width,
