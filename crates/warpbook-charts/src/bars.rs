@@ -248,7 +248,8 @@ fn draw_bars(
             } else {
                 draw_bar(canvas, bar, zero, (middle - half, middle + half), &x)?;
             }
-            draw_whisker(canvas, bar, middle, &x)
+            // A shorter one would hide the dot.
+            draw_whisker(canvas, bar, middle, if dots { 12.0 } else { 3.0 }, &x)
         })?;
     }
     Ok(())
@@ -285,8 +286,8 @@ fn draw_dot(canvas: &Canvas<'_>, bar: &Bar, (zero, at): (f64, f64), middle: f64)
     canvas.marker(shape, (at, middle), Paint::solid(bar.color))
 }
 
-fn draw_whisker(canvas: &Canvas<'_>, bar: &Bar, middle: f64, x: impl Fn(f64) -> f64) -> Drawn {
-    let Some((low, high)) = bar.spread.map(|(a, b)| (x(a), x(b))).filter(|(a, b)| b - a >= 3.0) else {
+fn draw_whisker(canvas: &Canvas<'_>, bar: &Bar, middle: f64, least: f64, x: impl Fn(f64) -> f64) -> Drawn {
+    let Some((low, high)) = bar.spread.map(|(a, b)| (x(a), x(b))).filter(|(a, b)| b - a >= least) else {
         return Ok(());
     };
     let stroke = Stroke::new(Paint::INK, 1.3);

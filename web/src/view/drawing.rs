@@ -130,7 +130,8 @@ impl Component for Drawing {
                 onfocusin={focus} onfocusout={blur} onkeydown={keys}>
                 // Escaped by warpbook-charts; the page's policy lets nothing in it run either.
                 <div class="drawing">{ Html::from_html_unchecked(ctx.props().svg.clone()) }</div>
-                { for self.tip.as_ref().map(|tip| self.tip(ctx, tip)) }
+                // One child, there or not: with another number of them yew would put the picture in anew, without its focus.
+                { self.tip.as_ref().map_or_else(Html::default, |tip| self.tip(ctx, tip)) }
             </div>
         }
     }

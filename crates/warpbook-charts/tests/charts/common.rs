@@ -78,7 +78,10 @@ pub fn check_svg(chart: &Chart) {
 /// The texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are those of DejaVu Sans, roughly.
 pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
-    let number = |n: &roxmltree::Node<'_, '_>, a: &str| n.attribute(a).unwrap().parse::<f64>().unwrap() / 10.0;
+    // The root has the size of most texts.
+    let number = |n: &roxmltree::Node<'_, '_>, a: &str| {
+        n.ancestors().find_map(|n| n.attribute(a)).unwrap().parse::<f64>().unwrap() / 10.0
+    };
     let texts = document.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")));
     texts
         .flat_map(|n| {
