@@ -31,6 +31,7 @@ pub(crate) struct Segment {
     pub(crate) facts: Facts,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
 pub(crate) enum Content {
     Bar(Bar),
     /// Why there is no bar.

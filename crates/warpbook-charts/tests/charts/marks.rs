@@ -96,8 +96,7 @@ fn what_marks_say_is_a_small_part_of_a_chart() {
             (all, marks) = (all + text.len(), marks + said);
         }
     }
-    println!("{marks} of {all} bytes");
-    assert!(marks * 4 < all, "{marks} of {all} bytes");
+    assert!(marks * 10 < all * 3, "{marks} of {all} bytes");
 }
 
 #[test]
