@@ -15,6 +15,7 @@ mod highlight;
 mod hostile;
 mod library;
 mod link;
+mod marks;
 mod open;
 mod origin;
 mod problems;

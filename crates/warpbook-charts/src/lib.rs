@@ -18,6 +18,7 @@ mod comparison;
 mod confusion;
 mod course;
 pub mod diagram;
+mod facts;
 mod headline;
 pub mod highlight;
 mod labels;

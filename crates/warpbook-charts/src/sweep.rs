@@ -4,6 +4,7 @@ use crate::common::{
     joined, l2, line_label, medians, name, pass, size_label, size_number, timing_note, usable, verdict,
 };
 use crate::comparison::{record_labels, same_meaning};
+use crate::facts::{Facts, shared_samples};
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
 use crate::measure::Measure;
@@ -222,6 +223,14 @@ impl<'a> Sweep<'a> {
         self.measure.of(m, us, self.baseline_us(run, &m.problem))
     }
 
+    fn facts(&self, run: &Run, m: &Measurement, us: f64) -> Facts {
+        let value = self.measure.text(self.value_of(run, m, us));
+        // The rung is the line's, and what else the problem is the chart's.
+        let short = clean(&m.problem.short);
+        let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
+        Facts { rung: String::new(), problem, ..Facts::measured(m, value) }
+    }
+
     /// The time that speed-ups are over, where these are drawn.
     fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
         let wanted = self.measure.quantity == Quantity::SpeedUp;
@@ -267,6 +276,7 @@ impl<'a> Sweep<'a> {
                 1 => dashed_look(number, line.run, GREYS[number % GREYS.len()]),
                 _ => dashed_look(number, line.run, PURPLE),
             };
+            let mut each: Vec<Facts> = line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect();
             out.push(Series {
                 label,
                 names: 1,
@@ -275,6 +285,8 @@ impl<'a> Sweep<'a> {
                 marker: Some(marker),
                 scattered: false,
                 broken: None,
+                facts: Facts { rung: line.rung.to_owned(), samples: shared_samples(&mut each), ..Facts::default() },
+                each,
             });
         }
         out

@@ -1,5 +1,7 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
+mod marks;
+
 use crate::process::log_file;
 use crate::publish;
 use crate::serve::Site;
@@ -45,6 +47,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("two records are compared", compared),
     ("a record of an unknown experiment is shown and compared", unknown_experiment),
     ("links by size and by id show their problem", links_to_problems),
+    ("marks follow the arrow keys and open their rung", marks::by_keyboard),
+    ("every chart has marks to go to", marks::in_each_chart),
+    ("a press on the legend isolates a series", marks::legend),
+    ("a tap shows what a mark says", marks::by_touch),
 ];
 
 /// How long a page may take until it is ready.

@@ -2,6 +2,7 @@
 
 mod chart;
 mod compare;
+mod drawing;
 mod facts;
 mod overview;
 mod record;

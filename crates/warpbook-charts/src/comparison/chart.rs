@@ -4,6 +4,7 @@ use super::noise::{THRESHOLD, threshold};
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, MARKERS, Paint, Stroke, WIDTH};
 use crate::common::{MAX_ENTRIES, debug_note, devices, heading, joined, l2, label, medians};
+use crate::facts::Facts;
 use crate::palette::SERIES;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, plain, time, times};
@@ -138,11 +139,16 @@ impl<'c, 'a> Drawing<'c, 'a> {
             let y = first + step * i as f64;
             let x = |v: f64| axis.place(v, LEFT, RIGHT);
             let color = SERIES[record % SERIES.len()];
+            let shown = format!("{} · {}", cell.us.map(time).unwrap_or_default(), times(ratio.value));
+            let facts = cell
+                .measurement
+                .map(|m| Facts { series: self.of.labels[*record].clone(), ..Facts::measured(m, shown) });
             if x(ratio.high) - x(ratio.low) >= 2.0 {
                 let ends = [(x(ratio.low), y), (x(ratio.high), y)];
                 canvas.line(&ends, Stroke::new(Paint::faded(color, 0.7), 1.6))?;
             }
-            canvas.marker(MARKERS[record % MARKERS.len()], (x(ratio.value), y), Paint::solid(color))?;
+            let marker = (MARKERS[record % MARKERS.len()], (x(ratio.value), y), Paint::solid(color));
+            canvas.marked(&facts.unwrap_or_default(), || canvas.marker(marker.0, marker.1, marker.2))?;
         }
         let at = if drawn.is_empty() { LEFT + 8.0 } else { RIGHT + 10.0 };
         let (text, font) = self.figure(row, &drawn);

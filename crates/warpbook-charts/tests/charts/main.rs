@@ -6,6 +6,7 @@ mod headlines;
 mod hostile;
 mod ladders;
 mod losses;
+mod marks;
 mod parts;
 mod random;
 mod records;

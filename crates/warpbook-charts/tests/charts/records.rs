@@ -187,7 +187,7 @@ fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     }
     let time = sweep(&[&run]).unwrap();
     assert!(time.svg.as_str().contains(
-        "Dotted: moving inputs and results once at the measured bandwidth of a level of memory, at the sizes that it holds (DRAM"
+        "Dotted: moving inputs and results once at the measured bandwidth of a level of memory, at the sizes"
     ));
 
     let chart = roofline(&run, &problem).unwrap();
