@@ -108,17 +108,18 @@ pub fn check_address(address: &str) -> Result<&str, String> {
 pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
     let address = address.trim();
     let lower = address.to_ascii_lowercase().replace('\\', "/");
-    let rest = lower.strip_prefix("https:").or_else(|| lower.strip_prefix("http:")).unwrap_or(&lower);
-    let host = rest.strip_prefix("//")?.split(['/', '?', '#']).next().unwrap_or_default();
+    let rest = match lower.strip_prefix("https:").or_else(|| lower.strip_prefix("http:")) {
+        // A browser takes any number of slashes after the scheme for two.
+        Some(rest) => rest.trim_start_matches('/'),
+        None => lower.strip_prefix("//")?,
+    };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
     // What precedes an @ is no host, however much it looks like one.
     let host = host.rsplit('@').next().unwrap_or(host);
     let scheme = if lower.starts_with("http:") { "http" } else { "https" };
     let own = origin.to_ascii_lowercase();
-    let same = if rest.len() == lower.len() {
-        own.ends_with(&format!("://{host}"))
-    } else {
-        own == format!("{scheme}://{host}")
-    };
+    let same =
+        if lower.starts_with('/') { own.ends_with(&format!("://{host}")) } else { own == format!("{scheme}://{host}") };
     (!same).then(|| host.to_owned())
 }
 
@@ -207,6 +208,9 @@ mod tests {
         check("http://lab.example.org/a.json", "lab.example.org");
         check("//example.com/a.json", "example.com");
         check("\\\\example.com/a.json", "example.com");
+        check("https:/evil.example/a", "evil.example");
+        check("https:evil.example/a", "evil.example");
+        check("https:///evil.example/a", "evil.example");
         check("https://lab.example.org:8443/", "lab.example.org:8443");
         check("https://lab.example.org@evil.example/a", "evil.example");
         check("https://lab.example.org.evil.example", "lab.example.org.evil.example");
