@@ -1,6 +1,8 @@
 //! Numbers and sentences as the page prints them.
 
-pub use warpbook_charts::words::{bandwidth, bytes, counted, number, percent, rate, short as plain, significant};
+pub use warpbook_charts::words::{
+    bandwidth, bytes, counted, number, percent, rate, sentence_case, short as plain, significant,
+};
 use warpbook_record::{DeviceKind, L2State, Policy, Requires, Run, Rung, Runner, TimedBy};
 
 /// What is shown where there is no figure.
@@ -115,12 +117,6 @@ pub fn runner(rung: &Rung) -> String {
 /// The framework that a rung is of, where it is not ours.
 pub fn framework(rung: &Rung) -> Option<&str> {
     rung.framework().map(|name| if name.is_empty() { "another framework" } else { name })
-}
-
-/// With a capital at its beginning, as a heading or a sentence has it.
-pub fn sentence_case(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// A name for a file to save, of letters, digits and hyphens.

@@ -81,10 +81,7 @@ impl Entry {
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
         self.experiment.clone_from(&run.experiment);
-        if let Some(problem) = run.main_problem() {
-            self.headline = warpbook_charts::headline(run, problem).map_or_else(String::new, |h| h.sentence);
-            self.ladder = warpbook_charts::sparkline(run, problem);
-        }
+        (self.headline, self.ladder) = warpbook_charts::in_short(run);
         self.state = State::Open(Rc::new(opened));
     }
 }

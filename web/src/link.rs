@@ -1,5 +1,6 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
+use crate::library::Library;
 use std::collections::BTreeMap;
 use warpbook_charts::{Chart, ChartError, MAX_LABEL};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
@@ -355,7 +356,7 @@ impl Link {
             && self.record.is_none()
             && !self.overview
         {
-            self.ticked = self.sources.iter().map(|address| format!("@{address}")).collect();
+            self.ticked = self.sources.iter().map(|address| Library::key_of(address)).collect();
             self.tab = Some(Tab::Compare);
         }
     }

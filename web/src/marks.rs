@@ -62,10 +62,10 @@ pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
             let there = &places[*i];
             (there.rung == here.rung) != (there.problem == here.problem)
         };
+        let row = row_of(places);
         let mut ahead: Box<dyn Iterator<Item = usize>> =
             if forward { Box::new(from + 1..places.len()) } else { Box::new((0..from).rev()) };
-        let found =
-            if here.rung.is_empty() { None } else { ahead.find(|i| other(i) && !adjacent(here, &places[*i], places)) };
+        let found = if here.rung.is_empty() { None } else { ahead.find(|i| other(i) && row(here) != row(&places[*i])) };
         found.or_else(|| neighbour.map(|_| if forward { from + 1 } else { from - 1 }))
     };
     match key {
@@ -79,12 +79,12 @@ pub fn step(places: &[Place], from: usize, key: &str) -> Option<usize> {
     }
 }
 
-/// Whether two marks are in one row: of one problem where rows are problems, else of one rung.
-fn adjacent(a: &Place, b: &Place, places: &[Place]) -> bool {
+/// What a row of marks has in common: the problem where rows are problems, else the rung.
+fn row_of(places: &[Place]) -> fn(&Place) -> &str {
     let rows_are_problems =
         places.windows(2).filter(|w| w[0].problem == w[1].problem && w[0].rung != w[1].rung).count();
     let rows_are_rungs = places.windows(2).filter(|w| w[0].rung == w[1].rung && w[0].problem != w[1].problem).count();
-    if rows_are_problems >= rows_are_rungs { a.problem == b.problem } else { a.rung == b.rung }
+    if rows_are_problems >= rows_are_rungs { |p| &p.problem } else { |p| &p.rung }
 }
 
 #[cfg(test)]

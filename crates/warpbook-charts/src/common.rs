@@ -50,7 +50,12 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
 
 /// What bounds a rung and how near it came, as in "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
-    format!("{} of {} bound", percent(share), possessive(bound.label()))
+    format!("{} of {}", percent(share), bound_name(bound))
+}
+
+/// As in "shared memory's bound".
+pub(crate) fn bound_name(bound: &Bound) -> String {
+    format!("{} bound", possessive(bound.label()))
 }
 
 /// The least time that the measured ceilings allow a problem.
@@ -182,12 +187,6 @@ pub(crate) fn timing_note(runs: &[&Run], problem: &Problem) -> Option<String> {
     let (first, rest) = runs.split_first()?;
     let what = rest.iter().map(|run| unlike_timing(first, run, problem)).find(|what| !what.is_empty())?;
     Some(format!("The records were not timed alike: {}.", listed(&what)))
-}
-
-/// With a capital at its beginning.
-pub(crate) fn sentence(text: &str) -> String {
-    let mut rest = text.chars();
-    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// What keeps two problems off one line of a sweep, as in "200 epochs in one and 20 epochs in the other".

@@ -1,6 +1,6 @@
 //! What a record says of a problem, in the words that a reader sees first.
 
-use crate::common::{divergence, label, name, of_bound, usable};
+use crate::common::{bound_name, divergence, label, name, of_bound, usable};
 use crate::measure::Measure;
 use crate::words::{counted, percent, significant, time, times};
 use warpbook_record::{Measurement, Problem, Quantity, Run, Runner, TrainLog};
@@ -64,6 +64,13 @@ pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
     speeds.into_iter().map(height).collect()
 }
 
+/// What an overview shows of a record: the sentence of its main problem's [`headline`], empty where there is none, and its [`sparkline`].
+#[must_use]
+pub fn in_short(run: &Run) -> (String, Vec<f64>) {
+    let Some(problem) = run.main_problem() else { return Default::default() };
+    (headline(run, problem).map_or_else(String::new, |h| h.sentence), sparkline(run, problem))
+}
+
 fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
     let title = name(run, &fastest.rung);
     let measure = Measure::new(run, run.descriptor.headline);
@@ -85,10 +92,8 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     }
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
-        let of = of_bound(&bound, share);
-        said += &format!(" It reaches {of}.");
-        let detail = of.split_once(" of ").map_or_else(String::new, |(_, rest)| rest.to_owned());
-        tiles.push(HeadlineTile::new("Of its bound", percent(share), detail));
+        said += &format!(" It reaches {}.", of_bound(&bound, share));
+        tiles.push(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound)));
     }
     // The fastest has passed it: others are not sound.
     if let Some(check) = &fastest.check {

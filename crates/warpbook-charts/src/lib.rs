@@ -48,7 +48,7 @@ pub use comparison::{
 };
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};
-pub use headline::{Headline, HeadlineTile, headline, sparkline};
+pub use headline::{Headline, HeadlineTile, headline, in_short, sparkline};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;

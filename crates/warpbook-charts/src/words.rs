@@ -2,6 +2,13 @@
 //!
 //! One way of saying a figure for charts, page, notebook, command line and README.
 
+/// With a capital at its beginning, as a heading or a sentence has it.
+#[must_use]
+pub fn sentence_case(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// A number with so many significant digits, without an exponent where that can be: 1234, 12.3, 0.0123, 1.23e-9.
 ///
 /// Digits before the point are never cut off. What is no finite number is said in words.

@@ -136,8 +136,20 @@ fn window(browser: &Browser, width: u32, height: u32, phone: bool) -> Result<()>
 }
 
 fn scheme(browser: &Browser, name: &str) -> Result<()> {
-    let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": name }] });
-    browser.devtools("Emulation.setEmulatedMedia", &features).map(drop)
+    media(browser, "", name)
+}
+
+/// On "print" or, of an empty text, the screen, with a colour scheme that the reader prefers.
+fn media(browser: &Browser, medium: &str, scheme: &str) -> Result<()> {
+    let features = [json!({ "name": "prefers-color-scheme", "value": scheme })];
+    browser.devtools("Emulation.setEmulatedMedia", &json!({ "media": medium, "features": features })).map(drop)
+}
+
+/// The page is no wider than the window.
+fn fits(browser: &Browser, what: &str, width: u32) -> Result<()> {
+    let wide = browser.eval("return document.documentElement.scrollWidth;")?;
+    ensure!(wide.as_f64().is_some_and(|w| w <= f64::from(width) + 1.0), "{what} is {wide} px wide at {width} px");
+    Ok(())
 }
 
 /// Opens an address and waits until the page says that it is ready and shows a chart.
@@ -165,8 +177,7 @@ fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
         let said = browser.eval("return [...document.querySelectorAll('.card .said')].map((e) => e.textContent);")?;
         let said: Vec<String> = serde_json::from_value(said)?;
         ensure!(said.len() > 1 && said.iter().all(|s| s.contains("fastest")), "the records say {said:?}");
-        let wide = browser.eval("return document.documentElement.scrollWidth;")?;
-        ensure!(wide.as_f64().is_some_and(|w| w <= f64::from(width) + 1.0), "the page is {wide} px wide at {width} px");
+        fits(browser, "the page", width)?;
         browser.screenshot(&stage.shots.join(format!("page-records-{width}.png")))?;
     }
     browser.eval("document.querySelector('.card .open').click();")?;
@@ -235,8 +246,7 @@ fn lightness(browser: &Browser) -> Result<f64> {
 fn phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
     open_ready(browser, &stage.record)?;
-    let width = browser.eval("return document.documentElement.scrollWidth;")?;
-    ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "the page is {width} px wide on a phone of 390 px");
+    fits(browser, "the page", 390)?;
     no_errors(browser)?;
     browser.screenshot(&stage.shots.join("page-phone.png"))
 }
@@ -307,13 +317,8 @@ fn prints_light(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "dark")?;
     open_ready(browser, &stage.record)?;
     ensure!(lightness(browser)? < 0.3, "the page is not dark, so nothing is proven");
-    browser.devtools(
-        "Emulation.setEmulatedMedia",
-        &json!({ "media": "print", "features": [{ "name": "prefers-color-scheme", "value": "dark" }] }),
-    )?;
-    let printed = lightness(browser);
-    browser.devtools("Emulation.setEmulatedMedia", &json!({ "media": "" }))?;
-    ensure!(printed? > 0.7, "a dark page is printed dark");
+    media(browser, "print", "dark")?;
+    ensure!(lightness(browser)? > 0.7, "a dark page is printed dark");
     Ok(())
 }
 
@@ -400,11 +405,7 @@ fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
 fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
     open_ready(browser, &stage.record)?;
-    through_tabs(browser, |id| {
-        let width = browser.eval("return document.documentElement.scrollWidth;")?;
-        ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "{id} is {width} px wide on a phone of 390 px");
-        Ok(())
-    })
+    through_tabs(browser, |id| fits(browser, id, 390))
 }
 
 fn arrow_keys(browser: &Browser, stage: &Stage) -> Result<()> {

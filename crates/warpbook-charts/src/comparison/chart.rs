@@ -7,7 +7,7 @@ use crate::common::{MAX_ENTRIES, debug_note, devices, heading, joined, l2, label
 use crate::facts::Facts;
 use crate::palette::SERIES;
 use crate::ticks::Axis;
-use crate::words::{counted, listed, plain, time, times};
+use crate::words::{counted, listed, plain, sentence_case, time, times};
 use crate::{Chart, ChartError};
 use warpbook_record::Run;
 
@@ -239,7 +239,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         let of = self.of;
         let mut notes = Vec::new();
         if of.runs.len() == 2 {
-            notes.push(crate::common::sentence(&of.sentence(1)));
+            notes.push(sentence_case(&of.sentence(1)));
         }
         notes.push(format!("Grey: within noise, ± {} around 1×. Lines: 95 % intervals from the samples.", threshold()));
         if of.runs.iter().any(|r| r.environment.device.name != of.runs[0].environment.device.name) {

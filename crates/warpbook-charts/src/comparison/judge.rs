@@ -2,7 +2,6 @@
 
 use super::noise::{self, Error, Ratio};
 use super::{ComparedCell, ComparedRow, Comparison, Verdict};
-use warpbook_record::Problem;
 
 /// What moved the references of a problem: the median of their logarithms.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,20 +13,14 @@ pub(super) struct Shift {
 impl Comparison<'_> {
     /// Gives every row its ratios and verdicts.
     pub(super) fn judge(&mut self) {
-        let records = self.runs.len();
-        let problems: Vec<&Problem> = self.problems.iter().filter_map(|p| p[0]).collect();
-        let mut begin = 0;
-        for problem in problems {
-            let end =
-                self.rows[begin..].iter().position(|r| r.problem != problem).map_or(self.rows.len(), |n| begin + n);
-            for record in 1..records {
-                let shift = shift(&self.rows[begin..end], record).filter(|_| self.is_normalised);
-                for row in &mut self.rows[begin..end] {
+        for rows in self.rows.chunk_by_mut(|a, b| a.problem == b.problem) {
+            for record in 1..self.runs.len() {
+                let shift = shift(rows, record).filter(|_| self.is_normalised);
+                for row in rows.iter_mut() {
                     let known = row.cells[0].us.is_some();
                     decide(&mut row.cells[record], known, shift);
                 }
             }
-            begin = end;
         }
     }
 }
