@@ -118,6 +118,7 @@ pub fn only(run: &Run, problem: &Problem) -> Run {
         train_logs: run.train_logs.iter().filter(|l| l.problem == *problem).cloned().collect(),
         parts: Vec::new(),
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 use crate::problem::resolve;
 use crate::{
-    BandwidthPeak, Baseline, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel, Outcome, Part,
-    PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
+    BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
+    Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -63,6 +63,9 @@ pub struct Run {
     /// Timelines.
     #[serde(default)]
     pub spans: Vec<Span>,
+    /// What the device did in one run of a rung, operation by operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breakdowns: Vec<Breakdown>,
     /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
@@ -118,6 +121,7 @@ impl Run {
     fn all_problems(&self) -> Vec<Problem> {
         let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
         let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
+        let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
         let mut seen = HashSet::new();
         let all = self.problems.iter().chain(of_rungs).chain(of_times);
         all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
@@ -148,6 +152,9 @@ impl Run {
         }
         for (i, s) in self.spans.iter_mut().enumerate() {
             resolve(&mut s.problem, &known).map_err(lacks("spans", i))?;
+        }
+        for (i, b) in self.breakdowns.iter_mut().enumerate() {
+            resolve(&mut b.problem, &known).map_err(lacks("breakdowns", i))?;
         }
         drop(known);
         self.problems = listed;
@@ -193,6 +200,12 @@ impl Run {
     #[must_use]
     pub fn parts_of(&self, rung: &str, problem: &Problem, group: PartGroup) -> Vec<&Part> {
         self.parts.iter().filter(|p| p.rung == rung && p.problem == *problem && p.group == group).collect()
+    }
+
+    /// The spans of a rung at a problem, in the order of the record.
+    #[must_use]
+    pub fn spans_of(&self, rung: &str, problem: &Problem) -> Vec<&Span> {
+        self.spans.iter().filter(|s| s.rung == rung && s.problem == *problem).collect()
     }
 
     /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
@@ -340,6 +353,7 @@ impl Run {
         self.train_logs.extend(other.train_logs);
         self.parts.extend(other.parts);
         self.spans.extend(other.spans);
+        self.breakdowns.extend(other.breakdowns);
         self.problems.extend(other.problems);
         self.problems = self.all_problems();
         self.notes.extend(other.notes);
@@ -408,7 +422,7 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Check, Dtype, SweepPoint, Traffic, count};
 
@@ -419,7 +433,7 @@ mod tests {
     }
 
     /// A GPU with 40 MiB of L2, of which 25 MiB are kept; 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in f32.
-    fn run() -> Run {
+    pub(crate) fn run() -> Run {
         let text = r#"{ "schema": 2, "experiment": "sums",
             "environment": {
                 "device": { "kind": "cuda", "index": 0, "name": "GPU", "memory_bytes": 1, "multiprocessors": 2,

@@ -79,6 +79,7 @@ pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
         train_logs: Vec::new(),
         parts: Vec::new(),
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: Vec::new(),
     }
 }

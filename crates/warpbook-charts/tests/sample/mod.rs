@@ -144,6 +144,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
         train_logs: Vec::new(),
         parts: Vec::new(),
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: Vec::new(),
     }
 }

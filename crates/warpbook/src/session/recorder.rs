@@ -98,6 +98,7 @@ impl Recorder {
             train_logs: vec![log],
             parts: Vec::new(),
             spans: Vec::new(),
+            breakdowns: Vec::new(),
             notes,
         };
         driver::collect_sources(&mut run, &[]);
