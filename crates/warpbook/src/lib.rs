@@ -10,6 +10,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod activity;
 mod display;
 mod driver;
 mod error;
@@ -27,6 +28,7 @@ mod session;
 pub mod settings;
 mod training;
 
+pub use activity::Timelines;
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
     lines_of_code, notebook_progress, progress_line,

@@ -1,8 +1,8 @@
 //! What a notebook imports.
 
 pub use crate::charts::{
-    Chart, ablation, accuracy, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale, operations,
-    roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, transfers,
+    Chart, ablation, accuracy, breakdown, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale,
+    operations, roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, timeline, timelines, transfers,
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
