@@ -11,6 +11,9 @@ use std::collections::HashMap;
 use warpbook_device::Activity;
 use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Span, stats};
 
+/// Nanoseconds by which the times of two activities may overlap that follow each other.
+const CLOCK_NS: u64 = 200;
+
 /// An operation of a run with its work, and what the device did for it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Operation {
@@ -108,25 +111,30 @@ impl Recording {
         places.into_iter().map(time).collect()
     }
 
-    /// A run from its first activity on. Streams are numbered in the order of their first use.
+    /// A run from its first activity on. Streams are numbered in the order of their first use; where a stream's activities overlap, as the branches of
+    /// a graph that is launched on it, the further ones are on "0.1" and so on.
     fn spans(&self, run: &[&Activity], of_operation: &[Option<usize>], rung: &str, problem: &Problem) -> Vec<Span> {
         let (zero, _) = busy::extent(run);
-        let mut streams: HashMap<u32, usize> = HashMap::new();
+        let mut streams: HashMap<u32, (usize, Vec<u64>)> = HashMap::new();
+        let mut started: Vec<(&&Activity, &Option<usize>)> = run.iter().zip(of_operation).collect();
+        started.sort_by_key(|(activity, _)| activity.start_ns);
         let span = |(activity, operation): (&&Activity, &Option<usize>)| {
             let next = streams.len();
+            let (number, lanes) = streams.entry(activity.stream).or_insert((next, Vec::new()));
+            let free = lanes.iter().position(|end| *end <= activity.start_ns + CLOCK_NS).unwrap_or(lanes.len());
+            lanes.resize(lanes.len().max(free + 1), 0);
+            lanes[free] = activity.end_ns();
             Span {
                 rung: rung.to_owned(),
                 problem: problem.clone(),
                 name: activity.name.clone(),
                 operation: operation.map_or_else(String::new, |o| self.operations[o].name.clone()),
-                stream: streams.entry(activity.stream).or_insert(next).to_string(),
+                stream: if free == 0 { number.to_string() } else { format!("{number}.{free}") },
                 start_us: us(activity.start_ns - zero),
                 duration_us: us(activity.duration_ns),
             }
         };
-        let mut spans: Vec<Span> = run.iter().zip(of_operation).map(span).collect();
-        spans.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
-        spans
+        started.into_iter().map(span).collect()
     }
 }
 

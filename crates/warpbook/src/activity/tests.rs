@@ -110,6 +110,15 @@ fn runs_are_taken_apart_by_operation() {
 }
 
 #[test]
+fn branches_that_overlap_are_told_apart() {
+    let mut r = recording();
+    r.activities.iter_mut().for_each(|a| a.stream = 7);
+    let (_, spans) = r.taken_apart("09_overlap", &problem()).unwrap();
+    let streams: Vec<&str> = spans.iter().map(|s| s.stream.as_str()).collect();
+    assert_eq!(streams, ["0", "0", "0.1", "0"]);
+}
+
+#[test]
 fn a_fill_that_became_a_kernel_keeps_its_place() {
     let mut r = recording();
     for a in r.activities.iter_mut().filter(|a| a.name == "fill") {

@@ -25,8 +25,7 @@ fn wanted<'r>(run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
 
 /// Breakdowns and spans of the rungs of ours that were measured.
 pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
-    // Without CUPTI there is nothing to make.
-    drop(Recorder::start(device)?);
+    let recorder = Recorder::start(device)?;
     let mut found = Timelines::default();
     for problem in &run.problems {
         let rungs = wanted(run, problem, run.main_problem() == Some(problem));
@@ -37,7 +36,7 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
         for rung in rungs {
             lab.bench().cancel.check()?;
             let Some(way) = training.way_of(rung) else { continue };
-            let recorded = recorded(device, way, &recipe, &set).map_err(failure);
+            let recorded = recorded(&recorder, device, way, &recipe, &set).map_err(failure);
             let apart = recorded.and_then(|r| r.taken_apart(&rung.id, problem).map_err(Error::Setting));
             match apart {
                 Ok((breakdown, spans)) => {
@@ -55,8 +54,13 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
 }
 
 /// Some steps of a new training, whose graph is captured while the recorder looks on.
-fn recorded(device: &CudaDevice, way: &Way, recipe: &Recipe, set: &Set) -> Result<Recording, TrainError> {
-    let recorder = Recorder::start(device)?;
+fn recorded(
+    recorder: &Recorder,
+    device: &CudaDevice,
+    way: &Way,
+    recipe: &Recipe,
+    set: &Set,
+) -> Result<Recording, TrainError> {
     let place = Place::Cuda(device.clone(), way.options);
     let mut trainer = Trainer::on(&place, recipe.clone(), set.samples(), None)?;
     trainer.prepare_steps(set.samples())?;
@@ -80,7 +84,7 @@ fn recorded(device: &CudaDevice, way: &Way, recipe: &Recipe, set: &Set) -> Resul
     // Waits for them.
     trainer.step_outcomes(1)?;
     let source = format!("CUPTI {}", recorder.version());
-    let taken = recorder.finish()?;
+    let taken = recorder.take()?;
     lost += taken.lost;
     if lost > 0 {
         return Err(TrainError::Setting(format!("CUPTI lost {lost} of the activities")));
