@@ -101,6 +101,14 @@ impl Cupti {
         loaded.ok_or(Error::NoCupti { package: package(driver_cuda) })
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
     /// From 13.0 on the version is that of CUDA, as 130001; before, versions were counted.
     fn cuda_major(&self) -> u32 {
         if self.version < 10_000 { 12 } else { self.version / 10_000 }
@@ -278,12 +286,8 @@ impl Session {
         Ok(recorded)
     }
 
-    pub fn path(&self) -> &Path {
-        &self.library.path
-    }
-
-    pub fn version(&self) -> u32 {
-        self.library.version
+    pub fn library(&self) -> &Cupti {
+        &self.library
     }
 }
 

@@ -9,7 +9,7 @@ mod records;
 
 use crate::{CudaDevice, Result};
 use library::{Cupti, Session};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What an [`Activity`] is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +98,15 @@ impl Recorder {
         Session::start(library).map(|session| Self { session })
     }
 
+    /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.
+    ///
+    /// # Errors
+    /// [`crate::Error::NoCupti`] or [`crate::Error::CuptiFailed`].
+    pub fn find(driver_cuda: Option<(u32, u32)>) -> Result<(u32, PathBuf)> {
+        let library = Cupti::load(driver_cuda)?;
+        Ok((library.version(), library.path().to_owned()))
+    }
+
     /// What has been recorded since the start, or since this was called last. Wait for the work first, as by
     /// [`crate::Stream::synchronize`]: an activity that has not ended comes later, or is lost.
     ///
@@ -118,12 +127,12 @@ impl Recorder {
     /// Where the library was found.
     #[must_use]
     pub fn path(&self) -> &Path {
-        self.session.path()
+        self.session.library().path()
     }
 
     /// The version that the library says, as 130001 of CUDA 13.0 or 26 of CUDA 12.9.
     #[must_use]
     pub fn version(&self) -> u32 {
-        self.session.version()
+        self.session.library().version()
     }
 }
