@@ -2,7 +2,7 @@
 
 use super::records::{CONCURRENT_KERNEL, CopyRecord, FillRecord, KernelRecord, MEMCPY, MEMSET};
 use super::{Activity, Recorded};
-use crate::places::{Loaded, newest_in, site_packages, toolkits, variable};
+use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use libloading::Library;
 use std::alloc::{Layout, alloc, dealloc};
@@ -58,6 +58,14 @@ impl std::fmt::Debug for Cupti {
     }
 }
 
+const SEARCH: Search = Search {
+    variable: "WARPBOOK_CUPTI",
+    pip: &["cu13/lib", "cuda_cupti/lib", "cu13/bin/x86_64", "cuda_cupti/bin"],
+    names: if cfg!(windows) { &[] } else { &["libcupti.so", "libcupti.so.13", "libcupti.so.12"] },
+    toolkit: &["extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"],
+    is_named: |name| name.starts_with("libcupti.so") || (name.starts_with("cupti64_") && name.ends_with(".dll")),
+};
+
 /// Loaded once a process.
 static LOADED: Loaded<Arc<Cupti>> = Loaded::new();
 /// The one whose buffers come back to [`completed`], once it has been told so.
@@ -80,16 +88,17 @@ fn store() -> MutexGuard<'static, Store> {
 impl Cupti {
     /// Finds and loads it: from the folder `WARPBOOK_CUPTI`, else where pip, the loader and the toolkits have it.
     pub fn load(driver_cuda: Option<(u32, u32)>) -> Result<Arc<Self>> {
-        LOADED.or_find(|| match variable("WARPBOOK_CUPTI") {
-            Some(folder) => Self::named(&folder).map(Arc::new),
-            None => Self::find(&candidates(), driver_cuda).map(Arc::new),
-        })
+        LOADED.or_search(
+            &SEARCH,
+            |folder| Self::named(folder).map(Arc::new),
+            |candidates| Self::find(candidates, driver_cuda).map(Arc::new),
+        )
     }
 
     /// That of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
         let failed = |why| Error::CuptiFailed { path: folder.to_owned(), why };
-        let files = libraries_in(folder);
+        let files = SEARCH.files_in(folder);
         let file = files.first().ok_or_else(|| failed("there is no libcupti in this folder".into()))?;
         Self::open(file).map_err(failed)
     }
@@ -97,8 +106,7 @@ impl Cupti {
     /// The first that loads and was not made for a later CUDA than the driver's.
     fn find(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<Self> {
         let fits = |l: &Self| driver_cuda.is_none_or(|(major, _)| l.cuda_major() <= major);
-        let loaded = candidates.iter().filter_map(|path| Self::open(path).ok()).find(fits);
-        loaded.ok_or(Error::NoCupti { package: package(driver_cuda) })
+        places::first(candidates, Self::open, fits).ok_or(Error::NoCupti { package: package(driver_cuda) })
     }
 
     pub fn path(&self) -> &Path {
@@ -313,27 +321,6 @@ fn package(driver_cuda: Option<(u32, u32)>) -> &'static str {
         Some((12, _)) => "nvidia-cuda-cupti-cu12",
         _ => "nvidia-cuda-cupti",
     }
-}
-
-/// Paths and names to try, in order.
-fn candidates() -> Vec<PathBuf> {
-    let of_pip = ["cu13/lib", "cuda_cupti/lib", "cu13/bin/x86_64", "cuda_cupti/bin"];
-    let folders = site_packages().into_iter().flat_map(|site| of_pip.map(|f| site.join("nvidia").join(f)));
-    let mut found: Vec<PathBuf> = folders.flat_map(|f| libraries_in(&f)).collect();
-    if !cfg!(windows) {
-        found.extend(["libcupti.so", "libcupti.so.13", "libcupti.so.12"].map(PathBuf::from));
-    }
-    let of_toolkit = ["extras/CUPTI/lib64", "lib64", "targets/x86_64-linux/lib"];
-    let folders = toolkits().into_iter().flat_map(|toolkit| of_toolkit.map(|f| toolkit.join(f)));
-    found.extend(folders.flat_map(|f| libraries_in(&f)));
-    found
-}
-
-/// The CUPTIs of a folder, the newest first.
-fn libraries_in(folder: &Path) -> Vec<PathBuf> {
-    newest_in(folder, |name| {
-        name.starts_with("libcupti.so") || (name.starts_with("cupti64_") && name.ends_with(".dll"))
-    })
 }
 
 #[cfg(test)]

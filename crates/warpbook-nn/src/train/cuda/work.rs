@@ -53,10 +53,13 @@ impl StepWork<'_> {
         self.elements(value) * self.element()
     }
 
+    fn place(&self, node: &Node) -> Option<usize> {
+        self.network().nodes().iter().position(|n| std::ptr::eq(n, node))
+    }
+
     fn of_node(&self, node: &Node, pass: &str) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
-        let mask = self.network().nodes().iter().position(|n| std::ptr::eq(n, node));
-        let masked = mask.is_some_and(|i| self.sharing.mask_before[i]);
+        let masked = self.place(node).is_some_and(|i| self.sharing.mask_before[i]);
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             return self.of_product(node, pass, masked);
         }
@@ -84,13 +87,16 @@ impl StepWork<'_> {
     /// Of a convolution or a linear layer: each pass has the forward pass's operations.
     fn of_product(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
+        // Where the epilogue computes a maximum, that is what is written, and where it was.
+        let pool = self.place(node).and_then(|i| self.sharing.pool_after[i]).map(|i| self.network().nodes()[i].output);
+        let written = pool.map_or(y, |pooled| self.value(pooled) + self.elements(pooled));
         let weight = self.network().params()[node.params[0]].len() as u64;
         let halves = self.element() < 4;
         let gradient = if rounded_params(self.network(), halves)[node.params[0]] { self.element() } else { 4 };
         let w = weight * self.element();
         let flops = self.network().node_flops(node) * self.n as u64;
         Some(match pass {
-            "forward" => Work { flops, read: x + w, written: y },
+            "forward" => Work { flops, read: x + w, written },
             "input gradient" => Work { flops, read: y + w + if masked { x } else { 0 }, written: x },
             "weight gradient" => Work { flops, read: x + y, written: weight * gradient },
             "sum of gradients" => Work { flops: 0, read: 2 * x, written: x },
@@ -144,13 +150,13 @@ mod tests {
             &[
                 ("batch", 0, 0, 0),
                 ("images", 0, 7840, 15_680),
-                ("conv2 forward", conv2, 2 * (10 * 676 * 32 + 18_432), 2 * 10 * 576 * 64),
+                // Its epilogue computes the maxima: they are written, and where they were.
+                ("conv2 forward", conv2, 2 * (10 * 676 * 32 + 18_432), 3 * 10 * 144 * 64),
                 // It reads its input again, as the mask of the ReLU before.
                 ("conv2 input gradient", conv2, 2 * (10 * 576 * 64 + 18_432 + 10 * 676 * 32), 2 * 10 * 676 * 32),
                 // Gradients of convolutions are in f32, those of linear layers in half.
                 ("conv2 weight gradient", conv2, 2 * 10 * (676 * 32 + 576 * 64), 4 * 18_432),
                 ("fc1 weight gradient", fc1, 2 * 10 * (9216 + 128), 2 * 128 * 9216),
-                ("pool1 forward", 0, 2 * 10 * 576 * 64, 3 * 10 * 144 * 64),
                 ("pool1 backward", 0, 10 * 144 * 64 * (2 + 2 + 1), 2 * 10 * 576 * 64),
                 ("dropout1 backward", 0, 2 * 10 * 9216, 2 * 10 * 9216),
                 ("loss", 0, 200, 200),
@@ -163,6 +169,8 @@ mod tests {
             Precision::Fp32,
             false,
             &[
+                ("conv2 forward", conv2, 4 * (10 * 676 * 32 + 18_432), 4 * 10 * 576 * 64),
+                ("pool1 forward", 0, 4 * 10 * 576 * 64, 5 * 10 * 144 * 64),
                 ("conv2 input gradient", conv2, 4 * (10 * 576 * 64 + 18_432), 4 * 10 * 676 * 32),
                 ("relu1 backward", 0, 2 * 4 * 10 * 676 * 32, 4 * 10 * 676 * 32),
                 ("fc1 weight gradient", fc1, 4 * 10 * (9216 + 128), 4 * 128 * 9216),
