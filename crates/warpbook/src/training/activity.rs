@@ -10,9 +10,9 @@ use warpbook_device::{CudaDevice, Recorder};
 use warpbook_nn::train::{Place, Recipe, TrainError, Trainer, Way};
 use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
 
-/// Steps that are recorded, and those before them.
+/// Steps that are recorded, and those before them: the scale of a loss may have to be halved some times first.
 const RECORDED: usize = 8;
-const WARM: usize = 3;
+const WARM: usize = 20;
 
 /// Every rung of ours at the main problem, so that the ladder can be compared kernel by kernel, and the fastest at the others: all of all would make a record
 /// twice as large.
@@ -67,7 +67,9 @@ fn recorded(
     for _ in 0..WARM {
         trainer.queue_step()?;
     }
-    trainer.step_outcomes(1)?;
+    // Losses are read afterwards: their copies are no part of a step.
+    let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
+    wait(&trainer)?;
     recorder.take()?;
     let (mut operations, mut lost) = (Vec::new(), 0);
     trainer.step_by_operation(&mut |o| {
@@ -81,13 +83,16 @@ fn recorded(
     for _ in 0..RECORDED {
         trainer.queue_step()?;
     }
-    // Waits for them.
-    trainer.step_outcomes(1)?;
+    wait(&trainer)?;
     let source = format!("CUPTI {}", recorder.version());
     let taken = recorder.take()?;
     lost += taken.lost;
     if lost > 0 {
         return Err(TrainError::Setting(format!("CUPTI lost {lost} of the activities")));
+    }
+    // A step that leaves the weights as they were does less.
+    if let Some(step) = trainer.step_outcomes(RECORDED)?.iter().find(|o| o.skipped || !o.loss.is_finite()) {
+        return Err(TrainError::Setting(format!("a recorded step, with a loss of {}, changed nothing", step.loss)));
     }
     let dtype = Some(way.options.precision.products()).filter(|d| *d != Dtype::F32);
     Ok(Recording { operations, runs: RECORDED, activities: taken.activities, source, dtype })
