@@ -206,7 +206,7 @@ fn frame(run: &Run, problem: &Problem, all: &[Taken<'_>]) -> Frame {
     )];
     let sum = shown.of.sum_us();
     if sum > 1.005 * (shown.whole_us - shown.idle_us) && sum.is_finite() {
-        notes.push(format!("Some operations run at the same time: their times add up to {}.", time(sum)));
+        notes.push(format!("Some operations run at the same time, or are launched before the one that they wait for has ended: their times add up to {}.", time(sum)));
     }
     if shown.operations.len() > MAX_ENTRIES {
         notes.push(format!("{MAX_ENTRIES} of {} operations are drawn; the table has all.", shown.operations.len()));

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// What the device did in one run of a rung's work, as in a training step, recorded over several runs. Times are in microseconds, a sample a run.
 ///
-/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) says how long a run takes without it.
+/// Recording lengthens the gaps between kernels: the rung's [`Measurement`](crate::Measurement) says how long a run takes without it. The time of
+/// a kernel that is launched before its predecessor has ended includes its wait for that.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Breakdown {

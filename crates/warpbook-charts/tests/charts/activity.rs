@@ -46,7 +46,7 @@ fn the_fastest_rung_is_taken_apart() {
         "60.0 µs from the first kernel",
         "in 10.0 µs of which",
         "and 2.00 µs to the next",
-        "Some operations run at the same time",
+        "Some operations run at the same time, or are launched before",
         "The table has 1 rung more",
     ] {
         assert!(shown.replace("\n", " ").contains(text) || chart.description.contains(text), "{text}: {shown}");
