@@ -381,7 +381,9 @@ impl Run {
     }
 
     fn fastest_where(&self, problem: &Problem, keep: impl Fn(&Measurement) -> bool) -> Option<(&Measurement, f64)> {
-        let ranked = |m: &&Measurement| m.problem == *problem && self.is_sound(m) && !m.does_less() && keep(m);
+        let ranked = |m: &&Measurement| {
+            m.problem == *problem && self.is_sound(m) && !m.does_less() && !self.repeats_a_rung(m) && keep(m)
+        };
         let all = self.measurements.iter().filter(ranked);
         all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -392,10 +394,22 @@ impl Run {
         self.fastest_of(problem, Rung::is_library)
     }
 
-    /// The fastest rung of kernels at a problem, with its median in microseconds.
+    /// The fastest rung of kernels at a problem, with its median in microseconds. What a rule chose counts only where no rung was
+    /// measured under its own name.
     #[must_use]
     pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. }))
+        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
+    }
+
+    /// Whether a measurement is of kernels that a rule chose, at a problem where rungs of kernels were measured under their own names:
+    /// the same kernel a second time, which is neither another way of doing the work nor another figure to be the fastest.
+    #[must_use]
+    pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
+        let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
+        let by_name = |other: &Measurement| {
+            other.problem == m.problem && matches!(runner(other), Some(Runner::Kernels { .. })) && self.is_sound(other)
+        };
+        matches!(runner(m), Some(Runner::Chosen(_))) && self.measurements.iter().any(by_name)
     }
 
     /// Counts of measured, skipped and failed measurements.
@@ -615,6 +629,26 @@ pub(crate) mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
         assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
         assert!(run.fastest_of(&p, |r| r.id == "strange").is_none());
+    }
+
+    #[test]
+    fn what_a_rule_chose_is_not_a_second_fastest_kernel() {
+        let p = problem("p");
+        let mut run = run();
+        run.rungs.push(rung("as_chosen", GPU, Runner::Chosen("a rule".into())));
+        run.measurements =
+            vec![timed("library", &p, 8.0), timed("02", &p, 5.0), timed("01", &p, 9.0), timed("as_chosen", &p, 4.9)];
+        assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
+        assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
+        assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
+        // Its row is there all the same.
+        assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
+        // Alone with libraries, or next to rungs that failed, it counts under its own name.
+        for kernel in [1, 2] {
+            run.measurements[kernel] = wrong(run.measurements[kernel].clone());
+        }
+        assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
+        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.9));
     }
 
     #[test]
