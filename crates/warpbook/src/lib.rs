@@ -39,7 +39,7 @@ pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
 pub use live::{Attempt, Compilation, LiveKernel, Request};
-pub use matmul::{Matmul, figure_of, matmul_figure};
+pub use matmul::{Matmul, figure_of, matmul_figure, survey};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };

@@ -105,15 +105,8 @@ impl<'a> Matrices<'a> {
         for plan in plans {
             let candidate = self.candidate_of(row, Way::CublasLt(plan));
             // Some are suggested that the device then refuses.
-            match candidate
-                .reset()
-                .and_then(|()| candidate.launch())
-                .map_err(Error::from)
-                .and_then(|()| candidate.check())
-            {
-                Ok(found) if found.passed() => right.push(candidate),
-                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
-                _ => {}
+            if is_right(&candidate)? {
+                right.push(candidate);
             }
         }
         let found = right.len();
@@ -296,7 +289,20 @@ impl Candidate for OnGpu<'_> {
     }
 }
 
-fn as_check(v: &Verdict) -> Check {
+/// Whether a candidate runs and gives the right result.
+///
+/// # Errors
+/// One after which the GPU cannot be used.
+pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
+    let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
+    match ran.and_then(|()| candidate.check()) {
+        Ok(found) => Ok(found.passed()),
+        Err(Error::Device(e)) if e.is_sticky() => Err(e.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+pub(super) fn as_check(v: &Verdict) -> Check {
     Check {
         reference: "the same product in f64 on the GPU, every element, beyond the rounding to C's type".into(),
         max_abs_error: v.max_abs_error,

@@ -4,6 +4,7 @@ mod cpu;
 mod figures;
 mod gpu;
 mod launch;
+pub mod survey;
 
 pub use figures::{figure_of, matmul_figure};
 
