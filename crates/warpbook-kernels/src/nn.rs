@@ -24,6 +24,7 @@ const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
+const CONV_REFERENCE: Source = source!("nn/conv_reference.cu");
 const COLUMN_SUMS: Source = source!("nn/column_sums.cu");
 const POOL: Source = source!("nn/pool.cu");
 const POOL_ADJACENT: Source = source!("nn/pool_adjacent.cu");

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod activity;
+mod convolution;
 mod display;
 mod driver;
 mod error;
@@ -29,6 +30,7 @@ pub mod settings;
 mod training;
 
 pub use activity::Timelines;
+pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
     lines_of_code, notebook_progress, progress_line,

@@ -1,9 +1,10 @@
 //! The rows of the convolution.
 
 use super::{
-    DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, kernel,
+    CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, kernel,
     over_images, per_element, typed,
 };
+use crate::matmul::type_number;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
 /// A pass of a convolution.
@@ -46,6 +47,18 @@ impl Pass {
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
     ["direct_forward", "direct_input_gradient", "direct_weight_gradient", "direct_bias_gradient"]
         .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
+}
+
+/// The passes in f64 that results are checked against: `reference_forward(g, x, weight, want, sizes, n)`,
+/// `reference_input_gradient(g, dy, weight, want, sizes, n)` and `reference_weight_gradient(g, x, dy, want, sizes, n)` with a block a weight;
+/// NHWC.
+#[must_use]
+pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
+    let spec = |entry| {
+        let spec = KernelSpec::new(CONV_REFERENCE, entry, &[per_element()], Grid::Cover);
+        over_images(spec, Layout::Nhwc).define("IN", type_number(dtype)).define("TF32", (dtype == Dtype::Tf32).into())
+    };
+    ["reference_forward", "reference_input_gradient", "reference_weight_gradient"].map(spec)
 }
 
 /// `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to, channels, pixels, to_rows, n)`.
@@ -337,6 +350,9 @@ pub(super) fn all() -> Vec<KernelSpec> {
     }
     for dtype in [Dtype::F32, Dtype::Bf16] {
         all.extend(im2col(dtype, Layout::Nhwc));
+    }
+    for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
+        all.extend(reference(dtype));
     }
     let is_sample = |f: &Implicit| match f.dtype {
         Dtype::F32 | Dtype::F16 if !f.turing => true,

@@ -9,7 +9,7 @@ use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-use warpbook_kernels::nn::conv2d::FewChannels as Row;
+use warpbook_kernels::nn::conv2d::{FewChannels as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
 /// Parts of images for each multiprocessor, so that blocks of different progress share it.
@@ -99,6 +99,11 @@ impl Few {
         let each = units.div_ceil((at_once / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
         Ok(Some(Self { shapes: *shapes, parts, pool, forward: forward?, gradient, splits }))
+    }
+
+    /// Forwards, or of the weight gradient.
+    pub fn kernel(&self, pass: Pass) -> &Kernel {
+        if pass == Pass::Forward { &self.forward } else { &self.gradient }
     }
 
     /// How many blocks share a weight.

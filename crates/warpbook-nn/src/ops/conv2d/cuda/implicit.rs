@@ -56,6 +56,15 @@ enum Body {
     Shifted(Box<Windows>),
 }
 
+impl Body {
+    fn kernel(&self) -> &Kernel {
+        match self {
+            Self::Gathered(copies) => &copies.kernel,
+            Self::Shifted(windows) => windows.kernel(),
+        }
+    }
+}
+
 /// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
 #[derive(Debug, Clone)]
 struct Copies {
@@ -192,6 +201,18 @@ impl Implicit {
         let n = shapes.filters * (taps + u32::from(with_bias));
         let total = (with_bias || splits > 1).then(|| Sums::of_few(device, n, splits)).transpose()?;
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
+    }
+
+    /// The kernel of a pass; of a weight gradient the one that multiplies.
+    pub fn kernel(&self, pass: Pass) -> &Kernel {
+        match (pass, &self.forward, &self.weight_gradient) {
+            (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
+            (Pass::Forward, Forwards::By(body), _) => body.kernel(),
+            (Pass::InputGradient, ..) => self.input_gradient.kernel(),
+            (Pass::WeightGradient, _, Gradient::Gathered(copies, _)) => &copies.kernel,
+            (Pass::WeightGradient, _, Gradient::Shifted(shifted)) => shifted.kernel(),
+            (Pass::WeightGradient, _, Gradient::Few(few)) => few.kernel(pass),
+        }
     }
 
     pub fn is_shifted(&self) -> [bool; 3] {

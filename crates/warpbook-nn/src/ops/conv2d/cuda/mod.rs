@@ -12,6 +12,8 @@ mod im2col_launch;
 mod implicit;
 mod implicit_launch;
 mod pooled;
+mod reference;
+mod reference_launch;
 mod shapes;
 mod stock;
 mod window_gradient;
@@ -27,11 +29,15 @@ pub(crate) use few::specs_of as few_specs_of;
 use im2col::Im2col;
 use implicit::Implicit;
 pub(crate) use implicit::spec_of as implicit_spec_of;
+pub use reference::Reference;
 use shapes::Shapes;
 use std::sync::Arc;
 use stock::Stock;
 use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
-use warpbook_record::Dtype;
+pub use warpbook_kernels::nn::conv2d::Pass;
+use warpbook_kernels::nn::conv2d::direct as direct_rows;
+use warpbook_kernels::nn::total_sums;
+use warpbook_record::{Dtype, KernelSpec, KernelStats};
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
 /// The compute capability that has the instructions of shifted windows.
@@ -90,6 +96,38 @@ pub struct Form {
     pub dtype: Dtype,
     /// How images lie in memory.
     pub layout: Layout,
+}
+
+impl Form {
+    /// The kernels that compute a pass, without a bias, on a GPU of a compute capability; `None` where the method leaves it to another one,
+    /// to the matrix product or to a library in part or whole, or does not take the type.
+    #[must_use]
+    pub fn kernels(
+        self,
+        pass: Pass,
+        geometry: &Geometry,
+        compute_capability: Option<(u32, u32)>,
+    ) -> Option<Vec<KernelSpec>> {
+        let Self { method, dtype, layout } = self;
+        let implicit = |turing| implicit_spec_of(pass, dtype, geometry, layout, turing, false).map(|spec| vec![spec]);
+        match method {
+            Method::Direct => (dtype == Dtype::F32).then(|| vec![direct_rows(layout)[pass as usize].clone()]),
+            Method::Im2col | Method::Stock => None,
+            Method::ImplicitGemmTuring => (dtype == Dtype::F16).then(|| implicit(true)).flatten(),
+            Method::ImplicitGemm => implicit(dtype == Dtype::F16 && compute_capability < Some((8, 0))),
+            Method::ShiftedWindows if compute_capability != Some(HOPPER) => None,
+            Method::ShiftedWindows => shifted_kernel_of(pass, dtype, geometry, layout, false).map(|spec| vec![spec]),
+            Method::FewChannels if compute_capability < Some((8, 0)) => None,
+            Method::FewChannels => {
+                let [forward, gradient] = few_specs_of(dtype, geometry, layout, false)?;
+                match pass {
+                    Pass::Forward => Some(vec![forward]),
+                    Pass::InputGradient => None,
+                    Pass::WeightGradient => Some(vec![gradient, total_sums()]),
+                }
+            }
+        }
+    }
 }
 
 /// What is applied to the outputs, after the bias, before they are stored.
@@ -235,6 +273,17 @@ impl Convolution {
     #[must_use]
     pub fn is_few(&self) -> bool {
         matches!(&self.body, Body::Implicit(b) if b.is_few())
+    }
+
+    /// What the compiler and the device say of a pass's own kernel; empty of im2col and of libraries.
+    #[must_use]
+    pub fn kernel_stats(&self, pass: Pass) -> Vec<KernelStats> {
+        let kernel = match &self.body {
+            Body::Direct(b) => Some(b.kernel(pass)),
+            Body::Implicit(b) => Some(b.kernel(pass)),
+            Body::Im2col(_) | Body::Stock(_) => None,
+        };
+        kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
     }
 
     /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own
@@ -388,6 +437,42 @@ fn stored(dtype: Dtype) -> Dtype {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_has_kernels_where_the_method_computes_it() {
+        let hopper = Some(HOPPER);
+        let g = |channels, filters| Geometry {
+            batch: 8,
+            height: 16,
+            width: 16,
+            channels,
+            filters,
+            kernel: [3; 2],
+            stride: [1; 2],
+            padding: [1; 2],
+        };
+        let files = |method, dtype, pass, geometry: &Geometry, cc| -> Vec<String> {
+            let form = Form { method, dtype, layout: Layout::Nhwc };
+            let kernels = form.kernels(pass, geometry, cc).unwrap_or_default();
+            kernels.iter().map(|k| k.file.trim_start_matches("nn/").to_owned()).collect()
+        };
+        let none: [&str; 0] = [];
+        for pass in Pass::ALL {
+            assert_eq!(files(Method::Direct, Dtype::F32, pass, &g(3, 32), None), ["01_direct.cu"]);
+            assert_eq!(files(Method::Direct, Dtype::F16, pass, &g(3, 32), hopper), none);
+            assert_eq!(files(Method::ImplicitGemm, Dtype::F32, pass, &g(3, 32), hopper), ["03_implicit_gemm.cu"]);
+            assert_eq!(
+                files(Method::ImplicitGemm, Dtype::Bf16, pass, &g(3, 32), hopper),
+                ["04_implicit_tensor_cores.cu"]
+            );
+            assert_eq!(files(Method::ShiftedWindows, Dtype::F16, pass, &g(32, 64), Some((8, 0))), none);
+            assert_eq!(files(Method::ShiftedWindows, Dtype::F16, pass, &g(3, 32), hopper), none);
+        }
+        let windows = Pass::ALL.map(|pass| files(Method::ShiftedWindows, Dtype::F16, pass, &g(32, 64), hopper));
+        assert_eq!(windows, [["05_shifted_windows.cu"], ["05_shifted_windows.cu"], ["06_shifted_gradient.cu"]]);
+        let few = Pass::ALL.map(|pass| files(Method::FewChannels, Dtype::F16, pass, &g(3, 32), hopper).len());
+        assert_eq!(few, [1, 0, 2]);
+    }
 
     #[test]
     fn a_method_is_what_a_gpu_has_of_it() {
