@@ -1,10 +1,11 @@
 //! The page's state, and what changes it.
 
 use crate::browser;
+use crate::filter::Filter;
 use crate::library::{Entry, Library, Origin, State};
 use crate::link::{Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
-use crate::origin::{Embedded, Index, check_address};
+use crate::origin::{Embedded, Index, check_address, foreign_host};
 use crate::sheet::Sort;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
@@ -23,16 +24,30 @@ pub enum Msg {
     Index(Result<Index, String>),
     /// A record of the list was read.
     Read(String, Result<Box<Opened>, String>),
+    /// Open this record of another site, or leave it out.
+    Permit(String, bool),
     /// Files were chosen or dropped.
     Files(Vec<File>),
     /// A file was read.
     FileRead(String, Result<Box<Opened>, String>),
+    /// Show all records.
+    Overview,
+    /// Show these of all records.
+    Filter(Filter),
     /// Show this record.
     Select(String),
     /// Forget this record.
     Close(String),
     /// Compare this record, or no longer.
     Tick(String, bool),
+    /// Call this record so in comparisons.
+    Label(String, String),
+    /// Hold the other ticked records against this one.
+    First(String),
+    /// Show what is not comparable, or no longer.
+    Anyway(bool),
+    /// Normalise comparisons to what nobody changed, or no longer.
+    Normalise(bool),
     /// Show this part.
     Show(Tab),
     /// Show this problem.
@@ -67,8 +82,12 @@ pub struct App {
     pub link: Link,
     /// The records.
     pub library: Library,
+    /// Which of all records are shown.
+    pub filter: Filter,
     /// The orders of the sheets, by their names.
     pub sorts: HashMap<&'static str, Sort>,
+    /// Addresses on other sites that the link names and the reader was not yet asked about, each with its host.
+    pub foreign: Vec<(String, String)>,
     /// Sentences that the reader must see, with their numbers.
     pub alerts: Vec<(usize, String)>,
     /// What was last said to screen readers.
@@ -93,8 +112,16 @@ impl App {
         self.pending > 0
     }
 
+    /// Whether all records are shown, of which there are several.
+    pub fn shows_all(&self) -> bool {
+        self.link.shows_all() && self.library.entries.len() > 1
+    }
+
     /// The record that is shown.
     pub fn chosen(&self) -> Option<&Entry> {
+        if self.shows_all() {
+            return None;
+        }
         self.library.chosen(self.link.record.as_deref())
     }
 
@@ -102,6 +129,11 @@ impl App {
     pub fn ticked(&self) -> Vec<(&Entry, &Run)> {
         let ticked = self.library.entries.iter().filter(|e| self.link.ticked.contains(&e.key));
         ticked.filter_map(|e| Some((e, e.run()?))).collect()
+    }
+
+    /// What a step back of the history leads away from.
+    fn place(&self) -> (Option<String>, Option<Tab>, Option<String>, bool) {
+        (self.link.record.clone(), self.link.tab, self.link.rung.clone(), self.shows_all())
     }
 
     fn alert(&mut self, text: String) {
@@ -170,13 +202,26 @@ impl App {
     /// Takes up the addresses of the link.
     fn follow_link(&mut self, ctx: &Context<Self>) {
         for address in self.link.sources.clone() {
-            let key = self.library.add_address(&address);
-            self.read(ctx, &key);
+            let is_known = self.library.get(&Library::key_of(&address)).is_some();
+            match foreign_host(&address, &browser::site()).filter(|_| !is_known) {
+                Some(host) => {
+                    if !self.foreign.iter().any(|(known, _)| *known == address) {
+                        self.foreign.push((address, host));
+                    }
+                }
+                None => self.read_address(ctx, &address),
+            }
         }
+    }
+
+    fn read_address(&mut self, ctx: &Context<Self>, address: &str) {
+        let key = self.library.add_address(address);
+        self.read(ctx, &key);
     }
 
     fn begin(&mut self, ctx: &Context<Self>) {
         self.follow_link(ctx);
+        self.link.compare_sources();
         self.pending += 1;
         match browser::embedded().map(|text| Embedded::parse(&text)) {
             Some(embedded) => {
@@ -209,14 +254,25 @@ impl App {
                     self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
                     self.link.record = None;
                 }
-                let library = &self.library;
-                self.link.ticked.retain(|k| library.get(k).is_some());
+                let (library, foreign) = (&self.library, &self.foreign);
+                let is_asked = |key: &String| foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
+                self.link.ticked.retain(|k| library.get(k).is_some() || is_asked(k));
             }
             Msg::Read(key, result) => {
                 self.pending -= 1;
                 let (run, why) = split(result);
                 self.library.finish(&key, run);
                 self.say_what_came(&key, why);
+            }
+            Msg::Permit(address, yes) => {
+                self.foreign.retain(|(known, _)| *known != address);
+                if yes {
+                    self.read_address(ctx, &address);
+                } else {
+                    let key = Library::key_of(&address);
+                    self.link.sources.retain(|s| *s != address);
+                    self.link.ticked.retain(|k| *k != key);
+                }
             }
             Msg::Files(files) => self.read_files(ctx, files),
             Msg::FileRead(name, result) => {
@@ -226,9 +282,13 @@ impl App {
                 self.say_what_came(key.as_deref().unwrap_or_default(), why);
                 if key.is_some() {
                     self.link.record = key;
+                    self.link.overview = false;
                 }
             }
+            Msg::Overview => self.link.show_all(),
+            Msg::Filter(filter) => self.filter = filter,
             Msg::Select(key) => {
+                self.link.overview = false;
                 self.library.retry(&key);
                 // Another record's columns may be others.
                 self.sorts.clear();
@@ -249,9 +309,17 @@ impl App {
                     self.link.ticked.push(key);
                     if self.link.ticked.len() == 2 {
                         self.link.tab = Some(Tab::Compare);
+                        self.link.overview = false;
                     }
                 }
             }
+            Msg::Label(key, label) => self.link.label(key, &label),
+            Msg::First(key) => {
+                self.link.ticked.retain(|k| *k != key);
+                self.link.ticked.insert(0, key);
+            }
+            Msg::Anyway(on) => self.link.anyway = on,
+            Msg::Normalise(on) => self.link.normalised = on,
             Msg::Show(tab) => self.link.tab = Some(tab),
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
@@ -323,7 +391,9 @@ impl Component for App {
         let mut app = Self {
             link: Link::parse(&browser::query()),
             library: Library::default(),
+            filter: Filter::default(),
             sorts: HashMap::new(),
+            foreign: Vec::new(),
             alerts: Vec::new(),
             said: String::new(),
             dark,
@@ -343,11 +413,11 @@ impl Component for App {
         // The page's own beginnings are not steps that a reader would want to go back to.
         let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..));
         let popped = matches!(msg, Msg::Popped);
-        let before = (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+        let before = self.place();
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);
         if !popped {
-            let moved = before != (self.link.record.clone(), self.link.tab, self.link.rung.clone());
+            let moved = before != self.place();
             browser::set_query(&self.link.query(), by_reader && moved);
         }
         render

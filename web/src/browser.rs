@@ -96,6 +96,11 @@ pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
     }
 }
 
+/// The site that the page is from, as "https://example.org"; "null" of a page from disk.
+pub fn site() -> String {
+    window().location().origin().unwrap_or_default()
+}
+
 /// The files of a list, which the browser empties as soon as its event is over.
 pub fn files(list: &web_sys::FileList) -> Vec<web_sys::File> {
     (0..list.length()).filter_map(|i| list.get(i)).collect()

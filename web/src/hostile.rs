@@ -2,7 +2,7 @@
 
 use crate::link::{self, Choice, Link, Tab};
 use crate::open::{open, tests::sample};
-use crate::{facts, format, highlight, problems, sheet};
+use crate::{compared, facts, format, highlight, problems, sheet};
 use serde_json::{Value, json};
 use warpbook_charts as charts;
 use warpbook_record::{ChartKind, Run};
@@ -31,10 +31,16 @@ pub fn show(run: &Run) {
         CHARTS.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
         let _ = problems::like(&all, problem);
     }
-    for same in problems::shared(&[run, run]) {
-        let cut = problems::only(run, same[0]);
-        harmless(&charts::compare(&[&cut, &cut], same[0].size()));
+    if let Ok(all) = charts::Comparison::of(&[run, run]) {
+        for of in [all.clone(), all.normalised()] {
+            harmless(&of.chart(true));
+            let _ = (of.sentence(1), of.table().csv(), compared::moved(&of).len(), compared::chosen(&of, None));
+            for cell in of.rows.iter().flat_map(|r| &r.cells) {
+                let _ = (compared::said(cell, true), compared::said(cell, false));
+            }
+        }
     }
+    let _ = compared::labels(&Default::default(), &[("a", "", run), ("b", "", run)]);
     let groups = problems::grouped(all.clone());
     assert_eq!(groups.iter().map(|g| g.problems.len()).sum::<usize>(), all.len());
     let _ = (problems::lines(run), problems::dtypes_with_library(run), facts::differences(&[run, run]));

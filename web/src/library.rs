@@ -39,6 +39,12 @@ pub struct Entry {
     pub name: String,
     /// Its title, where that is known.
     pub title: String,
+    /// The experiment's name, where that is known.
+    pub experiment: String,
+    /// What it says first, where that is known.
+    pub headline: String,
+    /// Its ladder as heights from 0 to 1, where they are known.
+    pub ladder: Vec<f64>,
     /// Its device, where that is known.
     pub device: String,
     /// Who made it, where that is known.
@@ -62,8 +68,10 @@ impl Entry {
 
     fn unread(key: String, name: String, origin: Origin) -> Self {
         let none = String::new;
-        let (title, device, author, created) = (none(), none(), none(), none());
-        Self { key, name, title, device, author, created, origin, state: State::Unread }
+        let (title, experiment, headline) = (none(), none(), none());
+        let (device, author, created) = (none(), none(), none());
+        let (ladder, state) = (Vec::new(), State::Unread);
+        Self { key, name, title, experiment, headline, ladder, device, author, created, origin, state }
     }
 
     fn fill(&mut self, opened: Opened) {
@@ -72,6 +80,11 @@ impl Entry {
         self.device.clone_from(&run.environment.device.name);
         self.author = author(run).unwrap_or_default().to_owned();
         self.created.clone_from(&run.created);
+        self.experiment.clone_from(&run.experiment);
+        if let Some(problem) = run.main_problem() {
+            self.headline = warpbook_charts::headline(run, problem).map_or_else(String::new, |h| h.sentence);
+            self.ladder = warpbook_charts::sparkline(run, problem);
+        }
         self.state = State::Open(Rc::new(opened));
     }
 }
@@ -98,7 +111,10 @@ impl Library {
     /// Adds those that come with the page, before all others.
     pub fn add_index(&mut self, index: Index) {
         let bundled = index.records.into_iter().map(|r| Entry {
-            title: if r.title.trim().is_empty() { r.experiment } else { r.title },
+            title: if r.title.trim().is_empty() { r.experiment.clone() } else { r.title },
+            experiment: r.experiment,
+            headline: r.headline,
+            ladder: r.ladder,
             device: r.device,
             created: r.created,
             ..Entry::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
@@ -107,10 +123,14 @@ impl Library {
         self.entries.splice(0..0, fresh);
     }
 
+    /// The key of a record that the link names. No file of the page's own can have this name.
+    pub fn key_of(address: &str) -> String {
+        format!("@{address}")
+    }
+
     /// Adds one that the link names; gives its key.
     pub fn add_address(&mut self, address: &str) -> String {
-        // No file of the page's own can have this name.
-        let key = format!("@{address}");
+        let key = Self::key_of(address);
         if self.get(&key).is_none() {
             let name = file_name(address).to_owned();
             self.entries.push(Entry::unread(key.clone(), name, Origin::Address(address.to_owned())));
@@ -153,12 +173,15 @@ impl Library {
         self.entries.retain(|e| e.key != key || matches!(e.origin, Origin::Bundled(_)));
     }
 
-    /// The record to show: that of the key; else the link's first that did not fail, else the first of the page's, else any.
+    /// The record to show: that of the key; else the link's first that did not fail; else, where the link names none, the first of all.
+    /// None takes the place of one that was asked for and failed.
     pub fn chosen(&self, key: Option<&str>) -> Option<&Entry> {
         let usable = |e: &&Entry| !matches!(e.state, State::Failed);
-        let by_key = key.and_then(|k| self.get(k)).filter(usable);
-        let by_address = || self.entries.iter().filter(usable).find(|e| matches!(e.origin, Origin::Address(_)));
-        by_key.or_else(by_address).or_else(|| self.entries.iter().find(usable))
+        if let Some(entry) = key.and_then(|k| self.get(k)) {
+            return Some(entry).filter(usable);
+        }
+        let mut named = self.entries.iter().filter(|e| matches!(e.origin, Origin::Address(_))).peekable();
+        if named.peek().is_some() { named.find(usable) } else { self.entries.iter().find(usable) }
     }
 }
 
@@ -190,8 +213,9 @@ mod tests {
         let key = library.add_address("https://example.org/c.json");
         assert_eq!(chosen(&library, None), key);
         library.finish(&key, None);
-        assert_eq!(chosen(&library, None), "a.json");
-        assert_eq!(chosen(&library, Some(&key)), "a.json");
+        assert_eq!(chosen(&library, None), "", "no other record takes its place");
+        assert_eq!(chosen(&library, Some(&key)), "");
+        assert_eq!(chosen(&library, Some("a.json")), "a.json");
     }
 
     #[test]

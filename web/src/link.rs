@@ -1,6 +1,7 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
-use warpbook_charts::{Chart, ChartError};
+use std::collections::BTreeMap;
+use warpbook_charts::{Chart, ChartError, MAX_LABEL};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
@@ -269,6 +270,12 @@ pub struct Link {
     pub record: Option<String>,
     /// The keys of the records that are ticked for comparison.
     pub ticked: Vec<String>,
+    /// What the reader calls those of them, by their keys.
+    pub labels: BTreeMap<String, String>,
+    /// Whether a comparison shows the figures of what is not comparable.
+    pub anyway: bool,
+    /// Whether a comparison is normalised to what nobody changed.
+    pub normalised: bool,
     /// The part that is shown.
     pub tab: Option<Tab>,
     /// The problem that is shown.
@@ -277,9 +284,28 @@ pub struct Link {
     pub quantity: Option<Quantity>,
     /// The rung whose source is shown.
     pub rung: Option<String>,
+    /// Whether all records are shown, although the link names some.
+    pub overview: bool,
 }
 
+/// The overview's name in an address.
+const OVERVIEW: &str = "records";
+
 impl Link {
+    /// Whether all records are shown: where nothing else was asked for.
+    pub fn shows_all(&self) -> bool {
+        let names_none = self.sources.is_empty() && self.ticked.is_empty() && self.record.is_none();
+        let asks_nothing =
+            self.tab.is_none() && self.problem.is_none() && self.quantity.is_none() && self.rung.is_none();
+        self.overview || (names_none && asks_nothing)
+    }
+
+    /// Shows all records; those that the link names stay in it.
+    pub fn show_all(&mut self) {
+        let (sources, ticked) = (std::mem::take(&mut self.sources), std::mem::take(&mut self.ticked));
+        *self = Self { sources, ticked, overview: true, ..Self::default() };
+    }
+
     /// Reads the query of an address, with or without its question mark. What it does not know is passed over.
     pub fn parse(query: &str) -> Self {
         let mut link = Self::default();
@@ -293,12 +319,17 @@ impl Link {
                 "src" => push_new(&mut link.sources, value),
                 "record" => link.record = Some(value),
                 "compare" => push_new(&mut link.ticked, value),
+                // Of the record before it.
+                "label" => drop(link.ticked.last().cloned().map(|key| link.label(key, &value))),
+                "anyway" => link.anyway = value == "1",
+                "normalised" => link.normalised = value == "1",
                 "tab" => link.tab = Tab::ALL.into_iter().find(|t| t.id() == value),
                 "problem" => link.problem = Some(Choice::Id(value)),
                 // A link with both was made by a version that knows ids.
                 "size" => link.problem = link.problem.take().or_else(|| Choice::parse_size(&value)),
                 "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),
+                "view" => link.overview = value == OVERVIEW,
                 _ => {}
             }
         }
@@ -314,9 +345,41 @@ impl Link {
         pairs.extend(self.problem.iter().map(Choice::pair));
         pairs.extend(self.quantity.iter().map(|q| ("show", quantity_id(*q).into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
-        pairs.extend(self.ticked.iter().map(|t| ("compare", t.clone())));
+        for key in &self.ticked {
+            pairs.push(("compare", key.clone()));
+            pairs.extend(self.labels.get(key).map(|label| ("label", label.clone())));
+        }
+        pairs.extend(self.anyway.then(|| ("anyway", "1".into())));
+        pairs.extend(self.normalised.then(|| ("normalised", "1".into())));
+        let is_named = self.overview && (!self.sources.is_empty() || !self.ticked.is_empty());
+        pairs.extend(is_named.then(|| ("view", OVERVIEW.into())));
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         if text.is_empty() { String::new() } else { format!("?{}", text.join("&")) }
+    }
+}
+
+impl Link {
+    /// Opens several addresses compared, where the link says nothing else of what is shown.
+    pub fn compare_sources(&mut self) {
+        if self.sources.len() > 1
+            && self.ticked.is_empty()
+            && self.tab.is_none()
+            && self.record.is_none()
+            && !self.overview
+        {
+            self.ticked = self.sources.iter().map(|address| format!("@{address}")).collect();
+            self.tab = Some(Tab::Compare);
+        }
+    }
+
+    /// Calls a ticked record so; an empty label is no label.
+    pub fn label(&mut self, key: String, label: &str) {
+        let label: String = label.trim().chars().take(MAX_LABEL).collect();
+        if label.is_empty() {
+            self.labels.remove(&key);
+        } else {
+            self.labels.insert(key, label);
+        }
     }
 }
 
@@ -378,16 +441,42 @@ mod tests {
             sources: vec!["https://example.org/a b.json?x=1&y=2#z".into(), "data/ü.json".into()],
             record: Some("regression-h200.json".into()),
             ticked: vec!["a.json".into(), "@1".into()],
+            labels: [("@1".to_owned(), "mine & <b>yours</b>".to_owned())].into(),
+            anyway: true,
+            normalised: true,
             tab: Some(Tab::Source),
             problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
+            overview: false,
         };
         assert_eq!(Link::parse(&link.query()), link);
+        assert!(!link.shows_all() && Link::default().shows_all());
+        let mut all = link.clone();
+        all.show_all();
+        assert!(all.shows_all() && all.sources == link.sources && all.ticked == link.ticked);
+        assert_eq!(Link::parse(&all.query()), all);
+        all.sources.clear();
+        all.ticked.clear();
+        assert!(all.query().is_empty() && Link::parse("").shows_all());
         assert!(link.query().contains("&problem=m=4096+n=4096+k=4096+%2B1%25+bf16%26&"), "{}", link.query());
         let earlier = Link { problem: Some(Choice::Size { size: 5_000_000, nth: 1 }), ..link };
         assert_eq!(Link::parse(&earlier.query()), earlier);
         assert_eq!(Link::default().query(), "");
+        let compared = |query: &str| {
+            let mut link = Link::parse(query);
+            link.compare_sources();
+            (link.ticked, link.tab)
+        };
+        assert_eq!(compared("?src=a&src=b"), (vec!["@a".into(), "@b".into()], Some(Tab::Compare)));
+        assert_eq!(compared("?src=a&src=b&tab=table"), (vec![], Some(Tab::Table)));
+        assert_eq!(compared("?src=a"), (vec![], None));
+        let labels = Link::parse("?label=none&compare=a&label=++one++&compare=b&label=%20&anyway=0");
+        assert_eq!(labels.labels, [("a".to_owned(), "one".to_owned())].into());
+        assert!(
+            !labels.anyway
+                && Link::parse(&format!("compare=a&label={}", "x".repeat(500))).labels["a"].len() == MAX_LABEL
+        );
         assert_eq!(Link { tab: Some(Tab::Ladder), ..Link::default() }.query(), "");
         for tab in Tab::ALL {
             let link = Link { tab: Some(tab), ..Link::default() };

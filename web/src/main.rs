@@ -1,18 +1,21 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `problems`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `link`, `problems`, `compared`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
 
 mod app;
 mod browser;
+mod compared;
 mod facts;
+mod filter;
 mod format;
 mod highlight;
 #[cfg(test)]
 mod hostile;
 mod library;
 mod link;
+mod marks;
 mod open;
 mod origin;
 mod problems;

@@ -1,7 +1,7 @@
 //! A file becomes a record that can be shown, or a sentence that says why not.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use warpbook_record::{MAX_BYTES, ReadError, Run};
+use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
 /// More than any real record has; a file with more would only stop the page.
 const MAX_MEASUREMENTS: usize = 20_000;
@@ -40,7 +40,7 @@ pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
 /// # Errors
 /// A sentence for the page's reader.
 pub fn open(bytes: &[u8]) -> Result<Run, String> {
-    let run = Run::from_json(bytes).map_err(|e| e.to_string())?;
+    let mut run = Run::from_json(bytes).map_err(|e| e.to_string())?;
     let limits = [
         ("measurements", run.measurements.len(), MAX_MEASUREMENTS),
         ("training logs", run.train_logs.len(), MAX_MEASUREMENTS),
@@ -54,7 +54,40 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
             return Err(format!("The record has {found} {what}; this page shows records with at most {most}."));
         }
     }
+    check_times(&run)?;
+    // A median of the other samples would look like a result.
+    for m in run.measurements.iter_mut().filter(|m| m.outcome == Outcome::Measured) {
+        if m.samples_us.iter().any(|us| !us.is_finite()) {
+            m.outcome = Outcome::Failed { error: "one of its times is no finite number".into() };
+        }
+    }
     Ok(run)
+}
+
+/// A time that no run could have taken: eleven days, in microseconds.
+const LONGEST_US: f64 = 1e12;
+
+/// An error with the path of the first time that is none: a speed would be made of it. What is no finite number is no time of a whole
+/// measurement, which the record may say.
+fn check_times(run: &Run) -> Result<(), String> {
+    let of = |what: &str, samples: &[f64]| {
+        let wrong = samples.iter().position(|us| us.is_finite() && !(0.0..=LONGEST_US).contains(us));
+        wrong.map_or(Ok(()), |i| {
+            Err(format!(
+                "{what}[{i}] is {}: a time is a number of microseconds from 0 to {LONGEST_US:e}. The record was changed after it was \
+                 written, or by a program that is not Warpbook.",
+                samples[i]
+            ))
+        })
+    };
+    for (i, m) in run.measurements.iter().enumerate() {
+        of(&format!("measurements[{i}].samples_us"), &m.samples_us)?;
+        of(&format!("measurements[{i}].wall_us"), &m.wall_us)?;
+    }
+    for (i, part) in run.parts.iter().enumerate() {
+        of(&format!("parts[{i}].samples_us"), &part.samples_us)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -257,5 +290,27 @@ pub mod tests {
             value["problems"][0][field] = u64::MAX.into();
         }
         check(value);
+    }
+
+    #[test]
+    fn a_time_that_is_none_is_refused_with_its_path() {
+        for (value, said) in [(json!(-5), "is -5"), (json!(1e308), "is 1")] {
+            let mut record = sample();
+            record["measurements"][1]["samples_us"][2] = value;
+            let why = open(record.to_string().as_bytes()).unwrap_err();
+            assert!(why.starts_with("measurements[1].samples_us[2] ") && why.contains(said), "{why}");
+        }
+        for value in ["NaN", "Infinity"] {
+            let mut record = sample();
+            record["measurements"][1]["samples_us"][2] = value.into();
+            let run = open(record.to_string().as_bytes()).unwrap();
+            assert!(!run.is_sound(&run.measurements[1]) && sample_run().is_sound(&run.measurements[2]), "{value}");
+        }
+        let mut record = sample();
+        record["measurements"][0]["wall_us"][0] = json!(-1);
+        assert!(open(record.to_string().as_bytes()).unwrap_err().starts_with("measurements[0].wall_us[0]"));
+        let mut record = sample();
+        record["measurements"][0]["samples_us"][0] = json!(0);
+        assert!(open(record.to_string().as_bytes()).is_ok(), "a clock may be too coarse");
     }
 }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// A record that comes with the page.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct IndexEntry {
     /// Its file in `data/`.
     pub file: String,
@@ -17,13 +17,19 @@ pub struct IndexEntry {
     /// The name of its device.
     #[serde(default)]
     pub device: String,
+    /// What it says first, in a sentence or more.
+    #[serde(default)]
+    pub headline: String,
+    /// The ladder of its main problem as heights from 0 to 1.
+    #[serde(default)]
+    pub ladder: Vec<f64>,
     /// When it was begun: RFC 3339, UTC.
     #[serde(default, alias = "date")]
     pub created: String,
 }
 
 /// The records that come with the page.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct Index {
     /// Each of them.
     pub records: Vec<IndexEntry>,
@@ -98,6 +104,24 @@ pub fn check_address(address: &str) -> Result<&str, String> {
     }
 }
 
+/// The host of an address on another site than `origin`, such as "https://example.org"; `None` of one on the same.
+pub fn foreign_host(address: &str, origin: &str) -> Option<String> {
+    let address = address.trim();
+    let lower = address.to_ascii_lowercase().replace('\\', "/");
+    let rest = lower.strip_prefix("https:").or_else(|| lower.strip_prefix("http:")).unwrap_or(&lower);
+    let host = rest.strip_prefix("//")?.split(['/', '?', '#']).next().unwrap_or_default();
+    // What precedes an @ is no host, however much it looks like one.
+    let host = host.rsplit('@').next().unwrap_or(host);
+    let scheme = if lower.starts_with("http:") { "http" } else { "https" };
+    let own = origin.to_ascii_lowercase();
+    let same = if rest.len() == lower.len() {
+        own.ends_with(&format!("://{host}"))
+    } else {
+        own == format!("{scheme}://{host}")
+    };
+    (!same).then(|| host.to_owned())
+}
+
 /// Whether what precedes a colon is a scheme (RFC 3986, 3.1) and not a part of a path.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -163,5 +187,29 @@ mod tests {
         assert_eq!(file_name("https://example.org/"), "example.org");
         assert_eq!(file_name("run.json"), "run.json");
         assert_eq!(file_name("?"), "?");
+    }
+
+    #[test]
+    fn another_site_is_told_from_the_own() {
+        let host = |address: &str| foreign_host(address, "https://lab.example.org");
+        for own in [
+            "data/a.json",
+            "/a.json",
+            "https://lab.example.org/a.json",
+            "HTTPS://Lab.Example.org",
+            "//lab.example.org/x",
+            "?a=//b",
+        ] {
+            assert_eq!(host(own), None, "{own}");
+        }
+        let check = |address: &str, expect: &str| assert_eq!(host(address).as_deref(), Some(expect), "{address}");
+        check("https://example.com/a.json", "example.com");
+        check("http://lab.example.org/a.json", "lab.example.org");
+        check("//example.com/a.json", "example.com");
+        check("\\\\example.com/a.json", "example.com");
+        check("https://lab.example.org:8443/", "lab.example.org:8443");
+        check("https://lab.example.org@evil.example/a", "evil.example");
+        check("https://lab.example.org.evil.example", "lab.example.org.evil.example");
+        assert_eq!(foreign_host("http://a/b", "null").as_deref(), Some("a"), "a page from disk has no site");
     }
 }

@@ -1,4 +1,4 @@
-//! The problems of a record as the page offers them: by the line of a sweep that they lie on, by type, and shared by records.
+//! The problems of a record as the page offers them: by the line of a sweep that they lie on, and by type.
 
 use warpbook_record::{Dtype, Problem, Run};
 
@@ -71,58 +71,6 @@ pub fn dtypes_with_library(run: &Run) -> Vec<(Dtype, Vec<&Problem>)> {
     out
 }
 
-/// The problems that records share: of each the first record's, followed by those of the others that are the same work. That is what
-/// has the same id; or the same size on the same line of a sweep; or, of what lies on no line, the same name and type.
-///
-/// Records that share none give the sizes that they share, whose lines differ: a chart of these says what does.
-pub fn shared<'a>(runs: &[&'a Run]) -> Vec<Vec<&'a Problem>> {
-    let same_work = |a: &Problem, b: &Problem| match (&a.sweep, &b.sweep) {
-        (Some(x), Some(y)) => x.size == y.size && a.same_line(b),
-        (None, None) => a.dtype == b.dtype && a.label == b.label,
-        _ => false,
-    };
-    let same_size = |a: &Problem, b: &Problem| a.size() > 0 && a.size() == b.size();
-    let by_work = matched(runs, same_work);
-    if by_work.is_empty() { matched(runs, same_size) } else { by_work }
-}
-
-fn matched<'a>(runs: &[&'a Run], same: impl Fn(&Problem, &Problem) -> bool) -> Vec<Vec<&'a Problem>> {
-    let Some((first, others)) = runs.split_first() else { return Vec::new() };
-    let others: Vec<Vec<&Problem>> = others.iter().map(|r| r.problems()).collect();
-    let in_all = |p: &'a Problem| -> Option<Vec<&'a Problem>> {
-        let found =
-            others.iter().map(|all| all.iter().find(|q| ***q == *p).or_else(|| all.iter().find(|q| same(p, q))));
-        std::iter::once(Some(p)).chain(found.map(Option::<&&Problem>::copied)).collect()
-    };
-    first.problems().into_iter().filter_map(in_all).collect()
-}
-
-/// A record with nothing but what it has of one problem; its sources are left out.
-pub fn only(run: &Run, problem: &Problem) -> Run {
-    Run {
-        schema: run.schema,
-        experiment: run.experiment.clone(),
-        title: run.title.clone(),
-        author: run.author.clone(),
-        created: run.created.clone(),
-        command: run.command.clone(),
-        environment: run.environment.clone(),
-        policy: run.policy.clone(),
-        peaks: run.peaks.clone(),
-        descriptor: run.descriptor.clone(),
-        problems: vec![problem.clone()],
-        main_problem: None,
-        rungs: run.rungs.clone(),
-        sources: Default::default(),
-        measurements: run.measurements.iter().filter(|m| m.problem == *problem).cloned().collect(),
-        train_logs: run.train_logs.iter().filter(|l| l.problem == *problem).cloned().collect(),
-        parts: Vec::new(),
-        spans: Vec::new(),
-        breakdowns: Vec::new(),
-        notes: Vec::new(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,38 +138,5 @@ mod tests {
         run.rungs[0].runner = Runner::Library("cuBLAS".into());
         let found = dtypes_with_library(&run);
         assert_eq!(found.iter().map(|d| (d.0, d.1.len())).collect::<Vec<_>>(), [(Dtype::F32, 3)]);
-    }
-
-    #[test]
-    fn shared_problems_are_the_same_work_in_every_record() {
-        let cube = problem("4", Dtype::F32, Some((4, "fp32")));
-        let odd = problem("odd", Dtype::F32, None);
-        let seeded = |p: &Problem| p.with(|p| p.id.push_str(" seed=2"));
-        let (one, two) = (run_of(&[&cube, &odd]), run_of(&[&seeded(&odd), &seeded(&cube)]));
-        let ids = |runs: &[&Run]| {
-            shared(runs).iter().map(|s| s.iter().map(|p| p.id.clone()).collect()).collect::<Vec<Vec<String>>>()
-        };
-        assert_eq!(ids(&[&one, &one]), [vec![cube.id.clone(); 2], vec![odd.id.clone(); 2]]);
-        let both = |p: &Problem| vec![p.id.clone(), seeded(p).id.clone()];
-        assert_eq!(ids(&[&one, &two]), [both(&cube), both(&odd)]);
-        // A problem that a record lacks is not offered; the same id comes before the same size.
-        assert_eq!(ids(&[&run_of(&[&cube]), &run_of(&[&seeded(&cube), &cube])]), [vec![cube.id.clone(); 2]]);
-        assert_eq!(ids(&[&one, &run_of(&[&odd])]), [vec![odd.id.clone(); 2]]);
-        // Only the size is the same: the chart will say what is not.
-        let other = problem("4", Dtype::F32, Some((4, "fp32, B transposed")));
-        assert_eq!(ids(&[&one, &run_of(&[&other])]), [vec![cube.id.clone(), other.id.clone()]]);
-        assert!(ids(&[&one, &run_of(&[])]).is_empty());
-        assert!(shared(&[]).is_empty());
-    }
-
-    #[test]
-    fn a_record_can_be_cut_to_one_problem() {
-        let run = sample_run();
-        let problem = run.problems()[1].clone();
-        let cut = only(&run, &problem);
-        assert_eq!(cut.problems(), [&problem]);
-        assert_eq!(cut.measurements.len(), 2);
-        assert!(cut.train_logs.is_empty() && cut.sources.is_empty());
-        assert_eq!(cut.ladder(&problem).len(), run.ladder(&problem).len());
     }
 }

@@ -74,21 +74,22 @@ fn it_is_compared_with_a_second_one() {
     let mut two = open(text.as_bytes()).unwrap();
     two.measurements.iter_mut().flat_map(|m| &mut m.samples_us).for_each(|us| *us *= 2.0);
     let runs = [&one, &two];
-    let shared = problems::shared(&runs);
-    assert_eq!(shared.len(), 3);
-    for of in &shared {
-        let cut = [problems::only(&one, of[0]), problems::only(&two, of[1])];
-        let chart = charts::compare(&[&cut[0], &cut[1]], of[0].size()).unwrap();
+    let all = charts::Comparison::of(&runs).unwrap();
+    assert_eq!(all.problems.len(), 3);
+    for of in &all.problems {
+        let chart = all.at(of[0].unwrap()).chart(false).unwrap();
         assert!(
             ["NVIDIA H200", "NVIDIA H100", "One pass", "0.500×"].iter().all(|name| chart.svg.as_str().contains(name))
         );
     }
-    assert!(charts::sweep_of(&runs, one.descriptor.headline, Some(shared[0][0]), None).is_ok());
+    let line = all.problems[0][0];
+    assert!(charts::sweep_labelled(&runs, &all.labels, one.descriptor.headline, line).is_ok());
     let (differ, same) = facts::differences(&runs);
     let names: Vec<&str> = differ.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["Run by", "Device"]);
     assert!(same.iter().any(|d| d.name == "Experiment" && d.values[1].as_deref() == Some("softmax")));
-    // Records of different experiments have nothing in common.
+    // Records of different experiments are not held against each other.
     let other = crate::open::tests::sample_run();
-    assert!(problems::shared(&[&one, &other]).is_empty());
+    let why = charts::Comparison::of(&[&one, &other]).unwrap_err().to_string();
+    assert!(why.contains("different experiments"), "{why}");
 }

@@ -37,7 +37,7 @@ pub fn accuracy(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         };
         for (words_of, points) in [("test samples", points(|p| p.test)), ("training samples", points(|p| p.train))] {
             if !points.is_empty() {
-                all.push(series(all.len(), vec![words(log, words_of)], points));
+                all.push(series(all.len(), log, vec![words(log, words_of)], points));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Horizontal bars: one row each, its name to the left and its value at its end.
 
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH, line_height};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH, line_height};
+use crate::facts::{Facts, shared_problem};
 use crate::palette::Rgb;
 use crate::text;
 use crate::ticks::Axis;
@@ -18,9 +19,19 @@ pub(crate) struct Bar {
     /// Whether it is drawn as an outline, as sums are.
     pub(crate) hollow: bool,
     /// What it consists of, from its beginning on, each in its own colour; empty for most.
-    pub(crate) parts: Vec<(f64, Rgb)>,
+    pub(crate) parts: Vec<Segment>,
+    /// What it says of itself; of one with parts these do.
+    pub(crate) facts: Facts,
 }
 
+/// A part of a bar.
+pub(crate) struct Segment {
+    pub(crate) value: f64,
+    pub(crate) color: Rgb,
+    pub(crate) facts: Facts,
+}
+
+#[expect(clippy::large_enum_variant, reason = "a chart has some dozens of rows at most")]
 pub(crate) enum Content {
     Bar(Bar),
     /// Why there is no bar.
@@ -42,6 +53,8 @@ pub(crate) struct Mark {
     pub(crate) label: String,
     /// Whether its line is a solid one: what was reached, not what might be.
     pub(crate) solid: bool,
+    /// What it says of itself.
+    pub(crate) facts: Facts,
 }
 
 pub(crate) struct Bars {
@@ -75,6 +88,8 @@ struct Layout {
 impl Bars {
     pub(crate) fn draw(mut self) -> Result<Chart, ChartError> {
         let layout = self.layout();
+        let shared = self.shared();
+        let dots = self.dots();
         if let Some(axis) = self.axis.take() {
             self.axis = Some(axis.with_ticks(((layout.right - layout.left) / 68.0) as usize));
         }
@@ -97,10 +112,27 @@ impl Bars {
             for (from, to) in &blocks {
                 canvas.line(&[(zero, *from), (zero, *to)], Stroke::new(Paint::MUTED, 1.0))?;
             }
-            draw_bars(canvas, &all, first, zero, x)?;
-            draw_marks(canvas, marks, &all, (top, first), x)?;
+            canvas.marked(&shared, || {
+                draw_bars(canvas, &all, first, (zero, dots), x)?;
+                draw_marks(canvas, marks, &all, (top, first), x)
+            })?;
             draw_rows(canvas, &all, &layout, first, Some(&|bar: &Bar| label_at(bar, zero, x)))
         })
+    }
+
+    /// What all marks have in common.
+    fn shared(&mut self) -> Facts {
+        let bars = self.rows.iter_mut().filter_map(|r| match &mut r.content {
+            Content::Bar(bar) => Some(bar),
+            _ => None,
+        });
+        let of_bars = bars.flat_map(|bar| bar.parts.iter_mut().map(|p| &mut p.facts).chain([&mut bar.facts]));
+        shared_problem(of_bars.chain(self.marks.iter_mut().map(|m| &mut m.facts)))
+    }
+
+    /// Whether values are dots: on a logarithmic axis that begins anywhere lengths mean nothing.
+    fn dots(&self) -> bool {
+        self.base.is_none() && self.axis.as_ref().is_some_and(Axis::is_log)
     }
 
     fn layout(&self) -> Layout {
@@ -199,38 +231,70 @@ fn draw_axis(
     canvas.elided(caption, WIDTH - MARGIN - layout.left, (layout.left, bottom + 30.0), At::Left, Font::SMALL)
 }
 
-fn draw_bars(canvas: &Canvas<'_>, rows: &[Row], first: f64, zero: f64, x: impl Fn(f64) -> f64) -> Drawn {
+fn draw_bars(
+    canvas: &Canvas<'_>,
+    rows: &[Row],
+    first: f64,
+    (zero, dots): (f64, bool),
+    x: impl Fn(f64) -> f64,
+) -> Drawn {
     for (row, y, height) in placed(rows, first) {
         let Some(bar) = row.bar() else { continue };
         let half = if row.id.is_empty() { 8.0 } else { 10.0 };
         let middle = y + height / 2.0;
-        let end = x(bar.value);
-        // What is there is seen.
-        let end = if (end - zero).abs() < 1.5 { zero + 1.5 } else { end };
-        let (from, to) = (zero.min(end), zero.max(end));
-        let (upper, lower) = (middle - half, middle + half);
-        if !bar.parts.is_empty() {
-            let mut sum = 0.0;
-            for (value, color) in &bar.parts {
-                let begin = x(sum);
-                sum += value;
-                // What is there is seen, also between two that are longer.
-                canvas.rect((begin, x(sum).max(begin + 1.5)), (upper, lower), Paint::solid(*color))?;
+        let facts = if bar.parts.is_empty() { bar.facts.clone() } else { Facts::default() };
+        canvas.marked(&facts, || {
+            if dots {
+                draw_dot(canvas, bar, (zero, x(bar.value)), middle)?;
+            } else {
+                draw_bar(canvas, bar, zero, (middle - half, middle + half), &x)?;
             }
-        } else if bar.hollow {
-            canvas.rect((from, to), (upper, lower), Paint::faded(bar.color, 0.18))?;
-            let corners = [(from, upper), (to, upper), (to, lower), (from, lower), (from, upper)];
-            canvas.line(&corners, Stroke::new(Paint::solid(bar.color), 1.2))?;
-        } else {
-            canvas.rect((from, to), (upper, lower), Paint::solid(bar.color))?;
-        }
-        if let Some((low, high)) = bar.spread.map(|(a, b)| (x(a), x(b))).filter(|(a, b)| b - a >= 3.0) {
-            let stroke = Stroke::new(Paint::INK, 1.3);
-            canvas.line(&[(low, middle), (high, middle)], stroke)?;
-            for end in [low, high] {
-                canvas.line(&[(end, middle - 4.0), (end, middle + 4.0)], stroke)?;
-            }
-        }
+            // A shorter one would hide the dot.
+            draw_whisker(canvas, bar, middle, if dots { 12.0 } else { 3.0 }, &x)
+        })?;
+    }
+    Ok(())
+}
+
+fn draw_bar(canvas: &Canvas<'_>, bar: &Bar, zero: f64, y: (f64, f64), x: impl Fn(f64) -> f64) -> Drawn {
+    let end = x(bar.value);
+    // What is there is seen.
+    let end = if (end - zero).abs() < 1.5 { zero + 1.5 } else { end };
+    let (from, to) = (zero.min(end), zero.max(end));
+    if bar.hollow {
+        canvas.rect((from, to), y, Paint::faded(bar.color, 0.18))?;
+        let corners = [(from, y.0), (to, y.0), (to, y.1), (from, y.1), (from, y.0)];
+        return canvas.line(&corners, Stroke::new(Paint::solid(bar.color), 1.2));
+    }
+    if bar.parts.is_empty() {
+        return canvas.rect((from, to), y, Paint::solid(bar.color));
+    }
+    let mut sum = 0.0;
+    for part in &bar.parts {
+        let begin = x(sum);
+        sum += part.value;
+        // What is there is seen, also between two that are longer.
+        let to = x(sum).max(begin + 1.5);
+        canvas.marked(&part.facts, || canvas.rect((begin, to), y, Paint::solid(part.color)))?;
+    }
+    Ok(())
+}
+
+/// A dot at the value, and what leads the eye to it from the name.
+fn draw_dot(canvas: &Canvas<'_>, bar: &Bar, (zero, at): (f64, f64), middle: f64) -> Drawn {
+    canvas.line(&[(zero, middle), (at, middle)], Stroke::dashed(Paint::faded(bar.color, 0.5), 1.0, 2))?;
+    let shape = if bar.hollow { Marker::Ring } else { Marker::Disc };
+    canvas.marker(shape, (at, middle), Paint::solid(bar.color))
+}
+
+fn draw_whisker(canvas: &Canvas<'_>, bar: &Bar, middle: f64, least: f64, x: impl Fn(f64) -> f64) -> Drawn {
+    let Some((low, high)) = bar.spread.map(|(a, b)| (x(a), x(b))).filter(|(a, b)| b - a >= least) else {
+        return Ok(());
+    };
+    let stroke = Stroke::new(Paint::INK, 1.3);
+    canvas.line(&[(low, middle), (high, middle)], stroke)?;
+    for end in [low, high] {
+        canvas.line(&[(end, middle - 4.0), (end, middle + 4.0)], stroke)?;
     }
     Ok(())
 }
@@ -270,8 +334,10 @@ fn draw_marks(
                 }
             }
         };
-        canvas.elided(&mark.label, room, (left, y + 8.0), At::Left, Font::SMALL)?;
-        draw_mark(canvas, mark, rows, (y + 16.0, first), &x)?;
+        canvas.marked(&mark.facts, || {
+            canvas.elided(&mark.label, room, (left, y + 8.0), At::Left, Font::SMALL)?;
+            draw_mark(canvas, mark, rows, (y + 16.0, first), &x)
+        })?;
         end = at - 6.0;
     }
     Ok(())
@@ -382,8 +448,10 @@ fn draw_legend(canvas: &Canvas<'_>, lines: &[Vec<(Rgb, String, f64)>], top: f64)
     for (i, line) in lines.iter().enumerate() {
         let y = top + i as f64 * LEGEND_LINE + 7.0;
         for (color, name, x) in line {
-            canvas.rect((*x, x + 11.0), (y - 5.5, y + 5.5), Paint::solid(*color))?;
-            canvas.elided(name, 300.0, (x + 16.0, y), At::Left, Font::NOTE)?;
+            canvas.marked(&Facts::legend(name), || {
+                canvas.rect((*x, x + 11.0), (y - 5.5, y + 5.5), Paint::solid(*color))?;
+                canvas.elided(name, 300.0, (x + 16.0, y), At::Left, Font::NOTE)
+            })?;
         }
     }
     Ok(())

@@ -1,9 +1,10 @@
 //! A drawing area in CSS pixels.
 
 use crate::backend::{FONT_SCALE, Metered};
+use crate::facts::Facts;
 use crate::palette::Rgb;
 use crate::svg::{DASH_STEP, FAMILY, INK, Svg, UNIT};
-use crate::text::{self, TITLE_CLOSE, TITLE_OPEN, TURNED};
+use crate::text::{self, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED};
 use crate::{Chart, ChartError, Table};
 use plotters::coord::Shift;
 use plotters::element::{Drawable, PointCollection};
@@ -90,7 +91,7 @@ impl Font {
     pub(crate) const HEADING: Self = Self { size: 13.0, bold: true, paint: Paint::INK };
     pub(crate) const BODY: Self = Self { size: 13.0, bold: false, paint: Paint::INK };
     pub(crate) const NOTE: Self = Self { size: 12.0, bold: false, paint: Paint::MUTED };
-    pub(crate) const SMALL: Self = Self { size: 11.0, bold: false, paint: Paint::MUTED };
+    pub(crate) const SMALL: Self = Self { size: 12.0, bold: false, paint: Paint::MUTED };
 
     pub(crate) fn width(&self, text: &str) -> f64 {
         text::width(text, self.size, self.bold)
@@ -182,6 +183,18 @@ impl<'a> Canvas<'a> {
             Marker::Plus => strokes([(-4.6, 0.0), (4.6, 0.0)], [(0.0, -4.6), (0.0, 4.6)]),
             Marker::Cross => strokes([(-3.8, -3.8), (3.8, 3.8)], [(-3.8, 3.8), (3.8, -3.8)]),
         }
+    }
+
+    /// A mark, or a group of marks, that says so of itself; without anything to say no group.
+    pub(crate) fn marked(&self, facts: &Facts, picture: impl FnOnce() -> Drawn) -> Drawn {
+        let fields = facts.fields();
+        if fields.is_empty() {
+            return picture();
+        }
+        let sign = |text: &str| self.write(text, (0.0, 0.0), At::Left, Font::SMALL);
+        sign(&format!("{GROUP_OPEN}{fields}"))?;
+        picture()?;
+        sign(&GROUP_CLOSE.to_string())
     }
 
     /// A line of text, vertically centred at y.

@@ -1,12 +1,11 @@
 //! What all charts say alike: names, verdicts, subtitles, and which records may be shown together.
 
-use crate::ChartError;
 use crate::canvas::{Font, MARGIN, WIDTH};
+use crate::comparison::unlike_timing;
 use crate::text::{self, clean};
 use crate::words::{bandwidth, count, listed, percent, possessive, rate, significant};
 use warpbook_record::{
-    Bound, DeviceKind, Dtype, L2State, LadderRow, Measurement, MemoryLevel, Outcome, Policy, Problem, Run, Rung,
-    TimedBy, TrainLog,
+    Bound, DeviceKind, Dtype, L2State, LadderRow, Measurement, MemoryLevel, Outcome, Problem, Run, Rung, TrainLog,
 };
 
 /// A ladder, a legend and a list have at most so many entries; the table has them all.
@@ -178,54 +177,17 @@ pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measu
     })
 }
 
-/// Refuses records of different experiments, and those whose timing differs.
-pub(crate) fn comparable(runs: &[&Run]) -> Result<(), ChartError> {
-    let Some((first, rest)) = runs.split_first() else {
-        return Err(ChartError::NothingToDraw("There is no record to draw.".into()));
-    };
-    for run in rest {
-        if run.experiment != first.experiment {
-            let (a, b) = (clean(&first.experiment), clean(&run.experiment));
-            return Err(ChartError::NotComparable(format!(
-                "The records are of different experiments: \u{201c}{a}\u{201d} and \u{201c}{b}\u{201d}."
-            )));
-        }
-        if !first.policy.comparable(&run.policy) {
-            let what = listed(&policy_differences(&first.policy, &run.policy));
-            return Err(ChartError::NotComparable(format!(
-                "The records were not timed alike, so their figures do not belong in one chart: {what}."
-            )));
-        }
-    }
-    Ok(())
+/// What a reader of a chart of many rungs of several records has to know: what of their timing differs at a problem.
+pub(crate) fn timing_note(runs: &[&Run], problem: &Problem) -> Option<String> {
+    let (first, rest) = runs.split_first()?;
+    let what = rest.iter().map(|run| unlike_timing(first, run, problem)).find(|what| !what.is_empty())?;
+    Some(format!("The records were not timed alike: {}.", listed(&what)))
 }
 
-fn policy_differences(a: &Policy, b: &Policy) -> Vec<String> {
-    let clock = |t| match t {
-        TimedBy::CudaEvents => "CUDA events",
-        TimedBy::WallClock => "the host's clock",
-        _ => "another clock",
-    };
-    let l2 = |l| match l {
-        L2State::Warm => "a warm L2",
-        L2State::Cold => "a cold L2",
-        _ => "another state of L2",
-    };
-    let mut out = Vec::new();
-    if a.timed_by != b.timed_by {
-        out.push(format!("one by {}, the other by {}", clock(a.timed_by), clock(b.timed_by)));
-    }
-    if a.l2 != b.l2 {
-        out.push(format!("one from {}, the other from {}", l2(a.l2), l2(b.l2)));
-    }
-    if a.inputs != b.inputs {
-        let quote = |p: &Policy| format!("\u{201c}{}\u{201d}", clean(&p.inputs));
-        out.push(format!("one with inputs {}, the other with {}", quote(a), quote(b)));
-    }
-    if out.is_empty() {
-        out.push("their policies differ".into());
-    }
-    out
+/// With a capital at its beginning.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
 
 /// What keeps two problems off one line of a sweep, as in "200 epochs in one and 20 epochs in the other".
@@ -294,28 +256,6 @@ pub(crate) fn above_bound(run: &Run, bounds: impl IntoIterator<Item = (Bound, f6
     let why = clean(&run.descriptor.above_bound);
     let above = bounds.into_iter().any(|(b, share)| b.level.is_some() && share > 1.0);
     (above && !why.is_empty()).then(|| format!("Above 100 %: {}.", why.trim_end_matches('.')))
-}
-
-/// Short names that tell records apart: their devices, and where those are the same also their dates.
-pub(crate) fn tags(runs: &[&Run]) -> Vec<String> {
-    let unique = |tags: &[String], i: usize| tags.iter().filter(|t| **t == tags[i]).count() == 1;
-    let devices: Vec<String> = runs.iter().map(|r| device(r)).collect();
-    let dated: Vec<String> = runs
-        .iter()
-        .zip(&devices)
-        .map(|(r, d)| {
-            // To the minute; the rest only lengthens it.
-            let when: String = clean(&r.created).chars().take(16).map(|c| if c == 'T' { ' ' } else { c }).collect();
-            joined([d.as_str(), when.as_str()])
-        })
-        .collect();
-    (0..runs.len())
-        .map(|i| match () {
-            () if unique(&devices, i) => devices[i].clone(),
-            () if unique(&dated, i) => dated[i].clone(),
-            () => format!("{}, record {}", devices[i], i + 1),
-        })
-        .collect()
 }
 
 /// The devices of the records, each once.

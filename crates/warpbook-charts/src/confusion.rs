@@ -1,6 +1,7 @@
 //! Classes against what they were taken for.
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH};
+use crate::facts::Facts;
 use crate::palette::{BLUE, VERMILLION};
 use crate::text::clean;
 use crate::words::{listed, percent, plain};
@@ -28,7 +29,7 @@ const BAND: f64 = 76.0;
 const AXIS: f64 = 18.0;
 /// Room for the share of a class that is right.
 const RECALL: f64 = 58.0;
-const FIGURE: Font = Font { size: 10.5, bold: false, paint: Paint::INK };
+const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 /// Shares of a class from which on a cell is painted so much, and how the range is called.
 const BANDS: [(f64, f64, &str); 5] = [
     (0.0, 0.10, "up to 1 %"),
@@ -144,8 +145,10 @@ impl Matrix<'_> {
             let right = class == taken_for;
             if count > 0 {
                 let color = if right { BLUE } else { VERMILLION };
-                canvas.rect(x, rows, Paint::faded(color, alpha(count as f64 / sum)))?;
-                self.draw_count(canvas, class, taken_for, layout.cell, (left + layout.cell / 2.0, middle))?;
+                canvas.marked(&self.facts(class, taken_for), || {
+                    canvas.rect(x, rows, Paint::faded(color, alpha(count as f64 / sum)))?;
+                    self.draw_count(canvas, class, taken_for, layout.cell, (left + layout.cell / 2.0, middle))
+                })?;
             }
             if right {
                 frame(canvas, x, rows)?;
@@ -162,9 +165,17 @@ impl Matrix<'_> {
         if FIGURE.width(&count) > cell - 2.0 {
             return Ok(());
         }
-        let names = [class, taken_for].map(|i| clean(&self.of.classes[i]));
-        let title = format!("{} taken for {}: {count}", names[0], names[1]);
+        let title = format!("{}: {count}", self.facts(class, taken_for).name);
         canvas.titled(&count, &title, at, At::Middle, Font { bold: class == taken_for, ..FIGURE })
+    }
+
+    fn facts(&self, class: usize, taken_for: usize) -> Facts {
+        let names = [class, taken_for].map(|i| clean(&self.of.classes[i]));
+        Facts {
+            name: format!("{} taken for {}", names[0], names[1]),
+            value: plain(self.count(class, taken_for) as f64),
+            ..Facts::default()
+        }
     }
 
     fn frame(&self, shown: usize) -> Frame {

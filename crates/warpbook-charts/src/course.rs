@@ -2,6 +2,7 @@
 
 use crate::canvas::{Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{MAX_ENTRIES, device, heading, joined, label, name};
+use crate::facts::Facts;
 use crate::lines::{Lines, Series};
 use crate::palette::{SERIES, VERMILLION};
 use crate::svg::DASHES;
@@ -17,6 +18,8 @@ const LOG_FROM: f64 = 10.0;
 /// A training whose course was recorded.
 pub(crate) struct Watched<'a> {
     pub(crate) course: &'a Course,
+    /// What all marks of it say.
+    pub(crate) facts: Facts,
     /// What tells it from the others; empty of a single one.
     pub(crate) name: String,
 }
@@ -30,7 +33,8 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     logs.truncate(MAX_ENTRIES);
     let several = logs.len() > 1;
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
-    logs.into_iter().map(|(log, course)| Watched { course, name: named(log) }).collect()
+    let facts = |log: &TrainLog| Facts { rung: log.rung.clone(), ..Facts::of_problem(problem) };
+    logs.into_iter().map(|(log, course)| Watched { course, facts: facts(log), name: named(log) }).collect()
 }
 
 /// The words after a training's name; alone they begin the line.
@@ -38,7 +42,7 @@ pub(crate) fn words(of: &Watched<'_>, text: &str) -> String {
     if of.name.is_empty() { text.to_owned() } else { format!("{}: {text}", of.name) }
 }
 
-pub(crate) fn series(number: usize, label: Vec<String>, points: Vec<(f64, f64)>) -> Series {
+pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points: Vec<(f64, f64)>) -> Series {
     let color = SERIES[number % SERIES.len()];
     Series {
         label,
@@ -48,6 +52,8 @@ pub(crate) fn series(number: usize, label: Vec<String>, points: Vec<(f64, f64)>)
         marker: Some(MARKERS[number % MARKERS.len()]),
         scattered: false,
         broken: None,
+        facts: of.facts.clone(),
+        each: Vec::new(),
     }
 }
 
@@ -128,7 +134,7 @@ pub fn loss_scale(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let course = log.course;
         all.push(Series {
             marker: None,
-            ..series(all.len(), vec![words(log, "loss scale")], stairs(&course.loss_scales, course.steps))
+            ..series(all.len(), log, vec![words(log, "loss scale")], stairs(&course.loss_scales, course.steps))
         });
         if !course.skipped_steps.is_empty() {
             let at = |step: &u64| {
@@ -141,7 +147,7 @@ pub fn loss_scale(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
                 stroke: Stroke::new(Paint::solid(VERMILLION), 2.0),
                 marker: Some(Marker::Cross),
                 scattered: true,
-                ..series(all.len(), Vec::new(), Vec::new())
+                ..series(all.len(), log, Vec::new(), Vec::new())
             });
         }
     }
@@ -215,7 +221,7 @@ fn over_steps(run: &Run, problem: &Problem, of: &OverSteps, caption: &str) -> Re
     }
     let line = |(i, l): (usize, &Watched<'_>)| {
         let label = if l.name.is_empty() { of.what.to_owned() } else { l.name.clone() };
-        let line = series(i, vec![label], (of.points)(l.course));
+        let line = series(i, l, vec![label], (of.points)(l.course));
         Series { marker: line.marker.filter(|_| of.marked), ..line }
     };
     let series: Vec<Series> = logs.iter().enumerate().map(line).collect();
@@ -318,7 +324,7 @@ pub(crate) fn test_losses(logs: &[Watched<'_>], first: usize) -> Vec<Series> {
         let finite = log.course.epochs.iter().filter(|p| p.test_loss.is_finite());
         let points: Vec<(f64, f64)> = finite.map(|p| (p.step as f64, p.test_loss)).collect();
         if !points.is_empty() {
-            out.push(series(first + out.len(), vec![words(log, "test samples")], points));
+            out.push(series(first + out.len(), log, vec![words(log, "test samples")], points));
         }
     }
     out

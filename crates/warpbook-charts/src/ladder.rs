@@ -4,6 +4,7 @@ use crate::common::{
     Ceiling, MAX_ENTRIES, above_bound, arithmetic_name, bound, debug_note, device, heading, joined, l2, label, medians,
     name, names, of_bound, on_cpu, pass, usable, verdict,
 };
+use crate::facts::Facts;
 use crate::ladder_table::{LadderTable, columns};
 use crate::measure::Measure;
 use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
@@ -100,10 +101,15 @@ impl Ladder<'_> {
 
     /// What the bars are held against: the ceiling, and the library.
     fn marks(&self, ceiling: Option<&Ceiling>) -> Vec<Mark> {
-        let ceiling = ceiling.map(|c| Mark { value: self.value(c.us), label: self.ceiling_label(c), solid: false });
+        let ceiling = ceiling.map(|c| {
+            let label = self.ceiling_label(c);
+            Mark { value: self.value(c.us), facts: Facts::reference(&label), label, solid: false }
+        });
         let library = self.library.map(|(m, us)| {
             let value = self.value_of(m, us);
-            Mark { value, label: format!("{}: {}", name(self.run, &m.rung), self.measure.text(value)), solid: true }
+            let (name, shown) = (name(self.run, &m.rung), self.measure.text(value));
+            let label = format!("{name}: {shown}");
+            Mark { value, facts: Facts { name, ..Facts::measured(m, shown) }, label, solid: true }
         });
         ceiling.into_iter().chain(library).collect()
     }
@@ -167,8 +173,8 @@ impl Ladder<'_> {
         let log = axis.as_ref().is_some_and(Axis::is_log);
         let (caption, tick) = self.measure.axis(values.iter().copied().fold(0.0, f64::max), log);
         let direction = match (self.measure.quantity, &self.baseline) {
-            (Quantity::Time, Some((name, _))) => format!(", shorter is better{}; ×: as fast as {name}", scale(log)),
-            (Quantity::Time, None) => format!(", shorter is better{}", scale(log)),
+            (Quantity::Time, Some((name, _))) => format!("{}; ×: as fast as {name}", less_is_better(log)),
+            (Quantity::Time, None) => less_is_better(log).to_owned(),
             (Quantity::SpeedUp, Some((name, _))) => format!(" over {name}, longer is better{}", scale(log)),
             (Quantity::SpeedUp, None) => format!(", longer is better{}", scale(log)),
             _ if self.library.is_some() => {
@@ -236,12 +242,15 @@ impl Ladder<'_> {
                     let (a, b) = (self.value_of(m, (us - d).max(us * 1e-3)), self.value_of(m, us + d));
                     (a.min(b), a.max(b))
                 });
+                let (color, series) = kind(self.run, row);
+                let label = second.map_or_else(|| shown.clone(), |second| format!("{shown} · {second}"));
                 Content::Bar(Bar {
                     value: self.value_of(m, us),
                     spread: ends,
-                    label: second.map_or_else(|| shown.clone(), |second| format!("{shown} · {second}")),
+                    facts: Facts { name: name.clone(), series, ..Facts::measured(m, label.clone()) },
+                    label,
                     note: self.note(row),
-                    color: kind(self.run, row).0,
+                    color,
                     hollow: m.does_less(),
                     parts: Vec::new(),
                 })
@@ -358,6 +367,11 @@ impl Ladder<'_> {
 /// What a caption adds of a logarithmic axis.
 fn scale(log: bool) -> &'static str {
     if log { "; logarithmic scale" } else { "" }
+}
+
+/// What a caption says of times: bars where they begin at zero, else dots.
+pub(crate) fn less_is_better(log: bool) -> &'static str {
+    if log { ", further left is better; logarithmic scale" } else { ", shorter is better" }
 }
 
 /// What runs a rung: colour and name.

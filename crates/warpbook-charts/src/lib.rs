@@ -15,9 +15,12 @@ mod breakdown;
 mod canvas;
 mod common;
 mod compare;
+mod comparison;
 mod confusion;
 mod course;
 pub mod diagram;
+mod facts;
+mod headline;
 pub mod highlight;
 mod labels;
 mod ladder;
@@ -42,8 +45,13 @@ pub mod words;
 pub use accuracy::accuracy;
 pub use breakdown::breakdown;
 pub use compare::compare;
+pub use comparison::{
+    ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,
+    Verdict, noise_rule, record_labels,
+};
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};
+pub use headline::{Headline, HeadlineTile, headline, sparkline};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
@@ -52,7 +60,7 @@ pub use parts::{ablation, operations};
 pub use roofline::roofline;
 pub use shapes::shapes;
 pub use svg::Svg;
-pub use sweep::{sweep, sweep_bandwidth, sweep_of, sweep_throughput};
+pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};
 pub use table::Table;
 pub use text::escape;
 pub use tiles::tiles;

@@ -1,8 +1,10 @@
 //! Lines over two axes, named at their ends.
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::facts::{Facts, shared_problem};
 use crate::labels::{Area, Room, Xy};
 use crate::ticks::Axis;
+use crate::words::{plain, significant};
 use crate::{Chart, ChartError};
 
 pub(crate) struct Series {
@@ -16,6 +18,17 @@ pub(crate) struct Series {
     pub(crate) scattered: bool,
     /// Why the line ends before its time.
     pub(crate) broken: Option<String>,
+    /// What all of it says: the rung, and the problem where it is one.
+    pub(crate) facts: Facts,
+    /// What each point says; of none the axes' words are used.
+    pub(crate) each: Vec<Facts>,
+}
+
+impl Series {
+    /// What tells it from the others.
+    fn key(&self) -> String {
+        self.label[..self.names.min(self.label.len())].join(", ")
+    }
 }
 
 /// A thin dotted line below the others, named along itself.
@@ -69,6 +82,7 @@ impl Lines {
         // Labels of a linear axis may be as long as its largest number.
         let tick_width = self.x.ticks.iter().map(|t| Font::SMALL.width(&(self.x_tick)(*t))).fold(24.0, f64::max);
         self.x = self.x.with_ticks(((right - left) / (tick_width + 16.0)).clamp(2.0, 8.0) as usize);
+        let shared = self.shared();
         let Self { frame, series, guides, x, y, x_tick, y_tick, x_caption, y_caption } = self;
         frame.draw(22.0 + height + 40.0, |canvas, top| {
             let plot = Plot { leader, left, right, top: top + 22.0, bottom: top + 22.0 + height };
@@ -88,19 +102,39 @@ impl Lines {
             canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], axis)?;
             let caption = (plot.left, plot.bottom + 30.0);
             canvas.elided(&x_caption, plot.right - plot.left, caption, At::Left, Font::SMALL)?;
+            let kept: Vec<Vec<usize>> = series.iter().map(|s| thinned(&placed(&s.points, place))).collect();
             let drawn: Vec<Vec<(f64, f64)>> =
-                series.iter().map(|s| thinned(s.points.iter().map(|p| place(*p)).collect())).collect();
+                series.iter().zip(&kept).map(|(s, kept)| kept.iter().map(|i| place(s.points[*i])).collect()).collect();
+            let value = |(a, b): (f64, f64)| format!("{} at {x_caption} {}", significant(b, 4), plain(a));
             let beyond = |(a, b): (f64, f64)| {
                 (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top))
             };
             let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
             draw_guides(canvas, lines, &drawn, &plot)?;
-            for (s, points) in series.iter().zip(&drawn) {
-                draw_line(canvas, s, points)?;
-            }
+            canvas.marked(&shared, || {
+                for ((s, points), kept) in series.iter().zip(&drawn).zip(&kept) {
+                    let facts = |i: usize| match (s.each.get(kept[i]), s.points[kept[i]]) {
+                        (Some(facts), _) => facts.clone(),
+                        (None, point) => Facts { value: value(point), ..Facts::default() },
+                    };
+                    canvas.marked(&Facts { series: s.key(), ..s.facts.clone() }, || {
+                        draw_line(canvas, s, points, facts)
+                    })?;
+                }
+                Ok(())
+            })?;
             draw_breaks(canvas, &series, &drawn, &plot)?;
             draw_labels(canvas, &series, &drawn, &plot)
         })
+    }
+}
+
+impl Lines {
+    /// The problem of all marks, where it is one.
+    fn shared(&mut self) -> Facts {
+        let each: Vec<&mut Facts> =
+            self.series.iter_mut().flat_map(|s| s.each.iter_mut().chain([&mut s.facts])).collect();
+        shared_problem(each.into_iter())
     }
 }
 
@@ -116,20 +150,26 @@ fn draw_guides<'a>(
     drawn.iter().for_each(|points| room.line(points));
     seen.iter().for_each(|(_, (a, b))| room.line(&[*a, *b]));
     for (name, (a, b)) in seen {
-        canvas.line(&[a, b], Stroke::dashed(Paint::MUTED, 1.0, 2))?;
-        if let Some(at) = room.along((a, b), Font::SMALL.width(name), 0.0) {
-            canvas.turned(name, at.middle, at.degrees, Font::SMALL)?;
-        }
+        let along = room.along((a, b), Font::SMALL.width(name), 0.0);
+        canvas.marked(&Facts::reference(name), || {
+            canvas.line(&[a, b], Stroke::dashed(Paint::MUTED, 1.0, 2))?;
+            along.map_or(Ok(()), |at| canvas.turned(name, at.middle, at.degrees, Font::SMALL))
+        })?;
     }
     Ok(())
 }
 
-/// The points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
-fn thinned(points: Vec<Xy>) -> Vec<Xy> {
+fn placed(points: &[Xy], place: impl Fn(Xy) -> Xy) -> Vec<Xy> {
+    points.iter().map(|p| place(*p)).collect()
+}
+
+/// The numbers of the points that can be told apart: of many in one column of pixels the first, the lowest, the highest and the last.
+fn thinned(points: &[Xy]) -> Vec<usize> {
     if points.len() <= MOST_POINTS {
-        return points;
+        return (0..points.len()).collect();
     }
-    let mut out: Vec<Xy> = Vec::new();
+    let mut out: Vec<usize> = Vec::new();
+    let mut first = 0;
     for column in points.chunk_by(|a, b| a.0.floor() == b.0.floor()) {
         let by_height = |a: &usize, b: &usize| column[*a].1.total_cmp(&column[*b].1);
         let all = 0..column.len();
@@ -138,21 +178,24 @@ fn thinned(points: Vec<Xy>) -> Vec<Xy> {
         kept.extend(all.max_by(by_height));
         kept.sort_unstable();
         kept.dedup();
-        out.extend(kept.into_iter().map(|i| column[i]));
+        out.extend(kept.into_iter().map(|i| first + i));
+        first += column.len();
     }
     out
 }
 
-fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[(f64, f64)]) -> Drawn {
+/// A line and its points, each of which is a mark; a line without points is one itself, of its last value.
+fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[Xy], facts: impl Fn(usize) -> Facts) -> Drawn {
     if points.len() > 1 && !s.scattered {
-        canvas.line(points, s.stroke)?;
+        let whole = if s.marker.is_none() { facts(points.len() - 1) } else { Facts::default() };
+        canvas.marked(&whole, || canvas.line(points, s.stroke))?;
     }
     if let Some(marker) = s.marker {
         // More than these would run into each other.
         let most = if s.scattered { 400 } else { 40 };
         let every = points.len().div_ceil(most).max(1);
-        for p in points.iter().step_by(every) {
-            canvas.marker(marker, *p, s.stroke.paint)?;
+        for (i, p) in points.iter().enumerate().step_by(every) {
+            canvas.marked(&facts(i), || canvas.marker(marker, *p, s.stroke.paint))?;
         }
     }
     Ok(())
@@ -186,26 +229,31 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
     let tops = spread(&wanted, &heights, plot.top, plot.bottom);
     for ((i, top), height) in order.iter().zip(tops).zip(&heights) {
         let s = &series[*i];
-        let (x, y) = end(*i);
-        let sample = plot.right + plot.leader;
-        // The sample is at the first name, or in the middle of several.
-        let middle = top + height / 2.0;
-        let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
-        // A long way off it would be taken for a line of the plot; the sample says enough.
-        if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
-            canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
-        }
-        if !s.scattered {
-            canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
-        }
-        if let Some(marker) = s.marker {
-            canvas.marker(marker, (sample + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
-        }
-        for (n, text) in s.label.iter().enumerate() {
-            let at = (sample + SAMPLE + 2.0, top + 2.0 + (n as f64 + 0.5) * LINE);
-            let font = if n < s.names { Font { paint: Paint::INK, ..Font::NOTE } } else { Font::SMALL };
-            canvas.elided(text, WIDTH - MARGIN - at.0, at, At::Left, font)?;
-        }
+        canvas.marked(&Facts::legend(s.key()), || draw_label(canvas, s, end(*i), (top, *height), plot))?;
+    }
+    Ok(())
+}
+
+/// An entry of the legend: what leads to it from the line's end, a sample, and the names.
+fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, f64), plot: &Plot) -> Drawn {
+    let sample = plot.right + plot.leader;
+    // The sample is at the first name, or in the middle of several.
+    let middle = top + height / 2.0;
+    let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
+    // A long way off it would be taken for a line of the plot; the sample says enough.
+    if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
+        canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
+    }
+    if !s.scattered {
+        canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
+    }
+    if let Some(marker) = s.marker {
+        canvas.marker(marker, (sample + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
+    }
+    for (n, text) in s.label.iter().enumerate() {
+        let at = (sample + SAMPLE + 2.0, top + 2.0 + (n as f64 + 0.5) * LINE);
+        let font = if n < s.names { Font { paint: Paint::INK, ..Font::NOTE } } else { Font::SMALL };
+        canvas.elided(text, WIDTH - MARGIN - at.0, at, At::Left, font)?;
     }
     Ok(())
 }
@@ -285,10 +333,10 @@ mod tests {
     #[test]
     fn a_line_of_many_points_keeps_its_ends_and_peaks() {
         let few: Vec<Xy> = (0..2000).map(|i| (f64::from(i) / 100.0, 1.0)).collect();
-        assert_eq!(thinned(few.clone()), few);
+        assert_eq!(thinned(&few), (0..2000).collect::<Vec<_>>());
         let many: Vec<Xy> =
             (0..50_000).map(|i| (f64::from(i) / 100.0, if i == 12_345 { 99.0 } else { f64::from(i % 7) })).collect();
-        let kept = thinned(many.clone());
+        let kept: Vec<Xy> = thinned(&many).into_iter().map(|i| many[i]).collect();
         assert!(kept.len() <= 4 * 500 && kept.len() > 500, "{}", kept.len());
         assert_eq!((kept.first(), kept.last()), (many.first(), many.last()));
         assert!(kept.contains(&many[12_345]) && kept.is_sorted_by(|a, b| a.0 <= b.0));

@@ -1,6 +1,7 @@
 use crate::canvas::{Frame, MARKERS, Paint, Stroke};
 use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, label, name};
 use crate::course::{Watched, test_losses, test_name, watched};
+use crate::facts::Facts;
 use crate::lines::{Lines, Series};
 use crate::palette::SERIES;
 use crate::svg::DASHES;
@@ -151,6 +152,8 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
         scattered: false,
         broken,
+        facts: Facts { rung: group[0].rung.clone(), ..Facts::of_problem(&group[0].problem) },
+        each: Vec::new(),
     }
 }
 

@@ -1,6 +1,7 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
 use crate::common::{MAX_ENTRIES, device, heading, is_external, joined, l2, label, median_of, names, pass, usable};
+use crate::facts::{Facts, spread};
 use crate::palette::{AMBER, BLUE, GREEN, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -28,7 +29,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let color = if is_external(run, &g.rung) { AMBER } else { BLUE };
         for s in &g.parts {
             let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
-            rows.push(s.row(color, share));
+            rows.push(s.row(color, Facts::of_part(problem, &g.rung), share));
             table.push(g.cells(s, s.us.map(|us| us / sum * 100.0)));
         }
         if sum > 0.0 {
@@ -36,6 +37,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
                 value: sum,
                 spread: None,
                 label: time(sum),
+                facts: Facts { name: "sum".into(), value: time(sum), ..Facts::of_part(problem, &g.rung) },
                 note: String::new(),
                 color,
                 hollow: true,
@@ -86,11 +88,13 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             if let Some(us) = s.us {
                 said.push(format!("{} {}", s.name, label(us)));
             }
-            rows.push(s.row(if is_whole { BLUE } else { GREEN }, label));
+            rows.push(s.row(if is_whole { BLUE } else { GREEN }, Facts::of_part(problem, &g.rung), label));
             table.push(g.cells(s, difference.map(|d| d.0)));
         }
         if let (Some((_, us)), 1) = (whole, groups.len()) {
-            marks.push(Mark { value: us, label: format!("whole pass: {}", time(us)), solid: false });
+            let label = format!("whole pass: {}", time(us));
+            let facts = Facts { value: label.clone(), ..Facts::of_part(problem, &g.rung) };
+            marks.push(Mark { value: us, label, solid: false, facts });
         }
     }
     let description = format!(
@@ -168,14 +172,27 @@ impl Group {
     }
 }
 
+impl Facts {
+    /// What the parts of a rung have in common.
+    fn of_part(problem: &Problem, rung: &str) -> Self {
+        Self { rung: rung.to_owned(), ..Self::of_problem(problem) }
+    }
+}
+
 impl Part {
-    fn row(&self, color: Rgb, label: impl Fn(f64) -> String) -> Row {
+    /// What it says of itself, shown as so much; the rung and the problem are given.
+    pub(crate) fn facts(&self, of: Facts, value: String) -> Facts {
+        Facts { name: self.name.clone(), value, spread: spread(self.mad), samples: self.samples, ..of }
+    }
+
+    fn row(&self, color: Rgb, facts: Facts, label: impl Fn(f64) -> String) -> Row {
         let content = match self.us {
             None => Content::Reason("no usable time".into()),
             Some(us) => Content::Bar(Bar {
                 value: us,
                 spread: self.mad.map(|d| ((us - d).max(0.0), us + d)),
                 label: label(us),
+                facts: self.facts(facts, label(us)),
                 note: String::new(),
                 color,
                 hollow: false,

@@ -3,6 +3,7 @@ use crate::common::{
     MAX_ENTRIES, above_bound, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names,
     of_bound, usable, verdict,
 };
+use crate::facts::Facts;
 use crate::labels::{Along, Area, PointLabel, Room, Xy};
 use crate::palette::{AMBER, BLUE, GREEN, PURPLE, Rgb, VERMILLION};
 use crate::text;
@@ -156,9 +157,9 @@ const HEIGHT: f64 = 430.0;
 const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
 
 struct Layout {
-    lines: Vec<(Paint, (Xy, Xy))>,
-    along: Vec<(String, Along)>,
-    points: Vec<(Xy, Rgb)>,
+    lines: Vec<(Paint, (Xy, Xy), Facts)>,
+    along: Vec<(String, Facts, Along)>,
+    points: Vec<(Xy, Rgb, Facts)>,
     point_labels: Vec<(Xy, String, PointLabel)>,
     /// Lines and points without a name.
     unnamed: usize,
@@ -209,22 +210,24 @@ impl Roofs<'_> {
             let begin = self.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
             let line = (place((begin, peak.flops_per_s)), place((x.high(), peak.flops_per_s)));
             let text = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
-            lines.extend(plot.clip(line).map(|seen| (Paint::MUTED, seen, text)));
+            lines.extend(plot.clip(line).map(|seen| (Paint::MUTED, seen, Facts::reference(text))));
         }
         for roof in &self.roofs {
             let end = self.peak.as_ref().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
             let begin = x.low().min(end) / 10.0;
             let line = (place((begin, begin * roof.bytes_per_s)), place((end, end * roof.bytes_per_s)));
             let text = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
-            lines.extend(plot.clip(line).map(|seen| (Paint::solid(color(roof.level)), seen, text)));
+            let facts = Facts { series: roof.level.label().into(), ..Facts::reference(text) };
+            lines.extend(plot.clip(line).map(|seen| (Paint::solid(color(roof.level)), seen, facts)));
         }
         let drawn = &self.points[..self.points.len().min(MAX_ENTRIES)];
         let places: Vec<Xy> = drawn.iter().map(|p| place((p.intensity(), p.flops_per_s()))).collect();
         lines.iter().for_each(|(_, (a, b), _)| room.line(&[*a, *b]));
         places.iter().for_each(|p| room.marker(*p));
         let mut along = Vec::new();
-        for (_, line, text) in &lines {
-            along.extend(room.along(*line, NAME.width(text), 1.0).map(|at| (text.clone(), at)));
+        for (_, line, facts) in &lines {
+            let at = room.along(*line, NAME.width(&facts.value), 1.0);
+            along.extend(at.map(|at| (facts.value.clone(), Facts::legend(&facts.series), at)));
         }
         let mut order: Vec<usize> = (0..places.len()).collect();
         order.sort_by(|a, b| places[*a].1.total_cmp(&places[*b].1).then(a.cmp(b)));
@@ -239,31 +242,39 @@ impl Roofs<'_> {
             point_labels.extend(room.point_label(places[i], NAME.width(&text)).map(|at| (places[i], text, at)));
         }
         let unnamed = lines.len() + places.len() - along.len() - point_labels.len();
-        let points = places.into_iter().zip(drawn).map(|(at, p)| (at, color(p.level))).collect();
-        Layout {
-            lines: lines.into_iter().map(|(paint, line, _)| (paint, line)).collect(),
-            along,
-            point_labels,
-            points,
-            unnamed,
+        let points = places.into_iter().zip(drawn).map(|(at, p)| (at, color(p.level), self.facts(p))).collect();
+        Layout { lines, along, point_labels, points, unnamed }
+    }
+
+    fn facts(&self, p: &Point<'_>) -> Facts {
+        let share = p.of_bound().map_or(String::new(), |text| format!(" · {text}"));
+        let value = format!("{} at {} FLOP/byte{share}", rate(p.flops_per_s()), significant(p.intensity(), 3));
+        Facts {
+            name: names(self.run, &p.measurement.rung).0,
+            problem: String::new(),
+            series: p.level.label().into(),
+            ..Facts::measured(p.measurement, value)
         }
     }
 
     fn draw_layout(&self, canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
         let down = |(x, y): Xy| (x, y + top);
-        for (paint, (a, b)) in &layout.lines {
-            canvas.line(&[down(*a), down(*b)], Stroke::new(*paint, 2.0))?;
+        for (paint, (a, b), facts) in &layout.lines {
+            canvas.marked(facts, || canvas.line(&[down(*a), down(*b)], Stroke::new(*paint, 2.0)))?;
         }
         for (point, _, at) in &layout.point_labels {
             if let Some(end) = at.leader {
                 canvas.line(&[down(*point), down(end)], Stroke::new(Paint { alpha: 0.45, ..Paint::INK }, 0.8))?;
             }
         }
-        for (at, color) in &layout.points {
-            canvas.marker(Marker::Disc, down(*at), Paint::solid(*color))?;
-        }
-        for (text, at) in &layout.along {
-            canvas.turned(text, down(at.middle), at.degrees, NAME)?;
+        canvas.marked(&Facts::of_problem(self.problem), || {
+            for (at, color, facts) in &layout.points {
+                canvas.marked(facts, || canvas.marker(Marker::Disc, down(*at), Paint::solid(*color)))?;
+            }
+            Ok(())
+        })?;
+        for (text, facts, at) in &layout.along {
+            canvas.marked(facts, || canvas.turned(text, down(at.middle), at.degrees, NAME))?;
         }
         for (_, text, at) in &layout.point_labels {
             canvas.text(text, down(at.left), At::Left, NAME)?;

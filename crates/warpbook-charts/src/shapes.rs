@@ -2,6 +2,7 @@
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH};
 use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, medians, name, verdict};
+use crate::facts::Facts;
 use crate::measure::Measure;
 use crate::palette::{BLUE, Rgb, VERMILLION};
 use crate::text::clean;
@@ -115,7 +116,11 @@ impl Band {
     }
 
     fn of(ratio: f64) -> &'static Self {
-        BANDS.iter().rev().find(|b| ratio >= b.from).unwrap_or(&BANDS[0])
+        &BANDS[Self::number(ratio)]
+    }
+
+    fn number(ratio: f64) -> usize {
+        BANDS.iter().rposition(|b| ratio >= b.from).unwrap_or(0)
     }
 
     fn name(number: usize) -> String {
@@ -138,14 +143,23 @@ fn ratio_text(ratio: f64) -> String {
     }
 }
 
+/// A ratio as a cell shows it: without its leading zero where there is no room for that.
+fn figure(ratio: f64, cell: f64) -> String {
+    let text = ratio_text(ratio);
+    match text.strip_prefix('0') {
+        Some(short) if FIGURE.width(&text) > cell - 2.0 => short.to_owned(),
+        _ => text,
+    }
+}
+
 const CELL: f64 = 24.0;
-const BAND: f64 = 62.0;
+const BAND: f64 = 80.0;
 /// Bands, and the line above them.
 const LEGEND: f64 = 52.0;
 /// Between the column of the best and the others.
 const GAP: f64 = 6.0;
 const MAX_COLUMNS: usize = 20;
-const FIGURE: Font = Font { size: 10.0, bold: false, paint: Paint::INK };
+const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 
 struct Layout {
     header: f64,
@@ -162,6 +176,28 @@ impl<'a> HeatMap<'a> {
         let us = verdict(self.run, m)?;
         let (_, library) = row.library.ok_or("no library has a valid figure at this size")?;
         Ok(library / us)
+    }
+
+    /// The number of samples that all of a row's cells have, else 0.
+    fn samples<'r>(&self, row: &Shape<'a>, mut rungs: impl Iterator<Item = &'r str>) -> u64 {
+        let of = |rung: &str| {
+            self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64))
+        };
+        let first = rungs.next().map_or(0, of);
+        if rungs.all(|r| of(r) == first) { first } else { 0 }
+    }
+
+    /// Of a cell; the problem is the row's. The name is in the column's heading, the series a band's number.
+    fn facts(&self, rung: &str, row: &Shape<'a>, ratio: f64, of_row: u64) -> Facts {
+        let samples =
+            self.run.measurement(rung, row.problem).map_or(0, |m| m.samples_total.max(m.samples_us.len() as u64));
+        Facts {
+            rung: rung.to_owned(),
+            value: ratio_text(ratio),
+            series: Band::number(ratio).to_string(),
+            samples: if samples == of_row { 0 } else { samples },
+            ..Facts::default()
+        }
     }
 
     /// The fastest rung of kernels at a shape.
@@ -229,34 +265,43 @@ impl<'a> HeatMap<'a> {
             let first = top + LEGEND + layout.header;
             self.draw_headers(canvas, &shown, &layout, first - 5.0)?;
             for (i, row) in self.rows[..rows].iter().enumerate() {
-                let y = first + i as f64 * CELL;
-                let middle = y + CELL / 2.0;
-                let ink = Font { paint: Paint::INK, ..Font::NOTE };
-                let room = layout.figures - MARGIN - 14.0 - 16.0;
-                canvas.elided(&row.name, room, (MARGIN, middle), At::Left, ink)?;
-                let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
-                canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
-                let cell = |at: f64| (at, at + layout.cell - 1.0);
-                let whole = (y, y + CELL - 1.0);
-                if let Some((rung, ratio)) = best[i] {
-                    let bold = Font { bold: true, ..FIGURE };
-                    canvas.rect(cell(layout.left), whole, Band::of(ratio).paint())?;
-                    let at = (layout.left + layout.cell / 2.0, middle);
-                    canvas.titled(&ratio_text(ratio), &name(self.run, rung), at, At::Middle, bold)?;
-                }
-                for (j, content) in cells[i].iter().enumerate() {
-                    let left = layout.left + GAP + (j + 1) as f64 * layout.cell;
-                    let at = (left + layout.cell / 2.0, middle);
-                    match content {
-                        Ok(ratio) => {
-                            canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
-                            canvas.text(&ratio_text(*ratio), at, At::Middle, FIGURE)?;
-                        }
-                        Err((letter, why)) => {
-                            canvas.titled(letter, why, at, At::Middle, Font { paint: Paint::MUTED, ..FIGURE })?;
+                let drawn = shown.iter().zip(&cells[i]).filter(|(_, c)| c.is_ok()).map(|(rung, _)| *rung);
+                let samples = self.samples(row, drawn.chain(best[i].map(|b| b.0)));
+                canvas.marked(&Facts { samples, ..Facts::of_problem(row.problem) }, || {
+                    let y = first + i as f64 * CELL;
+                    let middle = y + CELL / 2.0;
+                    let ink = Font { paint: Paint::INK, ..Font::NOTE };
+                    let room = layout.figures - MARGIN - 14.0 - 16.0;
+                    canvas.elided(&row.name, room, (MARGIN, middle), At::Left, ink)?;
+                    let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
+                    canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
+                    let cell = |at: f64| (at, at + layout.cell - 1.0);
+                    let whole = (y, y + CELL - 1.0);
+                    if let Some((rung, ratio)) = best[i] {
+                        let bold = Font { bold: true, ..FIGURE };
+                        let at = (layout.left + layout.cell / 2.0, middle);
+                        canvas.marked(&self.facts(rung, row, ratio, samples), || {
+                            canvas.rect(cell(layout.left), whole, Band::of(ratio).paint())?;
+                            canvas.titled(&figure(ratio, layout.cell), &name(self.run, rung), at, At::Middle, bold)
+                        })?;
+                    }
+                    for (j, content) in cells[i].iter().enumerate() {
+                        let left = layout.left + GAP + (j + 1) as f64 * layout.cell;
+                        let at = (left + layout.cell / 2.0, middle);
+                        match content {
+                            Ok(ratio) => {
+                                canvas.marked(&self.facts(shown[j], row, *ratio, samples), || {
+                                    canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
+                                    canvas.text(&figure(*ratio, layout.cell), at, At::Middle, FIGURE)
+                                })?;
+                            }
+                            Err((letter, why)) => {
+                                canvas.titled(letter, why, at, At::Middle, Font { paint: Paint::MUTED, ..FIGURE })?;
+                            }
                         }
                     }
-                }
+                    Ok(())
+                })?;
             }
             let bottom = first + rows as f64 * CELL;
             let x = layout.left + layout.cell + GAP / 2.0 - 0.5;
@@ -271,7 +316,11 @@ impl<'a> HeatMap<'a> {
         canvas.upwards("best kernel", room, (layout.left + layout.cell / 2.0, bottom), bold)?;
         for (j, rung) in shown.iter().enumerate() {
             let x = layout.left + GAP + (j as f64 + 1.5) * layout.cell;
-            canvas.upwards(&name(self.run, rung), room, (x, bottom), Font { paint: Paint::INK, ..Font::SMALL })?;
+            let name = name(self.run, rung);
+            // Said once for the cells below.
+            let facts = Facts { rung: (*rung).to_owned(), name: name.clone(), ..Facts::default() };
+            let font = Font { paint: Paint::INK, ..Font::SMALL };
+            canvas.marked(&facts, || canvas.upwards(&name, room, (x, bottom), font))?;
         }
         Ok(())
     }
@@ -396,8 +445,11 @@ fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
     canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
     for (i, band) in BANDS.iter().enumerate() {
         let left = MARGIN + i as f64 * BAND;
-        canvas.rect((left, left + BAND - 1.0), (top + 18.0, top + 38.0), band.paint())?;
-        canvas.text(&Band::name(i), (left + BAND / 2.0, top + 28.0), At::Middle, FIGURE)?;
+        let facts = Facts { name: Band::name(i), ..Facts::legend(i.to_string()) };
+        canvas.marked(&facts, || {
+            canvas.rect((left, left + BAND - 1.0), (top + 18.0, top + 38.0), band.paint())?;
+            canvas.text(&Band::name(i), (left + BAND / 2.0, top + 28.0), At::Middle, FIGURE)
+        })?;
     }
     Ok(())
 }

@@ -1,10 +1,12 @@
-use crate::text::{TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
+use crate::text::{FIELD, FIELD_VALUE, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED, clean, escape};
 use std::fmt::{self, Write};
 
 /// Drawn in tenths of a CSS pixel, plotters' coordinates being whole numbers.
 pub(crate) const UNIT: f64 = 10.0;
 /// Placeholder for the text colour of whatever surrounds the chart; plotters wants an RGB.
 pub(crate) const INK: (u8, u8, u8) = (0x01, 0x02, 0x03);
+/// The size of most texts, said once, at the root.
+const FONT_SIZE: f64 = 12.0 * UNIT;
 /// The fonts are named once, at the root.
 pub(crate) const FAMILY: &str = "sans-serif";
 /// Added once, twice ... to a stroke's width: plotters has no dashes.
@@ -70,6 +72,17 @@ impl Svg {
             if line.starts_with("<text ") {
                 // On one line: a page that keeps white space would show the line breaks.
                 let (turn, text) = turned(lines.next().unwrap_or_default());
+                if let Some(fields) = text.strip_prefix(GROUP_OPEN) {
+                    group(fields, &mut body);
+                    _ = lines.next();
+                    continue;
+                }
+                if text.starts_with(GROUP_CLOSE) {
+                    body.truncate(body.trim_end().len());
+                    body.push_str("</g>\n");
+                    _ = lines.next();
+                    continue;
+                }
                 attributes(line, &mut body);
                 if let Some(degrees) = turn
                     && body.ends_with('>')
@@ -110,7 +123,8 @@ impl fmt::Display for Svg {
 fn common(id: &str, (w, h): (u32, u32)) -> String {
     let unit = UNIT as u32;
     format!(
-        " viewBox=\"0 0 {} {}\" direction=\"ltr\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" font-family=\"{FONTS}\"",
+        " viewBox=\"0 0 {} {}\" direction=\"ltr\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" font-family=\"{FONTS}\" \
+         font-size=\"{FONT_SIZE}\" fill=\"currentColor\"",
         w * unit,
         h * unit
     )
@@ -127,10 +141,18 @@ fn attributes(line: &str, out: &mut String) {
         let value = &rest[at + 2..value_end];
         out.push_str(&rest[..name_at]);
         match (name, value) {
-            ("opacity", "1") | ("font-family", FAMILY) => {}
+            // What is so by default.
+            ("opacity", "1") | ("font-family", FAMILY) | ("text-anchor", "start") | ("stroke", "none") => {}
+            // The root says it of most texts.
+            ("fill", v) if v == ink => {}
             // The backend divides by 1.24 what was multiplied by it.
-            ("font-size", v) => _ = write!(out, " font-size=\"{:.0}\"", v.parse().unwrap_or(12.0 * UNIT)),
-            ("stroke" | "fill", v) if v == ink => _ = write!(out, " {name}=\"currentColor\""),
+            ("font-size", v) => {
+                let size = v.parse().unwrap_or(FONT_SIZE).round();
+                if size != FONT_SIZE {
+                    _ = write!(out, " font-size=\"{size}\"");
+                }
+            }
+            ("stroke", v) if v == ink => _ = write!(out, " {name}=\"currentColor\""),
             ("stroke-width", v) => {
                 let code: u32 = v.parse().unwrap_or(UNIT as u32);
                 _ = write!(out, " stroke-width=\"{}\"", code % DASH_STEP);
@@ -144,6 +166,15 @@ fn attributes(line: &str, out: &mut String) {
         rest = rest.get(value_end + 1..).unwrap_or_default();
     }
     out.push_str(rest);
+}
+
+/// The beginning of a group of marks; the values are already escaped.
+fn group(fields: &str, body: &mut String) {
+    body.push_str("<g");
+    for (name, value) in fields.split(FIELD).filter_map(|f| f.split_once(FIELD_VALUE)) {
+        _ = write!(body, " data-{name}=\"{value}\"");
+    }
+    body.push('>');
 }
 
 /// The degrees that a text is turned by, and the text.
@@ -188,10 +219,7 @@ mod tests {
             "<line opacity=\"1\" stroke=\"#010203\" stroke-width=\"1015\" x1=\"0\"/>",
             "<line stroke=\"currentColor\" stroke-width=\"15\" stroke-dasharray=\"60 40\" x1=\"0\"/>",
         );
-        check(
-            "<rect opacity=\"0.15\" fill=\"#010203\" stroke=\"none\"/>",
-            "<rect opacity=\"0.15\" fill=\"currentColor\" stroke=\"none\"/>",
-        );
+        check("<rect opacity=\"0.15\" fill=\"#010203\" stroke=\"none\"/>", "<rect opacity=\"0.15\"/>");
         check("<polyline points=\"1,2 3,4 \"/>", "<polyline points=\"1,2 3,4\"/>");
     }
 

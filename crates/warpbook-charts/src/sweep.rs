@@ -1,8 +1,10 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    MAX_ENTRIES, arithmetic_name, comparable, debug_note, device, devices, difference_of_lines, heading, is_external,
-    is_library, joined, l2, line_label, medians, name, pass, size_label, size_number, tags, usable, verdict,
+    MAX_ENTRIES, arithmetic_name, debug_note, device, devices, difference_of_lines, heading, is_external, is_library,
+    joined, l2, line_label, medians, name, pass, size_label, size_number, timing_note, usable, verdict,
 };
+use crate::comparison::{record_labels, same_meaning};
+use crate::facts::{Facts, shared_samples};
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
 use crate::measure::Measure;
@@ -47,11 +49,11 @@ pub fn sweep_throughput(runs: &[&Run], dtype: Option<Dtype>, rungs: Option<&[&st
 ///
 /// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
 /// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Several records are drawn
-/// together where they were timed alike, each with dashes and its device's name.
+/// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] with fewer than two sizes, without what the quantity is made of, or where none of the named rungs
-/// has a figure; [`ChartError::NotComparable`] where experiments, timing policies or the lines of the records' main problems differ.
+/// has a figure; [`ChartError::NotComparable`] where experiments or the lines of the records' main problems differ.
 pub fn sweep_of(
     runs: &[&Run],
     quantity: Quantity,
@@ -59,6 +61,21 @@ pub fn sweep_of(
     rungs: Option<&[&str]>,
 ) -> Result<Chart, ChartError> {
     Sweep::new(runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+}
+
+/// [`sweep_of`] several records under short names of the caller's.
+///
+/// # Errors
+/// As [`sweep_of`].
+pub fn sweep_labelled(
+    runs: &[&Run],
+    labels: &[String],
+    quantity: Quantity,
+    line: Option<&Problem>,
+) -> Result<Chart, ChartError> {
+    let mut sweep = Sweep::new(runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+    sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
+    sweep.draw()
 }
 
 /// Which line of a sweep is drawn.
@@ -123,7 +140,7 @@ impl<'a> Sweep<'a> {
         chosen: Option<&'a [&'a str]>,
     ) -> Result<Self, ChartError> {
         let nothing = |why: String| Err(ChartError::NothingToDraw(why));
-        comparable(runs)?;
+        same_meaning(runs)?;
         let mains: Vec<Option<&Problem>> = runs.iter().map(|r| main_of(r, along)).collect();
         let Some(main) = mains.iter().flatten().copied().next() else {
             return nothing(format!("The record has no valid measurement{} to draw over sizes.", along.of()));
@@ -135,7 +152,7 @@ impl<'a> Sweep<'a> {
         if let Some(why) = measure.lacking(main) {
             return nothing(why);
         }
-        let mut sweep = Self { runs, tags: tags(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
+        let mut sweep = Self { runs, tags: record_labels(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
         for (i, (run, main)) in runs.iter().zip(mains).enumerate() {
             sweep.add(i, run, main);
         }
@@ -206,6 +223,14 @@ impl<'a> Sweep<'a> {
         self.measure.of(m, us, self.baseline_us(run, &m.problem))
     }
 
+    fn facts(&self, run: &Run, m: &Measurement, us: f64) -> Facts {
+        let value = self.measure.text(self.value_of(run, m, us));
+        // The rung is the line's, and what else the problem is the chart's.
+        let short = clean(&m.problem.short);
+        let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
+        Facts { rung: String::new(), problem, ..Facts::measured(m, value) }
+    }
+
     /// The time that speed-ups are over, where these are drawn.
     fn baseline_us(&self, run: &Run, problem: &Problem) -> Option<f64> {
         let wanted = self.measure.quantity == Quantity::SpeedUp;
@@ -251,6 +276,7 @@ impl<'a> Sweep<'a> {
                 1 => dashed_look(number, line.run, GREYS[number % GREYS.len()]),
                 _ => dashed_look(number, line.run, PURPLE),
             };
+            let mut each: Vec<Facts> = line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect();
             out.push(Series {
                 label,
                 names: 1,
@@ -259,6 +285,8 @@ impl<'a> Sweep<'a> {
                 marker: Some(marker),
                 scattered: false,
                 broken: None,
+                facts: Facts { rung: line.rung.to_owned(), samples: shared_samples(&mut each), ..Facts::default() },
+                each,
             });
         }
         out
@@ -390,6 +418,7 @@ impl<'a> Sweep<'a> {
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
         }
+        notes.extend(timing_note(self.runs, self.main));
         if self.left_out > 0 {
             let what = counted(self.left_out, "measurement");
             notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));

@@ -7,6 +7,15 @@ pub(crate) const TITLE_CLOSE: char = '\u{E001}';
 /// Between a turned text's degrees and the text; as [`TITLE_OPEN`] no record's text has it.
 pub(crate) const TURNED: char = '\u{E002}';
 
+/// Begins the attributes of a group of marks; as [`TITLE_OPEN`] no record's text has it.
+pub(crate) const GROUP_OPEN: char = '\u{E003}';
+/// Ends a group of marks.
+pub(crate) const GROUP_CLOSE: char = '\u{E004}';
+/// Between an attribute's name and its value.
+pub(crate) const FIELD_VALUE: char = '\u{E005}';
+/// Ends an attribute.
+pub(crate) const FIELD: char = '\u{E006}';
+
 /// No text of a record is longer than this many characters in a chart.
 const MAX_CHARS: usize = 2_000;
 

@@ -1,7 +1,8 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
 use crate::common::{device, heading, joined, l2, label, median_of, usable, verdict};
-use crate::ladder::LOG_FROM;
+use crate::facts::Facts;
+use crate::ladder::{LOG_FROM, less_is_better};
 use crate::measure::Measure;
 use crate::palette::{BLUE, GREY};
 use crate::parts::{Group, Part, groups, missing, signed_percent};
@@ -50,7 +51,8 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         let base = r.base();
         for t in &r.tiles {
             let over = t.part.us.zip(base).map(|(us, base)| us / base);
-            rows.push(t.row(t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+            let of = Facts { rung: r.group.rung.clone(), ..Facts::of_problem(problem) };
+            rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
             let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
             table.push([
                 clean(&r.group.rung),
@@ -69,19 +71,21 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let (low, high) = values.iter().fold((f64::MAX, 0.0f64), |(a, b), v| (a.min(*v), b.max(*v)));
     let far = high > LOG_FROM * low;
     let axis = if far { Axis::from_decade(values) } else { Axis::from_zero(values) };
-    let scale = if far { "; logarithmic scale" } else { "" };
     Bars {
         frame: frame(run, problem, &tiled, left == 0, table),
         rows,
         axis: Some(axis),
         base: None,
         tick: |v| format!("{}×", plain(v)),
-        caption: format!("time over that with the chosen tile, shorter is better{scale}"),
-        marks: vec![Mark { value: 1.0, label: "the chosen tile".into(), solid: false }],
+        caption: format!("time over that with the chosen tile{}", less_is_better(far)),
+        marks: vec![Mark { value: 1.0, label: CHOSEN.into(), solid: false, facts: Facts::reference(CHOSEN) }],
         legend: vec![(BLUE, "chosen tile".into()), (GREY, "other tiles".into())],
     }
     .draw()
 }
+
+/// What the line at 1 is called.
+const CHOSEN: &str = "the chosen tile";
 
 struct Tiled {
     part: Part,
@@ -144,7 +148,7 @@ impl TiledRung {
 }
 
 impl Tiled {
-    fn row(&self, speed: Option<String>, over: Option<f64>) -> Row {
+    fn row(&self, of: Facts, speed: Option<String>, over: Option<f64>) -> Row {
         let content = match self.part.us.zip(over).filter(|(_, over)| usable(Some(*over)).is_some()) {
             None => Content::Reason(self.why.clone()),
             Some((us, over)) => {
@@ -155,10 +159,13 @@ impl Tiled {
                     _ => format!(" · {}", times(over)),
                 };
                 let spread = self.part.mad.map(|d| ((us - d).max(us * 1e-3) * over / us, (us + d) * over / us));
+                let label = format!("{}{speed}{difference}", time(us));
+                let series = if self.chosen { "chosen tile" } else { "other tiles" };
                 Content::Bar(Bar {
                     value: over,
                     spread,
-                    label: format!("{}{speed}{difference}", time(us)),
+                    facts: Facts { series: series.into(), ..self.part.facts(of, label.clone()) },
+                    label,
                     note: String::new(),
                     color: if self.chosen { BLUE } else { GREY },
                     hollow: false,

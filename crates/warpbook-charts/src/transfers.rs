@@ -1,6 +1,7 @@
-use crate::bars::{Bar, Bars, Content, Row};
+use crate::bars::{Bar, Bars, Content, Row, Segment};
 use crate::canvas::Frame;
 use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, median_of, names, verdict};
+use crate::facts::Facts;
 use crate::ladder::LOG_FROM;
 use crate::measure::Measure;
 use crate::palette::{AMBER, BLUE, GREEN, GREY, Rgb};
@@ -71,7 +72,7 @@ pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let shares = high > LOG_FROM * low;
     let unit = |p: &Parts| if shares { p.sum() } else { 1.0 };
     Bars {
-        rows: shown.iter().map(|p| p.row(unit(p))).collect(),
+        rows: shown.iter().map(|p| p.row(problem, unit(p))).collect(),
         axis: Some(Axis::from_zero(shown.iter().map(|p| p.sum() / unit(p)))),
         base: None,
         tick: if shares { |v| format!("{} %", plain(v * 100.0)) } else { time_tick },
@@ -142,8 +143,20 @@ impl Parts {
         self.us[0] + self.us[2]
     }
 
+    fn segment(&self, problem: &Problem, kind: &str, color: Rgb, us: f64, unit: f64) -> Segment {
+        let facts = Facts {
+            rung: self.group.rung.clone(),
+            name: self.group.title.clone(),
+            series: kind.to_owned(),
+            value: time(us),
+            samples: self.group.parts.iter().find(|p| p.name == kind).map_or(0, |p| p.samples),
+            ..Facts::of_problem(problem)
+        };
+        Segment { value: us / unit, color, facts }
+    }
+
     /// With its times in such a unit.
-    fn row(&self, unit: f64) -> Row {
+    fn row(&self, problem: &Problem, unit: f64) -> Row {
         let each = KINDS.iter().zip(self.us).filter(|(_, us)| *us > 0.0);
         let label = format!("{} · {} for transfers", time(self.sum()), percent(self.moving() / self.sum()));
         let bar = Bar {
@@ -153,7 +166,8 @@ impl Parts {
             note: each.clone().map(|((name, _), us)| format!("{name} {}", time(us))).collect::<Vec<_>>().join(", "),
             color: BLUE,
             hollow: false,
-            parts: each.map(|((_, color), us)| (us / unit, *color)).collect(),
+            parts: each.map(|((name, color), us)| self.segment(problem, name, *color, us, unit)).collect(),
+            facts: Facts::default(),
         };
         Row { name: self.group.title.clone(), id: self.group.id.clone(), content: Content::Bar(bar) }
     }

@@ -1,5 +1,7 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
+mod marks;
+
 use crate::process::log_file;
 use crate::publish;
 use crate::serve::Site;
@@ -20,6 +22,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
+    ("the page shows all records", shows_all_records),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -27,6 +30,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("a record is opened by ?src=", opens_src),
     ("a malformed record gets a message", malformed),
     ("a missing record gets a message", missing),
+    ("a record that fails shows no other one's figures", failed_alone),
+    ("a record of another site is asked about", asks_about_other_sites),
+    ("a link to two records compares them", two_sources),
+    ("dark prints light", prints_light),
     ("a hostile record runs nothing", hostile),
     ("nothing is loaded from elsewhere", loads_only_its_own),
     ("the single file opens from disk", single_file),
@@ -40,6 +47,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("two records are compared", compared),
     ("a record of an unknown experiment is shown and compared", unknown_experiment),
     ("links by size and by id show their problem", links_to_problems),
+    ("marks follow the arrow keys and open their rung", marks::by_keyboard),
+    ("every chart has marks to go to", marks::in_each_chart),
+    ("a press on the legend isolates a series", marks::legend),
+    ("a tap shows what a mark says", marks::by_touch),
 ];
 
 /// How long a page may take until it is ready.
@@ -54,6 +65,8 @@ const HOSTILE: &str = "\"'><script>window.__pwned=1</script><img src=x onerror=\
 pub struct Stage {
     /// Address of the page, in a folder below the site's root; ends with a slash.
     page: String,
+    /// Address of its first record.
+    record: String,
     /// Address of the folder's single file on disk.
     file: String,
     /// Where screenshots go.
@@ -80,8 +93,10 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)
     })?;
     let site = Site::serve(&root, 0)?;
+    let page = format!("{}any/sub%20path/", site.url());
     let stage = Stage {
-        page: format!("{}any/sub%20path/", site.url()),
+        record: format!("{page}?record={}", record.file),
+        page,
         file: format!("file://{}", root.join("any/sub%20path/warpbook.html").display()),
         shots: w.target.join("xtask"),
     };
@@ -142,22 +157,62 @@ fn no_errors(browser: &Browser) -> Result<()> {
     Ok(())
 }
 
+/// On a desk and on a phone: what each record says first, a search, and the way in and back.
+fn shows_all_records(browser: &Browser, stage: &Stage) -> Result<()> {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+        window(browser, width, height, is_phone)?;
+        open_ready(browser, &stage.page)?;
+        let said = browser.eval("return [...document.querySelectorAll('.card .said')].map((e) => e.textContent);")?;
+        let said: Vec<String> = serde_json::from_value(said)?;
+        ensure!(said.len() > 1 && said.iter().all(|s| s.contains("fastest")), "the records say {said:?}");
+        let wide = browser.eval("return document.documentElement.scrollWidth;")?;
+        ensure!(wide.as_f64().is_some_and(|w| w <= f64::from(width) + 1.0), "the page is {wide} px wide at {width} px");
+        browser.screenshot(&stage.shots.join(format!("page-records-{width}.png")))?;
+    }
+    browser.eval("document.querySelector('.card .open').click();")?;
+    browser.wait_until("the record's winner", "document.querySelector('.tiles strong')", SOON)?;
+    let address = browser.eval("return location.search;")?;
+    ensure!(address.as_str().is_some_and(|a| a.contains("record=")), "the address is {address}");
+    browser.eval("history.back();")?;
+    browser.wait_until("all records again", "document.querySelector('.cards')", SOON)?;
+    no_errors(browser)
+}
+
+/// The winner, what it is held against, its bound and its check are on the first screen.
+fn first_screen(browser: &Browser) -> Result<()> {
+    let below = browser.eval(
+        "return [...document.querySelectorAll('.tiles > div')].filter((e) => e.getBoundingClientRect().bottom > innerHeight)
+            .map((e) => e.textContent);",
+    )?;
+    ensure!(below == json!([]), "below the first screen are {below}");
+    let shown = browser.eval("return document.querySelectorAll('.tiles > div').length;")?;
+    ensure!(shown.as_u64().is_some_and(|n| n >= 4), "the heading has {shown} figures");
+    Ok(())
+}
+
 fn shows_charts(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    window(browser, 360, 740, true)?;
+    open_ready(browser, &stage.record)?;
+    first_screen(browser)?;
+    browser.screenshot(&stage.shots.join("page-first-phone.png"))?;
+    window(browser, 1440, 900, false)?;
+    open_ready(browser, &stage.record)?;
+    first_screen(browser)?;
+    browser.screenshot(&stage.shots.join("page-first.png"))?;
     let alerts = browser.eval(&format!("return {ALERTS};"))?;
     ensure!(alerts == json!([]), "it shows the messages {alerts}");
     no_errors(browser)
 }
 
 fn light(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     ensure!(lightness(browser)? > 0.7, "the page is not light");
     browser.screenshot(&stage.shots.join("page-light.png"))
 }
 
 fn dark(browser: &Browser, stage: &Stage) -> Result<()> {
     scheme(browser, "dark")?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     ensure!(lightness(browser)? < 0.3, "the page is not dark where the reader asks for it");
     no_errors(browser)?;
     browser.screenshot(&stage.shots.join("page-dark.png"))
@@ -179,7 +234,7 @@ fn lightness(browser: &Browser) -> Result<f64> {
 
 fn phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     let width = browser.eval("return document.documentElement.scrollWidth;")?;
     ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "the page is {width} px wide on a phone of 390 px");
     no_errors(browser)?;
@@ -210,6 +265,58 @@ fn missing(browser: &Browser, stage: &Stage) -> Result<()> {
     Ok(())
 }
 
+fn failed_alone(browser: &Browser, stage: &Stage) -> Result<()> {
+    for query in ["src=test/half.json", "src=test/none.json"] {
+        alerts(browser, &format!("{}?{query}", stage.page))?;
+        browser.wait_until("the message in place of a record", "document.querySelector('main .empty h1')", SOON)?;
+        let shown = browser.eval("return !!document.querySelector('#panel, .tiles');")?;
+        ensure!(shown == json!(false), "{query} shows another record's figures");
+    }
+    browser.eval("document.querySelector('main .empty button').click();")?;
+    browser.wait_until("all records", "document.querySelector('.cards')", SOON)
+}
+
+fn asks_about_other_sites(browser: &Browser, stage: &Stage) -> Result<()> {
+    let elsewhere = "https://records.invalid/a.json";
+    browser.open(&format!("{}?src={elsewhere}", stage.page))?;
+    browser.wait_until(
+        "the question",
+        "document.querySelector('.ask')?.textContent.includes('records.invalid')",
+        READY,
+    )?;
+    let asked = "performance.getEntriesByType('resource').some((e) => e.name.includes('records.invalid'))";
+    std::thread::sleep(Duration::from_millis(300));
+    ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched before the reader agreed");
+    no_errors(browser)?;
+    browser.eval("document.querySelectorAll('.ask button')[1].click();")?;
+    browser.wait_until("no question", "!document.querySelector('.ask') && !location.search.includes('src')", SOON)?;
+    ensure!(browser.eval(&format!("return {asked};"))? == json!(false), "it was fetched although the reader refused");
+    // The page's own site, spelled out, is not another.
+    open_ready(browser, &format!("{0}?src={0}test/good.json", stage.page))?;
+    browser.wait_until("the record", "document.querySelector('#panel')", SOON)
+}
+
+fn two_sources(browser: &Browser, stage: &Stage) -> Result<()> {
+    open_ready(browser, &format!("{}?src=test/good.json&src=test/softmax.json", stage.page))?;
+    browser.wait_until("the comparison", "document.querySelector('h1').textContent === 'Comparison'", SOON)?;
+    browser.wait_until("both records", "document.querySelectorAll('.compared li').length === 2", SOON)?;
+    no_errors(browser)
+}
+
+fn prints_light(browser: &Browser, stage: &Stage) -> Result<()> {
+    scheme(browser, "dark")?;
+    open_ready(browser, &stage.record)?;
+    ensure!(lightness(browser)? < 0.3, "the page is not dark, so nothing is proven");
+    browser.devtools(
+        "Emulation.setEmulatedMedia",
+        &json!({ "media": "print", "features": [{ "name": "prefers-color-scheme", "value": "dark" }] }),
+    )?;
+    let printed = lightness(browser);
+    browser.devtools("Emulation.setEmulatedMedia", &json!({ "media": "" }))?;
+    ensure!(printed? > 0.7, "a dark page is printed dark");
+    Ok(())
+}
+
 fn hostile(browser: &Browser, stage: &Stage) -> Result<()> {
     open_ready(browser, &format!("{}?src=test/hostile.json", stage.page))?;
     let shown = browser.eval("return document.body.innerText.includes('__pwned');")?;
@@ -227,7 +334,7 @@ fn hostile(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn loads_only_its_own(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     let script = "return performance.getEntriesByType('resource').map((e) => e.name);";
     let loaded: Vec<String> = serde_json::from_value(browser.eval(script)?)?;
     let here = |url: &&String| !url.starts_with(&stage.page) && !url.starts_with("data:") && !url.starts_with("blob:");
@@ -292,7 +399,7 @@ fn each_tab(browser: &Browser, stage: &Stage) -> Result<()> {
 
 fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
     window(browser, 390, 844, true)?;
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     through_tabs(browser, |id| {
         let width = browser.eval("return document.documentElement.scrollWidth;")?;
         ensure!(width.as_f64().is_some_and(|w| w <= 391.0), "{id} is {width} px wide on a phone of 390 px");
@@ -301,7 +408,7 @@ fn each_tab_on_a_phone(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn arrow_keys(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     browser.eval("document.querySelector('[role=tab][aria-selected=true]').focus();")?;
     let at = |place: i32| {
         format!(
@@ -359,7 +466,7 @@ fn dropped(browser: &Browser, stage: &Stage) -> Result<()> {
 }
 
 fn unreadable(browser: &Browser, stage: &Stage) -> Result<()> {
-    open_ready(browser, &stage.page)?;
+    open_ready(browser, &stage.record)?;
     for (text, says) in [("{", "not valid JSON"), ("[]", "no Warpbook record"), ("{\"schema\":99}", "Update Warpbook")]
     {
         drop_file(browser, "good", Some(text))?;
@@ -398,7 +505,18 @@ fn compare_with_dropped(browser: &Browser, record: &str, place: i32) -> Result<(
         SOON,
     )?;
     let differs = "document.getElementById('panel').textContent.includes('another driver')";
-    browser.wait_until("what differs between them", differs, SOON)
+    browser.wait_until("what differs between them", differs, SOON)?;
+    let verdict = "[...document.querySelectorAll('.verdict p')].every((p) => p.textContent.includes(' within noise'))";
+    browser.wait_until("the verdict in a sentence", verdict, SOON)?;
+    let rule = "document.querySelector('.rule').textContent.includes('95 % interval')";
+    browser.wait_until("the noise rule", rule, SOON)?;
+    browser.eval(
+        "const label = document.querySelector('.compared .label'); label.value = 'mine <b>'; \
+         label.dispatchEvent(new Event('change', { bubbles: true }));",
+    )?;
+    let labelled = "document.querySelector('#panel svg').textContent.includes('mine <b>') && \
+                    decodeURIComponent(location.search).includes('label=mine+<b>')";
+    browser.wait_until("a label in the chart and in the address", labelled, SOON)
 }
 
 fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {

@@ -65,10 +65,15 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 }
 
 /// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
-/// `experiment`, `title`, `device` and `date` (RFC 3339).
+/// `experiment`, `title`, `device` and `date` (RFC 3339), and what it says first: `headline`, and `ladder`, heights from 0 to 1.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
+        let main = r.run.main_problem();
+        let headline = main.and_then(|p| warpbook_charts::headline(&r.run, p)).map_or_else(String::new, |h| h.sentence);
+        let heights = main.map_or_else(Vec::new, |p| warpbook_charts::sparkline(&r.run, p));
         json!({
+            "headline": headline,
+            "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
             "file": r.file,
             "experiment": r.run.experiment,
             "title": r.run.title,

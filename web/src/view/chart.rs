@@ -1,6 +1,7 @@
 //! A chart with its table and its files.
 
 use super::Send;
+use super::drawing::Drawing;
 use crate::app::Msg;
 use crate::browser;
 use warpbook_charts::{Chart, ChartError, Table};
@@ -24,8 +25,7 @@ pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html 
     html! {
         <figure key={id.clone()} class="chart" aria-labelledby={id.clone()}>
             <figcaption id={id} class="visually-hidden">{ &chart.title }</figcaption>
-            // Escaped by warpbook-charts; the page's policy lets nothing in it run either.
-            <div class="drawing">{ Html::from_html_unchecked(AttrValue::from(chart.svg.as_str().to_owned())) }</div>
+            <Drawing svg={AttrValue::from(chart.svg.as_str().to_owned())} send={send.clone()} />
             <div class="row">
                 <button type="button" class="small" onclick={svg}>{ "Save SVG" }</button>
                 { save_csv(send, &chart.table, name) }

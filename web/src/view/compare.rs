@@ -1,17 +1,27 @@
-//! Two or more records side by side.
+//! Two to eight records held against the first of them.
 
-use super::{Send, chart, record};
-use crate::app::App;
+mod rows;
+
+use super::{Send, chart};
+use crate::app::{App, Msg};
+use crate::compared::{chosen, labels, problem_label};
 use crate::facts::{Difference, author, differences};
-use crate::format::NONE;
-use crate::problems;
-use warpbook_charts as charts;
+use crate::format::{self, NONE};
+use crate::library::Entry;
+use crate::link::Choice;
+use crate::problems::{self, Group};
+use warpbook_charts::{self as charts, Comparison, MAX_LABEL, Verdict};
 use warpbook_record::{Problem, Run};
-use yew::{Html, html};
+use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
+use yew::{Event, Html, TargetCast, html};
 
-/// The ticked records: their ladders in one chart, their sweeps in another, and what differs between their environments.
+/// The ticked records: the verdict in a sentence, the ratios in a chart and in a table, and what differs between their environments.
 pub fn compare(app: &App, send: &Send) -> Html {
+    // In the order of the link: its first is what the others are held against.
     let ticked = app.ticked();
+    let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
+    let mut ticked: Vec<(&Entry, &Run)> = ticked;
+    ticked.sort_by_key(|(e, _)| place(e));
     if ticked.len() < 2 {
         let text = if app.library.entries.len() < 2 {
             "Open a second record to compare this one with."
@@ -21,40 +31,28 @@ pub fn compare(app: &App, send: &Send) -> Html {
         return html! { <p class="empty">{ text }</p> };
     }
     let runs: Vec<&Run> = ticked.iter().map(|(_, run)| *run).collect();
-    let names: Vec<String> = ticked
-        .iter()
-        .map(|(e, run)| {
-            let by = author(run).map_or_else(String::new, |author| format!(", run by {author}"));
-            format!("{}, {}{by} ({})", e.title, e.device, e.name)
-        })
-        .collect();
-    let shared = problems::shared(&runs);
-    let asked = app.link.problem.as_ref().and_then(|c| c.find(runs[0]));
-    let now = chosen(&shared, asked.into_iter().chain(runs[0].main_problem()));
-    // What must not share one chart is said once, by the first.
-    let sweep = now.and_then(|now| sweep(&runs, now).ok());
+    let records: Vec<(&str, &str, &Run)> = ticked.iter().map(|(e, run)| (&*e.key, &*e.name, *run)).collect();
+    let labels = labels(&app.link.labels, &records);
+    let legend = legend(send, &ticked, &labels);
+    let body = match Comparison::of(&runs) {
+        Ok(all) => compared(app, send, &all.labelled(&labels), legend),
+        Err(why) => html! { <>{ legend }<p class="empty">{ why.to_string() }</p></> },
+    };
     let (differ, same) = differences(&runs);
     html! {
         <>
-            <ol class="compared">{ for names.iter().map(|n| html! { <li>{ n }</li> }) }</ol>
-            { for now.filter(|_| shared.len() > 1).map(|now| problem_choice(send, &shared, now[0])) }
-            if let Some(now) = now {
-                { chart::chart(send, ladders(&runs, now), "compare") }
-            } else {
-                <p class="empty">{ "The records have no problem in common." }</p>
-            }
-            { for sweep.map(|drawn| chart::chart(send, Ok(drawn), "compare-sweep")) }
+            { body }
             <section class="sheet">
                 <h2>{ "Differences between the environments" }</h2>
                 if differ.is_empty() {
                     <p>{ "None." }</p>
                 } else {
-                    { table("Differences between the environments", &differ, &names) }
+                    { table("Differences between the environments", &differ, &labels) }
                 }
                 if !same.is_empty() {
                     <details>
-                        <summary>{ "What is the same" }</summary>
-                        { table("What is the same", &same, &names) }
+                        <summary>{ format!("What is the same ({})", same.len()) }</summary>
+                        { table("What is the same", &same, &labels) }
                     </details>
                 }
             </section>
@@ -62,30 +60,122 @@ pub fn compare(app: &App, send: &Send) -> Html {
     }
 }
 
-/// The problem of each record that is shown: the first of those that are wanted and shared, else the last that is shared.
-fn chosen<'s, 'a>(
-    shared: &'s [Vec<&'a Problem>],
-    wanted: impl Iterator<Item = &'a Problem>,
-) -> Option<&'s [&'a Problem]> {
-    let of = |p: &Problem| shared.iter().find(|s| *s[0] == *p);
-    wanted.filter_map(of).next().or(shared.last()).map(Vec::as_slice)
+/// All that follows from figures, at one problem and in short at all.
+fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html {
+    let first = all.runs[0];
+    let drifts = (1..all.runs.len()).any(|i| all.drift(i).is_some());
+    let all = if app.link.normalised && drifts { all.clone().normalised() } else { all.clone() };
+    let asked = app.link.problem.as_ref().and_then(|c| c.find(first));
+    let Some(problem) = chosen(&all, asked.into_iter().chain(first.main_problem())) else {
+        return html! { <>{ legend }<p class="empty">{ "The records have no problem in common." }</p></> };
+    };
+    let at = all.at(problem);
+    let incomparable = (1..all.runs.len()).map(|i| at.counts(i).of(Verdict::NotComparable)).sum::<usize>();
+    let headline = all.runs[0].descriptor.headline;
+    let line = problems::on_a_line(first, problem);
+    let sweep = charts::sweep_labelled(&all.runs, &all.labels, headline, line).ok();
+    html! {
+        <>
+            { sentences(&problem_label(problem), &at) }
+            if all.problems.len() > 1 {
+                { sentences(&format!("All {} problems", all.problems.len()), &all) }
+            }
+            { legend }
+            <div class="toolbar">
+                { problem_choice(send, &all, problem) }
+                if drifts {
+                    { switch(send, "normalise", "Take out the drift of what nobody changed", app.link.normalised, Msg::Normalise) }
+                }
+                if incomparable > 0 {
+                    { switch(send, "anyway", &format!("Show what is not comparable anyway ({incomparable})"), app.link.anyway, Msg::Anyway) }
+                }
+            </div>
+            { chart::chart(send, at.chart(app.link.anyway), "compare") }
+            { rows::rows(send, &at, app.link.anyway) }
+            if all.problems.len() > 1 { { rows::moved(&all) } }
+            <details class="rule">
+                <summary>{ "When a rung counts as faster or slower" }</summary>
+                <p>{ charts::noise_rule() }</p>
+                <p>{ "Drift is the median change of the libraries and other frameworks whose version is the same in both records, on the \
+                      same kind of device; without any, of the kernels whose source is the same." }</p>
+            </details>
+            { for sweep.map(|drawn| chart::chart(send, Ok(drawn), "compare-sweep")) }
+        </>
+    }
 }
 
-/// The ladders of the records, each at its problem.
-fn ladders(runs: &[&Run], of: &[&Problem]) -> Result<charts::Chart, charts::ChartError> {
-    let cut: Vec<Run> = runs.iter().zip(of).map(|(run, problem)| problems::only(run, problem)).collect();
-    charts::compare(&cut.iter().collect::<Vec<_>>(), of[0].size())
+/// The verdict of each record in a sentence.
+fn sentences(about: &str, of: &Comparison<'_>) -> Html {
+    // Of several each begins with its label, which stays as it is.
+    let capital = |s: String| if of.runs.len() == 2 { format::sentence_case(&s) } else { s };
+    let all: Vec<String> = (1..of.runs.len()).map(|i| capital(of.sentence(i))).collect();
+    html! {
+        <div class="verdict">
+            <h2>{ about }</h2>
+            { for all.iter().map(|s| html! { <p>{ s }</p> }) }
+        </div>
+    }
 }
 
-/// The headline quantity of the first record over the sizes of the records, along the line of a problem.
-fn sweep(runs: &[&Run], of: &[&Problem]) -> Result<charts::Chart, charts::ChartError> {
-    let line = problems::on_a_line(runs[0], of[0]);
-    charts::sweep_of(runs, runs[0].descriptor.headline, line, None)
+/// The records with their labels, which can be edited, and the first, which can be another.
+fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
+    let item = |(i, ((entry, run), label)): (usize, (&(&Entry, &Run), &String))| {
+        let edit = {
+            let key = entry.key.clone();
+            send.reform(move |e: Event| Msg::Label(key.clone(), e.target_unchecked_into::<HtmlInputElement>().value()))
+        };
+        let first = {
+            let key = entry.key.clone();
+            send.reform(move |_: MouseEvent| Msg::First(key.clone()))
+        };
+        let by = author(run).map_or_else(String::new, |author| format!(", run by {author}"));
+        let what =
+            format!("{}, {}{by}, {} ({})", entry.title, entry.device, format::short_date(&entry.created), entry.name);
+        html! {
+            <li key={entry.key.clone()}>
+                <div class="row">
+                    <input type="text" class="label" value={label.clone()} maxlength={MAX_LABEL.to_string()} onchange={edit}
+                        aria-label={format!("Label of record {}", i + 1)} />
+                    if i > 0 {
+                        <button type="button" class="small" onclick={first}
+                            aria-label={format!("Hold the others against {label}")}>{ "Hold against this" }</button>
+                    }
+                    <span class="quiet">{ what }</span>
+                </div>
+            </li>
+        }
+    };
+    html! { <ol class="compared">{ for ticked.iter().zip(labels).enumerate().map(item) }</ol> }
 }
 
-fn problem_choice(send: &Send, shared: &[Vec<&Problem>], now: &Problem) -> Html {
-    let groups = problems::grouped(shared.iter().map(|s| s[0]).collect());
-    html! { <div class="toolbar">{ record::chooser(send, "Problem", &groups, now) }</div> }
+fn switch(send: &Send, id: &'static str, label: &str, on: bool, message: fn(bool) -> Msg) -> Html {
+    let change = send.reform(move |e: Event| message(e.target_unchecked_into::<HtmlInputElement>().checked()));
+    html! { <label class="tick"><input type="checkbox" id={id} checked={on} onchange={change} />{ label }</label> }
+}
+
+/// The problems that records share, each with its type.
+fn problem_choice(send: &Send, all: &Comparison<'_>, now: &Problem) -> Html {
+    let shared: Vec<&Problem> = all.problems.iter().filter_map(|of| of[0]).collect();
+    if shared.len() < 2 {
+        return html! {};
+    }
+    let groups = problems::grouped(shared);
+    let change =
+        send.reform(|e: Event| Msg::Problem(Choice::Id(e.target_unchecked_into::<HtmlSelectElement>().value())));
+    let option = |p: &Problem| html! { <option value={p.id.clone()} selected={p == now}>{ problem_label(p) }</option> };
+    let options = |g: &Group<'_>| g.problems.iter().map(|p| option(p)).collect::<Html>();
+    html! {
+        <label class="size">
+            { "Problem" }
+            <select id="problem" onchange={change}>
+                if let [group] = groups.as_slice() {
+                    { options(group) }
+                } else {
+                    { for groups.iter().map(|g| html! { <optgroup label={g.label.clone()}>{ options(g) }</optgroup> }) }
+                }
+            </select>
+        </label>
+    }
 }
 
 fn table(title: &str, rows: &[Difference], names: &[String]) -> Html {
@@ -99,7 +189,7 @@ fn table(title: &str, rows: &[Difference], names: &[String]) -> Html {
                 <thead>
                     <tr>
                         <th scope="col">{ "Fact" }</th>
-                        { for (1..=names.len()).map(|n| html! { <th scope="col">{ format!("Record {n}") }</th> }) }
+                        { for names.iter().map(|n| html! { <th scope="col">{ n }</th> }) }
                     </tr>
                 </thead>
                 <tbody>
@@ -109,49 +199,5 @@ fn table(title: &str, rows: &[Difference], names: &[String]) -> Html {
                 </tbody>
             </table>
         </div>
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::open::tests::sample_run;
-
-    #[test]
-    fn the_problem_asked_for_comes_before_the_main_one() {
-        let one = sample_run();
-        let mut two = one.clone();
-        let runs = [&one, &one];
-        let shared = problems::shared(&runs);
-        let main = || one.main_problem().into_iter();
-        let short = |of: Option<&[&Problem]>| of.map(|of| of[0].short.clone());
-        assert_eq!(short(chosen(&shared, main())).as_deref(), Some("5 M"));
-        let small = one.problems()[1];
-        assert_eq!(short(chosen(&shared, std::iter::once(small).chain(main()))).as_deref(), Some("1 M"));
-        two.measurements.retain(|m| m.problem == *small);
-        let runs = [&one, &two];
-        let shared = problems::shared(&runs);
-        assert_eq!(short(chosen(&shared, main())).as_deref(), Some("1 M"), "the main problem is not shared");
-        assert!(chosen(&[], main()).is_none());
-    }
-
-    #[test]
-    fn records_are_drawn_together_at_any_problem_that_they_share() {
-        let mut one = sample_run();
-        one.train_logs.clear();
-        let runs = [&one, &one];
-        for of in problems::shared(&runs) {
-            let chart = ladders(&runs, &of).unwrap();
-            assert!(chart.svg.as_str().contains(&of[0].label), "{}", of[0].label);
-        }
-        assert!(sweep(&runs, &problems::shared(&runs)[0]).is_ok());
-        // Without a place on a line, as an odd shape.
-        let mut odd = one.clone();
-        let problem = odd.problems()[0].with(|p| p.sweep = None);
-        odd.measurements.retain(|m| m.problem == problem);
-        odd.measurements.iter_mut().for_each(|m| m.problem = problem.clone());
-        let runs = [&odd, &odd];
-        assert!(ladders(&runs, &problems::shared(&runs)[0]).is_ok());
-        assert!(sweep(&runs, &problems::shared(&runs)[0]).is_err());
     }
 }

@@ -2,7 +2,9 @@
 
 mod chart;
 mod compare;
+mod drawing;
 mod facts;
+mod overview;
 mod record;
 mod sheet;
 mod source;
@@ -30,9 +32,10 @@ pub fn page(app: &App, send: &Send) -> Html {
             </a>
             { top(app, send) }
             { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
+            { for (!app.foreign.is_empty()).then(|| foreign(app, send)) }
             <p class="visually-hidden" role="status" aria-live="polite">{ &app.said }</p>
-            <div class="columns">
-                { list(app, send) }
+            <div class={classes!("columns", app.shows_all().then_some("all"))}>
+                if !app.shows_all() { { list(app, send) } }
                 <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>{ main(app, send) }</main>
             </div>
             <footer>
@@ -58,12 +61,12 @@ fn top(app: &App, send: &Send) -> Html {
     });
     html! {
         <header class="top">
-            <p class="brand">
+            <button type="button" class="brand" onclick={send.reform(|_: MouseEvent| Msg::Overview)} title="All records">
                 <svg viewBox="0 0 24 24" width="24" height="24" aria-hidden="true">
                     <path d="M3 20V13h4v7zM10 20V8h4v12zM17 20V3h4v17z" fill="currentColor" />
                 </svg>
                 { "Warpbook" }
-            </p>
+            </button>
             <div class="actions">
                 <input type="file" id={DIALOG} class="visually-hidden" multiple=true accept=".json,application/json"
                     aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
@@ -85,6 +88,29 @@ fn alerts(app: &App, send: &Send) -> Html {
                         <button type="button" onclick={send.reform(move |_: MouseEvent| Msg::Dismiss(number))}>
                             { "Dismiss" }
                         </button>
+                    </div>
+                }
+            }) }
+        </div>
+    }
+}
+
+/// Records on other sites that a link names: whoever made the link would otherwise learn who follows it.
+fn foreign(app: &App, send: &Send) -> Html {
+    html! {
+        <div class="alerts">
+            { for app.foreign.iter().map(|(address, host)| {
+                let answer = |yes: bool| {
+                    let address = address.clone();
+                    send.reform(move |_: MouseEvent| Msg::Permit(address.clone(), yes))
+                };
+                html! {
+                    <div key={address.clone()} class="alert ask" role="group" aria-label="A record on another site">
+                        <p>{ "The link names a record on another site, " }<strong>{ host }</strong>{ ": " }<code>{ address }</code></p>
+                        <div class="row">
+                            <button type="button" class="primary" onclick={answer(true)}>{ "Open it" }</button>
+                            <button type="button" onclick={answer(false)}>{ "Leave it out" }</button>
+                        </div>
                     </div>
                 }
             }) }
@@ -117,19 +143,7 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
         let key = entry.key.clone();
         send.reform(move |_: MouseEvent| Msg::Select(key.clone()))
     };
-    let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
-    let state = match (&entry.state, &entry.origin) {
-        (State::Reading, _) => "reading",
-        (State::Failed, _) => "not opened; press to try again",
-        (_, Origin::Address(_)) => "from the link",
-        (_, Origin::Disk) => "from your disk",
-        _ => "",
-    };
-    let by = if entry.author.is_empty() { String::new() } else { format!("run by {}", entry.author) };
-    let details: Vec<String> = [entry.device.clone(), by, format::short_date(&entry.created), state.to_owned()]
-        .into_iter()
-        .filter(|d| !d.is_empty())
-        .collect();
+    let (title, details) = (title_of(entry), details_of(entry));
     let close = (!matches!(entry.origin, Origin::Bundled(_))).then(|| {
         let key = entry.key.clone();
         html! {
@@ -137,20 +151,7 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
                 onclick={send.reform(move |_: MouseEvent| Msg::Close(key.clone()))}>{ "×" }</button>
         }
     });
-    let tick = several.then(|| {
-        let key = entry.key.clone();
-        let changed = send.reform(move |e: Event| {
-            let on = e.target().and_then(|t| t.dyn_into::<HtmlInputElement>().ok()).is_some_and(|i| i.checked());
-            Msg::Tick(key.clone(), on)
-        });
-        let ticked = app.link.ticked.contains(&entry.key);
-        html! {
-            <label class="tick">
-                <input type="checkbox" checked={ticked} onchange={changed} />
-                { "Compare" }<span class="visually-hidden">{ format!(" {title}, {}", entry.name) }</span>
-            </label>
-        }
-    });
+    let tick = several.then(|| compare_tick(app, send, entry));
     let current = chosen && app.link.tab != Some(Tab::Compare);
     html! {
         <li key={entry.key.clone()} class={classes!("record", current.then_some("current"))}>
@@ -166,13 +167,63 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
     }
 }
 
+/// What a record is called.
+fn title_of(entry: &Entry) -> &str {
+    if entry.title.is_empty() { &entry.name } else { &entry.title }
+}
+
+/// Where, by whom and when it was made, and how far it is.
+fn details_of(entry: &Entry) -> Vec<String> {
+    let state = match (&entry.state, &entry.origin) {
+        (State::Reading, _) => "reading",
+        (State::Failed, _) => "not opened; press to try again",
+        (_, Origin::Address(_)) => "from the link",
+        (_, Origin::Disk) => "from your disk",
+        _ => "",
+    };
+    let by = if entry.author.is_empty() { String::new() } else { format!("run by {}", entry.author) };
+    let all = [entry.device.clone(), by, format::short_date(&entry.created), state.to_owned()];
+    all.into_iter().filter(|d| !d.is_empty()).collect()
+}
+
+/// A box that ticks a record for the comparison.
+fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
+    let key = entry.key.clone();
+    let changed = send.reform(move |e: Event| {
+        let on = e.target().and_then(|t| t.dyn_into::<HtmlInputElement>().ok()).is_some_and(|i| i.checked());
+        Msg::Tick(key.clone(), on)
+    });
+    let ticked = app.link.ticked.contains(&entry.key);
+    html! {
+        <label class="tick">
+            <input type="checkbox" checked={ticked} onchange={changed} />
+            { "Compare" }<span class="visually-hidden">{ format!(" {}, {}", title_of(entry), entry.name) }</span>
+        </label>
+    }
+}
+
 fn main(app: &App, send: &Send) -> Html {
+    if app.shows_all() {
+        return overview::overview(app, send);
+    }
     match app.chosen() {
         Some(entry) => match entry.run() {
             Some(run) => record::record(app, send, entry, run),
             None => html! { <p class="empty">{ format!("Reading {}.", entry.name) }</p> },
         },
         None if app.busy() => html! { <p class="empty">{ "Reading." }</p> },
+        None if !app.foreign.is_empty() => {
+            html! { <p class="empty">{ "Nothing is open yet: see the question above." }</p> }
+        }
+        None if !app.library.entries.is_empty() => html! {
+            <div class="empty">
+                <h1>{ "The record was not opened" }</h1>
+                <p>{ "The message above says why." }</p>
+                <button type="button" class="primary" onclick={send.reform(|_: MouseEvent| Msg::Overview)}>
+                    { "Show all records" }
+                </button>
+            </div>
+        },
         None => html! {
             <div class="empty">
                 <h1>{ "No record is open" }</h1>

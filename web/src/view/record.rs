@@ -59,7 +59,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     let of = problem.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
     html! {
         <>
-            if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run) } }
+            if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run, problem) } }
             { tab_list(send, &tabs, tab) }
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
@@ -74,7 +74,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
 }
 
-fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
+fn heading(send: &Send, entry: &Entry, run: &Run, problem: Option<&Problem>) -> Html {
     let (measured, skipped, failed) = run.counts();
     let counts: Vec<String> = [(measured, "measured"), (skipped, "skipped"), (failed, "failed")]
         .into_iter()
@@ -93,25 +93,50 @@ fn heading(send: &Send, entry: &Entry, run: &Run) -> Html {
         made,
     ];
     let notices = notices(run);
+    let headline = problem.and_then(|p| charts::headline(run, p));
     html! {
         <header class="heading">
             <h1>{ title }</h1>
             <p class="subtitle">
                 { for facts.iter().filter(|f| !f.is_empty()).map(|f| html! { <span>{ f }</span> }) }
             </p>
-            <p class="policy">{ format::policy(run) }</p>
-            if !run.command.is_empty() {
-                <div class="command">
-                    <code tabindex="0" aria-label="The command that repeats this run">{ &run.command }</code>
-                    { copy(send, "the command", &run.command, "Copy the command") }
-                </div>
-            }
-            if !notices.is_empty() || !run.notes.is_empty() {
+            { for headline.map(|h| tiles(&h)) }
+            if !notices.is_empty() {
                 <ul class="notices" aria-label="To know before reading the figures">
-                    { for notices.iter().chain(&run.notes).map(|n| html! { <li>{ n }</li> }) }
+                    { for notices.iter().map(|n| html! { <li>{ n }</li> }) }
                 </ul>
             }
+            <details class="how">
+                <summary>{ "How it was measured, and how to repeat it" }</summary>
+                <p class="policy">{ format::policy(run) }</p>
+                if !run.notes.is_empty() {
+                    <ul class="notes">{ for run.notes.iter().map(|n| html! { <li>{ n }</li> }) }</ul>
+                }
+                if !run.command.is_empty() {
+                    <div class="command">
+                        <code tabindex="0" aria-label="The command that repeats this run">{ &run.command }</code>
+                        { copy(send, "the command", &run.command, "Copy the command") }
+                    </div>
+                }
+            </details>
         </header>
+    }
+}
+
+/// What the record says first: a sentence for those who hear the page, and its figures for those who see it.
+fn tiles(headline: &charts::Headline) -> Html {
+    html! {
+        <section class="headline" aria-label="In short">
+            <p class="visually-hidden">{ &headline.sentence }</p>
+            <dl class="tiles" aria-hidden="true">
+                { for headline.tiles.iter().map(|t| html! {
+                    <div key={t.label.clone()}>
+                        <dt>{ &t.label }</dt>
+                        <dd><strong>{ &t.value }</strong><span class="detail">{ &t.detail }</span></dd>
+                    </div>
+                }) }
+            </dl>
+        </section>
     }
 }
 

@@ -65,7 +65,7 @@ pub fn check_svg(chart: &Chart) {
             assert!(!node.text().unwrap_or_default().is_empty());
         }
         for node in document.descendants().filter(roxmltree::Node::is_element) {
-            let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "style"];
+            let known = ["svg", "g", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "style"];
             assert!(known.contains(&node.tag_name().name()), "{:?}", node.tag_name());
             for a in node.attributes() {
                 assert!(!a.name().starts_with("on") && a.name() != "href", "{a:?}");
@@ -84,7 +84,10 @@ pub fn check_svg(chart: &Chart) {
 /// The texts of a chart with their boxes in CSS pixels: (left, right, y, text). Widths are those of DejaVu Sans, roughly.
 pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
     let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
-    let number = |n: &roxmltree::Node<'_, '_>, a: &str| n.attribute(a).unwrap().parse::<f64>().unwrap() / 10.0;
+    // The root has the size of most texts.
+    let number = |n: &roxmltree::Node<'_, '_>, a: &str| {
+        n.ancestors().find_map(|n| n.attribute(a)).unwrap().parse::<f64>().unwrap() / 10.0
+    };
     let texts = document.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")));
     texts
         .flat_map(|n| {
@@ -98,14 +101,14 @@ pub fn texts(chart: &Chart) -> Vec<(f64, f64, f64, String)> {
                 let degrees: f64 = turn.trim_start_matches("rotate(").split(' ').next().unwrap().parse().unwrap();
                 let (sin, cos) = degrees.to_radians().sin_cos();
                 let pieces = (width / 6.0).ceil() as i32;
-                let before = if n.attribute("text-anchor") == Some("start") { 0.0 } else { 0.5 };
+                let before = if n.attribute("text-anchor").is_none() { 0.0 } else { 0.5 };
                 return (0..=pieces)
                     .map(|i| f64::from(i) / f64::from(pieces.max(1)) - before)
                     .map(|at| (x + at * width * cos, y + at * width * sin))
                     .map(|(x, y)| (x - 3.0, x + 3.0, y, text.clone()))
                     .collect();
             }
-            let left = match n.attribute("text-anchor").unwrap() {
+            let left = match n.attribute("text-anchor").unwrap_or("start") {
                 "start" => x,
                 "middle" => x - width / 2.0,
                 _ => x - width,

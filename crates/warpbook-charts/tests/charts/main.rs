@@ -2,9 +2,12 @@
 
 mod activity;
 mod common;
+mod comparisons;
+mod headlines;
 mod hostile;
 mod ladders;
 mod losses;
+mod marks;
 mod parts;
 mod random;
 mod records;

@@ -1,6 +1,7 @@
 //! Records and diagrams at random.
 
 use crate::common::{QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings};
+use crate::comparisons;
 use crate::hostile::HOSTILE;
 use crate::sample;
 use proptest::prelude::*;
@@ -269,6 +270,10 @@ proptest! {
                 sweep_throughput(&[&a, &b], Some(p.dtype), Some(&["a", "b"])),
                 compare(&[&a, &b], p.size()),
             ];
+            if let Some(headline) = headline(&a, p) {
+                prop_assert!(headline.sentence.ends_with('.') && !headline.tiles.is_empty(), "{headline:?}");
+            }
+            prop_assert!(sparkline(&a, p).iter().all(|h| (0.0..=1.0).contains(h)));
             check_table(&LadderTable::of(&a, p));
             check_table(&LadderTable::with(&a, p, &Column::ALL));
             let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
@@ -276,6 +281,22 @@ proptest! {
                 match chart {
                     Ok(chart) => check_svg(&chart),
                     Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn any_records_are_held_against_each_other_or_refused(all in prop::collection::vec(run(), 0..10), same in any::<bool>()) {
+        let runs: Vec<&Run> = if same && !all.is_empty() { vec![&all[0]; all.len()] } else { all.iter().collect() };
+        match Comparison::of(&runs) {
+            Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),
+            Ok(comparison) => {
+                comparisons::check(&comparison);
+                comparisons::check(&comparison.clone().normalised());
+                let problems: Vec<&Problem> = comparison.problems.iter().filter_map(|p| p[0]).collect();
+                for p in problems.into_iter().take(3) {
+                    comparisons::check(&comparison.at(p));
                 }
             }
         }

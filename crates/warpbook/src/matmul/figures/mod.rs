@@ -164,12 +164,12 @@ mod tests {
             let shown = shown.split("</title>").last().unwrap();
             let entities = [("&lt;", "<"), ("&gt;", ">"), ("&apos;", "'"), ("&quot;", "\""), ("&amp;", "&")];
             let text = entities.iter().fold(shown.to_owned(), |text, (from, to)| text.replace(from, to));
-            let number = |name| attribute(&tag, name).unwrap().parse::<f64>().unwrap() / 10.0;
+            let number = |name| attribute(&tag, name).map_or(120.0, |v| v.parse::<f64>().unwrap()) / 10.0;
             assert_eq!(attribute(&tag, "transform"), None, "diagrams turn no text: {text}");
             let narrow = |c: char| "ijltfr.,:;'|()[] ·".contains(c);
             let em: f64 = text.chars().map(|c| if narrow(c) { 0.33 } else { 0.6 }).sum();
             let (x, y, width) = (number("x"), number("y"), em * number("font-size"));
-            let left = match attribute(&tag, "text-anchor").unwrap() {
+            let left = match attribute(&tag, "text-anchor").unwrap_or("start") {
                 "start" => x,
                 "middle" => x - width / 2.0,
                 _ => x - width,

@@ -1,0 +1,69 @@
+//! What nobody changed between two records: libraries and other frameworks of the same version, and kernels of the same text.
+
+use std::collections::BTreeSet;
+use warpbook_record::{Run, Rung, Runner};
+
+/// Whether a rung is somebody else's, whose time says how the device did, and not how the code did.
+pub(super) fn is_reference(rung: &Rung) -> bool {
+    matches!(rung.runner, Runner::Library(_) | Runner::External(_))
+}
+
+/// Whether nothing was changed in what a rung runs, on the same kind of device: then a time that moved is drift.
+pub(super) fn unchanged(a: &Run, b: &Run, rung: &str) -> bool {
+    let (ea, eb) = (&a.environment, &b.environment);
+    let (Some(x), Some(y)) = (a.rung(rung), b.rung(rung)) else { return false };
+    if ea.device.name != eb.device.name {
+        return false;
+    }
+    match (&x.runner, &y.runner) {
+        (Runner::Library(m), Runner::Library(n)) => m == n && ea.cuda == eb.cuda && ea.libraries == eb.libraries,
+        (Runner::External(m), Runner::External(n)) => m == n,
+        (Runner::Kernels { specs: m, schedule: s }, Runner::Kernels { specs: n, schedule: t }) => {
+            let same = |x: &warpbook_record::KernelSpec, y: &warpbook_record::KernelSpec| {
+                x.entry == y.entry && x.defines == y.defines && same_text(a, b, &x.file, &y.file)
+            };
+            s == t
+                && !m.is_empty()
+                && m.len() == n.len()
+                && ea.nvrtc == eb.nvrtc
+                && m.iter().zip(n).all(|(x, y)| same(x, y))
+        }
+        _ => false,
+    }
+}
+
+/// Whether two records have the same text of a file and of all that it includes.
+fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
+    if file_a != file_b || !a.sources.contains_key(file_a) {
+        return false;
+    }
+    let mut seen = BTreeSet::new();
+    let mut left = vec![file_a.to_owned()];
+    while let Some(file) = left.pop() {
+        let (x, y) = (a.sources.get(&file), b.sources.get(&file));
+        if x != y {
+            return false;
+        }
+        if let Some(text) = x.filter(|_| seen.insert(file.clone())) {
+            left.extend(included(text, &file, a));
+        }
+    }
+    true
+}
+
+/// The files of the record that a text includes: as it is written, or next to the file.
+fn included(text: &str, file: &str, run: &Run) -> Vec<String> {
+    let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let name = |line: &str| {
+        let name = line
+            .trim_start()
+            .strip_prefix('#')?
+            .trim_start()
+            .strip_prefix("include")?
+            .trim_start()
+            .strip_prefix('"')?;
+        name.split_once('"').map(|(name, _)| name.to_owned())
+    };
+    let below = |name: String| [format!("{folder}/{name}"), name].into_iter().find(|n| run.sources.contains_key(n));
+    text.lines().filter_map(name).filter_map(below).collect()
+}

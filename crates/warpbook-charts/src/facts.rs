@@ -1,0 +1,102 @@
+//! What a mark of a chart says of itself: attributes that a page reads, in a notebook as on a page.
+//!
+//! A mark is the innermost element with a `data-value`. What several marks share, as the problem of a ladder or the rung of a line, is said
+//! once, by a group around them: a reader of the attributes looks at the mark and then outwards.
+
+use crate::common::label;
+use crate::text::{FIELD, FIELD_VALUE, clean};
+use crate::words::time;
+use warpbook_record::{Measurement, Problem};
+
+/// The attributes of a mark, or of a group of marks; empty ones are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// The rung's id.
+    pub(crate) rung: String,
+    /// The problem's label.
+    pub(crate) problem: String,
+    /// What the mark is called, where its series does not say it.
+    pub(crate) name: String,
+    /// What the legend calls those that are drawn alike.
+    pub(crate) series: String,
+    /// The value as it is shown; of a group empty.
+    pub(crate) value: String,
+    /// As "± 1.2 µs".
+    pub(crate) spread: String,
+    /// How many samples the value is the median of; 0 where it is none.
+    pub(crate) samples: u64,
+    /// The series that an entry of the legend is for.
+    pub(crate) legend: String,
+}
+
+impl Facts {
+    /// Of a measurement, shown as so much.
+    pub(crate) fn measured(m: &Measurement, value: String) -> Self {
+        Self {
+            rung: m.rung.clone(),
+            problem: label(&m.problem),
+            value,
+            spread: spread(m.mad_us()),
+            samples: m.samples_total.max(m.samples_us.len() as u64),
+            ..Self::default()
+        }
+    }
+
+    /// Of a line that values are held against.
+    pub(crate) fn reference(value: impl Into<String>) -> Self {
+        Self { value: value.into(), ..Self::default() }
+    }
+
+    /// Of an entry of the legend.
+    pub(crate) fn legend(series: impl Into<String>) -> Self {
+        Self { legend: series.into(), ..Self::default() }
+    }
+
+    /// Of the marks of a problem.
+    pub(crate) fn of_problem(problem: &Problem) -> Self {
+        Self { problem: label(problem), ..Self::default() }
+    }
+
+    /// As one text with private separators, which [`crate::svg::Svg::finish`] makes attributes of.
+    pub(crate) fn fields(&self) -> String {
+        let samples = if self.samples > 0 { self.samples.to_string() } else { String::new() };
+        let all = [
+            ("rung", &self.rung),
+            ("problem", &self.problem),
+            ("name", &self.name),
+            ("series", &self.series),
+            ("value", &self.value),
+            ("spread", &self.spread),
+            ("samples", &samples),
+            ("legend", &self.legend),
+        ];
+        let cleaned = all.into_iter().map(|(name, value)| (name, clean(value))).filter(|(_, value)| !value.is_empty());
+        cleaned.map(|(name, value)| format!("{name}{FIELD_VALUE}{value}{FIELD}")).collect()
+    }
+}
+
+/// The median absolute deviation as it is shown.
+pub(crate) fn spread(mad: Option<f64>) -> String {
+    mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
+}
+
+/// Takes out of the marks the number of samples that all of them have, for a group around them; 0 where they differ.
+pub(crate) fn shared_samples(marks: &mut [Facts]) -> u64 {
+    let first = marks.first().map_or(0, |f| f.samples);
+    if marks.iter().any(|f| f.samples != first) {
+        return 0;
+    }
+    marks.iter_mut().for_each(|f| f.samples = 0);
+    first
+}
+
+/// Takes out of the marks the problem that all of them have, for a group around them.
+pub(crate) fn shared_problem<'a>(marks: impl Iterator<Item = &'a mut Facts>) -> Facts {
+    let mut marks: Vec<&mut Facts> = marks.collect();
+    let problem = marks.iter().map(|f| &f.problem).find(|p| !p.is_empty()).cloned().unwrap_or_default();
+    if marks.iter().any(|f| !f.problem.is_empty() && f.problem != problem) {
+        return Facts::default();
+    }
+    marks.iter_mut().for_each(|f| f.problem.clear());
+    Facts { problem, ..Facts::default() }
+}

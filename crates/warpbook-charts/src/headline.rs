@@ -1,0 +1,149 @@
+//! What a record says of a problem, in the words that a reader sees first.
+
+use crate::common::{divergence, label, name, of_bound, usable};
+use crate::measure::Measure;
+use crate::words::{counted, percent, significant, time, times};
+use warpbook_record::{Measurement, Problem, Quantity, Run, Runner, TrainLog};
+
+/// At most so many rungs are named that the fastest is held against.
+const MOST_AGAINST: usize = 3;
+
+/// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
+/// measurements, what it reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Headline {
+    /// The rung that it is about, by id.
+    pub rung: String,
+    /// All of it in a sentence.
+    pub sentence: String,
+    /// The same in figures, the most important first.
+    pub tiles: Vec<HeadlineTile>,
+}
+
+/// A figure with what it is of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadlineTile {
+    /// As "Fastest".
+    pub label: String,
+    /// As "432 µs".
+    pub value: String,
+    /// As "On-chip".
+    pub detail: String,
+}
+
+impl HeadlineTile {
+    fn new(label: impl Into<String>, value: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { label: label.into(), value: value.into(), detail: detail.into() }
+    }
+}
+
+/// The headline of a problem. The fastest is that of [`Run::fastest`]; it is held against the fastest rung of another framework, the
+/// fastest GPU library, the fastest kernels of the record and the baseline, where these are others.
+///
+/// `None` where nothing of the problem was measured and checked, and no training was logged.
+#[must_use]
+pub fn headline(run: &Run, problem: &Problem) -> Option<Headline> {
+    let measured = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)));
+    match measured {
+        Some((fastest, us)) => Some(of_measurement(run, problem, fastest, us)),
+        None => {
+            let of_problem = run.train_logs.iter().find(|l| l.problem == *problem);
+            of_problem.or(run.train_logs.first()).and_then(|log| of_training(run, log))
+        }
+    }
+}
+
+/// The rungs of a problem as heights from 0 to 1, in the ladder's order: the logarithm of their speed between the slowest and the fastest.
+/// Those without a valid figure are left out.
+#[must_use]
+pub fn sparkline(run: &Run, problem: &Problem) -> Vec<f64> {
+    let sound = run.ladder(problem).into_iter().map(|row| row.measurement).filter(|m| run.is_sound(m));
+    let speeds: Vec<f64> = sound.filter_map(|m| Some(-usable(m.median_us())?.ln())).collect();
+    let (low, high) = speeds.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
+    let height = |v: f64| if high > low { (v - low) / (high - low) } else { 1.0 };
+    speeds.into_iter().map(height).collect()
+}
+
+fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Headline {
+    let title = name(run, &fastest.rung);
+    let measure = Measure::new(run, run.descriptor.headline);
+    let figure = match measure.quantity {
+        // A speed-up needs to be told over what, and a rate that nothing is known of is none.
+        Quantity::Time | Quantity::SpeedUp => time(us),
+        _ if measure.lacking(problem).is_some() => time(us),
+        _ => measure.text(measure.of(fastest, us, None)),
+    };
+    let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
+    let mut said = format!("{title} is the fastest at {}: {figure}.", label(problem));
+    let mut ratios = Vec::new();
+    for (kind, other, ratio) in against(run, problem, fastest, us) {
+        ratios.push(format!("{} as fast as {other}", times(ratio)));
+        tiles.push(HeadlineTile::new(kind, times(ratio), other));
+    }
+    if !ratios.is_empty() {
+        said += &format!(" That is {}.", ratios.join("; "));
+    }
+    let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
+    if let Some((bound, share)) = bound {
+        let of = of_bound(&bound, share);
+        said += &format!(" It reaches {of}.");
+        let detail = of.split_once(" of ").map_or_else(String::new, |(_, rest)| rest.to_owned());
+        tiles.push(HeadlineTile::new("Of its bound", percent(share), detail));
+    }
+    // The fastest has passed it: others are not sound.
+    if let Some(check) = &fastest.check {
+        said += " Its result passed the check.";
+        let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
+        tiles.push(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")));
+    }
+    Headline { rung: fastest.rung.clone(), sentence: said, tiles }
+}
+
+/// What the fastest is held against: the kind, the rung, and how many times as fast it is.
+fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<(&'static str, String, f64)> {
+    let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
+    let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
+    let others = [
+        ("Over another framework", external),
+        ("Over the fastest library", run.fastest_library(problem)),
+        ("Over the fastest kernel", run.fastest_kernels(problem)),
+        ("Over the baseline", baseline),
+    ];
+    let mut seen = vec![fastest.rung.as_str()];
+    let mut found = Vec::new();
+    for (kind, other) in others {
+        let Some((m, other_us)) = other.filter(|(m, _)| !seen.contains(&m.rung.as_str())) else { continue };
+        seen.push(&m.rung);
+        found.push((kind, name(run, &m.rung), other_us / us));
+    }
+    found.truncate(MOST_AGAINST);
+    found
+}
+
+/// What a training reached.
+fn of_training(run: &Run, log: &TrainLog) -> Option<Headline> {
+    let title = name(run, &log.rung);
+    if let Some(why) = divergence(log) {
+        let tiles = vec![HeadlineTile::new("Training", "diverged", title.clone())];
+        return Some(Headline { rung: log.rung.clone(), sentence: format!("{title} {why}."), tiles });
+    }
+    let course = log.course.as_deref()?;
+    let last = course.epochs.last()?;
+    let mut tiles = Vec::new();
+    let mut said =
+        format!("{title} trained for {}", counted(usize::try_from(last.epoch).unwrap_or(usize::MAX), "epoch"));
+    if let Some((right, accuracy)) = last.test.and_then(|right| Some((right, right.accuracy()?))) {
+        let share = format!("{} %", significant(accuracy * 100.0, 4));
+        said += &format!(": {share} of the test samples are right");
+        tiles.push(HeadlineTile::new("Test samples right", share, format!("{} of {}", right.correct, right.of)));
+    }
+    let loss = significant(last.test_loss, 4);
+    said += &format!(", with a test loss of {loss}");
+    tiles.push(HeadlineTile::new("Test loss", loss, "after the last epoch"));
+    if course.total_s.is_finite() && course.total_s > 0.0 {
+        let total = time(course.total_s * 1e6);
+        said += &format!(", in {total}");
+        tiles.push(HeadlineTile::new("Time", total, format!("{} steps", course.made())));
+    }
+    Some(Headline { rung: log.rung.clone(), sentence: format!("{said}."), tiles })
+}

@@ -1,0 +1,234 @@
+//! Records held against each other.
+
+use crate::common::{check_layout, check_svg};
+use crate::sample;
+use std::borrow::Cow;
+use warpbook_charts::*;
+use warpbook_record::{Define, Dtype, Grid, KernelSpec, L2State, Run, Runner, Schedule, Source, TimedBy};
+
+/// What holds for every comparison.
+pub fn check(of: &Comparison<'_>) {
+    for row in &of.rows {
+        assert_eq!(row.cells.len(), of.runs.len());
+        assert!(row.cells[0].verdict.is_none() && row.cells[0].ratio.is_none());
+        for cell in &row.cells[1..] {
+            let first = row.cells[0].us.is_some();
+            assert_eq!(cell.verdict == Some(Verdict::New), !first && cell.us.is_some(), "{cell:?}");
+            assert_eq!(cell.verdict == Some(Verdict::Missing), first && cell.us.is_none(), "{cell:?}");
+            assert_eq!(cell.verdict.is_none(), !first && cell.us.is_none(), "{cell:?}");
+            assert!(cell.verdict != Some(Verdict::NotComparable) || !cell.why.is_empty(), "{cell:?}");
+            assert!(
+                cell.ratio.is_none_or(|r| r.low <= r.value && r.value <= r.high && r.value.is_finite()),
+                "{cell:?}"
+            );
+        }
+    }
+    for record in 1..of.runs.len() {
+        let counted: usize = of.counts(record).by.iter().sum();
+        let judged = of.rows.iter().filter(|r| !r.reference && r.cells[record].verdict.is_some()).count();
+        assert_eq!(counted, judged);
+        assert!(of.sentence(record).ends_with('.'));
+    }
+    assert!(of.table().rows.iter().all(|r| r.len() == of.table().headers.len()));
+    for anyway in [false, true] {
+        match of.chart(anyway) {
+            Ok(chart) => check_svg(&chart),
+            Err(e) => assert!(e.to_string().ends_with('.'), "{e}"),
+        }
+    }
+}
+
+/// The times of a rung, or of all, at all problems.
+fn scaled(run: &Run, rung: &str, by: f64) -> Run {
+    let mut out = run.clone();
+    let all = out.measurements.iter_mut().filter(|m| rung.is_empty() || m.rung == rung);
+    all.flat_map(|m| &mut m.samples_us).for_each(|us| *us *= by);
+    out
+}
+
+fn verdict(of: &Comparison<'_>, rung: &str) -> Verdict {
+    of.rows.iter().find(|r| r.rung == rung).and_then(|r| r.cells[1].verdict).unwrap()
+}
+
+#[test]
+fn rows_are_judged_counted_and_put_in_a_sentence() {
+    let one = sample::products();
+    let p = sample::cube(4096, Dtype::Bf16);
+    let at = |two: &Run| {
+        let of = Comparison::of(&[&one, two]).unwrap().at(&p);
+        check(&of);
+        (of.sentence(1), verdict(&of, "01_naive"), verdict(&of, "14_overlapped_store"))
+    };
+    let (same, ..) = at(&one);
+    assert!(same.starts_with("5 within noise") || same.contains(" within noise"), "{same}");
+    assert!(!same.contains("faster,") && !same.contains("slower"), "{same}");
+    let two = scaled(&scaled(&one, "01_naive", 0.5), "14_overlapped_store", 1.3);
+    let (said, naive, last) = at(&two);
+    assert_eq!((naive, last), (Verdict::Improved, Verdict::Worse));
+    assert!(said.starts_with("1 faster, 1 slower, "), "{said}");
+    // Two per cent are no change.
+    assert_eq!(at(&scaled(&one, "01_naive", 1.02)).1, Verdict::WithinNoise);
+    let mut without = one.clone();
+    without.measurements.retain(|m| m.rung != "01_naive");
+    assert_eq!(at(&without).1, Verdict::Missing);
+    let back = Comparison::of(&[&without, &one]).unwrap().at(&p);
+    assert_eq!(verdict(&back, "01_naive"), Verdict::New);
+    assert!(back.chart(false).unwrap().svg.as_str().contains("Naive (only in record 2)"), "{:?}", back.labels);
+}
+
+#[test]
+fn a_library_that_moved_is_drift_and_can_be_taken_out() {
+    let one = sample::products();
+    let p = sample::cube(4096, Dtype::Bf16);
+    let slower = scaled(&one, "", 1.2);
+    let of = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    check(&of);
+    let drift = of.drift(1).unwrap();
+    assert!(drift.moved() && drift.foreign && (drift.factor - 1.0 / 1.2).abs() < 1e-9, "{drift:?}");
+    assert!(of.sentence(1).contains("drifted by 17 % (slower)"), "{}", of.sentence(1));
+    assert_eq!(verdict(&of, "01_naive"), Verdict::Worse);
+    let normalised = of.normalised();
+    assert_eq!(verdict(&normalised, "01_naive"), Verdict::WithinNoise);
+    assert!(normalised.sentence(1).contains("taken out"), "{}", normalised.sentence(1));
+    // One of two libraries: the median is pulled along, or the one that moved is named.
+    let one_moved = scaled(&one, "cublaslt", 1.04);
+    let said = Comparison::of(&[&one, &one_moved]).unwrap().at(&p).sentence(1);
+    assert!(said.contains("within noise on the whole, but drifted: cuBLASLt, best of 32 by 3.8 % (slower)"), "{said}");
+    // Another device is no drift.
+    let mut other = slower;
+    other.environment.device.name = "Tesla T4".into();
+    let of = Comparison::of(&[&one, &other]).unwrap().at(&p);
+    assert!(of.drift(1).is_none() && !of.sentence(1).contains("drift"));
+}
+
+fn with_source(run: &Run, text: &str, header: &str) -> Run {
+    let mut out = run.clone();
+    let source = Source { path: "k/a.cu", text: "" };
+    for rung in out.rungs.iter_mut().filter(|r| !r.is_cpu()) {
+        let spec = KernelSpec::new(source, "f", &[], Grid::Cover).define("D", 1);
+        rung.runner = Runner::Kernels { specs: vec![spec], schedule: Schedule::Launches };
+    }
+    out.sources = [("k/a.cu", text), ("k/b.cuh", header)].map(|(p, t)| (p.to_owned(), t.to_owned())).into();
+    out
+}
+
+#[test]
+fn a_kernel_of_the_same_text_is_unchanged() {
+    let text = "#include \"b.cuh\"\n";
+    let base = sample::h200();
+    let one = with_source(&base, text, "one");
+    let p = sample::problem(5_000_000);
+    let unchanged = |two: &Run| {
+        let of = Comparison::of(&[&one, two]).unwrap().at(&p);
+        check(&of);
+        of.rows.iter().find(|r| r.rung == "02_fused").unwrap().cells[1].unchanged
+    };
+    let slower = scaled(&one, "", 1.5);
+    assert!(unchanged(&slower));
+    let of = Comparison::of(&[&one, &slower]).unwrap().at(&p);
+    assert!(of.sentence(1).contains("kernels of unchanged source drifted by 33 % (slower)"), "{}", of.sentence(1));
+    assert!(of.sentence(1).contains("have the same source in both"), "{}", of.sentence(1));
+    assert!(!unchanged(&with_source(&base, "#include \"b.cuh\"\n ", "one")), "another text");
+    assert!(!unchanged(&with_source(&base, text, "two")), "another header");
+    let mut compiler = one.clone();
+    compiler.environment.nvrtc = Some("13.1".into());
+    assert!(!unchanged(&compiler));
+    let mut defines = one.clone();
+    for rung in &mut defines.rungs {
+        if let Runner::Kernels { specs, .. } = &mut rung.runner {
+            specs[0].defines = vec![Define { name: Cow::Borrowed("D"), value: 2 }];
+        }
+    }
+    assert!(!unchanged(&defines));
+}
+
+#[test]
+fn what_differs_is_said_of_each_row_and_shown_anyway() {
+    let one = sample::h200();
+    let p = sample::problem(5_000_000);
+    let check_row = |change: &dyn Fn(&mut Run), rung: &str, expect: &str| {
+        let mut two = one.clone();
+        change(&mut two);
+        let of = Comparison::of(&[&one, &two]).unwrap().at(&p);
+        check(&of);
+        let row = of.rows.iter().find(|r| r.rung == rung).unwrap();
+        if expect.is_empty() {
+            assert_eq!(row.cells[1].verdict, Some(Verdict::WithinNoise), "{:?}", row.cells[1]);
+            return;
+        }
+        assert_eq!(row.cells[1].verdict, Some(Verdict::NotComparable));
+        assert!(row.cells[1].why.contains(expect), "{}", row.cells[1].why);
+        let (hidden, shown) = (of.chart(false).unwrap(), of.chart(true).unwrap());
+        let badge = |c: &Chart| c.svg.as_str().contains("not comparable: ");
+        assert!(badge(&hidden) && !badge(&shown));
+    };
+    check_row(
+        &|r| r.policy.timed_by = TimedBy::WallClock,
+        "02_fused",
+        "one timed by CUDA events, the other by the host's clock",
+    );
+    check_row(&|r| r.policy.timed_by = TimedBy::WallClock, "cpu_1_thread", "");
+    check_row(&|r| r.policy.l2 = L2State::Cold, "02_fused", "one from a warm L2, the other from a cold L2");
+    check_row(&|r| r.policy.inputs = "zeros".into(), "02_fused", "the other with \u{201c}zeros\u{201d}");
+    check_row(&|r| r.policy.inputs = "Philox; several features: Gaussian".into(), "02_fused", "");
+    let few =
+        |r: &mut Run| r.measurements.iter_mut().filter(|m| m.rung == "02_fused").for_each(|m| m.samples_us.truncate(2));
+    check_row(&few, "02_fused", "2 samples in one of them");
+    check_row(&few, "01_unfused", "");
+    let fewer_epochs = |r: &mut Run| {
+        for m in &mut r.measurements {
+            m.problem = sample::regression(m.problem.size(), 1, 20, 0.01);
+        }
+    };
+    check_row(&fewer_epochs, "02_fused", "200 epochs in one and 20 epochs in the other");
+}
+
+#[test]
+fn two_to_eight_records_of_one_experiment_are_compared() {
+    let one = sample::h200();
+    let says = |runs: &[&Run], expect: &str| {
+        let why = Comparison::of(runs).unwrap_err().to_string();
+        assert!(why.contains(expect) && why.ends_with('.'), "{why}");
+    };
+    says(&[], "no record");
+    says(&[&one], "at least two");
+    says(&[&one; 9], "At most 8");
+    says(&[&one, &sample::softmax()], "different experiments");
+    let eight: Vec<Run> = (0..8).map(|i| scaled(&one, "02_fused", 1.0 - 0.08 * f64::from(i))).collect();
+    let of = Comparison::of(&eight.iter().collect::<Vec<_>>()).unwrap();
+    check(&of);
+    assert!(of.sentence(7).starts_with("record 8: "), "{}", of.sentence(7));
+    let chart = of.chart(false).unwrap();
+    check_layout(&chart);
+    let (_, height) = chart.svg.size();
+    assert!(height < 800, "{height} px for seven rungs of eight records");
+    assert_eq!(chart.svg.as_str().matches(">NVIDIA H200").count(), 1, "the subtitle's");
+}
+
+#[test]
+fn labels_say_what_tells_records_apart() {
+    let one = sample::h200();
+    let labels = |change: &dyn Fn(&mut Run)| {
+        let mut two = one.clone();
+        change(&mut two);
+        record_labels(&[&one, &two])
+    };
+    assert_eq!(labels(&|r| r.environment.device.name = "Tesla T4".into()), ["NVIDIA H200", "Tesla T4"]);
+    assert_eq!(labels(&|r| r.created = "2026-12-24T18:30:00Z".into()), ["2026-11-21", "2026-12-24"]);
+    assert_eq!(labels(&|r| r.created = "2026-11-21T18:30:00Z".into()), ["2026-11-21 08:00", "2026-11-21 18:30"]);
+    assert_eq!(labels(&|_| {}), ["record 1", "record 2"]);
+    let of = Comparison::of(&[&one, &one]).unwrap().labelled(&["before <b>".into(), String::new()]);
+    assert_eq!(of.labels, ["before <b>", "record 2"]);
+    assert!(of.chart(false).unwrap().svg.as_str().contains(">before &lt;b&gt; (1×)</text>"));
+}
+
+#[test]
+fn the_noise_rule_and_problems_apart_are_said() {
+    assert!(noise_rule().contains("95 %"));
+    let one = sample::h200();
+    let mut two = one.clone();
+    two.measurements.retain(|m| m.problem.size() <= 5_000_000);
+    let of = Comparison::of(&[&one, &two]).unwrap();
+    assert_eq!((of.problems.len(), of.apart), (4, 3));
+    assert!(of.sentence(1).contains("3 problems not in every record"), "{}", of.sentence(1));
+}

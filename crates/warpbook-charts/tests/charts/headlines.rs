@@ -1,0 +1,87 @@
+//! What a record says first.
+
+use crate::sample;
+use warpbook_charts::*;
+use warpbook_record::{Outcome, Quantity};
+
+fn labels(headline: &Headline) -> Vec<&str> {
+    headline.tiles.iter().map(|t| t.label.as_str()).collect()
+}
+
+#[test]
+fn a_headline_names_the_fastest_and_what_it_is_held_against() {
+    let run = sample::h200();
+    let problem = run.main_problem().unwrap();
+    let found = headline(&run, problem).unwrap();
+    assert_eq!(found.rung, run.fastest(problem).unwrap().rung);
+    assert_eq!(
+        found.sentence,
+        "Fused in a graph is the fastest at 5 M points, 200 epochs: 2.31 ms. That is 1729× as fast as CPU, one thread. It reaches 60 % of \
+         DRAM's bound. Its result passed the check."
+    );
+    assert_eq!(labels(&found), ["Fastest", "Over the baseline", "Of its bound", "Check"]);
+    // Of another framework first, then of libraries; each rung once.
+    let run = sample::softmax();
+    let found = headline(&run, run.main_problem().unwrap()).unwrap();
+    assert_eq!(labels(&found), ["Fastest", "Over another framework", "Over the baseline", "Of its bound", "Check"]);
+    assert_eq!(found.tiles[0].value, "4335 GB/s", "the record's headline quantity");
+    // A library that is faster is said to be.
+    let run = sample::products();
+    let found = headline(&run, run.main_problem().unwrap()).unwrap();
+    assert!(found.sentence.starts_with("cuBLASLt, best of 32 is the fastest"), "{}", found.sentence);
+    assert_eq!(found.tiles[1].label, "Over the fastest kernel");
+}
+
+#[test]
+fn what_failed_or_is_no_time_is_not_the_fastest() {
+    let mut run = sample::h200();
+    let problem = run.main_problem().unwrap().clone();
+    let fastest = run.fastest(&problem).unwrap().rung.clone();
+    let at =
+        |run: &warpbook_record::Run| run.measurements.iter().position(|m| m.rung == fastest && m.problem == problem);
+    let i = at(&run).unwrap();
+    run.measurements[i].check.as_mut().unwrap().passed = false;
+    assert_ne!(headline(&run, &problem).unwrap().rung, fastest);
+    for m in &mut run.measurements {
+        m.outcome = Outcome::Skipped { why: "no GPU".into() };
+    }
+    run.train_logs.clear();
+    assert_eq!(headline(&run, &problem), None);
+    assert!(sparkline(&run, &problem).is_empty());
+}
+
+#[test]
+fn a_rate_that_nothing_is_known_of_is_a_time() {
+    let mut run = sample::h200();
+    run.descriptor.headline = Quantity::ItemRate;
+    let problem = run.main_problem().unwrap().clone();
+    assert_eq!(headline(&run, &problem).unwrap().tiles[0].value, "2.31 ms");
+}
+
+#[test]
+fn a_training_says_what_it_reached() {
+    let mut run = sample::trained();
+    let problem = run.train_logs[0].problem.clone();
+    let found = headline(&run, &problem).unwrap();
+    assert_eq!(labels(&found), ["Test samples right", "Test loss", "Time"]);
+    assert!(
+        found.sentence.contains("trained for 5 epochs: 99.20 % of the test samples are right"),
+        "{}",
+        found.sentence
+    );
+    run.train_logs[0].losses[0].loss = f64::NAN;
+    let found = headline(&run, &problem).unwrap();
+    assert!(found.sentence.contains("diverged"), "{}", found.sentence);
+    assert_eq!(found.tiles[0].value, "diverged");
+}
+
+#[test]
+fn a_sparkline_is_the_ladder_in_heights() {
+    let run = sample::h200();
+    let problem = run.main_problem().unwrap();
+    let heights = sparkline(&run, problem);
+    let sound = run.ladder(problem).iter().filter(|row| run.is_sound(row.measurement)).count();
+    assert_eq!(heights.len(), sound);
+    assert_eq!(heights.iter().copied().fold(0.0, f64::max), 1.0);
+    assert_eq!(heights.iter().copied().fold(1.0, f64::min), 0.0);
+}

@@ -1,0 +1,112 @@
+//! What marks say of themselves, in every chart of the published records.
+
+use crate::common::{QUANTITIES, check_svg};
+use std::path::Path;
+use warpbook_charts::*;
+use warpbook_record::{Problem, Run};
+
+fn published() -> Vec<Run> {
+    let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../data/results");
+    let files = std::fs::read_dir(folder).unwrap().map(|f| f.unwrap().path());
+    let records = files.filter(|f| f.extension().is_some_and(|e| e == "json") && !f.ends_with("index.json"));
+    let runs: Vec<Run> = records.map(|f| Run::from_json(&std::fs::read(f).unwrap()).unwrap()).collect();
+    assert!(runs.len() >= 3, "only {} records", runs.len());
+    runs
+}
+
+fn charts(run: &Run) -> Vec<Chart> {
+    let problems = run.problems();
+    // The first, the last, and some in between.
+    let some: Vec<&Problem> =
+        problems.iter().copied().step_by(problems.len().div_ceil(4)).chain(problems.last().copied()).collect();
+    let mut all: Vec<Chart> = Vec::new();
+    for problem in &some {
+        all.extend(run.descriptor.charts.iter().filter_map(|kind| chart(run, problem, *kind).ok()));
+        all.extend(QUANTITIES.iter().filter_map(|q| ladder(run, problem, *q).ok()));
+        all.extend(QUANTITIES.iter().filter_map(|q| sweep_of(&[run], *q, Some(problem), None).ok()));
+        all.extend(compare(&[run, run], problem.size()).ok());
+    }
+    assert!(all.len() > 5, "{}", run.title);
+    all
+}
+
+/// An attribute of a mark, or of the nearest group around it.
+fn said<'a>(mark: roxmltree::Node<'a, '_>, name: &str) -> Option<&'a str> {
+    mark.ancestors().find_map(|n| n.attribute(name))
+}
+
+/// The first number of a text, without its power of ten, and half of its last digit.
+fn mantissa(text: &str) -> Option<(f64, f64)> {
+    let from = text.find(|c: char| c.is_ascii_digit())?;
+    let rest = &text[from..];
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+    let number = rest[..end].trim_end_matches('.');
+    let v: f64 = number.parse().ok()?;
+    let decimals = number.split_once('.').map_or(0, |(_, d)| d.len());
+    let half = 0.5 / 10f64.powf(decimals as f64);
+    let scale = if v == 0.0 { 1.0 } else { 10f64.powf(v.log10().floor()) };
+    Some((v / scale, half / scale))
+}
+
+/// Whether two figures are the same but for rounding; one as 9.996 may be shown as 10.0.
+fn agree(a: (f64, f64), b: (f64, f64)) -> bool {
+    [1.0, 10.0, 0.1].iter().any(|f| (a.0 * f - b.0).abs() <= (a.1 * f + b.1) * 1.01 + 1e-9)
+}
+
+#[test]
+fn every_mark_has_a_rung_a_problem_and_a_value_that_the_table_has_too() {
+    for run in published() {
+        // In a sweep the line is the chart's, and marks say the size.
+        let labels: Vec<&str> = run.problems().into_iter().flat_map(|p| [p.label.as_str(), p.short.as_str()]).collect();
+        for chart in charts(&run) {
+            check_svg(&chart);
+            let document = roxmltree::Document::parse(chart.svg.as_str()).unwrap();
+            let marks: Vec<_> = document.descendants().filter(|n| n.has_attribute("data-value")).collect();
+            let of_rungs = marks.iter().filter(|m| said(**m, "data-rung").is_some()).count();
+            assert!(of_rungs > 0, "{} of {} has no mark", chart.title, run.title);
+            for mark in marks {
+                let value = mark.attribute("data-value").unwrap();
+                assert!(!mark.children().any(|c| c.has_attribute("data-value")), "a mark in a mark: {value}");
+                // Lines that all rungs are held against.
+                let Some(rung) = said(mark, "data-rung") else { continue };
+                assert!(run.rung(rung).is_some(), "{rung} in {}", chart.title);
+                let problem = said(mark, "data-problem").unwrap_or_else(|| panic!("{value} in {}", chart.title));
+                assert!(labels.contains(&problem), "{problem} in {}", chart.title);
+                let samples = mark.attribute("data-samples").map_or(1, |n| n.parse::<u64>().unwrap());
+                assert!(samples > 0, "{value} in {}", chart.title);
+                let own: Vec<_> = chart.table.rows.iter().filter(|r| r.iter().any(|c| c == rung)).collect();
+                let rows = if own.is_empty() { chart.table.rows.iter().collect() } else { own };
+                let shown = mantissa(value).unwrap_or_else(|| panic!("{value} in {}", chart.title));
+                let in_table = rows.iter().any(|r| r.iter().any(|c| mantissa(c).is_some_and(|c| agree(shown, c))));
+                assert!(in_table, "{value} of {rung} is not in the table of {}", chart.title);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_marks_say_is_a_small_part_of_a_chart() {
+    let (mut all, mut marks) = (0, 0);
+    for run in published() {
+        for chart in charts(&run) {
+            let text = chart.svg.as_str();
+            let opened: usize = text.match_indices("<g data-").map(|(at, _)| text[at..].find('>').unwrap() + 1).sum();
+            let said = opened + 4 * text.matches("</g>").count();
+            assert!(said * 5 < text.len() * 2, "{said} of {} bytes in {}", text.len(), chart.title);
+            (all, marks) = (all + text.len(), marks + said);
+        }
+    }
+    assert!(marks * 10 < all * 3, "{marks} of {all} bytes");
+}
+
+#[test]
+fn texts_of_a_record_cannot_leave_an_attribute() {
+    let mut run = published().swap_remove(0);
+    let hostile = "\"><script>alert(1)</script>\u{E006}onload\u{E005}x\u{E004}";
+    for rung in &mut run.rungs {
+        rung.title = format!("{hostile}{}", rung.id).into();
+    }
+    for chart in charts(&run) {
+        check_svg(&chart);
+    }
+}

@@ -1,0 +1,122 @@
+//! The rows of a comparison as tables.
+
+use crate::app::Msg;
+use crate::compared::{MAX_LISTED, moved as moved_rows, problem_label, said};
+use crate::format::NONE;
+use crate::view::Send;
+use warpbook_charts::{ComparedCell, ComparedRow, Comparison, Verdict};
+use web_sys::MouseEvent;
+use yew::{Html, classes, html};
+
+/// The rungs of one problem: those with a figure in the first record and in another, and folded the others.
+pub fn rows(send: &Send, at: &Comparison<'_>, anyway: bool) -> Html {
+    let (held, alone): (Vec<_>, Vec<_>) = at.rows.iter().partition(|r| r.cells.iter().any(|c| c.ratio.is_some()));
+    let alone: Vec<&ComparedRow<'_>> = alone;
+    let list = |rows: &[&ComparedRow<'_>], title: &str| {
+        let body = rows.iter().map(|row| line(Some(send), row, anyway, None));
+        html! { <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>
+            <table class="wrap verdicts">{ head(at, false) }<tbody>{ for body }</tbody></table>
+        </div> }
+    };
+    html! {
+        <section class="sheet">
+            <h2>{ "Rung by rung" }</h2>
+            { list(&held, "Rung by rung") }
+            if !alone.is_empty() {
+                <details>
+                    <summary>{ format!("Without a figure to hold against the first record's ({})", alone.len()) }</summary>
+                    { list(&alone, "Without a figure to hold against the first record's") }
+                </details>
+            }
+        </section>
+    }
+}
+
+/// The rows that moved at any problem, folded.
+pub fn moved(all: &Comparison<'_>) -> Html {
+    let rows = moved_rows(all);
+    let more = rows.len().saturating_sub(MAX_LISTED);
+    let title = format!("What moved at any problem, references included ({})", rows.len());
+    if rows.is_empty() {
+        return html! {};
+    }
+    html! {
+        <details class="sheet">
+            <summary>{ &title }</summary>
+            <div class="scroll" tabindex="0" role="region" aria-label={format!("Table: {title}")}>
+                <table class="wrap verdicts">
+                    { head(all, true) }
+                    <tbody>
+                        { for rows.iter().take(MAX_LISTED).map(|row| line(None, row, false, Some(problem_label(row.problem)))) }
+                    </tbody>
+                </table>
+            </div>
+            if more > 0 { <p class="quiet">{ format!("{more} more moved less.") }</p> }
+        </details>
+    }
+}
+
+fn head(of: &Comparison<'_>, problems: bool) -> Html {
+    html! {
+        <thead>
+            <tr>
+                <th scope="col">{ "Rung" }</th>
+                if problems { <th scope="col">{ "Problem" }</th> }
+                { for of.labels.iter().map(|label| html! { <th scope="col">{ label }</th> }) }
+            </tr>
+        </thead>
+    }
+}
+
+fn line(send: Option<&Send>, row: &ComparedRow<'_>, anyway: bool, problem: Option<String>) -> Html {
+    html! {
+        <tr>
+            <th scope="row">
+                { &row.title }
+                if row.reference { <span class="detail">{ "reference" }</span> }
+            </th>
+            { for problem.map(|p| html! { <td>{ p }</td> }) }
+            { for row.cells.iter().map(|c| cell(send, row, c, anyway)) }
+        </tr>
+    }
+}
+
+fn tone(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Improved => "good",
+        Verdict::Worse => "bad",
+        Verdict::NotComparable => "unlike",
+        _ => "quiet",
+    }
+}
+
+fn cell(send: Option<&Send>, row: &ComparedRow<'_>, cell: &ComparedCell<'_>, anyway: bool) -> Html {
+    let words = said(cell, anyway);
+    if cell.verdict.is_none() {
+        let text = [&words.time, &words.why].into_iter().find(|t| !t.is_empty()).map_or(NONE, String::as_str);
+        return html! { <td class={cell.us.is_none().then_some("quiet")}>{ text }</td> };
+    }
+    let verdict = cell.verdict.map(|v| {
+        html! {
+            <span class={classes!("badge", tone(v))}>{ v.label() }</span>
+        }
+    });
+    // A library's version is not a source.
+    let unchanged = cell.unchanged.then_some(if row.reference { "same version" } else { "same source" });
+    let hidden = cell.verdict == Some(Verdict::NotComparable) && !anyway;
+    let show = send.filter(|_| hidden).map(|send| {
+        html! {
+            <button type="button" class="small" aria-label={format!("Show {} anyway", row.title)}
+                onclick={send.reform(|_: MouseEvent| Msg::Anyway(true))}>{ "Show anyway" }</button>
+        }
+    });
+    html! {
+        <td>
+            if !words.time.is_empty() { <span>{ &words.time }</span> }
+            if !words.ratio.is_empty() { <span class="detail">{ &words.ratio }</span> }
+            <span class="detail">{ for verdict }{ for unchanged.map(|u| html! { <>{ " " }{ u }</> }) }</span>
+            if !words.why.is_empty() { <span class="detail">{ &words.why }</span> }
+            { for show }
+        </td>
+    }
+}

@@ -1,0 +1,398 @@
+//! A chart's picture, whose marks can be pointed at, touched and reached with the arrow keys.
+//!
+//! The picture is the same as in a notebook; all of this follows from the attributes of its marks.
+
+use crate::app::Msg;
+use crate::browser;
+use crate::marks::{Place, Reading, step};
+use std::collections::HashMap;
+use wasm_bindgen::JsCast;
+use wasm_bindgen_futures::spawn_local;
+use web_sys::{Element, Node, SvgElement};
+use yew::{
+    AttrValue, Callback, Component, Context, FocusEvent, Html, KeyboardEvent, MouseEvent, NodeRef, PointerEvent,
+    Properties, html,
+};
+
+const MARK: &str = "[data-value]";
+const LEGEND: &str = "[data-legend]";
+/// Both, in the order in which they were drawn.
+const STOPS: &str = "[data-value],[data-legend]";
+/// A pointer so near to a mark, in CSS pixels, is at it.
+const NEAR: f64 = 12.0;
+/// The least room for a tooltip, in CSS pixels.
+const TIP_WIDTH: f64 = 272.0;
+
+/// What a drawing shows.
+#[derive(Properties, PartialEq)]
+pub struct Props {
+    /// An `<svg>` of `warpbook-charts`.
+    pub svg: AttrValue,
+    /// Where messages to the page go.
+    pub send: Callback<Msg>,
+}
+
+/// What may happen to a drawing.
+pub enum Act {
+    /// A mark is looked at; whether by focus or press, so that it stays.
+    Look(Element, bool),
+    /// The pointer has left, or Escape was pressed (true).
+    Leave(bool),
+    /// The pointer is at this series of the legend, or no longer.
+    Hover(Option<String>),
+    /// A series alone, or all again.
+    Isolate(String),
+}
+
+/// A tooltip, in CSS pixels of the box around the drawing.
+struct Tip {
+    reading: Reading,
+    at: (f64, f64),
+    /// Left, top, width and height of the mark.
+    mark: (f64, f64, f64, f64),
+    stays: bool,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Drawing {
+    root: NodeRef,
+    tip: Option<Tip>,
+    hovered: Option<String>,
+    isolated: Option<String>,
+}
+
+impl Component for Drawing {
+    type Message = Act;
+    type Properties = Props;
+
+    fn create(_: &Context<Self>) -> Self {
+        Self::default()
+    }
+
+    fn changed(&mut self, ctx: &Context<Self>, old: &Props) -> bool {
+        if ctx.props().svg != old.svg {
+            (self.tip, self.hovered, self.isolated) = (None, None, None);
+        }
+        true
+    }
+
+    fn update(&mut self, _: &Context<Self>, act: Act) -> bool {
+        match act {
+            Act::Look(mark, stays) => {
+                // What was chosen is not lost to a pointer that passes by.
+                if !stays && self.tip.as_ref().is_some_and(|t| t.stays) {
+                    return false;
+                }
+                self.tip = self.tip_of(&mark, stays);
+            }
+            Act::Leave(escaped) => {
+                if !escaped && self.tip.as_ref().is_none_or(|t| t.stays) {
+                    return false;
+                }
+                self.tip = None;
+            }
+            Act::Hover(series) => {
+                if self.hovered == series {
+                    return false;
+                }
+                self.hovered = series;
+                self.dim();
+            }
+            Act::Isolate(series) => {
+                self.isolated = Some(series).filter(|s| self.isolated.as_ref() != Some(s));
+                self.dim();
+            }
+        }
+        true
+    }
+
+    fn view(&self, ctx: &Context<Self>) -> Html {
+        let link = ctx.link();
+        let over = link.batch_callback(|e: PointerEvent| pointed(&e));
+        let leave = link.batch_callback(|_: PointerEvent| vec![Act::Leave(false), Act::Hover(None)]);
+        let press = link.batch_callback(|e: MouseEvent| pressed(&e));
+        let focus = link.batch_callback(|e: FocusEvent| stop_of(&e).filter(is_mark).map(|s| Act::Look(s, true)));
+        let blur = {
+            let root = self.root.clone();
+            link.batch_callback(move |e: FocusEvent| {
+                let to = e.related_target().and_then(|t| t.dyn_into::<Node>().ok());
+                let inside = root.get().is_some_and(|r| to.is_some_and(|to| r.contains(Some(&to))));
+                (!inside).then_some(Act::Leave(true))
+            })
+        };
+        let keys = {
+            let (root, send) = (self.root.clone(), ctx.props().send.clone());
+            link.batch_callback(move |e: KeyboardEvent| root.cast::<Element>().and_then(|r| key(&r, &send, &e)))
+        };
+        html! {
+            <div ref={self.root.clone()} class="marks" onpointermove={over} onpointerleave={leave} onclick={press}
+                onfocusin={focus} onfocusout={blur} onkeydown={keys}>
+                // Escaped by warpbook-charts; the page's policy lets nothing in it run either.
+                <div class="drawing">{ Html::from_html_unchecked(ctx.props().svg.clone()) }</div>
+                // One child, there or not: with another number of them yew would put the picture in anew, without its focus.
+                { self.tip.as_ref().map_or_else(Html::default, |tip| self.tip(ctx, tip)) }
+            </div>
+        }
+    }
+
+    fn rendered(&mut self, _: &Context<Self>, _: bool) {
+        if let Some(svg) = self.svg().filter(|svg| svg.get_attribute("role").as_deref() != Some("group")) {
+            prepare(&svg);
+        }
+    }
+}
+
+impl Drawing {
+    fn svg(&self) -> Option<Element> {
+        self.root.cast::<Element>()?.query_selector("svg").ok().flatten()
+    }
+
+    fn tip_of(&self, mark: &Element, stays: bool) -> Option<Tip> {
+        let (around, of) = (self.root.cast::<Element>()?.get_bounding_client_rect(), mark.get_bounding_client_rect());
+        let mark_at = (of.left() - around.left(), of.top() - around.top(), of.width(), of.height());
+        let left = (mark_at.0 + mark_at.2 / 2.0).min(around.width() - TIP_WIDTH).max(0.0);
+        let reading = Names::of(&self.svg()?).reading(mark);
+        Some(Tip { reading, at: (left, mark_at.1 + mark_at.3 + 10.0), mark: mark_at, stays })
+    }
+
+    /// Text nodes only.
+    fn tip(&self, ctx: &Context<Self>, tip: &Tip) -> Html {
+        let Tip { reading, at, mark, .. } = tip;
+        let open = {
+            let (send, rung) = (ctx.props().send.clone(), reading.rung.clone());
+            Callback::from(move |_: MouseEvent| open_rung(&send, &rung))
+        };
+        let ring = format!(
+            "left:{:.1}px;top:{:.1}px;width:{:.1}px;height:{:.1}px",
+            mark.0 - 3.0,
+            mark.1 - 3.0,
+            mark.2 + 6.0,
+            mark.3 + 6.0
+        );
+        html! {
+            <>
+                <span class="ring" aria-hidden="true" style={ring}></span>
+                <div class="tip" role="tooltip" style={format!("left:{:.1}px;top:{:.1}px", at.0, at.1)}>
+                    <strong>{ &reading.name }</strong>
+                    { for reading.lines().into_iter().map(|line| html! { <span>{ line }</span> }) }
+                    if tip.stays && !reading.rung.is_empty() {
+                        <button type="button" class="small" tabindex="-1" onclick={open}>{ "Open the rung" }</button>
+                    }
+                </div>
+            </>
+        }
+    }
+
+    /// Dims what is not of the series that is isolated or pointed at.
+    fn dim(&self) {
+        let Some(svg) = self.svg() else { return };
+        let shown = self.isolated.as_ref().or(self.hovered.as_ref());
+        for element in all(&svg, "[data-series],[data-legend]") {
+            let own = element.get_attribute("data-series").or_else(|| element.get_attribute("data-legend"));
+            let _ = match shown.is_some_and(|s| own.as_ref() != Some(s)) {
+                true => element.set_attribute("data-off", ""),
+                false => element.remove_attribute("data-off"),
+            };
+        }
+        for entry in all(&svg, LEGEND) {
+            let on = self.isolated.is_some() && entry.get_attribute("data-legend") == self.isolated;
+            let _ = entry.set_attribute("aria-pressed", if on { "true" } else { "false" });
+        }
+    }
+}
+
+/// Names that are said once for several marks.
+struct Names {
+    /// Of rungs, by id.
+    rungs: HashMap<String, String>,
+    /// Of series.
+    series: HashMap<String, String>,
+}
+
+impl Names {
+    fn of(svg: &Element) -> Self {
+        let named = |selector: &str, key: &str| {
+            let each = all(svg, selector).into_iter();
+            each.filter_map(|e| Some((e.get_attribute(key)?, e.get_attribute("data-name")?))).collect()
+        };
+        Self {
+            rungs: named("[data-rung][data-name]:not([data-value])", "data-rung"),
+            series: named("[data-legend][data-name]", "data-legend"),
+        }
+    }
+
+    fn reading(&self, mark: &Element) -> Reading {
+        let said = |name: &str| {
+            let around = mark.closest(&format!("[data-{name}]")).ok().flatten();
+            around.and_then(|e| e.get_attribute(&format!("data-{name}"))).unwrap_or_default()
+        };
+        let (rung, value, series) = (said("rung"), said("value"), said("series"));
+        let named = self.rungs.get(&rung).cloned().unwrap_or_else(|| said("name"));
+        let series_name = self.series.get(&series).cloned().unwrap_or(series);
+        let names = [named, if rung.is_empty() { value.clone() } else { series_name.clone() }, rung.clone()];
+        Reading {
+            name: names.into_iter().find(|n| !n.is_empty()).unwrap_or_default(),
+            problem: said("problem"),
+            spread: said("spread"),
+            samples: said("samples"),
+            series: series_name,
+            rung,
+            value,
+        }
+    }
+}
+
+/// Makes a picture a group of marks: one stop for the Tab key, arrows among them.
+fn prepare(svg: &Element) {
+    let set = |e: &Element, name: &str, value: &str| drop(e.set_attribute(name, value));
+    set(svg, "role", "group");
+    set(svg, "tabindex", "-1");
+    let names = Names::of(svg);
+    for (i, mark) in all(svg, MARK).iter().enumerate() {
+        let reading = names.reading(mark);
+        set(mark, "role", if reading.rung.is_empty() { "img" } else { "button" });
+        set(mark, "aria-label", &reading.sentence());
+        set(mark, "tabindex", if i == 0 { "0" } else { "-1" });
+    }
+    for entry in all(svg, LEGEND) {
+        let series = entry.get_attribute("data-legend").unwrap_or_default();
+        let name = names.series.get(&series).unwrap_or(&series);
+        set(&entry, "role", "button");
+        set(&entry, "aria-label", &format!("Only {name}"));
+        set(&entry, "aria-pressed", "false");
+        set(&entry, "tabindex", "-1");
+    }
+}
+
+fn all(within: &Element, selector: &str) -> Vec<Element> {
+    let Ok(list) = within.query_selector_all(selector) else { return Vec::new() };
+    (0..list.length()).filter_map(|i| list.item(i)?.dyn_into().ok()).collect()
+}
+
+fn is_mark(stop: &Element) -> bool {
+    stop.has_attribute("data-value")
+}
+
+/// The mark or the entry of the legend that an event is of.
+fn stop_of(event: &web_sys::Event) -> Option<Element> {
+    let target: Element = event.target()?.dyn_into().ok()?;
+    target.closest(STOPS).ok().flatten()
+}
+
+/// The same of a pointer, which need not be exactly at it.
+fn stop_at(event: &MouseEvent) -> Option<Element> {
+    if let Some(stop) = stop_of(event) {
+        return Some(stop);
+    }
+    let target: Element = event.target()?.dyn_into().ok()?;
+    let svg = target.closest("svg.wb-chart").ok().flatten()?;
+    let (x, y) = (f64::from(event.client_x()), f64::from(event.client_y()));
+    let beyond = |low: f64, high: f64, v: f64| (low - v).max(v - high).max(0.0);
+    let near = |mark: Element| {
+        let r = mark.get_bounding_client_rect();
+        let away = beyond(r.left(), r.right(), x).hypot(beyond(r.top(), r.bottom(), y));
+        // The box of a slanting line is no mark.
+        (away <= NEAR && (r.width() < 3.0 * NEAR || r.height() < 3.0 * NEAR)).then_some((away, mark))
+    };
+    all(&svg, MARK).into_iter().filter_map(near).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, mark)| mark)
+}
+
+fn pointed(event: &PointerEvent) -> Vec<Act> {
+    // A finger has no place before it presses.
+    if event.pointer_type() == "touch" || in_tip(event) {
+        return Vec::new();
+    }
+    match stop_at(event) {
+        Some(stop) if is_mark(&stop) => vec![Act::Hover(None), Act::Look(stop, false)],
+        Some(entry) => vec![Act::Leave(false), Act::Hover(entry.get_attribute("data-legend"))],
+        None => vec![Act::Leave(false), Act::Hover(None)],
+    }
+}
+
+fn in_tip(event: &web_sys::Event) -> bool {
+    let target = event.target().and_then(|t| t.dyn_into::<Element>().ok());
+    target.is_some_and(|t| t.closest(".tip").ok().flatten().is_some())
+}
+
+fn pressed(event: &MouseEvent) -> Vec<Act> {
+    if in_tip(event) {
+        return Vec::new();
+    }
+    match stop_at(event) {
+        Some(mark) if is_mark(&mark) => {
+            focus(&mark);
+            vec![Act::Look(mark, true)]
+        }
+        Some(entry) => entry.get_attribute("data-legend").map(Act::Isolate).into_iter().collect(),
+        None => vec![Act::Leave(true)],
+    }
+}
+
+/// Moves the focus, and the drawing's stop for the Tab key, to a mark.
+fn focus(stop: &Element) {
+    if let Some(svg) = stop.closest("svg.wb-chart").ok().flatten() {
+        all(&svg, "[tabindex='0']").iter().for_each(|e| drop(e.set_attribute("tabindex", "-1")));
+    }
+    let _ = stop.set_attribute("tabindex", "0");
+    if let Some(element) = stop.dyn_ref::<SvgElement>() {
+        let _ = element.focus();
+    }
+}
+
+fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Act> {
+    if event.ctrl_key() || event.alt_key() || event.meta_key() || in_tip(event) {
+        return None;
+    }
+    let svg = root.query_selector("svg").ok().flatten()?;
+    let stops = all(&svg, STOPS);
+    let here = stop_of(event);
+    match event.key().as_str() {
+        "Escape" => {
+            // Back to the chart as a whole, from where the arrows go on at the same mark.
+            event.prevent_default();
+            svg.dyn_ref::<SvgElement>().map(SvgElement::focus);
+            Some(Act::Leave(true))
+        }
+        "Enter" | " " => {
+            let here = here?;
+            event.prevent_default();
+            if let Some(series) = here.get_attribute("data-legend") {
+                return Some(Act::Isolate(series));
+            }
+            let rung = here.closest("[data-rung]").ok().flatten()?.get_attribute("data-rung")?;
+            open_rung(send, &rung);
+            None
+        }
+        key => {
+            let current = || svg.query_selector("[tabindex='0']").ok().flatten();
+            let from = here.clone().or_else(current).and_then(|e| stops.iter().position(|s| *s == e)).unwrap_or(0);
+            let to = step(&places(&stops), from, key)?;
+            event.prevent_default();
+            // From the chart as a whole to the mark that it stands at.
+            focus(stops.get(if here.is_some() { to } else { from })?);
+            let legend = stops[to].get_attribute("data-legend");
+            legend.map(|_| Act::Leave(true))
+        }
+    }
+}
+
+fn places(stops: &[Element]) -> Vec<Place> {
+    let said = |e: &Element, name: &str| {
+        let around = if is_mark(e) { e.closest(&format!("[{name}]")).ok().flatten() } else { None };
+        around.and_then(|a| a.get_attribute(name)).unwrap_or_default()
+    };
+    stops.iter().map(|e| Place { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
+}
+
+/// Shows a rung's panel and goes there.
+fn open_rung(send: &Callback<Msg>, rung: &str) {
+    if rung.is_empty() {
+        return;
+    }
+    send.emit(Msg::Source(rung.to_owned()));
+    spawn_local(async {
+        browser::pause().await;
+        browser::focus("rung");
+    });
+}

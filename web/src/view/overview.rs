@@ -1,0 +1,127 @@
+//! All records as cards: what a reader who has no link to one begins with.
+
+use super::{Send, compare_tick, details_of, title_of};
+use crate::app::{App, Msg};
+use crate::filter::Filter;
+use crate::library::Entry;
+use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, MouseEvent};
+use yew::{Event, Html, TargetCast, html};
+
+/// From so many records on there is something to search.
+const SEARCH_FROM: usize = 5;
+
+/// The cards of the records that the filter leaves.
+pub fn overview(app: &App, send: &Send) -> Html {
+    let all = &app.library.entries;
+    let shown: Vec<&Entry> = all.iter().filter(|e| app.filter.keeps(e)).collect();
+    html! {
+        <section class="overview" aria-label="All records">
+            <header class="heading">
+                <h1>{ "Records" }</h1>
+                <p class="policy">
+                    { "Each is a run of an experiment: the same work done in several ways, checked and timed. Open one, or tick two or \
+                       more to compare them." }
+                </p>
+            </header>
+            if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
+            if shown.is_empty() {
+                <p class="empty">{ "No record is left: change the search." }</p>
+            }
+            <ul class="cards">{ for shown.into_iter().map(|entry| card(app, send, entry)) }</ul>
+        </section>
+    }
+}
+
+fn card(app: &App, send: &Send, entry: &Entry) -> Html {
+    let select = {
+        let key = entry.key.clone();
+        send.reform(move |_: MouseEvent| Msg::Select(key.clone()))
+    };
+    html! {
+        <li key={entry.key.clone()} class="card">
+            <button type="button" class="open" onclick={select} title={entry.name.clone()}>
+                <span class="title">{ title_of(entry) }</span>
+                <span class="made">{ details_of(entry).join(" · ") }</span>
+                if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
+                { sparkline(&entry.ladder) }
+            </button>
+            <div class="row">{ compare_tick(app, send, entry) }</div>
+        </li>
+    }
+}
+
+/// A bar a rung, the fastest in the accent's colour; what it says stands in the headline.
+fn sparkline(heights: &[f64]) -> Html {
+    const HEIGHT: f64 = 28.0;
+    const STEP: f64 = 7.0;
+    let heights: Vec<f64> = heights.iter().filter(|h| h.is_finite()).map(|h| h.clamp(0.0, 1.0)).take(60).collect();
+    if heights.len() < 2 {
+        return html! {};
+    }
+    let best = heights.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1)).map(|(i, _)| i);
+    let bar = |(i, height): (usize, &f64)| {
+        let tall = 3.0 + height * (HEIGHT - 3.0);
+        let class = if best == Some(i) { "best" } else { "" };
+        html! {
+            <rect x={(i as f64 * STEP).to_string()} y={format!("{:.1}", HEIGHT - tall)} width="5" height={format!("{tall:.1}")} {class} />
+        }
+    };
+    let width = heights.len() as f64 * STEP;
+    html! {
+        <svg class="sparkline" viewBox={format!("0 0 {width} {HEIGHT}")} width={width.to_string()} height={HEIGHT.to_string()}
+            aria-hidden="true">{ for heights.iter().enumerate().map(bar) }</svg>
+    }
+}
+
+fn toolbar(app: &App, send: &Send, left: usize) -> Html {
+    let all = &app.library.entries;
+    let filter = &app.filter;
+    let (search, count) = (filter.clone(), format!("{left} of {}", all.len()));
+    let typed = send.reform(move |e: InputEvent| {
+        let text = e.target_unchecked_into::<HtmlInputElement>().value();
+        Msg::Filter(Filter { text, ..search.clone() })
+    });
+    html! {
+        <div class="toolbar" role="search">
+            <label class="size">
+                { "Search" }
+                <input type="search" value={filter.text.clone()} oninput={typed} />
+            </label>
+            { choice(send, "Experiment", &all.iter().map(|e| e.experiment.as_str()).collect::<Vec<_>>(), filter, |f| &mut f.experiment) }
+            { choice(send, "Device", &all.iter().map(|e| e.device.as_str()).collect::<Vec<_>>(), filter, |f| &mut f.device) }
+            <p class="size" role="status">{ count }</p>
+        </div>
+    }
+}
+
+/// A chooser of one of the values that records have, or of all.
+fn choice(
+    send: &Send,
+    what: &'static str,
+    values: &[&str],
+    filter: &Filter,
+    part: fn(&mut Filter) -> &mut String,
+) -> Html {
+    let mut known: Vec<&str> = values.iter().copied().filter(|v| !v.is_empty()).collect();
+    known.sort_unstable();
+    known.dedup();
+    if known.len() < 2 {
+        return html! {};
+    }
+    let now = part(&mut filter.clone()).clone();
+    let before = filter.clone();
+    let changed = send.reform(move |e: Event| {
+        let mut filter = before.clone();
+        *part(&mut filter) = e.target_unchecked_into::<HtmlSelectElement>().value();
+        Msg::Filter(filter)
+    });
+    html! {
+        <label class="size">
+            { what }
+            <select onchange={changed}>
+                <option value="" selected={now.is_empty()}>{ "all" }</option>
+                { for known.iter().map(|v| html! { <option value={(*v).to_owned()} selected={now == **v}>{ *v }</option> }) }
+            </select>
+        </label>
+    }
+}
