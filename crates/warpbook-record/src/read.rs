@@ -71,17 +71,47 @@ impl Run {
             .get("schema")
             .and_then(serde_json::Value::as_u64)
             .ok_or_else(|| ReadError::NotARecord("it has no number \"schema\"".into()))?;
-        let not_a_record = |e: serde_json::Error| ReadError::NotARecord(e.to_string());
-        let mut run: Self = match found {
+        let mut run = match found {
+            // Through text again: a second reader, of values, would be as much code as the first.
             1 => {
-                let upgraded = crate::v1::upgrade(value).map_err(ReadError::NotARecord)?;
-                serde_json::from_value(upgraded).map_err(not_a_record)?
+                let upgraded = crate::v1::upgrade(value).map_err(ReadError::NotARecord)?.to_string();
+                Self::from_text(&upgraded).map_err(|e| ReadError::NotARecord(without_place(&e)))?
             }
             // From the text and not from the value: errors then name their line.
-            _ if found == u64::from(SCHEMA) => serde_json::from_str(text).map_err(not_a_record)?,
+            _ if found == u64::from(SCHEMA) => {
+                Self::from_text(text).map_err(|e| ReadError::NotARecord(e.to_string()))?
+            }
             _ => return Err(ReadError::Schema { found }),
         };
         run.resolve_problems().map_err(ReadError::NotARecord)?;
         Ok(run)
+    }
+
+    #[inline(never)]
+    fn from_text(text: &str) -> serde_json::Result<Self> {
+        serde_json::from_str(text)
+    }
+}
+
+/// The error without line and column: those of an upgraded record are not its file's.
+fn without_place(e: &serde_json::Error) -> String {
+    let text = e.to_string();
+    let place = format!(" at line {} column {}", e.line(), e.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_an_upgraded_record_names_no_line() {
+        let why = |schema: u32| {
+            let text = format!("{{\n\"schema\": {schema},\n\"experiment\": 7\n}}");
+            Run::from_json(text.as_bytes()).unwrap_err().to_string()
+        };
+        let (old, new) = (why(1), why(SCHEMA));
+        assert!(old.contains("invalid type: integer `7`, expected a string."), "{old}");
+        assert!(new.contains("invalid type: integer `7`, expected a string at line 3"), "{new}");
     }
 }

@@ -116,6 +116,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_optimised_is_a_package_of_ours() {
+        let tmp = tempfile::tempdir().unwrap();
+        let (evcxr, wrapper) = stand_in(tmp.path());
+        let builds = tmp.path().join("builds");
+        let mut kernel = Command::new("python3");
+        kernel.args([&wrapper, &evcxr, &builds]).arg("connection.json").env_remove("WARPBOOK_EVCXR_DIR");
+        kernel.stdin(Stdio::null()).stdout(Stdio::null());
+        // Twice: the file of the kernel before is replaced.
+        for _ in 0..2 {
+            assert!(kernel.status().is_ok());
+            let config = fs::read_to_string(builds.join(".cargo/config.toml")).unwrap();
+            let packages: Vec<&str> =
+                config.lines().filter_map(|l| l.strip_prefix("[profile.dev.package.")?.strip_suffix(']')).collect();
+            assert_eq!(packages.len(), config.matches("opt-level = 0").count());
+            assert!(!packages.is_empty(), "{config}");
+            let crates = warpbook_crates();
+            for package in packages {
+                assert!(crates.join(package).is_dir(), "{package} is no package of ours: Cargo would ignore it");
+            }
+            assert_eq!(fs::read_dir(builds.join(".cargo")).unwrap().count(), 1);
+        }
+    }
+
+    fn warpbook_crates() -> PathBuf {
+        let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("Cargo sets it for tests");
+        Path::new(&here).join("..")
+    }
+
+    #[test]
     fn the_kernel_is_interrupted_by_message() {
         let spec = kernel_spec(Path::new("/v/python"), Path::new("/v/kernel.py"), Path::new("/e"), Path::new("/t"));
         assert_eq!(spec["interrupt_mode"], "message");

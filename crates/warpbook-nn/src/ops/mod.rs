@@ -23,7 +23,6 @@ pub mod linear;
 pub mod mse;
 pub mod optimizer;
 pub mod own;
-mod parallel;
 pub mod pool;
 pub mod reference;
 pub mod schedule;
