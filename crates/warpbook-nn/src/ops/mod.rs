@@ -27,6 +27,7 @@ mod parallel;
 pub mod pool;
 pub mod reference;
 pub mod schedule;
+pub(crate) mod step_launch;
 mod window;
 
 pub use error::{OpError, Result};
