@@ -57,6 +57,9 @@ struct End {
     double* norms /* [slots] */;
 };
 
+// As the host's structs.
+static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 112 && sizeof(End) == 96, "no padding");
+
 // found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
 // that is not, which the norm has found.
 __device__ __forceinline__ void judge(unsigned* counters /* [4] */, const double* losses /* [slots] */,

@@ -235,3 +235,43 @@ fn first<T>(slice: Option<&Slice<T>>) -> DevicePtr {
         slice.at(0)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::optimizer::cuda::STEP_WORDS;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn structs_are_those_of_the_kernels() {
+        let sizes = [size_of::<Settings>(), 4 * STEP_WORDS, size_of::<VerdictArgs>(), size_of::<EndArgs>()];
+        let [settings, step, verdict, end] = sizes;
+        let said = format!(
+            "sizeof(Settings) == {settings} && sizeof(Step) == {step} && sizeof(Verdict) == {verdict} && sizeof(End) == {end}"
+        );
+        let header = warpbook_kernels::HEADERS.iter().find(|h| h.path == "nn/step.cuh").unwrap();
+        assert!(header.text.contains(&said), "{said}");
+        // Without padding, what differs is the order of the fields.
+        let fields = |name: &str| -> Vec<&str> {
+            let body = header.text.split_once(&format!("struct {name} {{\n")).unwrap().1.split_once("};").unwrap().0;
+            let name = |line: &'static str| {
+                line.split("/*").next().and_then(|l| l.split([' ', ';', '*']).rfind(|w| !w.is_empty()))
+            };
+            body.lines().filter_map(name).collect()
+        };
+        let of_verdict =
+            ["settings", "counters", "losses", "overflow", "found", "control", "loss_scale", "clip", "step"];
+        assert_eq!(fields("Verdict"), of_verdict);
+        let [first, last] = [offset_of!(VerdictArgs, counters), offset_of!(VerdictArgs, step)];
+        assert_eq!((first, last), (48, 48 + 7 * 8));
+        let of_end = ["unused", "scaler", "counters", "found", "scale", "grown", "norm", "skipped", "scales", "norms"];
+        assert_eq!(fields("End"), of_end, "the first line has n, count, slots, unused");
+        assert_eq!((offset_of!(EndArgs, scaler), offset_of!(EndArgs, norms)), (16, 32 + 7 * 8));
+    }
+
+    #[test]
+    fn a_verdict_of_nothing_points_nowhere() {
+        let none = Verdict::none();
+        assert!(none.args.found == DevicePtr::NULL && none.owner().is_none());
+    }
+}
