@@ -255,11 +255,12 @@ fn hopper(way: Way) -> Way {
 }
 
 impl Way {
-    /// How its kernels are launched.
+    /// How its kernels are launched on a GPU of a compute capability; below 9.0 none is launched early.
     #[must_use]
-    pub fn schedule(&self) -> Schedule {
+    pub fn schedule_on(&self, compute_capability: Option<(u32, u32)>) -> Schedule {
+        let overlaps = compute_capability.is_none_or(|cc| cc >= (9, 0));
         match self.options {
-            CudaOptions { graph: true, dependent: true, .. } => Schedule::OverlappedGraph,
+            CudaOptions { graph: true, dependent: true, .. } if overlaps => Schedule::OverlappedGraph,
             CudaOptions { graph: true, .. } => Schedule::Graph,
             _ => Schedule::Launches,
         }
@@ -491,6 +492,17 @@ mod tests {
                 assert_eq!(found, 1, "{} and {}", pair[0].id, pair[1].id);
             }
         }
+    }
+
+    #[test]
+    fn a_gpu_that_launches_nothing_early_has_plain_graphs() {
+        let check = |id, cc, expect| assert_eq!(way(id).schedule_on(cc), expect, "{id} on {cc:?}");
+        for id in ["12_dependent_launch_bf16", "13_last_block_fp16", "naive_products_fp16"] {
+            check(id, Some((9, 0)), Schedule::OverlappedGraph);
+            check(id, Some((8, 9)), Schedule::Graph);
+        }
+        check("11_few_channels_fp16", Some((9, 0)), Schedule::Graph);
+        check("07_fused_fp16", Some((8, 0)), Schedule::Launches);
     }
 
     #[test]

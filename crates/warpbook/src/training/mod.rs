@@ -235,7 +235,7 @@ pub(crate) fn rung(way: &Way, recipes: &[Recipe], compute_capability: Option<(u3
         requires: way.requires.clone(),
         runner: match way.library() {
             Some(library) => Runner::Library(library.into()),
-            None => Runner::Kernels { specs, schedule: way.schedule() },
+            None => Runner::Kernels { specs, schedule: way.schedule_on(compute_capability) },
         },
         variant_of: None,
     }
