@@ -8,6 +8,8 @@ __device__ __forceinline__ void mean_of_blocks(const double* partial /* [m] */, 
                                                double count, const unsigned* slot /* [1] */, double* losses /* [slots] */,
                                                unsigned* correct /* [slots] or null */, unsigned slots) {
     double sum = 0.0, right = 0.0;
+    // Added in their order, though several are on their way at once.
+#pragma unroll 4
     for (unsigned i = threadIdx.x; i < m; i += THREADS) {
         sum += __ldcg(partial + i);
         // Whole numbers below 2^53 add up exactly.

@@ -30,6 +30,8 @@ __device__ __forceinline__ void norm_of_blocks(const double* partial /* [m] */, 
                                                const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
                                                unsigned* found /* [1] */) {
     double sum = 0.0;
+    // Added in their order, though several are on their way at once.
+#pragma unroll 8
     for (unsigned i = threadIdx.x; i < m; i += THREADS) sum += __ldcg(partial + i);
     sum = block_sum<THREADS>(sum);
     if (threadIdx.x == 0) {
