@@ -92,6 +92,8 @@ fn ways() -> Vec<CudaOptions> {
         best,
         CudaOptions { graph: false, fused: false, ..best },
         CudaOptions { overlap: false, ..best },
+        CudaOptions { last_block: false, ..best },
+        CudaOptions { last_block: false, graph: false, ..best },
         CudaOptions { graph: false, layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, convolution: Method::Direct, fused: false, graph: false, ..best },

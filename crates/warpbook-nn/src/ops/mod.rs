@@ -26,6 +26,7 @@ pub mod own;
 pub mod pool;
 pub mod reference;
 pub mod schedule;
+pub(crate) mod step_launch;
 mod window;
 
 pub use error::{OpError, Result};

@@ -235,7 +235,7 @@ pub(crate) fn rung(way: &Way, recipes: &[Recipe], compute_capability: Option<(u3
         requires: way.requires.clone(),
         runner: match way.library() {
             Some(library) => Runner::Library(library.into()),
-            None => Runner::Kernels { specs, schedule: way.schedule() },
+            None => Runner::Kernels { specs, schedule: way.schedule_on(compute_capability) },
         },
         variant_of: None,
     }
@@ -375,7 +375,7 @@ installed, what the GPU does in a step is recorded: every kernel's time, by oper
   warpbook run training --quick
   warpbook run training --network mnist --batch 512,1024
   warpbook run training --network cifar10 --data ~/data --rungs 01_direct,08_graph_bf16
-  warpbook run training --network mnist --rungs 12_dependent_launch_fp16,stock_convolutions_fp16,stock_fp16
+  warpbook run training --network mnist --rungs 13_last_block_fp16,stock_convolutions_fp16,stock_fp16
   warpbook run training --network amp-recipe --features 2048
   warpbook run training --sweep --out training.json";
 

@@ -29,6 +29,9 @@ pub struct CudaOptions {
     /// Whether kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
     /// compute capability 9.0 on. It costs and gives nothing below.
     pub dependent: bool,
+    /// Whether the last block of a kernel does what follows at once: the mean of the losses, the numbers of the update after the norm, and
+    /// the end of the step after the update. Otherwise each is a kernel.
+    pub last_block: bool,
     /// The scale of the loss, which fp16 uses.
     pub scaler: GradScaler,
     /// How batches of images get to the GPU.
@@ -48,6 +51,7 @@ impl CudaOptions {
             graph: true,
             overlap: true,
             dependent: true,
+            last_block: true,
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }

@@ -104,7 +104,7 @@ impl StepWork<'_> {
         })
     }
 
-    /// Of what is around the layers.
+    /// Of what is around the layers. What their last blocks do, or small kernels after them, is next to nothing.
     fn around(&self, name: &str) -> Work {
         let last = self.network().values().len() - 1;
         let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
