@@ -36,6 +36,7 @@ pub const HEADERS: &[Source] = &[
     source!("nn/patches.cuh"),
     source!("nn/philox.cuh"),
     source!("nn/sums.cuh"),
+    source!("nn/unpool.cuh"),
     source!("nn/words.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),

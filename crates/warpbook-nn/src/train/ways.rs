@@ -377,7 +377,7 @@ impl Way {
                 let spec =
                     |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
                 if method == Method::FewChannels
-                    && let Some(few) = few_specs_of(dtype, &geometry, layout, pool)
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, false])
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
                     return few.into_iter().chain(dx).chain([nn::total_sums()]).collect();
