@@ -287,7 +287,8 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     const unsigned tap = at[s][i % 2], *const two = &windows[i / 2 * 2];
-                    a[i] = is_one[s][i % 2] ? one : pair(part[two[0] + tap], part[two[1] + tap]);
+                    const unsigned words = pair(part[two[0] + tap], part[two[1] + tap]);
+                    a[i] = is_one[s][i % 2] ? one : words;
                 }
 #pragma unroll
                 for (int n = 0; n < 4; ++n) mma(sums[s][n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
