@@ -43,6 +43,7 @@ pub const HEADERS: &[Source] = &[
     source!("nn/philox.cuh"),
     source!("nn/step.cuh"),
     source!("nn/sums.cuh"),
+    source!("nn/unpool.cuh"),
     source!("nn/words.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),

@@ -181,7 +181,7 @@ fn ladder() -> Vec<Way> {
         ampere(overlapped(way(
             "11_few_channels_fp16",
             "Few channels, fp16",
-            "The first convolution puts its windows together in registers, and its bias gradient is that of a tap which is always 1.",
+            "The first convolution puts its windows together in registers, its bias gradient is that of a tap which is always 1, and a pool's gradient is expanded there.",
             (AmpFp16, Nhwc, FewChannels),
             true,
             true,
@@ -296,7 +296,7 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // What an epilogue computes is no kernel.
-        let sharing = cuda::sharing(&recipe.network, &self.options);
+        let sharing = cuda::sharing(&recipe.network, &self.options, compute_capability);
         let left = |pass: usize| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
         };
@@ -401,7 +401,7 @@ impl Way {
                 let spec =
                     |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
                 if method == Method::FewChannels
-                    && let Some(few) = few_specs_of(dtype, &geometry, layout, pool)
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
                     return few.into_iter().chain(dx).chain([nn::total_sums()]).collect();
@@ -558,6 +558,28 @@ mod tests {
             // Of 16 bytes, where the channels are.
             assert_eq!(["VECTORS_A", "VECTORS_B"].map(define), [Some(vectors); 2], "{channels} channels");
         }
+    }
+
+    #[test]
+    fn of_few_channels_a_weight_gradient_expands_the_pool_s() {
+        use crate::network::{conv2d, flatten, linear, max_pool, relu};
+        let layers = [conv2d(32, 3).padding(1), relu(), max_pool(2), flatten(), linear(10)];
+        let recipe = Recipe { network: Network::new([3, 32, 32], layers).unwrap(), ..Recipe::cifar10() };
+        let has = |id: &str, cc, entry: &str| way(id).specs_on(Some(cc), &recipe).iter().any(|s| s.entry == entry);
+        assert!(has("10_windows_fp16", (9, 0), "max_backward_adjacent"));
+        for id in
+            ["11_few_channels_fp16", "11_few_channels_bf16", "12_dependent_launch_fp16", "12_dependent_launch_bf16"]
+        {
+            let gradient = way(id).specs(&recipe).into_iter().find(|s| s.entry == "few_gradient").unwrap();
+            assert!(gradient.defines.iter().any(|d| d.name == "POOL" && d.value == 1), "{id}");
+            assert!(!has(id, (9, 0), "max_backward_adjacent") && !has(id, (8, 0), "max_backward_adjacent"), "{id}");
+        }
+        // Below 8.0 the implicit product computes it, of y's gradient.
+        assert!(has("11_few_channels_fp16", (7, 5), "max_backward_adjacent"));
+        // In the first network the kernel reads the gradient of y: no pool follows.
+        let gradient =
+            way("11_few_channels_fp16").specs(&Recipe::mnist()).into_iter().find(|s| s.entry == "few_gradient");
+        assert!(gradient.is_some_and(|s| s.defines.iter().all(|d| d.name != "POOL")));
     }
 
     #[test]

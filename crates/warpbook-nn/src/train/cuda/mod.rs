@@ -102,7 +102,7 @@ impl CudaTraining {
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let sharing = sharing(network, &options);
+        let sharing = sharing(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;

@@ -20,7 +20,8 @@ pub struct CudaOptions {
     /// What computes the products of linear layers; a layer may say otherwise.
     pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards, and maxima over windows
-    /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]).
+    /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]), whose weight gradients expand that of the
+    /// maxima where they can ([`crate::ops::conv2d::cuda::Convolution::unpools`]) and nothing needs an input gradient.
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,

@@ -88,8 +88,12 @@ impl StepWork<'_> {
     fn of_product(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
         let (x, y) = (self.value(node.input), self.value(node.output));
         // Where the epilogue computes a maximum, that is what is written, and where it was.
-        let pool = self.place(node).and_then(|i| self.sharing.pool_after[i]).map(|i| self.network().nodes()[i].output);
-        let written = pool.map_or(y, |pooled| self.value(pooled) + self.elements(pooled));
+        let (nodes, place) = (self.network().nodes(), self.place(node));
+        let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
+        let written = place.and_then(|i| self.sharing.pool_after[i]).map_or(y, with_places);
+        // Where the weight gradient expands that maximum's gradient, both are read, and the mask in the maximum's output.
+        let mask = |pool: usize| if self.sharing.mask_before[pool] { self.value(nodes[pool].output) } else { 0 };
+        let dy = place.and_then(|i| self.sharing.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
         let weight = self.network().params()[node.params[0]].len() as u64;
         let halves = self.element() < 4;
         let gradient = if rounded_params(self.network(), halves)[node.params[0]] { self.element() } else { 4 };
@@ -98,7 +102,7 @@ impl StepWork<'_> {
         Some(match pass {
             "forward" => Work { flops, read: x + w, written },
             "input gradient" => Work { flops, read: y + w + if masked { x } else { 0 }, written: x },
-            "weight gradient" => Work { flops, read: x + y, written: weight * gradient },
+            "weight gradient" => Work { flops, read: x + dy, written: weight * gradient },
             "sum of gradients" => Work { flops: 0, read: 2 * x, written: x },
             _ => return None,
         })
@@ -126,16 +130,35 @@ impl StepWork<'_> {
 mod tests {
     use super::super::sharing;
     use super::*;
+    use crate::ops::conv2d::cuda::{HOPPER, Method};
     use crate::train::Precision;
 
     fn check(recipe: &Recipe, precision: Precision, fused: bool, expect: &[(&str, u64, u64, u64)]) {
-        let options = CudaOptions { fused, ..CudaOptions::new(precision) };
-        let sharing = sharing(&recipe.network, &options);
+        check_with(recipe, CudaOptions { fused, ..CudaOptions::new(precision) }, expect);
+    }
+
+    fn check_with(recipe: &Recipe, options: CudaOptions, expect: &[(&str, u64, u64, u64)]) {
+        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe, options: &options, sharing: &sharing, n: 10 };
         for (name, flops, read, written) in expect {
             let o = work.operation(name);
             assert_eq!((o.flops, o.bytes - o.written_bytes, o.written_bytes), (*flops, *read, *written), "{name}");
         }
+    }
+
+    #[test]
+    fn a_weight_gradient_that_expands_the_maxima_s_reads_them() {
+        let recipe = Recipe::cifar10();
+        let (x, maxima, conv1) = (10 * 1024 * 3, 10 * 256 * 32, 2 * 10 * 1024 * 32 * 27);
+        let options = CudaOptions::new(Precision::AmpBf16);
+        let forward = ("conv1 forward", conv1, 2 * (x + 32 * 27), 3 * maxima);
+        // The gradient of the maxima, their values as the mask, and a byte for the place of each.
+        let expanded = ("conv1 weight gradient", conv1, 2 * x + 5 * maxima, 4 * 32 * 27);
+        let conv2 = ("conv2 weight gradient", 2 * 10 * 256 * 64 * 288, 2 * 10 * 256 * (32 + 64), 4 * 64 * 288);
+        check_with(&recipe, options, &[forward, expanded, conv2]);
+        let plain = ("conv1 weight gradient", conv1, 2 * (x + 4 * maxima), 4 * 32 * 27);
+        let options = CudaOptions { convolution: Method::ShiftedWindows, ..options };
+        check_with(&recipe, options, &[forward, plain, conv2, ("pool1 backward", 0, 5 * maxima, 8 * maxima)]);
     }
 
     #[test]
@@ -178,7 +201,7 @@ mod tests {
         );
         // Momentum is read and written, weights too; gradients are read.
         let options = CudaOptions::new(Precision::Fp32);
-        let sharing = sharing(&recipe.network, &options);
+        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
         let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: 10 };
         let o = work.operation("optimiser");
         assert!((4 * 1_199_882 * 5..4 * 1_199_882 * 5 + 4096).contains(&o.bytes), "{o:?}");

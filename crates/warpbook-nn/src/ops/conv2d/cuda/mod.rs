@@ -151,6 +151,18 @@ struct Forward<'a> {
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and what it goes through on its way to y.
+#[derive(Debug, Clone, Copy)]
+pub struct PooledGradient<'a> {
+    /// Of the maxima, `[batch][oh / 2][ow / 2][filters]`.
+    pub dy: &'a DeviceArray,
+    /// Where in the windows the maxima were, in the same shape.
+    pub places: &'a Slice<u8>,
+    /// Of a ReLU before the pool: the maxima, where nothing goes back if they are not above 0 (where they are NaN, dy does), and what dy is
+    /// multiplied by: the factor of a dropout that has put its zeros into them, or 1.
+    pub mask: Option<(&'a DeviceArray, f32)>,
+}
+
 #[derive(Debug, Clone)]
 enum Body {
     Direct(Box<Direct>),
@@ -166,8 +178,8 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// Whether its forward pass is [`Convolution::forward_pooled`].
-    pool: bool,
+    /// Whether its forward pass is [`Convolution::forward_pooled`], and its weight gradient [`Convolution::pooled_weight_gradient`].
+    pools: [bool; 2],
     /// The sums of dy, where the body does not compute them.
     bias_gradient: Option<Sums>,
 }
@@ -179,10 +191,10 @@ impl Convolution {
     /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
     /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
-        Self::build(device, gemm, geometry, form, false)
+        Self::build(device, gemm, geometry, form, [false; 2])
     }
 
-    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pool: bool) -> Result<Self> {
+    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pools: [bool; 2]) -> Result<Self> {
         let unsupported = |why: &str| Error::Unsupported {
             what: format!("A convolution in {}", form.dtype.label()),
             why: why.into(),
@@ -203,7 +215,7 @@ impl Convolution {
                 ));
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
-                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pool)?))
+                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?))
             }
             Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
@@ -218,7 +230,7 @@ impl Convolution {
             _ => false,
         };
         let bias_gradient = if has_bias_gradient { None } else { Some(sums()?) };
-        Ok(Self { geometry: *geometry, form, body, pool, bias_gradient })
+        Ok(Self { geometry: *geometry, form, body, pools, bias_gradient })
     }
 
     /// The geometry.
@@ -296,8 +308,8 @@ impl Convolution {
     /// y = f(x * w + b).
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the kernels pool; a
-    /// launch is refused.
+    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the pass's kernel pools;
+    /// a launch is refused.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -364,9 +376,9 @@ impl Convolution {
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
+        self.check_unpools(false)?;
         self.check(("x", x), None, ("dy", dy), workspace)?;
-        Check(OP).lengths(&[("dweight", dweight.len(), &self.weight_shape())])?;
-        self.geometry.check_bias("dbias", dbias.map(Slice::len))?;
+        self.check_gradients(dweight, dbias)?;
         match &self.body {
             Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
             Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
@@ -377,6 +389,11 @@ impl Convolution {
             (Some(sums), Some(dbias)) => sums.queue(stream, dy, dbias, workspace),
             _ => Ok(()),
         }
+    }
+
+    fn check_gradients(&self, dweight: &Slice<f32>, dbias: Option<&Slice<f32>>) -> Result<()> {
+        Check(OP).lengths(&[("dweight", dweight.len(), &self.weight_shape())])?;
+        Ok(self.geometry.check_bias("dbias", dbias.map(Slice::len))?)
     }
 
     fn image_shape(&self, [height, width]: [usize; 2], channels: usize) -> [usize; 4] {

@@ -124,6 +124,7 @@ impl<'a> Builder<'a> {
                     let form = Form { method: options.method_of(node), dtype, layout: options.layout };
                     let geometry = network.conv_geometry(node, n);
                     Some(Multiply::Conv(match sharing.pool_after[i] {
+                        Some(_) if sharing.unpools[i] => Convolution::unpooling(device, gemm, &geometry, form)?,
                         Some(_) => Convolution::pooled(device, gemm, &geometry, form)?,
                         None => Convolution::new(device, gemm, &geometry, form)?,
                     }))
