@@ -130,7 +130,6 @@ fn split_k() -> KernelSpec {
         split("64x64s12k2", (64, 64), 12, 2, 1),
         split("64x64s6k2b2", (64, 64), 6, 2, 2),
         split("64x64s6k4b2", (64, 64), 6, 4, 2),
-        split("64x64s8k8", (64, 64), 8, 8, 1),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -260,12 +259,10 @@ const OVERLAPPED_COSTS: [Cost; 8] = [
     cost("64x256s4c1g16", [1.29, 1.13, 0.378]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 5] = [
+const SPLIT_K_COSTS: [Cost; 3] = [
     cost("128x128s6k2", [0.00, 2.75, 0.440]),
     cost("64x128s8k2", [0.00, 2.10, 0.337]),
     cost("64x64s12k2", [0.29, 1.52, 0.265]),
-    cost("64x64s6k4b2", [0.29, 1.70, 0.265]),
-    cost("64x64s8k8", [0.29, 2.00, 0.265]),
 ];
 
 const SMALL_TILE_COSTS: [Cost; 2] = [cost("128x64s8k1", [0.12, 0.94, 0.270]), cost("64x64s12k1", [0.00, 1.23, 0.181])];
