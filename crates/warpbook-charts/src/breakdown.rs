@@ -1,9 +1,10 @@
-use crate::bars::{Bar, Bars, Content, Row};
+use crate::bars::{Bar, Bars, Content, Row, Segment};
 use crate::canvas::Frame;
 use crate::common::{
     MAX_ENTRIES, arithmetic_name, device, heading, joined, label, median_of, name, names, of_bound, pass, usable,
 };
-use crate::palette::{AMBER, BLUE, GREY};
+use crate::facts::Facts;
+use crate::palette::{AMBER, BLUE, GREY, Rgb};
 use crate::parts::missing;
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -90,11 +91,13 @@ impl<'a> Taken<'a> {
     fn rows(&self, run: &Run) -> Vec<Row> {
         let (title, id) = names(run, &self.of.rung);
         let mut rows = vec![Row { name: title, id: String::new(), content: Content::Heading(id) }];
-        rows.extend(self.operations.iter().take(MAX_ENTRIES).map(|o| o.row(self.whole_us)));
+        rows.extend(self.operations.iter().take(MAX_ENTRIES).map(|o| o.row(self)));
         let label = format!("{} · {}", time(self.idle_us), percent(self.idle_us / self.whole_us));
+        let facts = self.facts("nothing runs", label.clone());
         let bar = Bar {
             value: self.idle_us,
             spread: None,
+            facts,
             label,
             note: String::new(),
             color: GREY,
@@ -103,6 +106,12 @@ impl<'a> Taken<'a> {
         };
         rows.push(Row { name: "nothing runs".into(), id: String::new(), content: Content::Bar(bar) });
         rows
+    }
+
+    /// What the mark of an operation, or of the time between, says of itself.
+    fn facts(&self, name: &str, value: String) -> Facts {
+        let (rung, problem) = (self.of.rung.clone(), label(&self.of.problem));
+        Facts { rung, problem, name: name.to_owned(), value, ..Facts::default() }
     }
 
     fn figures(&self, table: &mut Table) {
@@ -141,21 +150,29 @@ impl<'a> Taken<'a> {
 }
 
 impl Operation<'_> {
-    fn row(&self, whole_us: f64) -> Row {
+    fn row(&self, of: &Taken<'_>) -> Row {
         let name = clean(&self.of.name);
         let id = kernels(&self.of.kernels);
         let Some(us) = self.us else {
             return Row { name, id, content: Content::Reason("no usable time".into()) };
         };
         let reached = self.bound.map(|b| b.us.min(us));
+        let label = format!("{} · {}", time(us), percent(us / of.whole_us));
+        let segment = |value: f64, color: Rgb, series: &str| {
+            let facts = Facts { series: series.to_owned(), ..of.facts(&name, time(value)) };
+            Segment { value, color, facts }
+        };
         let bar = Bar {
             value: us,
             spread: None,
-            label: format!("{} · {}", time(us), percent(us / whole_us)),
+            facts: of.facts(&name, label.clone()),
+            label,
             note: self.bound.map(|b| of_bound(&b, b.us / us)).unwrap_or_default(),
             color: if self.bound.is_some() { BLUE } else { GREY },
             hollow: false,
-            parts: reached.map(|at| vec![(at, BLUE), (us - at, AMBER)]).unwrap_or_default(),
+            parts: reached
+                .map(|at| vec![segment(at, BLUE, "its bound"), segment(us - at, AMBER, "above it")])
+                .unwrap_or_default(),
         };
         Row { name, id, content: Content::Bar(bar) }
     }

@@ -1,8 +1,8 @@
 //! The rows of the convolution.
 
 use super::{
-    CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, kernel,
-    over_images, per_element, typed,
+    CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES,
+    kernel, over_images, per_element, typed,
 };
 use crate::matmul::type_number;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};

@@ -119,7 +119,7 @@ impl Form {
             Method::ShiftedWindows => shifted_kernel_of(pass, dtype, geometry, layout, false).map(|spec| vec![spec]),
             Method::FewChannels if compute_capability < Some((8, 0)) => None,
             Method::FewChannels => {
-                let [forward, gradient] = few_specs_of(dtype, geometry, layout, false)?;
+                let [forward, gradient] = few_specs_of(dtype, geometry, layout, [false; 2])?;
                 match pass {
                     Pass::Forward => Some(vec![forward]),
                     Pass::InputGradient => None,
