@@ -1,12 +1,12 @@
 // Idea: with few channels a window is one or two steps of k: its elements are put together in registers from an image in shared memory.
 // Formula: y = f(x * w + b); dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q), db[o] of dy; f16 or bf16 [n][h][w][c], f32 sums.
-// Since the last rung: no tiles of patches in shared memory; the bias gradient is that of one more tap, which is always 1.
+// Since the last rung: no tiles of patches in shared memory; a bias gradient is that of one more tap, always 1; dy of a pool is expanded here.
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
-// Expect: DRAM or L2: y is written, or dy read, once.
+// Expect: DRAM or L2: y is written, or dy read, once; POOL: a quarter of them, with a byte for each place, and a mask.
 #include "launch.cuh"
 #include "matmul/mma.cuh"
-#include "nn/maxima.cuh"
 #include "nn/patches.cuh"
+#include "nn/unpool.cuh"
 
 constexpr unsigned WARPS = THREADS / WARP;
 
@@ -166,22 +166,93 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
 #endif
 }
 
+constexpr unsigned ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
+
+// Where 8 filters of one of a warp's 16 pixels are in shared memory.
+__device__ __forceinline__ unsigned place(unsigned pixel, unsigned chunk) { return pixel * ROW + (chunk ^ pixel / 2 % CHUNKS) * 16; }
+
+// dy of a warp's 16 pixels on its way to shared memory: 8 filters of two pixels a lane, and zeros past the last pixel.
+#if POOL
+// Of images of even width both pixels have the same window. Every other pair of pixels is stored in reverse: 8 lanes write to all banks.
+struct Gradient {
+    const Few& g;
+    const PooledGradient<In> dy;
+    const unsigned column, pixel, to;  // the first filter of the lane; of the 16 pixels the one that it stores first, and where
+    Unpooled<In> next;
+
+    __device__ __forceinline__ Gradient(const Few& g, const PooledGradient<In>& dy, unsigned column, unsigned lane, unsigned buffer)
+        : g(g), dy(dy), column(column + lane % CHUNKS * 8), pixel(lane / CHUNKS * 2 + lane / CHUNKS % 2),
+          to(buffer + place(pixel, lane % CHUNKS)) {}
+    __device__ __forceinline__ void fetch_pixel(const Unit& unit, unsigned at) {
+        const unsigned row = g.columns.of(at), down = (unit.row + row) / 2, across = (at - row * g.ow) / 2;
+        const unsigned height = g.oh / 2, width = g.ow / 2;
+        const bool is_inside = column < g.filters && at < unit.pixels && down < height && across < width;
+        next.fetch(dy, ((unit.image * height + down) * width + across) * g.filters + column, is_inside);
+    }
+    // What a pixel gets, or the next one in its row, of the same window.
+    __device__ __forceinline__ uint4 of_pixel(const Unit& unit, const unsigned (&words)[4], unsigned at, unsigned right) const {
+        const unsigned row = g.columns.of(at);
+        return next.at(words, unit.row + row, (at - row * g.ow) ^ right);
+    }
+    __device__ __forceinline__ void fetch(const Unit& unit, unsigned first) { fetch_pixel(unit, first + pixel); }
+    __device__ __forceinline__ void store(const Unit& unit, unsigned first) {
+        unsigned words[4], at = first + pixel;
+        next.words(words, dy.scale);
+        store_shared(to, of_pixel(unit, words, at, 0));
+        if (g.ow % 2) {
+            at = first + (pixel ^ 1);
+            fetch_pixel(unit, at);
+            next.words(words, dy.scale);
+        }
+        store_shared(to ^ ROW, of_pixel(unit, words, at, g.ow % 2 ? 0 : 1));
+    }
+};
+#else
+struct Gradient {
+    const Few& g;
+    const In* const dy;
+    const unsigned pixel, to;
+    const bool is_filter;
+    uint4 next[2];  // the second 8 pixels further
+
+    __device__ __forceinline__ Gradient(const Few& g, const In* dy, unsigned column, unsigned lane, unsigned buffer)
+        : g(g), dy(dy + column + lane % CHUNKS * 8), pixel(lane / CHUNKS), to(buffer + place(pixel, lane % CHUNKS)),
+          is_filter(column + lane % CHUNKS * 8 < g.filters) {}
+    __device__ __forceinline__ void fetch(const Unit& unit, unsigned first) {
+        const In* const from = dy + unit.first * g.filters;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const unsigned at = first + i * 8 + pixel;
+            next[i] = make_uint4(0, 0, 0, 0);
+            if (is_filter && at < unit.pixels) next[i] = *reinterpret_cast<const uint4*>(from + (size_t)at * g.filters);
+        }
+    }
+    __device__ __forceinline__ void store(const Unit&, unsigned) { store_shared(to, next[0]), store_shared(to + 8 * ROW, next[1]); }
+};
+#endif
+
 // A block sums over every so-manieth unit for 32 filters. Taps are m, filters n and pixels k; row `taps` of a filter is its bias.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
-few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images */,
-             float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */) {
+few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In* __restrict__ dy /* images; POOL: of maxima */,
+             float* __restrict__ out /* [blocks of a filter]: [filters][taps] of dw, then [filters] of db */
+#if POOL
+             , const unsigned char* __restrict__ index /* as dy */, const In* __restrict__ mask /* as dy; or null, and no scale */,
+             float scale /* of dy, before it is rounded */
+#endif
+) {
     wait_for_predecessor();
     let_successor_start();
-    constexpr unsigned SUMS = STEPS * 16 * FILTERS, ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
+    constexpr unsigned SUMS = STEPS * 16 * FILTERS;
     __shared__ __align__(128) unsigned char gradients[WARPS][16 * ROW];  // of a warp's 16 pixels
     __shared__ float totals[SUMS];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
     const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
-    const unsigned split = blockIdx.x / groups, splits = gridDim.x / groups;
-    const auto place = [](unsigned pixel, unsigned chunk) { return pixel * ROW + (chunk ^ pixel / 2 % CHUNKS) * 16; };
-    const unsigned buffer = address_in_shared(gradients[warp]);
-    const unsigned written = place(lane / CHUNKS, lane % CHUNKS), read = place(lane / 8 % 2 * 8 + lane % 8, lane / 16);
-    const bool is_filter = column + lane % CHUNKS * 8 < g.filters;
+    const unsigned buffer = address_in_shared(gradients[warp]), read = place(lane / 8 % 2 * 8 + lane % 8, lane / 16);
+#if POOL
+    Gradient gradient(g, {dy, mask, index, scale}, column, lane, buffer);
+#else
+    Gradient gradient(g, dy, column, lane, buffer);
+#endif
 
     unsigned at[STEPS][2];
     bool is_one[STEPS][2];
@@ -190,30 +261,21 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         const unsigned tap = i * 8 + row;
         at[i / 2][i % 2] = tap_at(g, tap), is_one[i / 2][i % 2] = tap == g.taps;
     }
-    const unsigned one = pack(In{}, 1.0f, 1.0f);
+    constexpr unsigned one = IN == TYPE_BF16 ? 0x3f803f80u : 0x3c003c00u;  // two of them
     float sums[STEPS][4][4] = {};
-    for (unsigned u = split; u < g.units; u += splits) {
-        const Unit unit(g, u);
-        const In* const from = dy + unit.first * g.filters + column + lane % CHUNKS * 8;
-        uint4 next[2];
-        // Two chunks a lane, the second 8 pixels further; zeros past the last pixel.
-        const auto fetch = [&](unsigned first) {
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const unsigned pixel = first + i * 8 + lane / CHUNKS;
-                next[i] = make_uint4(0, 0, 0, 0);
-                if (is_filter && pixel < unit.pixels) next[i] = *reinterpret_cast<const uint4*>(from + (size_t)pixel * g.filters);
-            }
-        };
-        fetch(warp * 16);
+    // The grid is a multiple of the groups.
+    unsigned u = blockIdx.x;
+    for (; u < g.units * groups; u += gridDim.x) {
+        const Unit unit(g, u / groups);
+        gradient.fetch(unit, warp * 16);
         __syncthreads();
         load_part(g, unit, x);
         __syncthreads();
         for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
             __syncwarp();
-            store_shared(buffer + written, next[0]), store_shared(buffer + written + 8 * ROW, next[1]);
+            gradient.store(unit, first);
             __syncwarp();
-            fetch(first + WARPS * 16);
+            gradient.fetch(unit, first + WARPS * 16);
             unsigned windows[4], b[2][4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) windows[i] = window_at(g, min(first + i / 2 * 8 + t * 2 + i % 2, unit.pixels - 1));
@@ -225,7 +287,8 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     const unsigned tap = at[s][i % 2], *const two = &windows[i / 2 * 2];
-                    a[i] = is_one[s][i % 2] ? one : pair(part[two[0] + tap], part[two[1] + tap]);
+                    const unsigned words = pair(part[two[0] + tap], part[two[1] + tap]);
+                    a[i] = is_one[s][i % 2] ? one : words;
                 }
 #pragma unroll
                 for (int n = 0; n < 4; ++n) mma(sums[s][n], a, b[n / 2][n % 2 * 2], b[n / 2][n % 2 * 2 + 1]);
@@ -244,7 +307,7 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
         }
     }
     __syncthreads();
-    out += (size_t)split * g.filters * (g.taps + 1);
+    out += (size_t)(blockIdx.x / groups) * g.filters * (g.taps + 1);
     for (unsigned i = threadIdx.x; i < SUMS; i += THREADS) {
         const unsigned tap = i / FILTERS, o = column + i % FILTERS;
         if (tap <= g.taps && o < g.filters) out[tap < g.taps ? o * g.taps + tap : g.filters * g.taps + o] = totals[i];

@@ -4,18 +4,7 @@
 // Needs: logits and dlogits (or null) [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.
 // Expect: bound by DRAM for many classes, by the latency of three passes over a row for ten; sums are in one order on every run.
 #include "launch.cuh"
-#include "nn/elements.cuh"
-#include "nn/sums.cuh"
-
-constexpr int WARPS = THREADS / WARP;
-
-// Whether the logit of a class goes before another: NaN is the largest, and of equal logits the first.
-__device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsigned class_b) {
-    const bool a_nan = a != a, b_nan = b != b;
-    if (a_nan != b_nan) return a_nan;
-    if (a_nan || a == b) return class_a < class_b;
-    return a > b;
-}
+#include "nn/cross_entropy.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsigned char* __restrict__ labels /* [batch] */,
@@ -24,59 +13,5 @@ cross_entropy(const In* __restrict__ logits /* [batch][classes] */, const unsign
               unsigned* __restrict__ hits /* [gridDim.x] */) {
     wait_for_predecessor();
     let_successor_start();
-    __shared__ double losses[WARPS];
-    __shared__ unsigned correct[WARPS];
-    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = blockIdx.x * WARPS + warp;
-    double loss = 0.0;
-    unsigned hit = 0;
-    if (row < batch) {
-        const In* from = logits + (size_t)row * classes;
-        float largest = __int_as_float(0xff800000);  // -infinity, after every class
-        unsigned predicted = 0xffffffffu;
-        for (unsigned c = lane; c < classes; c += WARP) {
-            const float logit = to_float(from[c]);
-            if (before(logit, c, largest, predicted)) largest = logit, predicted = c;
-        }
-#pragma unroll
-        for (int offset = WARP / 2; offset > 0; offset /= 2) {
-            const float logit = __shfl_xor_sync(ALL_LANES, largest, offset);
-            const unsigned c = __shfl_xor_sync(ALL_LANES, predicted, offset);
-            if (before(logit, c, largest, predicted)) largest = logit, predicted = c;
-        }
-        // The largest is subtracted before exp, so that no sum overflows.
-        float sums[2] = {};
-        for (unsigned c = lane; c < classes; c += WARP) {
-            const float shifted = to_float(from[c]) - largest;
-            sums[0] += expf(shifted);
-            sums[1] += shifted;
-        }
-        warp_sum(sums);
-        const unsigned label = labels[row];
-        const float own = 1.0f - smoothing, spread = smoothing / (float)classes;
-        const float factor = (loss_scale ? *loss_scale : 1.0f) / (float)batch;
-#pragma unroll 2
-        for (unsigned c = lane; dlogits && c < classes; c += WARP) {
-            const float target = c == label ? own + spread : spread;
-            const float p = expf(to_float(from[c]) - largest) / sums[0];
-            dlogits[(size_t)row * classes + c] = from_float<In>(factor * (p - target));
-        }
-        const float of_label = label < classes ? to_float(from[label]) - largest : __int_as_float(0x7fffffff);
-        loss = (double)logf(sums[0]) - (double)own * of_label;
-        if (spread > 0.0f) loss -= (double)spread * sums[1];
-        hit = predicted == label;
-    }
-    if (lane == 0) {
-        losses[warp] = loss;
-        correct[warp] = hit;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-#pragma unroll
-        for (int w = 1; w < WARPS; ++w) {
-            loss += losses[w];
-            hit += correct[w];
-        }
-        partial[blockIdx.x] = loss;
-        hits[blockIdx.x] = hit;
-    }
+    rows_of_block(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits);
 }

@@ -29,14 +29,16 @@ template <class T> __device__ __forceinline__ uint4 packed(const float* v /* [8]
     return make_uint4(pack(T{}, v[0], v[1]), pack(T{}, v[2], v[3]), pack(T{}, v[4], v[5]), pack(T{}, v[6], v[7]));
 }
 
-// Elements first .. first + GROUP - 1 of an array; 0 for those past its end. `grouped` is what in_groups says of it, `first` a
-// multiple of GROUP.
-__device__ __forceinline__ void load_group(const In* from /* [n] */, size_t first, size_t n, bool grouped, float (&v)[GROUP]) {
-    if (grouped && n - first >= GROUP) {
-        unpack(*reinterpret_cast<const uint4*>(from + first), v, In{});
+// The elements in 16 bytes of an array, from `first` on; 0 for those past its end. `grouped` is what in_groups says of it, `first` a
+// multiple of how many they are: GROUP of an array of type IN.
+template <class T>
+__device__ __forceinline__ void load_group(const T* from /* [n] */, size_t first, size_t n, bool grouped, float (&v)[16 / sizeof(T)]) {
+    constexpr int COUNT = 16 / sizeof(T);
+    if (grouped && n - first >= COUNT) {
+        unpack(*reinterpret_cast<const uint4*>(from + first), v, T{});
     } else {
 #pragma unroll
-        for (int k = 0; k < GROUP; ++k) v[k] = first + k < n ? to_float(from[first + k]) : 0.0f;
+        for (int k = 0; k < COUNT; ++k) v[k] = first + k < n ? to_float(from[first + k]) : 0.0f;
     }
 }
 

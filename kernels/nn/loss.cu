@@ -4,7 +4,7 @@
 // Needs: any m; *slot below slots, otherwise nothing is written; hits and correct may both be null.
 // Expect: a few microseconds, the launch and one trip to L2; the host need not wait for a loss before the next step.
 #include "launch.cuh"
-#include "nn/sums.cuh"
+#include "nn/loss.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 mean_loss(const double* __restrict__ partial /* [m] */, const unsigned* __restrict__ hits /* [m] or null */, unsigned m,
@@ -12,17 +12,5 @@ mean_loss(const double* __restrict__ partial /* [m] */, const unsigned* __restri
           unsigned* __restrict__ correct /* [slots] or null */, unsigned slots) {
     wait_for_predecessor();
     let_successor_start();
-    double sum = 0.0, right = 0.0;
-    for (unsigned i = threadIdx.x; i < m; i += THREADS) {
-        sum += partial[i];
-        // Whole numbers below 2^53 add up exactly.
-        if (hits) right += (double)hits[i];
-    }
-    sum = block_sum<THREADS>(sum);
-    right = block_sum<THREADS>(right);
-    const unsigned to = *slot;
-    if (threadIdx.x == 0 && to < slots) {
-        losses[to] = sum / count;
-        if (correct) correct[to] = (unsigned)right;
-    }
+    mean_of_blocks(partial, hits, m, count, slot, losses, correct, slots);
 }

@@ -4,28 +4,13 @@
 // Needs: any n and alignment; partial f64 [ceil(n / (THREADS ITEMS))], whose blocks follow from n alone.
 // Expect: one read of the gradients at DRAM bandwidth, where the GPU does f64 at a good rate; the second level is latency.
 #include "launch.cuh"
-#include "nn/elements.cuh"
-#include "nn/sums.cuh"
+#include "nn/norm.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sum_squares(const In* __restrict__ gradients /* [n] */, unsigned long long n, double* __restrict__ partial /* [gridDim.x] */) {
     wait_for_predecessor();
     let_successor_start();
-    static_assert(ITEMS % GROUP == 0, "whole groups");
-    const bool grouped = in_groups(gradients);
-    double sum = 0.0;
-#pragma unroll 4
-    for (int i = 0; i < ITEMS / GROUP; ++i) {
-        const size_t first = (size_t)blockIdx.x * THREADS * ITEMS + ((size_t)i * THREADS + threadIdx.x) * GROUP;
-        if (first < n) {
-            float v[GROUP];
-            load_group(gradients, first, n, grouped, v);
-#pragma unroll
-            for (int k = 0; k < GROUP; ++k) sum += (double)v[k] * (double)v[k];
-        }
-    }
-    sum = block_sum<THREADS>(sum);
-    if (threadIdx.x == 0) partial[blockIdx.x] = sum;
+    squares_of_block(gradients, n, blockIdx.x, partial + blockIdx.x);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -34,15 +19,5 @@ global_norm(const double* __restrict__ partial /* [m] */, unsigned m, double mos
             float* __restrict__ clip /* [1] */, unsigned* __restrict__ found /* [1] */) {
     wait_for_predecessor();
     let_successor_start();
-    double sum = 0.0;
-    for (unsigned i = threadIdx.x; i < m; i += THREADS) sum += partial[i];
-    sum = block_sum<THREADS>(sum);
-    if (threadIdx.x == 0) {
-        const double value = sqrt(sum) / (loss_scale ? (double)*loss_scale : 1.0);
-        const double factor = most / (value + 1e-6);
-        *norm = value;
-        // Not fmin, which would turn a NaN into 1.
-        *clip = factor > 1.0 ? 1.0f : (float)factor;
-        *found = !isfinite(value);
-    }
+    norm_of_blocks(partial, m, most, loss_scale, norm, clip, found);
 }

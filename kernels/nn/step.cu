@@ -4,12 +4,7 @@
 // Needs: n at most count; position and slot go around their rings; an index that is no sample's gets label 255: the loss is then NaN.
 // Expect: launches of one block, bound by latency; the host reads the rings once in many steps.
 #include "launch.cuh"
-#include "reduce.cuh"
-
-#define POSITION 0
-#define STEP 1
-#define SLOT 2
-#define HALTED 3
+#include "nn/step.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 start_step(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ rates /* [slots] */,
@@ -32,50 +27,17 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
     if (labels) batch_labels[i] = index < samples ? labels[index] : 255;
 }
 
-// found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
-// that is not, which the norm has found.
 extern "C" __global__ void __launch_bounds__(THREADS)
 judge_step(unsigned* __restrict__ counters /* [4] */, const double* __restrict__ losses /* [slots] */, const unsigned* __restrict__ overflow /* [1] or null */,
            unsigned* __restrict__ found /* [1] */) {
     wait_for_predecessor();
     let_successor_start();
-    if (threadIdx.x != 0) return;
-    if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
-    *found = counters[HALTED] || (overflow && *overflow);
+    if (threadIdx.x == 0) judge(counters, losses, overflow, found);
 }
 
-// As torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
-struct Scaler {
-    float growth, backoff;
-    unsigned interval, unused;
-};
-
 extern "C" __global__ void __launch_bounds__(THREADS)
-finish_step(unsigned n, unsigned count, Scaler s, unsigned* __restrict__ counters /* [4] */, const unsigned* __restrict__ found /* [1] or null */,
-            float* __restrict__ scale /* [1] or null */, unsigned* __restrict__ grown /* [1] or null: steps without an overflow */,
-            const double* __restrict__ norm /* [1] or null */, unsigned slots, unsigned* __restrict__ skipped /* [slots] */,
-            float* __restrict__ scales /* [slots] */, double* __restrict__ norms /* [slots] */) {
+finish_step(End end) {
     wait_for_predecessor();
     let_successor_start();
-    if (threadIdx.x != 0) return;
-    const unsigned slot = counters[SLOT];
-    const bool overflow = found && *found;
-    skipped[slot] = overflow;
-    scales[slot] = scale ? *scale : 1.0f;
-    norms[slot] = norm ? *norm : 0.0;
-    // A halted training keeps its scale: its loss is broken, not its gradients.
-    if (scale && !counters[HALTED]) {
-        if (overflow) {
-            *scale *= s.backoff;
-            *grown = 0;
-        } else if (++*grown == s.interval) {
-            const float larger = *scale * s.growth;
-            if (isfinite(larger)) *scale = larger;
-            *grown = 0;
-        }
-    }
-    const unsigned position = counters[POSITION] + n;
-    counters[POSITION] = position < count ? position : position - count;
-    counters[STEP] += 1;
-    counters[SLOT] = slot + 1 < slots ? slot + 1 : 0;
+    if (threadIdx.x == 0) finish(end);
 }

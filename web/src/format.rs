@@ -111,6 +111,7 @@ pub fn runner(rung: &Rung) -> String {
         Runner::Library(name) => format!("Runs in the GPU library {name}."),
         Runner::Cpu(with) => format!("Runs on the CPU: {with}."),
         Runner::External(name) => format!("Runs in another framework: {name}."),
+        Runner::Chosen(rule) => format!("Runs the kernels of another rung, chosen by {rule}."),
     }
 }
 

@@ -53,7 +53,7 @@ pub fn show(run: &Run) {
 }
 
 /// Every kind of chart, whether the record's descriptor names it or not.
-const CHARTS: [ChartKind; 14] = [
+const CHARTS: [ChartKind; 16] = [
     ChartKind::Ladder,
     ChartKind::Sweep,
     ChartKind::HeatMap,
@@ -62,6 +62,8 @@ const CHARTS: [ChartKind; 14] = [
     ChartKind::Ablation,
     ChartKind::Tiles,
     ChartKind::Transfers,
+    ChartKind::Breakdown,
+    ChartKind::Timeline,
     ChartKind::Loss,
     ChartKind::Accuracy,
     ChartKind::LossScale,

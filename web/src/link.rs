@@ -18,7 +18,7 @@ pub enum Tab {
     Roofline,
     /// The losses of the trainings, and what else was logged of them.
     Loss,
-    /// What a pass is made of, what parts cost, tiles and transfers.
+    /// What a run and a pass are made of, what parts cost, tiles and transfers.
     Breakdown,
     /// Every figure.
     Table,
@@ -96,6 +96,7 @@ impl Tab {
             ChartKind::HeatMap => Some(Self::HeatMap),
             ChartKind::Roofline => Some(Self::Roofline),
             _ if is_of_training(chart) => Some(Self::Loss),
+            ChartKind::Breakdown | ChartKind::Timeline => Some(Self::Breakdown),
             _ => part_group(chart).map(|_| Self::Breakdown),
         }
     }
@@ -146,8 +147,17 @@ pub fn training_charts(run: &Run, problem: &Problem) -> Vec<(&'static str, Resul
     std::iter::once(("loss", warpbook_charts::chart(run, problem, ChartKind::Loss))).chain(others).collect()
 }
 
+/// The name in files of a chart of [`Tab::Breakdown`]; `None` of others.
+pub fn breakdown_name(chart: ChartKind) -> Option<String> {
+    match chart {
+        ChartKind::Breakdown => Some("run".into()),
+        ChartKind::Timeline => Some("timeline".into()),
+        _ => part_group(chart).map(|group| format!("{group:?}")),
+    }
+}
+
 /// What parts a chart shows, if it shows parts.
-pub fn part_group(chart: ChartKind) -> Option<PartGroup> {
+fn part_group(chart: ChartKind) -> Option<PartGroup> {
     match chart {
         ChartKind::Operations => Some(PartGroup::Operation),
         ChartKind::Ablation => Some(PartGroup::Ablation),
@@ -158,11 +168,13 @@ pub fn part_group(chart: ChartKind) -> Option<PartGroup> {
 }
 
 /// Whether a record has what a chart shows.
-fn has_data(run: &Run, chart: ChartKind) -> bool {
+pub fn has_data(run: &Run, chart: ChartKind) -> bool {
     match chart {
         ChartKind::Sweep => !crate::problems::lines(run).is_empty(),
         ChartKind::HeatMap => !crate::problems::dtypes_with_library(run).is_empty(),
         ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
+        ChartKind::Breakdown => !run.breakdowns.is_empty(),
+        ChartKind::Timeline => !run.spans.is_empty(),
         _ if is_of_training(chart) => !run.train_logs.is_empty(),
         _ => part_group(chart).is_none_or(|group| run.parts.iter().any(|p| p.group == group)),
     }
@@ -510,6 +522,9 @@ mod tests {
         // Another line of a sweep is no other size.
         run.measurements.retain(|m| m.problem.size() == 5_000_000);
         run.parts.clear();
+        assert!(Tab::of(&run).contains(&Breakdown), "what was recorded of a run");
+        run.breakdowns.clear();
+        run.spans.clear();
         assert!(run.problems().len() == 2 && !Tab::of(&run).contains(&Sweep));
         assert!(!Tab::of(&run).contains(&Breakdown));
         let mut run = sample_run();

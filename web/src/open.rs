@@ -149,7 +149,8 @@ pub mod tests {
                 "headline": "time", "quantities": ["time", "speed_up", "bandwidth"], "baseline": "first_valid",
                 "axis": {"caption": "points", "unit": "points"},
                 "columns": ["median", "mad", "pass_time", "speed_up", "bandwidth", "of_bound", "check"],
-                "charts": ["ladder", "sweep", "roofline", "operations", "ablation", "loss", "heat_map", "tiles", "transfers"],
+                "charts": ["ladder", "sweep", "roofline", "operations", "ablation", "loss", "heat_map", "tiles", "transfers",
+                           "breakdown", "timeline"],
                 "pass": "epoch", "levels": ["dram", "l2"], "loss": "mean squared error"
             },
             "problems": [
@@ -177,7 +178,11 @@ pub mod tests {
             "parts": [{"rung": "02_fused", "problem": main, "group": "operation", "name": "pass", "samples_us": [11.0]},
                       {"rung": "", "problem": main, "group": "transfer", "name": "to the device", "samples_us": [600.0]}],
             "spans": [{"rung": "02_fused", "problem": main, "name": "pass", "stream": "0", "start_us": 0.0,
-                       "duration_us": 11.0}],
+                       "duration_us": 11.0, "operation": "conv1 forward"}],
+            "breakdowns": [{"rung": "02_fused", "problem": main, "source": "CUPTI 130001", "whole_us": [11.5], "busy_us": [11.0],
+                            "between_us": [2.0],
+                            "operations": [{"name": "conv1 forward", "kernels": ["pass"], "launches": 1, "samples_us": [11.0],
+                                            "flops": 1_000_000, "bytes": 32_000_000, "written_bytes": 0, "dtype": "f16"}]}],
             "notes": ["a remark"]
         })
     }

@@ -11,6 +11,7 @@
 mod accuracy;
 mod backend;
 mod bars;
+mod breakdown;
 mod canvas;
 mod common;
 mod compare;
@@ -37,10 +38,12 @@ mod table;
 mod text;
 mod ticks;
 mod tiles;
+mod timeline;
 mod transfers;
 pub mod words;
 
 pub use accuracy::accuracy;
+pub use breakdown::breakdown;
 pub use compare::compare;
 pub use comparison::{
     ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,
@@ -61,6 +64,7 @@ pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughp
 pub use table::Table;
 pub use text::escape;
 pub use tiles::tiles;
+pub use timeline::{timeline, timelines};
 pub use transfers::transfers;
 pub use warpbook_record::Quantity;
 
@@ -114,6 +118,10 @@ pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, Cha
         let log = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
         log.map_or(problem, |l| &l.problem)
     };
+    let recorded = || {
+        let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
+        if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
+    };
     match kind {
         ChartKind::Ladder => ladder(run, problem, headline),
         ChartKind::Sweep => sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
@@ -123,6 +131,8 @@ pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, Cha
         ChartKind::Ablation => ablation(run, with_parts(PartGroup::Ablation)),
         ChartKind::Tiles => tiles(run, with_parts(PartGroup::Tile)),
         ChartKind::Transfers => transfers(run, with_parts(PartGroup::Transfer)),
+        ChartKind::Breakdown => breakdown(run, recorded()),
+        ChartKind::Timeline => timeline(run, recorded()),
         ChartKind::Loss => loss_curve(run, logged()),
         ChartKind::Accuracy => accuracy(run, logged()),
         ChartKind::LossScale => loss_scale(run, logged()),

@@ -111,7 +111,8 @@ impl Peak {
 fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
     let m = row.measurement;
     let us = verdict(run, m).ok()?;
-    if matches!(row.rung.map(|r| &r.runner), Some(Runner::External(_) | Runner::Cpu(_))) || m.operations() == 0 {
+    let elsewhere = matches!(row.rung.map(|r| &r.runner), Some(Runner::External(_) | Runner::Cpu(_)));
+    if elsewhere || m.operations() == 0 || run.repeats_a_rung(m) {
         return None;
     }
     let bounded = run.bound(m);

@@ -34,7 +34,11 @@ pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
             dtype.label()
         ));
     }
-    let ours = run.rungs.iter().filter(|r| matches!(r.runner, Runner::Kernels { .. })).map(|r| r.id.as_ref());
+    let ours = run
+        .rungs
+        .iter()
+        .filter(|r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
+        .map(|r| r.id.as_ref());
     let rate = Measure::new(run, run.descriptor.headline);
     let mut map = HeatMap { run, dtype, rate, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
     for rung in ours {

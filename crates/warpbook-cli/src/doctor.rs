@@ -6,7 +6,7 @@ use crate::output::{one_line, say};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
-use warpbook::device::{Bench, Compiler, Inventory};
+use warpbook::device::{Bench, Compiler, Inventory, Recorder};
 use warpbook::{Lab, figures, trial};
 use warpbook_record::{DeviceKind, Grid, KernelSpec, Outcome, Source, Tile};
 
@@ -35,6 +35,7 @@ pub fn examine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     report("NVML", nvml(&inventory));
     report("NVRTC", nvrtc(&inventory));
     report("compiler", compiler(&inventory));
+    report("CUPTI", cupti(&inventory));
     report("cache", cache());
     report("viewer", viewer());
     report("terminal", Ok(terminal()));
@@ -103,6 +104,11 @@ fn compiler(i: &Inventory) -> Result<String, String> {
     })?;
     let whence = if compiled.from_cache { "from the cache" } else { "compiled now" };
     Ok(format!("a kernel for {architecture}, {} of code, {whence}", figures::bytes(compiled.cubin.len() as u64)))
+}
+
+fn cupti(i: &Inventory) -> Result<String, String> {
+    let (version, path) = Recorder::find(i.cuda.as_ref().ok().copied()).map_err(|e| e.to_string())?;
+    Ok(format!("{version} at {}", path.display()))
 }
 
 fn cache() -> Result<String, String> {

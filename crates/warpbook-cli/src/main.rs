@@ -15,11 +15,12 @@ mod progress;
 mod recipe;
 mod run;
 mod save;
+mod survey;
 mod train;
 mod tune;
 mod view;
 
-use args::{Command, TuneCommand};
+use args::{Command, SurveyCommand, TuneCommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::start(&args, chosen),
         Command::Tune(args) => match args.what {
             TuneCommand::Matmul(args) => tune::matmul(&args),
+        },
+        Command::Survey(args) => match args.what {
+            SurveyCommand::Matmul(args) => survey::matmul(&args),
         },
         Command::Attempt(args) => attempt::attempt(&args),
         Command::Work(args) => attempt::work(&args),

@@ -375,7 +375,7 @@ fn the_doctor_says_what_there_is_and_what_to_do() {
     let Some(place) = Place::new() else { return };
     let done = place.run(&["doctor", "--device", "cpu"]);
     done.expect(0, "The lab can run");
-    for what in ["driver", "GPUs", "NVML", "NVRTC", "compiler", "cache", "viewer", "terminal", "trial run"] {
+    for what in ["driver", "GPUs", "NVML", "NVRTC", "compiler", "CUPTI", "cache", "viewer", "terminal", "trial run"] {
         let line = done.out.lines().find(|l| l.starts_with(what)).unwrap_or_else(|| panic!("no {what}: {}", done.out));
         assert!(line.contains(" ok ") || line.contains(" missing "), "{line}");
     }

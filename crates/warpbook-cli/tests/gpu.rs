@@ -60,6 +60,38 @@ fn train(folder: &Path, words: &[&str]) -> String {
 }
 
 #[test]
+fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
+    let Some(_) = ready("a_survey_is_right_at_every_random_product_and_repeated_by_its_seed") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["survey", "matmul", "--random", "24", "--device", "cuda:0", "--out", "survey.json"];
+    let text = output(folder.path(), &words);
+    let read = || -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
+    };
+    let shapes = |report: &serde_json::Value| -> Vec<String> {
+        let of = |p: &serde_json::Value| {
+            ["m", "n", "k", "dtype", "trans_a", "trans_b"].map(|key| p[key].to_string()).join(" ")
+        };
+        report["products"].as_array().unwrap().iter().map(of).collect()
+    };
+    let report = read();
+    assert!(!text.contains("FAILED") && shapes(&report).len() == 24, "{text}");
+    for product in report["products"].as_array().unwrap() {
+        let us = |key: &str| product["times"][key].as_f64().unwrap();
+        assert!(us("ours_us") > 0.5 && us("best_us") > 0.5 && us("best_us") <= us("first_us"), "{product}");
+        assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
+    }
+    // Each of the four lines of shares and all bounds.
+    for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {
+        assert!(text.contains(part), "`{part}` in:\n{text}");
+    }
+    let seed = report["seed"].to_string();
+    assert!(text.contains(&format!("--seed {seed}")), "{text}");
+    output(folder.path(), &[&words[..], &["--seed", &seed]].concat());
+    assert_eq!(shapes(&read()), shapes(&report));
+}
+
+#[test]
 fn a_network_is_judged_frozen_and_used_as_on_the_cpu() {
     let Some(device) = ready("a_network_is_judged_frozen_and_used_as_on_the_cpu") else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -77,6 +77,30 @@ pub enum Error {
         /// What it said.
         why: String,
     },
+    /// CUPTI cannot be loaded.
+    #[error(
+        "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded. Install it with `pip install {package}` (or the CUDA toolkit), or name the folder with libcupti in WARPBOOK_CUPTI."
+    )]
+    NoCupti {
+        /// The package of pip that fits the driver.
+        package: &'static str,
+    },
+    /// CUPTI is there and does not work.
+    #[error(
+        "CUPTI at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-cuda-cupti` (nvidia-cuda-cupti-cu12 for a driver of CUDA 12)."
+    )]
+    CuptiFailed {
+        /// Which library, or which folder.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// CUPTI works and does not record.
+    #[error("What the GPU does and when cannot be recorded: {why}.")]
+    NotRecorded {
+        /// Why not, and what to do about it.
+        why: String,
+    },
     /// An index past the last device.
     #[error("There is no device cuda:{index}: {}. `warpbook devices` lists them.", count_sentence(*.count))]
     NoSuchDevice {
@@ -392,6 +416,8 @@ mod tests {
         check(Error::CublasFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall");
         check(Error::NoCudnn { package: "nvidia-cudnn-cu13" }, "pip install nvidia-cudnn-cu13");
         check(Error::CudnnFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall nvidia-cudnn");
+        check(Error::NoCupti { package: "nvidia-cuda-cupti" }, "pip install nvidia-cuda-cupti");
+        check(Error::CuptiFailed { path: "/x".into(), why: "y".into() }, "pip install --force-reinstall nvidia-cuda");
         check(Error::NoSuchDevice { index: 3, count: 1 }, "the only one is cuda:0");
         check(Error::NoSuchDevice { index: 3, count: 2 }, "cuda:0 to cuda:1");
         check(Error::OutOfMemory { what: "x".into(), needed: 2 << 30, free: 1 << 20, total: 1 << 30 }, "2.0 GiB");

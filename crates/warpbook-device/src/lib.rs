@@ -1,9 +1,10 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN and NVML are loaded when they are
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, CUPTI and NVML are loaded when they are
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod activity;
 mod arena;
 mod arena_plan;
 mod bench;
@@ -37,6 +38,7 @@ mod tensor_map;
 pub mod testing;
 mod trial;
 
+pub use activity::{Activity, ActivityKind, Recorded, Recorder};
 pub use arena::Arena;
 pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
 pub use bench::{Bench, Samples};

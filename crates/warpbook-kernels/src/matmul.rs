@@ -10,8 +10,8 @@ pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};
 pub use helpers::{column_sums, compare, reference, repack};
 pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
-use row::{cpu_row, library_row};
-use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Size, SweepPoint, count, setting};
+use row::{cpu_row, library_row, plain_row, rung};
+use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};
 
 /// The shapes (m, n, k) of the published record: cubes, sizes without alignment, and thin ones.
 pub const SHAPES: [(u64, u64, u64); 13] = [
@@ -76,10 +76,24 @@ pub fn problem((m, n, k): (u64, u64, u64), dtype: Dtype, (trans_a, trans_b): (bo
 /// The rows of the matrix product, in the ladder's order.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    [not_kernels(), cuda_cores::on_cuda_cores(), cuda_cores::on_warps(), hopper::on_hopper()]
+    [not_kernels(), cuda_cores::on_cuda_cores(), cuda_cores::on_warps(), hopper::on_hopper(), vec![as_chosen()]]
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// What a product gets that asks for no rung. It has no kernel, costs or fallback, so it is never chosen, nor tried by the tuner.
+fn as_chosen() -> Row {
+    plain_row(
+        rung(
+            "as_chosen",
+            "As chosen without tuning",
+            "What gemm() picks by itself: the rung and the tile of the least expected time by a table of costs.",
+            Requires::AtLeast(7, 5),
+            Runner::Chosen("the costs of the tiles, without tuning".into()),
+        ),
+        Body::Chosen,
+    )
 }
 
 /// The rungs of the matrix product, in the ladder's order.

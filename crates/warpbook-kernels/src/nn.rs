@@ -1,8 +1,10 @@
 //! The rows of the operations of networks, in `kernels/nn/`.
 
 pub mod conv2d;
+mod last_block;
 mod own;
 
+pub use last_block::{cross_entropy_last, mse_last, sum_squares_last, updates_last};
 pub use own::{OwnForm, own_layer};
 
 use crate::matmul::type_number;
@@ -24,6 +26,7 @@ const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
+const CONV_REFERENCE: Source = source!("nn/conv_reference.cu");
 const COLUMN_SUMS: Source = source!("nn/column_sums.cu");
 const POOL: Source = source!("nn/pool.cu");
 const POOL_ADJACENT: Source = source!("nn/pool_adjacent.cu");
@@ -159,8 +162,12 @@ pub fn prepare() -> KernelSpec {
 /// before the copy; `dtype` is that of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
-    let tile = || Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
-    ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, tile(), Grid::Resident, dtype))
+    ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, fours(), Grid::Resident, dtype))
+}
+
+/// Four elements a thread, in steps of the grid.
+fn fours() -> Tile {
+    Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)])
 }
 
 /// `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
@@ -172,8 +179,7 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
 
 /// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a
 /// sample;
-/// `judge_step(counters, losses, overflow, found)` and `finish_step(n, count, scaler, counters, found, scale, grown, norm, slots, skipped,
-/// scales, norms)`, one thread.
+/// `judge_step(counters, losses, overflow, found)` and `finish_step(end)`, one thread.
 #[must_use]
 pub fn step() -> [KernelSpec; 3] {
     let one = |entry| kernel(STEP, entry, Tile::new("t32", &[("THREADS", 32)]), Grid::One);
@@ -242,6 +248,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
         all.extend(norm(dtype));
+        all.extend(last_block::all(dtype));
         all.extend(pool_adjacent(dtype));
         all.push(partial_sums(dtype));
         for layout in [Layout::Nhwc, Layout::Nchw] {

@@ -11,6 +11,7 @@ pub mod infer;
 pub mod model;
 pub mod network;
 pub mod ops;
+mod parallel;
 pub mod philox;
 pub mod storage;
 pub mod tensor;

@@ -1,7 +1,7 @@
 //! Arrays on a device whose element type is chosen at run time.
 
+use crate::parallel;
 use half::{bf16, f16};
-use rayon::prelude::*;
 use warpbook_device::{Buffer, CudaDevice, DevicePtr, Result};
 use warpbook_record::Dtype;
 
@@ -23,12 +23,8 @@ impl Storage {
     /// It does not fit into device memory.
     pub fn from_f32(device: &CudaDevice, values: &[f32], dtype: Dtype) -> Result<Self> {
         Ok(match dtype {
-            Dtype::F16 => {
-                Self::F16(device.buffer_from(&values.par_iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>())?)
-            }
-            Dtype::Bf16 => {
-                Self::Bf16(device.buffer_from(&values.par_iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>())?)
-            }
+            Dtype::F16 => Self::F16(device.buffer_from(&parallel::to_f16(values))?),
+            Dtype::Bf16 => Self::Bf16(device.buffer_from(&parallel::to_bf16(values))?),
             _ => Self::F32(device.buffer_from(values)?),
         })
     }
@@ -52,8 +48,8 @@ impl Storage {
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         Ok(match self {
             Self::F32(b) => b.to_vec()?,
-            Self::F16(b) => b.to_vec()?.par_iter().map(|v| v.to_f32()).collect(),
-            Self::Bf16(b) => b.to_vec()?.par_iter().map(|v| v.to_f32()).collect(),
+            Self::F16(b) => parallel::from_f16(&b.to_vec()?),
+            Self::Bf16(b) => parallel::from_bf16(&b.to_vec()?),
         })
     }
 
@@ -67,8 +63,8 @@ impl Storage {
     pub fn write_f32(&self, values: &[f32]) -> Result<()> {
         match self {
             Self::F32(b) => b.write(values),
-            Self::F16(b) => b.write(&values.par_iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>()),
-            Self::Bf16(b) => b.write(&values.par_iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>()),
+            Self::F16(b) => b.write(&parallel::to_f16(values)),
+            Self::Bf16(b) => b.write(&parallel::to_bf16(values)),
         }
     }
 

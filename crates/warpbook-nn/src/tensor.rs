@@ -12,9 +12,9 @@
 //! ```
 
 use crate::gemm::DeviceArray;
+use crate::parallel;
 use crate::storage::Storage;
 use half::{bf16, f16};
-use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Device};
@@ -165,8 +165,8 @@ impl Tensor {
     pub fn to_vec(&self) -> Result<Vec<f32>, TensorError> {
         Ok(match &self.values {
             Values::F32(v) => v.to_vec(),
-            Values::F16(v) => v.par_iter().map(|v| v.to_f32()).collect(),
-            Values::Bf16(v) => v.par_iter().map(|v| v.to_f32()).collect(),
+            Values::F16(v) => parallel::from_f16(v),
+            Values::Bf16(v) => parallel::from_bf16(v),
             Values::Cuda(_, array) => array.to_f32()?,
         })
     }
@@ -186,8 +186,8 @@ impl Tensor {
 impl Values {
     fn rounded(values: Vec<f32>, dtype: Dtype) -> Self {
         match dtype {
-            Dtype::F16 => Self::F16(values.par_iter().map(|v| f16::from_f32(*v)).collect::<Vec<_>>().into()),
-            Dtype::Bf16 => Self::Bf16(values.par_iter().map(|v| bf16::from_f32(*v)).collect::<Vec<_>>().into()),
+            Dtype::F16 => Self::F16(parallel::to_f16(&values).into()),
+            Dtype::Bf16 => Self::Bf16(parallel::to_bf16(&values).into()),
             _ => Self::F32(values.into()),
         }
     }

@@ -92,6 +92,8 @@ fn ways() -> Vec<CudaOptions> {
         best,
         CudaOptions { graph: false, fused: false, ..best },
         CudaOptions { overlap: false, ..best },
+        CudaOptions { last_block: false, ..best },
+        CudaOptions { last_block: false, graph: false, ..best },
         CudaOptions { graph: false, layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, ..best },
         CudaOptions { layout: Layout::Nchw, convolution: Method::Direct, fused: false, graph: false, ..best },
@@ -301,6 +303,90 @@ fn half_precision_stays_close_and_repeats_to_the_bit() {
             assert!(first.weights().unwrap() == second.weights().unwrap(), "network {i}, {precision}: other bits");
         }
     }
+}
+
+/// First layers whose weight gradient expands that of the pool after them: even and odd sides, with and without a ReLU, a dropout and biases.
+fn first_layers() -> Vec<Vec<Layer>> {
+    let conv = || conv2d(8, 3).padding(1);
+    vec![
+        vec![conv(), relu(), max_pool(2)],
+        vec![conv(), relu(), max_pool(2), dropout(0.3)],
+        vec![conv(), max_pool(2)],
+        vec![conv(), max_pool(2), dropout(0.3), relu()],
+        vec![conv2d(40, 2).without_bias(), relu(), max_pool(2), conv2d(16, 3).padding(1), relu()],
+        vec![conv2d(16, 4), relu(), max_pool(2), conv2d(16, 1), relu(), dropout(0.5)],
+        vec![conv(), relu(), max_pool(2), residual([conv2d(8, 3).padding(1), relu()])],
+    ]
+}
+
+/// The same first layer with and without a gradient of its input, which keeps the unpooled gradient in memory.
+#[test]
+fn a_first_layer_that_expands_its_pool_s_gradient_has_the_same_bits() {
+    let Some(device) = testing::gpu("a_first_layer_that_expands_its_pool_s_gradient_has_the_same_bits") else { return };
+    let data = images(50);
+    let scaler = GradScaler { init_scale: 256.0, ..GradScaler::default() };
+    let mut wrong = Vec::new();
+    for (i, layers) in first_layers().into_iter().enumerate() {
+        let end = || [flatten(), linear(12), relu(), dropout(0.2), linear(3)];
+        let optimizer = Optimizer::Sgd { momentum: 0.9, nesterov: false, weight_decay: 0.0 };
+        let expanded = recipe(layers.iter().cloned().chain(end()).collect(), optimizer);
+        // Means of windows of one pixel are the pixels.
+        let copied = [avg_pool(1)].into_iter().chain(layers).chain(end()).collect();
+        let plain = recipe(copied, optimizer);
+        for precision in [Precision::AmpFp16, Precision::AmpBf16] {
+            let best = CudaOptions { scaler, ..CudaOptions::new(precision) };
+            let ways = [
+                best,
+                CudaOptions { dependent: false, ..best },
+                CudaOptions { overlap: false, ..best },
+                CudaOptions { graph: false, overlap: false, dependent: false, ..best },
+            ];
+            for options in ways {
+                let what = format!("network {i}, {precision}, graph {}, overlap {}", options.graph, options.overlap);
+                let [(got, expanded), (want, plain)] =
+                    [&expanded, &plain].map(|r| run(&cuda(&device, options), r, &data));
+                if got != want {
+                    let step = got.iter().zip(&want).position(|(a, b)| a != b);
+                    wrong.push(format!("{what}: other losses from step {step:?} on"));
+                }
+                let (got, want) = (expanded.gradients().unwrap(), plain.gradients().unwrap());
+                if got.values() != want.values() {
+                    let (apart, name) = difference(&got, &want);
+                    wrong.push(format!("{what}: gradients of the last step, of {name} by {apart:.1e}"));
+                }
+                if expanded.weights().unwrap().values() != plain.weights().unwrap().values() {
+                    wrong.push(format!("{what}: other weights"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_gradient_that_is_expanded_is_no_operation() {
+    let Some(device) = testing::gpu("a_gradient_that_is_expanded_is_no_operation") else { return };
+    let data = images(50);
+    let operations = |layers: Vec<Layer>, precision| {
+        let place = cuda(&device, CudaOptions::new(precision));
+        let mut trainer = Trainer::on(&place, recipe(layers, Optimizer::sgd()), &data, None).unwrap();
+        trainer.prepare_steps(&data).unwrap();
+        let mut names = Vec::new();
+        trainer
+            .step_by_operation(&mut |o| {
+                names.push(o.name.clone());
+                Ok(())
+            })
+            .unwrap();
+        names
+    };
+    let layers = || vec![conv2d(8, 3).padding(1), relu(), max_pool(2), dropout(0.3), flatten(), linear(3)];
+    let has = |names: &[String], name: &str| names.iter().any(|n| n == name);
+    let names = operations(layers(), Precision::AmpBf16);
+    assert!(has(&names, "conv1 weight gradient") && !has(&names, "pool1 backward"), "{names:?}");
+    // The kernels of few channels are of 16 bits.
+    let names = operations(layers(), Precision::Tf32);
+    assert!(has(&names, "conv1 weight gradient") && has(&names, "pool1 backward"), "{names:?}");
 }
 
 /// What a GPU of compute capability 7.5 trains with in fp16, forced on this one, by the options and by layers.

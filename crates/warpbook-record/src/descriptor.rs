@@ -145,6 +145,10 @@ pub enum ChartKind {
     LearningRate,
     /// The norm of the gradients over the steps.
     GradientNorm,
+    /// What the device did in one run of a rung, operation by operation, and when it did nothing.
+    Breakdown,
+    /// The same over time: each kernel, copy and fill.
+    Timeline,
     /// One that this version does not know; it is left out.
     #[serde(other)]
     Other,

@@ -7,6 +7,7 @@
 //! This crate does no I/O, knows no clock and builds for wasm32.
 #![forbid(unsafe_code)]
 
+mod breakdown;
 mod check;
 mod course;
 mod descriptor;
@@ -21,6 +22,7 @@ mod rung;
 pub mod stats;
 mod v1;
 
+pub use breakdown::{Breakdown, OperationTime};
 pub use check::Check;
 pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
 pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxis};

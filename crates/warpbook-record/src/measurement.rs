@@ -405,6 +405,9 @@ pub struct Span {
     pub problem: Problem,
     /// Its name, as that of a kernel.
     pub name: String,
+    /// What it belongs to, as "conv1 weight gradient", where that is known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub operation: String,
     /// The stream it ran on, as "0"; "host" for work of the host.
     pub stream: String,
     /// Its start in microseconds, from the start of the timeline.

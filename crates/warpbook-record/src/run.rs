@@ -1,7 +1,7 @@
 use crate::problem::resolve;
 use crate::{
-    BandwidthPeak, Baseline, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel, Outcome, Part,
-    PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
+    BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
+    Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -63,6 +63,9 @@ pub struct Run {
     /// Timelines.
     #[serde(default)]
     pub spans: Vec<Span>,
+    /// What the device did in one run of a rung, operation by operation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub breakdowns: Vec<Breakdown>,
     /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
@@ -118,6 +121,7 @@ impl Run {
     fn all_problems(&self) -> Vec<Problem> {
         let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
         let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
+        let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
         let mut seen = HashSet::new();
         let all = self.problems.iter().chain(of_rungs).chain(of_times);
         all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
@@ -148,6 +152,9 @@ impl Run {
         }
         for (i, s) in self.spans.iter_mut().enumerate() {
             resolve(&mut s.problem, &known).map_err(lacks("spans", i))?;
+        }
+        for (i, b) in self.breakdowns.iter_mut().enumerate() {
+            resolve(&mut b.problem, &known).map_err(lacks("breakdowns", i))?;
         }
         drop(known);
         self.problems = listed;
@@ -193,6 +200,12 @@ impl Run {
     #[must_use]
     pub fn parts_of(&self, rung: &str, problem: &Problem, group: PartGroup) -> Vec<&Part> {
         self.parts.iter().filter(|p| p.rung == rung && p.problem == *problem && p.group == group).collect()
+    }
+
+    /// The spans of a rung at a problem, in the order of the record.
+    #[must_use]
+    pub fn spans_of(&self, rung: &str, problem: &Problem) -> Vec<&Span> {
+        self.spans.iter().filter(|s| s.rung == rung && s.problem == *problem).collect()
     }
 
     /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
@@ -340,6 +353,7 @@ impl Run {
         self.train_logs.extend(other.train_logs);
         self.parts.extend(other.parts);
         self.spans.extend(other.spans);
+        self.breakdowns.extend(other.breakdowns);
         self.problems.extend(other.problems);
         self.problems = self.all_problems();
         self.notes.extend(other.notes);
@@ -367,7 +381,9 @@ impl Run {
     }
 
     fn fastest_where(&self, problem: &Problem, keep: impl Fn(&Measurement) -> bool) -> Option<(&Measurement, f64)> {
-        let ranked = |m: &&Measurement| m.problem == *problem && self.is_sound(m) && !m.does_less() && keep(m);
+        let ranked = |m: &&Measurement| {
+            m.problem == *problem && self.is_sound(m) && !m.does_less() && !self.repeats_a_rung(m) && keep(m)
+        };
         let all = self.measurements.iter().filter(ranked);
         all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -378,10 +394,22 @@ impl Run {
         self.fastest_of(problem, Rung::is_library)
     }
 
-    /// The fastest rung of kernels at a problem, with its median in microseconds.
+    /// The fastest rung of kernels at a problem, with its median in microseconds. What a rule chose counts only where no rung was
+    /// measured under its own name.
     #[must_use]
     pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. }))
+        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
+    }
+
+    /// Whether a measurement is of kernels that a rule chose, at a problem where rungs of kernels were measured under their own names:
+    /// the same kernel a second time, which is neither another way of doing the work nor another figure to be the fastest.
+    #[must_use]
+    pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
+        let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
+        let by_name = |other: &Measurement| {
+            other.problem == m.problem && matches!(runner(other), Some(Runner::Kernels { .. })) && self.is_sound(other)
+        };
+        matches!(runner(m), Some(Runner::Chosen(_))) && self.measurements.iter().any(by_name)
     }
 
     /// Counts of measured, skipped and failed measurements.
@@ -408,7 +436,7 @@ impl Run {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{Check, Dtype, SweepPoint, Traffic, count};
 
@@ -419,7 +447,7 @@ mod tests {
     }
 
     /// A GPU with 40 MiB of L2, of which 25 MiB are kept; 1 byte/us from DRAM, 4 from L2, 10 FLOP/us in f32.
-    fn run() -> Run {
+    pub(crate) fn run() -> Run {
         let text = r#"{ "schema": 2, "experiment": "sums",
             "environment": {
                 "device": { "kind": "cuda", "index": 0, "name": "GPU", "memory_bytes": 1, "multiprocessors": 2,
@@ -601,6 +629,26 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
         assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
         assert!(run.fastest_of(&p, |r| r.id == "strange").is_none());
+    }
+
+    #[test]
+    fn what_a_rule_chose_is_not_a_second_fastest_kernel() {
+        let p = problem("p");
+        let mut run = run();
+        run.rungs.push(rung("as_chosen", GPU, Runner::Chosen("a rule".into())));
+        run.measurements =
+            vec![timed("library", &p, 8.0), timed("02", &p, 5.0), timed("01", &p, 9.0), timed("as_chosen", &p, 4.9)];
+        assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
+        assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
+        assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
+        // Its row is there all the same.
+        assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
+        // Alone with libraries, or next to rungs that failed, it counts under its own name.
+        for kernel in [1, 2] {
+            run.measurements[kernel] = wrong(run.measurements[kernel].clone());
+        }
+        assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
+        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.9));
     }
 
     #[test]

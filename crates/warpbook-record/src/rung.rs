@@ -110,6 +110,8 @@ pub enum Runner {
     Cpu(Cow<'static, str>),
     /// Another framework, by name.
     External(Cow<'static, str>),
+    /// Kernels of another rung, which a rule picks for each size: the rule. A measurement says in its `choice` which.
+    Chosen(Cow<'static, str>),
 }
 
 /// How the kernels of a rung are launched.

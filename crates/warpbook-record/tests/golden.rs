@@ -273,6 +273,28 @@ fn fields_that_came_later_may_be_missing() {
     assert_eq!((run.train_logs[0].losses.len(), run.spans[0].rung.as_str()), (0, ""));
 }
 
+/// Records of this format that are older have none, and none is written where there are none.
+#[test]
+fn a_breakdown_is_read_and_its_problem_found() {
+    assert!(read(&golden()).unwrap().breakdowns.is_empty() && !golden().contains("breakdowns"));
+    let mut record = json(&golden());
+    let id = record["problems"][2]["id"].clone();
+    record["breakdowns"] = serde_json::json!([{
+        "rung": "02_fused", "problem": id, "source": "CUPTI 130001", "whole_us": [12.5, 12.75], "busy_us": [11, 11.5],
+        "operations": [{ "name": "conv1 forward", "kernels": ["conv"], "launches": 1, "samples_us": [3.5, "NaN"] }]
+    }]);
+    record["spans"][0]["operation"] = "conv1 forward".into();
+    let run = read(&record.to_string()).unwrap();
+    let b = &run.breakdowns[0];
+    assert_eq!((&b.problem, b.between_us.len(), b.operations[0].bytes), (&run.problems[2], 0, 0));
+    assert_eq!((b.idle_median_us(), run.spans[0].operation.as_str()), (Some(1.375), "conv1 forward"));
+    assert!(run.breakdown("02_fused", &run.problems[2]).is_some() && run.breakdown("01", &run.problems[2]).is_none());
+    assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
+    record["breakdowns"][0]["problem"] = "m=7".into();
+    let error = read(&record.to_string()).expect_err("not listed").to_string();
+    assert!(error.contains("breakdowns[0] has the problem `m=7`"), "{error}");
+}
+
 #[test]
 fn a_problem_that_is_not_listed_is_refused() {
     let check = |list: &str, i: usize| {

@@ -8,9 +8,9 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, ChartKind, Check, Column, Course, Descriptor, Dtype, EpochPoint, LossPoint, Measurement, MemoryLevel,
-    Outcome, Part, PartGroup, Problem, ProblemData, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size,
-    SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
+    Baseline, Breakdown, ChartKind, Check, Column, Course, Descriptor, Dtype, EpochPoint, LossPoint, Measurement,
+    MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData, Quantity, Requires, Right, Run, Rung,
+    Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -227,14 +227,43 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn span() -> impl Strategy<Value = Span> {
-    (nth(), [text(), text(), text()], real(), real()).prop_map(
-        |(problem, [rung, name, stream], start_us, duration_us)| Span {
+    (nth(), [text(), text(), text(), text()], real(), real()).prop_map(
+        |(problem, [rung, name, operation, stream], start_us, duration_us)| Span {
             rung,
             problem,
             name,
+            operation,
             stream,
             start_us,
             duration_us,
+        },
+    )
+}
+
+fn breakdown() -> impl Strategy<Value = Breakdown> {
+    let counts = (any::<u64>(), any::<u64>(), any::<u64>(), proptest::option::of(select(DTYPES.to_vec())));
+    let operation = (text(), proptest::collection::vec(text(), 0..3), any::<u64>(), reals(), counts).prop_map(
+        |(name, kernels, launches, samples_us, (flops, bytes, written_bytes, dtype))| OperationTime {
+            name,
+            kernels,
+            launches,
+            samples_us,
+            flops,
+            bytes,
+            written_bytes,
+            dtype,
+        },
+    );
+    let operations = proptest::collection::vec(operation, 0..3);
+    (rung_id(), nth(), text(), [reals(), reals(), reals()], operations).prop_map(
+        |(rung, problem, source, [whole_us, busy_us, between_us], operations)| Breakdown {
+            rung,
+            problem,
+            source,
+            whole_us,
+            busy_us,
+            between_us,
+            operations,
         },
     )
 }
@@ -310,7 +339,7 @@ fn run() -> impl Strategy<Value = Run> {
         proptest::collection::vec(measurement(), 0..6),
         proptest::collection::vec(train_log(), 0..3),
         proptest::collection::vec(part(), 0..3),
-        proptest::collection::vec(span(), 0..3),
+        (proptest::collection::vec(span(), 0..3), proptest::collection::vec(breakdown(), 0..3)),
         proptest::collection::vec(rung(), 0..5),
     );
     let said = (
@@ -322,7 +351,7 @@ fn run() -> impl Strategy<Value = Run> {
     let machine = (times(), real(), real(), proptest::option::of(any::<u64>()), select(DTYPES.to_vec()), any::<u64>());
     (lists, said, machine, descriptor()).prop_map(
         |(
-            (problems, mut measurements, mut train_logs, mut parts, mut spans, rungs),
+            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns), rungs),
             ([title, name, source], experiment, author, main_problem),
             (samples, budget_s, batch_below_us, l2_bytes, dtype, work),
             descriptor,
@@ -331,6 +360,7 @@ fn run() -> impl Strategy<Value = Run> {
             train_logs.iter_mut().for_each(|l| place(&mut l.problem, &problems));
             parts.iter_mut().for_each(|p| place(&mut p.problem, &problems));
             spans.iter_mut().for_each(|s| place(&mut s.problem, &problems));
+            breakdowns.iter_mut().for_each(|b| place(&mut b.problem, &problems));
             let mut run = Run {
                 experiment,
                 title,
@@ -342,6 +372,7 @@ fn run() -> impl Strategy<Value = Run> {
                 train_logs,
                 parts,
                 spans,
+                breakdowns,
                 rungs,
                 ..expected()
             };
@@ -392,6 +423,14 @@ fn use_methods(run: &Run) {
         _ = (m.items_per_s(), m.effective_bytes_per_s(), m.flops_per_s());
         assert_eq!(m.pass_us().is_some(), m.problem.passes > 1 && !m.samples_us.is_empty());
     }
+    for b in &run.breakdowns {
+        assert!(run.breakdown(&b.rung, &b.problem).is_some());
+        _ = (b.whole_median_us(), b.idle_median_us(), b.between_median_us(), run.spans_of(&b.rung, &b.problem));
+        assert!(
+            b.sum_us().is_finite() || b.operations.iter().any(|o| o.median_us().is_some_and(|us| us.abs() > 1e300))
+        );
+        assert!(b.operations.iter().all(|o| run.operation_bound(b, o).is_none_or(|bound| bound.us >= 0.0)));
+    }
     for s in &run.spans {
         if s.start_us.is_finite() && s.duration_us >= 0.0 {
             assert!(s.end_us() >= s.start_us);
@@ -417,7 +456,7 @@ fn is_record(text: &str) -> bool {
 
 /// Any JSON, with the names and words of records among it.
 fn any_json() -> impl Strategy<Value = Value> {
-    const WORDS: [&str; 28] = [
+    const WORDS: [&str; 29] = [
         "schema",
         "experiment",
         "problem",
@@ -440,6 +479,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         "out",
         "trans_a",
         "spans",
+        "breakdowns",
         "parts",
         "rungs",
         "runner",
@@ -512,6 +552,7 @@ proptest! {
                 || run.train_logs.iter().any(|l| l.problem == *p)
                 || run.parts.iter().any(|x| x.problem == *p)
                 || run.spans.iter().any(|s| s.problem == *p)
+                || run.breakdowns.iter().any(|b| b.problem == *p)
         };
         let text = Run { problems: Vec::new(), ..run.clone() }.to_json().unwrap();
         let mut again = Run::from_json(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -41,6 +41,7 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
     for problem in ladder.run.problems.clone() {
         ladder.climb(&problem);
     }
+    ladder.record_activity();
     let Ladder { mut run, in_turn, .. } = ladder;
     if in_turn {
         run.notes.push(format!(
@@ -79,6 +80,7 @@ pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
         train_logs: Vec::new(),
         parts: Vec::new(),
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -175,6 +177,22 @@ struct Rows {
 impl Ladder<'_> {
     fn cancelled(&self) -> bool {
         self.lab.bench().cancel.is_cancelled()
+    }
+
+    /// What the GPU does in a run, where the experiment records it.
+    fn record_activity(&mut self) {
+        if self.lab.device().cuda().is_none() || self.lost.is_some() || self.cancelled() {
+            return;
+        }
+        match self.experiment.activity(self.lab, &self.run) {
+            Ok(found) => {
+                self.run.breakdowns.extend(found.breakdowns);
+                self.run.spans.extend(found.spans);
+                self.run.notes.extend(found.notes);
+            }
+            Err(error) if error.is_cancelled() => {}
+            Err(error) => self.run.notes.push(error.to_string()),
+        }
     }
 
     /// Every rung at one size.

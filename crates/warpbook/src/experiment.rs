@@ -1,3 +1,4 @@
+use crate::activity::Timelines;
 use crate::{Error, Lab, Result};
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
@@ -83,6 +84,15 @@ pub trait Experiment {
     /// The settings, by name and text, that set up the same experiment in another process; `None` where no other process knows it.
     fn settings(&self) -> Option<Vec<(String, String)>> {
         None
+    }
+
+    /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
+    ///
+    /// # Errors
+    /// The device's, as where CUPTI is not installed.
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let _ = (lab, measured);
+        Ok(Timelines::default())
     }
 
     /// Draws the inputs of a problem and what results are held against.

@@ -10,6 +10,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod activity;
+mod convolution;
 mod display;
 mod driver;
 mod error;
@@ -27,6 +29,8 @@ mod session;
 pub mod settings;
 mod training;
 
+pub use activity::Timelines;
+pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
     ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
     lines_of_code, notebook_progress, progress_line,
@@ -37,7 +41,7 @@ pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
 pub use lab::Lab;
 pub use live::{Attempt, Compilation, LiveKernel, Request};
-pub use matmul::{Matmul, figure_of, matmul_figure};
+pub use matmul::{Matmul, figure_of, matmul_figure, survey};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };

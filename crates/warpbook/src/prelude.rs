@@ -1,8 +1,8 @@
 //! What a notebook imports.
 
 pub use crate::charts::{
-    Chart, ablation, accuracy, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale, operations,
-    roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, transfers,
+    Chart, ablation, accuracy, breakdown, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale,
+    operations, roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, timeline, timelines, transfers,
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
@@ -23,8 +23,8 @@ pub use crate::record::{
     Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,
 };
 pub use crate::{
-    Attempt, Candidate, Checked, ConfusionMatrix, Details, Error, EvcxrDisplay, Event, Experiment, KernelDiff,
-    KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show, Training,
-    TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress, on_cpu,
-    on_gpu, read_record, training_progress, write_record,
+    Attempt, Candidate, Checked, ConfusionMatrix, Convolutions, Details, Error, EvcxrDisplay, Event, Experiment,
+    KernelDiff, KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show,
+    Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress,
+    on_cpu, on_gpu, read_record, training_progress, write_record,
 };

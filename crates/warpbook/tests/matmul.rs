@@ -111,6 +111,30 @@ fn every_rung_is_measured_or_says_why_on_a_gpu() {
 }
 
 #[test]
+fn the_chosen_rung_is_named_on_a_gpu() {
+    if testing::gpu("the_chosen_rung_is_named_on_a_gpu").is_none() {
+        return;
+    }
+    let experiment = Matmul::new()
+        .shapes([(264, 520, 136), (129, 77, 65)])
+        .dtypes([Dtype::F32, Dtype::Bf16])
+        .transfers(false)
+        .rungs(["08_double_buffered", "cublaslt", "as_chosen"]);
+    let run = quick("cuda:0").run(&experiment).unwrap();
+    let chosen: Vec<&Measurement> = run.measurements.iter().filter(|m| m.rung == "as_chosen").collect();
+    assert_eq!(chosen.len(), 4);
+    for m in chosen {
+        assert!(m.is_valid() && m.samples_us.len() > 1, "{}: {:?} {:?}", m.problem.label, m.outcome, m.check);
+        let (choice, tile) = (m.choice.clone().unwrap_or_default(), m.tile.clone().unwrap_or_default());
+        let row = rows().into_iter().find(|r| choice.starts_with(&*r.rung.id)).unwrap_or_else(|| panic!("{choice}"));
+        assert!(row.kernel().is_some_and(|k| k.tile(&tile).is_some()), "{choice}, but the tile is {tile}");
+        assert!(choice.contains(&tile) && !m.kernels.is_empty(), "{choice}");
+        let best = run.fastest_kernels(&m.problem).map(|(best, _)| best.rung.as_str());
+        assert_eq!(best, Some("08_double_buffered"), "a choice is not a second fastest kernel");
+    }
+}
+
+#[test]
 fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     if testing::gpu("all_tiles_of_a_rung_are_timed_on_a_gpu").is_none() {
         return;

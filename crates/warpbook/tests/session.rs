@@ -204,7 +204,7 @@ fn a_training_in_fp16_has_its_loss_scale_and_the_steps_that_were_skipped() {
     let (allocated, reserved) = (course.peak_allocated_bytes.unwrap(), course.peak_reserved_bytes.unwrap());
     println!("{allocated} B allocated, {reserved} B reserved");
     assert!(allocated > 5 << 20 && reserved >= allocated);
-    assert_eq!(run.record().rungs[0].id, "12_dependent_launch_fp16", "the ladder's way, with another scale");
+    assert_eq!(run.record().rungs[0].id, "13_last_block_fp16", "the ladder's way, with another scale");
     assert!(!run.record().sources.is_empty());
     assert_eq!(run.html().matches("<svg").count(), 5);
     // A budget ends it in the middle, though a GPU makes many steps at once.

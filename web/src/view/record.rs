@@ -6,7 +6,9 @@ use crate::browser;
 use crate::facts::notices;
 use crate::format;
 use crate::library::Entry;
-use crate::link::{Choice, Tab, charts_of, part_group, quantities, quantity, quantity_id, training_charts};
+use crate::link::{
+    Choice, Tab, breakdown_name, charts_of, has_data, quantities, quantity, quantity_id, training_charts,
+};
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
@@ -226,7 +228,10 @@ fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     all.retain(|p| {
         *p == now
             || match tab {
-                Tab::Breakdown => run.parts.iter().any(|part| part.problem == **p),
+                Tab::Breakdown => {
+                    let taken_apart = run.breakdowns.iter().map(|b| &b.problem);
+                    run.parts.iter().map(|part| &part.problem).chain(taken_apart).any(|of| of == *p)
+                }
                 Tab::Loss => run.train_logs.iter().any(|l| l.problem == **p),
                 Tab::Roofline => run.measurements.iter().any(|m| m.problem == **p && !m.traffic.is_empty()),
                 _ => true,
@@ -316,12 +321,12 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
 
 /// The charts of parts, in the record's order; each of another problem where this one has no such parts.
 fn breakdown(run: &Run, send: &Send, problem: &Problem) -> Html {
-    let of_parts = charts_of(run).into_iter().filter_map(|kind| Some((kind, part_group(kind)?)));
-    let present = of_parts.filter(|(_, group)| run.parts.iter().any(|p| p.group == *group));
+    let all = charts_of(run).into_iter().filter_map(|kind| Some((kind, breakdown_name(kind)?)));
+    let present = all.filter(|(kind, _)| has_data(run, *kind));
     html! {
         <>
-            { for present.map(|(kind, group)| {
-                let name = file_name(run, &[&format!("{group:?}")]);
+            { for present.map(|(kind, name)| {
+                let name = file_name(run, &[&name]);
                 html! { <div key={name.clone()}>{ chart::chart(send, charts::chart(run, problem, kind), &name) }</div> }
             }) }
         </>

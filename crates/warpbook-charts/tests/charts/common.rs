@@ -45,6 +45,12 @@ pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError
     ]
 }
 
+/// The charts of what a device did in one run.
+pub fn of_recorded(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
+    let rungs = ["01_unfused", "a", "b", "04_fused_graph"];
+    vec![breakdown(run, problem), timeline(run, problem), timelines(run, problem, &rungs)]
+}
+
 /// Well-formed, inline and as a file; named; with nothing that runs; finite numbers only.
 pub fn check_svg(chart: &Chart) {
     for text in [chart.svg.as_str().to_owned(), chart.svg.standalone()] {

@@ -1,6 +1,8 @@
 //! Texts that nobody would want.
 
-use crate::common::{QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_trainings, texts};
+use crate::common::{
+    QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings, texts,
+};
 use crate::sample;
 use std::collections::BTreeMap;
 use warpbook_charts::*;
@@ -32,6 +34,20 @@ fn with_text(mut run: Run, text: &str) -> Run {
     for p in &mut run.parts {
         p.name = format!("{text}{}", p.name);
         p.problem = worded(&p.problem, text);
+    }
+    for b in &mut run.breakdowns {
+        b.problem = worded(&b.problem, text);
+        b.source = text.into();
+        for o in &mut b.operations {
+            o.name = format!("{text}{}", o.name);
+            o.kernels.iter_mut().for_each(|k| *k = format!("{text}{k}"));
+        }
+    }
+    for s in &mut run.spans {
+        s.problem = worded(&s.problem, text);
+        for words in [&mut s.name, &mut s.operation, &mut s.stream] {
+            *words = format!("{text}{words}");
+        }
     }
     let d = &mut run.descriptor;
     for words in [&mut d.axis.caption, &mut d.axis.unit, &mut d.pass, &mut d.item, &mut d.loss, &mut d.above_bound] {
@@ -79,6 +95,8 @@ fn hostile_texts_are_harmless() {
         for chart in all(&with_text(sample::full(), text), &problem).into_iter().flatten() {
             check_svg(&chart);
         }
+        let of_recorded = of_recorded(&with_text(sample::recorded(), text), &problem);
+        of_recorded.into_iter().for_each(|chart| check_svg(&chart.unwrap()));
         let small = worded(&sample::problem(100_000), text);
         for chart in all(&with_text(sample::troubled(), text), &small).into_iter().flatten() {
             check_svg(&chart);
@@ -103,7 +121,8 @@ fn hostile_texts_are_harmless() {
         let rows = worded(&sample::rows(65_536), text);
         let of_rows =
             [ladder(&softmax, &rows, Quantity::ItemRate), sweep_of(&[&softmax], Quantity::ItemRate, None, None)];
-        let charts = all(&run, &problem).into_iter().chain(of_products).chain(of_rows);
+        let of_recorded = of_recorded(&with_text(sample::recorded(), text), &problem);
+        let charts = all(&run, &problem).into_iter().chain(of_products).chain(of_rows).chain(of_recorded);
         for chart in charts.chain([Ok(diagram_of(text, (3, 40), 7).unwrap())]) {
             let chart = chart.unwrap();
             let (w, _) = chart.svg.size();

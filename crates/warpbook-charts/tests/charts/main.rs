@@ -1,5 +1,6 @@
 //! Every chart of records as they come, and of records that nobody would want.
 
+mod activity;
 mod common;
 mod comparisons;
 mod headlines;

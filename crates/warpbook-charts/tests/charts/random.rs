@@ -1,6 +1,6 @@
 //! Records and diagrams at random.
 
-use crate::common::{QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_trainings};
+use crate::common::{QUANTITIES, all, check_svg, check_table, diagram_of, of_products, of_recorded, of_trainings};
 use crate::comparisons;
 use crate::hostile::HOSTILE;
 use crate::sample;
@@ -8,9 +8,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use warpbook_charts::*;
 use warpbook_record::{
-    Baseline, Check, Column, ComputePeak, Course, Descriptor, DeviceKind, Dtype, EpochPoint, LossPoint, Measurement,
-    MemoryLevel, Outcome, Part, PartGroup, Problem, Requires, Right, Run, Rung, Runner, Schedule, StepValue, SweepAxis,
-    SweepPoint, Traffic, TrainLog, count, setting,
+    Baseline, Breakdown, Check, Column, ComputePeak, Course, Descriptor, DeviceKind, Dtype, EpochPoint, LossPoint,
+    Measurement, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, Requires, Right, Run, Rung, Runner,
+    Schedule, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, count, setting,
 };
 
 fn real() -> impl Strategy<Value = f64> {
@@ -175,6 +175,35 @@ fn part() -> impl Strategy<Value = Part> {
         .prop_map(|(rung, problem, group, name, samples_us)| Part { rung, problem, group, name, samples_us })
 }
 
+/// One with a part's words and figures.
+fn breakdown(p: &Part) -> Breakdown {
+    let n = p.samples_us.len() as u64;
+    let operation = |flops, bytes, dtype| OperationTime {
+        name: p.name.clone(),
+        kernels: vec![p.name.clone(); p.samples_us.len()],
+        launches: n,
+        samples_us: p.samples_us.clone(),
+        flops,
+        bytes,
+        written_bytes: n,
+        dtype,
+    };
+    Breakdown {
+        rung: p.rung.clone(),
+        problem: p.problem.clone(),
+        source: p.name.clone(),
+        whole_us: p.samples_us.clone(),
+        busy_us: p.samples_us.iter().rev().copied().collect(),
+        between_us: p.samples_us.iter().skip(1).copied().collect(),
+        operations: vec![operation(0, n, None), operation(u64::MAX, u64::MAX, Some(Dtype::Bf16))],
+    }
+}
+
+fn span(p: &Part, [start_us, duration_us]: [f64; 2]) -> Span {
+    let (rung, name, stream) = (p.rung.clone(), p.name.clone(), p.name.clone());
+    Span { rung, problem: p.problem.clone(), operation: format!("a {name}"), name, stream, start_us, duration_us }
+}
+
 fn run() -> impl Strategy<Value = Run> {
     let many = |n| 0..n;
     let all = (
@@ -220,6 +249,8 @@ fn run() -> impl Strategy<Value = Run> {
                 datasheet_flops_per_s: peaks.first().copied(),
             });
         }
+        run.breakdowns = parts.iter().map(breakdown).collect();
+        run.spans = parts.iter().flat_map(|p| p.samples_us.windows(2).map(|w| span(p, [w[0], w[1]]))).collect();
         (run.measurements, run.train_logs, run.parts) = (measurements, train_logs, parts);
         run
     })
@@ -246,7 +277,7 @@ proptest! {
             check_table(&LadderTable::of(&a, p));
             check_table(&LadderTable::with(&a, p, &Column::ALL));
             let of_each = QUANTITIES.iter().flat_map(|q| [ladder(&a, p, *q), sweep_of(&[&a], *q, Some(p), None)]);
-            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_both).chain(of_each) {
+            for chart in all(&a, p).into_iter().chain(of_products(&a, p)).chain(of_trainings(&a, p)).chain(of_recorded(&a, p)).chain(of_both).chain(of_each) {
                 match chart {
                     Ok(chart) => check_svg(&chart),
                     Err(e) => prop_assert!(e.to_string().ends_with('.'), "{e}"),

@@ -3,11 +3,13 @@
 
 mod full;
 mod products;
+mod recorded;
 mod softmax;
 mod trained;
 
 pub use full::full;
 pub use products::{cube, part, product, products};
+pub use recorded::recorded;
 pub use softmax::{rows, softmax};
 pub use trained::{STEPS, course, trained, training_problem};
 
@@ -144,6 +146,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
         train_logs: Vec::new(),
         parts: Vec::new(),
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: Vec::new(),
     }
 }

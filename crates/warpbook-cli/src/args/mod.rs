@@ -7,6 +7,7 @@ mod devices;
 mod infer;
 mod records;
 mod run;
+mod survey;
 mod train;
 mod tune;
 
@@ -16,6 +17,7 @@ pub use devices::{DevicesArgs, DoctorArgs};
 pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
 pub use records::{MergeArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
+pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
 pub use train::TrainArgs;
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
 
@@ -26,6 +28,7 @@ use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
 use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
 use records::{MERGE_EXAMPLES, VIEW_EXAMPLES};
 use run::{RUN_EXAMPLES, chosen};
+use survey::SURVEY_EXAMPLES;
 use train::TRAIN_EXAMPLES;
 use tune::TUNE_EXAMPLES;
 use warpbook::experiments;
@@ -75,6 +78,9 @@ pub enum Command {
     /// Find the fastest rung and tile for products of some sizes on this device, and remember them.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
+    /// Compare what is picked without tuning with NVIDIA's library, at random shapes.
+    #[command(after_help = SURVEY_EXAMPLES)]
+    Survey(SurveyArgs),
     /// Compile your own kernel in place of a rung's, check it, and time it with the ladder.
     #[command(long_about = ATTEMPT_ABOUT, after_help = ATTEMPT_EXAMPLES)]
     Attempt(AttemptArgs),

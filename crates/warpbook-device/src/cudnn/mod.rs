@@ -317,6 +317,50 @@ impl Cudnn {
     /// # Errors
     /// [`Error::Unsupported`] for a convolution that no algorithm takes; the device's.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
+        let mut candidates = self.candidates(shape, pass)?;
+        let too_large = |p: &CudnnPlan| p.workspace_bytes as u64 > workspace_bytes;
+        // The sort is stable: the order of the suggestions stays.
+        candidates
+            .sort_by_key(|p| (too_large(p), if too_large(p) { p.workspace_bytes } else { 0 }, !p.is_deterministic));
+        let mut refused = None;
+        for plan in candidates {
+            match plan.try_out() {
+                Ok(()) => return Ok(plan),
+                Err(why) if why.is_sticky() => return Err(why),
+                Err(why) => refused = Some(why),
+            }
+        }
+        Err(refused.unwrap_or_else(|| shape.refused(format!("has no algorithm for {}", shape.name(pass)))))
+    }
+
+    /// The pass by each algorithm that takes it, in the heuristics' order, whether or not it gives the same bits on every run: to be timed.
+    /// Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
+    ///
+    /// # Errors
+    /// A convolution that the library cannot describe; the device's, after which it cannot be used.
+    pub fn plans(
+        &self,
+        shape: &LibraryConvolution,
+        pass: ConvolutionPass,
+        workspace_bytes: u64,
+    ) -> Result<Vec<CudnnPlan>> {
+        let mut plans: Vec<CudnnPlan> = Vec::new();
+        for plan in self.candidates(shape, pass)? {
+            let is_known = plans.iter().any(|p| (p.algorithm, p.math) == (plan.algorithm, plan.math));
+            if is_known || plan.workspace_bytes as u64 > workspace_bytes {
+                continue;
+            }
+            match plan.try_out() {
+                Ok(()) => plans.push(plan),
+                Err(why) if why.is_sticky() => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Ok(plans)
+    }
+
+    /// Each algorithm that says which workspace it needs, in the heuristics' order.
+    fn candidates(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<CudnnPlan>> {
         let Opened { library, device, .. } = &*self.0;
         device.bind()?;
         let check = |status| library.check(device, &|| shape.name(pass), status);
@@ -350,19 +394,7 @@ impl Cudnn {
                 candidates.push(CudnnPlan { workspace_bytes: bytes, ..plan });
             }
         }
-        let too_large = |p: &CudnnPlan| p.workspace_bytes as u64 > workspace_bytes;
-        // The sort is stable: the order of the suggestions stays.
-        candidates
-            .sort_by_key(|p| (too_large(p), if too_large(p) { p.workspace_bytes } else { 0 }, !p.is_deterministic));
-        let mut refused = None;
-        for plan in candidates {
-            match plan.try_out() {
-                Ok(()) => return Ok(plan),
-                Err(why) if why.is_sticky() => return Err(why),
-                Err(why) => refused = Some(why),
-            }
-        }
-        Err(refused.unwrap_or_else(|| shape.refused(format!("has no algorithm for {}", shape.name(pass)))))
+        Ok(candidates)
     }
 
     /// What the heuristics suggest, the fastest first, and then what takes most shapes.

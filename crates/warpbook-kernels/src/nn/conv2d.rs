@@ -1,9 +1,10 @@
 //! The rows of the convolution.
 
 use super::{
-    DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES, kernel,
-    over_images, per_element, typed,
+    CONV_REFERENCE, DIRECT, FEW_CHANNELS, IM2COL, IMPLICIT, Layout, SHIFTED_GRADIENT, SHIFTED_WINDOWS, TENSOR_CORES,
+    kernel, over_images, per_element, typed,
 };
+use crate::matmul::type_number;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Tile};
 
 /// A pass of a convolution.
@@ -46,6 +47,18 @@ impl Pass {
 pub fn direct(layout: Layout) -> [KernelSpec; 4] {
     ["direct_forward", "direct_input_gradient", "direct_weight_gradient", "direct_bias_gradient"]
         .map(|entry| over_images(kernel(DIRECT, entry, per_element(), Grid::Cover), layout))
+}
+
+/// The passes in f64 that results are checked against: `reference_forward(g, x, weight, want, sizes, n)`,
+/// `reference_input_gradient(g, dy, weight, want, sizes, n)` and `reference_weight_gradient(g, x, dy, want, sizes, n)` with a block a weight;
+/// NHWC.
+#[must_use]
+pub fn reference(dtype: Dtype) -> [KernelSpec; 3] {
+    let spec = |entry| {
+        let spec = KernelSpec::new(CONV_REFERENCE, entry, &[per_element()], Grid::Cover);
+        over_images(spec, Layout::Nhwc).define("IN", type_number(dtype)).define("TF32", (dtype == Dtype::Tf32).into())
+    };
+    ["reference_forward", "reference_input_gradient", "reference_weight_gradient"].map(spec)
 }
 
 /// `unroll(g, x, columns, ld, n)`, `fold(g, dcolumns, ld, mask, dx, n)` and `exchange(from, to, channels, pixels, to_rows, n)`.
@@ -231,8 +244,9 @@ pub struct FewChannels {
     pub dtype: Dtype,
     /// Steps of 16 taps, from 1 to [`FewChannels::MOST_STEPS`].
     pub steps: i64,
-    /// Whether the maxima of windows of 2 x 2 are stored forwards, with their places, the last argument.
-    pub pool: bool,
+    /// Whether the maxima of windows of 2 x 2 are stored forwards, with their places, the last argument; and whether the gradient is of
+    /// these maxima, with their places, a mask and a scale, the last arguments.
+    pub pool: [bool; 2],
 }
 
 impl FewChannels {
@@ -243,7 +257,8 @@ impl FewChannels {
     /// Filters of a block.
     pub const FILTERS: u32 = 32;
 
-    /// `few_forward(g, x, weight, bias, relu, y)`, or with `index` after them, and `few_gradient(g, x, dy, out)`.
+    /// `few_forward(g, x, weight, bias, relu, y)`, or with `index` after them, and `few_gradient(g, x, dy, out)`, or with
+    /// `index, mask, scale` after them.
     #[must_use]
     pub fn specs(self) -> [KernelSpec; 2] {
         let blocks = match self.steps {
@@ -251,18 +266,17 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        let spec = |entry: &'static str, sizes: &[(&'static str, i64)]| {
-            typed(FEW_CHANNELS, entry, Tile::new("t256", sizes), Grid::Tiles, self.dtype)
+        let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", Self::PART_BYTES)];
+        let spec = |entry: &'static str, pool: bool| {
+            let spec = typed(FEW_CHANNELS, entry, Tile::new("t256", &sizes), Grid::Tiles, self.dtype)
                 .define("STEPS", self.steps)
                 .define("BK", 64)
                 .define("CHANNELS_FIRST", 0)
+                .needs(Requires::AtLeast(8, 0));
+            if pool { spec.define("POOL", 1) } else { spec }
         };
-        let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", Self::PART_BYTES)];
-        let forward = spec("few_forward", &sizes).needs(Requires::AtLeast(8, 0));
-        [
-            if self.pool { forward.define("POOL", 1) } else { forward },
-            spec("few_gradient", &sizes).needs(Requires::AtLeast(8, 0)),
-        ]
+        let [forward, gradient] = self.pool;
+        [spec("few_forward", forward), spec("few_gradient", gradient)]
     }
 }
 
@@ -338,6 +352,9 @@ pub(super) fn all() -> Vec<KernelSpec> {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         all.extend(im2col(dtype, Layout::Nhwc));
     }
+    for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
+        all.extend(reference(dtype));
+    }
     let is_sample = |f: &Implicit| match f.dtype {
         Dtype::F32 | Dtype::F16 if !f.turing => true,
         _ => f.vectors == [true; 2] || (f.pass == Pass::WeightGradient && f.vectors[0]),
@@ -358,12 +375,11 @@ pub(super) fn all() -> Vec<KernelSpec> {
     }
     all.extend(WindowGradient::TAPS.map(|taps| WindowGradient { dtype: Dtype::F16, taps }.spec()));
     all.push(WindowGradient { dtype: Dtype::Bf16, taps: [3, 3] }.spec());
-    let few = |dtype, steps| FewChannels { dtype, steps, pool: false };
-    all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| few(Dtype::F16, steps).specs()));
-    all.extend(few(Dtype::Bf16, 2).specs());
-    let pooled = |dtype, steps| FewChannels { pool: true, ..few(dtype, steps) }.specs()[0].clone();
-    all.extend((1..=FewChannels::MOST_STEPS).map(|steps| pooled(Dtype::F16, steps)));
-    all.push(pooled(Dtype::Bf16, 2));
+    for pool in [[false; 2], [true; 2]] {
+        let few = |dtype, steps| FewChannels { dtype, steps, pool }.specs();
+        all.extend((1..=FewChannels::MOST_STEPS).flat_map(|steps| few(Dtype::F16, steps)));
+        all.extend(few(Dtype::Bf16, 2));
+    }
     all
 }
 

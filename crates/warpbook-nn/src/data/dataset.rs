@@ -1,8 +1,8 @@
 //! Labelled images in memory.
 
 use super::error::{Error, Result};
+use crate::parallel::chunks;
 use crate::philox::fill_permutation;
-use rayon::prelude::*;
 use std::fmt;
 use std::sync::Arc;
 
@@ -294,7 +294,7 @@ impl Dataset {
     fn gather(&self, indices: &[usize]) -> Self {
         let pixels = self.pixels();
         let mut images = vec![0; indices.len() * pixels];
-        images.par_chunks_mut(pixels).zip(indices).for_each(|(to, i)| to.copy_from_slice(self.image(*i)));
+        chunks(&mut images, pixels, &|slot, to| to.copy_from_slice(self.image(indices[slot])));
         self.with(images.into(), indices.iter().map(|i| self.labels[*i]).collect())
     }
 

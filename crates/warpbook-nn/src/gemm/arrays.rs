@@ -147,8 +147,9 @@ impl DeviceArray {
         }
     }
 
-    /// Its bytes, as an argument of a kernel that keeps the memory.
-    pub(crate) fn bytes(&self) -> &Slice<u8> {
+    /// Its bytes, as an argument of a kernel or a library that keeps the memory.
+    #[must_use]
+    pub fn bytes(&self) -> &Slice<u8> {
         &self.bytes
     }
 
@@ -283,6 +284,12 @@ impl Workspace {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.bytes() as u64
+    }
+
+    /// All of it, as a library takes it.
+    #[must_use]
+    pub fn slice(&self) -> &Slice<u8> {
+        &self.0
     }
 
     /// So many bytes from an offset on.

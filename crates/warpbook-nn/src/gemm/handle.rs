@@ -61,9 +61,19 @@ impl Gemm {
     /// A handle, with what tuning found on this device.
     #[must_use]
     pub fn new(device: &CudaDevice) -> Self {
+        Self::with_findings(device, Findings::of(device.info()))
+    }
+
+    /// A handle that chooses by the costs of the rows alone.
+    #[must_use]
+    pub fn untuned(device: &CudaDevice) -> Self {
+        Self::with_findings(device, Findings::default())
+    }
+
+    fn with_findings(device: &CudaDevice, findings: Findings) -> Self {
         Self {
             device: device.clone(),
-            findings: Findings::of(device.info()),
+            findings,
             plans: Mutex::default(),
             cublaslt: Mutex::default(),
             cudnn: Mutex::default(),

@@ -3,7 +3,7 @@
 use super::handle::refused;
 use super::judge_launch::{self as launch, Bounds};
 use super::{DeviceArray, Product};
-use warpbook_device::{Buffer, CudaDevice, Kernel, Result, Stream};
+use warpbook_device::{Buffer, CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{compare, reference};
 use warpbook_record::Dtype;
@@ -12,8 +12,8 @@ use warpbook_record::Dtype;
 #[derive(Debug)]
 pub struct Judge {
     product: Product,
-    want: Buffer<f64>,
-    sizes: Buffer<f64>,
+    want: Slice<f64>,
+    sizes: Slice<f64>,
     verdict: Buffer<u64>,
     compare: Kernel,
     tolerance: f64,
@@ -62,15 +62,28 @@ impl Judge {
     ) -> Result<Self> {
         product.validate().map_err(refused)?;
         let form = product.form;
-        let (spec, comparing) = (reference(form), compare(form));
+        let spec = reference(form);
         let kernel = device.kernel(&spec, &spec.tiles[0])?;
         let elements = product.m as usize * product.n as usize;
         let (want, sizes) = (device.zeros(elements)?, device.zeros(elements)?);
         let stream = device.stream()?;
         launch::reference(&kernel, &stream, product, (&a.into(), &b.into()), (&want, &sizes))?;
-        let Tolerance(tolerance) = Tolerance::product(form.dtype, product.k.into());
-        let compare = device.kernel(&comparing, &comparing.tiles[0])?;
-        Ok(Self { product: *product, want, sizes, verdict: device.zeros(4)?, compare, tolerance })
+        Self::of(device, product, [want.range(..), sizes.range(..)], 0.0)
+    }
+
+    /// Of results that have been computed in f64 in another way, and the sums of the magnitudes of their terms, both `[m][n]`; k is how many
+    /// terms a sum has. The tolerance is that of a product and `more`.
+    pub(crate) fn of(
+        device: &CudaDevice,
+        product: &Product,
+        [want, sizes]: [Slice<f64>; 2],
+        more: f64,
+    ) -> Result<Self> {
+        let spec = compare(product.form);
+        let compare = device.kernel(&spec, &spec.tiles[0])?;
+        let Tolerance(tolerance) = Tolerance::product(product.form.dtype, product.k.into());
+        let (product, tolerance) = (*product, tolerance + more);
+        Ok(Self { product, want, sizes, verdict: device.zeros(4)?, compare, tolerance })
     }
 
     /// Compares C with the reference, and waits for it and for what was queued on `stream` before.

@@ -4,7 +4,7 @@
 use super::handle::refused;
 use super::product::ArraySpec;
 use super::{DeviceArray, Product};
-use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
+use warpbook_device::{Buffer, Kernel, KernelArg, Result, Slice, Stream};
 
 /// Computes op(A) op(B) and the sums of the magnitudes of its terms, both f64 `[m][n]`, and waits for it.
 pub(super) fn reference(
@@ -12,7 +12,7 @@ pub(super) fn reference(
     stream: &Stream,
     p: &Product,
     (a, b): (&DeviceArray, &DeviceArray),
-    (want, sizes): (&Buffer<f64>, &Buffer<f64>),
+    (want, sizes): (&Slice<f64>, &Slice<f64>),
 ) -> Result<()> {
     let [a_len, b_len, _] = p.elements();
     let holds = |name, array: &DeviceArray, len| array.spec().holds(name, ArraySpec { dtype: p.form.dtype, len });
@@ -38,7 +38,7 @@ pub(super) fn compare(
     stream: &Stream,
     p: &Product,
     c: &DeviceArray,
-    (want, sizes): (&Buffer<f64>, &Buffer<f64>),
+    (want, sizes): (&Slice<f64>, &Slice<f64>),
     bounds: &Bounds,
     verdict: &Buffer<u64>,
 ) -> Result<[u64; 4]> {
@@ -59,7 +59,7 @@ pub(super) fn compare(
     Ok(words)
 }
 
-fn assert_elements(p: &Product, want: &Buffer<f64>, sizes: &Buffer<f64>) {
+fn assert_elements(p: &Product, want: &Slice<f64>, sizes: &Slice<f64>) {
     let elements = p.m as usize * p.n as usize;
     assert!(want.len() == elements && sizes.len() == elements, "the reference is [m][n]");
 }

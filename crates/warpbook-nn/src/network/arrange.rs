@@ -1,7 +1,7 @@
 //! How parameters are stored while training, where activations are NHWC: PyTorch's are NCHW.
 
 use super::{Network, Op, ParamId, Shape};
-use rayon::prelude::*;
+use crate::parallel::chunks;
 
 /// The order of a vector's features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,7 +57,9 @@ fn transpose(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 
 /// `[outer][rows][columns]` as `[outer][columns][rows]`.
 pub(crate) fn transpose_into(from: &[f32], to: &mut [f32], rows: usize, columns: usize) {
-    to.par_chunks_mut(rows * columns).zip(from.par_chunks(rows * columns)).for_each(|(to, from)| {
+    let len = rows * columns;
+    chunks(to, len, &|matrix, to| {
+        let from = &from[matrix * len..][..len];
         for (i, row) in from.chunks(columns).enumerate() {
             row.iter().enumerate().for_each(|(j, v)| to[j * rows + i] = *v);
         }

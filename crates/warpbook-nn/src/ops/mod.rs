@@ -23,10 +23,10 @@ pub mod linear;
 pub mod mse;
 pub mod optimizer;
 pub mod own;
-mod parallel;
 pub mod pool;
 pub mod reference;
 pub mod schedule;
+pub(crate) mod step_launch;
 mod window;
 
 pub use error::{OpError, Result};

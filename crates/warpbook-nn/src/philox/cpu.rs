@@ -1,4 +1,4 @@
-use rayon::prelude::*;
+use crate::parallel::chunks;
 
 /// The four random words at `counter` of sequence `stream` of `seed`.
 #[must_use]
@@ -132,7 +132,7 @@ pub fn fill_permutation(out: &mut [u64], seed: u64, first_index: u64, of: u64) {
 
 fn fill<T: Send>(out: &mut [T], first_index: u64, value: impl Fn(u64) -> T + Sync) {
     const CHUNK: usize = 4096;
-    out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
+    chunks(out, CHUNK, &|chunk, out| {
         let first = first_index + (chunk * CHUNK) as u64;
         out.iter_mut().zip(first..).for_each(|(out, i)| *out = value(i));
     });

@@ -34,6 +34,22 @@ pub struct StepOutcome {
     pub gradient_norm: Option<f64>,
 }
 
+/// An operation of a step on a GPU, as "conv1 weight gradient", with its work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepOperation {
+    /// Its name.
+    pub name: String,
+    /// Floating-point operations of convolutions and linear layers, a multiply-add counted as two; 0 of others.
+    pub flops: u64,
+    /// The bytes that it has to read and write at least: each array of a batch and each weight once. 0 of what is next to nothing.
+    pub bytes: u64,
+    /// Those of them that are written.
+    pub written_bytes: u64,
+}
+
+/// What is called after each operation of a step.
+pub(crate) type AfterOperation<'a> = &'a mut dyn FnMut(&StepOperation) -> Result<(), TrainError>;
+
 /// Steps that were made.
 #[derive(Debug, Default)]
 pub(crate) struct Trained {
@@ -99,6 +115,11 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
 
     /// Queues the next of the prepared steps without waiting for it; on the CPU it is made.
     fn queue_step(&mut self) -> Result<(), TrainError>;
+
+    /// Makes the next of the prepared steps one operation at a time, each waited for.
+    fn step_by_operation(&mut self, _after: AfterOperation<'_>) -> Result<(), TrainError> {
+        Err(TrainError::Setting("A step is made one operation at a time on a GPU only.".into()))
+    }
 
     /// What the last `count` queued steps came to; waits for them.
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError>;

@@ -1,7 +1,7 @@
 //! Steps that are queued over and over, for measurements.
 
 use super::cuda::SLOTS;
-use super::engine::{Batches, StepOutcome};
+use super::engine::{Batches, StepOperation, StepOutcome};
 use super::{Samples, TrainError, Trainer};
 use std::sync::Arc;
 use warpbook_device::Stream;
@@ -32,6 +32,18 @@ impl Trainer {
     /// No steps were prepared; the device's.
     pub fn queue_step(&mut self) -> Result<(), TrainError> {
         self.engine.queue_step()
+    }
+
+    /// Makes the next prepared step on a GPU one operation at a time, each launched on its own and waited for, and then told to `after`: what a
+    /// profiler records in between belongs to that operation. The step counts as queued, and trains like any other.
+    ///
+    /// # Errors
+    /// No steps were prepared; the training is on the CPU; the device's; those of `after`.
+    pub fn step_by_operation(
+        &mut self,
+        after: &mut dyn FnMut(&StepOperation) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        self.engine.step_by_operation(after)
     }
 
     /// What the last queued steps, at most 128, came to, the oldest first; waits for them.

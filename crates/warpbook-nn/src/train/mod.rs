@@ -25,7 +25,7 @@ pub use cpu::{CpuEngine, Mode};
 pub(crate) use cuda::CudaInference;
 pub use cuda::{CudaOptions, Loader, Residency};
 pub(crate) use description::Description;
-pub use engine::{ScalerState, StepOutcome};
+pub use engine::{ScalerState, StepOperation, StepOutcome};
 pub use event::{Ended, Event, Flow};
 pub use fits::ensure_host_memory;
 pub use loss::{BatchLoss, Loss, Target};

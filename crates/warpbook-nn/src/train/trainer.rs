@@ -5,9 +5,9 @@ use super::cuda::CudaTraining;
 use super::engine::{Batches, Engine, State};
 use super::pace::{Mean, Pace};
 use super::{Ended, Event, Flow, Place, Recipe, Samples, Score, TrainError};
+use crate::parallel::collect;
 use crate::philox;
 use crate::weights::Weights;
-use rayon::prelude::*;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use warpbook_device::ensure_writable;
@@ -301,7 +301,7 @@ impl Trainer {
     pub(super) fn order(&self, n: usize, epoch: u64) -> Vec<u32> {
         let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ (epoch + 1) << 32);
         let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
-        (0..n as u64).into_par_iter().map(|i| place(i) as u32).collect()
+        collect(n, &|i| place(i as u64) as u32)
     }
 
     /// The loss and the accuracy over a data set, without dropout and augmentation.

@@ -12,7 +12,7 @@ use warpbook_kernels::nn;
 use warpbook_record::{Dtype, KernelSpec};
 
 /// The way that they are variants of.
-const BASE: &str = "12_dependent_launch_fp16";
+const BASE: &str = "13_last_block_fp16";
 /// That with cuDNN's convolutions, which the last one is a variant of.
 const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 

@@ -6,7 +6,6 @@ use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
 use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, implicit_spec_of, shifted_kernel_of};
-use crate::ops::optimizer::Optimizer;
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn::{self, conv2d::Pass};
@@ -54,6 +53,7 @@ fn ladder() -> Vec<Way> {
             graph,
             overlap: false,
             dependent: false,
+            last_block: false,
             ..CudaOptions::new(precision)
         },
     };
@@ -181,7 +181,7 @@ fn ladder() -> Vec<Way> {
         ampere(overlapped(way(
             "11_few_channels_fp16",
             "Few channels, fp16",
-            "The first convolution puts its windows together in registers, and its bias gradient is that of a tap which is always 1.",
+            "The first convolution puts its windows together in registers, its bias gradient is that of a tap which is always 1, and a pool's gradient is expanded there.",
             (AmpFp16, Nhwc, FewChannels),
             true,
             true,
@@ -210,6 +210,22 @@ fn ladder() -> Vec<Way> {
             true,
             true,
         ))),
+        last_block(dependent(overlapped(way(
+            "13_last_block_fp16",
+            "Last blocks, fp16",
+            "The block that arrives last goes on with the mean loss, the check of the gradients or the end of the step, which were kernels.",
+            (AmpFp16, Nhwc, FewChannels),
+            true,
+            true,
+        )))),
+        last_block(dependent(overlapped(way(
+            "13_last_block_bf16",
+            "Last blocks, bf16",
+            "The same in bf16, where the last block of the loss decides the step: no gradient has to be checked.",
+            (AmpBf16, Nhwc, FewChannels),
+            true,
+            true,
+        )))),
     ]
 }
 
@@ -223,6 +239,12 @@ fn dependent(way: Way) -> Way {
     Way { requires: Requires::AtLeast(9, 0), options, ..way }
 }
 
+/// On any GPU, though below compute capability 9.0 nothing is launched early.
+fn last_block(way: Way) -> Way {
+    let options = CudaOptions { last_block: true, ..way.options };
+    Way { requires: options.precision.requires(), options, ..way }
+}
+
 /// Below, its kernels are those of another rung.
 fn ampere(way: Way) -> Way {
     Way { requires: Requires::AtLeast(8, 0), ..way }
@@ -233,11 +255,12 @@ fn hopper(way: Way) -> Way {
 }
 
 impl Way {
-    /// How its kernels are launched.
+    /// How its kernels are launched on a GPU of a compute capability; below 9.0 none is launched early.
     #[must_use]
-    pub fn schedule(&self) -> Schedule {
+    pub fn schedule_on(&self, compute_capability: Option<(u32, u32)>) -> Schedule {
+        let overlaps = compute_capability.is_none_or(|cc| cc >= (9, 0));
         match self.options {
-            CudaOptions { graph: true, dependent: true, .. } => Schedule::OverlappedGraph,
+            CudaOptions { graph: true, dependent: true, .. } if overlaps => Schedule::OverlappedGraph,
             CudaOptions { graph: true, .. } => Schedule::Graph,
             _ => Schedule::Launches,
         }
@@ -273,7 +296,7 @@ impl Way {
             Shape::Vector(_) => all.extend([nn::gather_rows(dtype), nn::gather_rows(Dtype::F32)]),
         }
         // What an epilogue computes is no kernel.
-        let sharing = cuda::sharing(&recipe.network, &self.options);
+        let sharing = cuda::sharing(&recipe.network, &self.options, compute_capability);
         let left = |pass: usize| -> Vec<(usize, &Node)> {
             nodes.iter().enumerate().filter(|(i, _)| !sharing.done[*i][pass]).collect()
         };
@@ -281,23 +304,24 @@ impl Way {
             Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
             _ => self.forward(&recipe.network, &sharing, (i, node)),
         }));
-        all.push(match recipe.loss {
-            Loss::CrossEntropy { .. } => nn::cross_entropy(dtype),
-            Loss::Mse => nn::mse(dtype),
-        });
-        all.push(nn::mean_loss());
+        let last_block = self.options.last_block;
+        match recipe.loss {
+            Loss::CrossEntropy { .. } if last_block => all.push(nn::cross_entropy_last(dtype)),
+            Loss::Mse if last_block => all.push(nn::mse_last(dtype)),
+            Loss::CrossEntropy { .. } => all.extend([nn::cross_entropy(dtype), nn::mean_loss()]),
+            Loss::Mse => all.extend([nn::mse(dtype), nn::mean_loss()]),
+        }
         all.extend(left(1).into_iter().rev().flat_map(|(i, node)| self.backward(&recipe.network, &sharing, (i, node))));
-        if recipe.clip.is_some() || precision.scales_the_loss() {
+        let computes_norm = recipe.clip.is_some() || precision.scales_the_loss();
+        if last_block {
+            all.extend(computes_norm.then(|| nn::sum_squares_last(dtype)));
+            all.push(recipe.optimizer.among(nn::updates_last(dtype)));
+            return all;
+        }
+        if computes_norm {
             all.extend(nn::norm(Dtype::F32));
         }
-        all.extend([judge, nn::prepare()]);
-        let [sgd, momentum, adam] = nn::updates(dtype);
-        all.push(match recipe.optimizer {
-            Optimizer::Sgd { momentum: 0.0, .. } => sgd,
-            Optimizer::Sgd { .. } => momentum,
-            Optimizer::Adam { .. } | Optimizer::AdamW { .. } => adam,
-        });
-        all.push(finish);
+        all.extend([judge, nn::prepare(), recipe.optimizer.among(nn::updates(dtype)), finish]);
         all
     }
 
@@ -377,7 +401,7 @@ impl Way {
                 let spec =
                     |pass| shifted(pass).or_else(|| implicit_spec_of(pass, dtype, &geometry, layout, turing, pool));
                 if method == Method::FewChannels
-                    && let Some(few) = few_specs_of(dtype, &geometry, layout, pool)
+                    && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
                     return few.into_iter().chain(dx).chain([nn::total_sums()]).collect();
@@ -450,6 +474,7 @@ mod tests {
                 a.graph != b.graph,
                 a.overlap != b.overlap,
                 a.dependent != b.dependent,
+                a.last_block != b.last_block,
             ];
             changed.iter().filter(|c| **c).count()
         };
@@ -467,6 +492,17 @@ mod tests {
                 assert_eq!(found, 1, "{} and {}", pair[0].id, pair[1].id);
             }
         }
+    }
+
+    #[test]
+    fn a_gpu_that_launches_nothing_early_has_plain_graphs() {
+        let check = |id, cc, expect| assert_eq!(way(id).schedule_on(cc), expect, "{id} on {cc:?}");
+        for id in ["12_dependent_launch_bf16", "13_last_block_fp16", "naive_products_fp16"] {
+            check(id, Some((9, 0)), Schedule::OverlappedGraph);
+            check(id, Some((8, 9)), Schedule::Graph);
+        }
+        check("11_few_channels_fp16", Some((9, 0)), Schedule::Graph);
+        check("07_fused_fp16", Some((8, 0)), Schedule::Launches);
     }
 
     #[test]
@@ -525,6 +561,28 @@ mod tests {
     }
 
     #[test]
+    fn of_few_channels_a_weight_gradient_expands_the_pool_s() {
+        use crate::network::{conv2d, flatten, linear, max_pool, relu};
+        let layers = [conv2d(32, 3).padding(1), relu(), max_pool(2), flatten(), linear(10)];
+        let recipe = Recipe { network: Network::new([3, 32, 32], layers).unwrap(), ..Recipe::cifar10() };
+        let has = |id: &str, cc, entry: &str| way(id).specs_on(Some(cc), &recipe).iter().any(|s| s.entry == entry);
+        assert!(has("10_windows_fp16", (9, 0), "max_backward_adjacent"));
+        for id in
+            ["11_few_channels_fp16", "11_few_channels_bf16", "12_dependent_launch_fp16", "12_dependent_launch_bf16"]
+        {
+            let gradient = way(id).specs(&recipe).into_iter().find(|s| s.entry == "few_gradient").unwrap();
+            assert!(gradient.defines.iter().any(|d| d.name == "POOL" && d.value == 1), "{id}");
+            assert!(!has(id, (9, 0), "max_backward_adjacent") && !has(id, (8, 0), "max_backward_adjacent"), "{id}");
+        }
+        // Below 8.0 the implicit product computes it, of y's gradient.
+        assert!(has("11_few_channels_fp16", (7, 5), "max_backward_adjacent"));
+        // In the first network the kernel reads the gradient of y: no pool follows.
+        let gradient =
+            way("11_few_channels_fp16").specs(&Recipe::mnist()).into_iter().find(|s| s.entry == "few_gradient");
+        assert!(gradient.is_some_and(|s| s.defines.iter().all(|d| d.name != "POOL")));
+    }
+
+    #[test]
     fn kernels_follow_the_recipe_and_the_options() {
         let mnist = entries("06_amp_fp16", &Recipe::mnist());
         for entry in ["gather", "max_backward_adjacent", "dropout", "cross_entropy", "global_norm", "sgd_momentum"] {
@@ -532,6 +590,22 @@ mod tests {
         }
         assert!(!entries("06_amp_bf16", &Recipe::mnist()).iter().any(|e| e == "global_norm"), "nothing is scaled");
         assert!(entries("01_direct", &Recipe::cifar10()).iter().any(|e| e == "adam"));
+        let last = |id: &str, recipe: &Recipe| -> Vec<String> {
+            entries(id, recipe).into_iter().filter(|e| e.ends_with("_last")).collect()
+        };
+        let [mnist, cifar10, rows] = [Recipe::mnist(), Recipe::cifar10(), Recipe::amp_recipe()];
+        let update = ["sum_squares_last", "sgd_momentum_last"];
+        assert_eq!(last("13_last_block_fp16", &mnist), [&["cross_entropy_last"][..], &update].concat());
+        assert_eq!(last("13_last_block_bf16", &mnist), ["cross_entropy_last", "sgd_momentum_last"]);
+        let clipped = Recipe { clip: Some(1.0), ..Recipe::mnist() };
+        assert_eq!(last("13_last_block_bf16", &clipped), [&["cross_entropy_last"][..], &update].concat());
+        assert_eq!(last("13_last_block_bf16", &cifar10).last().map(String::as_str), Some("adam_last"));
+        assert_eq!(last("13_last_block_fp16", &rows)[0], "mse_last");
+        assert!(last("12_dependent_launch_fp16", &mnist).is_empty());
+        // Nothing that a last block does is a kernel too.
+        let alone = ["mean_loss", "sum_squares", "global_norm", "judge_step", "prepare", "finish_step"];
+        assert!(entries("13_last_block_fp16", &mnist).iter().all(|e| !alone.contains(&e.as_str())));
+        assert!(alone.iter().all(|e| entries("12_dependent_launch_fp16", &mnist).iter().any(|k| k == e)));
         assert!(!entries("01_direct", &Recipe::mnist().without_dropout()).iter().any(|e| e == "dropout"));
         let layout = |id| way(id).specs(&Recipe::mnist())[1].defines.clone();
         assert_ne!(layout("04_tf32"), layout("05_nhwc"));

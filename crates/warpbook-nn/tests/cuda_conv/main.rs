@@ -8,6 +8,7 @@ mod library;
 mod linear;
 mod methods;
 mod pooled;
+mod reference;
 mod shapes;
 mod shifted_windows;
 mod want;

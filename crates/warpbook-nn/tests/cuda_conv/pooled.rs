@@ -1,4 +1,4 @@
-//! Convolutions with a pool in their epilogue, against the same convolution and a pool after it.
+//! Convolutions with a pool in their epilogue, against the same convolution and a pool after it, forwards and of the weight gradient.
 
 use crate::bench::{Bench, Guarded, Poisoned, random};
 use crate::shapes::{layers, square};
@@ -6,7 +6,7 @@ use warpbook_device::{Buffer, Slice, testing};
 use warpbook_nn::gemm::DeviceArray;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
-use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
+use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, PooledGradient};
 use warpbook_nn::ops::pool::{self, cuda::Pooling};
 use warpbook_record::Dtype;
 
@@ -51,6 +51,14 @@ impl Arrays {
     }
 }
 
+/// The pool after a convolution, and its maxima.
+fn pool_of(g: &Geometry) -> (pool::Geometry, usize) {
+    let (height, width) = g.output().unwrap();
+    let (batch, channels) = (g.batch, g.filters);
+    let pool = pool::Geometry { batch, channels, height, width, size: [2; 2], stride: [2; 2], padding: [0; 2] };
+    (pool, batch * (height / 2) * (width / 2) * channels)
+}
+
 /// The maxima and their places by two kernels.
 fn apart(
     b: &Bench<'_>,
@@ -61,17 +69,7 @@ fn apart(
     epilogue: Epilogue,
 ) -> (Vec<f32>, Vec<u8>) {
     let convolution = Convolution::new(b.device, &b.gemm, g, form).unwrap();
-    let (oh, ow) = g.output().unwrap();
-    let pool = pool::Geometry {
-        batch: g.batch,
-        channels: g.filters,
-        height: oh,
-        width: ow,
-        size: [2; 2],
-        stride: [2; 2],
-        padding: [0; 2],
-    };
-    let len = g.batch * (oh / 2) * (ow / 2) * g.filters;
+    let (pool, len) = pool_of(g);
     let y = Guarded::new(b.device, g.output_len().unwrap(), form.dtype);
     let (best, index) = (Guarded::new(b.device, len, form.dtype), b.device.zeros::<u8>(len).unwrap());
     let workspace = Poisoned::new(b.device, convolution.workspace_bytes()).workspace();
@@ -123,6 +121,200 @@ fn check_all(test: &str, dtype: Dtype, method: Method) {
         for with_nan in [false, true] {
             check(&bench, &g, Form { method, dtype, layout: Layout::Nhwc }, with_nan);
         }
+    }
+}
+
+/// Shapes whose weight gradient expands that of the maxima: one to four steps of taps, even and odd sides, several images of a block and
+/// several blocks of an image, which begin at odd rows too, strides, and filters that are no multiples of 32.
+fn unpooled_shapes() -> Vec<Geometry> {
+    let sides = |height, width, g: Geometry| Geometry { height, width, ..g };
+    let of = |kernel, stride, padding, g: Geometry| Geometry { kernel, stride, padding, ..g };
+    let rgb = |batch, height, width| sides(height, width, square(batch, 1, [3, 32], [3, 1, 1]));
+    vec![
+        square(1, 2, [1, 8], [1, 1, 0]),
+        square(3, 28, [1, 32], [3, 1, 0]),
+        square(300, 29, [1, 32], [3, 1, 0]),
+        rgb(1, 32, 32),
+        rgb(7, 32, 32),
+        rgb(300, 32, 32),
+        rgb(5, 33, 32),
+        rgb(5, 32, 33),
+        rgb(140, 31, 31),
+        rgb(2, 5, 150),
+        rgb(3, 2, 3),
+        rgb(3, 3, 2),
+        square(2, 9, [5, 40], [3, 1, 2]),
+        square(2, 10, [5, 72], [3, 1, 2]),
+        square(3, 40, [3, 24], [3, 2, 1]),
+        square(2, 17, [7, 64], [3, 1, 1]),
+        square(40, 16, [7, 64], [3, 1, 1]),
+        of([1, 7], [3, 2], [0, 3], square(3, 40, [2, 24], [1, 1, 0])),
+        // Three rows of y in each part of an image.
+        square(1, 224, [3, 64], [4, 4, 0]),
+    ]
+}
+
+/// What the gradient of maxima comes with: any places and values, zeros of both signs and values that are no numbers among them.
+struct Unpooling {
+    x: DeviceArray,
+    dy: DeviceArray,
+    mask: DeviceArray,
+    places: Buffer<u8>,
+    len: usize,
+}
+
+impl Unpooling {
+    /// `with_nan`: in the gradient of one filter, and in the image of a pixel.
+    fn new(b: &Bench<'_>, g: &Geometry, dtype: Dtype, with_nan: bool) -> Self {
+        let (_, len) = pool_of(g);
+        let (mut x, mut dy) = (random(g.input_len(), 1, dtype), random(len, 2, dtype));
+        let mut mask = random(len, 3, dtype);
+        for (i, v) in mask.iter_mut().enumerate() {
+            match i % 11 {
+                0 => *v = 0.0,
+                4 => *v = -0.0,
+                7 => *v = f32::NAN,
+                _ => {}
+            }
+        }
+        if with_nan {
+            dy.iter_mut().skip(3).step_by(g.filters).step_by(5).for_each(|v| *v = f32::NAN);
+            x[g.input_len() / 2] = f32::NAN;
+        }
+        // All four places, in no order, with bytes of 0xff around them.
+        let places: Vec<u8> = random(len, 4, Dtype::F32).iter().map(|v| (v.to_bits() >> 5) as u8 % 4).collect();
+        let guard = [0xff; 64];
+        let places = b.buffer(&[&guard[..], &places, &guard].concat());
+        Self { x: b.input(&x, dtype), dy: b.input(&dy, dtype), mask: b.input(&mask, dtype), places, len }
+    }
+
+    fn of(&self, scale: Option<f32>) -> (Slice<u8>, Option<(&DeviceArray, f32)>) {
+        (self.places.range(64..64 + self.len), scale.map(|scale| (&self.mask, scale)))
+    }
+
+    /// dw, then db, by two kernels.
+    fn apart(&self, b: &Bench<'_>, g: &Geometry, form: Form, scale: Option<f32>) -> Vec<f32> {
+        let (convolution, (pool, _)) = (Convolution::new(b.device, &b.gemm, g, form).unwrap(), pool_of(g));
+        let pooling = Pooling::new(b.device, form.dtype, Layout::Nhwc).unwrap();
+        let dy = Guarded::new(b.device, g.output_len().unwrap(), form.dtype);
+        dy.bytes().fill_bytes(0xff).unwrap();
+        let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
+        let workspace = Poisoned::new(b.device, convolution.workspace_bytes()).workspace();
+        let (places, mask) = self.of(scale);
+        match mask {
+            Some((y, scale)) => {
+                let index = (&places, y, scale);
+                pooling.max_backward_masked(&b.stream, &pool, index, &self.dy, &dy.array()).unwrap();
+            }
+            None => pooling.max_backward(&b.stream, &pool, &places, &self.dy, &dy.array()).unwrap(),
+        }
+        convolution.weight_gradient(&b.stream, &self.x, &dy.array(), &dw.f32(), Some(&db.f32()), &workspace).unwrap();
+        b.stream.synchronize().unwrap();
+        [dw, db].iter().flat_map(|array| array.array().to_f32().unwrap()).collect()
+    }
+}
+
+fn check_unpooling(b: &Bench<'_>, g: &Geometry, form: Form, with_nan: bool) {
+    let a = Unpooling::new(b, g, form.dtype, with_nan);
+    let convolution = Convolution::unpooling(b.device, &b.gemm, g, form).unwrap();
+    let poisoned = Poisoned::new(b.device, convolution.workspace_bytes());
+    let workspace = poisoned.workspace();
+    let [dw, db] = [g.weight_len(), g.filters].map(|len| Guarded::new(b.device, len, Dtype::F32));
+    let mut before: Option<Vec<f32>> = None;
+    // Without a ReLU, with one, and with a dropout too, whose factor rounds.
+    for scale in [None, Some(1.0), Some(1.0 / 0.7)] {
+        let what = format!("{g:?}, {form:?}, scale {scale:?}, NaN {with_nan}");
+        let want = a.apart(b, g, form, scale);
+        let (places, mask) = a.of(scale);
+        let of = PooledGradient { dy: &a.dy, places: &places, mask };
+        let queue = |dbias: Option<&Slice<f32>>| {
+            convolution.pooled_weight_gradient(&b.stream, &a.x, &of, &dw.f32(), dbias, &workspace).unwrap();
+        };
+        let mut got = dw.written(&what, b, &poisoned, || queue(Some(&db.f32())));
+        let without_bias = dw.written(&what, b, &poisoned, || queue(None));
+        let bits = |v: &[f32]| v.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        assert!(bits(&without_bias) == bits(&got), "{what}: without the bias gradient");
+        got.extend(db.written(&what, b, &poisoned, || queue(Some(&db.f32()))));
+        let same = |i: usize| got[i].to_bits() == want[i].to_bits() || got[i].is_nan() && want[i].is_nan();
+        let wrong: Vec<usize> = (0..want.len()).filter(|i| !same(*i)).collect();
+        let first: Vec<_> = wrong.iter().take(8).map(|i| (*i, got[*i], want[*i])).collect();
+        let (count, len) = (wrong.len(), want.len());
+        assert!(wrong.is_empty(), "{what}: {count} of {len} differ, dw then db: (at, got, want) {first:?}");
+        let finite = want.iter().filter(|v| v.is_finite() && **v != 0.0).count();
+        assert!(with_nan || 10 * finite > len, "{what}: only {finite} of {len} say anything");
+        assert!(before.as_ref() != Some(&want), "{what}: the mask and its scale change nothing");
+        before = Some(want);
+    }
+}
+
+fn check_all_unpooling(test: &str, dtype: Dtype) {
+    let Some(device) = testing::gpu(test) else { return };
+    let bench = Bench::new(&device);
+    let form = Form { method: Method::FewChannels, dtype, layout: Layout::Nhwc };
+    for g in unpooled_shapes() {
+        for with_nan in [false, true] {
+            check_unpooling(&bench, &g, form, with_nan);
+        }
+    }
+}
+
+#[test]
+fn the_shapes_are_of_few_channels_in_all_steps() {
+    let form = Form { method: Method::FewChannels, dtype: Dtype::F16, layout: Layout::Nhwc };
+    let mut steps = [false; 4];
+    for g in unpooled_shapes() {
+        assert!(Convolution::unpools(&g, form, Some((9, 0))), "{g:?}");
+        steps[g.channels * g.kernel[0] * g.kernel[1] / 16] = true;
+    }
+    assert_eq!(steps, [true; 4]);
+}
+
+#[test]
+fn few_channels_expand_the_gradient_of_maxima_in_f16() {
+    check_all_unpooling("few_channels_expand_the_gradient_of_maxima_in_f16", Dtype::F16);
+}
+
+#[test]
+fn few_channels_expand_the_gradient_of_maxima_in_bf16() {
+    check_all_unpooling("few_channels_expand_the_gradient_of_maxima_in_bf16", Dtype::Bf16);
+}
+
+#[test]
+fn a_gradient_of_maxima_that_no_kernel_expands_is_refused() {
+    let Some(device) = testing::gpu("a_gradient_of_maxima_that_no_kernel_expands_is_refused") else { return };
+    let b = Bench::new(&device);
+    let (few, many) = (square(2, 8, [3, 16], [3, 1, 1]), square(2, 8, [32, 32], [3, 1, 1]));
+    let form = |method| Form { method, dtype: Dtype::F16, layout: Layout::Nhwc };
+    for (g, form) in [(few, form(Method::ShiftedWindows)), (many, form(Method::FewChannels))] {
+        assert!(Convolution::pools(&g, form), "{g:?}, {form:?}");
+        let error = Convolution::unpooling(&device, &b.gemm, &g, form).unwrap_err().to_string();
+        assert!(error.contains("few channels"), "{error}");
+    }
+    let form = form(Method::FewChannels);
+    let a = Unpooling::new(&b, &few, Dtype::F16, false);
+    let [pooled, both] =
+        [Convolution::pooled, Convolution::unpooling].map(|load| load(&device, &b.gemm, &few, form).unwrap());
+    let workspace = Poisoned::new(&device, pooled.workspace_bytes().max(both.workspace_bytes())).workspace();
+    let (places, mask) = a.of(Some(1.0));
+    let dw = Guarded::new(&device, few.weight_len(), Dtype::F32).f32();
+    let refused = |c: &Convolution, of: PooledGradient<'_>| {
+        c.pooled_weight_gradient(&b.stream, &a.x, &of, &dw, None, &workspace).unwrap_err().to_string()
+    };
+    let of = PooledGradient { dy: &a.dy, places: &places, mask };
+    let error = refused(&pooled, of);
+    assert!(error.contains("`weight_gradient`") && error.contains("Convolution::unpooling"), "{error}");
+    let dy = Guarded::new(&device, few.output_len().unwrap(), Dtype::F16).array();
+    let error = both.weight_gradient(&b.stream, &a.x, &dy, &dw, None, &workspace).unwrap_err().to_string();
+    assert!(error.contains("`pooled_weight_gradient`") && error.contains("Convolution::pooled"), "{error}");
+    let (short, odd) = (a.places.range(64..64 + a.len - 8), a.places.range(65..65 + a.len));
+    for (of, part) in [
+        (PooledGradient { dy: &dy, ..of }, "the gradient of the maxima"),
+        (PooledGradient { mask: Some((&dy, 1.0)), ..of }, "the mask"),
+        (PooledGradient { places: &short, ..of }, "places of the maxima"),
+        (PooledGradient { places: &odd, ..of }, "multiple of 8"),
+    ] {
+        let error = refused(&both, of);
+        assert!(error.contains(part), "{error}");
     }
 }
 

@@ -341,6 +341,7 @@ pub fn expected() -> Run {
         rung: rung.into(),
         problem: network.clone(),
         name: name.into(),
+        operation: String::new(),
         stream: stream.into(),
         start_us,
         duration_us: 1.5,
@@ -373,6 +374,7 @@ pub fn expected() -> Run {
             span("04_fused_graph", "copy of the next batch", "1", 0.25),
             span("", "shuffle", "host", -1.0),
         ],
+        breakdowns: Vec::new(),
         notes: vec!["interrupted after 5 of 6 measurements".into()],
     }
 }
@@ -541,6 +543,7 @@ pub fn expected_of_v1() -> Run {
             part(PartGroup::Ablation, "without the loss", 7.75),
         ],
         spans: Vec::new(),
+        breakdowns: Vec::new(),
         notes: vec!["interrupted after 4 of 5 measurements".into()],
     }
 }

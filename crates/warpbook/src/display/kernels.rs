@@ -318,6 +318,7 @@ fn rung_facts(r: &Rung) -> Facts {
         Runner::Library(name) => format!("the library {name}"),
         Runner::Cpu(how) => format!("the CPU, {how}"),
         Runner::External(name) => name.to_string(),
+        Runner::Chosen(rule) => format!("kernels of another rung, chosen by {rule}"),
     };
     let kernels: Vec<String> = r.kernels().iter().map(|k| format!("{} in {}", k.entry, k.path())).collect();
     let requires = (r.requires != Requires::Nothing).then(|| r.requires.sentence());

@@ -309,6 +309,7 @@ pub(super) mod tests {
             train_logs: Vec::new(),
             parts: Vec::new(),
             spans: Vec::new(),
+            breakdowns: Vec::new(),
             notes: vec!["a <script> note".into()],
         }
     }

@@ -4,9 +4,10 @@ use super::{Matmul, cpu, launch, sides};
 use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::{Error, Event, Lab, Result};
 use rayon::prelude::*;
+use std::sync::Arc;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
-use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, shape_of};
-use warpbook_nn::gemm::{Judge, Plan, Product, Rehearsed, Verdict, rehearse};
+use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
+use warpbook_nn::gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Check, Dtype, Part, PartGroup, Problem, Run, Rung, Tile};
@@ -24,7 +25,7 @@ pub(super) struct Inputs {
 
 /// What runs a rung.
 pub(super) enum Way {
-    Ours(Box<Plan>),
+    Ours(Arc<Plan>),
     Cublas(Cublas),
     CublasLt(LtPlan),
 }
@@ -104,15 +105,8 @@ impl<'a> Matrices<'a> {
         for plan in plans {
             let candidate = self.candidate_of(row, Way::CublasLt(plan));
             // Some are suggested that the device then refuses.
-            match candidate
-                .reset()
-                .and_then(|()| candidate.launch())
-                .map_err(Error::from)
-                .and_then(|()| candidate.check())
-            {
-                Ok(found) if found.passed() => right.push(candidate),
-                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
-                _ => {}
+            if is_right(&candidate)? {
+                right.push(candidate);
             }
         }
         let found = right.len();
@@ -126,13 +120,19 @@ impl<'a> Matrices<'a> {
         Ok(best)
     }
 
+    /// What `gemm()` picks by itself, with the row whose kernel that is.
+    fn as_chosen(&self) -> Result<OnGpu<'_>> {
+        let Chosen { row, plan, why } = Chosen::of(&Gemm::untuned(self.device), &self.on_gpu.product)?;
+        Ok(OnGpu { choice: Some(why), ..self.candidate_of(&row, Way::Ours(plan)) })
+    }
+
     /// The fastest tile of a row, or the one that was asked for; the times of all become parts.
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
         for tile in self.wanted_tiles(row) {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
-                Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Box::new(plan)))),
+                Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),
                 // As a tile that wants more shared memory than there is.
                 Err(e) => first_error = first_error.or(Some(e)),
@@ -161,6 +161,7 @@ impl Prepared for Matrices<'_> {
             Body::Cpu(body) => Box::new(self.on_cpu.candidate(*body)),
             Body::Cublas => Box::new(self.candidate_of(&row, Way::Cublas(Cublas::open(self.device)?))),
             Body::CublasLt => Box::new(self.best_algorithm(&row, trials)?),
+            Body::Chosen => Box::new(self.as_chosen()?),
             Body::Kernel(_) => Box::new(self.best_tile(&row, trials)?),
         })
     }
@@ -211,6 +212,38 @@ impl Prepared for Matrices<'_> {
     }
 }
 
+/// The plan that costs choose for a product.
+pub(super) struct Chosen {
+    /// The row whose kernel it is.
+    pub(super) row: Row,
+    pub(super) plan: Arc<Plan>,
+    /// Rung, tile and reason, in a sentence.
+    pub(super) why: String,
+}
+
+impl Chosen {
+    /// By a handle's choice, of arrays that begin at multiples of 16 bytes.
+    pub(super) fn of(gemm: &Gemm, product: &Product) -> Result<Self> {
+        let choice = gemm.choice(product)?;
+        let plan = gemm.plan(product, [true; 2])?;
+        let why = if plan.rung() == choice.row.rung.id {
+            choice.why
+        } else {
+            format!("the copies of {} would not fit into the workspace", choice.row.rung.id)
+        };
+        let unknown = || Error::UnknownRung { name: plan.rung().to_owned(), nearest: Vec::new() };
+        let row = rows().into_iter().find(|r| r.rung.id == plan.rung()).ok_or_else(unknown)?;
+        let why = format!("{} with the tile {}: {why}.", plan.rung(), plan.tile());
+        Ok(Self { row, plan, why })
+    }
+}
+
+/// Two sentences, or the one that is there.
+fn joined(first: &Option<String>, second: Option<String>) -> Option<String> {
+    let both: Vec<&str> = [first.as_deref(), second.as_deref()].into_iter().flatten().collect();
+    (!both.is_empty()).then(|| both.join(" "))
+}
+
 /// A rung on the GPU at one problem.
 struct OnGpu<'p> {
     matrices: &'p Matrices<'p>,
@@ -249,14 +282,27 @@ impl Candidate for OnGpu<'_> {
         Details {
             tile: Some(plan.tile().to_owned()),
             kernels: plan.stats(),
-            choice: plan.preparation(),
+            choice: joined(&self.choice, plan.preparation()),
             traffic: tile.map(|t| self.row.traffic(t, &self.matrices.problem)).unwrap_or_default(),
             ..Details::default()
         }
     }
 }
 
-fn as_check(v: &Verdict) -> Check {
+/// Whether a candidate runs and gives the right result.
+///
+/// # Errors
+/// One after which the GPU cannot be used.
+pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
+    let ran = candidate.reset().and_then(|()| candidate.launch()).map_err(Error::from);
+    match ran.and_then(|()| candidate.check()) {
+        Ok(found) => Ok(found.passed()),
+        Err(Error::Device(e)) if e.is_sticky() => Err(e.into()),
+        Err(_) => Ok(false),
+    }
+}
+
+pub(super) fn as_check(v: &Verdict) -> Check {
     Check {
         reference: "the same product in f64 on the GPU, every element, beyond the rounding to C's type".into(),
         max_abs_error: v.max_abs_error,

@@ -4,6 +4,7 @@ mod cpu;
 mod figures;
 mod gpu;
 mod launch;
+pub mod survey;
 
 pub use figures::{figure_of, matmul_figure};
 
@@ -445,6 +446,7 @@ fn sides(problem: &Problem) -> [u32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpbook_record::Runner;
 
     #[test]
     fn products_are_read() {
@@ -460,5 +462,8 @@ mod tests {
             assert!(tried.iter().any(|r| r.id == row.rung.id), "{}", row.rung.id);
         }
         assert!(tried.iter().any(|r| r.id == "16_tf32_registers") && tried.iter().any(Rung::is_library));
+        // What is chosen is no candidate.
+        let is_choice = |r: &Rung| matches!(r.runner, Runner::Chosen(_));
+        assert!(!tried.iter().any(is_choice) && Experiment::rungs(&Matmul::new()).iter().any(is_choice));
     }
 }

@@ -1,5 +1,6 @@
 //! Training: one step of a network, from direct convolutions to one captured graph.
 
+mod activity;
 mod data;
 mod prepared;
 mod steps;
@@ -7,9 +8,10 @@ mod workload;
 
 pub use workload::Workload;
 
+use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
-use crate::{Error, Experiment, Lab, Result};
+use crate::{Error, Event, Experiment, Lab, Result};
 use data::{Files, Place, SYNTHETIC};
 use warpbook_nn::train::{Recipe, Way, ways};
 use warpbook_record::{
@@ -233,7 +235,7 @@ pub(crate) fn rung(way: &Way, recipes: &[Recipe], compute_capability: Option<(u3
         requires: way.requires.clone(),
         runner: match way.library() {
             Some(library) => Runner::Library(library.into()),
-            None => Runner::Kernels { specs, schedule: way.schedule() },
+            None => Runner::Kernels { specs, schedule: way.schedule_on(compute_capability) },
         },
         variant_of: None,
     }
@@ -271,7 +273,13 @@ impl Experiment for Training {
             baseline: Baseline::Rung("01_direct".into()),
             axis: SweepAxis { caption: "batch".into(), unit: "images".into(), doubling: true },
             columns: vec![Median, ItemRate, SpeedUp, Column::Throughput, PeakMemory, Check, Samples],
-            charts: vec![ChartKind::Ladder, ChartKind::Loss, ChartKind::Sweep],
+            charts: vec![
+                ChartKind::Ladder,
+                ChartKind::Breakdown,
+                ChartKind::Timeline,
+                ChartKind::Loss,
+                ChartKind::Sweep,
+            ],
             item: "images".into(),
             loss: "loss of the batch in the checked steps".into(),
             ..Descriptor::default()
@@ -341,6 +349,12 @@ impl Experiment for Training {
         self.way_of(rung)?.obstacle(lab.device().cuda()?, &recipe)
     }
 
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let Some(device) = lab.device().cuda() else { return Ok(Timelines::default()) };
+        lab.tell(&Event::Preparing("recording what the GPU does in a step"));
+        activity::record(self, lab, device, measured)
+    }
+
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(Box::new(prepared::Work::new(self, lab, problem)?))
     }
@@ -355,12 +369,13 @@ One step of training: a shuffled batch is gathered and converted, the network ru
 the weights. The rungs go from direct convolutions in fp32 over implicit GEMM, tensor cores, channels last and mixed precision to one \
 CUDA graph. Next to them are the same step with convolutions by cuDNN, with linear layers by cuBLASLt, and with the linear layers as a \
 beginner writes them; a row whose library is not installed is skipped. Each first makes some steps without dropout and augmentation, whose losses are held against those of the CPU in fp32; then \
-steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included.";
+steps with both are timed, a new batch each. Peak memory is that of the timed training, its data included. At the end, where CUPTI is \
+installed, what the GPU does in a step is recorded: every kernel's time, by operation, and the gaps between kernels.";
     const EXAMPLES: &'static str = "\
   warpbook run training --quick
   warpbook run training --network mnist --batch 512,1024
   warpbook run training --network cifar10 --data ~/data --rungs 01_direct,08_graph_bf16
-  warpbook run training --network mnist --rungs 12_dependent_launch_fp16,stock_convolutions_fp16,stock_fp16
+  warpbook run training --network mnist --rungs 13_last_block_fp16,stock_convolutions_fp16,stock_fp16
   warpbook run training --network amp-recipe --features 2048
   warpbook run training --sweep --out training.json";
 

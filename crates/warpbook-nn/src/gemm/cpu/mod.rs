@@ -9,6 +9,7 @@ mod typed;
 
 pub use typed::{HostArray, HostArrayMut, HostArrays, gemm};
 
+use crate::parallel::{chunks, collect};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -268,19 +269,21 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
             for from in (0..ops.k).step_by(KC) {
                 let depth = (ops.k - from).min(KC);
                 let b_packed = &mut b_space.slice()[..cols.next_multiple_of(NR) * depth];
-                let pack_b = |(panel, out): (usize, &mut [f32])| {
+                let pack_b = |panel: usize, out: &mut [f32]| {
                     let col = panel * NR;
                     let source = &b.data[from * b.row + (first_col + col) * b.col..];
                     pack::<NR>(out, source, (b.col, b.row), (cols - col).min(NR));
                 };
                 match self.threads {
-                    Threads::One => b_packed.chunks_mut(NR * depth).enumerate().for_each(pack_b),
-                    Threads::All => b_packed.par_chunks_mut(NR * depth).enumerate().for_each(pack_b),
+                    Threads::One => {
+                        b_packed.chunks_mut(NR * depth).enumerate().for_each(|(panel, out)| pack_b(panel, out))
+                    }
+                    Threads::All => chunks(b_packed, NR * depth, &pack_b),
                 }
                 let b_packed = &*b_packed;
                 // The first block of the depth scales C, the others add to it.
                 let beta = if from == 0 { ops.beta } else { 1.0 };
-                let one_band = |a_space: &mut Packed, (index, c): (usize, &mut [f32])| {
+                let one_band = |a_space: &mut Packed, index: usize, c: &mut [f32]| {
                     let first_row = index * band;
                     let rows = (m - first_row).min(band);
                     let a_packed = &mut a_space.slice()[..rows.next_multiple_of(MR) * depth];
@@ -294,12 +297,24 @@ impl<const MR: usize, const NR: usize, const FMA: bool> Tiles<MR, NR, FMA> {
                     self.arch.dispatch(band);
                 };
                 match self.threads {
-                    Threads::One => c.chunks_mut(band * ldc).enumerate().for_each(|b| one_band(&mut a_of_one, b)),
-                    Threads::All => c.par_chunks_mut(band * ldc).enumerate().for_each_init(a_space, one_band),
+                    Threads::One => {
+                        c.chunks_mut(band * ldc).enumerate().for_each(|(i, c)| one_band(&mut a_of_one, i, c));
+                    }
+                    Threads::All => bands(c, band * ldc, &a_space, &one_band),
                 }
             }
         }
     }
+}
+
+/// [`chunks`] with space for packed rows of A.
+fn bands(
+    c: &mut [f32],
+    len: usize,
+    space: &(dyn Fn() -> Packed + Sync),
+    f: &(dyn Fn(&mut Packed, usize, &mut [f32]) + Sync),
+) {
+    c.par_chunks_mut(len).enumerate().for_each_init(space, |space, (band, c)| f(space, band, c));
 }
 
 /// Packed rows of A times packed columns of B, added to a band of C.
@@ -411,26 +426,24 @@ pub fn reference_rows(ops: &Operands<'_>, c: &[f32], rows: &[usize]) -> Result<V
     let (a, b) = (ops.op_a(), ops.op_b());
     let (alpha, beta) = (f64::from(ops.alpha), f64::from(ops.beta));
     let mut out = vec![0.0f64; rows.len() * ops.n];
-    let bands = out.par_chunks_mut(ROWS * ops.n).zip(rows.par_chunks(ROWS));
-    bands.for_each(|(out, rows)| {
+    chunks(&mut out, ROWS * ops.n, &|band, out| {
+        let rows = &rows[band * ROWS..][..out.len() / ops.n];
         let starts: Vec<usize> = (0..ops.n).step_by(COLS).collect();
-        let parts: Vec<Vec<f64>> = starts
-            .par_iter()
-            .map(|&from| {
-                let cols = (ops.n - from).min(COLS);
-                let mut sums = vec![0.0f64; rows.len() * cols];
-                let mut values = [0.0f64; COLS];
-                for p in 0..ops.k {
-                    let values = &mut values[..cols];
-                    values.iter_mut().enumerate().for_each(|(j, v)| *v = f64::from(b.at(p, from + j)));
-                    for (sums, &row) in sums.chunks_exact_mut(cols).zip(rows) {
-                        let factor = f64::from(a.at(row, p));
-                        sums.iter_mut().zip(&*values).for_each(|(sum, v)| *sum += factor * v);
-                    }
+        let parts: Vec<Vec<f64>> = collect(starts.len(), &|part| {
+            let from = starts[part];
+            let cols = (ops.n - from).min(COLS);
+            let mut sums = vec![0.0f64; rows.len() * cols];
+            let mut values = [0.0f64; COLS];
+            for p in 0..ops.k {
+                let values = &mut values[..cols];
+                values.iter_mut().enumerate().for_each(|(j, v)| *v = f64::from(b.at(p, from + j)));
+                for (sums, &row) in sums.chunks_exact_mut(cols).zip(rows) {
+                    let factor = f64::from(a.at(row, p));
+                    sums.iter_mut().zip(&*values).for_each(|(sum, v)| *sum += factor * v);
                 }
-                sums
-            })
-            .collect();
+            }
+            sums
+        });
         for ((part, &from), cols) in parts.iter().zip(&starts).map(|p| (p, (ops.n - p.1).min(COLS))) {
             for (r, (sums, &row)) in part.chunks_exact(cols).zip(rows).enumerate() {
                 for (j, sum) in sums.iter().enumerate() {

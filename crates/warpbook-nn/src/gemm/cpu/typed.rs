@@ -4,6 +4,7 @@ use super::super::epilogue::apply;
 use super::super::product::{ArraySpec, ArraySpecs};
 use super::super::{Malformed, MatrixElement, Product};
 use super::{GemmError, Operands, library};
+use crate::parallel::{self, chunks};
 use crate::storage::rounded;
 use half::{bf16, f16};
 use rayon::prelude::*;
@@ -64,8 +65,8 @@ impl<'a> HostArray<'a> {
     fn to_f32(self) -> Cow<'a, [f32]> {
         match self {
             Self::F32(v) => v.into(),
-            Self::F16(v) => v.par_iter().map(|v| v.to_f32()).collect::<Vec<_>>().into(),
-            Self::Bf16(v) => v.par_iter().map(|v| v.to_f32()).collect::<Vec<_>>().into(),
+            Self::F16(v) => parallel::from_f16(v).into(),
+            Self::Bf16(v) => parallel::from_bf16(v).into(),
         }
     }
 
@@ -204,7 +205,7 @@ impl Inputs<'_> {
     fn write_f32(&self, ops: &Operands<'_>, c: &mut [f32]) -> Result<(), GemmError> {
         library(ops, c)?;
         if self.product.form.epilogue != Epilogue::None {
-            c.par_chunks_mut(ops.ldc).enumerate().for_each(|(row, c)| {
+            chunks(c, ops.ldc, &|row, c| {
                 c[..ops.n].iter_mut().enumerate().for_each(|(column, c)| *c = self.apply(*c, row, column));
             });
         }
@@ -221,7 +222,8 @@ impl Inputs<'_> {
     ) -> Result<(), GemmError> {
         let mut products = vec![0.0; ops.m * ops.n];
         library(&Operands { beta: 0.0, ldc: ops.n, ..*ops }, &mut products)?;
-        c.par_chunks_mut(ops.ldc).zip(products.par_chunks(ops.n)).enumerate().for_each(|(row, (c, products))| {
+        chunks(c, ops.ldc, &|row, c| {
+            let products = &products[row * ops.n..][..ops.n];
             for (column, (c, product)) in c.iter_mut().zip(products).enumerate() {
                 let v = if ops.beta == 0.0 { *product } else { ops.beta.mul_add(to_f32(*c), *product) };
                 *c = from_f32(self.apply(v, row, column));
@@ -238,7 +240,7 @@ fn column_sums(p: &Product, b: &[f32], out: &mut [f32]) {
     /// Rows of a block.
     const ROWS: usize = 256;
     let (k, ldb) = (p.k as usize, p.ldb as usize);
-    out.par_chunks_mut(COLUMNS).enumerate().for_each(|(task, out)| {
+    chunks(out, COLUMNS, &|task, out| {
         let first = task * COLUMNS;
         let mut totals = [0.0f32; COLUMNS];
         for rows in (0..k).step_by(ROWS).map(|from| from..(from + ROWS).min(k)) {

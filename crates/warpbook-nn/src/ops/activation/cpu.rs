@@ -3,7 +3,7 @@
 use super::{Activation, check};
 use crate::gemm::{gelu, gelu_derivative};
 use crate::ops::error::Result;
-use crate::ops::parallel::{map, map2};
+use crate::parallel::{map, map2};
 
 /// y = f(x). y is not read.
 ///

@@ -2,8 +2,7 @@
 
 use super::check;
 use crate::ops::error::Result;
-use crate::ops::parallel::{CHUNK, map2};
-use rayon::prelude::*;
+use crate::parallel::{CHUNK, chunks, map2};
 
 /// y = a + b. y is not read.
 ///
@@ -22,8 +21,8 @@ pub fn forward(a: &[f32], b: &[f32], y: &mut [f32]) -> Result<()> {
 /// The slices differ in length.
 pub fn accumulate(dy: &[f32], dx: &mut [f32]) -> Result<()> {
     check("dx", dx.len(), dy.len())?;
-    dx.par_chunks_mut(CHUNK).zip(dy.par_chunks(CHUNK)).for_each(|(dx, dy)| {
-        dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx += dy);
+    chunks(dx, CHUNK, &|chunk, dx| {
+        dx.iter_mut().zip(&dy[chunk * CHUNK..]).for_each(|(dx, dy)| *dx += dy);
     });
     Ok(())
 }

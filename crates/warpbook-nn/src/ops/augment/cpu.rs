@@ -2,7 +2,7 @@
 
 use super::{Augment, Draw};
 use crate::ops::error::Result;
-use rayon::prelude::*;
+use crate::parallel::chunks;
 
 /// Writes the images of the indices into `out`, `[indices.len()][height][width][channels]`, which is not read.
 ///
@@ -14,8 +14,8 @@ pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) 
     // Every value of every channel once, since a division each would take longer than the rest.
     let values: Vec<[f32; 256]> =
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
-    out.par_chunks_mut(len).zip(indices).enumerate().for_each(|(slot, (out, index))| {
-        let image = &images[*index as usize * len..][..len];
+    chunks(out, len, &|slot, out| {
+        let image = &images[indices[slot] as usize * len..][..len];
         one(a, image, a.draw(slot as u32), &values, out);
     });
     Ok(())

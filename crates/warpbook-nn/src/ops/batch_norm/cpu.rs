@@ -2,8 +2,7 @@
 
 use super::{BatchNorm, Running, Saved};
 use crate::ops::error::Result;
-use crate::ops::parallel::column_sums;
-use rayon::prelude::*;
+use crate::parallel::{chunks, column_sums};
 
 /// y of x by the statistics of the batch, which are saved for [`backward`] and added to the running ones. y and `saved` are not read.
 ///
@@ -117,17 +116,20 @@ pub fn backward(
     let of_x = each(&|c| -factor(c) * inverse(c) * of_products[c] / n);
     let shift = each(&|c| -factor(c) * of_dy[c] / n);
     let of_dy = each(&factor);
-    let rows = dx.par_chunks_mut(channels).zip(x.par_chunks(channels)).zip(dy.par_chunks(channels));
-    rows.with_min_len(ROWS).for_each(|((dx, x), dy)| {
-        let lines = of_dy.iter().zip(&of_x).zip(&shift).zip(mean);
-        for (((dx, x), dy), (((of_dy, of_x), shift), mean)) in dx.iter_mut().zip(x).zip(dy).zip(lines) {
-            *dx = of_dy * dy + (of_x * (x - mean) + shift);
+    chunks(dx, ROWS * channels, &|chunk, dx| {
+        let [x, dy] = [x, dy].map(|v| &v[chunk * ROWS * channels..]);
+        let rows = dx.chunks_mut(channels).zip(x.chunks(channels)).zip(dy.chunks(channels));
+        for ((dx, x), dy) in rows {
+            let lines = of_dy.iter().zip(&of_x).zip(&shift).zip(mean);
+            for (((dx, x), dy), (((of_dy, of_x), shift), mean)) in dx.iter_mut().zip(x).zip(dy).zip(lines) {
+                *dx = of_dy * dy + (of_x * (x - mean) + shift);
+            }
         }
     });
     Ok(())
 }
 
-/// Rows of a task at least.
+/// Rows of a task.
 const ROWS: usize = 64;
 
 /// The sum of `f(x, channel)` over the rows, for each channel.
@@ -144,11 +146,13 @@ fn sums(b: &BatchNorm, x: &[f32], f: impl Fn(f64, usize) -> f64 + Sync) -> Vec<f
 fn normalise(x: &[f32], [gamma, beta]: [&[f32]; 2], mean: &[f32], inverse_deviation: &[f32], y: &mut [f32]) {
     let channels = mean.len();
     let scale: Vec<f32> = gamma.iter().zip(inverse_deviation).map(|(gamma, inverse)| gamma * inverse).collect();
-    let rows = y.par_chunks_mut(channels).zip(x.par_chunks(channels)).with_min_len(ROWS);
-    rows.for_each(|(y, x)| {
-        let settings = mean.iter().zip(&scale).zip(beta);
-        for ((y, x), ((mean, scale), beta)) in y.iter_mut().zip(x).zip(settings) {
-            *y = (x - mean) * scale + beta;
+    chunks(y, ROWS * channels, &|chunk, y| {
+        let x = &x[chunk * ROWS * channels..];
+        for (y, x) in y.chunks_mut(channels).zip(x.chunks(channels)) {
+            let settings = mean.iter().zip(&scale).zip(beta);
+            for ((y, x), ((mean, scale), beta)) in y.iter_mut().zip(x).zip(settings) {
+                *y = (x - mean) * scale + beta;
+            }
         }
     });
 }

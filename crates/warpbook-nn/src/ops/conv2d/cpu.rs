@@ -6,8 +6,8 @@
 use super::Geometry;
 use super::unroll::Windows;
 use crate::gemm::cpu::{Operands, blocked};
-use crate::ops::error::{OpError, Result};
-use crate::ops::parallel;
+use crate::ops::error::Result;
+use crate::parallel::{self, chunks};
 use rayon::prelude::*;
 
 /// Rows of an unrolled block: 512 KiB of them, unless that is so few that packing the weight would take long.
@@ -15,6 +15,15 @@ fn block_rows(window: usize) -> usize {
     const ELEMENTS: usize = 128 * 1024;
     const STEP: usize = 120;
     (ELEMENTS / window).clamp(2 * STEP, 16 * STEP) / STEP * STEP
+}
+
+/// What is done with the space for unrolled windows, the number of a chunk and the chunk.
+type Block<'a> = dyn Fn(&mut [f32], usize, &mut [f32]) -> Result<()> + Sync + 'a;
+
+/// Calls `f` with space for unrolled windows, the number of each chunk of `len` elements, and the chunk, as [`chunks`] does.
+fn blocks(out: &mut [f32], len: usize, space: usize, f: &Block<'_>) -> Result<()> {
+    let tasks = out.par_chunks_mut(len).enumerate();
+    tasks.try_for_each_init(|| vec![0.0; space], |unrolled, (task, out)| f(unrolled, task, out))
 }
 
 /// y = the convolution of x with the weight, plus the bias. y is `[batch][oh][ow][filters]`; it is not read.
@@ -29,17 +38,14 @@ pub fn forward(g: &Geometry, x: &[f32], weight: &[f32], bias: Option<&[f32]>, y:
     let rows = block_rows(k);
     // Transposed once, so that packing it for each block copies whole rows.
     let weight = transposed(weight, k);
-    y.par_chunks_mut(rows * filters).enumerate().try_for_each_init(
-        || vec![0.0; rows * k],
-        |unrolled, (block, y)| {
-            let m = y.len() / filters;
-            let unrolled = &mut unrolled[..m * k];
-            windows.unroll(x, block * rows, unrolled);
-            parallel::fill_rows(y, filters, bias);
-            let beta = if bias.is_some() { 1.0 } else { 0.0 };
-            Ok(blocked(&Operands { beta, ..product(unrolled, &weight, [m, filters, k]) }, y)?)
-        },
-    )
+    blocks(y, rows * filters, rows * k, &|unrolled, block, y| {
+        let m = y.len() / filters;
+        let unrolled = &mut unrolled[..m * k];
+        windows.unroll(x, block * rows, unrolled);
+        parallel::fill_rows(y, filters, bias);
+        let beta = if bias.is_some() { 1.0 } else { 0.0 };
+        Ok(blocked(&Operands { beta, ..product(unrolled, &weight, [m, filters, k]) }, y)?)
+    })
 }
 
 /// dx, `[batch][height][width][channels]`, of dy, `[batch][oh][ow][filters]`. dx is not read.
@@ -55,20 +61,18 @@ pub fn input_gradient(g: &Geometry, dy: &[f32], weight: &[f32], dx: &mut [f32]) 
     // Whole images, since windows overlap.
     let images = rows.div_ceil(pixels);
     let image_len = g.height * g.width * g.channels;
-    let tasks = dx.par_chunks_mut(images * image_len).zip(dy.par_chunks(images * pixels * filters));
-    tasks.try_for_each_init(
-        || vec![0.0; rows * k],
-        |unrolled, (dx, dy)| {
-            dx.fill(0.0);
-            for (block, dy) in dy.chunks(rows * filters).enumerate() {
-                let m = dy.len() / filters;
-                let unrolled = &mut unrolled[..m * k];
-                blocked(&product(dy, weight, [m, k, filters]), unrolled)?;
-                windows.fold(unrolled, block * rows, dx);
-            }
-            Ok(())
-        },
-    )
+    let output_len = pixels * filters;
+    blocks(dx, images * image_len, rows * k, &|unrolled, task, dx| {
+        let dy = &dy[task * images * output_len..][..dx.len() / image_len * output_len];
+        dx.fill(0.0);
+        for (block, dy) in dy.chunks(rows * filters).enumerate() {
+            let m = dy.len() / filters;
+            let unrolled = &mut unrolled[..m * k];
+            blocked(&product(dy, weight, [m, k, filters]), unrolled)?;
+            windows.fold(unrolled, block * rows, dx);
+        }
+        Ok(())
+    })
 }
 
 /// dweight, `[filters][kh][kw][channels]`, and the gradient of the bias, `[filters]`, of x and dy. Neither is read.
@@ -90,24 +94,22 @@ pub fn weight_gradient(
     let task_rows = (dy.len() / filters).div_ceil(partial_sums(dweight.len())).next_multiple_of(rows);
     let mut partial = vec![0.0; dy.len().div_ceil(task_rows * filters) * dweight.len()];
     let narrow = narrow(filters, k);
-    let tasks = partial.par_chunks_mut(dweight.len()).zip(dy.par_chunks(task_rows * filters)).enumerate();
-    tasks.try_for_each_init(
-        || vec![0.0; rows * k],
-        |unrolled, (task, (sum, dy))| {
-            for (block, dy) in dy.chunks(rows * filters).enumerate() {
-                let m = dy.len() / filters;
-                let unrolled = &mut unrolled[..m * k];
-                windows.unroll(x, task * task_rows + block * rows, unrolled);
-                let of_block = if narrow {
-                    Operands { trans_a: true, lda: k, ..product(unrolled, dy, [k, filters, m]) }
-                } else {
-                    Operands { trans_a: true, lda: filters, ..product(dy, unrolled, [filters, k, m]) }
-                };
-                blocked(&Operands { beta: if block == 0 { 0.0 } else { 1.0 }, ..of_block }, sum)?;
-            }
-            Ok::<(), OpError>(())
-        },
-    )?;
+    let task_len = task_rows * filters;
+    blocks(&mut partial, dweight.len(), rows * k, &|unrolled, task, sum| {
+        let dy = &dy[task * task_len..];
+        for (block, dy) in dy[..task_len.min(dy.len())].chunks(rows * filters).enumerate() {
+            let m = dy.len() / filters;
+            let unrolled = &mut unrolled[..m * k];
+            windows.unroll(x, task * task_rows + block * rows, unrolled);
+            let of_block = if narrow {
+                Operands { trans_a: true, lda: k, ..product(unrolled, dy, [k, filters, m]) }
+            } else {
+                Operands { trans_a: true, lda: filters, ..product(dy, unrolled, [filters, k, m]) }
+            };
+            blocked(&Operands { beta: if block == 0 { 0.0 } else { 1.0 }, ..of_block }, sum)?;
+        }
+        Ok(())
+    })?;
     add_up(&partial, dweight);
     if narrow {
         dweight.copy_from_slice(&transposed(dweight, filters));
@@ -135,7 +137,7 @@ fn partial_sums(weight: usize) -> usize {
 fn add_up(partial: &[f32], out: &mut [f32]) {
     const CHUNK: usize = 4096;
     let len = out.len();
-    out.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, out)| {
+    chunks(out, CHUNK, &|chunk, out| {
         out.fill(0.0);
         for partial in partial.chunks_exact(len) {
             let partial = &partial[chunk * CHUNK..][..out.len()];
@@ -153,7 +155,7 @@ fn product<'a>(a: &'a [f32], b: &'a [f32], [m, n, k]: [usize; 3]) -> Operands<'a
 fn transposed(matrix: &[f32], width: usize) -> Vec<f32> {
     let rows = matrix.len() / width;
     let mut out = vec![0.0; matrix.len()];
-    out.par_chunks_mut(rows).enumerate().for_each(|(column, out)| {
+    chunks(&mut out, rows, &|column, out| {
         let source = matrix[column..].iter().step_by(width);
         out.iter_mut().zip(source).for_each(|(out, value)| *out = *value);
     });

@@ -5,6 +5,7 @@ use super::{CrossEntropy, OP};
 use crate::gemm::DeviceArray;
 use crate::ops::device::{load, one, optional, optional_array};
 use crate::ops::error::Check;
+use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
@@ -17,6 +18,25 @@ pub struct LossSlots<'a> {
     pub losses: &'a Slice<f64>,
     /// `[slots]`: rows whose largest logit is that of the label.
     pub correct: Option<&'a Slice<u32>>,
+}
+
+impl LossSlots<'_> {
+    /// How many there are.
+    pub(crate) fn check(&self, op: Check) -> Result<u32> {
+        one(op, "the slot", Some(self.slot))?;
+        if let Some(correct) = self.correct {
+            op.lengths(&[("correct", correct.len(), &[self.losses.len()])])?;
+        }
+        Ok(op.word("slots", self.losses.len())?)
+    }
+}
+
+/// What adds up the losses of blocks.
+#[derive(Debug, Clone)]
+pub(crate) enum Mean {
+    Kernel(Box<MeanLoss>),
+    /// The last block of the kernel of the losses, with the counter of those that have arrived: 0 between launches.
+    LastBlock(Slice<u32>),
 }
 
 /// The kernel that adds up the losses of blocks.
@@ -39,14 +59,11 @@ impl MeanLoss {
         count: usize,
         to: LossSlots<'_>,
     ) -> Result<()> {
-        one(op, "the slot", Some(to.slot))?;
-        let (m, slots) = (op.word("blocks", partial.len())?, op.word("slots", to.losses.len())?);
-        if let Some(correct) = to.correct {
-            op.lengths(&[("correct", correct.len(), &[to.losses.len()])])?;
-        }
+        let m = op.word("blocks", partial.len())?;
         if let Some(hits) = hits {
             op.lengths(&[("hits", hits.len(), &[partial.len()])])?;
         }
+        let slots = to.check(op)?;
         // Counts without hits would be zeros.
         let correct = to.correct.filter(|_| hits.is_some());
         let count = count as f64;
@@ -62,7 +79,7 @@ impl MeanLoss {
 pub struct Loss {
     dtype: Dtype,
     rows: Kernel,
-    mean: MeanLoss,
+    mean: Mean,
 }
 
 /// Rows of a block: a warp each.
@@ -84,7 +101,16 @@ impl Loss {
     /// The compiler's and the device's.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [rows] = load(device, [warpbook_kernels::nn::cross_entropy(dtype)])?;
-        Ok(Self { dtype, rows, mean: MeanLoss::new(device)? })
+        Ok(Self { dtype, rows, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+    }
+
+    /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
+    ///
+    /// # Errors
+    /// As of [`Loss::new`].
+    pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [rows] = load(device, [warpbook_kernels::nn::cross_entropy_last(dtype)])?;
+        Ok(Self { dtype, rows, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
     }
 
     /// Elements of the two arrays of the workspace.
@@ -105,7 +131,20 @@ impl Loss {
         (logits, labels): (&DeviceArray, &Slice<u8>),
         loss_scale: Option<&Slice<f32>>,
         dlogits: Option<&DeviceArray>,
+        slots: (Workspace<'_>, LossSlots<'_>),
+    ) -> Result<()> {
+        self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, dlogits), slots, &Verdict::none())
+    }
+
+    /// The same, and the step's verdict, where the kernel has a last block to decide it.
+    pub(crate) fn loss_and_verdict(
+        &self,
+        stream: &Stream,
+        c: &CrossEntropy,
+        (logits, labels): (&DeviceArray, &Slice<u8>),
+        (loss_scale, dlogits): (Option<&Slice<f32>>, Option<&DeviceArray>),
         (workspace, to): (Workspace<'_>, LossSlots<'_>),
+        verdict: &Verdict,
     ) -> Result<()> {
         let check = Check(OP);
         c.check_settings()?;
@@ -119,7 +158,7 @@ impl Loss {
         ])?;
         one(check, "the loss scale", loss_scale)?;
         let (batch, classes) = (check.word("the batch", c.batch)?, check.word("classes", c.classes)?);
-        let args: [&dyn KernelArg; 9] = [
+        let mut args: Vec<&dyn KernelArg> = vec![
             logits.bytes(),
             labels,
             &batch,
@@ -130,10 +169,22 @@ impl Loss {
             workspace.losses,
             workspace.hits,
         ];
-        let threads = 32 * c.batch as u64;
-        // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits), a warp a row and
-        // ROWS rows a block of 256 threads; types and lengths were checked.
-        unsafe { self.rows.launch(stream, self.rows.shape(threads), &args) }?;
-        self.mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
+        let shape = self.rows.shape(32 * c.batch as u64);
+        match &self.mean {
+            Mean::Kernel(mean) => {
+                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits), a warp a row and
+                // ROWS rows a block of 256 threads; types and lengths were checked.
+                unsafe { self.rows.launch(stream, shape, &args) }?;
+                mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)
+            }
+            Mean::LastBlock(arrived) => {
+                let (slots, count) = (to.check(check)?, c.batch as f64);
+                args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, optional(to.correct), &slots]);
+                args.push(verdict);
+                // SAFETY: cross_entropy_last, which takes these, then (arrived, count, slot, losses, correct, slots, verdict); the shape is the
+                // same, and `arrived` the kernel's own.
+                unsafe { self.rows.launch(stream, shape, &args) }
+            }
+        }
     }
 }

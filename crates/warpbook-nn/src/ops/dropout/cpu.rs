@@ -2,10 +2,9 @@
 
 use super::Dropout;
 use crate::ops::error::Result;
-use crate::ops::parallel::CHUNK;
+use crate::parallel::{CHUNK, chunks};
 use crate::philox::blocks;
 use pulp::{Arch, Simd, WithSimd};
-use rayon::prelude::*;
 
 /// y = x where the mask keeps it, scaled, else 0. y is not read.
 ///
@@ -30,7 +29,8 @@ pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
 fn masked(d: &Dropout, from: &[f32], to: &mut [f32]) {
     const { assert!(CHUNK.is_multiple_of(4), "whole Philox blocks in a task") };
     let arch = Arch::new();
-    to.par_chunks_mut(CHUNK).zip(from.par_chunks(CHUNK)).enumerate().for_each(|(chunk, (to, from))| {
+    chunks(to, CHUNK, &|chunk, to| {
+        let from = &from[chunk * CHUNK..][..to.len()];
         arch.dispatch(Chunk { dropout: d, first_block: (chunk * CHUNK / 4) as u64, from, to });
     });
 }

@@ -3,7 +3,7 @@
 use super::Sizes;
 use crate::gemm::cpu::{Operands, threaded};
 use crate::ops::error::Result;
-use crate::ops::parallel;
+use crate::parallel;
 
 /// y = x W^T + b. y is not read.
 ///

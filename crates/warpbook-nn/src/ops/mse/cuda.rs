@@ -3,9 +3,10 @@
 
 use super::{OP, check};
 use crate::gemm::DeviceArray;
-use crate::ops::cross_entropy::cuda::{LossSlots, MeanLoss};
+use crate::ops::cross_entropy::cuda::{LossSlots, Mean, MeanLoss};
 use crate::ops::device::{load, one, optional, optional_array};
 use crate::ops::error::Check;
+use crate::ops::step_launch::Verdict;
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
@@ -14,7 +15,7 @@ use warpbook_record::Dtype;
 pub struct Loss {
     dtype: Dtype,
     squares: Kernel,
-    mean: MeanLoss,
+    mean: Mean,
 }
 
 impl Loss {
@@ -24,7 +25,16 @@ impl Loss {
     /// The compiler's and the device's.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [squares] = load(device, [warpbook_kernels::nn::mse(dtype)])?;
-        Ok(Self { dtype, squares, mean: MeanLoss::new(device)? })
+        Ok(Self { dtype, squares, mean: Mean::Kernel(MeanLoss::new(device)?.into()) })
+    }
+
+    /// The same as one kernel, whose last block computes the mean. Its launches are on one stream: they share the counter of blocks.
+    ///
+    /// # Errors
+    /// As of [`Loss::new`].
+    pub fn with_last_block(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [squares] = load(device, [warpbook_kernels::nn::mse_last(dtype)])?;
+        Ok(Self { dtype, squares, mean: Mean::LastBlock(device.zeros(1)?.range(..)) })
     }
 
     /// Elements of the workspace for `n` outputs.
@@ -43,7 +53,19 @@ impl Loss {
         (output, target): (&DeviceArray, &Slice<f32>),
         loss_scale: Option<&Slice<f32>>,
         doutput: Option<&DeviceArray>,
+        slots: (&Slice<f64>, LossSlots<'_>),
+    ) -> Result<()> {
+        self.loss_and_verdict(stream, (output, target), (loss_scale, doutput), slots, &Verdict::none())
+    }
+
+    /// The same, and the step's verdict, where the kernel has a last block to decide it.
+    pub(crate) fn loss_and_verdict(
+        &self,
+        stream: &Stream,
+        (output, target): (&DeviceArray, &Slice<f32>),
+        (loss_scale, doutput): (Option<&Slice<f32>>, Option<&DeviceArray>),
         (workspace, to): (&Slice<f64>, LossSlots<'_>),
+        verdict: &Verdict,
     ) -> Result<()> {
         let n = output.len();
         let written = doutput.unwrap_or(output);
@@ -53,11 +75,22 @@ impl Loss {
         one(Check(OP), "the loss scale", loss_scale)?;
         let (items, factor) = (n as u64, (2.0 / n as f64) as f32);
         let scale = optional(loss_scale);
-        let args: [&dyn KernelArg; 7] =
-            [output.bytes(), target, &items, &factor, scale, optional_array(doutput), workspace];
-        // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, `partial` against
-        // the blocks of this shape.
-        unsafe { self.squares.launch(stream, self.squares.shape(items), &args) }?;
-        self.mean.queue(stream, Check(OP), workspace, None, n, to)
+        let mut args: Vec<&dyn KernelArg> =
+            vec![output.bytes(), target, &items, &factor, scale, optional_array(doutput), workspace];
+        let shape = self.squares.shape(items);
+        match &self.mean {
+            Mean::Kernel(mean) => {
+                // SAFETY: mse(output, target, n, factor, loss_scale, doutput, partial); types and lengths were checked, `partial` against
+                // the blocks of this shape.
+                unsafe { self.squares.launch(stream, shape, &args) }?;
+                mean.queue(stream, Check(OP), workspace, None, n, to)
+            }
+            Mean::LastBlock(arrived) => {
+                let (slots, count) = (to.check(Check(OP))?, n as f64);
+                args.extend([arrived as &dyn KernelArg, &count, to.slot, to.losses, &slots, verdict]);
+                // SAFETY: mse_last, which takes these, then (arrived, count, slot, losses, slots, verdict); `arrived` is the kernel's own.
+                unsafe { self.squares.launch(stream, shape, &args) }
+            }
+        }
     }
 }

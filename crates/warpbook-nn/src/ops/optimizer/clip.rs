@@ -1,8 +1,7 @@
 //! Clipping of gradients by their norm, as `torch.nn.utils.clip_grad_norm_`. Source: Pascanu, Mikolov and Bengio, ICML 2013.
 
 use crate::ops::error::{Check, Result};
-use crate::ops::parallel::{CHUNK, sum};
-use rayon::prelude::*;
+use crate::parallel::{CHUNK, chunks, sum};
 
 /// The Euclidean norm of all gradients together, summed in f64 in the order of the arrays.
 #[must_use]
@@ -24,5 +23,5 @@ pub fn factor(norm: f64, max_norm: f64) -> Result<f32> {
 
 /// Multiplies a gradient by the factor.
 pub fn scale(gradient: &mut [f32], factor: f32) {
-    gradient.par_chunks_mut(CHUNK).for_each(|g| g.iter_mut().for_each(|g| *g *= factor));
+    chunks(gradient, CHUNK, &|_, g| g.iter_mut().for_each(|g| *g *= factor));
 }

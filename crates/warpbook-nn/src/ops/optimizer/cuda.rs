@@ -1,10 +1,10 @@
 //! The CUDA body: all parameters in one array, all in one launch.
 
-use super::launch::{self, Settings};
-use super::{OP, Optimizer};
+use super::{OP, Optimizer, launch};
 use crate::gemm::DeviceArray;
 use crate::ops::device::{load, one};
 use crate::ops::error::Check;
+use crate::ops::step_launch::Settings;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
@@ -57,12 +57,7 @@ impl Update {
     /// A setting is out of range; the compiler's and the device's.
     pub fn new(device: &CudaDevice, optimizer: Optimizer, dtype: Dtype) -> Result<Self> {
         optimizer.check()?;
-        let [sgd, momentum, adam] = warpbook_kernels::nn::updates(dtype);
-        let update = match (&optimizer, optimizer.state_slots()) {
-            (Optimizer::Sgd { .. }, 0) => sgd,
-            (Optimizer::Sgd { .. }, _) => momentum,
-            _ => adam,
-        };
+        let update = optimizer.among(warpbook_kernels::nn::updates(dtype));
         let [prepare, update] = load(device, [warpbook_kernels::nn::prepare(), update])?;
         Ok(Self { optimizer, dtype, prepare, update })
     }
@@ -72,41 +67,41 @@ impl Update {
     /// # Errors
     /// An array has not the length of its shape, `state` another number of arrays; a launch is refused.
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
-        self.check(p, control)?;
+        check(&self.optimizer, self.dtype, p, control)?;
         let settings = Settings::of(&self.optimizer);
         launch::prepare(&self.prepare, stream, &settings, control)?;
         launch::update(&self.update, stream, &settings, control.step, p)
     }
+}
 
-    fn check(&self, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
-        let (check, n) = (Check(OP), p.weights.len());
-        let slots = self.optimizer.state_slots();
-        let allowed = "as many as the optimizer's state_slots()";
-        check.value("the number of state arrays", p.state.len(), p.state.len() == slots, allowed)?;
-        let first = p.gradients.len();
-        if let Some(rounded) = p.rounded {
-            check.value(
-                "the number of gradients in f32",
-                first,
-                first <= n && first.is_multiple_of(4),
-                "a multiple of 4",
-            )?;
-            check.arrays(self.dtype, &[("the rounded gradients", rounded, &[n - first])])?;
-        } else {
-            check.lengths(&[("gradients", first, &[n])])?;
-        }
-        check.lengths(&[
-            ("the learning rate and the steps", control.rate_and_steps.len(), &[2]),
-            ("the workspace of a step", control.step.len(), &[STEP_WORDS]),
-        ])?;
-        p.state.iter().try_for_each(|s| check.lengths(&[("a state array", s.len(), &[n])]))?;
-        if let Some(copy) = p.copy {
-            check.arrays(self.dtype, &[("the copy", copy, &[n])])?;
-        }
-        one(check, "found", control.found)?;
-        one(check, "the loss scale", control.loss_scale)?;
-        Ok(one(check, "the clip factor", control.clip)?)
+pub(super) fn check(optimizer: &Optimizer, dtype: Dtype, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
+    let (check, n) = (Check(OP), p.weights.len());
+    let slots = optimizer.state_slots();
+    let allowed = "as many as the optimizer's state_slots()";
+    check.value("the number of state arrays", p.state.len(), p.state.len() == slots, allowed)?;
+    let first = p.gradients.len();
+    if let Some(rounded) = p.rounded {
+        check.value(
+            "the number of gradients in f32",
+            first,
+            first <= n && first.is_multiple_of(4),
+            "a multiple of 4",
+        )?;
+        check.arrays(dtype, &[("the rounded gradients", rounded, &[n - first])])?;
+    } else {
+        check.lengths(&[("gradients", first, &[n])])?;
     }
+    check.lengths(&[
+        ("the learning rate and the steps", control.rate_and_steps.len(), &[2]),
+        ("the workspace of a step", control.step.len(), &[STEP_WORDS]),
+    ])?;
+    p.state.iter().try_for_each(|s| check.lengths(&[("a state array", s.len(), &[n])]))?;
+    if let Some(copy) = p.copy {
+        check.arrays(dtype, &[("the copy", copy, &[n])])?;
+    }
+    one(check, "found", control.found)?;
+    one(check, "the loss scale", control.loss_scale)?;
+    Ok(one(check, "the clip factor", control.clip)?)
 }
 
 /// The kernels of the norm of all gradients, which says too whether one is infinite or NaN; loaded once for the types of their arrays.

@@ -1,55 +1,12 @@
 //! The launches of the optimizers and of the norm. Types and lengths are checked before.
 #![allow(unsafe_code)]
 
-use super::Optimizer;
 use super::cuda::{Control, NormOutputs, Parameters};
 use crate::gemm::DeviceArray;
 use crate::ops::device::{optional, optional_array};
-use std::ffi::c_void;
+use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
-
-/// `Settings` of `kernels/nn/optimizer.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Settings {
-    momentum_or_beta1: f64,
-    beta2: f64,
-    epsilon: f64,
-    decay: f64,
-    method: u32,
-    nesterov: u32,
-    decoupled: u32,
-    unused: u32,
-}
-
-// SAFETY: the layout is that of the kernel's struct: four f64 and four words.
-unsafe impl KernelArg for Settings {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-impl Settings {
-    pub(super) fn of(optimizer: &Optimizer) -> Self {
-        let adam = |[beta1, beta2]: [f64; 2], epsilon, decay, decoupled| Self {
-            momentum_or_beta1: beta1,
-            beta2,
-            epsilon,
-            decay,
-            method: 1,
-            nesterov: 0,
-            decoupled,
-            unused: 0,
-        };
-        match *optimizer {
-            Optimizer::Sgd { momentum, nesterov, weight_decay } => {
-                Self { method: 0, nesterov: nesterov.into(), ..adam([momentum, 0.0], 0.0, weight_decay, 0) }
-            }
-            Optimizer::Adam { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 0),
-            Optimizer::AdamW { betas, epsilon, weight_decay } => adam(betas, epsilon, weight_decay, 1),
-        }
-    }
-}
+use warpbook_kernels::Launch;
 
 pub(super) fn prepare(kernel: &Kernel, stream: &Stream, settings: &Settings, control: Control<'_>) -> Result<()> {
     let Control { rate_and_steps, step, found, loss_scale, clip } = control;
@@ -67,12 +24,50 @@ pub(super) fn update(
     step: &Slice<u32>,
     p: Parameters<'_>,
 ) -> Result<()> {
-    let (n, split) = (p.weights.len() as u64, p.gradients.len() as u64);
-    let mut args: Vec<&dyn KernelArg> = vec![settings, step, p.weights, p.gradients, optional_array(p.rounded), &split];
-    args.extend(p.state.iter().map(|s| s as &dyn KernelArg));
-    args.extend([optional_array(p.copy), &n]);
+    let sizes = Sizes::of(p);
     // SAFETY: sgd(settings, step, weights, gradients, rounded, split, copy, n), or with one or two arrays of state before the copy.
-    unsafe { kernel.launch(stream, kernel.shape(n), &args) }
+    unsafe { kernel.launch(stream, kernel.shape(sizes.n), &update_args(settings, step, p, &sizes)) }
+}
+
+/// The same with the end of the step, by a kernel with a last block.
+pub(super) fn update_and_end(
+    kernel: &Kernel,
+    stream: &Stream,
+    (settings, step): (&Settings, &Slice<u32>),
+    p: Parameters<'_>,
+    (arrived, end): (&Slice<u32>, &End),
+) -> Result<()> {
+    let sizes = Sizes::of(p);
+    let mut args = update_args(settings, step, p, &sizes);
+    args.extend([arrived as &dyn KernelArg, end]);
+    // SAFETY: sgd_last(settings, step, weights, gradients, rounded, split, copy, n, arrived, end), or with one or two arrays of state before the
+    // copy; `arrived` is the kernel's own.
+    unsafe { kernel.launch(stream, kernel.shape(sizes.n), &args) }
+}
+
+/// Parameters, and those of them whose gradients are in f32.
+struct Sizes {
+    n: u64,
+    split: u64,
+}
+
+impl Sizes {
+    fn of(p: Parameters<'_>) -> Self {
+        Self { n: p.weights.len() as u64, split: p.gradients.len() as u64 }
+    }
+}
+
+fn update_args<'a>(
+    settings: &'a Settings,
+    step: &'a Slice<u32>,
+    p: Parameters<'a>,
+    sizes: &'a Sizes,
+) -> Vec<&'a dyn KernelArg> {
+    let mut args: Vec<&dyn KernelArg> =
+        vec![settings, step, p.weights, p.gradients, optional_array(p.rounded), &sizes.split];
+    args.extend(p.state.iter().map(|s| s as &dyn KernelArg));
+    args.extend([optional_array(p.copy), &sizes.n]);
+    args
 }
 
 /// Into `partial`, which has an element for each block of the launch's shape.
@@ -98,4 +93,35 @@ pub(super) fn norm(
     let args: [&dyn KernelArg; 7] = [partial, &m, &max_norm, optional(loss_scale), to.norm, to.clip, to.found];
     // SAFETY: global_norm(partial, m, most, loss_scale, norm, clip, found).
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
+}
+
+/// The norm of the gradients of both types, and the step's verdict. `partial` has an element for each block of both arrays.
+pub(super) fn norm_and_verdict(
+    kernel: &Kernel,
+    stream: &Stream,
+    (exact, rounded): (&Slice<f32>, Option<&DeviceArray>),
+    (partial, arrived): (&Slice<f64>, &Slice<u32>),
+    (max_norm, loss_scale): (f64, Option<&Slice<f32>>),
+    (to, verdict): (NormOutputs<'_>, &Verdict),
+) -> Result<()> {
+    let (split, last) = (exact.len() as u64, rounded.map_or(0, DeviceArray::len) as u64);
+    let (n, blocks) = (split + last, u32::try_from(partial.len()).unwrap_or(u32::MAX));
+    let args: [&dyn KernelArg; 12] = [
+        exact,
+        optional_array(rounded),
+        &split,
+        &n,
+        partial,
+        arrived,
+        &max_norm,
+        optional(loss_scale),
+        to.norm,
+        to.clip,
+        to.found,
+        verdict,
+    ];
+    let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(n) };
+    // SAFETY: sum_squares_last(gradients, rounded, split, n, partial, arrived, most, loss_scale, norm, clip, overflow, verdict), with as many
+    // blocks as both arrays have parts; `arrived` is the kernel's own.
+    unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -3,6 +3,7 @@
 pub mod clip;
 pub mod cpu;
 pub mod cuda;
+pub(crate) mod last_block;
 mod launch;
 
 use super::error::{Check, Result};
@@ -79,6 +80,15 @@ impl Optimizer {
         match self {
             Self::Sgd { momentum, .. } => usize::from(*momentum != 0.0),
             Self::Adam { .. } | Self::AdamW { .. } => 2,
+        }
+    }
+
+    /// Its kernel among those of plain SGD, of SGD with momentum, and of Adam.
+    pub(crate) fn among<T>(&self, [sgd, momentum, adam]: [T; 3]) -> T {
+        match (self, self.state_slots()) {
+            (Self::Sgd { .. }, 0) => sgd,
+            (Self::Sgd { .. }, _) => momentum,
+            _ => adam,
         }
     }
 

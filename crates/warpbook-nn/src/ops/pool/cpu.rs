@@ -3,6 +3,7 @@
 use super::Geometry;
 use crate::ops::error::Result;
 use crate::ops::window::Axis;
+use crate::parallel::chunks;
 use rayon::prelude::*;
 
 /// Elements of one row of the output or one image, and how to walk through them.
@@ -86,8 +87,8 @@ pub fn max_backward(g: &Geometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> R
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     g.check_index(index.len(), dy.len())?;
     let output_len = walk.oh * walk.row_len();
-    let images = dx.par_chunks_mut(walk.image_len()).zip(dy.par_chunks(output_len)).zip(index.par_chunks(output_len));
-    images.for_each(|((dx, dy), index)| {
+    chunks(dx, walk.image_len(), &|image, dx| {
+        let (dy, index) = (&dy[image * output_len..][..output_len], &index[image * output_len..][..output_len]);
         dx.fill(0.0);
         let pixels = dy.chunks_exact(g.channels).zip(index.chunks_exact(g.channels));
         for (pixel, (dy, index)) in pixels.enumerate() {
@@ -109,7 +110,7 @@ pub fn max_backward(g: &Geometry, index: &[u8], dy: &[f32], dx: &mut [f32]) -> R
 pub fn average_forward(g: &Geometry, x: &[f32], y: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("x", x.len()), ("y", y.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
-    y.par_chunks_mut(walk.row_len()).enumerate().for_each(|(row, y)| {
+    chunks(y, walk.row_len(), &|row, y| {
         let (image, row) = walk.source(x, row);
         for (column, y) in y.chunks_exact_mut(g.channels).enumerate() {
             y.fill(0.0);
@@ -129,8 +130,9 @@ pub fn average_forward(g: &Geometry, x: &[f32], y: &mut [f32]) -> Result<()> {
 pub fn average_backward(g: &Geometry, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     let walk = Walk::new(g, g.check(("dx", dx.len()), ("dy", dy.len()))?);
     let size = (g.size[0] * g.size[1]) as f32;
-    let images = dx.par_chunks_mut(walk.image_len()).zip(dy.par_chunks(walk.oh * walk.row_len()));
-    images.for_each(|(dx, dy)| {
+    let output_len = walk.oh * walk.row_len();
+    chunks(dx, walk.image_len(), &|image, dx| {
+        let dy = &dy[image * output_len..][..output_len];
         dx.fill(0.0);
         for (pixel, dy) in dy.chunks_exact(g.channels).enumerate() {
             for (_, place) in walk.window(pixel / walk.ow, pixel % walk.ow) {

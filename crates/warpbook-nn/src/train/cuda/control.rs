@@ -4,6 +4,7 @@ use super::params::Statistics;
 use crate::ops::cross_entropy::cuda::LossSlots;
 use crate::ops::device::load;
 use crate::ops::optimizer::cuda::STEP_WORDS;
+use crate::ops::step_launch::{End, Ended, Scaler};
 use crate::train::{GradScaler, ScalerState, StepOutcome};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice};
 
@@ -92,6 +93,24 @@ impl Control {
     /// Where losses are written.
     pub fn loss_slots(&self) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.counters.range(2..3), self.losses.clone(), self.correct.clone())
+    }
+
+    /// How a step of `n` samples ends.
+    pub fn end(&self, n: usize, what: StepEnd<'_>) -> End {
+        let s = what.scaler.copied().unwrap_or_default();
+        let scaler =
+            Scaler { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
+        End::of(Ended {
+            samples: [n, self.order.len()].map(|size| u32::try_from(size).unwrap_or(u32::MAX)),
+            scaler,
+            counters: &self.counters,
+            found: what.trains.then_some(&self.found),
+            scale: what.scaler.map(|_| (&self.scale, &self.grown)),
+            norm: what.norm_is_computed.then_some(&self.norm),
+            skipped: &self.skipped,
+            scales: &self.scales,
+            norms: &self.norms,
+        })
     }
 
     /// What `count` steps came to, after the stream was waited for.

@@ -1,27 +1,10 @@
 //! The launches of a step's bookkeeping.
 #![allow(unsafe_code)]
 
-use super::control::{Control, SLOTS, Start, StepEnd};
+use super::control::{Control, Start};
 use crate::ops::device::optional;
-use std::ffi::c_void;
+use crate::ops::step_launch::End;
 use warpbook_device::{DevicePtr, KernelArg, Result, Slice, Stream};
-
-/// `Scaler` of `kernels/nn/step.cu`.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct ScalerArgs {
-    growth: f32,
-    backoff: f32,
-    interval: u32,
-    unused: u32,
-}
-
-// SAFETY: the layout is that of the kernel's struct: two floats and two words.
-unsafe impl KernelArg for ScalerArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
 
 impl Control {
     /// Queues the choice of a batch's samples.
@@ -62,32 +45,8 @@ impl Control {
     }
 
     /// Queues the end of a step: the scaler's update, the rings, the counters.
-    pub fn queue_end(&self, stream: &Stream, n: usize, what: StepEnd<'_>) -> Result<()> {
-        let s = what.scaler.copied().unwrap_or_default();
-        let scaler =
-            ScalerArgs { growth: s.growth_factor, backoff: s.backoff_factor, interval: s.growth_interval, unused: 0 };
-        let [n, count, slots] = [n, self.order.len(), SLOTS].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
-        let found = optional(what.trains.then_some(&self.found));
-        let [scale, grown]: [&dyn KernelArg; 2] = match what.scaler {
-            Some(_) => [&self.scale, &self.grown],
-            None => [&DevicePtr::NULL, &DevicePtr::NULL],
-        };
-        let norm = optional(what.norm_is_computed.then_some(&self.norm));
-        let args: [&dyn KernelArg; 12] = [
-            &n,
-            &count,
-            &scaler,
-            &self.counters,
-            found,
-            scale,
-            grown,
-            norm,
-            &slots,
-            &self.skipped,
-            &self.scales,
-            &self.norms,
-        ];
-        // SAFETY: finish_step(n, count, scaler, counters, found, scale, grown, norm, slots, skipped, scales, norms), made by `new`.
-        unsafe { self.finish.launch(stream, self.finish.shape(1), &args) }
+    pub fn queue_end(&self, stream: &Stream, end: &End) -> Result<()> {
+        // SAFETY: finish_step(end), made by `new`.
+        unsafe { self.finish.launch(stream, self.finish.shape(1), &[end]) }
     }
 }

@@ -5,22 +5,30 @@ use super::memory::{self, NodeBytes};
 use super::params::ParamBytes;
 use super::sharing::Sharing;
 use crate::network::{Network, Node};
-use crate::ops::conv2d::cuda::{Convolution, Form};
+use crate::ops::conv2d::cuda::{Convolution, Form, HOPPER};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Recipe, TrainError, fits};
 use warpbook_device::CudaDevice;
 
-/// What a network's operations share and skip.
-pub(in crate::train) fn sharing(network: &Network, options: &CudaOptions) -> Sharing {
+/// What a network's operations share and skip on a GPU of a compute capability.
+pub(in crate::train) fn sharing(
+    network: &Network,
+    options: &CudaOptions,
+    compute_capability: Option<(u32, u32)>,
+) -> Sharing {
     let dtype = options.precision.activations();
     let masks = |node: &Node| Pooling::masks(&network.pool_geometry(node, 1), dtype, options.layout);
-    let pools = |conv: &Node, pool: &Node| {
-        let (g, method) = (network.pool_geometry(pool, 1), options.method_of(conv));
-        let form = Form { method, dtype: options.precision.products(), layout: options.layout };
-        [g.size, g.stride, g.padding] == [[2; 2], [2; 2], [0; 2]]
-            && Convolution::pools(&network.conv_geometry(conv, 1), form)
+    let form = |conv: &Node| {
+        let (dtype, layout) = (options.precision.products(), options.layout);
+        Form { method: options.method_of(conv), dtype, layout }
     };
-    Sharing::of(network, options.fused, masks, pools)
+    let pools = |conv: &Node, pool: &Node| {
+        let g = network.pool_geometry(pool, 1);
+        [g.size, g.stride, g.padding] == [[2; 2], [2; 2], [0; 2]]
+            && Convolution::pools(&network.conv_geometry(conv, 1), form(conv))
+    };
+    let unpools = |conv: &Node| Convolution::unpools(&network.conv_geometry(conv, 1), form(conv), compute_capability);
+    Sharing::of(network, options.fused, masks, pools).unpooling(network.nodes(), unpools)
 }
 
 /// The planned memory of a training.
@@ -36,10 +44,10 @@ pub(in crate::train) struct Footprint {
     pub activations: u64,
 }
 
-/// What is planned for a network's training with an optimiser of so many slots.
+/// What is planned for a network's training with an optimiser of so many slots, on an H200.
 pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize, options: &CudaOptions) -> Footprint {
     let (options, _) = options.arranged(network);
-    let (sharing, dtype) = (sharing(network, &options), options.precision.activations());
+    let (sharing, dtype) = (sharing(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
     Footprint {

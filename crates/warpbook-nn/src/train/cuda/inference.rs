@@ -73,7 +73,7 @@ impl CudaInference {
         }
         let (options, arrangement) = options.arranged(network);
         let dtype = options.precision.activations();
-        let sharing = sharing(network, &options);
+        let sharing = sharing(network, &options, device.info().compute_capability);
         let layout = memory::plan(network, &sharing, batch, dtype, Purpose::Inference);
         let (pixels, outputs) = (network.input().elements(), network.output().elements());
         let params_bytes = ParamBytes::of(network, None, dtype).total();

@@ -11,6 +11,7 @@ use crate::ops::cross_entropy;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
+use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
 use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Loss, Recipe};
@@ -87,9 +88,17 @@ fn once<T: Clone>(cell: &OnceLock<T>, load: impl FnOnce() -> Result<T>) -> Resul
 #[derive(Debug)]
 pub(super) struct StepKernels {
     pub loss: LossKernels,
-    pub update: Update,
-    pub norm: Option<Norm>,
+    pub update: UpdateKernels,
     pub gather: GatherKernels,
+}
+
+/// The update, and the norm where a step needs it.
+#[derive(Debug)]
+pub(super) enum UpdateKernels {
+    /// What follows them has a kernel each.
+    Separate { update: Box<Update>, norm: Option<Norm> },
+    /// Their last blocks do what follows.
+    LastBlocks { update: Box<UpdateAndEnd>, norm: Option<NormAndVerdict> },
 }
 
 #[derive(Debug)]
@@ -109,8 +118,6 @@ pub(super) enum LossKernels {
 impl StepKernels {
     pub fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
-        let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
-        let copy = if dtype == Dtype::F32 { Dtype::F32 } else { dtype };
         let gather = |[channels, height, width]: [usize; 3], random: bool| {
             let random = recipe.augmentation.filter(|_| random);
             let augment = Augment {
@@ -129,12 +136,19 @@ impl StepKernels {
         Ok(Self {
             loss: match recipe.loss {
                 Loss::CrossEntropy { .. } => {
-                    LossKernels::CrossEntropy(Arc::new(cross_entropy::cuda::Loss::new(device, dtype)?))
+                    let new = if options.last_block {
+                        cross_entropy::cuda::Loss::with_last_block
+                    } else {
+                        cross_entropy::cuda::Loss::new
+                    };
+                    LossKernels::CrossEntropy(Arc::new(new(device, dtype)?))
                 }
-                Loss::Mse => LossKernels::Mse(Arc::new(mse::cuda::Loss::new(device, dtype)?)),
+                Loss::Mse => {
+                    let new = if options.last_block { mse::cuda::Loss::with_last_block } else { mse::cuda::Loss::new };
+                    LossKernels::Mse(Arc::new(new(device, dtype)?))
+                }
             },
-            update: Update::new(device, recipe.optimizer, copy)?,
-            norm: options.computes_norm(recipe).then(|| Norm::new(device, &gradients)).transpose()?,
+            update: UpdateKernels::load(device, recipe, options)?,
             gather: match recipe.network.input() {
                 Shape::Image { channels, height, width } => {
                     let shape = [channels, height, width];
@@ -146,5 +160,19 @@ impl StepKernels {
                 }
             },
         })
+    }
+}
+
+impl UpdateKernels {
+    fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self> {
+        let (dtype, optimizer) = (options.precision.activations(), recipe.optimizer);
+        let computes_norm = options.computes_norm(recipe);
+        if options.last_block {
+            let norm = computes_norm.then(|| NormAndVerdict::new(device, dtype)).transpose()?;
+            return Ok(Self::LastBlocks { update: UpdateAndEnd::new(device, optimizer, dtype)?.into(), norm });
+        }
+        let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
+        let norm = computes_norm.then(|| Norm::new(device, &gradients)).transpose()?;
+        Ok(Self::Separate { update: Update::new(device, optimizer, dtype)?.into(), norm })
     }
 }

@@ -92,6 +92,10 @@ pub(in crate::train) fn plan(
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
     gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
+    // When what the weight gradient of an operation reads is free.
+    let weight_gradient = |i: usize| {
+        if purpose == (Purpose::Training { overlaps: true }) { times.backward(0) } else { times.backward(i) }
+    };
     let mut plan = ArenaPlan::new();
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
@@ -102,14 +106,17 @@ pub(in crate::train) fn plan(
             }
         }
         for read in others.into_iter().chain([node.input, node.output]) {
-            if sharing.needs_gradient(read) {
+            if sharing.stores_gradient(nodes, read) {
                 gradients[buffer(read)].at(backward);
             }
         }
         if multiplies(&node.op) {
-            let read = if purpose == (Purpose::Training { overlaps: true }) { times.backward(0) } else { backward };
+            let read = weight_gradient(i);
             values[buffer(node.input)].at(read);
-            gradients[buffer(node.output)].at(read);
+            gradients[buffer(sharing.reads_backwards(nodes, i))].at(read);
+            if let Some(pool) = sharing.unpooled(i).filter(|pool| sharing.mask_before[*pool]) {
+                values[buffer(nodes[pool].output)].at(read);
+            }
         }
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => values[buffer(node.input)].at(backward),
@@ -134,7 +141,8 @@ pub(in crate::train) fn plan(
                 let first = by.map_or(forward, |conv| times.forward(conv));
                 if by.is_none() || trains {
                     let len = network.value(node.output).elements() * batch;
-                    plan.add(kept_name(i), len, first, backward.unwrap_or(forward));
+                    let last = by.filter(|conv| sharing.unpools[*conv]).map_or(backward, weight_gradient);
+                    plan.add(kept_name(i), len, first, last.unwrap_or(forward));
                 }
             }
             Op::BatchNorm { .. } => {

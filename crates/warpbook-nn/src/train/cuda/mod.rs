@@ -17,8 +17,9 @@ mod passes;
 mod program;
 mod resident;
 mod sharing;
+mod work;
 
-use super::engine::{Batches, Broken, Engine, State, Trained};
+use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
 use super::{BatchLoss, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::Dataset;
 use crate::gemm::{Gemm, Workspace};
@@ -41,6 +42,7 @@ pub(in crate::train) use sharing::Sharing;
 use std::collections::HashMap;
 use std::sync::Arc;
 use warpbook_device::{Arena, CudaDevice, Stream};
+use work::StepWork;
 
 /// Steps that are queued over and over.
 #[derive(Debug, Clone)]
@@ -100,7 +102,7 @@ impl CudaTraining {
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
-        let sharing = sharing(network, &options);
+        let sharing = sharing(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
         let params = Params::new(device, network, arrangement, slots, dtype)?;
@@ -263,6 +265,22 @@ impl CudaTraining {
         StepEnd { trains, norm_is_computed, scaler: self.options.scaler().filter(|_| trains) }
     }
 
+    /// Queues the next of the prepared steps in a way of the caller's.
+    fn queue_next(
+        &mut self,
+        queue: impl FnOnce(&Program, &Stream) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        let Some(mut r) = self.repeated.take() else {
+            return Err(TrainError::Setting("No steps were prepared.".into()));
+        };
+        let first = r.queued * r.size % r.indices.len();
+        let batch = &r.indices[first..first + r.size];
+        let queued = self.with_batch(&r.source, batch, true, queue);
+        r.queued += 1;
+        self.repeated = Some(r);
+        queued
+    }
+
     /// The first operation of a step's forward pass with an output that is no finite number.
     fn first_not_finite(&mut self, source: &Source, indices: &[u32], step: u64) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
@@ -314,15 +332,20 @@ impl Engine for CudaTraining {
     }
 
     fn queue_step(&mut self) -> Result<(), TrainError> {
-        let Some(mut r) = self.repeated.take() else {
-            return Err(TrainError::Setting("No steps were prepared.".into()));
-        };
-        let first = r.queued * r.size % r.indices.len();
-        let batch = &r.indices[first..first + r.size];
-        let queued = self.with_batch(&r.source, batch, true, |program, stream| Ok(program.queue(stream)?));
-        r.queued += 1;
-        self.repeated = Some(r);
-        queued
+        self.queue_next(|program, stream| Ok(program.queue(stream)?))
+    }
+
+    fn step_by_operation(&mut self, after: AfterOperation<'_>) -> Result<(), TrainError> {
+        let (recipe, options, sharing) = (self.recipe.clone(), self.options, self.sharing.clone());
+        self.queue_next(|program, stream| {
+            let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: recipe.batch };
+            for pass in program.passes.iter() {
+                pass.queue(stream)?;
+                stream.synchronize()?;
+                after(&work.operation(&pass.name))?;
+            }
+            Ok(())
+        })
     }
 
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {

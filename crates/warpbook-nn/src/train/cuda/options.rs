@@ -20,7 +20,8 @@ pub struct CudaOptions {
     /// What computes the products of linear layers; a layer may say otherwise.
     pub product: ProductBy,
     /// Whether biases and ReLUs are computed in the epilogues of products and convolutions, forwards and backwards, and maxima over windows
-    /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]).
+    /// of 2 x 2 in those of convolutions that can ([`crate::ops::conv2d::cuda::Convolution::pools`]), whose weight gradients expand that of the
+    /// maxima where they can ([`crate::ops::conv2d::cuda::Convolution::unpools`]) and nothing needs an input gradient.
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,
@@ -29,6 +30,9 @@ pub struct CudaOptions {
     /// Whether kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
     /// compute capability 9.0 on. It costs and gives nothing below.
     pub dependent: bool,
+    /// Whether the last block of a kernel does what follows at once: the mean of the losses, the numbers of the update after the norm, and
+    /// the end of the step after the update. Otherwise each is a kernel.
+    pub last_block: bool,
     /// The scale of the loss, which fp16 uses.
     pub scaler: GradScaler,
     /// How batches of images get to the GPU.
@@ -48,6 +52,7 @@ impl CudaOptions {
             graph: true,
             overlap: true,
             dependent: true,
+            last_block: true,
             scaler: GradScaler::default(),
             loader: Loader::default(),
         }

@@ -238,7 +238,7 @@ impl Params {
 
 /// Which parameters' gradients are kept in half, where products are: the weights of linear layers. A product rounds them to the type of
 /// its operands, as autocast's products do; those of convolutions are sums of many parts, added up in f32.
-fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
+pub(super) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
     let mut rounded = vec![false; network.params().len()];
     for node in network.nodes().iter().filter(|n| halves && matches!(n.op, Op::Linear { .. })) {
         rounded[node.params[0]] = true;

@@ -13,9 +13,12 @@ pub(in crate::train) struct Sharing {
     pub mask_before: Vec<bool>,
     /// Of a convolution: its epilogue computes this maximum, so that its own output is never stored.
     pub pool_after: Vec<Option<usize>>,
+    /// Of such a convolution: its weight gradient expands the gradient of the maxima, so that that of its own output is never stored.
+    pub unpools: Vec<bool>,
     /// Of a maximum that is masked by its output: the dropout after it, whose zeros that output has, and whose factor its gradient takes.
     pub dropout_after: Vec<Option<usize>>,
-    /// Whether another operation computes it forwards, and backwards: an epilogue a ReLU or a maximum, a maximum a dropout.
+    /// Whether another operation computes it forwards, and backwards: an epilogue a ReLU or a maximum, a maximum a dropout, a weight
+    /// gradient a maximum.
     pub done: Vec<[bool; 2]>,
 }
 
@@ -60,6 +63,7 @@ impl Sharing {
             relu_after: vec![false; nodes.len()],
             mask_before: vec![false; nodes.len()],
             pool_after: vec![None; nodes.len()],
+            unpools: vec![false; nodes.len()],
             dropout_after: vec![None; nodes.len()],
             done: vec![[false; 2]; nodes.len()],
         };
@@ -119,6 +123,22 @@ impl Sharing {
         shared
     }
 
+    /// The same with weight gradients that expand the gradient of the maximum in their convolution's epilogue: those that `unpools` says
+    /// can, of convolutions whose input needs no gradient, which would read that of their own output.
+    pub fn unpooling(mut self, nodes: &[Node], unpools: impl Fn(&Node) -> bool) -> Self {
+        for (i, node) in nodes.iter().enumerate() {
+            let Some(pool) = self.pool_after[i].filter(|_| !self.needs_gradient(node.input)) else { continue };
+            self.unpools[i] = unpools(node);
+            self.done[pool][1] |= self.unpools[i];
+        }
+        self
+    }
+
+    /// The maximum whose gradient the weight gradient of operation i expands.
+    pub fn unpooled(&self, i: usize) -> Option<usize> {
+        self.pool_after[i].filter(|_| self.unpools[i])
+    }
+
     /// Whether a node writes where it reads.
     pub fn in_place(&self, node: &Node) -> bool {
         self.buffer[node.output] == self.buffer[node.input]
@@ -140,6 +160,17 @@ impl Sharing {
     pub fn joins(&self, nodes: &[Node], i: usize, value: ValueId) -> bool {
         let writes = |n: &Node| n.input == value && !self.in_place(n) || matches!(n.op, Op::Add(o) if o == value);
         nodes[i + 1..].iter().any(writes)
+    }
+
+    /// The value whose gradient operation i reads: the output of the maximum after it, where its weight gradient expands that.
+    pub fn reads_backwards(&self, nodes: &[Node], i: usize) -> ValueId {
+        nodes[self.unpooled(i).unwrap_or(i)].output
+    }
+
+    /// Whether the gradient of a value is stored: that of the input is not, nor what a weight gradient expands.
+    pub fn stores_gradient(&self, nodes: &[Node], value: ValueId) -> bool {
+        let is_expanded = |(conv, unpools): (&Node, &bool)| *unpools && self.buffer[conv.output] == self.buffer[value];
+        self.needs_gradient(value) && !nodes.iter().zip(&self.unpools).any(is_expanded)
     }
 
     /// Whether the gradient of a value is needed: that of the input is not.
@@ -224,6 +255,65 @@ mod tests {
             None,
             "it is read twice"
         );
+    }
+
+    /// Of a network of such layers for images of 2 x 6 x 6, whose weight gradients expand what they can.
+    fn unpooling(layers: Vec<Layer>) -> (Network, Sharing) {
+        let n = Network::new([2, 6, 6], layers).unwrap();
+        let s = Sharing::of(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| true);
+        (n, s)
+    }
+
+    #[test]
+    fn a_weight_gradient_expands_the_maxima_s_where_nothing_else_needs_it() {
+        let conv = || conv2d(2, 3).padding(1);
+        let stage = || vec![conv(), relu(), max_pool(2)];
+        let end = || vec![flatten(), linear(2)];
+        // conv1, relu1, pool1, conv2, relu2, pool2: the input gradient of conv2 reads that of its output.
+        let (n, s) = unpooling([stage(), stage(), end()].concat());
+        assert_eq!((&s.unpools[..4], s.unpooled(0), s.unpooled(3)), (&[true, false, false, false][..], Some(2), None));
+        assert_eq!((s.done[1], s.done[2], s.done[5]), ([true; 2], [true; 2], [true, false]));
+        assert_eq!((s.reads_backwards(n.nodes(), 0), s.reads_backwards(n.nodes(), 3)), (3, 4));
+        let stored: Vec<bool> = (0..8).map(|v| s.stores_gradient(n.nodes(), v)).collect();
+        assert_eq!(stored, [false, false, false, true, true, true, true, true]);
+        // Without a ReLU; behind a dropout of the input; and where no kernel can.
+        let (_, s) = unpooling([vec![conv(), max_pool(2)], end()].concat());
+        assert!(s.unpools[0] && !s.mask_before[1] && s.done[1] == [true; 2]);
+        let (_, s) = unpooling([vec![dropout(0.5)], stage(), end()].concat());
+        assert_eq!((s.pool_after[1], s.unpooled(1)), (Some(3), None), "the dropout's output has a gradient");
+        let s = Sharing::of(&n, true, |_| true, |_, _| true).unpooling(n.nodes(), |_| false);
+        assert!(s.unpools.iter().all(|u| !u) && s.done[2] == [true, false]);
+        let s = Sharing::of(&n, true, |_| true, |_, _| false).unpooling(n.nodes(), |_| true);
+        assert!(s.unpools.iter().all(|u| !u) && s.done[2] == [false; 2], "the pool is a kernel");
+    }
+
+    #[test]
+    fn a_gradient_that_is_expanded_has_no_memory_and_what_it_comes_from_is_kept() {
+        // conv1, relu1, pool1, dropout1, conv2, flatten1, fc1.
+        let layers = [conv2d(2, 3).padding(1), relu(), max_pool(2), dropout(0.5), conv2d(2, 1), flatten(), linear(2)];
+        let n = Network::new([2, 6, 6], layers).unwrap();
+        let plain = Sharing::of(&n, true, |_| true, |_, _| true);
+        let s = plain.clone().unpooling(n.nodes(), |_| true);
+        assert_eq!((s.unpooled(0), s.dropout_after[2], s.buffer[4]), (Some(2), Some(3), 3));
+        for overlaps in [false, true] {
+            let [plain, layout] = [&plain, &s].map(|s| plan(&n, s, 16, Dtype::F16, Purpose::Training { overlaps }));
+            assert!(plain.get("gradient 1").is_some() && layout.get("gradient 1").is_none());
+            assert!(layout.peak_bytes() < plain.peak_bytes());
+            // Seven operations forwards, the loss at 8, backwards from 9: conv1 at 15, the last. It reads the maxima's gradient, their
+            // places, and their values, the mask.
+            for name in ["gradient 3", "kept 2", "value 3", "value 0"] {
+                assert_eq!(layout.get(name).map(|b| b.last_use), Some(15), "{name}, overlaps {overlaps}");
+            }
+        }
+        // Without a mask the maxima themselves are free once the next layer has read them.
+        let layers = [conv2d(2, 3).padding(1), max_pool(2), gelu(), flatten(), linear(2)];
+        let (n, s) = unpooling(layers.to_vec());
+        let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Training { overlaps: false });
+        let last = |name: &str| layout.get(name).map(|b| b.last_use);
+        // Five operations, the loss at 6, backwards from 7: gelu1 at 9, conv1 at 11.
+        assert_eq!((last("value 2"), last("gradient 2"), last("kept 1")), (Some(9), Some(11), Some(11)));
+        let layout = plan(&n, &s, 16, Dtype::F16, Purpose::Inference);
+        assert!(layout.get("kept 1").is_none() && layout.get("value 2").is_some());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::gemm::DeviceArray;
 use crate::ops::device::{load, optional, optional_array};
 use warpbook_device::{CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-use warpbook_kernels::nn::conv2d::direct;
+use warpbook_kernels::nn::conv2d::{Pass, direct};
 
 /// The arrays of every function have the lengths of the shapes, and are f32.
 #[derive(Debug, Clone)]
@@ -24,6 +24,14 @@ impl Direct {
     pub fn new(device: &CudaDevice, shapes: &Shapes) -> Result<Self> {
         let [forward, input_gradient, weight_gradient, bias_gradient] = load(device, direct(shapes.layout))?;
         Ok(Self { g: Words(shapes.conv()), forward, input_gradient, weight_gradient, bias_gradient })
+    }
+
+    pub fn kernel(&self, pass: Pass) -> &Kernel {
+        match pass {
+            Pass::Forward => &self.forward,
+            Pass::InputGradient => &self.input_gradient,
+            Pass::WeightGradient => &self.weight_gradient,
+        }
     }
 
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {

@@ -1,15 +1,15 @@
 //! Convolutions of few channels: how images are divided into parts, and parts among blocks.
 
-use super::Forward;
 use super::args::Words;
 use super::few_launch as launch;
 use super::shapes::{Shapes, divisor};
+use super::{Forward, PooledGradient};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-use warpbook_kernels::nn::conv2d::FewChannels as Row;
+use warpbook_kernels::nn::conv2d::{FewChannels as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
 /// Parts of images for each multiprocessor, so that blocks of different progress share it.
@@ -25,6 +25,7 @@ pub(super) struct Few {
     shapes: Shapes,
     /// Forwards and backwards.
     parts: [Parts; 2],
+    /// Whether the maxima over windows of 2 x 2 are stored.
     pool: bool,
     forward: Kernel,
     gradient: Kernel,
@@ -67,11 +68,11 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
     takes.then(|| i64::from(s.taps() / 16 + 1))
 }
 
-/// The kernels forwards and of the gradient; `None` where they are another method's. `pool`: maxima are stored.
-pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: bool) -> Option<[KernelSpec; 2]> {
+/// The kernels forwards and of the gradient; `None` where they are another method's. `pool`: maxima are stored, and the gradient is of them.
+pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: [bool; 2]) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
-    parts(&shapes, pool, 1).map(|_| Row { dtype, steps, pool }.specs())
+    parts(&shapes, pool[0], 1).map(|_| Row { dtype, steps, pool }.specs())
 }
 
 /// Forwards and backwards. A pool's windows lie in one part.
@@ -83,14 +84,15 @@ fn parts(shapes: &Shapes, pool: bool, multiprocessors: u32) -> Option<[Parts; 2]
 impl Few {
     /// `None` where the kernels do not take the convolution: of other types than f16 and bf16, of NCHW, with filters that are no multiples
     /// of 8, with 64 taps of all channels or more, with rows that do not fit into shared memory, below compute capability 8.0.
-    pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: bool) -> Result<Option<Self>> {
+    /// `pool` as of [`specs_of`].
+    pub fn new(device: &CudaDevice, dtype: Dtype, shapes: &Shapes, pool: [bool; 2]) -> Result<Option<Self>> {
         let info = device.info();
         let Some(steps) = steps(dtype, shapes) else { return Ok(None) };
         let specs = Row { dtype, steps, pool }.specs();
         if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
             return Ok(None);
         }
-        let Some(parts) = parts(shapes, pool, info.multiprocessors) else { return Ok(None) };
+        let Some(parts) = parts(shapes, pool[0], info.multiprocessors) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
         let gradient = gradient?;
         let at_once = info.multiprocessors * u32::try_from(gradient.tile().size(Dim::BlocksPerSm)).unwrap_or(1);
@@ -98,7 +100,12 @@ impl Few {
         // Every block has as many parts as the busiest.
         let each = units.div_ceil((at_once / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
-        Ok(Some(Self { shapes: *shapes, parts, pool, forward: forward?, gradient, splits }))
+        Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient, splits }))
+    }
+
+    /// Forwards, or of the weight gradient.
+    pub fn kernel(&self, pass: Pass) -> &Kernel {
+        if pass == Pass::Forward { &self.forward } else { &self.gradient }
     }
 
     /// How many blocks share a weight.
@@ -114,7 +121,19 @@ impl Few {
     /// Into f32 `[splits]`: `[filters][taps]` of dw, then `[filters]` of db.
     pub fn gradients(&self, stream: &Stream, [x, dy]: [&DeviceArray; 2], out: &Slice<f32>) -> Result<()> {
         let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
-        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], out)
+        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, dy], None, out)
+    }
+
+    /// The same of the gradient of the maxima, by the kernel that was loaded for it.
+    pub fn pooled_gradients(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        of: &PooledGradient<'_>,
+        out: &Slice<f32>,
+    ) -> Result<()> {
+        let shape = grid(&self.gradient, self.splits * groups(&self.shapes));
+        launch::gradient(&self.gradient, stream, shape, Words(self.words(1)), [x, of.dy], Some(of), out)
     }
 
     /// `Few` of the kernels, forwards or backwards.

@@ -1,10 +1,10 @@
 //! The launches of the kernels of few channels. Arrays have the lengths, the type and the alignment that the kernels take.
 #![allow(unsafe_code)]
 
-use super::Forward;
 use super::args::Words;
+use super::{Forward, PooledGradient};
 use crate::gemm::DeviceArray;
-use crate::ops::device::optional;
+use crate::ops::device::{optional, optional_array};
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
@@ -16,16 +16,21 @@ pub(super) fn forward(kernel: &Kernel, stream: &Stream, shape: Launch, g: Words<
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// Into `out`, f32 `[splits]`: `[filters][taps]`, then `[filters]`.
+/// Into `out`, f32 `[splits]`: `[filters][taps]`, then `[filters]`. `pooled`: dy is that of maxima, for a kernel that is compiled so.
 pub(super) fn gradient(
     kernel: &Kernel,
     stream: &Stream,
     shape: Launch,
     g: Words<19>,
     [x, dy]: [&DeviceArray; 2],
+    pooled: Option<&PooledGradient<'_>>,
     out: &Slice<f32>,
 ) -> Result<()> {
-    let args: [&dyn KernelArg; 4] = [&g, x.bytes(), dy.bytes(), out];
-    // SAFETY: few_gradient(g, x, dy, out).
+    let (mask, scale) = pooled.and_then(|p| p.mask).map_or((None, 1.0), |(mask, scale)| (Some(mask), scale));
+    let mut args: Vec<&dyn KernelArg> = vec![&g, x.bytes(), dy.bytes(), out];
+    if let Some(pooled) = pooled {
+        args.extend([pooled.places as &dyn KernelArg, optional_array(mask), &scale]);
+    }
+    // SAFETY: few_gradient(g, x, dy, out), with `index, mask, scale` after them where it is compiled to pool.
     unsafe { kernel.launch(stream, shape, &args) }
 }

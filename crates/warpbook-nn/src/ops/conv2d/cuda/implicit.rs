@@ -2,10 +2,11 @@
 
 use super::few::Few;
 use super::implicit_launch as launch;
+use super::pooled::no_unpooling;
 use super::shapes::Shapes;
 use super::window_gradient::WindowGradient;
 use super::windows::{Job, Windows};
-use super::{Form, Forward, Method};
+use super::{Form, Forward, Method, PooledGradient};
 use crate::gemm::{DeviceArray, Sums, Workspace};
 use crate::ops::Layout;
 use crate::ops::conv2d::Geometry;
@@ -54,6 +55,15 @@ enum Forwards {
 enum Body {
     Gathered(Box<Copies>),
     Shifted(Box<Windows>),
+}
+
+impl Body {
+    fn kernel(&self) -> &Kernel {
+        match self {
+            Self::Gathered(copies) => &copies.kernel,
+            Self::Shifted(windows) => windows.kernel(),
+        }
+    }
 }
 
 /// A kernel, and whether it copies 16 bytes at a time: its arrays then start at a multiple of them.
@@ -131,8 +141,10 @@ fn tile(spec: &KernelSpec, pass: Pass, [m, n]: [u32; 2], multiprocessors: u32) -
 }
 
 impl Implicit {
-    /// `pool`: y's maxima over windows of 2 x 2 are stored in place of it.
-    pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form, pool: bool) -> Result<Self> {
+    /// `pool`: y's maxima over windows of 2 x 2 are stored in place of it, and the weight gradient is of theirs, which only the kernels of
+    /// few channels take.
+    pub fn new(device: &CudaDevice, shapes: &Shapes, form: Form, pools: [bool; 2]) -> Result<Self> {
+        let pool = pools[0];
         let info = device.info();
         let multiprocessors = info.multiprocessors;
         let method = form.method.on(info.compute_capability, form.dtype);
@@ -163,7 +175,7 @@ impl Implicit {
             })
         };
         let few = match method {
-            Method::FewChannels => Few::new(device, form.dtype, shapes, pool)?.map(Arc::new),
+            Method::FewChannels => Few::new(device, form.dtype, shapes, pools)?.map(Arc::new),
             _ => None,
         };
         let forward = match &few {
@@ -192,6 +204,18 @@ impl Implicit {
         let n = shapes.filters * (taps + u32::from(with_bias));
         let total = (with_bias || splits > 1).then(|| Sums::of_few(device, n, splits)).transpose()?;
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
+    }
+
+    /// The kernel of a pass; of a weight gradient the one that multiplies.
+    pub fn kernel(&self, pass: Pass) -> &Kernel {
+        match (pass, &self.forward, &self.weight_gradient) {
+            (Pass::Forward, Forwards::Few(few), _) => few.kernel(pass),
+            (Pass::Forward, Forwards::By(body), _) => body.kernel(),
+            (Pass::InputGradient, ..) => self.input_gradient.kernel(),
+            (Pass::WeightGradient, _, Gradient::Gathered(copies, _)) => &copies.kernel,
+            (Pass::WeightGradient, _, Gradient::Shifted(shifted)) => shifted.kernel(),
+            (Pass::WeightGradient, _, Gradient::Few(few)) => few.kernel(pass),
+        }
     }
 
     pub fn is_shifted(&self) -> [bool; 3] {
@@ -266,24 +290,51 @@ impl Implicit {
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
-        let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
-        let out: &Slice<f32> = partial.as_ref().unwrap_or(dweight);
-        match &self.weight_gradient {
+        self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
             Gradient::Gathered(copies, share) => {
                 // dy is A, x is B.
                 copies.check([("dy", dy), ("x", x)])?;
                 let shares = [*share, self.splits];
-                launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)?;
+                launch::weight_gradient(&copies.kernel, stream, &self.shapes, [x, dy], shares, out)
             }
             Gradient::Shifted(shifted) => {
                 aligned([("dy", dy), ("x", x)])?;
-                shifted.queue(stream, [x, dy], out)?;
+                shifted.queue(stream, [x, dy], out)
             }
             Gradient::Few(few) => {
                 aligned([("dy", dy)])?;
-                few.gradients(stream, [x, dy], out)?;
+                few.gradients(stream, [x, dy], out)
             }
-        }
+        })
+    }
+
+    /// The same of the gradient of the maxima.
+    pub fn pooled_weight_gradient(
+        &self,
+        stream: &Stream,
+        (x, of): (&DeviceArray, &PooledGradient<'_>),
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        aligned([("the gradient of the maxima", of.dy)])?;
+        aligned(of.mask.map(|(mask, _)| ("the mask", mask)))?;
+        self.queue_parts(stream, (dweight, dbias), workspace, |out| match &self.weight_gradient {
+            Gradient::Few(few) => few.pooled_gradients(stream, x, of, out),
+            Gradient::Gathered(..) | Gradient::Shifted(_) => Err(no_unpooling()),
+        })
+    }
+
+    /// What `queue` writes, parts of the sums or dw itself, and then the sums of the parts.
+    fn queue_parts(
+        &self,
+        stream: &Stream,
+        (dweight, dbias): (&Slice<f32>, Option<&Slice<f32>>),
+        workspace: &Workspace,
+        queue: impl FnOnce(&Slice<f32>) -> Result<()>,
+    ) -> Result<()> {
+        let partial = self.total.as_ref().map(|_| workspace.part(0, self.workspace_bytes()).cast::<f32>());
+        queue(partial.as_ref().unwrap_or(dweight))?;
         let rest = dbias.filter(|_| self.has_bias_gradient());
         match (&self.total, &partial) {
             (Some(total), Some(partial)) => total.queue_parts(stream, &partial.into(), (dweight, rest)),

@@ -12,6 +12,8 @@ mod im2col_launch;
 mod implicit;
 mod implicit_launch;
 mod pooled;
+mod reference;
+mod reference_launch;
 mod shapes;
 mod stock;
 mod window_gradient;
@@ -27,11 +29,15 @@ pub(crate) use few::specs_of as few_specs_of;
 use im2col::Im2col;
 use implicit::Implicit;
 pub(crate) use implicit::spec_of as implicit_spec_of;
+pub use reference::Reference;
 use shapes::Shapes;
 use std::sync::Arc;
 use stock::Stock;
 use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
-use warpbook_record::Dtype;
+pub use warpbook_kernels::nn::conv2d::Pass;
+use warpbook_kernels::nn::conv2d::direct as direct_rows;
+use warpbook_kernels::nn::total_sums;
+use warpbook_record::{Dtype, KernelSpec, KernelStats};
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
 /// The compute capability that has the instructions of shifted windows.
@@ -92,6 +98,38 @@ pub struct Form {
     pub layout: Layout,
 }
 
+impl Form {
+    /// The kernels that compute a pass, without a bias, on a GPU of a compute capability; `None` where the method leaves it to another one,
+    /// to the matrix product or to a library in part or whole, or does not take the type.
+    #[must_use]
+    pub fn kernels(
+        self,
+        pass: Pass,
+        geometry: &Geometry,
+        compute_capability: Option<(u32, u32)>,
+    ) -> Option<Vec<KernelSpec>> {
+        let Self { method, dtype, layout } = self;
+        let implicit = |turing| implicit_spec_of(pass, dtype, geometry, layout, turing, false).map(|spec| vec![spec]);
+        match method {
+            Method::Direct => (dtype == Dtype::F32).then(|| vec![direct_rows(layout)[pass as usize].clone()]),
+            Method::Im2col | Method::Stock => None,
+            Method::ImplicitGemmTuring => (dtype == Dtype::F16).then(|| implicit(true)).flatten(),
+            Method::ImplicitGemm => implicit(dtype == Dtype::F16 && compute_capability < Some((8, 0))),
+            Method::ShiftedWindows if compute_capability != Some(HOPPER) => None,
+            Method::ShiftedWindows => shifted_kernel_of(pass, dtype, geometry, layout, false).map(|spec| vec![spec]),
+            Method::FewChannels if compute_capability < Some((8, 0)) => None,
+            Method::FewChannels => {
+                let [forward, gradient] = few_specs_of(dtype, geometry, layout, [false; 2])?;
+                match pass {
+                    Pass::Forward => Some(vec![forward]),
+                    Pass::InputGradient => None,
+                    Pass::WeightGradient => Some(vec![gradient, total_sums()]),
+                }
+            }
+        }
+    }
+}
+
 /// What is applied to the outputs, after the bias, before they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Epilogue {
@@ -113,6 +151,18 @@ struct Forward<'a> {
     pool: Option<Option<&'a Slice<u8>>>,
 }
 
+/// The gradient of the maxima that [`Convolution::forward_pooled`] stores, and what it goes through on its way to y.
+#[derive(Debug, Clone, Copy)]
+pub struct PooledGradient<'a> {
+    /// Of the maxima, `[batch][oh / 2][ow / 2][filters]`.
+    pub dy: &'a DeviceArray,
+    /// Where in the windows the maxima were, in the same shape.
+    pub places: &'a Slice<u8>,
+    /// Of a ReLU before the pool: the maxima, where nothing goes back if they are not above 0 (where they are NaN, dy does), and what dy is
+    /// multiplied by: the factor of a dropout that has put its zeros into them, or 1.
+    pub mask: Option<(&'a DeviceArray, f32)>,
+}
+
 #[derive(Debug, Clone)]
 enum Body {
     Direct(Box<Direct>),
@@ -128,8 +178,8 @@ pub struct Convolution {
     geometry: Geometry,
     form: Form,
     body: Body,
-    /// Whether its forward pass is [`Convolution::forward_pooled`].
-    pool: bool,
+    /// Whether its forward pass is [`Convolution::forward_pooled`], and its weight gradient [`Convolution::pooled_weight_gradient`].
+    pools: [bool; 2],
     /// The sums of dy, where the body does not compute them.
     bias_gradient: Option<Sums>,
 }
@@ -141,10 +191,10 @@ impl Convolution {
     /// A size is zero or too large, or the kernel is larger than the padded image; [`Error::Unsupported`] where the method does not take
     /// the type on this device, or cuDNN the convolution; there is no cuDNN; the compiler's and the device's.
     pub fn new(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
-        Self::build(device, gemm, geometry, form, false)
+        Self::build(device, gemm, geometry, form, [false; 2])
     }
 
-    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pool: bool) -> Result<Self> {
+    fn build(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form, pools: [bool; 2]) -> Result<Self> {
         let unsupported = |why: &str| Error::Unsupported {
             what: format!("A convolution in {}", form.dtype.label()),
             why: why.into(),
@@ -165,7 +215,7 @@ impl Convolution {
                 ));
             }
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
-                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pool)?))
+                Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?))
             }
             Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
@@ -180,7 +230,7 @@ impl Convolution {
             _ => false,
         };
         let bias_gradient = if has_bias_gradient { None } else { Some(sums()?) };
-        Ok(Self { geometry: *geometry, form, body, pool, bias_gradient })
+        Ok(Self { geometry: *geometry, form, body, pools, bias_gradient })
     }
 
     /// The geometry.
@@ -237,6 +287,17 @@ impl Convolution {
         matches!(&self.body, Body::Implicit(b) if b.is_few())
     }
 
+    /// What the compiler and the device say of a pass's own kernel; empty of im2col and of libraries.
+    #[must_use]
+    pub fn kernel_stats(&self, pass: Pass) -> Vec<KernelStats> {
+        let kernel = match &self.body {
+            Body::Direct(b) => Some(b.kernel(pass)),
+            Body::Implicit(b) => Some(b.kernel(pass)),
+            Body::Im2col(_) | Body::Stock(_) => None,
+        };
+        kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
+    }
+
     /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own
     /// methods, and of an input gradient that it does not compute.
     #[must_use]
@@ -247,8 +308,8 @@ impl Convolution {
     /// y = f(x * w + b).
     ///
     /// # Errors
-    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the kernels pool; a
-    /// launch is refused.
+    /// An array has not the length of its shape, holds another type or is not aligned; the workspace is too small; the pass's kernel pools;
+    /// a launch is refused.
     #[expect(clippy::too_many_arguments, reason = "a layer's arrays, as the other passes take them")]
     pub fn forward(
         &self,
@@ -315,9 +376,9 @@ impl Convolution {
         dbias: Option<&Slice<f32>>,
         workspace: &Workspace,
     ) -> Result<()> {
+        self.check_unpools(false)?;
         self.check(("x", x), None, ("dy", dy), workspace)?;
-        Check(OP).lengths(&[("dweight", dweight.len(), &self.weight_shape())])?;
-        self.geometry.check_bias("dbias", dbias.map(Slice::len))?;
+        self.check_gradients(dweight, dbias)?;
         match &self.body {
             Body::Direct(b) => return b.weight_gradient(stream, [x, dy], dweight, dbias),
             Body::Im2col(b) => b.weight_gradient(stream, [x, dy], dweight, workspace)?,
@@ -328,6 +389,11 @@ impl Convolution {
             (Some(sums), Some(dbias)) => sums.queue(stream, dy, dbias, workspace),
             _ => Ok(()),
         }
+    }
+
+    fn check_gradients(&self, dweight: &Slice<f32>, dbias: Option<&Slice<f32>>) -> Result<()> {
+        Check(OP).lengths(&[("dweight", dweight.len(), &self.weight_shape())])?;
+        Ok(self.geometry.check_bias("dbias", dbias.map(Slice::len))?)
     }
 
     fn image_shape(&self, [height, width]: [usize; 2], channels: usize) -> [usize; 4] {
@@ -388,6 +454,42 @@ fn stored(dtype: Dtype) -> Dtype {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pass_has_kernels_where_the_method_computes_it() {
+        let hopper = Some(HOPPER);
+        let g = |channels, filters| Geometry {
+            batch: 8,
+            height: 16,
+            width: 16,
+            channels,
+            filters,
+            kernel: [3; 2],
+            stride: [1; 2],
+            padding: [1; 2],
+        };
+        let files = |method, dtype, pass, geometry: &Geometry, cc| -> Vec<String> {
+            let form = Form { method, dtype, layout: Layout::Nhwc };
+            let kernels = form.kernels(pass, geometry, cc).unwrap_or_default();
+            kernels.iter().map(|k| k.file.trim_start_matches("nn/").to_owned()).collect()
+        };
+        let none: [&str; 0] = [];
+        for pass in Pass::ALL {
+            assert_eq!(files(Method::Direct, Dtype::F32, pass, &g(3, 32), None), ["01_direct.cu"]);
+            assert_eq!(files(Method::Direct, Dtype::F16, pass, &g(3, 32), hopper), none);
+            assert_eq!(files(Method::ImplicitGemm, Dtype::F32, pass, &g(3, 32), hopper), ["03_implicit_gemm.cu"]);
+            assert_eq!(
+                files(Method::ImplicitGemm, Dtype::Bf16, pass, &g(3, 32), hopper),
+                ["04_implicit_tensor_cores.cu"]
+            );
+            assert_eq!(files(Method::ShiftedWindows, Dtype::F16, pass, &g(32, 64), Some((8, 0))), none);
+            assert_eq!(files(Method::ShiftedWindows, Dtype::F16, pass, &g(3, 32), hopper), none);
+        }
+        let windows = Pass::ALL.map(|pass| files(Method::ShiftedWindows, Dtype::F16, pass, &g(32, 64), hopper));
+        assert_eq!(windows, [["05_shifted_windows.cu"], ["05_shifted_windows.cu"], ["06_shifted_gradient.cu"]]);
+        let few = Pass::ALL.map(|pass| files(Method::FewChannels, Dtype::F16, pass, &g(3, 32), hopper).len());
+        assert_eq!(few, [1, 0, 2]);
+    }
 
     #[test]
     fn a_method_is_what_a_gpu_has_of_it() {

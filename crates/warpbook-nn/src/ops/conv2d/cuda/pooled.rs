@@ -1,7 +1,8 @@
-//! Convolutions whose epilogue computes the maxima over windows of 2 x 2 next to each other, so that y itself is never stored.
+//! Convolutions whose epilogue computes the maxima over windows of 2 x 2 next to each other, so that y itself is never stored, and weight
+//! gradients that expand the gradient of these maxima, so that dy is not either.
 
 use super::super::{Geometry, OP};
-use super::{Convolution, Epilogue, Form, Forward, Method};
+use super::{Body, Convolution, Epilogue, Form, Forward, Method, PooledGradient, few_specs_of};
 use crate::gemm::{DeviceArray, Gemm, Workspace};
 use crate::ops::Layout;
 use crate::ops::error::Check;
@@ -30,13 +31,38 @@ impl Convolution {
     /// As there; [`Convolution::pools`] is false.
     pub fn pooled(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
         if Self::pools(geometry, form) {
-            return Self::build(device, gemm, geometry, form, true);
+            return Self::build(device, gemm, geometry, form, [true, false]);
         }
         Err(Error::Unsupported {
             what: "A convolution and the pool after it".into(),
             why: "are one kernel only by the implicit products, in fp16 or bf16, of channels last, with filters that are multiples of 8 and at least 2 x 2 pixels"
                 .into(),
         })
+    }
+
+    /// Whether [`Convolution::unpooling`] takes a convolution on a GPU of a compute capability: one that [`Convolution::pools`], and whose
+    /// weight gradient is computed by [`Method::FewChannels`] itself.
+    #[must_use]
+    pub fn unpools(geometry: &Geometry, form: Form, compute_capability: Option<(u32, u32)>) -> bool {
+        let is_few = form.method.on(compute_capability, form.dtype) == Method::FewChannels;
+        let has_kernels = || {
+            let specs = few_specs_of(form.dtype, geometry, form.layout, [true; 2]);
+            specs.is_some_and(|specs| {
+                specs.iter().all(|spec| spec.requires.as_ref().is_none_or(|r| r.met_by(compute_capability)))
+            })
+        };
+        is_few && Self::pools(geometry, form) && has_kernels()
+    }
+
+    /// As [`Convolution::pooled`], but its weight gradient is [`Convolution::pooled_weight_gradient`] too.
+    ///
+    /// # Errors
+    /// As there; [`Convolution::unpools`] is false.
+    pub fn unpooling(device: &CudaDevice, gemm: &Gemm, geometry: &Geometry, form: Form) -> Result<Self> {
+        if Self::unpools(geometry, form, device.info().compute_capability) {
+            return Self::build(device, gemm, geometry, form, [true; 2]);
+        }
+        Err(no_unpooling())
     }
 
     /// The maxima of f(x * w + b) over windows of 2 x 2 next to each other, and where they are: `[batch][oh / 2][ow / 2][filters]`, as
@@ -59,25 +85,117 @@ impl Convolution {
         let (oh, ow) = self.geometry.output()?;
         self.check_sides(("x", x), Some(weight), (("the maxima", y), [oh / 2, ow / 2]), workspace)?;
         if let Some(index) = index {
-            Check(OP).lengths(&[("the places of the maxima", index.len(), &[y.len()])])?;
-            if !index.at(0).is_aligned(8) {
-                return Err(Error::Unsupported {
-                    what: "conv2d: the places of the maxima".into(),
-                    why: "do not start at a multiple of 8 bytes, but are stored 8 at a time; align them".into(),
-                });
-            }
+            check_places(index, y)?;
         }
         let f = Forward { x, weight, bias, relu: epilogue == Epilogue::Relu, y, pool: Some(index) };
         self.queue_forward(stream, &f, workspace)
     }
 
+    /// dw in f32, and the bias gradient where it is asked for, of the gradient of the maxima that [`Convolution::forward_pooled`] has
+    /// stored: the same bits as [`max_backward_masked`](crate::ops::pool::cuda::Pooling::max_backward_masked) and
+    /// [`Convolution::weight_gradient`] after it, without dy in memory.
+    ///
+    /// # Errors
+    /// As of [`Convolution::forward`]; the kernel does not expand the gradient of maxima.
+    pub fn pooled_weight_gradient(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        of: &PooledGradient<'_>,
+        dweight: &Slice<f32>,
+        dbias: Option<&Slice<f32>>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.check_unpools(true)?;
+        let (oh, ow) = self.geometry.output()?;
+        let sides = [oh / 2, ow / 2];
+        self.check_sides(("x", x), None, (("the gradient of the maxima", of.dy), sides), workspace)?;
+        if let Some((mask, _)) = of.mask {
+            self.check_sides(("x", x), None, (("the mask", mask), sides), workspace)?;
+        }
+        check_places(of.places, of.dy)?;
+        self.check_gradients(dweight, dbias)?;
+        match &self.body {
+            Body::Implicit(b) => b.pooled_weight_gradient(stream, (x, of), dweight, dbias, workspace),
+            Body::Direct(_) | Body::Im2col(_) | Body::Stock(_) => Err(no_unpooling()),
+        }
+    }
+
     /// An error unless its forward pass is the one that was called.
     pub(super) fn check_pool(&self, pools: bool) -> Result<()> {
-        let why = match (self.pool, pools) {
+        let why = match (self.pools[0], pools) {
             (true, false) => "was loaded to pool: call `forward_pooled`, or load it by `Convolution::new`",
             (false, true) => "was not loaded to pool: call `forward`, or load it by `Convolution::pooled`",
             _ => return Ok(()),
         };
         Err(Error::Unsupported { what: "The convolution".into(), why: why.into() })
+    }
+
+    /// An error unless its weight gradient is the one that was called.
+    pub(super) fn check_unpools(&self, unpools: bool) -> Result<()> {
+        let why = match (self.pools[1], unpools) {
+            (true, false) => {
+                "was loaded to expand the gradient of maxima: call `pooled_weight_gradient`, or load it by `Convolution::pooled`"
+            }
+            (false, true) => {
+                "was not loaded to expand the gradient of maxima: call `weight_gradient`, or load it by `Convolution::unpooling`"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::Unsupported { what: "The convolution".into(), why: why.into() })
+    }
+}
+
+/// An error unless there is a place for each of the maxima, in words of 8.
+fn check_places(places: &Slice<u8>, maxima: &DeviceArray) -> Result<()> {
+    Check(OP).lengths(&[("the places of the maxima", places.len(), &[maxima.len()])])?;
+    if places.at(0).is_aligned(8) {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: "conv2d: the places of the maxima".into(),
+        why: "do not start at a multiple of 8 bytes, but are read and stored 8 at a time; align them".into(),
+    })
+}
+
+/// That of a convolution whose weight gradient another kernel computes.
+pub(super) fn no_unpooling() -> Error {
+    Error::Unsupported {
+        what: "The weight gradient of a convolution and the pool after it".into(),
+        why: "is one kernel only of few channels, in fp16 or bf16, of channels last, with filters that are multiples of 8, at least 2 x 2 pixels, and on GPUs from compute capability 8.0 on"
+            .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gradients_of_maxima_are_expanded_by_the_kernels_of_few_channels() {
+        let (kernel, stride, padding) = ([3; 2], [1; 2], [1; 2]);
+        let g = Geometry { batch: 512, height: 32, width: 32, channels: 3, filters: 32, kernel, stride, padding };
+        let form = Form { method: Method::FewChannels, dtype: Dtype::F16, layout: Layout::Nhwc };
+        let unpools = |g: &Geometry, form, cc| Convolution::unpools(g, form, Some(cc));
+        let bf16 = Form { dtype: Dtype::Bf16, ..form };
+        for cc in [(8, 0), (8, 9), (9, 0), (12, 0)] {
+            assert!(unpools(&g, form, cc) && unpools(&g, bf16, cc), "{cc:?}");
+        }
+        // Odd sides too, and windows that leave a row and a column out.
+        assert!(unpools(&Geometry { height: 31, width: 33, ..g }, form, (9, 0)));
+        // Below 8.0 the implicit product pools, but not backwards.
+        assert!(Convolution::pools(&g, form));
+        assert!(!unpools(&g, form, (7, 5)) && !unpools(&g, bf16, (7, 5)) && !Convolution::unpools(&g, form, None));
+        let not = |g: Geometry, form: Form| assert!(!unpools(&g, form, (9, 0)), "{g:?}, {form:?}");
+        for method in [Method::ImplicitGemm, Method::ShiftedWindows, Method::Im2col, Method::Stock] {
+            not(g, Form { method, ..form });
+        }
+        not(g, Form { layout: Layout::Nchw, ..form });
+        not(g, Form { dtype: Dtype::F32, ..form });
+        not(Geometry { channels: 7, kernel: [3, 4], ..g }, form);
+        not(Geometry { filters: 12, ..g }, form);
+        not(Geometry { height: 1, ..g }, form);
+        // A row of windows does not fit into shared memory.
+        not(Geometry { width: 8000, ..g }, form);
     }
 }

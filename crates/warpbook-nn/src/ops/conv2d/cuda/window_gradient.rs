@@ -135,6 +135,10 @@ impl WindowGradient {
         Ok(Some(Self { device: device.clone(), dtype, shapes: *shapes, taps, division, kernel }))
     }
 
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
     /// How many blocks share a weight.
     pub fn splits(&self) -> u32 {
         self.division.splits

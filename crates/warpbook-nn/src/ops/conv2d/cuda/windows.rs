@@ -257,6 +257,10 @@ impl Windows {
         Ok(Some(Self { device: device.clone(), pass, dtype, image, division, kernel, columns, blocks: across * down }))
     }
 
+    pub fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
     /// y of x and the weight, with a bias and a ReLU.
     pub fn forward(&self, stream: &Stream, f: &Forward<'_>) -> Result<()> {
         let maps = [self.map_images(f.x)?, self.map_weights(f.weight)?];

@@ -5,6 +5,7 @@ use crate::gemm::DeviceArray;
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::activation;
 use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
+use crate::ops::conv2d::cuda::PooledGradient;
 use crate::train::TrainError;
 use warpbook_device::Result;
 
@@ -12,10 +13,10 @@ impl Builder<'_> {
     pub(super) fn backward(&mut self, i: usize) -> std::result::Result<(), TrainError> {
         let node = self.node(i);
         let Parts { sharing, kernels, .. } = self.parts;
-        if !sharing.needs_gradient(node.output) {
+        if !sharing.needs_gradient(node.output) || sharing.done[i][1] {
             return Ok(());
         }
-        let dy = self.gradient(node.output)?;
+        let dy = self.gradient(sharing.reads_backwards(self.network().nodes(), i))?;
         if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
             self.weight_gradient(i, &dy)?;
         }
@@ -37,24 +38,19 @@ impl Builder<'_> {
         match node.op {
             Op::Conv2d(_) | Op::Linear { .. } => self.product_backward(i, dy, dx.clone())?,
             Op::Activation(f) => {
-                if !sharing.done[i][1] {
-                    let kept = match f.keeps() {
-                        activation::Kept::Input => self.value(node.input)?,
-                        activation::Kept::Output => self.value(node.output)?,
-                    };
-                    let (kernel, dx) = (kernels.activations()?, dx.clone());
-                    self.push(&node.name, "backward", move |s| kernel.backward(s, f, &kept, &dy, &dx));
-                }
+                let kept = match f.keeps() {
+                    activation::Kept::Input => self.value(node.input)?,
+                    activation::Kept::Output => self.value(node.output)?,
+                };
+                let (kernel, dx) = (kernels.activations()?, dx.clone());
+                self.push(&node.name, "backward", move |s| kernel.backward(s, f, &kept, &dy, &dx));
             }
             Op::Pool(p) => {
                 let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 let dx = dx.clone();
                 if p.kind == PoolKind::Max {
                     let places = self.parts.memory.kept::<u8>(i, dy.len())?;
-                    if sharing.mask_before[i] {
-                        let y = self.value(node.output)?;
-                        let dropout = sharing.dropout_after[i].and_then(|i| self.dropout(self.node(i)));
-                        let scale = dropout.map_or(1.0, |(d, _)| d.scale());
+                    if let Some((y, scale)) = self.pool_mask(i)? {
                         self.push(&node.name, "backward", move |s| {
                             kernel.max_backward_masked(s, &g, (&places, &y, scale), &dy, &dx)
                         });
@@ -65,7 +61,6 @@ impl Builder<'_> {
                     self.push(&node.name, "backward", move |s| kernel.average_backward(s, &g, &dy, &dx));
                 }
             }
-            Op::Dropout { .. } if sharing.done[i][1] => {}
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
                     let (kernel, dx) = (kernels.masks()?, dx.clone());
@@ -88,6 +83,17 @@ impl Builder<'_> {
         let kernel = self.parts.kernels.add()?;
         self.push(name, "sum of gradients", move |s| kernel.accumulate(s, &from, &to));
         Ok(())
+    }
+
+    /// What masks the gradient of a pool behind a ReLU, its output, and the factor of a dropout after it.
+    fn pool_mask(&self, i: usize) -> Result<Option<(DeviceArray, f32)>> {
+        let sharing = self.parts.sharing;
+        if !sharing.mask_before[i] {
+            return Ok(None);
+        }
+        let dropout = sharing.dropout_after[i].and_then(|i| self.dropout(self.node(i)));
+        let scale = dropout.map_or(1.0, |(d, _)| d.scale());
+        Ok(Some((self.value(self.node(i).output)?, scale)))
     }
 
     /// Both inputs get the gradient of the sum.
@@ -147,9 +153,19 @@ impl Builder<'_> {
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let dw = params.gradient(node.params[0]);
-                self.push(&node.name, "weight gradient", move |s| {
-                    c.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
-                });
+                if let Some(pool) = self.parts.sharing.unpooled(i) {
+                    let places = self.parts.memory.kept::<u8>(pool, dy.len())?;
+                    let mask = self.pool_mask(pool)?;
+                    self.push(&node.name, "weight gradient", move |s| {
+                        let mask = mask.as_ref().map(|(mask, scale)| (mask, *scale));
+                        let of = PooledGradient { dy: &dy, places: &places, mask };
+                        c.pooled_weight_gradient(s, &x, &of, &dw, db.as_ref(), &workspace)
+                    });
+                } else {
+                    self.push(&node.name, "weight gradient", move |s| {
+                        c.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+                    });
+                }
             }
             Some(Multiply::Linear(l)) => {
                 let dw = params.gradient_array(node.params[0]);

@@ -3,8 +3,9 @@
 mod backward;
 mod forward;
 mod own;
+mod update;
 
-use super::control::{Control, Start, StepEnd, slots};
+use super::control::{Control, Start, slots};
 use super::kernels::{GatherKernels, LayerKernels, LossKernels, StepKernels};
 use super::memory::Memory;
 use super::params::Params;
@@ -16,7 +17,6 @@ use crate::ops::conv2d::cuda::{Convolution, Form};
 use crate::ops::cross_entropy::{self, CrossEntropy};
 use crate::ops::dropout::Dropout;
 use crate::ops::linear::cuda::Linear;
-use crate::ops::optimizer::cuda::{Control as UpdateControl, NormOutputs, Parameters};
 use crate::train::{Loss, Recipe, TrainError};
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 
@@ -124,6 +124,7 @@ impl<'a> Builder<'a> {
                     let form = Form { method: options.method_of(node), dtype, layout: options.layout };
                     let geometry = network.conv_geometry(node, n);
                     Some(Multiply::Conv(match sharing.pool_after[i] {
+                        Some(_) if sharing.unpools[i] => Convolution::unpooling(device, gemm, &geometry, form)?,
                         Some(_) => Convolution::pooled(device, gemm, &geometry, form)?,
                         None => Convolution::new(device, gemm, &geometry, form)?,
                     }))
@@ -245,6 +246,7 @@ impl<'a> Builder<'a> {
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
         let to = step.control.loss_slots();
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
+        let verdict = self.verdict_of_loss(step);
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
@@ -253,8 +255,8 @@ impl<'a> Builder<'a> {
                 let (kernel, labels) = (kernel.clone(), step.control.labels.range(..n));
                 self.push("loss", "", move |s| {
                     let workspace = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
-                    let slots = (workspace, slots(&to));
-                    kernel.loss_and_gradient(s, &c, (&outputs, &labels), scale.as_ref(), gradient.as_ref(), slots)
+                    let (slots, to) = ((workspace, slots(&to)), (scale.as_ref(), gradient.as_ref()));
+                    kernel.loss_and_verdict(s, &c, (&outputs, &labels), to, slots, &verdict)
                 });
             }
             (LossKernels::Mse(kernel), _) => {
@@ -262,63 +264,12 @@ impl<'a> Builder<'a> {
                 let Some(target) = self.targets.clone() else { return Ok(()) };
                 let kernel = kernel.clone();
                 self.push("loss", "", move |s| {
-                    let slots = (&partial, slots(&to));
-                    kernel.loss_and_gradient(s, (&outputs, &target), scale.as_ref(), gradient.as_ref(), slots)
+                    let (slots, to) = ((&partial, slots(&to)), (scale.as_ref(), gradient.as_ref()));
+                    kernel.loss_and_verdict(s, (&outputs, &target), to, slots, &verdict)
                 });
             }
             _ => {}
         }
         Ok(())
-    }
-
-    fn update(&mut self, step: StepParts<'_>) -> Result<()> {
-        let (control, params) = (step.control.clone(), self.parts.params);
-        let ((gradients, rounded), backward_end) = (params.gradients(), self.passes.len());
-        let scale = self.parts.options.scaler().map(|_| control.scale.clone());
-        let computes_norm = step.kernels.norm.is_some();
-        if let Some(norm) = step.kernels.norm.clone() {
-            let most = step.recipe.clip.unwrap_or(f64::INFINITY);
-            let arrays: Vec<DeviceArray> = std::iter::once((&gradients).into()).chain(rounded.clone()).collect();
-            let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
-            let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
-            let (control, scale) = (control.clone(), scale.clone());
-            self.push("norm of the gradients", "", move |s| {
-                let to = NormOutputs { norm: &control.norm, clip: &control.clip, found: &control.overflow };
-                norm.queue(s, &arrays, most, scale.as_ref(), &workspace, to)
-            });
-        }
-        let judge = control.clone();
-        self.push("check", "", move |s| judge.queue_judge(s, computes_norm));
-        let update = step.kernels.update.clone();
-        let (weights, slots, copy) = (params.weights.clone(), params.slots.clone(), params.copy());
-        let clips = step.recipe.clip.is_some();
-        self.push("optimiser", "", move |s| {
-            let parameters = Parameters {
-                weights: &weights,
-                gradients: &gradients,
-                rounded: rounded.as_ref(),
-                state: &slots,
-                copy: copy.as_ref(),
-            };
-            let control = UpdateControl {
-                rate_and_steps: &control.rate_and_updates,
-                step: &control.update,
-                found: Some(&control.found),
-                loss_scale: scale.as_ref(),
-                clip: clips.then_some(&control.clip),
-            };
-            update.step(s, parameters, control)
-        });
-        self.passes[backward_end].on = On::Both;
-        Ok(())
-    }
-
-    fn finish(&mut self, step: StepParts<'_>) {
-        let (control, n, trains) = (step.control.clone(), self.n, self.trains);
-        let scaler = self.parts.options.scaler().filter(|_| trains).copied();
-        let norm_is_computed = trains && step.kernels.norm.is_some();
-        self.push("end of the step", "", move |s| {
-            control.queue_end(s, n, StepEnd { trains, norm_is_computed, scaler: scaler.as_ref() })
-        });
     }
 }

@@ -1,29 +1,63 @@
 //! Loops on all threads of the rayon pool whose results do not depend on how many threads there are.
+//!
+//! What is done with a chunk is a `dyn Fn`: what rayon makes of a loop is thousands of lines for the compiler, here once for a type of
+//! elements and not for every loop, and a call through a pointer is nothing next to a chunk.
 
+use half::{bf16, f16};
 use rayon::prelude::*;
 
 /// Elements of a task.
 pub(crate) const CHUNK: usize = 16 * 1024;
 
-/// `out[i] = f(x[i])`.
+/// Calls `f` with the number of each chunk of `len` elements, and the chunk; the last may be shorter.
+pub(crate) fn chunks<T: Send>(out: &mut [T], len: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
+    out.par_chunks_mut(len).enumerate().for_each(|(chunk, out)| f(chunk, out));
+}
+
+/// `[f(0), f(1), ...]`, of `len` elements.
+pub(crate) fn collect<T: Send>(len: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    (0..len).into_par_iter().map(f).collect()
+}
+
+/// Values of half precision in f32.
+pub(crate) fn from_f16(values: &[f16]) -> Vec<f32> {
+    values.par_iter().map(|v| v.to_f32()).collect()
+}
+
+/// As [`from_f16`].
+pub(crate) fn from_bf16(values: &[bf16]) -> Vec<f32> {
+    values.par_iter().map(|v| v.to_f32()).collect()
+}
+
+/// Values rounded to half precision: to the nearest, ties to even.
+pub(crate) fn to_f16(values: &[f32]) -> Vec<f16> {
+    values.par_iter().map(|v| f16::from_f32(*v)).collect()
+}
+
+/// As [`to_f16`].
+pub(crate) fn to_bf16(values: &[f32]) -> Vec<bf16> {
+    values.par_iter().map(|v| bf16::from_f32(*v)).collect()
+}
+
+/// `out[i] = f(x[i])`; both have the same length.
 pub(crate) fn map(x: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32 + Sync) {
-    out.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(out, x)| {
+    chunks(out, CHUNK, &|chunk, out| {
+        let x = &x[chunk * CHUNK..][..out.len()];
         out.iter_mut().zip(x).for_each(|(out, x)| *out = f(*x));
     });
 }
 
-/// `out[i] = f(a[i], b[i])`.
+/// `out[i] = f(a[i], b[i])`; all have the same length.
 pub(crate) fn map2(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32, f32) -> f32 + Sync) {
-    out.par_chunks_mut(CHUNK).zip(a.par_chunks(CHUNK)).zip(b.par_chunks(CHUNK)).for_each(|((out, a), b)| {
+    chunks(out, CHUNK, &|chunk, out| {
+        let [a, b] = [a, b].map(|v| &v[chunk * CHUNK..][..out.len()]);
         out.iter_mut().zip(a).zip(b).for_each(|((out, a), b)| *out = f(*a, *b));
     });
 }
 
 /// The sum of what `f` gives for the chunks of `0..len`, added in the order of the chunks.
 pub(crate) fn sum(len: usize, f: impl Fn(std::ops::Range<usize>) -> f64 + Sync) -> f64 {
-    let chunks: Vec<f64> =
-        (0..len.div_ceil(CHUNK)).into_par_iter().map(|i| f(i * CHUNK..((i + 1) * CHUNK).min(len))).collect();
-    chunks.iter().sum()
+    collect(len.div_ceil(CHUNK), &|i| f(i * CHUNK..((i + 1) * CHUNK).min(len))).iter().sum()
 }
 
 /// Column sums over all rows of a matrix, `[sums]`, in f64.
@@ -38,14 +72,11 @@ pub(crate) fn column_sums(
     const RANGES: usize = 64;
     const ROWS: usize = 64;
     let length = rows.div_ceil(RANGES).max(ROWS);
-    let partial: Vec<Vec<f64>> = (0..rows.div_ceil(length))
-        .into_par_iter()
-        .map(|i| {
-            let mut partial = vec![0.0; sums];
-            add(i * length..((i + 1) * length).min(rows), &mut partial);
-            partial
-        })
-        .collect();
+    let partial = collect(rows.div_ceil(length), &|i| {
+        let mut partial = vec![0.0; sums];
+        add(i * length..((i + 1) * length).min(rows), &mut partial);
+        partial
+    });
     let mut total = vec![0.0; sums];
     for partial in &partial {
         total.iter_mut().zip(partial).for_each(|(total, partial)| *total += partial);

@@ -1,0 +1,113 @@
+use crate::common::{device, heading, joined, label, names, usable};
+use crate::diagram::{Diagram, Timeline};
+use crate::parts::missing;
+use crate::text::clean;
+use crate::words::{counted, significant, time};
+use crate::{Chart, ChartError};
+use warpbook_record::{Problem, Run, Span};
+
+/// Colours for so many kinds of operations; the rest is grey.
+const KINDS: usize = 6;
+const OTHERS: usize = 7;
+
+/// What the device did in one run over time, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
+/// the problem, on one scale.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
+pub fn timeline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let recorded = |id: &str| !run.spans_of(id, problem).is_empty();
+    let baseline = run.baseline(problem).map(|m| m.rung.as_str()).filter(|id| recorded(id));
+    let us = |id: &&str| run.measurement(id, problem).and_then(|m| usable(m.median_us())).unwrap_or(f64::INFINITY);
+    let mut all: Vec<&str> = Vec::new();
+    for span in run.spans.iter().filter(|s| s.problem == *problem) {
+        if !all.contains(&span.rung.as_str()) {
+            all.push(&span.rung);
+        }
+    }
+    let fastest = all.iter().copied().min_by(|a, b| us(a).total_cmp(&us(b)));
+    let mut shown: Vec<&str> = baseline.into_iter().chain(fastest).collect();
+    shown.dedup();
+    timelines(run, problem, &shown)
+}
+
+/// The same of rungs of choice, by their ids, one below the other.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where nothing was recorded of any of them at the problem.
+pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, ChartError> {
+    let fine = |s: &&Span| s.start_us.is_finite() && s.start_us >= 0.0 && usable(Some(s.duration_us)).is_some();
+    let of = |id: &str| run.spans_of(id, problem).into_iter().filter(fine).collect::<Vec<&Span>>();
+    let shown: Vec<(&str, Vec<&Span>)> =
+        rungs.iter().map(|id| (*id, of(id))).filter(|(_, spans)| !spans.is_empty()).collect();
+    if shown.is_empty() {
+        return Err(missing("timeline of a run", problem));
+    }
+    let every: Vec<&Span> = shown.iter().flat_map(|(_, spans)| spans.iter().copied()).collect();
+    let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+    let kinds = kinds(&every);
+    let mut said = Vec::new();
+    let mut diagram = Diagram::new(&format!("{}: one run over time", heading(run)))
+        .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
+        .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
+    for (id, spans) in &shown {
+        let title = names(run, id).0;
+        let mut streams: Vec<&str> = Vec::new();
+        for span in spans {
+            if !streams.contains(&span.stream.as_str()) {
+                streams.push(&span.stream);
+            }
+        }
+        let lanes: Vec<String> = streams.iter().map(|s| format!("stream {s}")).collect();
+        let mut drawn = Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until);
+        for span in spans {
+            let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
+            let kind = kind(span);
+            let tone = kinds.iter().position(|k| *k == kind).unwrap_or(OTHERS);
+            let text = if span.operation.is_empty() { &span.name } else { &span.operation };
+            let legend = if tone == OTHERS { "others" } else { kind };
+            drawn = drawn.span(lane, (span.start_us, span.end_us()), tone, text, legend);
+            let figures = [span.start_us, span.duration_us].map(|us| significant(us, 6));
+            diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
+        }
+        let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
+        let lanes = counted(streams.len(), "stream");
+        let sentence = format!("{title}: {} kernels and copies on {lanes}, {}", spans.len(), time(end));
+        said.push(sentence.clone());
+        diagram = diagram.row(&sentence).put(drawn);
+    }
+    diagram
+        .note("As recorded, which lengthens the gaps between kernels. Whatever has no text is shorter than its name.")
+        .describe(&format!(
+            "Timelines of what {} did in one run, {}: {}.",
+            device(run),
+            label(problem),
+            said.join("; ")
+        ))
+        .draw()
+}
+
+/// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward".
+fn kind(span: &Span) -> &str {
+    span.operation.split_once(' ').map_or("", |(_, kind)| kind)
+}
+
+/// The kinds that most time is spent on.
+fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
+    let mut found: Vec<(&str, f64, Vec<&str>)> = Vec::new();
+    for span in spans.iter().filter(|s| !kind(s).is_empty()) {
+        match found.iter_mut().find(|(k, ..)| *k == kind(span)) {
+            Some((_, us, of)) => {
+                *us += span.duration_us;
+                if !of.contains(&span.operation.as_str()) {
+                    of.push(&span.operation);
+                }
+            }
+            None => found.push((kind(span), span.duration_us, vec![&span.operation])),
+        }
+    }
+    // What only one operation is called is no kind.
+    found.retain(|(.., of)| of.len() > 1);
+    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
+}

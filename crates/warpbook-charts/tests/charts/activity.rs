@@ -1,0 +1,95 @@
+//! What a device did in one run.
+
+use crate::common::{cell, check_layout, check_svg};
+use crate::sample;
+use warpbook_charts::*;
+use warpbook_record::{ChartKind, MemoryLevel};
+
+#[test]
+fn the_fastest_rung_is_taken_apart() {
+    let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let chart = breakdown(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    for text in [
+        ">Fused in a graph<",
+        ">conv1 forward<",
+        ">conv_implicit<",
+        ">nothing runs<",
+        ">no usable time<",
+        ">25.0 µs · 42 %<",
+    ] {
+        assert!(shown.contains(text), "{text}");
+    }
+    assert!(!shown.contains(">conv_direct<"), "of the other rung");
+    let rows: Vec<(&str, &str)> = chart.table.rows.iter().map(|r| (r[0].as_str(), r[1].as_str())).collect();
+    assert_eq!(rows[0], ("04_fused_graph", "conv1 forward"));
+    assert_eq!(
+        rows[5..8],
+        [("04_fused_graph", "nothing runs"), ("04_fused_graph", "whole run"), ("04_fused_graph", "between two runs")]
+    );
+    assert_eq!(rows[8], ("01_unfused", "conv1 forward"), "the table has all rungs");
+    let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
+    assert_eq!((first("time (µs)"), first("% of the run"), first("launches")), ("12.00", "20.0", "1"));
+    // 3 GFLOP at 800 TFLOP/s take 3.75 us; 20 MB at L2's 7.4 TB/s 2.7 us.
+    assert_eq!((first("bound (µs)"), first("bound by"), first("% of bound")), ("3.75", "fp16 arithmetic", "31.2"));
+    assert_eq!((first("TFLOP/s"), first("GB/s")), ("250", "1667"));
+    let weight = &chart.table.rows[2];
+    let l2 = run.peaks.level(MemoryLevel::Dram).unwrap().bytes_per_s();
+    assert_eq!(weight[9], "DRAM", "100 MB do not stay in L2");
+    assert!((weight[8].parse::<f64>().unwrap() - 1e14 / l2).abs() < 0.1, "{weight:?}");
+    let odd = &chart.table.rows[4];
+    assert_eq!((odd[4].as_str(), odd[5].as_str(), odd[10].as_str()), ("", "", ""));
+    for text in [
+        "Recorded by CUPTI 130001 over 3 runs",
+        "60.0 µs from the first kernel",
+        "in 10.0 µs of which",
+        "and 2.00 µs to the next",
+        "Some operations run at the same time, or are launched before",
+        "The table has 1 rung more",
+    ] {
+        assert!(shown.replace("\n", " ").contains(text) || chart.description.contains(text), "{text}: {shown}");
+    }
+    assert!(chart.description.contains("the dearest are fc1 weight gradient 25.0 µs"), "{}", chart.description);
+    let kernels = chart.table.rows.iter().find(|r| r[0] == "01_unfused" && r[1] == "conv1 weight gradient").unwrap();
+    assert_eq!(kernels[2], "im2col, matmul_tiled, total_sums, fill");
+}
+
+#[test]
+fn runs_are_drawn_over_time() {
+    let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let chart = timeline(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    // The fastest alone, as the one that others are compared with was not recorded.
+    assert!(shown.contains(">stream 1<") && shown.contains(">weight gradient<"), "{shown}");
+    assert_eq!(chart.table.rows.len(), 4, "what has no time is left out");
+    let both = timelines(&run, &problem, &["01_unfused", "04_fused_graph", "nothing"]).unwrap();
+    check_layout(&both);
+    assert_eq!(both.table.rows.len(), 8);
+    assert_eq!(both.table.rows[0][..4], ["01_unfused", "conv1 forward", "conv_direct", "0"]);
+    assert!(
+        both.description.contains("Unfused: 4") && both.description.contains("on 2 streams"),
+        "{}",
+        both.description
+    );
+    let mut compared = run.clone();
+    compared.descriptor.baseline = warpbook_record::Baseline::Rung("01_unfused".into());
+    assert_eq!(timeline(&compared, &problem).unwrap().table.rows.len(), 8);
+}
+
+#[test]
+fn nothing_recorded_is_said() {
+    let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let other = sample::problem(100_000);
+    let error = |chart: Result<Chart, ChartError>| chart.unwrap_err().to_string();
+    assert_eq!(error(breakdown(&run, &other)), "The record has no breakdown of a run at 100 k points, 200 epochs.");
+    assert_eq!(error(timeline(&run, &other)), "The record has no timeline of a run at 100 k points, 200 epochs.");
+    // Asked for by kind, that of the problem that has one.
+    assert!(chart(&run, &other, ChartKind::Breakdown).is_ok() && chart(&run, &other, ChartKind::Timeline).is_ok());
+    run.breakdowns.iter_mut().for_each(|b| b.whole_us.clear());
+    run.spans.iter_mut().for_each(|s| s.duration_us = f64::NAN);
+    assert!(breakdown(&run, &problem).is_err() && timeline(&run, &problem).is_err());
+}

@@ -1,0 +1,93 @@
+//! `warpbook survey`.
+
+use crate::args::SurveyMatmulArgs;
+use crate::failure::{Failure, RUNG_FAILED};
+use crate::output::{complain, one_line, say};
+use crate::save::check_writable;
+use std::hash::{BuildHasher, RandomState};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+use warpbook::figures;
+use warpbook::survey::{Compared, Report, Survey};
+use warpbook::{Event, Lab};
+
+/// Holds what is picked without tuning against cuBLASLt at random products.
+pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
+    let out = args.out.as_deref().map(check_writable).transpose()?;
+    let lab = Lab::on(args.device.choice()?)?.with_bench(Survey::bench()).with_listener(|event: &Event| {
+        if let Event::Preparing(what) = event {
+            complain(what);
+        }
+    });
+    let seed = args.seed.unwrap_or_else(drawn_seed);
+    say(&format!("Seed {seed}: --random {} --seed {seed} repeats these products.", args.random));
+    let begun = Instant::now();
+    let report = Survey::new(args.random, seed).run(&lab, |compared| say(&line(compared)))?;
+    say(&format!("\n{}\n{:.0} s in all.", report.text().trim_end(), begun.elapsed().as_secs_f64()));
+    if let Some(path) = out {
+        write(&report, &path)?;
+        say(&format!("Written to {}.", path.display()));
+    }
+    let missed = report.bounds().iter().any(|b| !b.holds());
+    let failed = report.failed().next().is_some() || (args.strict && missed);
+    Ok(ExitCode::from(if failed { RUNG_FAILED } else { 0 }))
+}
+
+/// Another one at every call; short enough to be typed.
+fn drawn_seed() -> u64 {
+    RandomState::new().hash_one(std::process::id()) % 1_000_000_000
+}
+
+/// A product in a line.
+fn line(c: &Compared) -> String {
+    let choice = c.choice.as_deref().unwrap_or("no choice");
+    let choice = one_line(choice.split(": ").next().unwrap_or(choice));
+    match (&c.error, c.times) {
+        (Some(error), _) => format!("{}: {choice}: FAILED: {}", c.drawn, one_line(error)),
+        (None, Some(t)) => format!(
+            "{}: {:.3} to best, {:.3} to first; {}, the best of {} {}, the first {}; {choice}",
+            c.drawn,
+            t.to_best(),
+            t.to_first(),
+            figures::time(t.ours_us),
+            c.algorithms,
+            figures::time(t.best_us),
+            figures::time(t.first_us),
+        ),
+        (None, None) => format!("{}: not timed", c.drawn),
+    }
+}
+
+fn write(report: &Report, path: &Path) -> Result<(), Failure> {
+    let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", path.display()));
+    let text = serde_json::to_string_pretty(report).map_err(|e| refused(e.to_string()))?;
+    warpbook::device::write_atomic(path, (text + "\n").as_bytes()).map_err(|e| refused(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook::survey::{Times, draw};
+
+    #[test]
+    fn a_line_names_the_product_its_ratios_and_the_choice() {
+        let mut compared = Compared {
+            drawn: draw(1, 4)[3],
+            choice: Some("15b_small_tiles with the tile 128x64s8k1: expected to take 9.0 us.".into()),
+            algorithms: 17,
+            times: Some(Times { ours_us: 10.0, first_us: 12.0, best_us: 9.0 }),
+            error: None,
+        };
+        let text = line(&compared);
+        let parts = [
+            "A transposed: 0.900 to best, 1.200 to first",
+            "the best of 17",
+            "15b_small_tiles with the tile 128x64s8k1",
+        ];
+        assert!(parts.iter().all(|part| text.contains(part)) && !text.contains("expected"), "{text}");
+        compared.error = Some("3 elements\nare wrong".into());
+        assert!(line(&compared).ends_with("FAILED: 3 elements are wrong"));
+        assert_ne!(drawn_seed(), drawn_seed());
+    }
+}

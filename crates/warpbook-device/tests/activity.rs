@@ -1,0 +1,173 @@
+//! Kernels, copies and fills as CUPTI records them, on a real GPU.
+
+mod common;
+
+use common::{axpy, kernel};
+use std::sync::Mutex;
+use warpbook_device::{Activity, ActivityKind, CudaDevice, Kernel, Recorder, Result, Slice, Stream, testing};
+
+const N: usize = 1 << 20;
+/// Cycles of the kernel `late`: about 50 us.
+const CYCLES: i64 = 90_000;
+
+/// There is one recorder at a time in a process.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A recorder, or `None` where there is no CUPTI, which is noted.
+fn recorder(test: &str, device: &CudaDevice) -> Option<Recorder> {
+    match Recorder::start(device) {
+        Ok(recorder) => {
+            println!("CUPTI {} at {}", recorder.version(), recorder.path().display());
+            Some(recorder)
+        }
+        Err(why) => {
+            testing::skip(test, "needs CUPTI", why);
+            None
+        }
+    }
+}
+
+fn told(activities: &[Activity]) -> String {
+    activities.iter().map(|a| format!("{a:?}\n")).collect()
+}
+
+fn late(kernel: &Kernel, stream: &Stream, y: &Slice<f32>, cycles: i64) -> Result<()> {
+    // SAFETY: late(y, value, cycles) with an element in y; a graph that captures this owns it.
+    unsafe { kernel.launch(stream, kernel.shape(1), &[y, &1.0f32, &cycles]) }
+}
+
+/// Three kernels, a fill and a copy; the middle kernel takes long.
+struct Work {
+    axpy: Kernel,
+    late: Kernel,
+    x: Slice<f32>,
+    y: Slice<f32>,
+}
+
+impl Work {
+    fn new(device: &CudaDevice) -> Self {
+        let array = || device.zeros::<f32>(N).unwrap().range(..);
+        Self { axpy: kernel(device, "axpy", 128), late: kernel(device, "late", 64), x: array(), y: array() }
+    }
+
+    fn queue(&self, stream: &Stream) -> Result<()> {
+        stream.fill(&self.y, 0)?;
+        axpy(&self.axpy, stream, &self.y, &self.x, 2.0)?;
+        late(&self.late, stream, &self.y, CYCLES)?;
+        axpy(&self.axpy, stream, &self.y, &self.x, 3.0)?;
+        stream.copy(&self.y, &self.x)
+    }
+}
+
+const REPLAYS: usize = 4;
+const KERNELS: [&str; 3] = ["axpy", "late", "axpy"];
+
+fn kernels(activities: &[Activity]) -> Vec<&Activity> {
+    activities.iter().filter(|a| matches!(a.kind, ActivityKind::Kernel { .. })).collect()
+}
+
+/// What replays of the graph gave: the kernels of each, all of one launch.
+fn check_replays(activities: &[Activity], event_us: f64) {
+    // A fill of a graph may run as a kernel of the driver's.
+    let kernels: Vec<&Activity> = kernels(activities).into_iter().filter(|a| KERNELS.contains(&&*a.name)).collect();
+    assert_eq!(kernels.len(), REPLAYS * KERNELS.len(), "{}", told(activities));
+    for replay in kernels.chunks(KERNELS.len()) {
+        assert_eq!(replay.iter().map(|a| a.name.as_str()).collect::<Vec<_>>(), KERNELS, "{}", told(activities));
+        assert!(replay.iter().all(|a| a.correlation == replay[0].correlation), "one launch: {}", told(activities));
+        assert!(
+            replay.iter().all(|a| a.graph.is_some_and(|g| g.0 == replay[0].graph.unwrap().0)),
+            "{}",
+            told(activities)
+        );
+        let nodes: Vec<u64> = replay.iter().map(|a| a.graph.unwrap().1).collect();
+        println!("nodes {nodes:?}, in the order in which they were captured: {}", nodes.is_sorted());
+        assert!(nodes[0] != nodes[1] && nodes[0] != nodes[2] && nodes[1] != nodes[2], "{nodes:?}");
+        assert!(replay.windows(2).all(|w| w[0].end_ns() <= w[1].start_ns), "one stream: {}", told(activities));
+        assert!(replay.iter().all(|a| a.duration_ns > 0), "{}", told(activities));
+        assert!((20_000..1_000_000).contains(&replay[1].duration_ns), "{} ns", replay[1].duration_ns);
+        let ActivityKind::Kernel { grid, block, registers, .. } = &replay[0].kind else { unreachable!() };
+        assert_eq!((*grid, *block), ([(N / 128) as u32, 1, 1], [128, 1, 1]));
+        assert!(*registers > 0);
+    }
+    let first = kernels.iter().map(|a| a.correlation).min();
+    assert!(kernels.iter().filter(|a| Some(a.correlation) == first).count() == KERNELS.len(), "a number a launch");
+    let sum_us = kernels.iter().map(|a| a.duration_ns as f64 / 1e3).sum::<f64>();
+    assert!(sum_us <= event_us, "the kernels took {sum_us} us, the events {event_us} us");
+    assert!(sum_us >= 0.2 * event_us, "the kernels took {sum_us} us, the events {event_us} us");
+    let of = |wanted: fn(&ActivityKind) -> bool| activities.iter().filter(|a| wanted(&a.kind)).count();
+    let copies = of(|k| *k == ActivityKind::Copy { bytes: 4 * N as u64 });
+    assert_eq!(copies, REPLAYS, "{}", told(activities));
+    assert!(of(|k| *k == ActivityKind::Fill { bytes: 4 * N as u64 }) <= REPLAYS);
+}
+
+/// Replays that the recorder has not seen begin, and then those that count: what they gave, and how long they took by events.
+fn replay(
+    device: &CudaDevice,
+    stream: &Stream,
+    graph: &warpbook_device::Graph,
+    recorder: &Recorder,
+) -> (Vec<Activity>, f64) {
+    let [begin, end] = [device.event().unwrap(), device.event().unwrap()];
+    graph.launch(stream).unwrap();
+    stream.synchronize().unwrap();
+    recorder.take().unwrap();
+    begin.record(stream).unwrap();
+    (0..REPLAYS).for_each(|_| graph.launch(stream).unwrap());
+    end.record(stream).unwrap();
+    stream.synchronize().unwrap();
+    let recorded = recorder.take().unwrap();
+    assert_eq!(recorded.lost, 0);
+    (recorded.activities, begin.elapsed_us(&end).unwrap())
+}
+
+#[test]
+fn a_graphs_kernels_are_recorded() {
+    let _one = ONE.lock();
+    let test = "a_graphs_kernels_are_recorded";
+    let Some(device) = testing::gpu(test) else { return };
+    let stream = device.stream().unwrap();
+    let Some(recorder) = recorder(test, &device) else { return };
+    let graph = stream.capture_owning("three", Work::new(&device), |w| w.queue(&stream)).unwrap();
+    let (activities, event_us) = replay(&device, &stream, &graph, &recorder);
+    check_replays(&activities, event_us);
+    drop(recorder);
+
+    // A graph that was captured before the recorder began.
+    let Some(recorder) = self::recorder(test, &device) else { return };
+    let (activities, event_us) = replay(&device, &stream, &graph, &recorder);
+    println!("captured before the recorder began:\n{}", told(&activities));
+    check_replays(&activities, event_us);
+    drop(recorder);
+
+    // Without a recorder nothing is kept.
+    graph.launch(&stream).unwrap();
+    stream.synchronize().unwrap();
+    let recorder = self::recorder(test, &device).unwrap();
+    assert_eq!(recorder.finish().unwrap().activities, []);
+}
+
+#[test]
+fn two_streams_overlap() {
+    let _one = ONE.lock();
+    let test = "two_streams_overlap of activities";
+    let Some(device) = testing::gpu(test) else { return };
+    let [a, b] = [device.stream().unwrap(), device.stream().unwrap()];
+    let work = Work::new(&device);
+    let cell = device.zeros::<f32>(1).unwrap().range(..);
+    for stream in [&a, &b] {
+        late(&work.late, stream, &cell, 1).unwrap();
+        stream.synchronize().unwrap();
+    }
+    let Some(recorder) = recorder(test, &device) else { return };
+    for stream in [&a, &b] {
+        late(&work.late, stream, &cell, 20 * CYCLES).unwrap();
+    }
+    a.synchronize().unwrap();
+    b.synchronize().unwrap();
+    let recorded = recorder.finish().unwrap();
+    let [first, second] = kernels(&recorded.activities)[..] else { panic!("{}", told(&recorded.activities)) };
+    assert!(first.stream != second.stream, "{}", told(&recorded.activities));
+    assert!(second.start_ns < first.end_ns(), "they do not overlap: {}", told(&recorded.activities));
+    assert_eq!((first.graph, second.graph), (None, None));
+    assert!(second.correlation > first.correlation);
+}

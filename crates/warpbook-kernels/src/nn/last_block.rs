@@ -1,0 +1,44 @@
+//! The rows of kernels whose last block goes on with what follows.
+
+use super::{chunk, fours, per_element, typed};
+use crate::shared::source;
+use warpbook_record::{Dtype, Grid, KernelSpec, Source};
+
+const CROSS_ENTROPY: Source = source!("nn/cross_entropy_last_block.cu");
+const MSE: Source = source!("nn/mse_last_block.cu");
+const NORM: Source = source!("nn/norm_last_block.cu");
+const OPTIMIZER: Source = source!("nn/optimizer_last_block.cu");
+
+/// `cross_entropy_last(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits, arrived, count, slot, losses, correct,
+/// slots, verdict)`: [`super::cross_entropy`] and [`super::mean_loss`], and the step's verdict.
+#[must_use]
+pub fn cross_entropy_last(dtype: Dtype) -> KernelSpec {
+    typed(CROSS_ENTROPY, "cross_entropy_last", per_element(), Grid::Cover, dtype)
+}
+
+/// `mse_last(output, target, n, factor, loss_scale, doutput, partial, arrived, count, slot, losses, slots, verdict)`: [`super::mse`] and
+/// [`super::mean_loss`], and the step's verdict.
+#[must_use]
+pub fn mse_last(dtype: Dtype) -> KernelSpec {
+    typed(MSE, "mse_last", chunk("t256x16", 16), Grid::Cover, dtype)
+}
+
+/// `sum_squares_last(gradients, rounded, split, n, partial, arrived, most, loss_scale, norm, clip, overflow, verdict)`: [`super::norm`] of
+/// both arrays, and the step's verdict; `dtype` is that of the rounded gradients. A block for each 4096 elements of an array.
+#[must_use]
+pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
+    typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype)
+}
+
+/// `sgd_last`, `sgd_momentum_last` and `adam_last`: [`super::updates`] with `(.., arrived, end)` after their arguments.
+#[must_use]
+pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
+    ["sgd_last", "sgd_momentum_last", "adam_last"].map(|entry| typed(OPTIMIZER, entry, fours(), Grid::Resident, dtype))
+}
+
+pub(super) fn all(dtype: Dtype) -> Vec<KernelSpec> {
+    [cross_entropy_last(dtype), mse_last(dtype), sum_squares_last(dtype)]
+        .into_iter()
+        .chain(updates_last(dtype))
+        .collect()
+}

@@ -1,0 +1,75 @@
+//! What a pass of a convolution should give, in f64 on the device.
+
+use super::reference_launch as launch;
+use super::shapes::Shapes;
+use super::stored;
+use crate::gemm::{DeviceArray, Judge, Product};
+use crate::ops::Layout;
+use crate::ops::conv2d::{Geometry, OP};
+use crate::ops::error::Check;
+use warpbook_device::{CudaDevice, Result, Slice};
+use warpbook_kernels::matmul::Form;
+use warpbook_kernels::nn::conv2d::{Pass, reference};
+use warpbook_record::Dtype;
+
+/// Errors of transformed operands that are permitted, in units of their type and of the magnitudes that are added.
+const OF_TRANSFORMS: f64 = 16.0;
+
+/// A pass of a convolution in f64 on a device, with the sums of the magnitudes of its terms, to check results against. Images are NHWC, weights
+/// `[filters][kh][kw][channels]`.
+#[derive(Debug)]
+pub struct Reference {
+    device: CudaDevice,
+    dtype: Dtype,
+    /// Outputs next to each other in memory, and how many times as many there are.
+    columns: u32,
+    rows: u32,
+    terms: u32,
+    want: Slice<f64>,
+    sizes: Slice<f64>,
+}
+
+impl Reference {
+    /// Computes it, and waits for it: y of x and the weight, dx of dy and the weight, or dw of x and dy, in the type `dtype`.
+    ///
+    /// # Errors
+    /// A size is zero or too large; an array has not the length of its shape, or holds another type; the device's.
+    pub fn new(
+        device: &CudaDevice,
+        geometry: &Geometry,
+        dtype: Dtype,
+        pass: Pass,
+        [a, b]: [&DeviceArray; 2],
+    ) -> Result<Self> {
+        let shapes = Shapes::new(geometry, Layout::Nhwc)?;
+        let (x, y, weight) = (geometry.input_len(), geometry.output_len()?, geometry.weight_len());
+        let (lengths, columns, terms) = match pass {
+            Pass::Forward => ([x, weight, y], shapes.filters, shapes.taps()),
+            Pass::InputGradient => {
+                ([y, weight, x], shapes.channels, shapes.filters * shapes.kernel[0] * shapes.kernel[1])
+            }
+            Pass::WeightGradient => ([x, y, weight], shapes.taps(), shapes.positions()),
+        };
+        let [a_len, b_len, len] = lengths;
+        Check(OP).arrays(stored(dtype), &[("the first array", a, &[a_len]), ("the second", b, &[b_len])])?;
+        let (want, sizes) = (device.zeros(len)?, device.zeros(len)?);
+        let spec = &reference(dtype)[pass as usize];
+        let kernel = device.kernel(spec, &spec.tiles[0])?;
+        launch::reference(&kernel, &device.stream()?, &shapes, pass, [a, b], [&want, &sizes])?;
+        let rows = u32::try_from(len).unwrap_or(u32::MAX) / columns;
+        let (want, sizes) = (want.range(..), sizes.range(..));
+        Ok(Self { device: device.clone(), dtype, columns, rows, terms, want, sizes })
+    }
+
+    /// The judge of results that are stored as `out`; `transformed` where they come by FFT or Winograd's algorithm, which rounds its operands'
+    /// transforms too.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn judge(&self, out: Dtype, transformed: bool) -> Result<Judge> {
+        let more = if transformed { OF_TRANSFORMS * stored(self.dtype).epsilon() } else { 0.0 };
+        let form = Form { out, ..Form::plain(self.dtype) };
+        let product = Product::new(self.rows, self.columns, self.terms, form);
+        Judge::of(&self.device, &product, [self.want.clone(), self.sizes.clone()], more)
+    }
+}

@@ -1,0 +1,29 @@
+//! The launch of a convolution's reference.
+#![allow(unsafe_code)]
+
+use super::args::Words;
+use super::shapes::Shapes;
+use crate::gemm::DeviceArray;
+use warpbook_device::{Buffer, Kernel, KernelArg, Result, Stream};
+use warpbook_kernels::Launch;
+use warpbook_kernels::nn::conv2d::Pass;
+
+/// The pass and the sums of the magnitudes of its terms, and waits for them. Types and lengths are those of the shapes, and of the kernel.
+pub(super) fn reference(
+    kernel: &Kernel,
+    stream: &Stream,
+    shapes: &Shapes,
+    pass: Pass,
+    [a, b]: [&DeviceArray; 2],
+    [want, sizes]: [&Buffer<f64>; 2],
+) -> Result<()> {
+    let (g, n) = (Words(shapes.conv()), want.len() as u32);
+    let shape = match pass {
+        Pass::WeightGradient => Launch { grid: [n, 1, 1], ..kernel.shape(1) },
+        _ => kernel.shape(n.into()),
+    };
+    let args: [&dyn KernelArg; 6] = [&g, a.bytes(), b.bytes(), want, sizes, &n];
+    // SAFETY: the entries take (g, a, b, want, sizes, n); types and lengths were checked, and the arrays are borrowed until the wait is over.
+    unsafe { kernel.launch(stream, shape, &args) }?;
+    stream.synchronize()
+}

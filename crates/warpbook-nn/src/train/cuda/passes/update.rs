@@ -1,0 +1,144 @@
+//! What comes after the gradients: their norm, the step's verdict, the update, the end of the step.
+
+use super::super::control::StepEnd;
+use super::super::kernels::UpdateKernels;
+use super::super::program::On;
+use super::{Builder, StepParts};
+use crate::gemm::DeviceArray;
+use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters, Update};
+use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
+use crate::ops::step_launch::{End, Verdict};
+use crate::train::cuda::control::Control;
+use warpbook_device::{Result, Slice};
+
+/// All that an update works on.
+#[derive(Clone)]
+struct Updated {
+    control: Control,
+    weights: Slice<f32>,
+    gradients: Slice<f32>,
+    rounded: Option<DeviceArray>,
+    state: Vec<Slice<f32>>,
+    copy: Option<DeviceArray>,
+    /// The largest norm that is not clipped, where gradients are.
+    clip: Option<f64>,
+    scale: Option<Slice<f32>>,
+}
+
+impl Updated {
+    fn parameters(&self) -> Parameters<'_> {
+        Parameters {
+            weights: &self.weights,
+            gradients: &self.gradients,
+            rounded: self.rounded.as_ref(),
+            state: &self.state,
+            copy: self.copy.as_ref(),
+        }
+    }
+
+    fn control(&self) -> UpdateControl<'_> {
+        UpdateControl {
+            rate_and_steps: &self.control.rate_and_updates,
+            step: &self.control.update,
+            found: Some(&self.control.found),
+            loss_scale: self.scale.as_ref(),
+            clip: self.clip.is_some().then_some(&self.control.clip),
+        }
+    }
+
+    fn norm_outputs(&self) -> NormOutputs<'_> {
+        NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
+    }
+
+    fn most(&self) -> f64 {
+        self.clip.unwrap_or(f64::INFINITY)
+    }
+}
+
+impl Builder<'_> {
+    fn updated(&self, step: StepParts<'_>) -> Updated {
+        let (control, params) = (step.control.clone(), self.parts.params);
+        let (gradients, rounded) = params.gradients();
+        let scale = self.parts.options.scaler().map(|_| control.scale.clone());
+        let (weights, state, copy) = (params.weights.clone(), params.slots.clone(), params.copy());
+        Updated { control, weights, gradients, rounded, state, copy, clip: step.recipe.clip, scale }
+    }
+
+    fn computes_norm(&self, step: StepParts<'_>) -> bool {
+        self.trains && self.parts.options.computes_norm(step.recipe)
+    }
+
+    fn verdict(&self, step: StepParts<'_>) -> Verdict {
+        let (control, updated) = (step.control, self.updated(step));
+        let overflow = self.computes_norm(step).then_some(&control.overflow);
+        Verdict::of(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
+    }
+
+    /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights.
+    pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
+        let decides = self.trains && self.parts.options.last_block && !self.computes_norm(step);
+        if decides { self.verdict(step) } else { Verdict::none() }
+    }
+
+    /// What comes after the backward passes.
+    pub(super) fn update(&mut self, step: StepParts<'_>) -> Result<()> {
+        let backward_end = self.passes.len();
+        match &step.kernels.update {
+            UpdateKernels::Separate { update, norm } => self.by_kernels(step, (*update.clone(), norm.clone()))?,
+            UpdateKernels::LastBlocks { update, norm } => self.by_last_blocks(step, (*update.clone(), norm.clone()))?,
+        }
+        self.passes[backward_end].on = On::Both;
+        Ok(())
+    }
+
+    fn by_kernels(&mut self, step: StepParts<'_>, (update, norm): (Update, Option<Norm>)) -> Result<()> {
+        let (updated, computes_norm) = (self.updated(step), norm.is_some());
+        if let Some(norm) = norm {
+            let of = updated.clone();
+            let arrays: Vec<DeviceArray> = std::iter::once((&of.gradients).into()).chain(of.rounded.clone()).collect();
+            let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
+            let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
+            self.push("norm of the gradients", "", move |s| {
+                norm.queue(s, &arrays, of.most(), of.scale.as_ref(), &workspace, of.norm_outputs())
+            });
+        }
+        let judge = step.control.clone();
+        self.push("check", "", move |s| judge.queue_judge(s, computes_norm));
+        self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control()));
+        Ok(())
+    }
+
+    fn by_last_blocks(
+        &mut self,
+        step: StepParts<'_>,
+        (update, norm): (UpdateAndEnd, Option<NormAndVerdict>),
+    ) -> Result<()> {
+        let (updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step));
+        if let Some(norm) = norm {
+            let of = updated.clone();
+            let lengths = [of.gradients.len(), of.rounded.as_ref().map_or(0, DeviceArray::len)];
+            let workspace = self.parts.device.zeros::<f64>(norm.blocks(lengths))?.range(..);
+            self.push("norm of the gradients", "", move |s| {
+                let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
+                norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
+            });
+        }
+        self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control(), &end));
+        Ok(())
+    }
+
+    fn end(&self, step: StepParts<'_>) -> End {
+        let scaler = self.parts.options.scaler().filter(|_| self.trains);
+        let what = StepEnd { trains: self.trains, norm_is_computed: self.computes_norm(step), scaler };
+        step.control.end(self.n, what)
+    }
+
+    /// The end of the step, unless the optimiser's last block makes it.
+    pub(super) fn finish(&mut self, step: StepParts<'_>) {
+        if self.trains && self.parts.options.last_block {
+            return;
+        }
+        let (control, end) = (step.control.clone(), self.end(step));
+        self.push("end of the step", "", move |s| control.queue_end(s, &end));
+    }
+}

@@ -1,0 +1,209 @@
+//! The work of a step's operations: what they compute, and the bytes that they have to move at least.
+
+use super::params::{ParamBytes, rounded_params};
+use super::{CudaOptions, Sharing};
+use crate::network::{Network, Node, Op, PoolKind, ValueId};
+use crate::train::{Recipe, StepOperation};
+
+/// What the operations' work follows from.
+pub(super) struct StepWork<'a> {
+    pub recipe: &'a Recipe,
+    pub options: &'a CudaOptions,
+    pub sharing: &'a Sharing,
+    /// Samples of the step.
+    pub n: usize,
+}
+
+/// FLOPs, and bytes that are read and written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Work {
+    flops: u64,
+    read: u64,
+    written: u64,
+}
+
+impl StepWork<'_> {
+    /// The operation of a pass by the pass's name, as "conv1 forward". Of those whose work is next to nothing, and of layers of the learner's own
+    /// source, whose arithmetic is not known, nothing is counted that is not certain.
+    pub fn operation(&self, name: &str) -> StepOperation {
+        let of_node = |node: &Node| {
+            let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
+            self.of_node(node, pass)
+        };
+        let work = self.network().nodes().iter().find_map(of_node).unwrap_or_else(|| self.around(name));
+        let Work { flops, read, written } = work;
+        StepOperation { name: name.to_owned(), flops, bytes: read + written, written_bytes: written }
+    }
+
+    fn network(&self) -> &Network {
+        &self.recipe.network
+    }
+
+    /// Bytes of an activation.
+    fn element(&self) -> u64 {
+        self.options.precision.activations().bytes()
+    }
+
+    fn elements(&self, value: ValueId) -> u64 {
+        (self.network().value(value).elements() * self.n) as u64
+    }
+
+    /// Bytes of a value, or of its gradient.
+    fn value(&self, value: ValueId) -> u64 {
+        self.elements(value) * self.element()
+    }
+
+    fn place(&self, node: &Node) -> Option<usize> {
+        self.network().nodes().iter().position(|n| std::ptr::eq(n, node))
+    }
+
+    fn of_node(&self, node: &Node, pass: &str) -> Option<Work> {
+        let (x, y) = (self.value(node.input), self.value(node.output));
+        let masked = self.place(node).is_some_and(|i| self.sharing.mask_before[i]);
+        if matches!(node.op, Op::Conv2d(_) | Op::Linear { .. }) {
+            return self.of_product(node, pass, masked);
+        }
+        // Where each maximum was, a byte an output.
+        let places = match node.op {
+            Op::Pool(p) if p.kind == PoolKind::Max => self.elements(node.output),
+            _ => 0,
+        };
+        let kept = match node.op {
+            Op::Activation(_) | Op::BatchNorm { .. } => x,
+            Op::Own => x + y,
+            _ if masked => y,
+            _ => 0,
+        };
+        let (read, written) = match (pass, node.op) {
+            ("forward", Op::Add(_)) => (2 * x, y),
+            ("forward", _) => (x, y + places),
+            ("backward", _) => (y + kept + places, x),
+            ("sum of gradients", _) => (2 * x, x),
+            _ => return None,
+        };
+        Some(Work { flops: 0, read, written })
+    }
+
+    /// Of a convolution or a linear layer: each pass has the forward pass's operations.
+    fn of_product(&self, node: &Node, pass: &str, masked: bool) -> Option<Work> {
+        let (x, y) = (self.value(node.input), self.value(node.output));
+        // Where the epilogue computes a maximum, that is what is written, and where it was.
+        let (nodes, place) = (self.network().nodes(), self.place(node));
+        let with_places = |pool: usize| self.value(nodes[pool].output) + self.elements(nodes[pool].output);
+        let written = place.and_then(|i| self.sharing.pool_after[i]).map_or(y, with_places);
+        // Where the weight gradient expands that maximum's gradient, both are read, and the mask in the maximum's output.
+        let mask = |pool: usize| if self.sharing.mask_before[pool] { self.value(nodes[pool].output) } else { 0 };
+        let dy = place.and_then(|i| self.sharing.unpooled(i)).map_or(y, |pool| with_places(pool) + mask(pool));
+        let weight = self.network().params()[node.params[0]].len() as u64;
+        let halves = self.element() < 4;
+        let gradient = if rounded_params(self.network(), halves)[node.params[0]] { self.element() } else { 4 };
+        let w = weight * self.element();
+        let flops = self.network().node_flops(node) * self.n as u64;
+        Some(match pass {
+            "forward" => Work { flops, read: x + w, written },
+            "input gradient" => Work { flops, read: y + w + if masked { x } else { 0 }, written: x },
+            "weight gradient" => Work { flops, read: x + dy, written: weight * gradient },
+            "sum of gradients" => Work { flops: 0, read: 2 * x, written: x },
+            _ => return None,
+        })
+    }
+
+    /// Of what is around the layers. What their last blocks do, or small kernels after them, is next to nothing.
+    fn around(&self, name: &str) -> Work {
+        let last = self.network().values().len() - 1;
+        let ([inputs, outputs], element) = ([0, last].map(|v| self.elements(v)), self.element());
+        let slots = self.recipe.optimizer.state_slots();
+        let held = ParamBytes::of(self.network(), Some(slots), self.options.precision.activations());
+        let (read, written) = match name {
+            "images" => (inputs, inputs * element),
+            "rows" => (4 * (inputs + outputs), element * inputs + 4 * outputs),
+            "loss" => (outputs * element, outputs * element),
+            "norm of the gradients" => (held.gradients, 0),
+            "optimiser" => (held.weights + held.state + held.gradients, held.weights + held.state + held.copy),
+            _ => (0, 0),
+        };
+        Work { flops: 0, read, written }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sharing;
+    use super::*;
+    use crate::ops::conv2d::cuda::{HOPPER, Method};
+    use crate::train::Precision;
+
+    fn check(recipe: &Recipe, precision: Precision, fused: bool, expect: &[(&str, u64, u64, u64)]) {
+        check_with(recipe, CudaOptions { fused, ..CudaOptions::new(precision) }, expect);
+    }
+
+    fn check_with(recipe: &Recipe, options: CudaOptions, expect: &[(&str, u64, u64, u64)]) {
+        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
+        let work = StepWork { recipe, options: &options, sharing: &sharing, n: 10 };
+        for (name, flops, read, written) in expect {
+            let o = work.operation(name);
+            assert_eq!((o.flops, o.bytes - o.written_bytes, o.written_bytes), (*flops, *read, *written), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_weight_gradient_that_expands_the_maxima_s_reads_them() {
+        let recipe = Recipe::cifar10();
+        let (x, maxima, conv1) = (10 * 1024 * 3, 10 * 256 * 32, 2 * 10 * 1024 * 32 * 27);
+        let options = CudaOptions::new(Precision::AmpBf16);
+        let forward = ("conv1 forward", conv1, 2 * (x + 32 * 27), 3 * maxima);
+        // The gradient of the maxima, their values as the mask, and a byte for the place of each.
+        let expanded = ("conv1 weight gradient", conv1, 2 * x + 5 * maxima, 4 * 32 * 27);
+        let conv2 = ("conv2 weight gradient", 2 * 10 * 256 * 64 * 288, 2 * 10 * 256 * (32 + 64), 4 * 64 * 288);
+        check_with(&recipe, options, &[forward, expanded, conv2]);
+        let plain = ("conv1 weight gradient", conv1, 2 * (x + 4 * maxima), 4 * 32 * 27);
+        let options = CudaOptions { convolution: Method::ShiftedWindows, ..options };
+        check_with(&recipe, options, &[forward, plain, conv2, ("pool1 backward", 0, 5 * maxima, 8 * maxima)]);
+    }
+
+    #[test]
+    fn operations_move_what_they_read_and_write() {
+        let recipe = Recipe::mnist();
+        let conv2 = 2 * 10 * 576 * 64 * 288;
+        let fc1 = 2 * 10 * 128 * 9216;
+        check(
+            &recipe,
+            Precision::AmpFp16,
+            true,
+            &[
+                ("batch", 0, 0, 0),
+                ("images", 0, 7840, 15_680),
+                // Its epilogue computes the maxima: they are written, and where they were.
+                ("conv2 forward", conv2, 2 * (10 * 676 * 32 + 18_432), 3 * 10 * 144 * 64),
+                // It reads its input again, as the mask of the ReLU before.
+                ("conv2 input gradient", conv2, 2 * (10 * 576 * 64 + 18_432 + 10 * 676 * 32), 2 * 10 * 676 * 32),
+                // Gradients of convolutions are in f32, those of linear layers in half.
+                ("conv2 weight gradient", conv2, 2 * 10 * (676 * 32 + 576 * 64), 4 * 18_432),
+                ("fc1 weight gradient", fc1, 2 * 10 * (9216 + 128), 2 * 128 * 9216),
+                ("pool1 backward", 0, 10 * 144 * 64 * (2 + 2 + 1), 2 * 10 * 576 * 64),
+                ("dropout1 backward", 0, 2 * 10 * 9216, 2 * 10 * 9216),
+                ("loss", 0, 200, 200),
+                ("what is this", 0, 0, 0),
+                ("conv2 upwards", 0, 0, 0),
+            ],
+        );
+        check(
+            &recipe,
+            Precision::Fp32,
+            false,
+            &[
+                ("conv2 forward", conv2, 4 * (10 * 676 * 32 + 18_432), 4 * 10 * 576 * 64),
+                ("pool1 forward", 0, 4 * 10 * 576 * 64, 5 * 10 * 144 * 64),
+                ("conv2 input gradient", conv2, 4 * (10 * 576 * 64 + 18_432), 4 * 10 * 676 * 32),
+                ("relu1 backward", 0, 2 * 4 * 10 * 676 * 32, 4 * 10 * 676 * 32),
+                ("fc1 weight gradient", fc1, 4 * 10 * (9216 + 128), 4 * 128 * 9216),
+            ],
+        );
+        // Momentum is read and written, weights too; gradients are read.
+        let options = CudaOptions::new(Precision::Fp32);
+        let sharing = sharing(&recipe.network, &options, Some(HOPPER));
+        let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: 10 };
+        let o = work.operation("optimiser");
+        assert!((4 * 1_199_882 * 5..4 * 1_199_882 * 5 + 4096).contains(&o.bytes), "{o:?}");
+    }
+}

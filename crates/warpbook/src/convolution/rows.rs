@@ -1,0 +1,166 @@
+//! The ways of computing a pass.
+
+use super::layers::Task;
+use warpbook_nn::ops::Layout;
+use warpbook_nn::ops::conv2d::cuda::{Form, Method, Pass};
+use warpbook_record::{Dtype, KernelSpec, Requires, Rung, Runner, Schedule};
+
+/// A rung on a GPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    pub method: Method,
+    /// Of shifted windows, whose weight gradient is a kernel of another idea: which rung this is.
+    passes: &'static [Pass],
+    /// Whether it is the one for fp32, of methods that compute that on CUDA cores.
+    fp32: Option<bool>,
+}
+
+const CPU: &str = "cpu_all_threads";
+const LIBRARY: &str = "cudnn";
+
+const ROWS: [Row; 8] = {
+    use Pass::{Forward, InputGradient, WeightGradient};
+    let all: &[Pass] = &[Forward, InputGradient, WeightGradient];
+    [
+        Row {
+            id: LIBRARY,
+            title: "cuDNN, best",
+            idea: "The fastest of all algorithms that cuDNN has for this shape, of those that give the right result.",
+            method: Method::Stock,
+            passes: all,
+            fp32: None,
+        },
+        Row {
+            id: "01_direct",
+            title: "Direct",
+            idea: "A thread computes an output by the definition.",
+            method: Method::Direct,
+            passes: all,
+            fp32: Some(true),
+        },
+        Row {
+            id: "02_im2col",
+            title: "im2col and GEMM",
+            idea: "The windows are written out as a matrix, which the matrix product multiplies.",
+            method: Method::Im2col,
+            passes: all,
+            fp32: None,
+        },
+        Row {
+            id: "03_implicit_gemm",
+            title: "Implicit GEMM",
+            idea: "The product reads the windows from the image itself, on CUDA cores.",
+            method: Method::ImplicitGemm,
+            passes: all,
+            fp32: Some(true),
+        },
+        Row {
+            id: "04_implicit_tensor_cores",
+            title: "Implicit GEMM, tensor cores",
+            idea: "The same on tensor cores, with copies of 16 bytes where channels permit.",
+            method: Method::ImplicitGemm,
+            passes: all,
+            fp32: Some(false),
+        },
+        Row {
+            id: "05_shifted_windows",
+            title: "Shifted windows",
+            idea: "A tile of the image is copied to shared memory once, by TMA, and each tap multiplies it shifted, by wgmma.",
+            method: Method::ShiftedWindows,
+            passes: &[Forward, InputGradient],
+            fp32: Some(false),
+        },
+        Row {
+            id: "06_shifted_gradient",
+            title: "Shifted gradient",
+            idea: "The weight gradient of shifted tiles: a tile of dy is multiplied by the same tile of x for every tap.",
+            method: Method::ShiftedWindows,
+            passes: &[WeightGradient],
+            fp32: Some(false),
+        },
+        Row {
+            id: "07_few_channels",
+            title: "Few channels",
+            idea: "Windows of few channels are put together in registers.",
+            method: Method::FewChannels,
+            passes: &[Forward, WeightGradient],
+            fp32: Some(false),
+        },
+    ]
+};
+
+/// The rung's row; `None` of the CPU's.
+pub(super) fn row_of(rung: &Rung) -> Option<&'static Row> {
+    ROWS.iter().find(|row| row.id == rung.id)
+}
+
+/// Every rung, with the kernels that these tasks run on a GPU of a compute capability.
+pub(super) fn rungs(tasks: &[Task], compute_capability: Option<(u32, u32)>) -> Vec<Rung> {
+    let cpu = Rung::cpu(CPU, "CPU", "The same by all threads of the CPU, in fp32.", "all threads");
+    std::iter::once(cpu).chain(ROWS.iter().map(|row| row.rung(tasks, compute_capability))).collect()
+}
+
+impl Row {
+    pub fn form(&self, dtype: Dtype) -> Form {
+        Form { method: self.method, dtype, layout: Layout::Nhwc }
+    }
+
+    /// What it runs for a task; of im2col without the product.
+    pub fn kernels(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Vec<KernelSpec> {
+        let is_fp32 = task.dtype == Dtype::F32;
+        if !self.passes.contains(&task.pass) || self.fp32.is_some_and(|fp32| fp32 != is_fp32) {
+            return Vec::new();
+        }
+        if self.method == Method::Im2col {
+            let stored = if task.dtype == Dtype::Tf32 { Dtype::F32 } else { task.dtype };
+            return warpbook_kernels::nn::conv2d::im2col(stored, Layout::Nhwc).into();
+        }
+        self.form(task.dtype).kernels(task.pass, &task.geometry(), compute_capability).unwrap_or_default()
+    }
+
+    fn rung(&self, tasks: &[Task], compute_capability: Option<(u32, u32)>) -> Rung {
+        let mut specs: Vec<KernelSpec> = Vec::new();
+        for spec in tasks.iter().flat_map(|task| self.kernels(task, compute_capability)) {
+            if !specs.contains(&spec) {
+                specs.push(spec);
+            }
+        }
+        Rung {
+            id: self.id.into(),
+            title: self.title.into(),
+            idea: self.idea.into(),
+            requires: match self.method {
+                Method::ShiftedWindows => Requires::Exactly("sm_90a".into()),
+                Method::FewChannels => Requires::AtLeast(8, 0),
+                _ => Requires::AtLeast(7, 5),
+            },
+            runner: match self.method {
+                Method::Stock => Runner::Library("cuDNN".into()),
+                _ => Runner::Kernels { specs, schedule: Schedule::Launches },
+            },
+            variant_of: None,
+        }
+    }
+
+    /// Why it leaves a task out; `None` if it does not.
+    pub fn obstacle(&self, task: &Task, compute_capability: Option<(u32, u32)>) -> Option<String> {
+        if self.method == Method::Stock || !self.kernels(task, compute_capability).is_empty() {
+            return None;
+        }
+        let why = match (self.fp32, task.dtype) {
+            _ if !self.passes.contains(&task.pass) => match self.method {
+                Method::ShiftedWindows => "another kernel's idea: rungs 05 and 06 share the passes",
+                _ => "leaves the input gradient to the implicit product",
+            },
+            (Some(true), dtype) if dtype != Dtype::F32 => "is for fp32 only",
+            (Some(false), Dtype::F32) => "is for the tensor cores' types: tf32, fp16, bf16",
+            (_, Dtype::Tf32) => "is for fp16 and bf16",
+            _ if self.method == Method::ShiftedWindows => "takes channels and filters that are multiples of 32",
+            _ => "takes windows of at most 63 elements",
+        };
+        Some(why.into())
+    }
+}

@@ -1,0 +1,99 @@
+//! What a GPU does in a step: recorded after everything was timed, so that no timed step has a profiler next to it.
+
+use super::Training;
+use super::data::Set;
+use super::steps::failure;
+use super::workload::Workload;
+use crate::activity::{Operation, Recording, Timelines};
+use crate::{Error, Lab, Result};
+use warpbook_device::{CudaDevice, Recorder};
+use warpbook_nn::train::{Place, Recipe, TrainError, Trainer, Way};
+use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
+
+/// Steps that are recorded, and those before them: the scale of a loss may have to be halved some times first.
+const RECORDED: usize = 8;
+const WARM: usize = 20;
+
+/// Every rung of ours at the main problem, so that the ladder can be compared kernel by kernel, and the fastest at the others: all of all would make a record
+/// twice as large.
+fn wanted<'r>(run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
+    let is_ours = |r: &&Rung| matches!(r.runner, Runner::Kernels { .. });
+    let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
+    let fastest = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
+    run.rungs.iter().filter(is_ours).filter(is_sound).filter(|r| is_main || fastest == Some(&*r.id)).collect()
+}
+
+/// Breakdowns and spans of the rungs of ours that were measured.
+pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
+    let recorder = Recorder::start(device)?;
+    let mut found = Timelines::default();
+    for problem in &run.problems {
+        let rungs = wanted(run, problem, run.main_problem() == Some(problem));
+        let (Some(workload), false) = (Workload::of(problem), rungs.is_empty()) else { continue };
+        let batch = problem.count("batch").unwrap_or(1);
+        let recipe = workload.recipe(batch, training.features, training.seed);
+        let set = training.files.set(workload, batch as usize, training.features, training.seed)?;
+        for rung in rungs {
+            lab.bench().cancel.check()?;
+            let Some(way) = training.way_of(rung) else { continue };
+            let recorded = recorded(&recorder, device, way, &recipe, &set).map_err(failure);
+            let apart = recorded.and_then(|r| r.taken_apart(&rung.id, problem).map_err(Error::Setting));
+            match apart {
+                Ok((breakdown, spans)) => {
+                    found.breakdowns.push(breakdown);
+                    found.spans.extend(spans);
+                }
+                Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
+                Err(e) => {
+                    found.notes.push(format!("{}, {}: its step could not be taken apart: {e}", rung.id, problem.label));
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Some steps of a new training, whose graph is captured while the recorder looks on.
+fn recorded(
+    recorder: &Recorder,
+    device: &CudaDevice,
+    way: &Way,
+    recipe: &Recipe,
+    set: &Set,
+) -> Result<Recording, TrainError> {
+    let place = Place::Cuda(device.clone(), way.options);
+    let mut trainer = Trainer::on(&place, recipe.clone(), set.samples(), None)?;
+    trainer.prepare_steps(set.samples())?;
+    for _ in 0..WARM {
+        trainer.queue_step()?;
+    }
+    // Losses are read afterwards: their copies are no part of a step.
+    let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
+    wait(&trainer)?;
+    recorder.take()?;
+    let (mut operations, mut lost) = (Vec::new(), 0);
+    trainer.step_by_operation(&mut |o| {
+        let taken = recorder.take()?;
+        lost += taken.lost;
+        let (name, activities) = (o.name.clone(), taken.activities);
+        let (flops, bytes, written_bytes) = (o.flops, o.bytes, o.written_bytes);
+        operations.push(Operation { name, flops, bytes, written_bytes, activities });
+        Ok(())
+    })?;
+    for _ in 0..RECORDED {
+        trainer.queue_step()?;
+    }
+    wait(&trainer)?;
+    let source = format!("CUPTI {}", recorder.version());
+    let taken = recorder.take()?;
+    lost += taken.lost;
+    if lost > 0 {
+        return Err(TrainError::Setting(format!("CUPTI lost {lost} of the activities")));
+    }
+    // A step that leaves the weights as they were does less.
+    if let Some(step) = trainer.step_outcomes(RECORDED)?.iter().find(|o| o.skipped || !o.loss.is_finite()) {
+        return Err(TrainError::Setting(format!("a recorded step, with a loss of {}, changed nothing", step.loss)));
+    }
+    let dtype = Some(way.options.precision.products()).filter(|d| *d != Dtype::F32);
+    Ok(Recording { operations, runs: RECORDED, activities: taken.activities, source, dtype })
+}

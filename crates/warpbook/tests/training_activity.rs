@@ -1,0 +1,114 @@
+//! What a GPU does in a step, as CUPTI records it.
+
+use warpbook::charts;
+use warpbook::device::{Bench, testing};
+use warpbook::record::{Breakdown, Measurement, Run};
+use warpbook::{Lab, Training, Workload};
+
+fn lab() -> Lab {
+    Lab::open("cuda").unwrap().with_bench(Bench { samples: 5, budget_s: 0.3, warmup: 3, ..Bench::default() })
+}
+
+/// What has to hold for any step.
+fn check(run: &Run, b: &Breakdown, m: &Measurement) {
+    let who = format!("{} at {}: {b:#?}", b.rung, b.problem.label);
+    let figures = [b.whole_median_us(), b.idle_median_us(), b.between_median_us()].map(|us| us.unwrap_or(f64::NAN));
+    let [whole, idle, between] = figures;
+    assert!(whole > 0.0 && idle >= 0.0 && idle < whole, "{who}");
+    assert!(b.whole_us.iter().zip(&b.busy_us).all(|(whole, busy)| *busy > 0.0 && busy <= whole), "{who}");
+    assert_eq!(b.between_us.len() + 1, b.whole_us.len(), "{who}");
+    // Operations that run at once count twice.
+    assert!(b.sum_us() >= 0.95 * (whole - idle), "{who}");
+    // Kernels take as long as without a recorder; what lies between them may take longer.
+    let timed = m.median_us().unwrap();
+    assert!(whole - idle <= 1.5 * timed, "busy for {} us of {timed} us that were timed: {who}", whole - idle);
+    assert!(whole + between >= 0.7 * timed, "{whole} and {between} us, {timed} us were timed: {who}");
+    // Each multiplication of the step belongs to an operation, and all that was launched to some.
+    assert_eq!(b.operations.iter().map(|o| o.flops).sum::<u64>(), b.problem.flops, "{who}");
+    let names: Vec<&str> = b.operations.iter().map(|o| o.name.as_str()).collect();
+    for part in ["batch", "loss", "optimiser", "fc1 forward", "fc1 weight gradient"] {
+        assert!(names.contains(&part), "no {part}: {who}");
+    }
+    // Where the optimiser's last block ends the step, that is no operation.
+    assert_eq!(names.contains(&"end of the step"), !b.rung.starts_with("13_last_block"), "{who}");
+    for o in &b.operations {
+        assert!(o.launches > 0 && !o.kernels.is_empty() && o.median_us().is_some_and(|us| us > 0.0), "{o:?} of {who}");
+        assert!(!o.kernels.contains(&o.name), "it belongs to no operation: {o:?} of {who}");
+        let share = run.operation_bound(b, o).zip(o.median_us()).map(|(bound, us)| bound.us / us);
+        assert!(share.is_none_or(|s| s < 1.6), "{share:?} of its bound: {o:?} of {who}");
+    }
+    let spans = run.spans_of(&b.rung, &b.problem);
+    assert_eq!(spans.len() as u64, b.operations.iter().map(|o| o.launches).sum::<u64>(), "{who}");
+    assert!(spans.iter().all(|s| s.start_us >= 0.0 && s.duration_us > 0.0 && !s.operation.is_empty()), "{who}");
+    assert!(spans.is_sorted_by(|a, b| a.start_us <= b.start_us), "{who}");
+    assert_eq!(spans[0].start_us, 0.0, "{who}");
+}
+
+#[test]
+fn what_a_gpu_does_in_a_step_is_recorded() {
+    let test = "what_a_gpu_does_in_a_step_is_recorded";
+    if testing::gpu(test).is_none() {
+        return;
+    }
+    let rungs = [
+        "01_direct",
+        "06_amp_fp16",
+        "08_graph_fp16",
+        "09_overlap_fp16",
+        "11_few_channels_bf16",
+        "12_dependent_launch_fp16",
+        "13_last_block_fp16",
+        "stock_fp16",
+    ];
+    let training = Training::quick().networks([Workload::Mnist, Workload::AmpRecipe]).features(512).rungs(rungs);
+    let run = lab().run(&training).unwrap();
+    println!("{}", run.notes.join("\n"));
+    if let Some(why) = run.notes.iter().find(|n| n.contains("CUPTI") && run.breakdowns.is_empty()) {
+        testing::skip(test, "needs CUPTI", why);
+        return;
+    }
+    assert!(!run.notes.iter().any(|n| n.contains("recorded") || n.contains("taken apart")), "{:?}", run.notes);
+    for b in &run.breakdowns {
+        println!(
+            "\n{} at {}, {} us timed",
+            b.rung,
+            b.problem.label,
+            run.measurement(&b.rung, &b.problem).unwrap().median_us().unwrap()
+        );
+    }
+    for problem in &run.problems {
+        println!("{}", charts::breakdown(&run, problem).unwrap().table.text());
+        charts::timeline(&run, problem).unwrap();
+    }
+    for b in &run.breakdowns {
+        check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
+    }
+    // All of our rungs at the main problem, and the fastest at the other; none of a library.
+    let of = |i: usize| -> Vec<&str> {
+        run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
+    };
+    // All but the library's; one of ours needs compute capability 9.0.
+    let expect: Vec<&str> = rungs[..7]
+        .iter()
+        .copied()
+        .filter(|id| run.measurement(id, &run.problems[0]).is_some_and(|m| m.is_valid()))
+        .collect();
+    assert!(expect.len() >= 6, "{expect:?}");
+    assert_eq!(of(0), expect);
+    assert_eq!(of(1), [run.fastest_kernels(&run.problems[1]).unwrap().0.rung.as_str()]);
+    // A second branch of the graph is a second stream.
+    let streams = |rung: &str| {
+        let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    };
+    println!(
+        "streams: {} of 08_graph_fp16, {} of 09_overlap_fp16",
+        streams("08_graph_fp16"),
+        streams("09_overlap_fp16")
+    );
+    assert_eq!(streams("08_graph_fp16"), 1);
+    let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!((again.breakdowns, again.spans), (run.breakdowns, run.spans));
+}

@@ -1,0 +1,24 @@
+// Idea: the block that arrives last adds up the losses of all, so that the mean needs no launch; it may decide the step at once.
+// Formula: as cross_entropy.cu and loss.cu have it, in the same order; then that of step.cuh, where the verdict has a place for it.
+// Since the last rung: cross_entropy, mean_loss and, of a step without a norm, judge_step and prepare are one kernel.
+// Needs: as cross_entropy.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
+// Expect: the time of cross_entropy, and of the last block a trip to L2 for what the others have written.
+#include "launch.cuh"
+#include "nn/cross_entropy.cuh"
+#include "nn/last_block.cuh"
+#include "nn/loss.cuh"
+#include "nn/step.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+cross_entropy_last(const In* __restrict__ logits /* [batch][classes] */, const unsigned char* __restrict__ labels /* [batch] */,
+                   unsigned batch, unsigned classes, float smoothing, const float* __restrict__ loss_scale /* [1] or null */,
+                   In* __restrict__ dlogits /* [batch][classes] or null */, double* partial /* [gridDim.x] */,
+                   unsigned* hits /* [gridDim.x] */, unsigned* arrived /* [1] */, double count, const unsigned* slot /* [1] */,
+                   double* losses /* [slots] */, unsigned* correct /* [slots] or null */, unsigned slots, Verdict verdict) {
+    wait_for_predecessor();
+    let_successor_start();
+    rows_of_block(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits);
+    if (!is_last_block(arrived)) return;
+    mean_of_blocks(partial, hits, gridDim.x, count, slot, losses, correct, slots);
+    if (threadIdx.x == 0) judge_and_prepare(verdict);
+}

@@ -1,0 +1,25 @@
+// The second level of a loss's sums, by one block.
+#pragma once
+#include "nn/sums.cuh"
+
+// losses[*slot] = (sum of partial[0..m)) / count, correct[*slot] = sum of hits[0..m), in the same order on every run. Other blocks of
+// this launch may have written the sums, so they are read past L1.
+__device__ __forceinline__ void mean_of_blocks(const double* partial /* [m] */, const unsigned* hits /* [m] or null */, unsigned m,
+                                               double count, const unsigned* slot /* [1] */, double* losses /* [slots] */,
+                                               unsigned* correct /* [slots] or null */, unsigned slots) {
+    double sum = 0.0, right = 0.0;
+    // Added in their order, though several are on their way at once.
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < m; i += THREADS) {
+        sum += __ldcg(partial + i);
+        // Whole numbers below 2^53 add up exactly.
+        if (hits) right += (double)__ldcg(hits + i);
+    }
+    sum = block_sum<THREADS>(sum);
+    right = block_sum<THREADS>(right);
+    const unsigned to = *slot;
+    if (threadIdx.x == 0 && to < slots) {
+        losses[to] = sum / count;
+        if (correct) correct[to] = (unsigned)right;
+    }
+}

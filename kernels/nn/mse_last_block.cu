@@ -1,0 +1,24 @@
+// Idea: the block that arrives last adds up the errors of all, so that the mean needs no launch; it may decide the step at once.
+// Formula: as mse.cu and loss.cu have it, in the same order; then that of step.cuh, where the verdict has a place for it.
+// Since the last rung: mse, mean_loss and, of a step without a norm, judge_step and prepare are one kernel.
+// Needs: as mse.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
+// Expect: the time of mse, and of the last block a trip to L2 for what the others have written.
+#include "launch.cuh"
+#include "nn/last_block.cuh"
+#include "nn/loss.cuh"
+#include "nn/mse.cuh"
+#include "nn/step.cuh"
+
+// Four blocks an SM are room enough for registers; without a bound, some are spilled around the call of pow.
+extern "C" __global__ void __launch_bounds__(THREADS, 4)
+mse_last(const In* __restrict__ output /* [n] */, const float* __restrict__ target /* [n] */, unsigned long long n, float factor,
+         const float* __restrict__ loss_scale /* [1] or null */, In* __restrict__ doutput /* [n] or null */,
+         double* partial /* [gridDim.x] */, unsigned* arrived /* [1] */, double count, const unsigned* slot /* [1] */,
+         double* losses /* [slots] */, unsigned slots, Verdict verdict) {
+    wait_for_predecessor();
+    let_successor_start();
+    errors_of_block(output, target, n, factor, loss_scale, doutput, partial);
+    if (!is_last_block(arrived)) return;
+    mean_of_blocks(partial, nullptr, gridDim.x, count, slot, losses, nullptr, slots);
+    if (threadIdx.x == 0) judge_and_prepare(verdict);
+}

@@ -1,0 +1,45 @@
+// The two levels of sums of squares that give the norm of all gradients.
+#pragma once
+#include "nn/elements.cuh"
+#include "nn/sums.cuh"
+
+// Writes the sum of the squares of part `block` of THREADS ITEMS elements.
+template <class T>
+__device__ __forceinline__ void squares_of_block(const T* gradients /* [n] */, size_t n, unsigned block, double* to /* [1] */) {
+    constexpr int OF_WORD = 16 / sizeof(T);
+    static_assert(ITEMS % OF_WORD == 0, "whole groups");
+    const bool grouped = in_groups(gradients);
+    double sum = 0.0;
+#pragma unroll 4
+    for (int i = 0; i < ITEMS / OF_WORD; ++i) {
+        const size_t first = (size_t)block * THREADS * ITEMS + ((size_t)i * THREADS + threadIdx.x) * OF_WORD;
+        if (first < n) {
+            float v[OF_WORD];
+            load_group(gradients, first, n, grouped, v);
+#pragma unroll
+            for (int k = 0; k < OF_WORD; ++k) sum += (double)v[k] * (double)v[k];
+        }
+    }
+    sum = block_sum<THREADS>(sum);
+    if (threadIdx.x == 0) *to = sum;
+}
+
+// The norm of the gradients, the factor that clips them to `most`, and whether the norm is not finite, by one block. Other blocks of
+// this launch may have written the sums, so they are read past L1.
+__device__ __forceinline__ void norm_of_blocks(const double* partial /* [m] */, unsigned m, double most,
+                                               const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
+                                               unsigned* found /* [1] */) {
+    double sum = 0.0;
+    // Added in their order, though several are on their way at once.
+#pragma unroll 8
+    for (unsigned i = threadIdx.x; i < m; i += THREADS) sum += __ldcg(partial + i);
+    sum = block_sum<THREADS>(sum);
+    if (threadIdx.x == 0) {
+        const double value = sqrt(sum) / (loss_scale ? (double)*loss_scale : 1.0);
+        const double factor = most / (value + 1e-6);
+        *norm = value;
+        // Not fmin, which would turn a NaN into 1.
+        *clip = factor > 1.0 ? 1.0f : (float)factor;
+        *found = !isfinite(value);
+    }
+}

@@ -1,0 +1,49 @@
+// Idea: the block that arrives last ends the step: rings, gradient scaler and counters, so that this needs no launch.
+// Formula: as optimizer.cu and step.cuh have it; the end reads nothing that other blocks write, and changes nothing that they read.
+// Since the last rung: the update and finish_step are one kernel.
+// Needs: as optimizer.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
+// Expect: the time of the update, and of the last block a trip to L2; a step that is skipped ends all the same.
+#include "launch.cuh"
+#include "nn/last_block.cuh"
+#include "nn/optimizer.cuh"
+
+// Blocks of sgd_momentum_last that an SM should hold: as many as the grid has, where their registers are enough for it.
+#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900
+#define MOMENTUM_BLOCKS 8
+#else
+#define MOMENTUM_BLOCKS 1
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+sgd_last(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
+         const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+         unsigned long long split, In* __restrict__ copy /* [n] or null */, unsigned long long n,
+         unsigned* arrived /* [1] */, End end) {
+    wait_for_predecessor();
+    let_successor_start();
+    update_sgd(step, weights, gradients, rounded, split, copy, n);
+    if (is_last_block<false>(arrived) && threadIdx.x == 0) finish(end);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, MOMENTUM_BLOCKS)
+sgd_momentum_last(Settings settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
+                  const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+                  unsigned long long split, float* __restrict__ momentum /* [n] */, In* __restrict__ copy /* [n] or null */, unsigned long long n,
+                  unsigned* arrived /* [1] */, End end) {
+    wait_for_predecessor();
+    let_successor_start();
+    update_sgd_momentum(settings, step, weights, gradients, rounded, split, momentum, copy, n);
+    if (is_last_block<false>(arrived) && threadIdx.x == 0) finish(end);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+adam_last(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
+          const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
+          unsigned long long split, float* __restrict__ first /* [n] */, float* __restrict__ second /* [n] */,
+          In* __restrict__ copy /* [n] or null */, unsigned long long n,
+          unsigned* arrived /* [1] */, End end) {
+    wait_for_predecessor();
+    let_successor_start();
+    update_adam(step, weights, gradients, rounded, split, first, second, copy, n);
+    if (is_last_block<false>(arrived) && threadIdx.x == 0) finish(end);
+}

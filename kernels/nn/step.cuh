@@ -1,0 +1,127 @@
+// The end of a training step: what one thread decides, counts and keeps of it, all in device memory.
+#pragma once
+
+// Words of the counters, u32 [4].
+#define POSITION 0
+#define STEP 1
+#define SLOT 2
+#define HALTED 3
+
+#define METHOD_SGD 0
+#define METHOD_ADAM 1
+
+// Settings of an optimiser, which never change.
+struct Settings {
+    double momentum_or_beta1, beta2, epsilon, decay;
+    unsigned method, nesterov, decoupled, unused;
+};
+
+// The numbers of one step, f32 as PyTorch multiplies by them; written by prepare_update.
+struct Step {
+    float gradient;  // what a gradient is multiplied by first: clipping and the inverse of the loss scale
+    float rate, momentum, decay;
+    float size, root, first, keep_second, second, epsilon, shrink;
+    unsigned is_first, skip;
+};
+
+// As torch.amp.GradScaler: a step with an overflow makes the scale smaller, `interval` steps without one make it larger.
+struct Scaler {
+    float growth, backoff;
+    unsigned interval, unused;
+};
+
+// What judge_and_prepare reads and writes, one element each unless it says otherwise.
+struct Verdict {
+    Settings settings;
+    unsigned* counters /* [4] */;
+    const double* losses /* [slots] */;
+    const unsigned* overflow /* or null */;
+    unsigned* found /* or null: nothing is decided */;
+    double* control /* [2]: learning rate, steps done */;
+    const float* loss_scale /* or null */;
+    const float* clip /* or null */;
+    Step* step;
+};
+
+// What finish reads and writes.
+struct End {
+    unsigned n, count, slots, unused;
+    Scaler scaler;
+    unsigned* counters /* [4] */;
+    const unsigned* found /* [1] or null */;
+    float* scale /* [1] or null */;
+    unsigned* grown /* [1] or null: steps without an overflow */;
+    const double* norm /* [1] or null */;
+    unsigned* skipped /* [slots] */;
+    float* scales /* [slots] */;
+    double* norms /* [slots] */;
+};
+
+// As the host's structs.
+static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 112 && sizeof(End) == 96, "no padding");
+
+// found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
+// that is not, which the norm has found.
+__device__ __forceinline__ void judge(unsigned* counters /* [4] */, const double* losses /* [slots] */,
+                                      const unsigned* overflow /* [1] or null */, unsigned* found /* [1] */) {
+    if (!isfinite(losses[counters[SLOT]])) counters[HALTED] = 1;
+    *found = counters[HALTED] || (overflow && *overflow);
+}
+
+// The numbers of the step; a step that is skipped does not count.
+__device__ __forceinline__ void prepare_update(const Settings& s, double* control /* [2] */, const unsigned* found /* [1] or null */,
+                                               const float* loss_scale /* [1] or null */, const float* clip /* [1] or null */,
+                                               Step* step /* [1] */) {
+    if (found && *found) {
+        step->skip = 1;
+        return;
+    }
+    const double rate = control[0], count = control[1] + 1.0;
+    control[1] = count;
+    Step to = {};
+    to.gradient = __fdiv_rn(clip ? *clip : 1.0f, loss_scale ? *loss_scale : 1.0f);
+    to.rate = (float)rate;
+    to.momentum = (float)s.momentum_or_beta1;
+    to.decay = s.decoupled ? 0.0f : (float)s.decay;
+    to.shrink = s.decoupled ? (float)__dadd_rn(1.0, -__dmul_rn(rate, s.decay)) : 1.0f;
+    to.is_first = count == 1.0;
+    if (s.method == METHOD_ADAM) {
+        to.size = (float)(rate / (1.0 - pow(s.momentum_or_beta1, count)));
+        to.root = (float)sqrt(1.0 - pow(s.beta2, count));
+        to.first = (float)(1.0 - s.momentum_or_beta1);
+        to.keep_second = (float)s.beta2;
+        to.second = (float)(1.0 - s.beta2);
+        to.epsilon = (float)s.epsilon;
+    }
+    *step = to;
+}
+
+__device__ __forceinline__ void judge_and_prepare(const Verdict& v) {
+    if (!v.found) return;
+    judge(v.counters, v.losses, v.overflow, v.found);
+    prepare_update(v.settings, v.control, v.found, v.loss_scale, v.clip, v.step);
+}
+
+// The rings, the gradient scaler and the counters.
+__device__ __forceinline__ void finish(const End& e) {
+    const unsigned slot = e.counters[SLOT];
+    const bool overflow = e.found && *e.found;
+    e.skipped[slot] = overflow;
+    e.scales[slot] = e.scale ? *e.scale : 1.0f;
+    e.norms[slot] = e.norm ? *e.norm : 0.0;
+    // A halted training keeps its scale: its loss is broken, not its gradients.
+    if (e.scale && !e.counters[HALTED]) {
+        if (overflow) {
+            *e.scale *= e.scaler.backoff;
+            *e.grown = 0;
+        } else if (++*e.grown == e.scaler.interval) {
+            const float larger = *e.scale * e.scaler.growth;
+            if (isfinite(larger)) *e.scale = larger;
+            *e.grown = 0;
+        }
+    }
+    const unsigned position = e.counters[POSITION] + e.n;
+    e.counters[POSITION] = position < e.count ? position : position - e.count;
+    e.counters[STEP] += 1;
+    e.counters[SLOT] = slot + 1 < e.slots ? slot + 1 : 0;
+}
