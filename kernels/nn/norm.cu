@@ -1,7 +1,7 @@
 // Idea: squares of f32 do not overflow f64, so one sum of them gives the norm and says whether a gradient is infinite or NaN.
 // Formula: norm = sqrt(sum of g^2) / scale, clip = min(1, most / (norm + 1e-6)), found = norm is not finite; g f32 [n], sums in f64.
 // Since the last rung: not a rung; two levels of sums in a fixed order before the update of optimizer.cu.
-// Needs: any n and alignment; partial f64 [ceil(n / (THREADS ITEMS))], whose blocks follow from n alone.
+// Needs: any n and alignment; partial f64 [parts(n)], a block for each.
 // Expect: one read of the gradients at DRAM bandwidth, where the GPU does f64 at a good rate; the second level is latency.
 #include "launch.cuh"
 #include "nn/norm.cuh"
@@ -10,7 +10,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 sum_squares(const In* __restrict__ gradients /* [n] */, unsigned long long n, double* __restrict__ partial /* [gridDim.x] */) {
     wait_for_predecessor();
     let_successor_start();
-    squares_of_block(gradients, n, blockIdx.x, partial + blockIdx.x);
+    squares_of_part(gradients, n, blockIdx.x, partial + blockIdx.x);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -3,21 +3,29 @@
 #include "nn/elements.cuh"
 #include "nn/sums.cuh"
 
-// Writes the sum of the squares of part `block` of THREADS ITEMS elements.
+// Blocks that n elements are summed by: they follow from n alone, and a block goes on with further elements where n is large.
+__device__ __forceinline__ unsigned parts(size_t n) {
+    const size_t chunks = (n + THREADS * ITEMS - 1) / (THREADS * ITEMS);
+    return chunks < MOST_PARTS ? (unsigned)chunks : MOST_PARTS;
+}
+
+// Writes the sum of the squares of each MOST_PARTS-th chunk of THREADS ITEMS elements, from chunk `part` on.
 template <class T>
-__device__ __forceinline__ void squares_of_block(const T* gradients /* [n] */, size_t n, unsigned block, double* to /* [1] */) {
+__device__ __forceinline__ void squares_of_part(const T* gradients /* [n] */, size_t n, unsigned part, double* to /* [1] */) {
     constexpr int OF_WORD = 16 / sizeof(T);
     static_assert(ITEMS % OF_WORD == 0, "whole groups");
     const bool grouped = in_groups(gradients);
     double sum = 0.0;
+    for (size_t chunk = part; chunk * THREADS * ITEMS < n; chunk += MOST_PARTS) {
 #pragma unroll 4
-    for (int i = 0; i < ITEMS / OF_WORD; ++i) {
-        const size_t first = (size_t)block * THREADS * ITEMS + ((size_t)i * THREADS + threadIdx.x) * OF_WORD;
-        if (first < n) {
-            float v[OF_WORD];
-            load_group(gradients, first, n, grouped, v);
+        for (int i = 0; i < ITEMS / OF_WORD; ++i) {
+            const size_t first = chunk * THREADS * ITEMS + ((size_t)i * THREADS + threadIdx.x) * OF_WORD;
+            if (first < n) {
+                float v[OF_WORD];
+                load_group(gradients, first, n, grouped, v);
 #pragma unroll
-            for (int k = 0; k < OF_WORD; ++k) sum += (double)v[k] * (double)v[k];
+                for (int k = 0; k < OF_WORD; ++k) sum += (double)v[k] * (double)v[k];
+            }
         }
     }
     sum = block_sum<THREADS>(sum);

@@ -1,7 +1,7 @@
 // Idea: one launch squares the gradients of both types, and the block that arrives last goes on to the numbers of the update.
 // Formula: as norm.cu and step.cuh have it, in the same order: the sums of the blocks of `gradients`, then of those of `rounded`.
 // Since the last rung: both sum_squares, global_norm, judge_step and prepare are one kernel.
-// Needs: as norm.cu; partial f64 [gridDim.x], a block for each THREADS ITEMS of both arrays; arrived u32 [1], 0 before the first launch.
+// Needs: as norm.cu; partial f64 [gridDim.x], a block for each of the parts of both arrays; arrived u32 [1], 0 before the first launch.
 // Expect: the time of sum_squares over both arrays, and of the last block a trip to L2 and what one thread computes.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
@@ -15,11 +15,11 @@ sum_squares_last(const float* __restrict__ gradients /* [split] */, const In* __
                  unsigned* overflow /* [1] */, Verdict verdict) {
     wait_for_predecessor();
     let_successor_start();
-    const unsigned exact = (unsigned)((split + THREADS * ITEMS - 1) / (THREADS * ITEMS));
+    const unsigned exact = parts(split);
     if (blockIdx.x < exact) {
-        squares_of_block(gradients, split, blockIdx.x, partial + blockIdx.x);
+        squares_of_part(gradients, split, blockIdx.x, partial + blockIdx.x);
     } else {
-        squares_of_block(rounded, n - split, blockIdx.x - exact, partial + blockIdx.x);
+        squares_of_part(rounded, n - split, blockIdx.x - exact, partial + blockIdx.x);
     }
     if (!is_last_block(arrived)) return;
     norm_of_blocks(partial, gridDim.x, most, loss_scale, norm, clip, overflow);

@@ -83,10 +83,15 @@ struct Gradients {
     }
 };
 
-// Calls work(at) for this thread's groups of four elements.
+// Calls work(at) for this thread's groups of four elements, of THREADS ITEMS elements of the block. Blocks are many and short: of as many as
+// fit at once, some end long before the others, as not every SM has the same share of the bandwidth.
 template <class Work> __device__ __forceinline__ void each_four(size_t n, Work work) {
-    const size_t stride = (size_t)gridDim.x * THREADS * 4;
-    for (size_t at = ((size_t)blockIdx.x * THREADS + threadIdx.x) * 4; at < n; at += stride) work(at);
+    static_assert(ITEMS % 4 == 0, "whole groups");
+#pragma unroll
+    for (int i = 0; i < ITEMS / 4; ++i) {
+        const size_t at = (size_t)blockIdx.x * THREADS * ITEMS + ((size_t)i * THREADS + threadIdx.x) * 4;
+        if (at < n) work(at);
+    }
 }
 
 // g += decay w

@@ -7,13 +7,6 @@
 #include "nn/last_block.cuh"
 #include "nn/optimizer.cuh"
 
-// Blocks of sgd_momentum_last that an SM should hold: as many as the grid has, where their registers are enough for it.
-#if __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900
-#define MOMENTUM_BLOCKS 8
-#else
-#define MOMENTUM_BLOCKS 1
-#endif
-
 extern "C" __global__ void __launch_bounds__(THREADS)
 sgd_last(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
          const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
@@ -25,7 +18,7 @@ sgd_last(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ 
     if (is_last_block<false>(arrived) && threadIdx.x == 0) finish(end);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, MOMENTUM_BLOCKS)
+extern "C" __global__ void __launch_bounds__(THREADS)
 sgd_momentum_last(Settings settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
                   const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
                   unsigned long long split, float* __restrict__ momentum /* [n] */, In* __restrict__ copy /* [n] or null */, unsigned long long n,

@@ -8,16 +8,39 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The modules of a device by the hash of their code. It keeps none of them loaded.
+/// The modules of a device by the hash of their code. It keeps none of them loaded, except between [`Modules::keep`] and [`Modules::release`].
 #[derive(Default)]
-pub(crate) struct Modules(Mutex<HashMap<[u8; 32], Weak<Module>>>);
+pub(crate) struct Modules(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    by_code: HashMap<[u8; 32], Weak<Module>>,
+    kept: Option<Vec<Arc<Module>>>,
+}
 
 impl Modules {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn loaded(&self) -> usize {
-        let modules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.values().filter(|m| m.strong_count() > 0).count()
+        self.lock().by_code.values().filter(|m| m.strong_count() > 0).count()
+    }
+
+    /// Unloads none of those that are loaded now or later: CUPTI names kernels by the address of their function, which another would get.
+    pub(crate) fn keep(&self) {
+        let mut known = self.lock();
+        let live = known.by_code.values().filter_map(Weak::upgrade).collect();
+        known.kept = Some(live);
+    }
+
+    /// The end of that.
+    pub(crate) fn release(&self) {
+        // They are unloaded without the lock.
+        let kept = self.lock().kept.take();
+        drop(kept);
     }
 }
 
@@ -48,8 +71,8 @@ impl Module {
     pub(crate) fn load(device: &Arc<Inner>, cubin: &[u8], path: &str) -> Result<Arc<Self>> {
         let key: [u8; 32] = Sha256::digest(cubin).into();
         // Held while loading, so that two threads do not load the same code twice.
-        let mut modules = device.modules.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(&key).and_then(Weak::upgrade) {
+        let mut modules = device.modules.lock();
+        if let Some(module) = modules.by_code.get(&key).and_then(Weak::upgrade) {
             return Ok(module);
         }
         device.bind()?;
@@ -57,8 +80,11 @@ impl Module {
         let raw = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
             .map_err(|e| device.error(format!("Loading {path}"), e))?;
         let module = Arc::new(Self { device: device.clone(), raw, shared_limits: Mutex::default() });
-        modules.retain(|_, m| m.strong_count() > 0);
-        modules.insert(key, Arc::downgrade(&module));
+        modules.by_code.retain(|_, m| m.strong_count() > 0);
+        modules.by_code.insert(key, Arc::downgrade(&module));
+        if let Some(kept) = &mut modules.kept {
+            kept.push(module.clone());
+        }
         Ok(module)
     }
 

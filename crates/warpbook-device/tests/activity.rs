@@ -171,3 +171,34 @@ fn two_streams_overlap() {
     assert_eq!((first.graph, second.graph), (None, None));
     assert!(second.correlation > first.correlation);
 }
+
+/// The driver may give a kernel the place of one that was unloaded, whose name CUPTI would then still tell.
+#[test]
+fn kernels_of_modules_that_are_dropped_do_not_name_others() {
+    let _one = ONE.lock();
+    let test = "kernels_of_modules_that_are_dropped_do_not_name_others";
+    let Some(device) = testing::gpu(test) else { return };
+    let Some(recorder) = recorder(test, &device) else { return };
+    let before = device.loaded_modules();
+    let stream = device.stream().unwrap();
+    let (x, y) = (device.zeros::<f32>(N).unwrap().range(..), device.zeros::<f32>(N).unwrap().range(..));
+    for (round, threads) in [32, 64, 128, 256, 512].into_iter().enumerate() {
+        for name in [["axpy", "late"], ["late", "axpy"]][round % 2] {
+            // Other code each time, which nothing keeps but the recorder.
+            let kernel = kernel(&device, name, threads);
+            match name {
+                "axpy" => axpy(&kernel, &stream, &y, &x, 2.0),
+                _ => late(&kernel, &stream, &y, 10),
+            }
+            .unwrap();
+            stream.synchronize().unwrap();
+            drop(kernel);
+            let taken = recorder.take().unwrap();
+            let names: Vec<&str> = kernels(&taken.activities).iter().map(|a| a.name.as_str()).collect();
+            assert_eq!(names, [name], "round {round}: {}", told(&taken.activities));
+        }
+    }
+    assert!(device.loaded_modules() >= before + 5, "{} are loaded", device.loaded_modules());
+    drop(recorder);
+    assert_eq!(device.loaded_modules(), before);
+}

@@ -9,7 +9,7 @@ pub use own::{OwnForm, own_layer};
 
 use crate::matmul::type_number;
 use crate::shared::source;
-use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
+use warpbook_record::{Dim, Dtype, Grid, KernelSpec, Source, Tile};
 
 const ACTIVATION: Source = source!("nn/activation.cu");
 const ADD: Source = source!("nn/add.cu");
@@ -153,8 +153,8 @@ pub fn dropout(dtype: Dtype) -> KernelSpec {
 /// `prepare(settings, control, found, loss_scale, clip, step)`, one thread.
 #[must_use]
 pub fn prepare() -> KernelSpec {
-    // The other kernels of the file need a number of threads to be compiled.
-    let tile = Tile::new("t32", &[("THREADS", 32)]);
+    // The other kernels of the file need the sizes to be compiled.
+    let tile = Tile::new("t32", &[("THREADS", 32), ("ITEMS", 8)]);
     kernel(OPTIMIZER, "prepare", tile, Grid::One)
 }
 
@@ -162,12 +162,21 @@ pub fn prepare() -> KernelSpec {
 /// before the copy; `dtype` is that of the copy and of the rounded gradients.
 #[must_use]
 pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
-    ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, fours(), Grid::Resident, dtype))
+    ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
-/// Four elements a thread, in steps of the grid.
-fn fours() -> Tile {
-    Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)])
+/// The most parts that an array of gradients is summed in, each by a block: some for each that an H100 runs at once, so that its SMs end together,
+/// and the same number, and so the same bits, on every GPU.
+pub const MOST_PARTS: u64 = 4096;
+
+/// Parts that `sum_squares` and `sum_squares_last` sum so many gradients in.
+#[must_use]
+pub fn parts(tile: &Tile, n: u64) -> u64 {
+    n.div_ceil(tile.size(Dim::Threads) * tile.size(Dim::Items)).min(MOST_PARTS)
+}
+
+fn of_parts(spec: KernelSpec) -> KernelSpec {
+    spec.define("MOST_PARTS", MOST_PARTS as i64)
 }
 
 /// `sum_squares(gradients, n, partial)` and `global_norm(partial, m, most, loss_scale, norm, clip, found)`.
@@ -175,6 +184,7 @@ fn fours() -> Tile {
 pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
     let tile = || chunk("t256x16", 16);
     [typed(NORM, "sum_squares", tile(), Grid::Cover, dtype), typed(NORM, "global_norm", tile(), Grid::One, dtype)]
+        .map(of_parts)
 }
 
 /// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a

@@ -9,8 +9,8 @@ fn a_step_by_operation_is_a_step() {
     let Some(device) = testing::gpu("a_step_by_operation_is_a_step") else { return };
     let recipe = Recipe { batch: 32, ..Recipe::mnist() };
     let digits = synthetic_digits(256, 0, 1).train;
-    for precision in [Precision::Fp32, Precision::AmpFp16] {
-        let place = Place::Cuda(device.clone(), CudaOptions::new(precision));
+    for (precision, last_block) in [(Precision::Fp32, false), (Precision::AmpFp16, false), (Precision::AmpFp16, true)] {
+        let place = Place::Cuda(device.clone(), CudaOptions { last_block, ..CudaOptions::new(precision) });
         let trainer = || {
             let mut trainer = Trainer::on(&place, recipe.clone(), &digits, None).unwrap();
             trainer.prepare_steps(&digits).unwrap();
@@ -33,7 +33,8 @@ fn a_step_by_operation_is_a_step() {
         let outcomes: [Vec<StepOutcome>; 2] = [&mut one, &mut other].map(|t| t.step_outcomes(4).unwrap());
         assert_eq!(outcomes[0], outcomes[1], "{precision:?}");
         let names: Vec<&str> = operations.iter().map(|o| o.name.as_str()).collect();
-        assert_eq!((names.first(), names.last()), (Some(&"batch"), Some(&"end of the step")), "{names:?}");
+        let last = if last_block { "optimiser" } else { "end of the step" };
+        assert_eq!((names.first(), names.last()), (Some(&"batch"), Some(&last)), "{names:?}");
         for expected in ["conv1 forward", "conv2 weight gradient", "fc1 input gradient", "loss", "optimiser"] {
             assert!(names.contains(&expected), "{expected} in {names:?}");
         }

@@ -96,7 +96,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     assert!(expect.len() >= 6, "{expect:?}");
     assert_eq!(of(0), expect);
     assert_eq!(of(1), [run.fastest_kernels(&run.problems[1]).unwrap().0.rung.as_str()]);
-    // A second branch of the graph is a second stream.
+    // A branch of the graph runs on a stream, so that two branches have more streams than one has. The driver names them, and may use more.
     let streams = |rung: &str| {
         let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();
         all.sort_unstable();
@@ -108,7 +108,7 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
         streams("08_graph_fp16"),
         streams("09_overlap_fp16")
     );
-    assert_eq!(streams("08_graph_fp16"), 1);
+    assert!(streams("08_graph_fp16") < streams("09_overlap_fp16"));
     let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!((again.breakdowns, again.spans), (run.breakdowns, run.spans));
 }

@@ -78,9 +78,17 @@ pub struct Recorded {
 ///
 /// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. While it records, each launch takes the host longer, and in a
 /// graph the kernels lie further apart than without: compare with a time that was measured without it.
+/// Kernels that are dropped meanwhile stay loaded until it ends.
 #[derive(Debug)]
 pub struct Recorder {
     session: Session,
+    device: CudaDevice,
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.device.0.modules.release();
+    }
 }
 
 impl Recorder {
@@ -95,7 +103,9 @@ impl Recorder {
     pub fn start(device: &CudaDevice) -> Result<Self> {
         let library = Cupti::load(Some(device.driver_cuda()))?;
         device.0.bind()?;
-        Session::start(library).map(|session| Self { session })
+        let session = Session::start(library)?;
+        device.0.modules.keep();
+        Ok(Self { session, device: device.clone() })
     }
 
     /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.

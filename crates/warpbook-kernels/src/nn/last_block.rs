@@ -1,6 +1,6 @@
 //! The rows of kernels whose last block goes on with what follows.
 
-use super::{chunk, fours, per_element, typed};
+use super::{chunk, of_parts, per_element, typed};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Source};
 
@@ -24,16 +24,17 @@ pub fn mse_last(dtype: Dtype) -> KernelSpec {
 }
 
 /// `sum_squares_last(gradients, rounded, split, n, partial, arrived, most, loss_scale, norm, clip, overflow, verdict)`: [`super::norm`] of
-/// both arrays, and the step's verdict; `dtype` is that of the rounded gradients. A block for each 4096 elements of an array.
+/// both arrays, and the step's verdict; `dtype` is that of the rounded gradients. A block for each of an array's [`super::parts`].
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {
-    typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype)
+    of_parts(typed(NORM, "sum_squares_last", chunk("t256x16", 16), Grid::Cover, dtype))
 }
 
 /// `sgd_last`, `sgd_momentum_last` and `adam_last`: [`super::updates`] with `(.., arrived, end)` after their arguments.
 #[must_use]
 pub fn updates_last(dtype: Dtype) -> [KernelSpec; 3] {
-    ["sgd_last", "sgd_momentum_last", "adam_last"].map(|entry| typed(OPTIMIZER, entry, fours(), Grid::Resident, dtype))
+    ["sgd_last", "sgd_momentum_last", "adam_last"]
+        .map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
 pub(super) fn all(dtype: Dtype) -> Vec<KernelSpec> {

@@ -184,6 +184,6 @@ impl Norm {
 }
 
 /// Blocks of the first level over `n` gradients.
-fn blocks(kernel: &Kernel, n: usize) -> usize {
-    if n == 0 { 0 } else { kernel.shape(n as u64).grid[0] as usize }
+pub(super) fn blocks(kernel: &Kernel, n: usize) -> usize {
+    warpbook_kernels::nn::parts(kernel.tile(), n as u64) as usize
 }

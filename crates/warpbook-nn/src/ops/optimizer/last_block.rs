@@ -1,6 +1,6 @@
 //! The CUDA body whose kernels' last blocks do what follows: the step's verdict after the norm, the end of the step after the update.
 
-use super::cuda::{Control, NormOutputs, Parameters, check};
+use super::cuda::{Control, NormOutputs, Parameters, blocks, check};
 use super::{OP, Optimizer, launch};
 use crate::gemm::DeviceArray;
 use crate::ops::device::{load, one};
@@ -8,7 +8,7 @@ use crate::ops::error::Check;
 use crate::ops::step_launch::{End, Settings, Verdict};
 use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_kernels::nn;
-use warpbook_record::{Dim, Dtype};
+use warpbook_record::Dtype;
 
 /// The update, whose last block ends the step. Its launches are on one stream: they share the counter of blocks.
 #[derive(Debug, Clone)]
@@ -53,8 +53,7 @@ impl NormAndVerdict {
 
     /// Elements of the workspace for so many gradients in f32, and so many rounded ones.
     pub fn blocks(&self, lengths: [usize; 2]) -> usize {
-        let tile = self.squares.tile();
-        blocks((tile.size(Dim::Threads) * tile.size(Dim::Items)) as usize, lengths)
+        lengths.map(|n| blocks(&self.squares, n)).iter().sum::<usize>().max(1)
     }
 
     /// The norm of all gradients, its factor for `max_norm` (infinity for no clipping), whether it is finite, and the step's verdict.
@@ -83,26 +82,21 @@ impl NormAndVerdict {
     }
 }
 
-/// Blocks of a launch over arrays of these lengths, so many elements a block; no block has elements of two arrays.
-fn blocks(of_block: usize, lengths: [usize; 2]) -> usize {
-    lengths.map(|n| n.div_ceil(of_block)).iter().sum::<usize>().max(1)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use warpbook_kernels::over_items;
+    use warpbook_kernels::nn;
+    use warpbook_record::Dtype;
 
-    /// The sums of the blocks are the same numbers in the same order as those of a launch an array.
+    /// The sums of the blocks are the same numbers in the same order as those of a launch for each array, and there are not too many of them.
     #[test]
-    fn both_arrays_have_the_blocks_that_launches_of_their_own_have() {
+    fn both_arrays_have_the_parts_that_separate_launches_have() {
         let [squares, _] = nn::norm(Dtype::F16);
         let last = nn::sum_squares_last(Dtype::F16);
         assert_eq!(squares.tiles, last.tiles);
-        let alone = |n: usize| if n == 0 { 0 } else { over_items(&squares, &squares.tiles[0], n as u64, 132).grid[0] };
-        for lengths in [[1, 0], [0, 1], [4096, 4096], [4097, 1], [20_000, 1_180_000], [0, 0]] {
-            let expect = lengths.map(alone).iter().sum::<u32>().max(1);
-            assert_eq!(blocks(4096, lengths), expect as usize, "{lengths:?}");
+        for (n, expect) in
+            [(0, 0), (1, 1), (4096, 1), (4097, 2), (4_194_304, 1024), (16_777_217, 4096), (50_331_648, 4096)]
+        {
+            assert_eq!(nn::parts(&last.tiles[0], n), expect, "{n}");
         }
     }
 }

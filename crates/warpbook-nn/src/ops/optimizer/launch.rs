@@ -78,8 +78,9 @@ pub(super) fn squares(
     n: u64,
     partial: &Slice<f64>,
 ) -> Result<()> {
+    let shape = Launch { grid: [u32::try_from(partial.len()).unwrap_or(u32::MAX), 1, 1], ..kernel.shape(n) };
     // SAFETY: sum_squares(gradients, n, partial).
-    unsafe { kernel.launch(stream, kernel.shape(n), &[gradients.bytes(), &n, partial]) }
+    unsafe { kernel.launch(stream, shape, &[gradients.bytes(), &n, partial]) }
 }
 
 pub(super) fn norm(
