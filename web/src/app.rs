@@ -1,22 +1,24 @@
 //! The page's state, and what changes it.
 
+mod live;
+pub mod report;
+pub mod sources;
+
 use crate::browser;
 use crate::filter::Filter;
 use crate::library::{Entry, Library, Origin, State};
 use crate::link::{Choice, Link, Tab};
 use crate::open::{Opened, open_marked};
-use crate::origin::{Embedded, Index, check_address, foreign_host};
+use crate::origin::{self, Embedded, Index, check_address, foreign_host};
+use crate::report::Report;
 use crate::sheet::Sort;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::{BTreeMap, HashMap};
 use warpbook_record::{Quantity, Run};
 use wasm_bindgen::JsCast;
-use web_sys::{DragEvent, File};
+use web_sys::DragEvent;
 use yew::{Callback, Component, Context, Html};
-
-/// More than anyone opens on purpose.
-const MAX_FILES: usize = 50;
 
 /// What may happen.
 pub enum Msg {
@@ -26,12 +28,22 @@ pub enum Msg {
     Read(String, Result<Box<Opened>, String>),
     /// Open this record of another site, or leave it out.
     Permit(String, bool),
-    /// Files were chosen or dropped.
-    Files(Vec<File>),
-    /// A file was read.
-    FileRead(String, Result<Box<Opened>, String>),
+    /// The record of that address is a folder's index, of records at these.
+    Folder(String, Vec<String>),
+    /// A record that is shown was read again.
+    Renewed(String, sources::Reading),
+    /// The page's server has answered.
+    Live(Result<Option<(String, String)>, ()>),
+    /// Of records from disk, the clipboard or the link.
+    Opened(sources::Act),
+    /// Of the reader's report.
+    Report(report::Act),
     /// Show all records.
     Overview,
+    /// Show the class board, at this task.
+    Board(String),
+    /// Leave the page's own records out of the board, or no longer.
+    OpenedOnly(bool),
     /// Show these of all records.
     Filter(Filter),
     /// Show this record.
@@ -64,6 +76,8 @@ pub enum Msg {
     Copy(&'static str, String),
     /// Say this to screen readers.
     Say(String),
+    /// Say this to everybody.
+    Alert(String),
     /// Change between light and dark.
     Theme,
     /// The system changed between light and dark.
@@ -96,6 +110,20 @@ pub struct App {
     pub dark: bool,
     /// Whether files are held over the page.
     pub hover: bool,
+    /// The page's server, where its records may change.
+    pub live: live::Live,
+    /// The reader's report.
+    pub report: Report,
+    report_is_not_kept: bool,
+    /// How many files were dropped last, and how many of them were read.
+    dropped: (usize, usize),
+    kept_bytes: usize,
+    /// Whether the index, what the browser kept and what the link carries have come.
+    index_came: bool,
+    kept_came: bool,
+    carried_came: bool,
+    /// Addresses of folders, whose records are in the list.
+    folders: Vec<String>,
     embedded: BTreeMap<String, String>,
     alerts_given: usize,
     /// Readings under way, that of the index among them.
@@ -119,7 +147,7 @@ impl App {
 
     /// The record that is shown.
     pub fn chosen(&self) -> Option<&Entry> {
-        if self.shows_all() {
+        if self.shows_all() || self.link.is_apart() {
             return None;
         }
         self.library.chosen(self.link.record.as_deref())
@@ -132,8 +160,15 @@ impl App {
     }
 
     /// What a step back of the history leads away from.
-    fn place(&self) -> (Option<String>, Option<Tab>, Option<String>, bool) {
-        (self.link.record.clone(), self.link.tab, self.link.rung.clone(), self.shows_all())
+    fn place(&self) -> (Link, bool) {
+        let Link { record, tab, rung, board, report, .. } = self.link.clone();
+        (Link { record, tab, rung, board, report, ..Link::default() }, self.shows_all())
+    }
+
+    /// The records of the class board.
+    pub fn on_board(&self) -> Vec<&Entry> {
+        let bundled = |e: &Entry| matches!(e.origin, Origin::Bundled(_));
+        self.library.entries.iter().filter(|e| !(self.link.opened_only && bundled(e))).collect()
     }
 
     fn alert(&mut self, text: String) {
@@ -149,6 +184,9 @@ impl App {
     fn read_wanted(&mut self, ctx: &Context<Self>) {
         let mut wanted: Vec<String> = self.link.ticked.clone();
         wanted.extend(self.chosen().map(|e| e.key.clone()));
+        if self.link.board.is_some() {
+            wanted.extend(self.on_board().iter().map(|e| e.key.clone()));
+        }
         for key in wanted {
             self.read(ctx, &key);
         }
@@ -162,7 +200,7 @@ impl App {
         let address = match &entry.origin {
             Origin::Bundled(file) => format!("data/{}", js_sys::encode_uri_component(file)),
             Origin::Address(address) => address.clone(),
-            Origin::Disk => return,
+            Origin::Disk | Origin::Fragment => return,
         };
         let own = match &entry.origin {
             Origin::Bundled(file) => self.embedded.get(file).cloned(),
@@ -176,39 +214,29 @@ impl App {
             let bytes = match own {
                 Some(text) => Ok(text.into_bytes()),
                 None => match check_address(&address) {
-                    Ok(address) => browser::fetch(address).await,
+                    Ok(address) => browser::fetch(&origin::fetched(address)).await,
                     Err(why) => Err(why),
                 },
             };
+            if let Some(records) = bytes.as_ref().ok().and_then(|b| origin::folder(&origin::fetched(&address), b)) {
+                return Msg::Folder(key, records);
+            }
             let result = bytes.and_then(|b| open_marked(&b));
             Msg::Read(key, result.map_err(|why| format!("{name} was not opened: {why}")))
         });
     }
 
-    fn read_files(&mut self, ctx: &Context<Self>, files: Vec<File>) {
-        for file in files.into_iter().take(MAX_FILES) {
-            self.pending += 1;
-            self.said = format!("Reading {}.", file.name());
-            ctx.link().send_future(async move {
-                browser::pause().await;
-                let name = file.name();
-                let result = browser::read_file(&file).await.and_then(|b| open_marked(&b));
-                let result = result.map_err(|why| format!("{name} was not opened: {why}"));
-                Msg::FileRead(name, result)
-            });
-        }
-    }
-
     /// Takes up the addresses of the link.
     fn follow_link(&mut self, ctx: &Context<Self>) {
         for address in self.link.sources.clone() {
-            let is_known = self.library.get(&Library::key_of(&address)).is_some();
+            let is_known = self.library.get(&Library::key_of(&address)).is_some() || self.folders.contains(&address);
             match foreign_host(&address, &browser::site()).filter(|_| !is_known) {
                 Some(host) => {
                     if !self.foreign.iter().any(|(known, _)| *known == address) {
                         self.foreign.push((address, host));
                     }
                 }
+                None if self.folders.contains(&address) => {}
                 None => self.read_address(ctx, &address),
             }
         }
@@ -222,8 +250,11 @@ impl App {
     fn begin(&mut self, ctx: &Context<Self>) {
         self.follow_link(ctx);
         self.link.compare_sources();
+        self.carried_came = crate::fragment::parse(&browser::fragment()).is_none();
+        self.begin_sources(ctx);
         self.pending += 1;
         match browser::embedded().map(|text| Embedded::parse(&text)) {
+            Some(Ok(embedded)) if embedded.live => self.begin_live(ctx),
             Some(embedded) => {
                 let index = embedded.map(|e| {
                     self.embedded = e.records;
@@ -248,15 +279,8 @@ impl App {
                     Ok(index) => self.library.add_index(index),
                     Err(why) => self.alert(why),
                 }
-                if let Some(key) = self.link.record.clone().filter(|k| self.library.get(k).is_none()) {
-                    let why =
-                        if key.starts_with("disk-") { ": it was opened from a disk and never left it" } else { "" };
-                    self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
-                    self.link.record = None;
-                }
-                let (library, foreign) = (&self.library, &self.foreign);
-                let is_asked = |key: &String| foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
-                self.link.ticked.retain(|k| library.get(k).is_some() || is_asked(k));
+                self.index_came = true;
+                self.check_link();
             }
             Msg::Read(key, result) => {
                 self.pending -= 1;
@@ -274,21 +298,21 @@ impl App {
                     self.link.ticked.retain(|k| *k != key);
                 }
             }
-            Msg::Files(files) => self.read_files(ctx, files),
-            Msg::FileRead(name, result) => {
-                self.pending -= 1;
-                let (run, why) = split(result);
-                let key = run.map(|run| self.library.add_read(&name, run));
-                self.say_what_came(key.as_deref().unwrap_or_default(), why);
-                if key.is_some() {
-                    self.link.record = key;
-                    self.link.overview = false;
-                }
-            }
+            Msg::Folder(key, records) => self.open_folder(ctx, &key, records),
+            Msg::Renewed(key, reading) => match reading {
+                Ok(opened) => self.library.finish(&key, Some(*opened)),
+                Err(why) => self.alert(format!("{key} has changed and was not opened again: {why}")),
+            },
+            Msg::Live(answer) => return self.answered(ctx, answer),
+            Msg::Opened(act) => return self.source(ctx, act),
+            Msg::Report(act) => self.report(act),
+            Msg::Board(task) => self.link.show_board(task),
+            Msg::OpenedOnly(on) => self.link.opened_only = on,
             Msg::Overview => self.link.show_all(),
             Msg::Filter(filter) => self.filter = filter,
             Msg::Select(key) => {
                 self.link.overview = false;
+                self.link.leave_apart();
                 self.library.retry(&key);
                 // Another record's columns may be others.
                 self.sorts.clear();
@@ -297,12 +321,7 @@ impl App {
                     self.link.tab = None;
                 }
             }
-            Msg::Close(key) => {
-                self.library.close(&key);
-                self.link.ticked.retain(|k| *k != key);
-                self.link.record = self.link.record.take().filter(|k| *k != key);
-                self.link.sources.retain(|address| key.strip_prefix('@') != Some(address));
-            }
+            Msg::Close(key) => self.close(&key),
             Msg::Tick(key, on) => {
                 self.link.ticked.retain(|k| *k != key);
                 if on {
@@ -340,6 +359,7 @@ impl App {
                 })
             }),
             Msg::Say(text) => self.said = text,
+            Msg::Alert(text) => self.alert(text),
             Msg::Theme => {
                 self.dark = !self.dark;
                 browser::set_theme(self.dark, true);
@@ -360,6 +380,52 @@ impl App {
             Msg::Dismiss(number) => self.alerts.retain(|(n, _)| *n != number),
         }
         true
+    }
+
+    /// The records at these addresses take the place of the folder's index.
+    fn open_folder(&mut self, ctx: &Context<Self>, key: &str, records: Vec<String>) {
+        self.pending -= 1;
+        let address = key.strip_prefix('@').unwrap_or(key).to_owned();
+        self.library.close(key);
+        self.link.ticked.retain(|k| k != key);
+        if records.is_empty() {
+            self.alert(format!("{address} is the index of a folder, and names no record."));
+            return;
+        }
+        let is_alone = self.link.record.is_none() && self.link.tab.is_none() && self.link.ticked.is_empty();
+        let several = records.len() > 1;
+        if is_alone && several && !self.link.is_apart() && !self.link.overview {
+            match records.len() > warpbook_charts::MAX_RECORDS {
+                true => self.link.show_board(String::new()),
+                false => self.link.show_all(),
+            }
+        }
+        for record in records {
+            self.read_address(ctx, &record);
+        }
+        self.folders.push(address);
+    }
+
+    /// Once everything has come that a link may name: says what it names in vain.
+    fn check_link(&mut self) {
+        if !(self.index_came && self.kept_came && self.carried_came) {
+            return;
+        }
+        if let Some(key) = self.link.record.clone().filter(|k| self.library.get(k).is_none()) {
+            let why = match key.split('-').next() {
+                Some("disk") => ": it was opened from a disk and never left it",
+                Some("link") => ": it was in another link",
+                _ => "",
+            };
+            // A folder's records come after its index.
+            if !self.busy() || !key.starts_with('@') {
+                self.alert(format!("The link shows a record that is not on this page ({key}){why}."));
+                self.link.record = None;
+            }
+        }
+        let (library, foreign, busy) = (&self.library, &self.foreign, self.pending > 0);
+        let is_asked = |key: &String| foreign.iter().any(|(address, _)| Library::key_of(address) == *key);
+        self.link.ticked.retain(|k| library.get(k).is_some() || is_asked(k) || (busy && k.starts_with('@')));
     }
 
     fn say_what_came(&mut self, key: &str, why: Option<String>) {
@@ -398,6 +464,15 @@ impl Component for App {
             said: String::new(),
             dark,
             hover: false,
+            live: live::Live::default(),
+            report: report::kept(),
+            report_is_not_kept: false,
+            dropped: (0, 0),
+            kept_bytes: 0,
+            index_came: false,
+            kept_came: false,
+            carried_came: true,
+            folders: Vec::new(),
             embedded: BTreeMap::new(),
             alerts_given: 0,
             pending: 0,
@@ -411,7 +486,7 @@ impl Component for App {
 
     fn update(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
         // The page's own beginnings are not steps that a reader would want to go back to.
-        let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..));
+        let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..) | Msg::Live(_) | Msg::Renewed(..));
         let popped = matches!(msg, Msg::Popped);
         let before = self.place();
         let render = self.change(ctx, msg);
@@ -430,7 +505,12 @@ impl Component for App {
     fn rendered(&mut self, _: &Context<Self>, _: bool) {
         let title =
             self.chosen().filter(|e| e.run().is_some()).map(|e| format!("{}, {} – Warpbook", e.title, e.device));
-        browser::set_title(title.as_deref().unwrap_or("Warpbook"));
+        let apart = match &self.link {
+            link if link.board.is_some() => "Class board – Warpbook",
+            link if link.report => "Report – Warpbook",
+            _ => "Warpbook",
+        };
+        browser::set_title(title.as_deref().unwrap_or(apart));
         let shown = (self.chosen().filter(|e| e.run().is_some()).map(|e| e.key.clone()), self.link.tab);
         if self.revealed != shown {
             self.revealed = shown;
@@ -471,12 +551,20 @@ fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
         on("drop", |send, event| {
             send.emit(Msg::Hover(false));
             if let Some(files) = event.data_transfer().and_then(|d| d.files()) {
-                send.emit(Msg::Files(browser::files(&files)));
+                send.emit(Msg::Opened(sources::Act::Files(browser::files(&files))));
             }
         }),
     ];
     let to = send.clone();
     all.push(EventListener::new(&window, "popstate", move |_| to.emit(Msg::Popped)));
+    let to = send.clone();
+    all.push(EventListener::new(&window, "hashchange", move |_| to.emit(Msg::Opened(sources::Act::Fragment))));
+    let to = send.clone();
+    all.push(EventListener::new(&window, "paste", move |event| {
+        if let Some(text) = browser::pasted(event) {
+            to.emit(Msg::Opened(sources::Act::Paste(text)));
+        }
+    }));
     if let Ok(Some(media)) = window.match_media("(prefers-color-scheme: dark)") {
         let to = send.clone();
         all.push(EventListener::new(&media, "change", move |_| {

@@ -2,6 +2,13 @@
 //!
 //! Browsers may refuse any of it (storage from disk, the clipboard without https), so that nothing here may panic.
 
+mod pack;
+mod picture;
+pub mod store;
+
+pub use pack::{pack, unpack};
+pub use picture::save_png;
+
 use crate::open::check_size;
 use js_sys::{Reflect, Uint8Array};
 use std::panic::PanicHookInfo;
@@ -32,14 +39,45 @@ pub fn set_query(query: &str, new_step: bool) {
         return;
     }
     let Ok(history) = window().history() else { return };
-    // An empty query would leave the present one as it is.
-    let url = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
+    // An empty query would leave the present one as it is; what the fragment holds stays.
+    let start = if query.is_empty() { location.pathname().unwrap_or_default() } else { query.to_owned() };
+    let url = format!("{start}{}", fragment());
     // Refused where the page has no origin; the address then stays as it is.
     let _ = if new_step {
         history.push_state_with_url(&JsValue::NULL, "", Some(&url))
     } else {
         history.replace_state_with_url(&JsValue::NULL, "", Some(&url))
     };
+}
+
+/// The fragment of the page's address, with its mark; empty without one.
+pub fn fragment() -> String {
+    window().location().hash().unwrap_or_default()
+}
+
+/// Takes the fragment out of the page's address.
+pub fn drop_fragment() {
+    let location = window().location();
+    let url = format!("{}{}", location.pathname().unwrap_or_default(), location.search().unwrap_or_default());
+    if let Ok(history) = window().history() {
+        let _ = history.replace_state_with_url(&JsValue::NULL, "", Some(&url));
+    }
+}
+
+/// The page's address without query and fragment.
+pub fn place() -> String {
+    let address = address();
+    address.split(['?', '#']).next().unwrap_or_default().to_owned()
+}
+
+/// Says something on the browser's console.
+pub fn log(text: &str) {
+    web_sys::console::log_1(&text.into());
+}
+
+/// The page's whole address.
+pub fn address() -> String {
+    window().location().href().unwrap_or_default()
 }
 
 /// Whether the page was opened from disk, where nothing can be fetched.
@@ -77,23 +115,52 @@ pub async fn fetch(address: &str) -> Result<Vec<u8>, String> {
         check_size(length)?;
     }
     let Some(body) = response.body() else { return Ok(Vec::new()) };
+    read_stream(&body).await.map_err(|why| why.unwrap_or_else(|| unreachable(JsValue::NULL)))
+}
+
+/// Reads a stream, up to the size of the largest record: whoever sends it need not say how long it is. An error without a sentence is the
+/// stream's own.
+async fn read_stream(body: &web_sys::ReadableStream) -> Result<Vec<u8>, Option<String>> {
+    let failed = |_| None;
     let reader: web_sys::ReadableStreamDefaultReader =
-        body.get_reader().dyn_into().map_err(|o| unreachable(o.into()))?;
+        body.get_reader().dyn_into().map_err(|_: js_sys::Object| None)?;
     let mut bytes = Vec::new();
     loop {
-        let part = JsFuture::from(reader.read()).await.map_err(unreachable)?;
-        let value = Reflect::get(&part, &"value".into()).map_err(unreachable)?;
+        let part = JsFuture::from(reader.read()).await.map_err(failed)?;
+        let value = Reflect::get(&part, &"value".into()).map_err(failed)?;
         if value.is_undefined() {
             return Ok(bytes);
         }
         let part = Uint8Array::new(&value);
-        // A server need not say how much it sends.
         if bytes.len() + part.length() as usize > MAX_BYTES {
             let _ = reader.cancel();
-            check_size((bytes.len() + part.length() as usize) as f64)?;
+            check_size((bytes.len() + part.length() as usize) as f64).map_err(Some)?;
         }
         bytes.extend(part.to_vec());
     }
+}
+
+/// Fetches a text of the page's own site if it is another than that of the mark; gives it with its new mark.
+///
+/// # Errors
+/// Where the server does not answer, or with anything but the text.
+pub async fn fetch_new(address: &str, mark: &str) -> Result<Option<(String, String)>, ()> {
+    let request = web_sys::RequestInit::new();
+    request.set_cache(web_sys::RequestCache::NoStore);
+    let headers = web_sys::Headers::new().map_err(drop)?;
+    if !mark.is_empty() {
+        headers.set("If-None-Match", mark).map_err(drop)?;
+    }
+    request.set_headers(&headers);
+    let response = JsFuture::from(window().fetch_with_str_and_init(address, &request)).await.map_err(drop)?;
+    let response: web_sys::Response = response.dyn_into().map_err(drop)?;
+    if response.status() == 304 {
+        return Ok(None);
+    }
+    let body = response.body().filter(|_| response.ok()).ok_or(())?;
+    let mark = response.headers().get("etag").ok().flatten().unwrap_or_default();
+    let bytes = read_stream(&body).await.map_err(drop)?;
+    Ok(Some((String::from_utf8_lossy(&bytes).into_owned(), mark)))
 }
 
 /// The site that the page is from, as "https://example.org"; "null" of a page from disk.
@@ -119,29 +186,69 @@ pub async fn read_file(file: &web_sys::File) -> Result<Vec<u8>, String> {
 
 /// Lets the browser paint, so that a message is visible before long work begins.
 pub async fn pause() {
+    wait(20).await;
+}
+
+/// Lets so many milliseconds go by.
+pub async fn wait(ms: i32) {
     let promise = js_sys::Promise::new(&mut |resolve, _| {
-        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, 20);
+        let _ = window().set_timeout_with_callback_and_timeout_and_arguments_0(&resolve, ms);
     });
     let _ = JsFuture::from(promise).await;
 }
 
 /// Saves a text as a file.
 pub fn save(name: &str, mime: &str, text: &str) {
-    let try_save = || -> Result<(), JsValue> {
-        let options = BlobPropertyBag::new();
-        options.set_type(mime);
-        let blob = Blob::new_with_str_sequence_and_options(&js_sys::Array::of1(&text.into()), &options)?;
-        let url = web_sys::Url::create_object_url_with_blob(&blob)?;
-        let anchor: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
-        anchor.set_href(&url);
-        anchor.set_download(name);
-        anchor.click();
-        // Not at once: the download may not have begun.
-        let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
-        window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
-        Ok(())
-    };
-    let _ = try_save();
+    let options = BlobPropertyBag::new();
+    options.set_type(mime);
+    let blob = Blob::new_with_str_sequence_and_options(&js_sys::Array::of1(&text.into()), &options);
+    let _ = blob.and_then(|blob| save_blob(name, &blob));
+}
+
+fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
+    let url = web_sys::Url::create_object_url_with_blob(blob)?;
+    let anchor: HtmlAnchorElement = document().create_element("a")?.dyn_into()?;
+    anchor.set_href(&url);
+    anchor.set_download(name);
+    anchor.click();
+    // Not at once: the download may not have begun.
+    let revoke = wasm_bindgen::closure::Closure::once_into_js(move || web_sys::Url::revoke_object_url(&url));
+    window().set_timeout_with_callback_and_timeout_and_arguments_0(revoke.unchecked_ref(), 10_000)?;
+    Ok(())
+}
+
+/// The text that was pasted, where it was not pasted into a field.
+pub fn pasted(event: &web_sys::Event) -> Option<String> {
+    let field = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
+    if field.is_some_and(|f| f.matches("input, textarea").unwrap_or(false)) {
+        return None;
+    }
+    let event: &web_sys::ClipboardEvent = event.dyn_ref()?;
+    event.clipboard_data()?.get_data("text/plain").ok()
+}
+
+/// Opens the browser's dialog for printing.
+pub fn print() {
+    let _ = window().print();
+}
+
+/// A text that the browser kept of an earlier visit to this page.
+pub fn remembered(what: &str) -> Option<String> {
+    storage()?.get_item(&local(what)).ok().flatten()
+}
+
+/// Keeps a text for the next visit to this page; an empty one is forgotten. Whether the browser did.
+pub fn remember(what: &str, text: &str) -> bool {
+    let Some(storage) = storage() else { return false };
+    if text.is_empty() {
+        return storage.remove_item(&local(what)).is_ok();
+    }
+    storage.set_item(&local(what), text).is_ok()
+}
+
+/// The name of what is kept, which other pages of the site do not have.
+fn local(what: &str) -> String {
+    format!("warpbook-{what} {}", window().location().pathname().unwrap_or_default())
 }
 
 /// Puts a text onto the clipboard; gives whether it is there.

@@ -40,6 +40,12 @@ pub fn show(run: &Run) {
             }
         }
     }
+    let board = charts::Board::of(&[("a.json", run), ("<b>", run)]);
+    for task in &board.tasks {
+        harmless(&task.chart());
+        assert_eq!(Link::parse(&Link { board: Some(task.id()), ..Link::default() }.query()).board, Some(task.id()));
+    }
+    let _ = board.table().csv();
     let _ = compared::labels(&Default::default(), &[("a", "", run), ("b", "", run)]);
     let groups = problems::grouped(all.clone());
     assert_eq!(groups.iter().map(|g| g.problems.len()).sum::<usize>(), all.len());

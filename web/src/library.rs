@@ -2,7 +2,7 @@
 
 use crate::facts::author;
 use crate::open::Opened;
-use crate::origin::{Index, file_name};
+use crate::origin::{Index, IndexEntry, file_name};
 use std::rc::Rc;
 use warpbook_record::Run;
 
@@ -13,8 +13,10 @@ pub enum Origin {
     Bundled(String),
     /// From an address that the link names.
     Address(String),
-    /// From the reader's disk.
+    /// From the reader's disk, or pasted.
     Disk,
+    /// Out of a link's fragment: it is whatever the link's maker wrote.
+    Fragment,
 }
 
 /// How far a record is.
@@ -55,6 +57,8 @@ pub struct Entry {
     pub origin: Origin,
     /// How far it is.
     pub state: State,
+    /// What its server tells it apart by from what it was before; empty where that never changes.
+    pub mark: String,
 }
 
 impl Entry {
@@ -70,8 +74,22 @@ impl Entry {
         let none = String::new;
         let (title, experiment, headline) = (none(), none(), none());
         let (device, author, created) = (none(), none(), none());
-        let (ladder, state) = (Vec::new(), State::Unread);
-        Self { key, name, title, experiment, headline, ladder, device, author, created, origin, state }
+        let (ladder, state, mark) = (Vec::new(), State::Unread, none());
+        Self { key, name, title, experiment, headline, ladder, device, author, created, origin, state, mark }
+    }
+
+    fn of_index(r: IndexEntry) -> Self {
+        Self {
+            title: if r.title.trim().is_empty() { r.experiment.clone() } else { r.title },
+            experiment: r.experiment,
+            headline: r.headline,
+            ladder: r.ladder,
+            device: r.device,
+            author: r.author.unwrap_or_default(),
+            created: r.created,
+            mark: r.mark,
+            ..Self::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
+        }
     }
 
     fn fill(&mut self, opened: Opened) {
@@ -91,7 +109,6 @@ impl Entry {
 pub struct Library {
     /// Each of them.
     pub entries: Vec<Entry>,
-    opened: usize,
 }
 
 impl Library {
@@ -107,17 +124,32 @@ impl Library {
 
     /// Adds those that come with the page, before all others.
     pub fn add_index(&mut self, index: Index) {
-        let bundled = index.records.into_iter().map(|r| Entry {
-            title: if r.title.trim().is_empty() { r.experiment.clone() } else { r.title },
-            experiment: r.experiment,
-            headline: r.headline,
-            ladder: r.ladder,
-            device: r.device,
-            created: r.created,
-            ..Entry::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
-        });
+        let bundled = index.records.into_iter().map(Entry::of_index);
         let fresh: Vec<_> = bundled.filter(|e| self.get(&e.key).is_none()).collect();
         self.entries.splice(0..0, fresh);
+    }
+
+    /// Takes over a newer index; gives the keys of those that were read and have changed since. What is shown of them stays until they are
+    /// read again.
+    pub fn renew(&mut self, index: Index) -> Vec<String> {
+        let mut changed = Vec::new();
+        let mut fresh = Vec::new();
+        for new in index.records.into_iter().map(Entry::of_index) {
+            match self.get_mut(&new.key) {
+                None => fresh.push(new),
+                Some(old) if old.mark != new.mark => {
+                    old.mark = new.mark;
+                    match old.state {
+                        State::Open(_) | State::Reading => changed.push(new.key),
+                        State::Unread | State::Failed => old.state = State::Unread,
+                    }
+                }
+                Some(_) => {}
+            }
+        }
+        let bundled = self.entries.iter().take_while(|e| matches!(e.origin, Origin::Bundled(_))).count();
+        self.entries.splice(bundled..bundled, fresh);
+        changed
     }
 
     /// The key of a record that the link names. No file of the page's own can have this name.
@@ -135,17 +167,35 @@ impl Library {
         key
     }
 
+    /// The key of a record from disk: the same after a reload.
+    pub fn key_on_disk(mark: u64) -> String {
+        format!("disk-{mark:016x}")
+    }
+
     /// Adds one that was read from disk; gives its key, or that of the same record if it is there already.
     pub fn add_read(&mut self, name: &str, opened: Opened) -> String {
+        self.add_opened(Self::key_on_disk(opened.mark), name, Origin::Disk, opened)
+    }
+
+    /// Adds one that a link carried; likewise.
+    pub fn add_carried(&mut self, name: &str, opened: Opened) -> String {
+        self.add_opened(format!("link-{:016x}", opened.mark), name, Origin::Fragment, opened)
+    }
+
+    fn add_opened(&mut self, key: String, name: &str, origin: Origin, opened: Opened) -> String {
         let same = |e: &&Entry| matches!(&e.state, State::Open(o) if o.mark == opened.mark);
         if let Some(entry) = self.entries.iter().find(same) {
             return entry.key.clone();
         }
-        self.opened += 1;
-        let mut entry = Entry::unread(format!("disk-{}", self.opened), name.to_owned(), Origin::Disk);
+        let mut entry = Entry::unread(key.clone(), name.to_owned(), origin);
         entry.fill(opened);
         self.entries.push(entry);
-        format!("disk-{}", self.opened)
+        key
+    }
+
+    /// How many were opened from disk.
+    pub fn count_on_disk(&self) -> usize {
+        self.entries.iter().filter(|e| e.origin == Origin::Disk).count()
     }
 
     /// Takes over the result of loading a record.
@@ -226,6 +276,32 @@ mod tests {
         assert_eq!(library.get(&second).unwrap().author, "Ada");
         library.close(&first);
         assert!(library.get(&first).is_none() && library.get(&second).is_some());
+    }
+
+    #[test]
+    fn a_record_that_is_written_anew_is_read_anew_and_shown_meanwhile() {
+        let entry = |file: &str, mark: &str| format!(r#"{{"file":"{file}","mark":"{mark}"}}"#);
+        let index = |entries: &[String]| Index::parse(&format!(r#"{{"records":[{}]}}"#, entries.join(","))).unwrap();
+        let mut library = Library::default();
+        library.add_index(index(&[entry("a.json", "1"), entry("b.json", "1")]));
+        library.add_read("x.json", opened("mine"));
+        library.finish("a.json", Some(opened("one")));
+        assert!(library.renew(index(&[entry("a.json", "1"), entry("b.json", "1")])).is_empty());
+        let new = index(&[entry("a.json", "2"), entry("b.json", "2"), entry("c.json", "1")]);
+        assert_eq!(library.renew(new), ["a.json"], "what was not read yet is read when it is asked for");
+        assert!(library.get("a.json").unwrap().run().is_some());
+        let names: Vec<&str> = library.entries.iter().map(|e| e.name.as_str()).collect();
+        assert_eq!(names, ["a.json", "b.json", "c.json", "x.json"]);
+    }
+
+    #[test]
+    fn what_a_link_carried_is_told_from_the_same_file_on_disk() {
+        let mut library = Library::default();
+        let key = library.add_carried("x.json", opened("one"));
+        assert!(key.starts_with("link-") && library.get(&key).unwrap().origin == Origin::Fragment);
+        assert_eq!((library.add_read("y.json", opened("one")), library.count_on_disk()), (key, 0));
+        let disk = library.add_read("z.json", opened("two"));
+        assert_eq!((disk, library.count_on_disk()), (Library::key_on_disk(opened("two").mark), 1));
     }
 
     #[test]

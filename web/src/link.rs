@@ -2,7 +2,7 @@
 
 use crate::library::Library;
 use std::collections::BTreeMap;
-use warpbook_charts::{Chart, ChartError, MAX_LABEL};
+use warpbook_charts::{Chart, ChartError, MAX_LABEL, MAX_RECORDS};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
@@ -287,10 +287,18 @@ pub struct Link {
     pub rung: Option<String>,
     /// Whether all records are shown, although the link names some.
     pub overview: bool,
+    /// The class board at the task of this id; of an empty one at its first.
+    pub board: Option<String>,
+    /// Whether the board leaves out the records that come with the page.
+    pub opened_only: bool,
+    /// Whether the reader's report is shown.
+    pub report: bool,
 }
 
-/// The overview's name in an address.
+/// The names of views that are not of a record in an address.
 const OVERVIEW: &str = "records";
+const BOARD: &str = "board";
+const REPORT: &str = "report";
 
 impl Link {
     /// Whether all records are shown: where nothing else was asked for.
@@ -298,7 +306,30 @@ impl Link {
         let names_none = self.sources.is_empty() && self.ticked.is_empty() && self.record.is_none();
         let asks_nothing =
             self.tab.is_none() && self.problem.is_none() && self.quantity.is_none() && self.rung.is_none();
-        self.overview || (names_none && asks_nothing)
+        !self.is_apart() && (self.overview || (names_none && asks_nothing))
+    }
+
+    /// Whether board or report are shown, and no record.
+    pub fn is_apart(&self) -> bool {
+        self.board.is_some() || self.report
+    }
+
+    /// Shows the class board, at a task or at its first.
+    pub fn show_board(&mut self, task: String) {
+        let opened_only = self.opened_only;
+        self.show_all();
+        (self.overview, self.board, self.opened_only) = (false, Some(task), opened_only);
+    }
+
+    /// Shows the report.
+    pub fn show_report(&mut self) {
+        self.show_all();
+        (self.overview, self.report) = (false, true);
+    }
+
+    /// Shows records again.
+    pub fn leave_apart(&mut self) {
+        (self.board, self.report) = (None, false);
     }
 
     /// Shows all records; those that the link names stay in it.
@@ -330,7 +361,10 @@ impl Link {
                 "size" => link.problem = link.problem.take().or_else(|| Choice::parse_size(&value)),
                 "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),
-                "view" => link.overview = value == OVERVIEW,
+                "view" if value == BOARD => link.board = Some(link.board.take().unwrap_or_default()),
+                "view" => (link.overview, link.report) = (value == OVERVIEW, value == REPORT),
+                "task" => link.board = Some(value),
+                "opened" => link.opened_only = value == "only",
                 _ => {}
             }
         }
@@ -354,20 +388,26 @@ impl Link {
         pairs.extend(self.normalised.then(|| ("normalised", "1".into())));
         let is_named = self.overview && (!self.sources.is_empty() || !self.ticked.is_empty());
         pairs.extend(is_named.then(|| ("view", OVERVIEW.into())));
+        if let Some(task) = &self.board {
+            pairs.push(("view", BOARD.into()));
+            pairs.extend((!task.is_empty()).then(|| ("task", task.clone())));
+            pairs.extend(self.opened_only.then(|| ("opened", "only".into())));
+        } else {
+            pairs.extend(self.report.then(|| ("view", REPORT.into())));
+        }
         let text: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
         if text.is_empty() { String::new() } else { format!("?{}", text.join("&")) }
     }
 }
 
 impl Link {
-    /// Opens several addresses compared, where the link says nothing else of what is shown.
+    /// Opens several addresses compared, where the link says nothing else of what is shown; as a class board where these are more than can be
+    /// compared.
     pub fn compare_sources(&mut self) {
-        if self.sources.len() > 1
-            && self.ticked.is_empty()
-            && self.tab.is_none()
-            && self.record.is_none()
-            && !self.overview
-        {
+        let says_nothing = self.ticked.is_empty() && self.tab.is_none() && self.record.is_none() && !self.overview;
+        if self.sources.len() > MAX_RECORDS && says_nothing && !self.is_apart() {
+            self.board = Some(String::new());
+        } else if self.sources.len() > 1 && says_nothing && !self.is_apart() {
             self.ticked = self.sources.iter().map(|address| Library::key_of(address)).collect();
             self.tab = Some(Tab::Compare);
         }
@@ -388,6 +428,11 @@ fn push_new(list: &mut Vec<String>, value: String) {
     if !list.contains(&value) {
         list.push(value);
     }
+}
+
+/// Percent-encodes a file's name for the path of an address.
+pub fn encode_path(name: &str) -> String {
+    encode(name).replace('+', "%20")
 }
 
 /// Percent-encodes all that has a meaning in a query's value; a slash, a colon and an equals sign have none there, and stay readable,
@@ -450,6 +495,9 @@ mod tests {
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
             overview: false,
+            board: None,
+            opened_only: false,
+            report: false,
         };
         assert_eq!(Link::parse(&link.query()), link);
         assert!(!link.shows_all() && Link::default().shows_all());
@@ -472,6 +520,10 @@ mod tests {
         assert_eq!(compared("?src=a&src=b"), (vec!["@a".into(), "@b".into()], Some(Tab::Compare)));
         assert_eq!(compared("?src=a&src=b&tab=table"), (vec![], Some(Tab::Table)));
         assert_eq!(compared("?src=a"), (vec![], None));
+        let many: String = (0..9).map(|i| format!("src={i}&")).collect();
+        let mut class = Link::parse(&many);
+        class.compare_sources();
+        assert_eq!((class.board.as_deref(), class.ticked.len()), (Some(""), 0), "more than can be compared");
         let labels = Link::parse("?label=none&compare=a&label=++one++&compare=b&label=%20&anyway=0");
         assert_eq!(labels.labels, [("a".to_owned(), "one".to_owned())].into());
         assert!(
@@ -486,6 +538,23 @@ mod tests {
         for quantity in QUANTITIES {
             assert_eq!(Link::parse(&format!("?show={}", quantity_id(quantity))).quantity, Some(quantity));
         }
+    }
+
+    #[test]
+    fn board_and_report_are_views_of_an_address() {
+        let mut link = Link { sources: vec!["a".into()], rung: Some("x".into()), ..Link::default() };
+        link.opened_only = true;
+        link.show_board("matmul/m=1 n=1/H200".into());
+        assert!(link.is_apart() && !link.shows_all() && link.rung.is_none());
+        assert_eq!(link.query(), "?src=a&view=board&task=matmul/m=1+n=1/H200&opened=only");
+        assert_eq!(Link::parse(&link.query()), link);
+        link.show_board(String::new());
+        assert_eq!(Link::parse(&link.query()).board.as_deref(), Some(""));
+        link.show_report();
+        assert_eq!((link.query().as_str(), link.board.clone()), ("?src=a&view=report", None));
+        assert!(Link::parse(&link.query()).report && link.is_apart());
+        link.show_all();
+        assert!(link.shows_all() && !link.is_apart());
     }
 
     #[test]

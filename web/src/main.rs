@@ -1,6 +1,6 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `problems`, `compared`, `origin`, `open`, `library`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `link`, `fragment`, `problems`, `compared`, `origin`, `open`, `library`, `report`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
 
@@ -10,6 +10,7 @@ mod compared;
 mod facts;
 mod filter;
 mod format;
+mod fragment;
 mod highlight;
 #[cfg(test)]
 mod hostile;
@@ -19,6 +20,7 @@ mod marks;
 mod open;
 mod origin;
 mod problems;
+mod report;
 mod sheet;
 #[cfg(test)]
 mod softmax;

@@ -26,6 +26,12 @@ pub struct IndexEntry {
     /// When it was begun: RFC 3339, UTC.
     #[serde(default, alias = "date")]
     pub created: String,
+    /// Who made it.
+    #[serde(default)]
+    pub author: Option<String>,
+    /// Another one for another content, from a server whose records change.
+    #[serde(default)]
+    pub mark: String,
 }
 
 /// The records that come with the page.
@@ -55,6 +61,8 @@ pub struct Embedded {
     pub index: Index,
     /// The records.
     pub records: BTreeMap<String, String>,
+    /// Whether the page's own server has the records instead, which may change.
+    pub live: bool,
 }
 
 impl Embedded {
@@ -67,12 +75,43 @@ impl Embedded {
         struct Raw {
             index: Index,
             records: BTreeMap<String, serde_json::Value>,
+            #[serde(default)]
+            live: bool,
         }
         let raw: Raw =
             serde_json::from_str(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))?;
         let records = raw.records.into_iter().map(|(file, value)| (file, value.to_string())).collect();
-        Ok(Self { index: raw.index, records })
+        Ok(Self { index: raw.index, records, live: raw.live })
     }
+}
+
+/// More records than a folder's index may open at once.
+pub const MAX_FOLDER: usize = 200;
+
+/// The addresses of a folder's records, where what was found at an address is the folder's index (as `index.json`) and no record.
+pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
+    /// What tells an index from a record.
+    #[derive(Deserialize)]
+    struct Kind {
+        schema: Option<serde_json::Value>,
+        records: Option<serde::de::IgnoredAny>,
+    }
+    let text = std::str::from_utf8(bytes).ok()?;
+    let kind: Kind = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
+    if kind.schema.is_some() || kind.records.is_none() {
+        return None;
+    }
+    let index = Index::parse(text).ok()?;
+    let path = address.split(['?', '#']).next().unwrap_or(address);
+    let base = path.rfind('/').map_or("", |end| &path[..=end]);
+    let files = index.records.iter().take(MAX_FOLDER);
+    Some(files.map(|r| format!("{base}{}", crate::link::encode_path(&r.file))).collect())
+}
+
+/// What is fetched for an address: of a folder its index.
+pub fn fetched(address: &str) -> String {
+    let path = address.split(['?', '#']).next().unwrap_or(address);
+    if path.ends_with('/') { format!("{path}index.json") } else { address.to_owned() }
 }
 
 /// Whether a name is that of a file in the folder itself, not of one elsewhere.
@@ -180,6 +219,23 @@ mod tests {
         assert_eq!(page.index.records.len(), 1);
         assert_eq!(page.records["a.json"], "{\"schema\":1}");
         assert!(Embedded::parse("").is_err());
+    }
+
+    #[test]
+    fn a_folder_s_index_is_its_records() {
+        let index = br#"{"records":[{"file":"a b.json"},{"file":"../x.json"},{"file":"c#?.json"}]}"#;
+        let of = |address: &str| folder(address, index).unwrap();
+        assert_eq!(of("class/index.json?x=/"), ["class/a%20b.json", "class/c%23%3F.json"]);
+        assert_eq!(of("https://example.org/"), ["https://example.org/a%20b.json", "https://example.org/c%23%3F.json"]);
+        assert_eq!(of("index.json"), ["a%20b.json", "c%23%3F.json"]);
+        for other in ["[]", "{", r#"{"schema":2,"records":[]}"#, "{}", "\u{0}"] {
+            assert_eq!(folder("a/", other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(folder("a/", crate::open::tests::sample().to_string().as_bytes()), None);
+        let many: Vec<String> = (0..500).map(|i| format!(r#"{{"file":"{i}"}}"#)).collect();
+        let many = format!(r#"{{"records":[{}]}}"#, many.join(","));
+        assert_eq!(folder("a/", many.as_bytes()).unwrap().len(), MAX_FOLDER);
+        assert_eq!([fetched("class/"), fetched("a.json?b=/")], ["class/index.json", "a.json?b=/"]);
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod accuracy;
 mod backend;
 mod bars;
+mod board;
 mod breakdown;
 mod canvas;
 mod common;
@@ -43,6 +44,7 @@ mod transfers;
 pub mod words;
 
 pub use accuracy::accuracy;
+pub use board::{Board, BoardEntry, BoardTask};
 pub use breakdown::breakdown;
 pub use compare::compare;
 pub use comparison::{

@@ -129,8 +129,8 @@ fn usage(folder: &Path) -> (usize, u64) {
 }
 
 fn viewer() -> Result<String, String> {
-    crate::view::find_viewer()
-        .map(|p| p.display().to_string())
+    crate::viewer::Viewer::find()
+        .map(|v| v.to_string())
         .ok_or_else(|| "`warpbook view` shows a simpler page; `cargo xtask web` builds the full one.".into())
 }
 

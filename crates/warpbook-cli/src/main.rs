@@ -9,16 +9,20 @@ mod doctor;
 mod download;
 mod failure;
 mod infer;
+mod live;
 mod merge;
 mod output;
 mod progress;
 mod recipe;
 mod run;
 mod save;
+mod share;
+mod shelf;
 mod survey;
 mod train;
 mod tune;
 mod view;
+mod viewer;
 
 use args::{Command, SurveyCommand, TuneCommand};
 use failure::Failure;
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         Command::Predict(args) => infer::predict(&args),
         Command::Data(args) => data::data(&args),
         Command::View(args) => view::view(&args),
+        Command::Share(args) => share::share(&args),
         Command::Doctor(args) => doctor::examine(&args),
     });
     match done {

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::output::complain;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,11 +15,14 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The file to write: the one that was named, else the first free one of `name.json`, `name-2.json` and so on.
 pub fn choose(named: Option<&Path>, experiment: &str) -> PathBuf {
-    if let Some(path) = named {
-        return path.to_owned();
-    }
-    let first = PathBuf::from(format!("{experiment}.json"));
-    let numbered = (2u32..).map(|n| PathBuf::from(format!("{experiment}-{n}.json")));
+    named.map_or_else(|| free_name(experiment.as_ref(), "json"), Path::to_owned)
+}
+
+/// The first of `stem.end`, `stem-2.end` and so on in the working directory that is not there.
+pub fn free_name(stem: &OsStr, end: &str) -> PathBuf {
+    let stem = stem.to_string_lossy();
+    let first = PathBuf::from(format!("{stem}.{end}"));
+    let numbered = (2u32..).map(|n| PathBuf::from(format!("{stem}-{n}.{end}")));
     std::iter::once(first.clone()).chain(numbered).find(|p| p.symlink_metadata().is_err()).unwrap_or(first)
 }
 

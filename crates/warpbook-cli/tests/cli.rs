@@ -1,83 +1,15 @@
 //! The program as its users start it. Runs on the CPU; where there is a GPU, it is left alone.
 
 mod common;
+#[path = "common/place.rs"]
+mod place;
 
-use common::program;
+use place::{Done, Place, read};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use tempfile::TempDir;
-use warpbook_record::{Outcome, Run};
-
-/// A folder to run in, and nothing of the user's that changes what the program does.
-struct Place {
-    program: PathBuf,
-    folder: TempDir,
-}
-
-impl Place {
-    fn new() -> Option<Self> {
-        Some(Self { program: program()?, folder: tempfile::tempdir().unwrap() })
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut c = Command::new(&self.program);
-        c.args(words).current_dir(self.folder.path()).stdin(Stdio::null());
-        c.env("TMPDIR", self.folder.path()).env("WARPBOOK_CACHE", self.path("cache")).env("WARPBOOK_VIEWER", "");
-        for name in ["WARPBOOK_DEVICE", "RUST_BACKTRACE", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER"] {
-            c.env_remove(name);
-        }
-        c
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
-        fs::write(self.path(name), bytes).unwrap();
-    }
-
-    fn run(&self, words: &[&str]) -> Done {
-        Done::of(words, self.command(words).output().unwrap())
-    }
-
-    /// A small record.
-    fn record(&self, name: &str) -> Run {
-        let words = ["run", "regression", "--device", "cpu", "--points", "1k,2k", "--epochs", "20", "--samples", "2"];
-        self.run(&[&words[..], &["--out", name]].concat()).expect(0, "Record: ");
-        read(&self.path(name))
-    }
-}
-
-fn read(path: &Path) -> Run {
-    Run::from_json(&fs::read(path).unwrap()).unwrap()
-}
-
-struct Done {
-    words: String,
-    code: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Done {
-    fn of(words: &[&str], output: Output) -> Self {
-        let text = |b: Vec<u8>| String::from_utf8(b).unwrap();
-        Self { words: words.join(" "), code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    /// Ended so, with this on stdout (code 0) or stderr, and without a trace of Rust's insides.
-    fn expect(&self, code: i32, part: &str) -> &Self {
-        let all = format!("warpbook {}\ncode {:?}\n{}\n{}", self.words, self.code, self.out, self.err);
-        assert_eq!(self.code, Some(code), "{all}");
-        let place = if code == 0 { &self.out } else { &self.err };
-        assert!(place.contains(part), "no `{part}` in: {all}");
-        assert!(!self.err.contains("panicked") && !self.err.contains("bug in Warpbook"), "{all}");
-        self
-    }
-}
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use warpbook_record::Outcome;
 
 #[test]
 fn devices_lists_the_cpu() {
@@ -100,6 +32,7 @@ fn help_teaches_by_examples() {
         &["run", "regression", "--help"],
         &["merge", "--help"],
         &["view", "--help"],
+        &["share", "--help"],
         &["doctor", "--help"],
     ] {
         place.run(words).expect(0, "Examples:");
@@ -341,33 +274,6 @@ fn records_are_shown_as_text_and_as_a_page() {
     assert!(fs::read_to_string(done.out.trim()).unwrap().contains("<svg"));
     place.run(&["view", "--no-open"]).expect(2, "cargo xtask web");
     place.run(&["view", "--html", "nowhere/a.html", "a.json"]).expect(2, "cannot be written");
-}
-
-#[test]
-fn the_viewer_gets_the_records_and_nothing_of_them_ends_its_script() {
-    let Some(place) = Place::new() else { return };
-    let mut run = place.record("a.json");
-    run.title = "</script><script>alert(1)</script><!--".into();
-    place.write("b.json", run.to_json().unwrap());
-    let (before, after) =
-        ("<html><script type=\"application/json\" id=\"warpbook-embedded\">", "</script><b>end</b></html>");
-    place.write("viewer.html", format!("{before}{{\"index\":{{\"records\":[]}},\"records\":{{}}}}{after}"));
-    let view = |words: &[&str]| {
-        let mut c = place.command(words);
-        Done::of(words, c.env("WARPBOOK_VIEWER", place.path("viewer.html")).output().unwrap())
-    };
-    let done = view(&["view", "--no-open", "a.json", "b.json", "./a.json"]);
-    let page = fs::read_to_string(done.expect(0, "warpbook.html").out.trim()).unwrap();
-    let json = page.strip_prefix(before).unwrap().strip_suffix(after).unwrap();
-    assert!(!json.contains('<'), "nothing can end the element");
-    let json: serde_json::Value = serde_json::from_str(json).unwrap();
-    let files: Vec<&str> =
-        json["index"]["records"].as_array().unwrap().iter().map(|r| r["file"].as_str().unwrap()).collect();
-    assert_eq!(files, ["a.json", "b.json", "a-2.json"]);
-    assert_eq!(Run::from_json(json["records"]["b.json"].to_string().as_bytes()).unwrap(), run);
-    view(&["view", "--no-open"]).expect(0, "viewer.html");
-    place.write("viewer.html", "<html></html>");
-    view(&["view", "--no-open", "a.json"]).expect(2, "not a viewer of Warpbook");
 }
 
 #[test]

@@ -74,10 +74,14 @@ fn go_on() -> Result<()> {
     Ok(())
 }
 
+fn build_program(w: &Workspace) -> Result<()> {
+    run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))
+}
+
 /// Runs the quick suite; gives its records, the first experiment's first.
 fn quick_suite(w: &Workspace, device: Option<&str>) -> Result<Vec<PathBuf>> {
     say("Building the warpbook program (1 to 3 minutes the first time)");
-    run(cargo(w).args(["build", "--release", "--package", "warpbook-cli"]))?;
+    build_program(w)?;
     say("Running the quick suite (at most 1 minute)");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let folder = w.target.join("lab/records").join(date(now));
@@ -117,6 +121,11 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
     records.extend(publish::records(w)?);
     let site = w.target.join("lab/site");
     web::lay_out(w, &built, &records, &site)?;
+    // `warpbook view` shows the full page from now on.
+    if web::into_program(w, &built)? {
+        say("Building the warpbook program with the viewer inside (about 20 s)");
+        build_program(w)?;
+    }
     Ok(site)
 }
 

@@ -8,11 +8,14 @@ use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -42,7 +45,25 @@ pub fn build(w: &Workspace) -> Result<PathBuf> {
     let built = Built::ensure(w)?;
     let dist = w.path("web/dist");
     lay_out(w, &built, &publish::records(w)?, &dist)?;
+    into_program(w, &built)?;
     Ok(dist)
+}
+
+/// Where the `warpbook` program looks for the viewer that it has inside, when it is compiled.
+const INSIDE: &str = "crates/warpbook-cli/viewer/warpbook.html.gz";
+
+/// Puts the single file with the published records where the next build of the program takes it from; gives whether it is another than before.
+pub fn into_program(w: &Workspace, built: &Built) -> Result<bool> {
+    let page = single_page(w, built, &publish::records(w)?)?;
+    let mut file = GzEncoder::new(Vec::new(), Compression::best());
+    file.write_all(page.as_bytes())?;
+    let (file, path) = (file.finish()?, w.path(INSIDE));
+    // The same file, written anew, would have the program compiled again.
+    if fs::read(&path).is_ok_and(|old| old == file) {
+        return Ok(false);
+    }
+    write_atomic(&path, file)?;
+    Ok(true)
 }
 
 /// The compiled viewer, twice: as a module for a site, and as a classic script for one file.
@@ -214,12 +235,9 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
 /// Lays the viewer out with these records, the first of which it opens: `index.html` and its files for any static
 /// server, `warpbook.html` to be opened from disk.
 pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -> Result<()> {
-    let read = |file: &str| fs::read_to_string(w.path(file)).with_context(|| format!("{file} cannot be read"));
-    let (template, style) = (read("web/index.html")?, read("web/style.css")?);
-    let index = publish::index(records);
+    let (template, style) = template(w)?;
     let page = with_scripts(&template, "", &LOADER.replace("FAILED", FAILED))?;
-    let script = built.text("script/warpbook.js")?;
-    let single = single_file(&template, &style, &script, &built.read("script/warpbook_bg.wasm")?, &index, records)?;
+    let single = single_page(w, built, records)?;
     replace_dir(place, |dir| {
         write_atomic(&dir.join("index.html"), page)?;
         write_atomic(&dir.join("style.css"), &style)?;
@@ -227,9 +245,22 @@ pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -
         for file in ["warpbook.js", "warpbook_bg.wasm"] {
             write_atomic(&dir.join(file), built.read(&format!("module/{file}"))?)?;
         }
-        write_atomic(&dir.join("data/index.json"), publish::pretty(&index)?)?;
+        write_atomic(&dir.join("data/index.json"), publish::pretty(&publish::index(records))?)?;
         records.iter().try_for_each(|r| write_atomic(&dir.join("data").join(&r.file), &r.text))
     })
+}
+
+/// The page's HTML and its style.
+fn template(w: &Workspace) -> Result<(String, String)> {
+    let read = |file: &str| fs::read_to_string(w.path(file)).with_context(|| format!("{file} cannot be read"));
+    Ok((read("web/index.html")?, read("web/style.css")?))
+}
+
+/// [`single_file`] of the compiled viewer.
+fn single_page(w: &Workspace, built: &Built, records: &[Record]) -> Result<String> {
+    let (template, style) = template(w)?;
+    let (script, wasm) = (built.text("script/warpbook.js")?, built.read("script/warpbook_bg.wasm")?);
+    single_file(&template, &style, &script, &wasm, &publish::index(records), records)
 }
 
 /// One HTML file that needs nothing else, not even the right to fetch.

@@ -3,23 +3,37 @@
 use super::Send;
 use super::drawing::Drawing;
 use crate::app::Msg;
+use crate::app::report::{Act, save_png};
 use crate::browser;
+use std::rc::Rc;
 use warpbook_charts::{Chart, ChartError, Table};
+use wasm_bindgen_futures::spawn_local;
 use web_sys::MouseEvent;
-use yew::{AttrValue, Html, html};
+use yew::{AttrValue, Callback, Html, html};
 
 /// The chart, or the sentence that says why there is none; `name` is that of its files.
 pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html {
     let chart = match drawn {
-        Ok(chart) => chart,
+        Ok(chart) => Rc::new(chart),
         Err(why) => return html! { <p class="empty">{ why.to_string() }</p> },
     };
     let svg = {
-        let (text, file) = (chart.svg.standalone(), format!("{name}.svg"));
+        let (chart, file) = (chart.clone(), format!("{name}.svg"));
         send.reform(move |_: MouseEvent| {
-            browser::save(&file, "image/svg+xml", &text);
+            browser::save(&file, "image/svg+xml", &chart.svg.standalone());
             Msg::Say(format!("Saved {file}."))
         })
+    };
+    let png = {
+        let (chart, name, send) = (chart.clone(), name.to_owned(), send.clone());
+        Callback::from(move |_: MouseEvent| {
+            let (chart, name, send) = (chart.clone(), name.clone(), send.clone());
+            spawn_local(async move { send.emit(Msg::Say(save_png(chart, name).await)) });
+        })
+    };
+    let add = {
+        let chart = chart.clone();
+        send.reform(move |_: MouseEvent| Msg::Report(Act::Add(chart.clone())))
     };
     let id = format!("chart-{name}");
     html! {
@@ -28,7 +42,9 @@ pub fn chart(send: &Send, drawn: Result<Chart, ChartError>, name: &str) -> Html 
             <Drawing svg={AttrValue::from(chart.svg.as_str().to_owned())} send={send.clone()} />
             <div class="row">
                 <button type="button" class="small" onclick={svg}>{ "Save SVG" }</button>
+                <button type="button" class="small" onclick={png}>{ "Save PNG" }</button>
                 { save_csv(send, &chart.table, name) }
+                <button type="button" class="small" onclick={add}>{ "Add to report" }</button>
             </div>
             <details>
                 <summary>{ "The figures as a table" }</summary>

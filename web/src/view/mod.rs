@@ -1,14 +1,18 @@
 //! How the page looks. All text is in text nodes; only what `warpbook-charts` drew is put in as markup.
 
+mod board;
 mod chart;
 mod compare;
 mod drawing;
 mod facts;
 mod overview;
+mod pass;
 mod record;
+mod report;
 mod sheet;
 mod source;
 
+use crate::app::sources::Act;
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::format;
@@ -25,6 +29,8 @@ const DIALOG: &str = "file-dialog";
 
 /// The whole page.
 pub fn page(app: &App, send: &Send) -> Html {
+    // What is not about one record has the list's room too.
+    let is_wide = app.shows_all() || app.link.is_apart();
     html! {
         <>
             <a class="skip" href="#main" onclick={|e: MouseEvent| { e.prevent_default(); browser::focus("main"); }}>
@@ -34,9 +40,12 @@ pub fn page(app: &App, send: &Send) -> Html {
             { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
             { for (!app.foreign.is_empty()).then(|| foreign(app, send)) }
             <p class="visually-hidden" role="status" aria-live="polite">{ &app.said }</p>
-            <div class={classes!("columns", app.shows_all().then_some("all"))}>
-                if !app.shows_all() { { list(app, send) } }
-                <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>{ main(app, send) }</main>
+            <div class={classes!("columns", is_wide.then_some("all"))}>
+                if !is_wide { { list(app, send) } }
+                <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>
+                    { pass::carried(app.chosen()) }
+                    { main(app, send) }
+                </main>
             </div>
             <footer>
                 { "Records are read in this browser; nothing of them is sent anywhere." }
@@ -54,7 +63,7 @@ fn top(app: &App, send: &Send) -> Html {
     let chosen = Callback::from(move |e: Event| {
         let input: HtmlInputElement = e.target_unchecked_into();
         if let Some(list) = input.files() {
-            files.emit(Msg::Files(browser::files(&list)));
+            files.emit(Msg::Opened(Act::Files(browser::files(&list))));
         }
         // So that the same file can be chosen again.
         input.set_value("");
@@ -67,10 +76,12 @@ fn top(app: &App, send: &Send) -> Html {
                 </svg>
                 { "Warpbook" }
             </button>
+            { pass::live(app) }
             <div class="actions">
                 <input type="file" id={DIALOG} class="visually-hidden" multiple=true accept=".json,application/json"
                     aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
+                { pass::pass_on(app, send) }
                 <button type="button" onclick={theme} aria-pressed={app.dark.to_string()}>{ "Dark" }</button>
             </div>
         </header>
@@ -131,9 +142,10 @@ fn list(app: &App, send: &Send) -> Html {
                 { for app.library.entries.iter().map(|e| item(app, send, e, chosen == Some(&e.key), several)) }
             </ul>
             <p class="hint">
-                { "Drop record files anywhere on the page." }
+                { "Drop record files anywhere on the page, or paste a record's text." }
                 if several { { " Tick two or more to compare them." } }
             </p>
+            { pass::kept(app, send) }
         </nav>
     }
 }
@@ -144,13 +156,7 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
         send.reform(move |_: MouseEvent| Msg::Select(key.clone()))
     };
     let (title, details) = (title_of(entry), details_of(entry));
-    let close = (!matches!(entry.origin, Origin::Bundled(_))).then(|| {
-        let key = entry.key.clone();
-        html! {
-            <button type="button" class="close" aria-label={format!("Close {title}")} title="Close"
-                onclick={send.reform(move |_: MouseEvent| Msg::Close(key.clone()))}>{ "×" }</button>
-        }
-    });
+    let close = close(send, entry);
     let tick = several.then(|| compare_tick(app, send, entry));
     let current = chosen && app.link.tab != Some(Tab::Compare);
     html! {
@@ -167,6 +173,19 @@ fn item(app: &App, send: &Send, entry: &Entry, chosen: bool, several: bool) -> H
     }
 }
 
+/// A button that closes a record which does not come with the page.
+fn close(send: &Send, entry: &Entry) -> Option<Html> {
+    if matches!(entry.origin, Origin::Bundled(_)) {
+        return None;
+    }
+    let key = entry.key.clone();
+    let what = if entry.origin == Origin::Disk { "Close and forget" } else { "Close" };
+    Some(html! {
+        <button type="button" class="close" aria-label={format!("{what} {}", title_of(entry))} title={what}
+            onclick={send.reform(move |_: MouseEvent| Msg::Close(key.clone()))}>{ "×" }</button>
+    })
+}
+
 /// What a record is called.
 fn title_of(entry: &Entry) -> &str {
     if entry.title.is_empty() { &entry.name } else { &entry.title }
@@ -179,6 +198,7 @@ fn details_of(entry: &Entry) -> Vec<String> {
         (State::Failed, _) => "not opened; press to try again",
         (_, Origin::Address(_)) => "from the link",
         (_, Origin::Disk) => "from your disk",
+        (_, Origin::Fragment) => "inside the link",
         _ => "",
     };
     let by = if entry.author.is_empty() { String::new() } else { format!("run by {}", entry.author) };
@@ -203,6 +223,12 @@ fn compare_tick(app: &App, send: &Send, entry: &Entry) -> Html {
 }
 
 fn main(app: &App, send: &Send) -> Html {
+    if app.link.board.is_some() {
+        return board::board(app, send);
+    }
+    if app.link.report {
+        return report::report(app, send);
+    }
     if app.shows_all() {
         return overview::overview(app, send);
     }
@@ -229,6 +255,7 @@ fn main(app: &App, send: &Send) -> Html {
                 <h1>{ "No record is open" }</h1>
                 <p>{ "A record is the JSON file that a Warpbook run writes. Open one from your disk, or drop it onto this page." }</p>
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
+                { pass::paste(send) }
             </div>
         },
     }

@@ -1,6 +1,6 @@
 //! All records as cards: what a reader who has no link to one begins with.
 
-use super::{Send, compare_tick, details_of, title_of};
+use super::{Send, close, compare_tick, details_of, pass, title_of};
 use crate::app::{App, Msg};
 use crate::filter::Filter;
 use crate::library::Entry;
@@ -22,6 +22,15 @@ pub fn overview(app: &App, send: &Send) -> Html {
                     { "Each is a run of an experiment: the same work done in several ways, checked and timed. Open one, or tick two or \
                        more to compare them." }
                 </p>
+                <div class="row ways">
+                    if all.len() > 1 {
+                        <button type="button" class="small" onclick={send.reform(|_: MouseEvent| Msg::Board(String::new()))}>
+                            { "Class board" }
+                        </button>
+                    }
+                    { pass::paste(send) }
+                </div>
+                { pass::kept(app, send) }
             </header>
             if all.len() >= SEARCH_FROM { { toolbar(app, send, shown.len()) } }
             if shown.is_empty() {
@@ -45,7 +54,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
                 if !entry.headline.is_empty() { <span class="said">{ &entry.headline }</span> }
                 { sparkline(&entry.ladder) }
             </button>
-            <div class="row">{ compare_tick(app, send, entry) }</div>
+            <div class="row between">{ compare_tick(app, send, entry) }{ close(send, entry) }</div>
         </li>
     }
 }

@@ -1,6 +1,7 @@
 //! Every chart of records as they come, and of records that nobody would want.
 
 mod activity;
+mod boards;
 mod common;
 mod comparisons;
 mod headlines;

@@ -15,7 +15,7 @@ pub use attempt::{AttemptArgs, WorkArgs};
 pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
 pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
-pub use records::{MergeArgs, ViewArgs};
+pub use records::{MergeArgs, ShareArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
 pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
 pub use train::TrainArgs;
@@ -26,7 +26,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use data::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
 use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
-use records::{MERGE_EXAMPLES, VIEW_EXAMPLES};
+use records::{MERGE_EXAMPLES, SHARE_EXAMPLES, VIEW_EXAMPLES};
 use run::{RUN_EXAMPLES, chosen};
 use survey::SURVEY_EXAMPLES;
 use train::TRAIN_EXAMPLES;
@@ -56,6 +56,7 @@ Examples:
   warpbook run regression --points 50M   one size, all rungs
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook view regression.json          the record in the browser
+  warpbook share regression.json         one HTML file that shows it, to pass on
   warpbook data fetch mnist              images to train on
   warpbook train mnist                   a network that reads digits
   warpbook predict digits.safetensors a.png    what it reads in an image, once it is frozen
@@ -93,6 +94,9 @@ pub enum Command {
     /// Open records in the browser, or print them.
     #[command(after_help = VIEW_EXAMPLES)]
     View(ViewArgs),
+    /// Write one HTML file with the viewer and records in it, to pass on.
+    #[command(after_help = SHARE_EXAMPLES)]
+    Share(ShareArgs),
     /// Train a network.
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(TrainArgs),

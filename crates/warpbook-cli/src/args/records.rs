@@ -1,4 +1,4 @@
-//! `warpbook merge` and `warpbook view`: what is done with records.
+//! `warpbook merge`, `warpbook view` and `warpbook share`: what is done with records.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -25,16 +25,18 @@ pub(super) const VIEW_EXAMPLES: &str = "\
 Examples:
   warpbook view                              the records that come with the page
   warpbook view regression.json old.json     these, in the browser
+  warpbook view class/                       all records of a folder
+  warpbook view --live regression.json       the same while a run writes it: the page follows the file
   warpbook view --text regression.json       tables in the terminal
   warpbook view --html report.html regression.json
                                              a page of their charts and tables, to be sent to somebody
 
-The page is the viewer that `cargo xtask web` builds (or the one that WARPBOOK_VIEWER names). Where it is not built, a
-simpler page takes its place.";
+The page is the viewer that `cargo xtask web` builds; the program has it inside if it was built after that. WARPBOOK_VIEWER names \
+another. Without any, a simpler page takes its place.";
 
 #[derive(Debug, Args)]
 pub struct ViewArgs {
-    /// Records, as `warpbook run` and the notebooks write them.
+    /// Records, as `warpbook run` and the notebooks write them, or folders of them.
     pub files: Vec<PathBuf>,
     /// Print tables to the terminal and open nothing.
     #[arg(long, requires = "files", conflicts_with_all = ["html", "no_open"])]
@@ -45,4 +47,29 @@ pub struct ViewArgs {
     /// Write the page and print its path, but open no browser.
     #[arg(long)]
     pub no_open: bool,
+    /// Serve the page to this machine's browsers, and show a record that is written anew at once. A file need not be there yet.
+    #[arg(long, requires = "files", conflicts_with_all = ["text", "html"])]
+    pub live: bool,
+    /// First port to try with --live.
+    #[arg(long, value_name = "N", requires = "live", default_value_t = 8617)]
+    pub port: u16,
+}
+
+pub(super) const SHARE_EXAMPLES: &str = "\
+Examples:
+  warpbook share regression.json                     regression.html
+  warpbook share class/ --out class.html             all records of a folder: the class board compares them
+  warpbook share mine.json published.json --out both.html
+
+The file needs nothing else: any browser opens it, from disk or from a web site. Its policy forbids every connection, so that nothing of \
+the records or of whoever reads them leaves it.";
+
+#[derive(Debug, Args)]
+pub struct ShareArgs {
+    /// Records, as `warpbook run` and the notebooks write them, or folders of them.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// File for the page. An existing file is replaced only if it is named here. [default: the record's name with .html, or records.html]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
 }

@@ -1,0 +1,180 @@
+//! How the best of a task are spread.
+
+use super::{BoardTask, COLUMNS};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::common::{MAX_ENTRIES, joined, l2, label, median_of};
+use crate::facts::Facts;
+use crate::palette::{BLUE, GREEN};
+use crate::ticks::Axis;
+use crate::words::{time, time_tick, times};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::Measurement;
+
+const ROW: f64 = 20.0;
+/// Above the rows: what the band and the line are.
+const KEY: f64 = 22.0;
+const AXIS: f64 = 40.0;
+const NAMES: f64 = 170.0;
+/// For "432 µs · 1.00×".
+const FIGURES: f64 = 118.0;
+/// From this ratio of the slowest to the fastest on, the axis is logarithmic.
+const WIDE: f64 = 4.0;
+
+impl BoardTask<'_> {
+    /// Each person's best time as a dot, the fastest first, with the median and the middle half of all of them.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nobody has a figure that counts.
+    pub fn chart(&self) -> Result<Chart, ChartError> {
+        let rows: Vec<Dot<'_>> =
+            self.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
+        let Some(first) = rows.first() else {
+            return Err(ChartError::NothingToDraw(format!("Nobody has a checked figure of {}.", self.name())));
+        };
+        let times: Vec<f64> = rows.iter().map(|d| d.us).collect();
+        let last = times[times.len() - 1];
+        let axis = if last > WIDE * first.us {
+            Axis::log(times.iter().copied(), 0.05)
+        } else {
+            Axis::around(times.iter().copied())
+        };
+        let spread = Spread::of(&times);
+        let shown = &rows[..rows.len().min(MAX_ENTRIES)];
+        let height = KEY + shown.len() as f64 * ROW + AXIS;
+        self.frame(&rows, &spread).draw(height, |canvas, top| draw(canvas, top, shown, &axis, &spread))
+    }
+
+    fn frame(&self, rows: &[Dot<'_>], spread: &Spread) -> Frame {
+        let first = &rows[0];
+        let counts = rows.iter().map(|d| d.m.samples_total.max(d.m.samples_us.len() as u64));
+        let people = if rows.len() == 1 { "1 person".to_owned() } else { format!("{} people", rows.len()) };
+        let mut notes = Vec::new();
+        if rows.len() > MAX_ENTRIES {
+            notes.push(format!("{MAX_ENTRIES} of {} are drawn; the table has all.", rows.len()));
+        }
+        let without = self.entries.len() - rows.len();
+        if without > 0 {
+            notes.push(format!("{} without a checked figure; the table says why.", counted_people(without)));
+        }
+        let mut table = Table::new(COLUMNS);
+        self.rows().into_iter().for_each(|row| table.push(row));
+        Frame {
+            title: format!("{} is the fastest of {people}: {}", first.person, time(first.us)),
+            subtitle: joined([label(self.problem), self.device.clone(), median_of(counts), l2(self.run).to_owned()]),
+            description: format!(
+                "{} is the fastest of {people} with {} by {}; the median of all is {}, the middle half lies between {} and {}. {}",
+                first.person,
+                time(first.us),
+                first.rung,
+                time(spread.median),
+                time(spread.low),
+                time(spread.high),
+                if without > 0 {
+                    format!("{} without a checked figure.", counted_people(without))
+                } else {
+                    String::new()
+                }
+            ),
+            notes,
+            table,
+        }
+    }
+}
+
+fn counted_people(n: usize) -> String {
+    if n == 1 { "1 person is".into() } else { format!("{n} people are") }
+}
+
+/// A person's best.
+struct Dot<'a> {
+    person: &'a str,
+    rung: &'a str,
+    m: &'a Measurement,
+    us: f64,
+}
+
+/// The median and the quartiles of times in ascending order, between their neighbours where they fall between two (type 7 of Hyndman and Fan).
+struct Spread {
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(sorted: &[f64]) -> Self {
+        let at = |share: f64| {
+            let place = share * (sorted.len() - 1) as f64;
+            let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        Self { low: at(0.25), median: at(0.5), high: at(0.75) }
+    }
+}
+
+fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spread) -> Drawn {
+    let (left, right) = (MARGIN + NAMES, WIDTH - MARGIN - FIGURES);
+    let x = |us: f64| axis.place(us, left, right);
+    let (first, bottom) = (top + KEY, top + KEY + rows.len() as f64 * ROW);
+    for tick in &axis.ticks {
+        canvas.line(&[(x(*tick), first), (x(*tick), bottom)], Stroke::new(Paint::FAINT, 1.0))?;
+        canvas.text(&time_tick(*tick), (x(*tick), bottom + 10.0), At::Middle, Font::SMALL)?;
+    }
+    let way = if axis.is_log() { "median time (logarithmic)" } else { "median time" };
+    canvas.text(
+        &format!("{way}, shorter is better"),
+        (f64::midpoint(left, right), bottom + 28.0),
+        At::Middle,
+        Font::SMALL,
+    )?;
+    if rows.len() > 2 {
+        let band = Facts {
+            name: "the middle half".into(),
+            value: format!("{} to {}", time(all.low), time(all.high)),
+            ..Facts::default()
+        };
+        canvas.marked(&band, || canvas.rect((x(all.low), x(all.high)), (first, bottom), Paint::faded(BLUE, 0.12)))?;
+        let middle = Facts { name: "the median of all".into(), value: time(all.median), ..Facts::default() };
+        let line = [(x(all.median), first - 4.0), (x(all.median), bottom)];
+        canvas.marked(&middle, || canvas.line(&line, Stroke::dashed(Paint::solid(BLUE), 1.5, 1)))?;
+        let text = format!("median of all {}, the middle half shaded", time(all.median));
+        let half = Font::SMALL.width(&text) / 2.0;
+        let at = x(all.median).clamp(MARGIN + half, WIDTH - MARGIN - half);
+        canvas.text(&text, (at, top + 8.0), At::Middle, Font::SMALL)?;
+    }
+    let best = rows[0].us;
+    let ink = Font { paint: Paint::INK, ..Font::NOTE };
+    for (i, dot) in rows.iter().enumerate() {
+        let y = first + (i as f64 + 0.5) * ROW;
+        canvas.elided(&format!("{}. {}", i + 1, dot.person), NAMES - 14.0, (MARGIN, y), At::Left, ink)?;
+        canvas.line(&[(left, y), (right, y)], Stroke::new(Paint::FAINT, 1.0))?;
+        let facts = Facts {
+            rung: String::new(),
+            problem: String::new(),
+            name: format!("{}, {}", dot.person, dot.rung),
+            ..Facts::measured(dot.m, time(dot.us))
+        };
+        canvas.marked(&facts, || {
+            canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(if i == 0 { GREEN } else { BLUE }))
+        })?;
+        let figure = if i == 0 { time(dot.us) } else { format!("{} · {}", time(dot.us), times(dot.us / best)) };
+        canvas.text(&figure, (WIDTH - MARGIN, y), At::Right, Font::NOTE)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_between_their_neighbours() {
+        let of = |times: &[f64]| {
+            let s = Spread::of(times);
+            (s.low, s.median, s.high)
+        };
+        assert_eq!(of(&[3.0]), (3.0, 3.0, 3.0));
+        assert_eq!(of(&[1.0, 2.0, 3.0, 4.0, 5.0]), (2.0, 3.0, 4.0));
+        // numpy.percentile([1, 2, 4, 8], [25, 50, 75])
+        assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), (1.75, 3.0, 5.0));
+    }
+}

@@ -1,0 +1,239 @@
+//! A class board: the best of each person at each task, and who has none that counts.
+
+mod chart;
+
+use crate::Table;
+use crate::common::{device, label, name, verdict};
+use crate::text::clean;
+use crate::words::significant;
+use std::cmp::Reverse;
+use std::collections::HashSet;
+use warpbook_record::{L2State, LIVE, Measurement, Outcome, Problem, Run, Rung, Runner, TimedBy};
+
+/// Records of several people, task by task; those with most people first, of these the problems that their records show first.
+#[derive(Debug, Clone)]
+pub struct Board<'a> {
+    /// The tasks.
+    pub tasks: Vec<BoardTask<'a>>,
+    /// Everybody, in the order of their records.
+    pub people: Vec<String>,
+}
+
+/// One problem of one experiment on one kind of device, timed in one way: only such figures are held against each other.
+#[derive(Debug, Clone)]
+pub struct BoardTask<'a> {
+    /// The experiment's name.
+    pub experiment: &'a str,
+    /// The problem.
+    pub problem: &'a Problem,
+    /// The device's name.
+    pub device: String,
+    /// Each person once, the fastest first, those without a figure that counts last.
+    pub entries: Vec<BoardEntry<'a>>,
+    /// Those who have records, but none of this task.
+    pub absent: Vec<String>,
+    by: (TimedBy, L2State),
+    /// A record with the task, for what all of them say alike.
+    run: &'a Run,
+}
+
+/// What one person has at a task.
+#[derive(Debug, Clone)]
+pub struct BoardEntry<'a> {
+    /// The record's author, or what its file is called.
+    pub person: String,
+    /// The number of the record that the figure is of.
+    pub record: usize,
+    /// The title of the rung that it is of; empty without one.
+    pub rung: String,
+    /// The fastest figure that was checked, with its time in microseconds.
+    pub best: Option<(&'a Measurement, f64)>,
+    /// What was run and does not count, each in a clause: "Fused: its result was not checked".
+    pub missing: Vec<String>,
+}
+
+impl<'a> Board<'a> {
+    /// Sorts records into tasks. A person is the record's author, or else the name that is given with it, as that of its file.
+    ///
+    /// What counts of a record is the learner's own kernels where it has some, else all kernels, else everything that was run: without this,
+    /// all would share the time of the fastest library.
+    #[must_use]
+    pub fn of(records: &[(&str, &'a Run)]) -> Self {
+        let mut board = Self { tasks: Vec::new(), people: Vec::new() };
+        for (record, (file, run)) in records.iter().enumerate() {
+            let person = person(run, file);
+            if !board.people.contains(&person) {
+                board.people.push(person.clone());
+            }
+            for problem in run.problems() {
+                if let Some(entry) = BoardEntry::of(run, problem, record, &person) {
+                    board.task(run, problem).add(entry);
+                }
+            }
+        }
+        for task in &mut board.tasks {
+            let time = |e: &BoardEntry<'_>| e.best.map_or(f64::INFINITY, |(_, us)| us);
+            task.entries.sort_by(|a, b| time(a).total_cmp(&time(b)));
+            let there: HashSet<&String> = task.entries.iter().map(|e| &e.person).collect();
+            task.absent = board.people.iter().filter(|p| !there.contains(p)).cloned().collect();
+        }
+        let is_main = |t: &BoardTask<'_>| t.run.main_problem() == Some(t.problem);
+        board.tasks.sort_by_cached_key(|t| (Reverse(t.entries.len()), !is_main(t)));
+        board
+    }
+
+    fn task(&mut self, run: &'a Run, problem: &'a Problem) -> &mut BoardTask<'a> {
+        let by = (run.policy.timed_by, run.policy.l2);
+        let device = device(run);
+        let same = |t: &BoardTask<'_>| {
+            t.experiment == run.experiment && t.problem == problem && t.device == device && t.by == by
+        };
+        let place = self.tasks.iter().position(same).unwrap_or_else(|| {
+            let (entries, absent) = Default::default();
+            self.tasks.push(BoardTask { experiment: &run.experiment, problem, device, entries, absent, by, run });
+            self.tasks.len() - 1
+        });
+        &mut self.tasks[place]
+    }
+
+    /// All tasks in one table.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let mut table = Table::new(["experiment", "problem", "device"].into_iter().chain(COLUMNS));
+        for task in &self.tasks {
+            let before = [task.experiment.to_owned(), label(task.problem), task.device.clone()];
+            for row in task.rows() {
+                table.push(before.iter().cloned().chain(row));
+            }
+        }
+        table
+    }
+}
+
+const COLUMNS: [&str; 9] = [
+    "place",
+    "person",
+    "rung",
+    "median in µs",
+    "MAD in µs",
+    "samples",
+    "relative error",
+    "tolerance",
+    "does not count",
+];
+
+impl<'a> BoardTask<'a> {
+    /// The task in a few words, as a chooser has it: experiment, problem and device, and how it was timed where that is not as usual.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let cold = if self.by.1 == L2State::Cold { ", cold L2" } else { "" };
+        format!("{}: {}, {}{cold}", clean(self.experiment), label(self.problem), self.device)
+    }
+
+    /// Its name in an address: the same for the same experiment, problem and device.
+    #[must_use]
+    pub fn id(&self) -> String {
+        format!(
+            "{}/{}/{}{}",
+            self.experiment,
+            self.problem.id,
+            self.device,
+            if self.by.1 == L2State::Cold { "/cold" } else { "" }
+        )
+    }
+
+    /// Those with a figure that counts, the fastest first.
+    pub fn ranked(&self) -> impl Iterator<Item = (&BoardEntry<'a>, &'a Measurement, f64)> {
+        self.entries.iter().filter_map(|e| e.best.map(|(m, us)| (e, m, us)))
+    }
+
+    /// Those who have run something here that does not count, as it was not checked or failed its check, with what that is.
+    pub fn unchecked(&self) -> impl Iterator<Item = &BoardEntry<'a>> {
+        self.entries.iter().filter(|e| !e.missing.is_empty())
+    }
+
+    /// Takes a person's entry in; of two the better figure stays.
+    fn add(&mut self, new: BoardEntry<'a>) {
+        let Some(old) = self.entries.iter_mut().find(|e| e.person == new.person) else {
+            self.entries.push(new);
+            return;
+        };
+        let more: Vec<String> = new.missing.iter().filter(|m| !old.missing.contains(m)).cloned().collect();
+        old.missing.extend(more);
+        let is_better = match (old.best, new.best) {
+            (Some((_, old)), Some((_, new))) => new < old,
+            (old, new) => old.is_none() && new.is_some(),
+        };
+        if is_better {
+            (old.record, old.rung, old.best) = (new.record, new.rung, new.best);
+        }
+    }
+
+    fn rows(&self) -> Vec<Vec<String>> {
+        let figure = |v: f64, digits| significant(v, digits);
+        let row = |(i, e): (usize, &BoardEntry<'_>)| {
+            let (mut cells, missing) = (Vec::new(), e.missing.join("; "));
+            cells.push(e.best.map(|_| (i + 1).to_string()).unwrap_or_default());
+            cells.extend([e.person.clone(), e.rung.clone()]);
+            match e.best {
+                Some((m, us)) => {
+                    cells.push(figure(us, 4));
+                    cells.push(m.mad_us().map(|d| figure(d, 3)).unwrap_or_default());
+                    cells.push(m.samples_total.max(m.samples_us.len() as u64).to_string());
+                    cells.push(m.check.as_ref().map(|c| figure(c.max_rel_error, 2)).unwrap_or_default());
+                    cells.push(m.check.as_ref().map(|c| figure(c.tolerance, 2)).unwrap_or_default());
+                }
+                None => cells.extend(std::iter::repeat_n(String::new(), 5)),
+            }
+            cells.push(missing);
+            cells
+        };
+        self.entries.iter().enumerate().map(row).collect()
+    }
+}
+
+impl<'a> BoardEntry<'a> {
+    /// `None` where the record has nothing of the problem that was run.
+    fn of(run: &'a Run, problem: &Problem, record: usize, person: &str) -> Option<Self> {
+        let all: Vec<&Measurement> = run
+            .measurements
+            .iter()
+            .filter(|m| {
+                m.problem == *problem && !matches!(m.outcome, Outcome::Skipped { .. }) && !run.repeats_a_rung(m)
+            })
+            .collect();
+        let of_kind = |kind: fn(&Rung) -> bool| -> Vec<&'a Measurement> {
+            all.iter().copied().filter(|m| run.rung(&m.rung).is_some_and(kind)).collect()
+        };
+        let kinds: [fn(&Rung) -> bool; 2] = [is_own, |r| matches!(r.runner, Runner::Kernels { .. })];
+        let counted = kinds.into_iter().map(of_kind).find(|k| !k.is_empty()).unwrap_or_else(|| all.clone());
+        if counted.is_empty() {
+            return None;
+        }
+        let sound = counted.iter().filter(|m| run.is_sound(m) && !m.does_less());
+        let best = sound.filter_map(|m| Some((*m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1));
+        let clause = |m: &&Measurement| Some(format!("{}: {}", name(run, &m.rung), verdict(run, m).err()?));
+        Some(Self {
+            person: person.to_owned(),
+            record,
+            rung: best.map(|(m, _)| name(run, &m.rung)).unwrap_or_default(),
+            best,
+            missing: counted.iter().filter_map(clause).collect(),
+        })
+    }
+}
+
+/// Whether a rung is a learner's own kernel.
+fn is_own(rung: &Rung) -> bool {
+    let Runner::Kernels { specs, .. } = &rung.runner else { return false };
+    rung.variant_of.is_some() && specs.iter().any(|s| s.file.starts_with(LIVE))
+}
+
+/// The record's author, or the file's name without its end.
+fn person(run: &Run, file: &str) -> String {
+    let author = clean(run.author.as_deref().unwrap_or_default());
+    let file = clean(file);
+    let stem = file.strip_suffix(".json").unwrap_or(&file);
+    let named = [author.trim(), stem.trim()].into_iter().find(|n| !n.is_empty()).unwrap_or("somebody");
+    named.chars().take(crate::MAX_LABEL).collect()
+}

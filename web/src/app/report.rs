@@ -1,0 +1,89 @@
+//! The reader's report: charts are put into it from wherever they are shown, and it outlives a reload.
+
+use super::App;
+use crate::browser;
+use crate::report::{Report, data_address, on_white};
+use std::rc::Rc;
+use warpbook_charts::Chart;
+
+const KEPT: &str = "report";
+
+/// What may happen to it, and to a chart on its way out.
+pub enum Act {
+    /// Show it.
+    Show,
+    /// Add this chart.
+    Add(Rc<Chart>),
+    /// Call it so.
+    Title(String),
+    /// Write this to the chart of that number.
+    Note(usize, String),
+    /// Move the chart of that number by so many places.
+    Shift(usize, isize),
+    /// Take the chart of that number out.
+    Remove(usize),
+    /// Take everything out.
+    Clear,
+    /// Save it as Markdown.
+    Save,
+    /// Print what is shown.
+    Print,
+}
+
+/// The report of an earlier visit.
+pub fn kept() -> Report {
+    browser::remembered(KEPT).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+impl App {
+    /// Does it.
+    pub(super) fn report(&mut self, act: Act) {
+        let report = &mut self.report;
+        match act {
+            Act::Show => return self.link.show_report(),
+            Act::Save => {
+                browser::save("report.md", "text/markdown", &report.markdown());
+                self.said = "Saved report.md.".into();
+                return;
+            }
+            Act::Print => return browser::print(),
+            Act::Add(chart) => {
+                let added = report.add(&chart);
+                let count = report.items.len();
+                self.said = match added {
+                    Ok(()) => format!("Added to the report, which has {count} now."),
+                    Err(why) => why,
+                };
+            }
+            Act::Title(title) => report.title = title.chars().take(200).collect(),
+            Act::Note(at, note) => {
+                if let Some(item) = report.items.get_mut(at) {
+                    item.note = note.chars().take(20_000).collect();
+                }
+            }
+            Act::Shift(at, by) => report.shift(at, by),
+            Act::Remove(at) if at < report.items.len() => drop(report.items.remove(at)),
+            Act::Remove(_) => {}
+            Act::Clear => *report = Report::default(),
+        }
+        let text = if self.report.items.is_empty() { Ok(String::new()) } else { serde_json::to_string(&self.report) };
+        if !text.is_ok_and(|text| browser::remember(KEPT, &text)) && !self.report_is_not_kept {
+            self.report_is_not_kept = true;
+            self.alert(
+                "The report is too large for this browser to keep, or it keeps nothing: save it before you leave."
+                    .into(),
+            );
+        }
+    }
+}
+
+/// Saves a chart as PNG; gives what is to be said of it.
+pub async fn save_png(chart: Rc<Chart>, name: String) -> String {
+    let file = format!("{name}.png");
+    let source = data_address(&on_white(&chart));
+    if browser::save_png(&file, &source, chart.svg.size()).await {
+        format!("Saved {file}.")
+    } else {
+        "This browser could not draw the chart; save it as SVG.".into()
+    }
+}

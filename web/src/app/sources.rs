@@ -1,0 +1,273 @@
+//! Records from the reader's disk, from the clipboard and out of the link itself, and what of them the browser keeps.
+
+use super::{App, Msg};
+use crate::browser::{self, store};
+use crate::fragment;
+use crate::library::{Library, Origin};
+use crate::open::{Opened, open_marked};
+use warpbook_charts::MAX_RECORDS;
+use web_sys::File;
+use yew::Context;
+
+/// More than anyone opens on purpose.
+const MAX_FILES: usize = 200;
+/// A larger file is shown, and not kept: the page would be slow to begin.
+const MAX_KEPT: usize = 16 << 20;
+/// As all that is kept, in bytes.
+const MAX_KEPT_IN_ALL: usize = 96 << 20;
+
+/// A record that was opened, or why it was not.
+pub type Reading = Result<Box<Opened>, String>;
+
+/// What may happen to such records.
+pub enum Act {
+    /// Files were chosen or dropped.
+    Files(Vec<File>),
+    /// A text was pasted.
+    Paste(String),
+    /// A file was read: its name, the record and how large it is.
+    Read(String, Reading, usize),
+    /// What the browser kept of an earlier visit was read.
+    Kept(Vec<(String, Reading, usize)>),
+    /// The browser does not keep this file.
+    NotKept(String),
+    /// Forget everything that was opened from disk.
+    Forget,
+    /// The address has another fragment.
+    Fragment,
+    /// What the link carried was read.
+    Carried(Result<(String, Box<Opened>), String>),
+    /// Put a link onto the clipboard that carries the record.
+    CopyCarrying,
+}
+
+impl App {
+    /// Begins to read what the browser kept, and what the link carries.
+    pub(super) fn begin_sources(&mut self, ctx: &Context<Self>) {
+        self.pending += 1;
+        ctx.link().send_future(async {
+            let mut read = Vec::new();
+            for kept in store::all().await {
+                let record = open_marked(&kept.bytes).map_err(|why| not_opened(&kept.name, &why));
+                read.push((kept.name, record, kept.bytes.len()));
+            }
+            Msg::Opened(Act::Kept(read))
+        });
+        self.read_fragment(ctx);
+    }
+
+    /// Does it; gives whether the page looks otherwise now.
+    pub(super) fn source(&mut self, ctx: &Context<Self>, act: Act) -> bool {
+        match act {
+            Act::Files(files) => self.read_files(ctx, files),
+            Act::Paste(text) => self.read_text(ctx, text),
+            Act::Read(name, reading, bytes) => self.show_read(ctx, &name, reading, bytes),
+            Act::Kept(all) => self.take_kept(all),
+            Act::NotKept(name) => self.alert(format!(
+                "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
+            )),
+            Act::Forget => self.forget(),
+            Act::Fragment => self.read_fragment(ctx),
+            Act::Carried(reading) => self.show_carried(reading),
+            Act::CopyCarrying => self.copy_carrying(ctx),
+        }
+        true
+    }
+
+    fn read_files(&mut self, ctx: &Context<Self>, files: Vec<File>) {
+        let count = files.len();
+        if count > MAX_FILES {
+            self.alert(format!(
+                "{count} files are more than this page opens at once: the first {MAX_FILES} are opened."
+            ));
+        }
+        let count = count.min(MAX_FILES);
+        self.dropped = (count, 0);
+        for file in files.into_iter().take(count) {
+            self.pending += 1;
+            self.said = format!("Reading {}.", file.name());
+            ctx.link().send_future(async move {
+                browser::pause().await;
+                let name = file.name();
+                match browser::read_file(&file).await {
+                    Ok(bytes) => opened(name, &bytes).await,
+                    Err(why) => Msg::Opened(Act::Read(name.clone(), Err(not_opened(&name, &why)), 0)),
+                }
+            });
+        }
+    }
+
+    fn read_text(&mut self, ctx: &Context<Self>, text: String) {
+        // A text that was copied for something else is none of the page's business.
+        if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
+            self.said = "What was pasted is no record: a record is JSON text, which begins with a brace.".into();
+            return;
+        }
+        self.pending += 1;
+        self.dropped = (1, 0);
+        ctx.link().send_future(async move {
+            browser::pause().await;
+            opened("pasted.json".into(), text.trim().as_bytes()).await
+        });
+    }
+
+    /// One of the files was read. A few are shown one by one; of more the reader first sees what they are.
+    fn show_read(&mut self, ctx: &Context<Self>, name: &str, reading: Reading, bytes: usize) {
+        self.pending -= 1;
+        self.dropped.1 += 1;
+        let (opened, why) = super::split(reading);
+        let mark = opened.as_ref().map(|o| o.mark);
+        let known = self.library.count_on_disk();
+        let key = opened.map(|opened| self.library.add_read(name, opened));
+        if self.library.count_on_disk() > known {
+            self.keep_size(ctx, name, mark.unwrap_or_default(), bytes);
+        }
+        self.say_what_came(key.as_deref().unwrap_or_default(), why);
+        let (of, read) = self.dropped;
+        let Some(key) = key else { return };
+        if of == 1 {
+            self.link.leave_apart();
+            (self.link.record, self.link.overview) = (Some(key), false);
+        } else if read == 1 && of <= MAX_RECORDS && !self.link.is_apart() {
+            self.link.show_all();
+        } else if read == 1 && of > MAX_RECORDS && self.link.board.is_none() {
+            // More than can be compared are a class.
+            self.link.show_board(String::new());
+        }
+    }
+
+    /// What was kept is counted; what cannot be is said.
+    fn keep_size(&mut self, ctx: &Context<Self>, name: &str, mark: u64, bytes: usize) {
+        if bytes <= MAX_KEPT && self.kept_bytes + bytes <= MAX_KEPT_IN_ALL {
+            self.kept_bytes += bytes;
+            return;
+        }
+        let (name, key) = (name.to_owned(), Library::key_on_disk(mark));
+        ctx.link().send_future(async move {
+            store::forget(&key).await;
+            Msg::Opened(Act::NotKept(name))
+        });
+    }
+
+    fn take_kept(&mut self, all: Vec<(String, Reading, usize)>) {
+        self.pending -= 1;
+        for (name, reading, bytes) in all {
+            // A newer version of the page may refuse what an older one has kept.
+            match reading {
+                Ok(opened) => drop(self.library.add_read(&name, *opened)),
+                Err(why) => self.alert(why),
+            }
+            self.kept_bytes += bytes;
+        }
+        self.kept_came = true;
+        self.check_link();
+    }
+
+    fn forget(&mut self) {
+        let keys: Vec<String> =
+            self.library.entries.iter().filter(|e| e.origin == Origin::Disk).map(|e| e.key.clone()).collect();
+        let count = keys.len();
+        for key in keys {
+            self.close(&key);
+        }
+        self.kept_bytes = 0;
+        self.said = format!("{} forgotten.", warpbook_charts::words::counted(count, "record"));
+        wasm_bindgen_futures::spawn_local(store::forget_all());
+    }
+
+    /// Closes a record, and forgets it where it was kept.
+    pub(super) fn close(&mut self, key: &str) {
+        match self.library.get(key).map(|e| &e.origin) {
+            Some(Origin::Disk) => {
+                let key = key.to_owned();
+                wasm_bindgen_futures::spawn_local(async move { store::forget(&key).await });
+            }
+            Some(Origin::Fragment) => browser::drop_fragment(),
+            _ => {}
+        }
+        self.library.close(key);
+        self.link.ticked.retain(|k| k != key);
+        self.link.record = self.link.record.take().filter(|k| k != key);
+        self.link.sources.retain(|address| key.strip_prefix('@') != Some(address));
+    }
+
+    fn read_fragment(&mut self, ctx: &Context<Self>) {
+        let Some(carried) = fragment::parse(&browser::fragment()) else { return };
+        self.pending += 1;
+        ctx.link().send_future(async move {
+            let read = async {
+                let carried = carried?;
+                let bytes = browser::unpack(&carried.packed).await?;
+                Ok((carried.name, open_marked(&bytes)?))
+            };
+            let reading = read.await.map_err(|why: String| format!("The record in the link was not opened: {why}"));
+            Msg::Opened(Act::Carried(reading))
+        });
+    }
+
+    fn show_carried(&mut self, reading: Result<(String, Box<Opened>), String>) {
+        self.pending -= 1;
+        match reading {
+            Ok((name, opened)) => {
+                let key = self.library.add_carried(&name, *opened);
+                self.say_what_came(&key, None);
+                // The link may say what else is to be seen, as a comparison with it.
+                if self.link.record.is_none() && self.link.ticked.is_empty() && !self.link.is_apart() {
+                    (self.link.record, self.link.overview) = (Some(key), false);
+                }
+            }
+            Err(why) => self.alert(why),
+        }
+        self.carried_came = true;
+        self.check_link();
+    }
+
+    fn copy_carrying(&mut self, ctx: &Context<Self>) {
+        let Some((entry, run)) = self.chosen().and_then(|e| Some((e, e.run()?))) else {
+            self.alert("Open the record first that the link is to carry.".into());
+            return;
+        };
+        // Without the blanks of a file that people read.
+        let text = match serde_json::to_string(run) {
+            Ok(text) => text,
+            Err(why) => return self.alert(format!("The record cannot be written: {why}.")),
+        };
+        let page = {
+            // What names this visit's records says nothing to others; the carried record is shown first.
+            let mut link = self.link.clone();
+            (link.record, link.sources, link.overview) = (None, Vec::new(), false);
+            link.ticked.clear();
+            format!("{}{}", browser::place(), link.query())
+        };
+        let name = entry.name.clone();
+        ctx.link().send_future(async move {
+            let link = match browser::pack(text.as_bytes()).await {
+                Ok(packed) => fragment::link(&page, &name, &packed),
+                Err(why) => Err(why),
+            };
+            match link {
+                Ok((link, more)) if browser::copy(&link).await => {
+                    Msg::Say(format!("Copied a link of {} characters with the record inside.{more}", link.len()))
+                }
+                Ok(_) => Msg::Alert("The browser does not let this page copy the link.".into()),
+                Err(why) => Msg::Alert(why),
+            }
+        });
+    }
+}
+
+/// Opens a file's content, and has the browser keep it.
+async fn opened(name: String, bytes: &[u8]) -> Msg {
+    let reading = open_marked(bytes).map_err(|why| not_opened(&name, &why));
+    if let Ok(opened) = &reading
+        && bytes.len() <= MAX_KEPT
+        && !store::keep(&Library::key_on_disk(opened.mark), &name, bytes).await
+    {
+        browser::log(&format!("{name} is not kept"));
+    }
+    Msg::Opened(Act::Read(name, reading, bytes.len()))
+}
+
+fn not_opened(name: &str, why: &str) -> String {
+    format!("{name} was not opened: {why}")
+}

@@ -1,0 +1,158 @@
+//! The class board: the best of each person at a task, how they are spread, and who has nothing that counts.
+
+use super::{Send, chart};
+use crate::app::{App, Msg};
+use crate::format::{NONE, significant};
+use crate::library::{Entry, Origin, State};
+use warpbook_charts::words::{counted, listed, time, times};
+use warpbook_charts::{Board, BoardEntry, BoardTask};
+use warpbook_record::Run;
+use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
+use yew::{Event, Html, TargetCast, html};
+
+/// The board of all records that are read.
+pub fn board(app: &App, send: &Send) -> Html {
+    let entries = app.on_board();
+    let read: Vec<(&Entry, &Run)> = entries.iter().filter_map(|e| Some((*e, e.run()?))).collect();
+    let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
+    let board = Board::of(&records);
+    let asked = app.link.board.as_deref().unwrap_or_default();
+    let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
+    let unread = entries.iter().filter(|e| matches!(e.state, State::Reading | State::Unread)).count();
+    html! {
+        <section class="overview board" aria-label="Class board">
+            <header class="heading">
+                <h1>{ "Class board" }</h1>
+                <p class="policy">
+                    { "The best checked time of each person at a task. A person is the author of a record (`--author` or WARPBOOK_AUTHOR when it \
+                       is run), or else its file's name. Of a record a learner's own kernels count where it has some, else all kernels." }
+                </p>
+            </header>
+            <div class="toolbar">
+                { for task.map(|t| tasks(send, &board, t)) }
+                { opened_only(app, send) }
+                { for task.map(|_| chart::save_csv(send, &board.table(), "class-board")) }
+                <p class="size" role="status">{ count(&board, records.len(), unread) }</p>
+            </div>
+            { match task {
+                Some(task) => of_task(send, task, &read),
+                None if unread > 0 => html! { <p class="empty">{ "Reading the records." }</p> },
+                None => html! {
+                    <p class="empty">{ "No record with a measurement is open. Drop those of the class here, all at once." }</p>
+                },
+            } }
+        </section>
+    }
+}
+
+fn count(board: &Board<'_>, records: usize, unread: usize) -> String {
+    let people = if board.people.len() == 1 { "1 person".into() } else { format!("{} people", board.people.len()) };
+    let coming = if unread > 0 { format!(", {unread} on their way") } else { String::new() };
+    format!("{people}, {}{coming}", counted(records, "record"))
+}
+
+fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
+    let change = send.reform(|e: Event| Msg::Board(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    let now = now.id();
+    html! {
+        <label class="size task">
+            { "Task" }
+            <select id="task" onchange={change}>
+                { for board.tasks.iter().map(|t| {
+                    let id = t.id();
+                    let (chosen, label) = (id == now, format!("{} ({})", t.name(), t.entries.len()));
+                    html! { <option value={id} selected={chosen}>{ label }</option> }
+                }) }
+            </select>
+        </label>
+    }
+}
+
+/// Published records on a class's board are of use to some and in the way of others.
+fn opened_only(app: &App, send: &Send) -> Html {
+    let bundled = |e: &&Entry| matches!(e.origin, Origin::Bundled(_));
+    let (of_page, all) = (app.library.entries.iter().filter(bundled).count(), app.library.entries.len());
+    if of_page == 0 || of_page == all {
+        return html! {};
+    }
+    let change = send.reform(|e: Event| Msg::OpenedOnly(e.target_unchecked_into::<HtmlInputElement>().checked()));
+    html! {
+        <label class="tick">
+            <input type="checkbox" id="opened-only" checked={app.link.opened_only} onchange={change} />
+            { format!("Leave out what comes with the page ({of_page})") }
+        </label>
+    }
+}
+
+fn of_task(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
+    let unchecked: Vec<&BoardEntry<'_>> = task.unchecked().collect();
+    html! {
+        <>
+            { chart::chart(send, task.chart(), "class") }
+            { ranking(send, task, read) }
+            <section class="sheet" id="unchecked">
+                <h2>{ "Without a check" }</h2>
+                if unchecked.is_empty() {
+                    <p>{ "Everything that was run here was checked, and is right." }</p>
+                } else {
+                    <p class="policy">{ "What was run and does not count, as its result was not checked or is wrong." }</p>
+                    <ul class="missing">
+                        { for unchecked.iter().map(|e| html! {
+                            <li><strong>{ &e.person }</strong>{ format!(": {}", e.missing.join("; ")) }</li>
+                        }) }
+                    </ul>
+                }
+            </section>
+            if !task.absent.is_empty() {
+                <section class="sheet">
+                    <h2>{ "Without this task" }</h2>
+                    <p>{ listed(&task.absent) }</p>
+                </section>
+            }
+        </>
+    }
+}
+
+fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
+    let best = task.ranked().next().map(|(_, _, us)| us);
+    let row = |(i, e): (usize, &BoardEntry<'_>)| {
+        let open = read.get(e.record).map(|(entry, _)| {
+            let key = entry.key.clone();
+            let select = send.reform(move |_: MouseEvent| Msg::Select(key.clone()));
+            html! {
+                <button type="button" class="link" onclick={select} title={format!("Open {}", entry.name)}>{ &e.person }</button>
+            }
+        });
+        let figure = |f: &dyn Fn(f64) -> String| e.best.map_or_else(|| NONE.to_owned(), |(_, us)| f(us));
+        let check = e.best.and_then(|(m, _)| m.check.as_ref());
+        let check =
+            check.map(|c| format!("{} of at most {}", significant(c.max_rel_error, 2), significant(c.tolerance, 2)));
+        html! {
+            <tr key={e.person.clone()}>
+                <td class="number">{ if e.best.is_some() { (i + 1).to_string() } else { NONE.into() } }</td>
+                <th scope="row">{ open }</th>
+                <td>{ if e.rung.is_empty() { NONE } else { &e.rung } }</td>
+                <td class="number">{ figure(&time) }</td>
+                <td class="number">{ figure(&|us| best.map(|b| times(us / b)).unwrap_or_default()) }</td>
+                <td class="number">{ check.unwrap_or_else(|| NONE.into()) }</td>
+            </tr>
+        }
+    };
+    html! {
+        <div class="scroll" tabindex="0" role="region" aria-label="Table: the class at this task">
+            <table id="ranking">
+                <thead>
+                    <tr>
+                        <th scope="col" class="number">{ "Place" }</th>
+                        <th scope="col">{ "Person" }</th>
+                        <th scope="col">{ "Rung" }</th>
+                        <th scope="col" class="number">{ "Median" }</th>
+                        <th scope="col" class="number">{ "Of the fastest" }</th>
+                        <th scope="col" class="number">{ "Relative error" }</th>
+                    </tr>
+                </thead>
+                <tbody>{ for task.entries.iter().enumerate().map(row) }</tbody>
+            </table>
+        </div>
+    }
+}

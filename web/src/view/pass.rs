@@ -1,0 +1,97 @@
+//! What leads out of the page: links, the report; and what leads in: a pasted record, what the browser keeps.
+
+use super::Send;
+use crate::app::report::Act as ReportAct;
+use crate::app::sources::Act;
+use crate::app::{App, Msg};
+use crate::browser;
+use crate::library::{Entry, Origin};
+use warpbook_charts::words::counted;
+use web_sys::{HtmlTextAreaElement, InputEvent, MouseEvent};
+use yew::{Html, TargetCast, html};
+
+/// The menu of the page's top.
+pub fn pass_on(app: &App, send: &Send) -> Html {
+    let link = send.reform(|_: MouseEvent| Msg::Copy("the link", browser::address()));
+    let carrying = send.reform(|_: MouseEvent| Msg::Opened(Act::CopyCarrying));
+    let report = send.reform(|_: MouseEvent| Msg::Report(ReportAct::Show));
+    let board = send.reform(|_: MouseEvent| Msg::Board(String::new()));
+    let chosen = app.chosen().filter(|e| e.run().is_some());
+    let count = app.report.items.len();
+    html! {
+        <details class="pass-on">
+            <summary>{ "Pass on" }</summary>
+            <div>
+                <button type="button" id="copy-link" onclick={link}>{ "Copy the link" }</button>
+                if chosen.is_some() {
+                    <button type="button" id="copy-carrying" onclick={carrying}>{ "Copy a link with the record inside" }</button>
+                }
+                <button type="button" id="show-report" onclick={report}>
+                    { if count == 0 { "Report".to_owned() } else { format!("Report ({})", counted(count, "chart")) } }
+                </button>
+                if app.library.entries.len() > 1 {
+                    <button type="button" id="show-board" onclick={board}>{ "Class board" }</button>
+                }
+                if chosen.is_some_and(|e| e.origin == Origin::Disk) {
+                    <p class="hint">
+                        { "This record is on your disk only: to others the plain link shows nothing of it." }
+                    </p>
+                }
+            </div>
+        </details>
+    }
+}
+
+/// Whether the page's server still answers, where it has one of its own.
+pub fn live(app: &App) -> Html {
+    if !app.live.on {
+        return html! {};
+    }
+    let (class, text) =
+        if app.live.lost { ("live lost", "Not followed any more") } else { ("live", "Follows the files") };
+    html! { <span {class} role="status">{ text }</span> }
+}
+
+/// Whoever made a link may have written anything into the record that it carries.
+pub fn carried(entry: Option<&Entry>) -> Html {
+    if entry.is_none_or(|e| e.origin != Origin::Fragment) {
+        return html! {};
+    }
+    html! {
+        <p class="notices carried" role="note">
+            { "This record came inside the link. Its figures are what the link's maker put there; nobody has confirmed them." }
+        </p>
+    }
+}
+
+/// What was opened from disk, and how it is forgotten.
+pub fn kept(app: &App, send: &Send) -> Html {
+    let count = app.library.count_on_disk();
+    if count == 0 {
+        return html! {};
+    }
+    let forget = send.reform(|_: MouseEvent| Msg::Opened(Act::Forget));
+    html! {
+        <p class="hint kept">
+            { format!("{} from your disk: this browser keeps them for your next visit, and sends them nowhere. ", counted(count, "record")) }
+            <button type="button" class="small" id="forget" onclick={forget}>{ "Forget them" }</button>
+        </p>
+    }
+}
+
+/// A field for a record's text, for those who cannot paste it onto the page.
+pub fn paste(send: &Send) -> Html {
+    let typed = send.reform(|e: InputEvent| {
+        let area: HtmlTextAreaElement = e.target_unchecked_into();
+        let text = area.value();
+        area.set_value("");
+        Msg::Opened(Act::Paste(text))
+    });
+    html! {
+        <details class="paste">
+            <summary>{ "Paste a record" }</summary>
+            <label for="paste">{ "The record's JSON text; it opens as soon as it is here" }</label>
+            <textarea id="paste" rows="3" spellcheck="false" autocomplete="off" oninput={typed} />
+        </details>
+    }
+}

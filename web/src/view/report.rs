@@ -1,0 +1,69 @@
+//! The reader's report: chosen charts with notes, as they are printed and saved.
+
+use super::Send;
+use crate::app::report::Act;
+use crate::app::{App, Msg};
+use crate::report::{Item, data_address};
+use web_sys::{HtmlInputElement, HtmlTextAreaElement, MouseEvent};
+use yew::{Event, Html, TargetCast, html};
+
+/// The whole report.
+pub fn report(app: &App, send: &Send) -> Html {
+    let report = &app.report;
+    let title = send.reform(|e: Event| Msg::Report(Act::Title(e.target_unchecked_into::<HtmlInputElement>().value())));
+    let is_empty = report.items.is_empty();
+    html! {
+        <section class="overview report" aria-label="Report">
+            <header class="heading">
+                <h1>{ report.heading() }</h1>
+                <p class="policy unprinted">
+                    { "Charts that you chose, with your notes. They stay in this browser until you take them out." }
+                </p>
+            </header>
+            <div class="toolbar unprinted">
+                <label class="size">
+                    { "Title" }
+                    <input type="text" class="label" id="report-title" value={report.title.clone()} placeholder="Report" maxlength="200" onchange={title} />
+                </label>
+                if !is_empty {
+                    { act(send, "Save Markdown", || Act::Save) }
+                    { act(send, "Print", || Act::Print) }
+                    { act(send, "Empty the report", || Act::Clear) }
+                }
+            </div>
+            if is_empty {
+                <p class="empty">{ "The report is empty: “Add to report” is below each chart." }</p>
+            }
+            <ol class="items">
+                { for report.items.iter().enumerate().map(|(i, of)| item(send, i, of, report.items.len())) }
+            </ol>
+        </section>
+    }
+}
+
+fn act(send: &Send, label: &'static str, make: impl Fn() -> Act + 'static) -> Html {
+    let press = send.reform(move |_: MouseEvent| Msg::Report(make()));
+    html! { <button type="button" class="small" onclick={press}>{ label }</button> }
+}
+
+fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
+    let note = send
+        .reform(move |e: Event| Msg::Report(Act::Note(i, e.target_unchecked_into::<HtmlTextAreaElement>().value())));
+    let id = format!("note-{i}");
+    html! {
+        <li key={i} class="item">
+            <h2>{ &item.title }</h2>
+            <img src={data_address(&item.svg)} alt={item.description.clone()} />
+            <div class="unprinted">
+                <label for={id.clone()}>{ "Note, in Markdown" }</label>
+                <textarea {id} rows="3" value={item.note.clone()} onchange={note} />
+                <div class="row">
+                    if i > 0 { { act(send, "Move up", move || Act::Shift(i, -1)) } }
+                    if i + 1 < count { { act(send, "Move down", move || Act::Shift(i, 1)) } }
+                    { act(send, "Take out", move || Act::Remove(i)) }
+                </div>
+            </div>
+            if !item.note.trim().is_empty() { <p class="note printed">{ item.note.trim() }</p> }
+        </li>
+    }
+}
