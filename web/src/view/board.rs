@@ -88,8 +88,10 @@ fn of_task(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
     let unchecked: Vec<&BoardEntry<'_>> = task.unchecked().collect();
     html! {
         <>
-            { chart::chart(send, task.chart(), "class") }
-            { ranking(send, task, read) }
+            <div class="class">
+                { chart::chart(send, task.chart(), "class") }
+                { ranking(send, task, read) }
+            </div>
             <section class="sheet" id="unchecked">
                 <h2>{ "Without a check" }</h2>
                 if unchecked.is_empty() {
