@@ -106,6 +106,8 @@ pub struct App {
     pub alerts: Vec<(usize, String)>,
     /// What was last said to screen readers.
     pub said: String,
+    /// Whether that answers a press, so that everybody sees it.
+    pub told: bool,
     /// Whether the page is dark.
     pub dark: bool,
     /// Whether files are held over the page.
@@ -358,7 +360,7 @@ impl App {
                     format!("The browser does not let this page copy {what}; select it and copy it by keyboard.")
                 })
             }),
-            Msg::Say(text) => self.said = text,
+            Msg::Say(text) => (self.said, self.told) = (text, true),
             Msg::Alert(text) => self.alert(text),
             Msg::Theme => {
                 self.dark = !self.dark;
@@ -462,6 +464,7 @@ impl Component for App {
             foreign: Vec::new(),
             alerts: Vec::new(),
             said: String::new(),
+            told: false,
             dark,
             hover: false,
             live: live::Live::default(),
@@ -489,6 +492,8 @@ impl Component for App {
         let by_reader = self.ready && !matches!(msg, Msg::Index(_) | Msg::Read(..) | Msg::Live(_) | Msg::Renewed(..));
         let popped = matches!(msg, Msg::Popped);
         let before = self.place();
+        // What was told is over with the next that the reader does.
+        self.told &= matches!(msg, Msg::Live(_) | Msg::Renewed(..) | Msg::Hover(_));
         let render = self.change(ctx, msg);
         self.read_wanted(ctx);
         if !popped {

@@ -80,6 +80,12 @@ pub fn address() -> String {
     window().location().href().unwrap_or_default()
 }
 
+/// Whether nobody else can open the page's address.
+pub fn is_local() -> bool {
+    let host = window().location().hostname().unwrap_or_default();
+    from_disk() || matches!(host.as_str(), "localhost" | "127.0.0.1" | "[::1]")
+}
+
 /// Whether the page was opened from disk, where nothing can be fetched.
 pub fn from_disk() -> bool {
     window().location().protocol().is_ok_and(|p| p == "file:")

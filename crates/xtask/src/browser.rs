@@ -1,8 +1,10 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
+mod board;
 mod marks;
+mod passing;
 
-use crate::process::log_file;
+use crate::process::{cargo, log_file, run};
 use crate::publish;
 use crate::serve::Site;
 use crate::steps::Report;
@@ -51,6 +53,16 @@ const CHECKS: &[(&str, Check)] = &[
     ("every chart has marks to go to", marks::in_each_chart),
     ("a press on the legend isolates a series", marks::legend),
     ("a tap shows what a mark says", marks::by_touch),
+    ("the menu to pass on follows the keyboard and fits a phone", passing::menu),
+    ("pasted text opens", passing::pasted),
+    ("what was opened from disk outlives a reload until it is forgotten", passing::kept),
+    ("a link carries a record", passing::carried_by_a_link),
+    ("a hostile link runs nothing", passing::hostile_links),
+    ("charts are saved and collected in a report", passing::pictures_and_report),
+    ("a shared file opens from disk and connects to nothing", passing::shared_file),
+    ("a page follows the files that its program serves", passing::follows_files),
+    ("thirty dropped records are a class board", board::of_dropped_records),
+    ("a folder is a class board", board::of_a_folder),
 ];
 
 /// How long a page may take until it is ready.
@@ -71,6 +83,12 @@ pub struct Stage {
     file: String,
     /// Where screenshots go.
     shots: PathBuf,
+    /// The folder of the page on disk.
+    folder: PathBuf,
+    /// The hostile record.
+    hostile: String,
+    /// The `warpbook` program.
+    program: PathBuf,
 }
 
 /// The step of `cargo xtask test`: drives the viewer in `dist`.
@@ -90,8 +108,10 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
         write_atomic(&folder.join("test/good.json"), &record.text)?;
         write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
-        write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)
+        write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)?;
+        class(w, &folder.join("test/class"))
     })?;
+    run(cargo(w).args(["build", "--package", "warpbook-cli"]))?;
     let site = Site::serve(&root, 0)?;
     let page = format!("{}any/sub%20path/", site.url());
     let stage = Stage {
@@ -99,12 +119,15 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         page,
         file: format!("file://{}", root.join("any/sub%20path/warpbook.html").display()),
         shots: w.target.join("xtask"),
+        hostile: fs::read_to_string(root.join("any/sub path/test/hostile.json"))?,
+        folder: root.join("any/sub path"),
+        program: w.target.join("debug/warpbook"),
     };
     let browser = Browser::start(w, &programs)?;
     let mut report = Report { note: format!("screenshots: {}/page-*.png", w.show(&stage.shots)), ..Report::default() };
     let mut log = log_file(&w.log("browser"))?;
     for (name, check) in CHECKS {
-        let result = reset(&browser).and_then(|()| check(&browser, &stage));
+        let result = reset(&browser, &site.url()).and_then(|()| check(&browser, &stage));
         writeln!(log, "{name}: {result:?}")?;
         match result {
             Ok(()) => {
@@ -121,11 +144,32 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     Ok(report)
 }
 
+/// Ten records of as many people in a folder with an index.
+fn class(w: &Workspace, folder: &Path) -> Result<()> {
+    let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
+    let mut files = Vec::new();
+    for i in 0..10_u32 {
+        let mut record = record.clone();
+        record["author"] = format!("Grace {i}").into();
+        for m in record["measurements"].as_array_mut().into_iter().flatten() {
+            let times: Vec<f64> = m["samples_us"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+            m["samples_us"] = times.iter().map(|us| us * (1.0 + f64::from(i) / 10.0)).collect();
+        }
+        files.push(json!({ "file": format!("{i}.json") }));
+        write_atomic(&folder.join(format!("{i}.json")), record.to_string())?;
+    }
+    write_atomic(&folder.join("index.json"), json!({ "records": files }).to_string())
+}
+
 /// The state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
-fn reset(browser: &Browser) -> Result<()> {
+fn reset(browser: &Browser, site: &str) -> Result<()> {
     window(browser, 1280, 900, false)?;
     scheme(browser, "light")?;
     browser.open("about:blank")?;
+    browser.devtools(
+        "Storage.clearDataForOrigin",
+        &json!({ "origin": site.trim_end_matches('/'), "storageTypes": "all" }),
+    )?;
     browser.console_errors().map(drop)
 }
 

@@ -49,6 +49,31 @@ pub fn build(w: &Workspace) -> Result<PathBuf> {
     Ok(dist)
 }
 
+/// The picture that other sites show with a link to the page.
+const CARD: &str = "data/images/page.png";
+/// Its place in the page's HTML, and next to it.
+const CARD_PLACE: &str = "content=\"card.png\"";
+/// The address that the page is published at; other sites take no picture from a relative one.
+const PAGE_URL: &str = "WARPBOOK_PAGE_URL";
+
+/// The page with the whole address of its picture, where the page's is known, and with its address.
+fn published(page: &str, url: Option<&str>) -> Result<String> {
+    let Some(url) = url.map(|u| u.trim_end_matches('/')).filter(|u| !u.is_empty()) else { return Ok(page.to_owned()) };
+    if !url.starts_with("https://") || url.contains(['"', '<', '>', ' ', '&']) {
+        bail!(
+            "{PAGE_URL}={url} is no address of a page: it begins with https:// and has no quotes, spaces or ampersands"
+        );
+    }
+    let place = format!("content=\"{url}/card.png\">\n<meta property=\"og:url\" content=\"{url}/\"");
+    replace_once(page, CARD_PLACE, &place)
+}
+
+/// The page without what only other sites read of it: a file that is passed on has no address.
+fn unpublished(page: &str) -> String {
+    let of_sites = |l: &&str| !l.starts_with("<meta property=\"og:") && !l.starts_with("<meta name=\"twitter:");
+    page.lines().filter(of_sites).map(|l| format!("{l}\n")).collect()
+}
+
 /// Where the `warpbook` program looks for the viewer that it has inside, when it is compiled.
 const INSIDE: &str = "crates/warpbook-cli/viewer/warpbook.html.gz";
 
@@ -237,10 +262,12 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
 pub fn lay_out(w: &Workspace, built: &Built, records: &[Record], place: &Path) -> Result<()> {
     let (template, style) = template(w)?;
     let page = with_scripts(&template, "", &LOADER.replace("FAILED", FAILED))?;
+    let page = published(&page, std::env::var(PAGE_URL).ok().as_deref())?;
     let single = single_page(w, built, records)?;
     replace_dir(place, |dir| {
         write_atomic(&dir.join("index.html"), page)?;
         write_atomic(&dir.join("style.css"), &style)?;
+        write_atomic(&dir.join("card.png"), fs::read(w.path(CARD)).with_context(|| format!("{CARD} cannot be read"))?)?;
         write_atomic(&dir.join("warpbook.html"), single)?;
         for file in ["warpbook.js", "warpbook_bg.wasm"] {
             write_atomic(&dir.join(file), built.read(&format!("module/{file}"))?)?;
@@ -260,7 +287,7 @@ fn template(w: &Workspace) -> Result<(String, String)> {
 fn single_page(w: &Workspace, built: &Built, records: &[Record]) -> Result<String> {
     let (template, style) = template(w)?;
     let (script, wasm) = (built.text("script/warpbook.js")?, built.read("script/warpbook_bg.wasm")?);
-    single_file(&template, &style, &script, &wasm, &publish::index(records), records)
+    single_file(&unpublished(&template), &style, &script, &wasm, &publish::index(records), records)
 }
 
 /// One HTML file that needs nothing else, not even the right to fetch.
@@ -358,6 +385,24 @@ mod tests {
         let page = with_scripts(TEMPLATE, "<i></i>", "alert(1)").unwrap();
         assert!(page.contains("'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"), "{page}");
         assert!(page.contains("<i></i><script>alert(1)</script>"));
+    }
+
+    #[test]
+    fn other_sites_are_told_of_the_published_page_only() {
+        let page = fs::read_to_string(Workspace::find(false).unwrap().path("web/index.html")).unwrap();
+        for tag in ["og:title", "og:description", "og:image", "twitter:card"] {
+            assert!(page.contains(&format!("\"{tag}\"")), "{tag}");
+        }
+        assert_eq!(published(&page, None).unwrap(), page);
+        let at = published(&page, Some("https://a.example/lab/")).unwrap();
+        assert!(at.contains("\"og:image\" content=\"https://a.example/lab/card.png\""), "{at}");
+        assert!(at.contains("\"og:url\" content=\"https://a.example/lab/\""));
+        for bad in ["http://a.example", "https://a/\"><script>", "a b"] {
+            assert!(published(&page, Some(bad)).is_err(), "{bad}");
+        }
+        let file = unpublished(&page);
+        assert!(!file.contains("og:") && !file.contains("twitter:") && !file.contains("card.png"));
+        assert!(file.contains(PLACEHOLDER) && file.contains(STYLE_LINK) && file.contains("<title>"));
     }
 
     #[test]

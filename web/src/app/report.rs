@@ -43,7 +43,7 @@ impl App {
             Act::Show => return self.link.show_report(),
             Act::Save => {
                 browser::save("report.md", "text/markdown", &report.markdown());
-                self.said = "Saved report.md.".into();
+                (self.said, self.told) = ("Saved report.md.".into(), true);
                 return;
             }
             Act::Print => return browser::print(),
@@ -54,6 +54,7 @@ impl App {
                     Ok(()) => format!("Added to the report, which has {count} now."),
                     Err(why) => why,
                 };
+                self.told = true;
             }
             Act::Title(title) => report.title = title.chars().take(200).collect(),
             Act::Note(at, note) => {

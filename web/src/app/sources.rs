@@ -100,7 +100,8 @@ impl App {
     fn read_text(&mut self, ctx: &Context<Self>, text: String) {
         // A text that was copied for something else is none of the page's business.
         if !text.trim_start_matches('\u{feff}').trim_start().starts_with(['{', '[']) {
-            self.said = "What was pasted is no record: a record is JSON text, which begins with a brace.".into();
+            let said = "What was pasted is no record: a record is JSON text, which begins with a brace.";
+            (self.said, self.told) = (said.into(), true);
             return;
         }
         self.pending += 1;
@@ -240,6 +241,11 @@ impl App {
             format!("{}{}", browser::place(), link.query())
         };
         let name = entry.name.clone();
+        let local = if browser::is_local() {
+            " It begins with an address that only your machine has: put the published page's in its place."
+        } else {
+            ""
+        };
         ctx.link().send_future(async move {
             let link = match browser::pack(text.as_bytes()).await {
                 Ok(packed) => fragment::link(&page, &name, &packed),
@@ -247,7 +253,7 @@ impl App {
             };
             match link {
                 Ok((link, more)) if browser::copy(&link).await => {
-                    Msg::Say(format!("Copied a link of {} characters with the record inside.{more}", link.len()))
+                    Msg::Say(format!("Copied a link of {} characters with the record inside.{more}{local}", link.len()))
                 }
                 Ok(_) => Msg::Alert("The browser does not let this page copy the link.".into()),
                 Err(why) => Msg::Alert(why),

@@ -3,7 +3,7 @@
 use super::{Send, chart};
 use crate::app::{App, Msg};
 use crate::format::{NONE, significant};
-use crate::library::{Entry, Origin, State};
+use crate::library::{Entry, Origin};
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
@@ -15,28 +15,29 @@ pub fn board(app: &App, send: &Send) -> Html {
     let entries = app.on_board();
     let read: Vec<(&Entry, &Run)> = entries.iter().filter_map(|e| Some((*e, e.run()?))).collect();
     let records: Vec<(&str, &Run)> = read.iter().map(|(e, run)| (&*e.name, *run)).collect();
-    let board = Board::of(&records);
+    // Drawn once all are there: for each of thirty it would be drawn thirty times.
+    let board = Board::of(if app.busy() { &[] } else { &records });
     let asked = app.link.board.as_deref().unwrap_or_default();
     let task = board.tasks.iter().find(|t| t.id() == asked).or(board.tasks.first());
-    let unread = entries.iter().filter(|e| matches!(e.state, State::Reading | State::Unread)).count();
     html! {
         <section class="overview board" aria-label="Class board">
             <header class="heading">
                 <h1>{ "Class board" }</h1>
                 <p class="policy">
-                    { "The best checked time of each person at a task. A person is the author of a record (`--author` or WARPBOOK_AUTHOR when it \
-                       is run), or else its file's name. Of a record a learner's own kernels count where it has some, else all kernels." }
+                    { "The best checked time of each person at a task. A person is the author of a record (" }<code>{ "--author" }</code>
+                    { " or " }<code>{ "WARPBOOK_AUTHOR" }</code>{ " when it is run), or else its file's name. Of a record a learner's own kernels \
+                       count where it has some, else all kernels." }
                 </p>
             </header>
             <div class="toolbar">
                 { for task.map(|t| tasks(send, &board, t)) }
                 { opened_only(app, send) }
                 { for task.map(|_| chart::save_csv(send, &board.table(), "class-board")) }
-                <p class="size" role="status">{ count(&board, records.len(), unread) }</p>
+                <p class="size" role="status">{ count(app, &board, records.len()) }</p>
             </div>
             { match task {
                 Some(task) => of_task(send, task, &read),
-                None if unread > 0 => html! { <p class="empty">{ "Reading the records." }</p> },
+                None if app.busy() => html! { <p class="empty">{ "Reading the records." }</p> },
                 None => html! {
                     <p class="empty">{ "No record with a measurement is open. Drop those of the class here, all at once." }</p>
                 },
@@ -45,10 +46,13 @@ pub fn board(app: &App, send: &Send) -> Html {
     }
 }
 
-fn count(board: &Board<'_>, records: usize, unread: usize) -> String {
-    let people = if board.people.len() == 1 { "1 person".into() } else { format!("{} people", board.people.len()) };
-    let coming = if unread > 0 { format!(", {unread} on their way") } else { String::new() };
-    format!("{people}, {}{coming}", counted(records, "record"))
+fn count(app: &App, board: &Board<'_>, records: usize) -> String {
+    let records = counted(records, "record");
+    match board.people.len() {
+        _ if app.busy() => format!("{records} so far"),
+        1 => format!("1 person, {records}"),
+        n => format!("{n} people, {records}"),
+    }
 }
 
 fn tasks(send: &Send, board: &Board<'_>, now: &BoardTask<'_>) -> Html {
@@ -88,8 +92,10 @@ fn of_task(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
     let unchecked: Vec<&BoardEntry<'_>> = task.unchecked().collect();
     html! {
         <>
-            { chart::chart(send, task.chart(), "class") }
-            { ranking(send, task, read) }
+            <div class="class">
+                { chart::chart(send, task.chart(), "class") }
+                { ranking(send, task, read) }
+            </div>
             <section class="sheet" id="unchecked">
                 <h2>{ "Without a check" }</h2>
                 if unchecked.is_empty() {
@@ -125,8 +131,6 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
         });
         let figure = |f: &dyn Fn(f64) -> String| e.best.map_or_else(|| NONE.to_owned(), |(_, us)| f(us));
         let check = e.best.and_then(|(m, _)| m.check.as_ref());
-        let check =
-            check.map(|c| format!("{} of at most {}", significant(c.max_rel_error, 2), significant(c.tolerance, 2)));
         html! {
             <tr key={e.person.clone()}>
                 <td class="number">{ if e.best.is_some() { (i + 1).to_string() } else { NONE.into() } }</td>
@@ -134,7 +138,9 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
                 <td>{ if e.rung.is_empty() { NONE } else { &e.rung } }</td>
                 <td class="number">{ figure(&time) }</td>
                 <td class="number">{ figure(&|us| best.map(|b| times(us / b)).unwrap_or_default()) }</td>
-                <td class="number">{ check.unwrap_or_else(|| NONE.into()) }</td>
+                <td class="number" title={check.map(|c| format!("of at most {}", significant(c.tolerance, 2)))}>
+                    { check.map_or_else(|| NONE.into(), |c| significant(c.max_rel_error, 2)) }
+                </td>
             </tr>
         }
     };
@@ -148,7 +154,7 @@ fn ranking(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
                         <th scope="col">{ "Rung" }</th>
                         <th scope="col" class="number">{ "Median" }</th>
                         <th scope="col" class="number">{ "Of the fastest" }</th>
-                        <th scope="col" class="number">{ "Relative error" }</th>
+                        <th scope="col" class="number">{ "Error" }</th>
                     </tr>
                 </thead>
                 <tbody>{ for task.entries.iter().enumerate().map(row) }</tbody>

@@ -39,7 +39,7 @@ pub fn page(app: &App, send: &Send) -> Html {
             { top(app, send) }
             { for (!app.alerts.is_empty()).then(|| alerts(app, send)) }
             { for (!app.foreign.is_empty()).then(|| foreign(app, send)) }
-            <p class="visually-hidden" role="status" aria-live="polite">{ &app.said }</p>
+            <p class={if app.told { "told" } else { "visually-hidden" }} role="status" aria-live="polite">{ &app.said }</p>
             <div class={classes!("columns", is_wide.then_some("all"))}>
                 if !is_wide { { list(app, send) } }
                 <main id="main" tabindex="-1" aria-busy={app.busy().to_string()}>

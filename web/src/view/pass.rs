@@ -7,7 +7,8 @@ use crate::app::{App, Msg};
 use crate::browser;
 use crate::library::{Entry, Origin};
 use warpbook_charts::words::counted;
-use web_sys::{HtmlTextAreaElement, InputEvent, MouseEvent};
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlElement, HtmlTextAreaElement, InputEvent, KeyboardEvent, MouseEvent};
 use yew::{Html, TargetCast, html};
 
 /// The menu of the page's top.
@@ -19,7 +20,7 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
     let chosen = app.chosen().filter(|e| e.run().is_some());
     let count = app.report.items.len();
     html! {
-        <details class="pass-on">
+        <details class="pass-on" onclick={chosen_in_menu} onkeydown={escaped}>
             <summary>{ "Pass on" }</summary>
             <div>
                 <button type="button" id="copy-link" onclick={link}>{ "Copy the link" }</button>
@@ -40,6 +41,26 @@ pub fn pass_on(app: &App, send: &Send) -> Html {
             </div>
         </details>
     }
+}
+
+/// A choice of a menu closes it.
+fn chosen_in_menu(e: MouseEvent) {
+    let button = e.target_dyn_into::<Element>().and_then(|t| t.closest("button").ok().flatten());
+    close_menu(button.as_ref());
+}
+
+/// So does Escape, which leads back to its name.
+fn escaped(e: KeyboardEvent) {
+    if e.key() == "Escape" {
+        close_menu(e.target_dyn_into::<Element>().as_ref());
+    }
+}
+
+fn close_menu(inside: Option<&Element>) {
+    let Some(menu) = inside.and_then(|e| e.closest("details").ok().flatten()) else { return };
+    let _ = menu.remove_attribute("open");
+    let name = menu.query_selector("summary").ok().flatten().and_then(|s| s.dyn_into::<HtmlElement>().ok());
+    let _ = name.map(|n| n.focus());
 }
 
 /// Whether the page's server still answers, where it has one of its own.

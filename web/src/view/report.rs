@@ -52,7 +52,7 @@ fn item(send: &Send, i: usize, item: &Item, count: usize) -> Html {
     let id = format!("note-{i}");
     html! {
         <li key={i} class="item">
-            <h2>{ &item.title }</h2>
+            <h2 class="visually-hidden">{ &item.title }</h2>
             <img src={data_address(&item.svg)} alt={item.description.clone()} />
             <div class="unprinted">
                 <label for={id.clone()}>{ "Note, in Markdown" }</label>

@@ -4,7 +4,7 @@ use super::{BoardTask, COLUMNS};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
 use crate::common::{MAX_ENTRIES, joined, l2, label, median_of};
 use crate::facts::Facts;
-use crate::palette::{BLUE, GREEN};
+use crate::palette::BLUE;
 use crate::ticks::Axis;
 use crate::words::{time, time_tick, times};
 use crate::{Chart, ChartError, Table};
@@ -153,9 +153,7 @@ fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spre
             name: format!("{}, {}", dot.person, dot.rung),
             ..Facts::measured(dot.m, time(dot.us))
         };
-        canvas.marked(&facts, || {
-            canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(if i == 0 { GREEN } else { BLUE }))
-        })?;
+        canvas.marked(&facts, || canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(BLUE)))?;
         let figure = if i == 0 { time(dot.us) } else { format!("{} · {}", time(dot.us), times(dot.us / best)) };
         canvas.text(&figure, (WIDTH - MARGIN, y), At::Right, Font::NOTE)?;
     }

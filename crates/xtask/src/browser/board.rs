@@ -1,0 +1,102 @@
+//! Thirty records at once, and a folder of them.
+
+use super::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
+use crate::webdriver::Browser;
+use anyhow::{Result, ensure};
+use serde_json::json;
+use std::time::Duration;
+use std::time::Instant;
+
+/// Drops thirty copies of a record: other people, other times, some of them without a check, one without a name.
+const DROP_A_CLASS: &str = "
+    return fetch('test/softmax.json').then((r) => r.text()).then((text) => {
+        const dataTransfer = new DataTransfer();
+        for (let i = 0; i < 30; i++) {
+            const record = JSON.parse(text);
+            record.author = i === 29 ? undefined : `Learner ${i + 1} <b>`;
+            for (const m of record.measurements) {
+                m.samples_us = m.samples_us.map((us) => us * (1 + i * i / 100));
+                if (i % 7 === 3) delete m.check;
+            }
+            dataTransfer.items.add(new File([JSON.stringify(record)], `file-${i}.json`));
+        }
+        for (const kind of ['dragenter', 'dragover', 'drop'])
+            document.body.dispatchEvent(new DragEvent(kind, { dataTransfer, bubbles: true, cancelable: true }));
+    });";
+const ROWS: &str = "document.querySelectorAll('#ranking tbody tr').length";
+
+pub fn of_dropped_records(browser: &Browser, stage: &Stage) -> Result<()> {
+    window(browser, 1440, 900, false)?;
+    open_ready(browser, &stage.page)?;
+    let begin = Instant::now();
+    browser.eval(DROP_A_CLASS)?;
+    // The page's own record of the same task is one more, until it is left out.
+    browser.wait_until("the board", &format!("{ROWS} === 31"), SOON)?;
+    let took = begin.elapsed();
+    ensure!(took < Duration::from_secs(5), "thirty records take {took:?}");
+    browser.wait_until("its address", "location.search === '?view=board'", SOON)?;
+    let said = browser.eval(
+        "const text = (s) => [...document.querySelectorAll(s)].map((e) => e.textContent);
+         return [text('.board svg [data-name^=Learner] circle').length, text('#unchecked li strong').join(),
+            text('#ranking tbody th')[0], document.querySelectorAll('.board b').length];",
+    )?;
+    let unchecked = "Learner 4 <b>,Learner 11 <b>,Learner 18 <b>,Learner 25 <b>";
+    ensure!(said == json!([25, unchecked, "Learner 1 <b>", 0]), "the board says {said}");
+    let nameless = browser
+        .eval("return [...document.querySelectorAll('#ranking tbody th')].some((e) => e.textContent === 'file-29');")?;
+    ensure!(nameless == json!(true), "a record without an author is not called by its file");
+    looks(browser, stage)?;
+    // By keyboard alone: to the chooser of tasks, and to a person's record.
+    browser.eval(
+        "const select = document.getElementById('task'); select.focus(); select.selectedIndex = 1; \
+         select.dispatchEvent(new Event('change', { bubbles: true }));",
+    )?;
+    browser.wait_until("the task in the address", "location.search.includes('&task=')", SOON)?;
+    browser.wait_until("the focus still there", "document.activeElement.id === 'task'", SOON)?;
+    let address = browser.eval("return location.href;")?;
+    let task = browser.eval("return document.getElementById('task').value;")?;
+    open_ready(browser, address.as_str().unwrap_or_default())?;
+    browser.wait_until("the class after a reload", &format!("{ROWS} >= 30"), READY)?;
+    ensure!(browser.eval("return document.getElementById('task').value;")? == task, "the address has lost the task");
+    browser.eval("document.getElementById('opened-only').click();")?;
+    browser.wait_until(
+        "the class alone",
+        &format!("{ROWS} === 30 && location.search.includes('opened=only')"),
+        SOON,
+    )?;
+    browser.eval("document.querySelector('#ranking tbody button').click();")?;
+    browser.wait_until(
+        "the person's record",
+        "document.querySelector('.subtitle')?.textContent.includes('Run by Learner 1 <b>')",
+        SOON,
+    )?;
+    browser.eval("history.back();")?;
+    browser.wait_until("the board again", &format!("{ROWS} === 30"), SOON)?;
+    no_errors(browser)
+}
+
+/// Both widths in both themes.
+fn looks(browser: &Browser, stage: &Stage) -> Result<()> {
+    for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
+        for theme in ["light", "dark"] {
+            scheme(browser, theme)?;
+            window(browser, width, height, is_phone)?;
+            fits(browser, "the board", width)?;
+            browser.screenshot(&stage.shots.join(format!("page-board-{width}-{theme}.png")))?;
+        }
+    }
+    window(browser, 1440, 900, false)?;
+    scheme(browser, "light")
+}
+
+/// By the folder's address, by its index, and by its files one by one.
+pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
+    let each: Vec<String> = (0..10).map(|i| format!("src=test/class/{i}.json")).collect();
+    for query in ["src=test/class/", "src=test/class/index.json", each.join("&").as_str()] {
+        open_ready(browser, &format!("{}?{query}&opened=only", stage.page))?;
+        browser.wait_until("the class", &format!("{ROWS} === 10"), READY)?;
+        let first = browser.eval("return document.querySelector('#ranking tbody th').textContent;")?;
+        ensure!(first == json!("Grace 0"), "the first is {first}");
+    }
+    no_errors(browser)
+}
