@@ -22,7 +22,9 @@ mod problems;
 mod sheet;
 #[cfg(test)]
 mod softmax;
+mod trace;
 mod view;
+mod zoom;
 
 fn main() {
     if cfg!(target_arch = "wasm32") {

@@ -94,6 +94,20 @@ impl Options {
         crate::sweep::sweep_with(self, runs, quantity, line, rungs)
     }
 
+    /// [`crate::sweep_labelled`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::sweep_labelled`].
+    pub fn sweep_labelled(
+        &self,
+        runs: &[&Run],
+        labels: &[String],
+        quantity: Quantity,
+        line: Option<&Problem>,
+    ) -> Result<Chart, ChartError> {
+        crate::sweep::labelled_with(self, runs, labels, quantity, line)
+    }
+
     /// [`crate::roofline`] with these.
     ///
     /// # Errors

@@ -86,8 +86,17 @@ pub fn sweep_labelled(
     quantity: Quantity,
     line: Option<&Problem>,
 ) -> Result<Chart, ChartError> {
-    let options = Options::default();
-    let mut sweep = Sweep::new(&options, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+    labelled_with(&Options::default(), runs, labels, quantity, line)
+}
+
+pub(crate) fn labelled_with(
+    options: &Options,
+    runs: &[&Run],
+    labels: &[String],
+    quantity: Quantity,
+    line: Option<&Problem>,
+) -> Result<Chart, ChartError> {
+    let mut sweep = Sweep::new(options, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
     sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
     sweep.draw()
 }

@@ -8,6 +8,7 @@ mod overview;
 mod record;
 mod sheet;
 mod source;
+mod timeline;
 
 use crate::app::{App, Msg};
 use crate::browser;
