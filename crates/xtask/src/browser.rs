@@ -1,6 +1,7 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
 mod marks;
+mod plots;
 
 use crate::process::log_file;
 use crate::publish;
@@ -51,6 +52,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("every chart has marks to go to", marks::in_each_chart),
     ("a press on the legend isolates a series", marks::legend),
     ("a tap shows what a mark says", marks::by_touch),
+    ("a plot is brushed, zoomed and shown whole", plots::brushed),
+    ("charts fit a phone", plots::fit_a_phone),
+    ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
+    ("a timeline of 100,000 spans moves, and goes to Perfetto", plots::timeline),
 ];
 
 /// How long a page may take until it is ready.
@@ -90,6 +95,7 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
         write_atomic(&folder.join("test/good.json"), &record.text)?;
         write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
+        write_atomic(&folder.join("test/traced.json"), plots::traced_record(&record.text)?)?;
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)
     })?;
     let site = Site::serve(&root, 0)?;

@@ -239,7 +239,36 @@ fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     });
     match all.as_slice() {
         [] | [_] => html! { <p class="size">{ &now.label }</p> },
+        _ if problems::apart(&all).is_some() => choosers(send, &all, now),
         _ => chooser(send, "Problem", &problems::grouped(all), now),
+    }
+}
+
+/// Choosers of type, shape and layout, where these can be chosen apart.
+fn choosers(send: &Send, all: &[&Problem], now: &Problem) -> Html {
+    let Some(values) = problems::apart(all) else { return Html::default() };
+    let of_now = problems::facets(now);
+    let select = |facet: usize, what: &'static str, id: &'static str| {
+        let options = values[facet].iter().filter_map(|v| Some((v, problems::with_facet(all, now, facet, v)?)));
+        html! {
+            <label class="size">
+                { what }
+                <select id={id} onchange={on_choice(send)}>
+                    { for options.map(|(value, p)| html! {
+                        <option value={p.id.clone()} selected={*value == of_now[facet]}>
+                            { if value.is_empty() { "as stored" } else { value } }
+                        </option>
+                    }) }
+                </select>
+            </label>
+        }
+    };
+    html! {
+        <>
+            if values[0].len() > 1 { { select(0, "Type", "dtype") } }
+            { select(1, "Shape", "problem") }
+            if values[2].len() > 1 { { select(2, "Layout", "layout") } }
+        </>
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 const AT: &str = "[...document.querySelectorAll('#panel svg [data-value]')].indexOf(document.activeElement)";
 const TIP: &str = "document.querySelector('.tip')";
 
-fn press(browser: &Browser, key: &str, code: u32) -> Result<()> {
+pub fn press(browser: &Browser, key: &str, code: u32) -> Result<()> {
     for kind in ["rawKeyDown", "keyUp"] {
         let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
         browser.devtools("Input.dispatchKeyEvent", &event)?;
