@@ -102,7 +102,7 @@ pub fn chosen_apart(browser: &Browser, stage: &Stage) -> Result<()> {
     )?;
     browser.wait_until("its chart", "document.querySelector('#panel svg').textContent.includes('4096³ fp32')", SOON)?;
     browser.eval("document.getElementById('tab-sweep').click();")?;
-    let named = "[...document.querySelectorAll('#panel svg [data-legend]')].some((e) => e.textContent === 'Naive')";
+    let named = "[...document.querySelectorAll('#panel svg [data-legend]')].some((e) => e.dataset.legend === 'Naive')";
     browser.wait_until("a sweep without the slowest", &format!("{PLOT} && !({named})"), SOON)?;
     browser.eval("document.querySelector('.picks input[value=\"01_naive\"]').click();")?;
     browser.wait_until(
