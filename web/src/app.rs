@@ -15,6 +15,7 @@ use crate::sheet::Sort;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::{BTreeMap, HashMap};
+use warpbook_charts::{Options, Window};
 use warpbook_record::{Quantity, Run};
 use wasm_bindgen::JsCast;
 use web_sys::DragEvent;
@@ -66,6 +67,12 @@ pub enum Msg {
     Problem(Choice),
     /// Draw this in ladder and sweep.
     Quantity(Quantity),
+    /// Show this part of the plot, or all of it.
+    Zoom(Option<Window>),
+    /// Let the line of this rung stand out of a sweep, or no longer.
+    Pick(String, bool),
+    /// Charts have so much room, in CSS pixels.
+    Width(u32),
     /// Show the source of this rung.
     Rung(String),
     /// Show the source of this rung, wherever the reader is.
@@ -126,6 +133,8 @@ pub struct App {
     carried_came: bool,
     /// Addresses of folders, whose records are in the list.
     folders: Vec<String>,
+    /// How wide charts are, in CSS pixels.
+    width: u32,
     embedded: BTreeMap<String, String>,
     alerts_given: usize,
     /// Readings under way, that of the index among them.
@@ -159,6 +168,12 @@ impl App {
     pub fn ticked(&self) -> Vec<(&Entry, &Run)> {
         let ticked = self.library.entries.iter().filter(|e| self.link.ticked.contains(&e.key));
         ticked.filter_map(|e| Some((e, e.run()?))).collect()
+    }
+
+    /// How charts are drawn: as wide as there is room, and what the link says.
+    pub fn options(&self) -> Options {
+        let picked = self.link.picked.clone();
+        Options { window: self.link.window, picked, ..Options::of_width(self.width) }
     }
 
     /// What a step back of the history leads away from.
@@ -274,6 +289,10 @@ impl App {
     }
 
     fn change(&mut self, ctx: &Context<Self>, msg: Msg) -> bool {
+        if matches!(msg, Msg::Select(_) | Msg::Show(_) | Msg::Problem(_) | Msg::Quantity(_)) {
+            // Other axes.
+            self.link.window = None;
+        }
         match msg {
             Msg::Index(index) => {
                 self.pending -= 1;
@@ -344,6 +363,16 @@ impl App {
             Msg::Show(tab) => self.link.tab = Some(tab),
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
+            Msg::Zoom(window) => self.link.window = window,
+            Msg::Pick(rung, on) => {
+                self.link.picked.retain(|r| *r != rung);
+                self.link.picked.extend(on.then_some(rung));
+            }
+            Msg::Width(width) => {
+                let changed = self.width != width;
+                self.width = width;
+                return changed;
+            }
             Msg::Rung(rung) => self.link.rung = Some(rung),
             Msg::Source(rung) => {
                 self.link.rung = Some(rung);
@@ -476,6 +505,7 @@ impl Component for App {
             kept_came: false,
             carried_came: true,
             folders: Vec::new(),
+            width: browser::chart_width(),
             embedded: BTreeMap::new(),
             alerts_given: 0,
             pending: 0,
@@ -507,7 +537,10 @@ impl Component for App {
         view::page(self, &ctx.link().callback(|msg| msg))
     }
 
-    fn rendered(&mut self, _: &Context<Self>, _: bool) {
+    fn rendered(&mut self, ctx: &Context<Self>, _: bool) {
+        if self.width != browser::chart_width() {
+            ctx.link().send_message(Msg::Width(browser::chart_width()));
+        }
         let title =
             self.chosen().filter(|e| e.run().is_some()).map(|e| format!("{}, {} – Warpbook", e.title, e.device));
         let apart = match &self.link {
@@ -560,6 +593,8 @@ fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
             }
         }),
     ];
+    let to = send.clone();
+    all.push(EventListener::new(&window, "resize", move |_| to.emit(Msg::Width(browser::chart_width()))));
     let to = send.clone();
     all.push(EventListener::new(&window, "popstate", move |_| to.emit(Msg::Popped)));
     let to = send.clone();

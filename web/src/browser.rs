@@ -10,11 +10,14 @@ pub use pack::{pack, unpack};
 pub use picture::save_png;
 
 use crate::open::check_size;
+use gloo_events::EventListener;
 use js_sys::{Reflect, Uint8Array};
+use std::cell::Cell;
 use std::panic::PanicHookInfo;
+use std::rc::Rc;
 use warpbook_record::MAX_BYTES;
 use wasm_bindgen::{JsCast, JsValue};
-use wasm_bindgen_futures::JsFuture;
+use wasm_bindgen_futures::{JsFuture, spawn_local};
 use web_sys::{Blob, BlobPropertyBag, Document, HtmlAnchorElement, HtmlElement, HtmlTextAreaElement, Window};
 
 /// The window; there always is one where this runs.
@@ -313,6 +316,63 @@ pub fn mark(element: Option<impl AsRef<web_sys::Element>>, name: &str, value: &s
     if let Some(element) = element {
         let _ = element.as_ref().set_attribute(name, value);
     }
+}
+
+/// The room for a chart, in CSS pixels: what the open panel has, at most that of a notebook's chart.
+pub fn chart_width() -> u32 {
+    const MOST: i32 = 720;
+    // The page's and the panel's borders, before there is a panel.
+    let outside = || window().inner_width().ok().and_then(|w| w.as_f64()).map_or(MOST, |w| w as i32 - 34);
+    let figure = document().query_selector(".marks").ok().flatten();
+    let room = figure.map(|f| f.client_width()).filter(|w| *w > 0).unwrap_or_else(outside);
+    u32::try_from(room.clamp(280, MOST)).unwrap_or(720)
+}
+
+/// The colour of an element's text.
+pub fn ink(element: &web_sys::Element) -> String {
+    let style = window().get_computed_style(element).ok().flatten();
+    style.and_then(|s| s.get_property_value("color").ok()).unwrap_or_else(|| "#888".into())
+}
+
+const PERFETTO: &str = "https://ui.perfetto.dev";
+/// How often Perfetto is asked whether it is there, and for how long, in milliseconds.
+const PING: (i32, f64) = (50, 60_000.0);
+
+/// Opens Perfetto in another window and hands it a trace when it answers: it is pinged until it does, as it asks for. Gives whether there is
+/// such a window.
+pub fn open_perfetto(events: &str, title: &str) -> bool {
+    let Ok(Some(other)) = window().open_with_url_and_target(PERFETTO, "_blank") else { return false };
+    let (events, title) = (events.to_owned(), title.to_owned());
+    let begun = js_sys::Date::now();
+    let heard: Rc<Cell<bool>> = Rc::default();
+    let listener = {
+        let (other, heard) = (other.clone(), heard.clone());
+        EventListener::new(&window(), "message", move |event| {
+            let Some(event) = event.dyn_ref::<web_sys::MessageEvent>() else { return };
+            if event.origin() == PERFETTO && event.data() == "PONG" && !heard.replace(true) {
+                let _ = hand_over(&other, &events, &title);
+            }
+        })
+    };
+    spawn_local(async move {
+        while !heard.get() && js_sys::Date::now() - begun < PING.1 && !other.closed().unwrap_or(true) {
+            let _ = other.post_message(&"PING".into(), PERFETTO);
+            wait(PING.0).await;
+        }
+        drop(listener);
+    });
+    true
+}
+
+/// The message that Perfetto opens a trace from.
+fn hand_over(other: &Window, events: &str, title: &str) -> Result<(), JsValue> {
+    let bytes = Uint8Array::from(events.as_bytes());
+    let trace = js_sys::Object::new();
+    Reflect::set(&trace, &"buffer".into(), &bytes.buffer())?;
+    Reflect::set(&trace, &"title".into(), &title.into())?;
+    let message = js_sys::Object::new();
+    Reflect::set(&message, &"perfetto".into(), &trace)?;
+    other.post_message(&message, PERFETTO)
 }
 
 /// Names the window.

@@ -1,8 +1,9 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
 use crate::library::Library;
+use crate::zoom::{parse_window, window_text};
 use std::collections::BTreeMap;
-use warpbook_charts::{Chart, ChartError, MAX_LABEL, MAX_RECORDS};
+use warpbook_charts::{Chart, ChartError, MAX_LABEL, MAX_RECORDS, Options, Window};
 use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
@@ -134,7 +135,11 @@ pub fn is_of_training(chart: ChartKind) -> bool {
 }
 
 /// The charts of trainings that the record's descriptor names and that can be drawn, with their names in files; that of losses first.
-pub fn training_charts(run: &Run, problem: &Problem) -> Vec<(&'static str, Result<Chart, ChartError>)> {
+pub fn training_charts(
+    options: &Options,
+    run: &Run,
+    problem: &Problem,
+) -> Vec<(&'static str, Result<Chart, ChartError>)> {
     let name = |kind| match kind {
         ChartKind::Accuracy => "accuracy",
         ChartKind::LossScale => "loss-scale",
@@ -143,8 +148,8 @@ pub fn training_charts(run: &Run, problem: &Problem) -> Vec<(&'static str, Resul
         _ => "loss",
     };
     let others = run.descriptor.charts.iter().filter(|k| is_of_training(**k) && **k != ChartKind::Loss);
-    let others = others.map(|k| (name(*k), warpbook_charts::chart(run, problem, *k))).filter(|(_, c)| c.is_ok());
-    std::iter::once(("loss", warpbook_charts::chart(run, problem, ChartKind::Loss))).chain(others).collect()
+    let others = others.map(|k| (name(*k), options.chart(run, problem, *k))).filter(|(_, c)| c.is_ok());
+    std::iter::once(("loss", options.chart(run, problem, ChartKind::Loss))).chain(others).collect()
 }
 
 /// The name in files of a chart of [`Tab::Breakdown`]; `None` of others.
@@ -263,7 +268,7 @@ impl Choice {
 }
 
 /// What is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Link {
     /// Addresses of records to fetch (`?src=`), which may be several.
     pub sources: Vec<String>,
@@ -285,6 +290,10 @@ pub struct Link {
     pub quantity: Option<Quantity>,
     /// The rung whose source is shown.
     pub rung: Option<String>,
+    /// The part of a sweep or a roofline that is shown.
+    pub window: Option<Window>,
+    /// The rungs whose lines stand out of a sweep of many.
+    pub picked: Vec<String>,
     /// Whether all records are shown, although the link names some.
     pub overview: bool,
     /// The class board at the task of this id; of an empty one at its first.
@@ -365,6 +374,8 @@ impl Link {
                 "view" => (link.overview, link.report) = (value == OVERVIEW, value == REPORT),
                 "task" => link.board = Some(value),
                 "opened" => link.opened_only = value == "only",
+                "zoom" => link.window = parse_window(&value),
+                "pick" => push_new(&mut link.picked, value),
                 _ => {}
             }
         }
@@ -380,6 +391,8 @@ impl Link {
         pairs.extend(self.problem.iter().map(Choice::pair));
         pairs.extend(self.quantity.iter().map(|q| ("show", quantity_id(*q).into())));
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
+        pairs.extend(self.window.iter().map(|w| ("zoom", window_text(w))));
+        pairs.extend(self.picked.iter().map(|r| ("pick", r.clone())));
         for key in &self.ticked {
             pairs.push(("compare", key.clone()));
             pairs.extend(self.labels.get(key).map(|label| ("label", label.clone())));
@@ -494,6 +507,8 @@ mod tests {
             problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
+            window: Window::new((256.0, 4096.0), (0.5, 1e15)),
+            picked: vec!["01_naive".into(), "a&b".into()],
             overview: false,
             board: None,
             opened_only: false,
@@ -615,7 +630,11 @@ mod tests {
         let problem = run.main_problem().unwrap().clone();
         assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Source, Tab::Environment, Tab::Compare]);
         let drawn = |run: &Run| -> Vec<&str> {
-            training_charts(run, &problem).into_iter().filter(|(_, c)| c.is_ok()).map(|(name, _)| name).collect()
+            training_charts(&Options::default(), run, &problem)
+                .into_iter()
+                .filter(|(_, c)| c.is_ok())
+                .map(|(name, _)| name)
+                .collect()
         };
         assert_eq!(drawn(&run), ["loss", "accuracy", "learning-rate", "loss-scale"], "no norm was computed");
         run.descriptor.charts = vec![ChartKind::Other];

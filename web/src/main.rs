@@ -24,7 +24,9 @@ mod report;
 mod sheet;
 #[cfg(test)]
 mod softmax;
+mod trace;
 mod view;
+mod zoom;
 
 fn main() {
     if cfg!(target_arch = "wasm32") {

@@ -58,6 +58,42 @@ pub fn like<'a>(problems: &[&'a Problem], other: &Problem) -> Option<&'a Problem
     called().or_else(sized).or(problems.last()).copied()
 }
 
+/// What a problem is, for choosers apart: its type, its shape, and what its label says of it besides, as "B transposed".
+pub fn facets(problem: &Problem) -> [String; 3] {
+    let dtype = problem.dtype.label();
+    let shape = if problem.short.is_empty() { &problem.label } else { &problem.short };
+    let rest = problem.label.strip_prefix(shape.as_str()).unwrap_or("").trim_start_matches([' ', ',']);
+    let rest = rest.strip_prefix(dtype).unwrap_or(rest).trim_start_matches([' ', ',']);
+    [dtype.to_owned(), shape.clone(), rest.to_owned()]
+}
+
+/// The values of each of the three facets in the order of the problems, where problems of several types or layouts share their shapes;
+/// `None` where one list says it all.
+pub fn apart(problems: &[&Problem]) -> Option<[Vec<String>; 3]> {
+    let mut values: [Vec<String>; 3] = Default::default();
+    for p in problems {
+        for (all, value) in values.iter_mut().zip(facets(p)) {
+            if !all.contains(&value) {
+                all.push(value);
+            }
+        }
+    }
+    let shared = values[1].len() < problems.len() && values[1].len() > 1;
+    (shared && problems.iter().all(|p| problems.iter().filter(|o| facets(o) == facets(p)).count() == 1))
+        .then_some(values)
+}
+
+/// The problem with another value of a facet that is most like one: of the same type and shape rather than of the same layout.
+pub fn with_facet<'a>(problems: &[&'a Problem], now: &Problem, facet: usize, value: &str) -> Option<&'a Problem> {
+    let of_now = facets(now);
+    let alike = |p: &Problem| -> usize {
+        let of = facets(p);
+        (0..3).filter(|i| *i != facet && of[*i] == of_now[*i]).map(|i| [4, 2, 1][i]).sum()
+    };
+    // The first of several that are as much alike.
+    problems.iter().copied().filter(|p| facets(p)[facet] == value).rev().max_by_key(|p| alike(p))
+}
+
 /// The types that a GPU library was measured in, each with its problems in the record's order.
 pub fn dtypes_with_library(run: &Run) -> Vec<(Dtype, Vec<&Problem>)> {
     let mut out: Vec<(Dtype, Vec<&Problem>)> = Vec::new();
@@ -91,6 +127,29 @@ mod tests {
 
     fn names(groups: &[Group<'_>]) -> Vec<(String, Vec<String>)> {
         groups.iter().map(|g| (g.label.clone(), g.problems.iter().map(|p| p.short.clone()).collect())).collect()
+    }
+
+    #[test]
+    fn type_shape_and_layout_are_chosen_apart() {
+        let named =
+            |label: &str, short: &str, dtype| Problem::new(label, short, vec![], dtype).with(|p| p.id = label.into());
+        let all = [
+            named("4³ fp32", "4³", Dtype::F32),
+            named("8³ fp32", "8³", Dtype::F32),
+            named("4³ bf16", "4³", Dtype::Bf16),
+            named("8³ bf16, B transposed", "8³", Dtype::Bf16),
+        ];
+        let all: Vec<&Problem> = all.iter().collect();
+        assert_eq!(facets(all[3]), ["bf16", "8³", "B transposed"]);
+        let values = apart(&all).unwrap();
+        assert_eq!(values[0], ["fp32", "bf16"]);
+        assert_eq!(values[1], ["4³", "8³"]);
+        assert_eq!(values[2], ["", "B transposed"]);
+        assert_eq!(with_facet(&all, all[1], 0, "bf16"), Some(all[3]), "of the same shape");
+        assert_eq!(with_facet(&all, all[3], 1, "4³"), Some(all[2]), "of the same type");
+        assert_eq!(with_facet(&all, all[0], 2, "B transposed"), Some(all[3]));
+        assert_eq!(with_facet(&all, all[0], 0, "fp64"), None);
+        assert_eq!(apart(&all[..2]), None, "one list says it all");
     }
 
     #[test]

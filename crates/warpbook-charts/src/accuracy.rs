@@ -4,6 +4,7 @@ use crate::canvas::Frame;
 use crate::common::{device, heading, joined, label};
 use crate::course::{Watched, figure, nothing, series, watched, words};
 use crate::lines::Lines;
+use crate::options::Options;
 use crate::ticks::Axis;
 use crate::words::{counted, plain, significant};
 use crate::{Chart, ChartError, Table};
@@ -28,6 +29,10 @@ fn epoch_of(course: &Course, point: &EpochPoint) -> f64 {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such share for the problem.
 pub fn accuracy(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    accuracy_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn accuracy_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let logs = watched(run, problem);
     let mut all = Vec::new();
     for log in &logs {
@@ -56,6 +61,7 @@ pub fn accuracy(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let description =
         format!("Accuracy over the epochs on {}: {}.", device(run), sentences.collect::<Vec<_>>().join("; "));
     let frame = Frame {
+        width: options.px(),
         title: joined([format!("{}: accuracy", heading(run)), result.unwrap_or_default()]),
         subtitle: joined([device(run), label(problem)]),
         description,
@@ -67,6 +73,7 @@ pub fn accuracy(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     Lines {
         series: all,
         guides: Vec::new(),
+        zoom: false,
         x,
         y,
         x_tick: plain,

@@ -1,7 +1,9 @@
-//! Horizontal bars: one row each, its name to the left and its value at its end.
+//! Horizontal bars: one row each, its name to the left and its value at its end, or in a column of values where there are lines
+//! that bars are held against. On a narrow chart names and values are above the bars.
 
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH, line_height};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, line_height};
 use crate::facts::{Facts, shared_problem};
+use crate::options::is_narrow;
 use crate::palette::Rgb;
 use crate::text;
 use crate::ticks::Axis;
@@ -15,6 +17,8 @@ pub(crate) struct Bar {
     pub(crate) label: String,
     /// Shown small below the label; empty of most.
     pub(crate) note: String,
+    /// What has to be said of it where it is, below all of that; empty of most.
+    pub(crate) remark: String,
     pub(crate) color: Rgb,
     /// Whether it is drawn as an outline, as sums are.
     pub(crate) hollow: bool,
@@ -75,14 +79,112 @@ const GAP: f64 = 7.0;
 const LEGEND_LINE: f64 = 20.0;
 /// The height of a mark's label.
 const MARK_LINE: f64 = 20.0;
+/// The height of a bar of a narrow chart.
+const THIN: f64 = 12.0;
+/// How much of a mark's line is left where it passes behind a text.
+const BEHIND: f64 = 0.22;
+/// Lines of a remark, at most.
+const REMARK_LINES: usize = 3;
 
 /// Where things are, left to right.
 struct Layout {
+    width: f64,
+    /// Whether names and values are above the bars.
+    narrow: bool,
     /// Where bars begin.
     left: f64,
     /// Where the axis ends.
     right: f64,
+    /// Where the column of values begins, if there is one.
+    column: Option<f64>,
     legend: Vec<Vec<(Rgb, String, f64)>>,
+}
+
+impl Layout {
+    /// From the left border to the right one.
+    fn room(&self) -> f64 {
+        self.width - 2.0 * MARGIN
+    }
+
+    /// The lines of a remark that a bar has below it.
+    fn remark(&self, bar: &Bar) -> f64 {
+        let room = self.width - MARGIN - self.left - if self.narrow { 0.0 } else { GAP };
+        let lines = text::wrap(&bar.remark, room, Font::SMALL.size, false, REMARK_LINES).len() as f64;
+        lines * line_height(Font::SMALL) + if lines > 0.0 { 6.0 } else { 0.0 }
+    }
+
+    /// Whether name and value share a line of a narrow chart.
+    fn share_a_line(&self, row: &Row, bar: &Bar) -> bool {
+        Font::BODY.width(&row.name) + Font::BODY.width(&bar.label) + 12.0 <= self.room()
+    }
+
+    /// The height of a row without its remark.
+    fn own_height(&self, row: &Row) -> f64 {
+        let wide = |text: &str| text::width(text, Font::NOTE.size, false);
+        match &row.content {
+            Content::Heading(note)
+                if self.narrow && wide(note) + Font::HEADING.width(&row.name) > self.room() - 12.0 =>
+            {
+                46.0
+            }
+            Content::Heading(_) => 30.0,
+            Content::Bar(bar) if self.narrow => self.above(row, bar) + THIN + 10.0,
+            Content::Reason(why) if self.narrow => 24.0 + self.reason(why, self.room()) * line_height(Font::NOTE),
+            Content::Bar(bar) if !bar.note.is_empty() => 38.0,
+            _ if !row.id.is_empty() => 38.0,
+            Content::Reason(why) if wide(why) > 400.0 => 38.0,
+            _ => 25.0,
+        }
+    }
+
+    /// The lines of a reason.
+    fn reason(&self, why: &str, room: f64) -> f64 {
+        text::wrap(why, room, Font::NOTE.size, false, 2 + usize::from(self.narrow)).len().max(1) as f64
+    }
+
+    /// What name, value and note take above a bar of a narrow chart.
+    fn above(&self, row: &Row, bar: &Bar) -> f64 {
+        let lines = if self.share_a_line(row, bar) { 1.0 } else { 2.0 };
+        lines * 17.0 + if bar.note.is_empty() { 2.0 } else { 17.0 }
+    }
+
+    fn height(&self, row: &Row) -> f64 {
+        self.own_height(row) + row.bar().map_or(0.0, |bar| self.remark(bar))
+    }
+
+    /// Top and bottom of a bar whose row begins at y.
+    fn bar(&self, row: &Row, bar: &Bar, y: f64) -> (f64, f64) {
+        if self.narrow {
+            let top = y + self.above(row, bar);
+            return (top, top + THIN);
+        }
+        let half = if row.id.is_empty() { 8.0 } else { 10.0 };
+        let middle = y + self.own_height(row) / 2.0;
+        (middle - half, middle + half)
+    }
+
+    /// With the top and the height of each.
+    fn placed<'r>(&self, rows: &'r [Row], first: f64) -> impl Iterator<Item = (&'r Row, f64, f64)> {
+        let mut y = first;
+        rows.iter().map(move |row| {
+            let height = self.height(row);
+            y += height;
+            (row, y - height, height)
+        })
+    }
+
+    /// Tops and bottoms of the rows between headings.
+    fn blocks(&self, rows: &[Row], first: f64) -> Vec<(f64, f64)> {
+        let mut out: Vec<(f64, f64)> = Vec::new();
+        for (row, y, height) in self.placed(rows, first) {
+            match out.last_mut() {
+                _ if matches!(row.content, Content::Heading(_)) => {}
+                Some(last) if last.1 == y => last.1 = y + height,
+                _ => out.push((y, y + height)),
+            }
+        }
+        out
+    }
 }
 
 impl Bars {
@@ -91,32 +193,38 @@ impl Bars {
         let shared = self.shared();
         let dots = self.dots();
         if let Some(axis) = self.axis.take() {
-            self.axis = Some(axis.with_ticks(((layout.right - layout.left) / 68.0) as usize));
+            self.axis = Some(axis.with_ticks(((layout.right - layout.left) / 54.0) as usize));
         }
         let legend = layout.legend.len() as f64 * LEGEND_LINE;
-        let mark = self.marks.len() as f64 * MARK_LINE;
-        let rows: f64 = self.rows.iter().map(Row::height).sum();
-        let axis = if self.axis.is_some() { 40.0 } else { 4.0 };
+        let mark = self.marks.iter().map(|m| mark_height(m, &layout)).sum::<f64>();
+        let mark = if layout.narrow && mark > 0.0 { mark + 8.0 } else { mark };
+        let rows: f64 = self.rows.iter().map(|r| layout.height(r)).sum();
+        let caption_lines = text::wrap(&self.caption, layout.width - MARGIN - layout.left, 12.0, false, 3).len();
+        let axis = if self.axis.is_some() { 24.0 + caption_lines as f64 * 16.0 } else { 4.0 };
         let Self { frame, rows: all, axis: scale, base, tick, caption, marks, legend: _ } = self;
         frame.draw(legend + mark + rows + axis, |canvas, top| {
-            draw_legend(canvas, &layout.legend, top)?;
+            draw_legend(canvas, &layout, top)?;
             let top = top + legend;
             let first = top + mark;
             let Some(axis) = scale else {
                 return draw_rows(canvas, &all, &layout, first, None);
             };
             let x = |v: f64| axis.place(v, layout.left, layout.right);
-            let blocks = blocks(&all, first);
+            let blocks = layout.blocks(&all, first);
             draw_axis(canvas, &axis, &layout, &blocks, tick, &caption)?;
             let zero = x(base.unwrap_or(axis.low()));
             for (from, to) in &blocks {
                 canvas.line(&[(zero, *from), (zero, *to)], Stroke::new(Paint::MUTED, 1.0))?;
             }
             canvas.marked(&shared, || {
-                draw_bars(canvas, &all, first, (zero, dots), x)?;
-                draw_marks(canvas, marks, &all, (top, first), x)
+                draw_bars(canvas, &all, &layout, (first, zero, dots), x)?;
+                match layout.narrow {
+                    true => draw_stacked_marks(canvas, &marks, (&all, &layout), (top, first), x),
+                    false => draw_marks(canvas, marks, (&all, &layout), (top, first), x),
+                }
             })?;
-            draw_rows(canvas, &all, &layout, first, Some(&|bar: &Bar| label_at(bar, zero, x)))
+            let label_at = |bar: &Bar| layout.column.unwrap_or_else(|| label_at(bar, zero, x));
+            draw_rows(canvas, &all, &layout, first, Some(&label_at))
         })
     }
 
@@ -136,23 +244,35 @@ impl Bars {
     }
 
     fn layout(&self) -> Layout {
+        let width = self.frame.width;
+        let legend = legend_lines(&self.legend, width);
+        if is_narrow(width) {
+            return Layout { width, narrow: true, left: MARGIN, right: width - MARGIN - 10.0, column: None, legend };
+        }
         let widest = self.rows.iter().map(|r| r.name_width()).fold(0.0, f64::max);
         let left = MARGIN + widest.clamp(60.0, 200.0) + 10.0;
-        let most = WIDTH - MARGIN - 14.0 - left;
+        let most = width - MARGIN - 14.0 - left;
+        let bars = || self.rows.iter().filter_map(Row::bar);
+        // In a column of their own, labels are in no mark's way.
+        if !self.marks.is_empty() && self.axis.is_some() {
+            let room = bars().map(Bar::label_width).fold(0.0, f64::max) + GAP + 8.0;
+            let right = left + (most - room + 14.0).clamp(most * 0.3, most);
+            return Layout { width, narrow: false, left, right, column: Some(right + GAP + 7.0), legend };
+        }
         // The longest axis that leaves every label its room.
         let mut length = most;
         if let Some(axis) = &self.axis {
             let base = axis.place(self.base.unwrap_or(axis.low()), 0.0, 1000.0) / 1000.0;
-            for bar in self.rows.iter().filter_map(Row::bar) {
+            for bar in bars() {
                 let end = |v: f64| axis.place(v, 0.0, 1000.0) / 1000.0;
                 let end = end(bar.value).max(bar.spread.map_or(0.0, |s| end(s.1))).max(base);
                 // And a pixel against rounding.
-                let room = WIDTH - MARGIN - left - GAP - bar.label_width() - 1.0;
+                let room = width - MARGIN - left - GAP - bar.label_width() - 1.0;
                 length = length.min(room / end.max(1e-3));
             }
         }
         let right = left + length.clamp(most * 0.3, most);
-        Layout { left, right, legend: legend_lines(&self.legend) }
+        Layout { width, narrow: false, left, right, column: None, legend }
     }
 }
 
@@ -170,45 +290,12 @@ impl Row {
         }
     }
 
-    fn height(&self) -> f64 {
-        match &self.content {
-            Content::Heading(_) => 30.0,
-            Content::Bar(bar) if !bar.note.is_empty() => 38.0,
-            _ if !self.id.is_empty() => 38.0,
-            Content::Reason(why) if text::width(why, Font::NOTE.size, false) > 400.0 => 38.0,
-            _ => 25.0,
-        }
-    }
-
     fn name_width(&self) -> f64 {
         match &self.content {
             Content::Heading(_) => 0.0,
             _ => Font::BODY.width(&self.name).max(Font::SMALL.width(&self.id)),
         }
     }
-}
-
-/// With the top and the height of each.
-fn placed(rows: &[Row], first: f64) -> impl Iterator<Item = (&Row, f64, f64)> {
-    let mut y = first;
-    rows.iter().map(move |row| {
-        let height = row.height();
-        y += height;
-        (row, y - height, height)
-    })
-}
-
-/// Tops and bottoms of the rows between headings.
-fn blocks(rows: &[Row], first: f64) -> Vec<(f64, f64)> {
-    let mut out: Vec<(f64, f64)> = Vec::new();
-    for (row, y, height) in placed(rows, first) {
-        match out.last_mut() {
-            _ if matches!(row.content, Content::Heading(_)) => {}
-            Some(last) if last.1 == y => last.1 = y + height,
-            _ => out.push((y, y + height)),
-        }
-    }
-    out
 }
 
 fn draw_axis(
@@ -226,28 +313,32 @@ fn draw_axis(
             let to = if *to == bottom { bottom + 4.0 } else { *to };
             canvas.line(&[(x, *from), (x, to)], Stroke::new(Paint::FAINT, 1.0))?;
         }
-        canvas.text(&tick(*t), (x, bottom + 13.0), At::Middle, Font::SMALL)?;
+        let text = tick(*t);
+        // Bars of a narrow chart begin at its border.
+        let half = Font::SMALL.width(&text) / 2.0;
+        let at = x.clamp(half + 2.0, layout.width - half - 2.0);
+        canvas.text(&text, (at, bottom + 13.0), At::Middle, Font::SMALL)?;
     }
-    canvas.elided(caption, WIDTH - MARGIN - layout.left, (layout.left, bottom + 30.0), At::Left, Font::SMALL)
+    canvas.wrapped(caption, layout.width - MARGIN - layout.left, 3, (layout.left, bottom + 30.0), Font::SMALL)
 }
 
 fn draw_bars(
     canvas: &Canvas<'_>,
     rows: &[Row],
-    first: f64,
-    (zero, dots): (f64, bool),
+    layout: &Layout,
+    (first, zero, dots): (f64, f64, bool),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
-    for (row, y, height) in placed(rows, first) {
+    for (row, y, _) in layout.placed(rows, first) {
         let Some(bar) = row.bar() else { continue };
-        let half = if row.id.is_empty() { 8.0 } else { 10.0 };
-        let middle = y + height / 2.0;
+        let ends = layout.bar(row, bar, y);
+        let middle = f64::midpoint(ends.0, ends.1);
         let facts = if bar.parts.is_empty() { bar.facts.clone() } else { Facts::default() };
         canvas.marked(&facts, || {
             if dots {
                 draw_dot(canvas, bar, (zero, x(bar.value)), middle)?;
             } else {
-                draw_bar(canvas, bar, zero, (middle - half, middle + half), &x)?;
+                draw_bar(canvas, bar, zero, ends, &x)?;
             }
             // A shorter one would hide the dot.
             draw_whisker(canvas, bar, middle, if dots { 12.0 } else { 3.0 }, &x)
@@ -304,16 +395,54 @@ fn label_at(bar: &Bar, zero: f64, x: impl Fn(f64) -> f64) -> f64 {
     x(bar.value).max(bar.spread.map_or(zero, |s| x(s.1))).max(zero + 1.5) + GAP
 }
 
+/// What a mark's label takes.
+fn mark_height(mark: &Mark, layout: &Layout) -> f64 {
+    match layout.narrow {
+        false => MARK_LINE,
+        true => stacked_mark(mark, layout).len() as f64 * 16.0 + 4.0,
+    }
+}
+
+fn stacked_mark(mark: &Mark, layout: &Layout) -> Vec<String> {
+    text::wrap(&mark.label, layout.room() - 22.0, Font::SMALL.size, false, 2)
+}
+
+/// Marks as a list of what their lines are, above the bars.
+fn draw_stacked_marks(
+    canvas: &Canvas<'_>,
+    marks: &[Mark],
+    (rows, layout): (&[Row], &Layout),
+    (top, first): (f64, f64),
+    x: impl Fn(f64) -> f64,
+) -> Drawn {
+    let mut y = top;
+    for mark in marks {
+        canvas.marked(&mark.facts, || {
+            canvas.line(&[(MARGIN + 7.0, y), (MARGIN + 7.0, y + 15.0)], stroke(mark, 1.0))?;
+            canvas.wrapped(&mark.label, layout.room() - 22.0, 2, (MARGIN + 22.0, y + 8.0), Font::SMALL)?;
+            draw_mark(canvas, mark, (rows, layout), (first, first), &x)
+        })?;
+        y += mark_height(mark, layout);
+    }
+    Ok(())
+}
+
+fn stroke(mark: &Mark, alpha: f64) -> Stroke {
+    let paint = Paint { alpha, ..Paint::INK };
+    if mark.solid { Stroke::new(paint, 1.2) } else { Stroke::dashed(paint, 1.5, 1) }
+}
+
 /// Marks with a label each, the rightmost on top: the lines of those above pass next to the labels below.
 fn draw_marks(
     canvas: &Canvas<'_>,
     mut marks: Vec<Mark>,
-    rows: &[Row],
+    (rows, layout): (&[Row], &Layout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
     marks.sort_by(|a, b| x(b.value).total_cmp(&x(a.value)));
-    let mut end = WIDTH - MARGIN;
+    let border = layout.width - MARGIN;
+    let mut end = border;
     for (i, mark) in marks.iter().enumerate() {
         let at = x(mark.value);
         let y = top + i as f64 * MARK_LINE;
@@ -327,112 +456,162 @@ fn draw_marks(
             // Right of the lines above, where there is more room.
             () => {
                 let from = x(marks[0].value) + 6.0;
-                if WIDTH - MARGIN - from > end - MARGIN {
-                    (from, WIDTH - MARGIN - from)
-                } else {
-                    (MARGIN, end - MARGIN)
-                }
+                if border - from > end - MARGIN { (from, border - from) } else { (MARGIN, end - MARGIN) }
             }
         };
         canvas.marked(&mark.facts, || {
             canvas.elided(&mark.label, room, (left, y + 8.0), At::Left, Font::SMALL)?;
-            draw_mark(canvas, mark, rows, (y + 16.0, first), &x)
+            draw_mark(canvas, mark, (rows, layout), (y + 16.0, first), &x)
         })?;
         end = at - 6.0;
     }
     Ok(())
 }
 
-/// The line of a mark, left out where a label is in its way.
+/// The line of a mark, which shines through the texts in its way.
 fn draw_mark(
     canvas: &Canvas<'_>,
     mark: &Mark,
-    rows: &[Row],
+    (rows, layout): (&[Row], &Layout),
     (top, first): (f64, f64),
     x: impl Fn(f64) -> f64,
 ) -> Drawn {
     let at = x(mark.value);
-    let zero = x(f64::NEG_INFINITY);
-    let stroke = if mark.solid { Stroke::new(Paint::INK, 1.2) } else { Stroke::dashed(Paint::INK, 1.5, 1) };
+    let line = |from: f64, to: f64, alpha: f64| match to > from {
+        true => canvas.line(&[(at, from), (at, to)], stroke(mark, alpha)),
+        false => Ok(()),
+    };
     let mut begun = top;
-    let mut end = first;
-    for (row, y, height) in placed(rows, first) {
-        let blocked = match &row.content {
-            Content::Heading(note) => {
-                at - 4.0 < MARGIN + Font::HEADING.width(&row.name) + 12.0 + Font::NOTE.width(note)
+    for (row, y, height) in layout.placed(rows, first) {
+        let clear = match &row.content {
+            Content::Heading(_) | Content::Reason(_) => None,
+            Content::Bar(bar) if layout.narrow => {
+                let (from, to) = layout.bar(row, bar, y);
+                Some((from - 2.0, to + 2.0))
             }
-            Content::Reason(why) => at - 4.0 < zero + GAP + Font::NOTE.width(why).min(WIDTH - MARGIN - zero - GAP),
-            Content::Bar(bar) => {
-                let from = label_at(bar, zero, &x);
-                (from - 3.0..from + bar.label_width() + 3.0).contains(&at)
-            }
+            Content::Bar(bar) if bar.remark.is_empty() => Some((y, y + height)),
+            Content::Bar(_) => Some((y, y + layout.own_height(row) - 1.0)),
         };
-        if blocked {
-            if y > begun {
-                canvas.line(&[(at, begun), (at, y)], stroke)?;
-            }
-            begun = y + height;
+        if clear == Some((y, y + height)) {
+            continue;
         }
-        end = y + height;
+        let (from, to) = clear.unwrap_or((y, y));
+        if from > y || clear.is_none() {
+            line(begun, y, 1.0)?;
+            line(y, from, BEHIND)?;
+            begun = from;
+        }
+        line(begun, to, 1.0)?;
+        line(to, y + height, BEHIND)?;
+        begun = y + height;
     }
-    if end > begun {
-        canvas.line(&[(at, begun), (at, end)], stroke)?;
-    }
-    Ok(())
+    let end = first + rows.iter().map(|r| layout.height(r)).sum::<f64>();
+    line(begun, end, 1.0)
 }
 
 type LabelAt<'a> = &'a dyn Fn(&Bar) -> f64;
 
 /// Names, labels and reasons.
 fn draw_rows(canvas: &Canvas<'_>, rows: &[Row], layout: &Layout, first: f64, label_at: Option<LabelAt<'_>>) -> Drawn {
-    for (row, y, height) in placed(rows, first) {
-        let middle = y + height / 2.0;
-        if let Content::Heading(note) = &row.content {
-            let middle = y + height - 12.0;
-            let room = WIDTH - 2.0 * MARGIN - Font::NOTE.width(note).min(300.0) - 12.0;
-            canvas.elided(&row.name, room, (MARGIN, middle), At::Left, Font::HEADING)?;
-            let at = MARGIN + Font::HEADING.width(&row.name).min(room) + 10.0;
-            canvas.elided(note, WIDTH - MARGIN - at, (at, middle), At::Left, Font::NOTE)?;
-            continue;
-        }
-        let room = layout.left - MARGIN - 10.0;
-        let end = layout.left - 10.0;
-        if row.id.is_empty() {
-            canvas.elided(&row.name, room, (end, middle), At::Right, Font::BODY)?;
-        } else {
-            canvas.elided(&row.name, room, (end, middle - 7.0), At::Right, Font::BODY)?;
-            canvas.elided(&row.id, room, (end, middle + 8.5), At::Right, Font::SMALL)?;
-        }
+    for (row, y, _) in layout.placed(rows, first) {
+        let own = layout.own_height(row);
         match &row.content {
-            Content::Reason(why) => {
-                let at = layout.left + GAP;
-                let lines = text::wrap(why, WIDTH - MARGIN - at, Font::NOTE.size, false, 2).len().max(1);
-                let up = (lines - 1) as f64 * line_height(Font::NOTE) / 2.0;
-                canvas.wrapped(why, WIDTH - MARGIN - at, 2, (at, middle - up), Font::NOTE)?;
-            }
-            Content::Bar(bar) => {
-                let at = label_at.map_or(layout.left + GAP, |f| f(bar));
-                let room = WIDTH - MARGIN - at;
-                if bar.note.is_empty() {
-                    canvas.elided(&bar.label, room, (at, middle), At::Left, Font::BODY)?;
-                } else {
-                    canvas.elided(&bar.label, room, (at, middle - 7.0), At::Left, Font::BODY)?;
-                    canvas.elided(&bar.note, room, (at, middle + 8.5), At::Left, Font::SMALL)?;
-                }
-            }
-            Content::Heading(_) => {}
+            Content::Heading(note) => draw_heading(canvas, row, note, (y, own), layout)?,
+            _ if layout.narrow => draw_stacked(canvas, row, y, layout)?,
+            _ => draw_row(canvas, row, (y, own), layout, label_at)?,
+        }
+        if let Some(bar) = row.bar().filter(|b| !b.remark.is_empty()) {
+            let left = layout.left + if layout.narrow { 0.0 } else { GAP };
+            let at = (left, y + own + line_height(Font::SMALL) / 2.0 - 3.0);
+            canvas.wrapped(&bar.remark, layout.width - MARGIN - left, REMARK_LINES, at, Font::SMALL)?;
         }
     }
     Ok(())
 }
 
+fn draw_heading(canvas: &Canvas<'_>, row: &Row, note: &str, (y, height): (f64, f64), layout: &Layout) -> Drawn {
+    let middle = y + height - 12.0;
+    if height > 40.0 {
+        canvas.elided(&row.name, layout.room(), (MARGIN, middle - 17.0), At::Left, Font::HEADING)?;
+        return canvas.elided(note, layout.room(), (MARGIN, middle), At::Left, Font::NOTE);
+    }
+    let room = layout.room() - Font::NOTE.width(note).min(300.0) - 12.0;
+    canvas.elided(&row.name, room, (MARGIN, middle), At::Left, Font::HEADING)?;
+    let at = MARGIN + Font::HEADING.width(&row.name).min(room) + 10.0;
+    canvas.elided(note, layout.width - MARGIN - at, (at, middle), At::Left, Font::NOTE)
+}
+
+/// Name to the left, label or reason to the right.
+fn draw_row(
+    canvas: &Canvas<'_>,
+    row: &Row,
+    (y, height): (f64, f64),
+    layout: &Layout,
+    label_at: Option<LabelAt<'_>>,
+) -> Drawn {
+    let middle = y + height / 2.0;
+    let room = layout.left - MARGIN - 10.0;
+    let end = layout.left - 10.0;
+    if row.id.is_empty() {
+        canvas.elided(&row.name, room, (end, middle), At::Right, Font::BODY)?;
+    } else {
+        canvas.elided(&row.name, room, (end, middle - 7.0), At::Right, Font::BODY)?;
+        canvas.elided(&row.id, room, (end, middle + 8.5), At::Right, Font::SMALL)?;
+    }
+    match &row.content {
+        Content::Reason(why) => {
+            let at = layout.left + GAP;
+            let room = layout.width - MARGIN - at;
+            let up = (layout.reason(why, room) - 1.0) * line_height(Font::NOTE) / 2.0;
+            canvas.wrapped(why, room, 2, (at, middle - up), Font::NOTE)
+        }
+        Content::Bar(bar) => {
+            let at = label_at.map_or(layout.left + GAP, |f| f(bar));
+            let room = layout.width - MARGIN - at;
+            if bar.note.is_empty() {
+                return canvas.elided(&bar.label, room, (at, middle), At::Left, Font::BODY);
+            }
+            canvas.elided(&bar.label, room, (at, middle - 7.0), At::Left, Font::BODY)?;
+            canvas.elided(&bar.note, room, (at, middle + 8.5), At::Left, Font::SMALL)
+        }
+        Content::Heading(_) => Ok(()),
+    }
+}
+
+/// Name, label and note, one below the other, above the bar.
+fn draw_stacked(canvas: &Canvas<'_>, row: &Row, y: f64, layout: &Layout) -> Drawn {
+    let room = layout.room();
+    match &row.content {
+        Content::Bar(bar) => {
+            let mut line = y + 8.0;
+            if layout.share_a_line(row, bar) {
+                canvas.text(&row.name, (MARGIN, line), At::Left, Font::BODY)?;
+                canvas.text(&bar.label, (layout.width - MARGIN, line), At::Right, Font::BODY)?;
+            } else {
+                canvas.elided(&row.name, room, (MARGIN, line), At::Left, Font::BODY)?;
+                line += 17.0;
+                canvas.elided(&bar.label, room, (MARGIN, line), At::Left, Font::BODY)?;
+            }
+            match bar.note.is_empty() {
+                true => Ok(()),
+                false => canvas.elided(&bar.note, room, (MARGIN, line + 16.0), At::Left, Font::SMALL),
+            }
+        }
+        Content::Reason(why) => {
+            canvas.elided(&row.name, room, (MARGIN, y + 8.0), At::Left, Font::BODY)?;
+            canvas.wrapped(why, room, 3, (MARGIN, y + 24.0), Font::NOTE)
+        }
+        Content::Heading(_) => Ok(()),
+    }
+}
+
 /// The entries broken into lines, each with its place.
-fn legend_lines(entries: &[(Rgb, String)]) -> Vec<Vec<(Rgb, String, f64)>> {
+fn legend_lines(entries: &[(Rgb, String)], border: f64) -> Vec<Vec<(Rgb, String, f64)>> {
     let mut lines: Vec<Vec<(Rgb, String, f64)>> = Vec::new();
     let mut x = f64::INFINITY;
     for (color, name) in entries {
         let width = 16.0 + Font::NOTE.width(name).min(300.0) + 18.0;
-        if x + width > WIDTH - MARGIN {
+        if x + width > border - MARGIN {
             lines.push(Vec::new());
             x = MARGIN;
         }
@@ -444,8 +623,8 @@ fn legend_lines(entries: &[(Rgb, String)]) -> Vec<Vec<(Rgb, String, f64)>> {
     lines
 }
 
-fn draw_legend(canvas: &Canvas<'_>, lines: &[Vec<(Rgb, String, f64)>], top: f64) -> Drawn {
-    for (i, line) in lines.iter().enumerate() {
+fn draw_legend(canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
+    for (i, line) in layout.legend.iter().enumerate() {
         let y = top + i as f64 * LEGEND_LINE + 7.0;
         for (color, name, x) in line {
             canvas.marked(&Facts::legend(name), || {

@@ -4,7 +4,8 @@ use crate::common::{
     MAX_ENTRIES, arithmetic_name, device, heading, joined, label, median_of, name, names, of_bound, pass, usable,
 };
 use crate::facts::Facts;
-use crate::palette::{AMBER, BLUE, GREY, Rgb};
+use crate::options::Options;
+use crate::palette::{BLUE, GREY, Rgb, VERMILLION};
 use crate::parts::missing;
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -18,11 +19,15 @@ use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 /// # Errors
 /// [`ChartError::NothingToDraw`] where nothing was recorded at the problem.
 pub fn breakdown(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    breakdown_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn breakdown_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let all = of_problem(run, problem);
     let Some(shown) = all.first() else { return Err(missing("breakdown of a run", problem)) };
     let rows: Vec<Row> = shown.rows(run);
     let values = shown.operations.iter().filter_map(|o| o.us).chain([shown.idle_us]);
-    let legend = [(BLUE, "its bound"), (AMBER, "above it"), (GREY, "work not counted")];
+    let legend = [(BLUE, "its bound"), (VERMILLION, "above it"), (GREY, "work not counted")];
     Bars {
         axis: Some(Axis::from_zero(values)),
         rows,
@@ -31,7 +36,7 @@ pub fn breakdown(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         caption: "time of an operation's kernels, shorter is better".into(),
         marks: Vec::new(),
         legend: legend.map(|(color, text)| (color, text.to_owned())).into(),
-        frame: frame(run, problem, &all),
+        frame: frame(options, run, problem, &all),
     }
     .draw()
 }
@@ -100,6 +105,7 @@ impl<'a> Taken<'a> {
             facts,
             label,
             note: String::new(),
+            remark: String::new(),
             color: GREY,
             hollow: true,
             parts: Vec::new(),
@@ -168,10 +174,11 @@ impl Operation<'_> {
             facts: of.facts(&name, label.clone()),
             label,
             note: self.bound.map(|b| of_bound(&b, b.us / us)).unwrap_or_default(),
+            remark: String::new(),
             color: if self.bound.is_some() { BLUE } else { GREY },
             hollow: false,
             parts: reached
-                .map(|at| vec![segment(at, BLUE, "its bound"), segment(us - at, AMBER, "above it")])
+                .map(|at| vec![segment(at, BLUE, "its bound"), segment(us - at, VERMILLION, "above it")])
                 .unwrap_or_default(),
         };
         Row { name, id, content: Content::Bar(bar) }
@@ -194,7 +201,7 @@ fn kernels(names: &[String]) -> String {
     listed(&shown)
 }
 
-fn frame(run: &Run, problem: &Problem, all: &[Taken<'_>]) -> Frame {
+fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> Frame {
     let mut table = Table::new([
         "rung",
         "operation",
@@ -235,8 +242,20 @@ fn frame(run: &Run, problem: &Problem, all: &[Taken<'_>]) -> Frame {
     dearest.sort_by(|a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
     let said = dearest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
     Frame {
-        title: format!("{}: one run, operation by operation", heading(run)),
-        subtitle: joined([device(run), label(problem), rung.clone(), median_of([shown.of.whole_us.len() as u64])]),
+        width: options.px(),
+        title: dearest
+            .first()
+            .and_then(|o| {
+                Some(format!("{} takes {} of a run of {rung}", clean(&o.of.name), percent(o.us? / shown.whole_us)))
+            })
+            .unwrap_or_else(|| heading(run)),
+        subtitle: joined([
+            format!("{}: one run, operation by operation", heading(run)),
+            device(run),
+            label(problem),
+            rung.clone(),
+            median_of([shown.of.whole_us.len() as u64]),
+        ]),
         description: format!(
             "Bars of the time of each operation of one {pass} of {rung} on {}, {}: {} in all, and nothing runs for {}; the dearest are {}.",
             device(run),

@@ -2,6 +2,7 @@
 
 use crate::backend::{FONT_SCALE, Metered};
 use crate::facts::Facts;
+use crate::options::is_narrow;
 use crate::palette::Rgb;
 use crate::svg::{DASH_STEP, FAMILY, INK, Svg, UNIT};
 use crate::text::{self, GROUP_CLOSE, GROUP_OPEN, TITLE_CLOSE, TITLE_OPEN, TURNED};
@@ -18,7 +19,7 @@ use std::io;
 pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
 type Point = (i32, i32);
 
-/// The width of every chart, in CSS pixels.
+/// The width of a chart in a notebook, and of diagrams everywhere, in CSS pixels.
 pub(crate) const WIDTH: f64 = 720.0;
 /// The empty border around a chart.
 pub(crate) const MARGIN: f64 = 12.0;
@@ -110,6 +111,8 @@ pub(crate) enum At {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
     Disc,
+    /// For what is there for comparison only; no line of its own has it.
+    Dot,
     Square,
     Triangle,
     Diamond,
@@ -133,6 +136,7 @@ pub(crate) const MARKERS: [Marker; 8] = [
 
 pub(crate) struct Canvas<'a> {
     area: DrawingArea<Metered<'a>, Shift>,
+    width: f64,
 }
 
 fn at(x: f64, y: f64) -> Point {
@@ -145,6 +149,11 @@ fn tenths(px: f64) -> i32 {
 }
 
 impl<'a> Canvas<'a> {
+    /// In CSS pixels.
+    pub(crate) fn width(&self) -> f64 {
+        self.width
+    }
+
     fn put<'e, E>(&self, element: &'e E) -> Drawn
     where
         &'e E: PointCollection<'e, Point>,
@@ -175,6 +184,7 @@ impl<'a> Canvas<'a> {
         };
         match shape {
             Marker::Disc => self.put(&Circle::new(at(x, y), tenths(4.0), paint.filled())),
+            Marker::Dot => self.put(&Circle::new(at(x, y), tenths(1.8), paint.filled())),
             Marker::Ring => self.put(&Circle::new(at(x, y), tenths(3.6), Stroke::new(paint, 2.0).style())),
             Marker::Square => polygon(&[(-3.6, -3.6), (3.6, -3.6), (3.6, 3.6), (-3.6, 3.6)]),
             Marker::Triangle => polygon(&[(0.0, -4.8), (4.6, 3.4), (-4.6, 3.4)]),
@@ -268,6 +278,8 @@ pub(crate) fn line_height(font: Font) -> f64 {
 
 /// What every chart has around its picture.
 pub(crate) struct Frame {
+    /// In CSS pixels.
+    pub(crate) width: f64,
     pub(crate) title: String,
     /// Device, work and policy.
     pub(crate) subtitle: String,
@@ -287,29 +299,30 @@ impl Frame {
         for text in [&mut self.title, &mut self.subtitle, &mut self.description].into_iter().chain(&mut self.notes) {
             *text = text::clean(text);
         }
-        let room = WIDTH - 2.0 * MARGIN;
+        let room = self.width - 2.0 * MARGIN;
+        let (heads, tails) = if is_narrow(self.width) { (4, 8) } else { (2, 3) };
         let lines = |text: &str, font: Font, most| text::wrap(text, room, font.size, font.bold, most).len() as f64;
-        let title_height = lines(&self.title, Font::TITLE, 2) * line_height(Font::TITLE);
-        let subtitle_height = lines(&self.subtitle, Font::NOTE, 2) * line_height(Font::NOTE);
+        let title_height = lines(&self.title, Font::TITLE, heads) * line_height(Font::TITLE);
+        let subtitle_height = lines(&self.subtitle, Font::NOTE, heads) * line_height(Font::NOTE);
         let top = MARGIN + title_height + subtitle_height + 10.0;
         let note_heights: Vec<f64> =
-            self.notes.iter().map(|n| lines(n, Font::SMALL, 3) * line_height(Font::SMALL)).collect();
+            self.notes.iter().map(|n| lines(n, Font::SMALL, tails) * line_height(Font::SMALL)).collect();
         let notes_at = top + height + if self.notes.is_empty() { 0.0 } else { 8.0 };
         let total = (notes_at + note_heights.iter().sum::<f64>() + MARGIN).ceil();
-        let size = (WIDTH as u32, total as u32);
+        let size = (self.width as u32, total as u32);
 
         let mut raw = String::new();
         let area = Metered::new(&mut raw, (size.0 * UNIT as u32, size.1 * UNIT as u32)).into_drawing_area();
-        let canvas = Canvas { area };
+        let canvas = Canvas { area, width: self.width };
         let done = (|| {
             let first = MARGIN + line_height(Font::TITLE) / 2.0;
-            canvas.wrapped(&self.title, room, 2, (MARGIN, first), Font::TITLE)?;
+            canvas.wrapped(&self.title, room, heads, (MARGIN, first), Font::TITLE)?;
             let second = MARGIN + title_height + line_height(Font::NOTE) / 2.0 + 2.0;
-            canvas.wrapped(&self.subtitle, room, 2, (MARGIN, second), Font::NOTE)?;
+            canvas.wrapped(&self.subtitle, room, heads, (MARGIN, second), Font::NOTE)?;
             picture(&canvas, top)?;
             let mut y = notes_at + line_height(Font::SMALL) / 2.0;
             for (note, h) in self.notes.iter().zip(&note_heights) {
-                canvas.wrapped(note, room, 3, (MARGIN, y), Font::SMALL)?;
+                canvas.wrapped(note, room, tails, (MARGIN, y), Font::SMALL)?;
                 y += h;
             }
             canvas.area.present()

@@ -153,6 +153,18 @@ pub(crate) fn l2(run: &Run) -> &'static str {
     }
 }
 
+/// What the words of a subtitle mean: the deviation, and the state of L2.
+pub(crate) fn policy_note(run: &Run, has_mad: bool) -> Option<String> {
+    let mad = "± MAD, the whiskers: the median absolute deviation, which half of the samples are within";
+    let l2 = match l2(run) {
+        "warm L2" => "Warm L2: inputs may be in L2 from the run before, as in a loop of launches",
+        "cold L2" => "Cold L2: it is overwritten before each run, so inputs come from DRAM",
+        _ => "",
+    };
+    let said: Vec<&str> = [if has_mad { mad } else { "" }, l2].into_iter().filter(|t| !t.is_empty()).collect();
+    (!said.is_empty()).then(|| format!("{}.", said.join(". ")))
+}
+
 /// The parts that say something, joined by commas.
 pub(crate) fn joined<S: AsRef<str>>(parts: impl IntoIterator<Item = S>) -> String {
     let parts: Vec<String> = parts.into_iter().map(|p| p.as_ref().to_owned()).filter(|p| !p.is_empty()).collect();
@@ -248,13 +260,6 @@ pub(crate) fn pass(run: &Run) -> String {
 /// What items are called; empty where the record does not say.
 pub(crate) fn item(run: &Run) -> String {
     clean(&run.descriptor.item)
-}
-
-/// Why rungs are above 100 % of their bounds, where some are and the record says why.
-pub(crate) fn above_bound(run: &Run, bounds: impl IntoIterator<Item = (Bound, f64)>) -> Option<String> {
-    let why = clean(&run.descriptor.above_bound);
-    let above = bounds.into_iter().any(|(b, share)| b.level.is_some() && share > 1.0);
-    (above && !why.is_empty()).then(|| format!("Above 100 %: {}.", why.trim_end_matches('.')))
 }
 
 /// The devices of the records, each once.

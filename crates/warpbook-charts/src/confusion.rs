@@ -184,6 +184,7 @@ impl Matrix<'_> {
             notes.push(format!("{shown} of {} classes are drawn; the table has all.", self.n));
         }
         Frame {
+            width: WIDTH,
             title: self.of.title.to_owned(),
             subtitle: self.of.subtitle.to_owned(),
             description: self.description(),

@@ -4,7 +4,8 @@ use crate::canvas::{Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{MAX_ENTRIES, device, heading, joined, label, name};
 use crate::facts::Facts;
 use crate::lines::{Lines, Series};
-use crate::palette::{SERIES, VERMILLION};
+use crate::options::Options;
+use crate::palette::{Kind, VERMILLION};
 use crate::svg::DASHES;
 use crate::ticks::Axis;
 use crate::words::{counted, plain, significant};
@@ -18,6 +19,8 @@ const LOG_FROM: f64 = 10.0;
 /// A training whose course was recorded.
 pub(crate) struct Watched<'a> {
     pub(crate) course: &'a Course,
+    /// What ran it.
+    pub(crate) kind: Kind,
     /// What all marks of it say.
     pub(crate) facts: Facts,
     /// What tells it from the others; empty of a single one.
@@ -34,7 +37,9 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let several = logs.len() > 1;
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };
     let facts = |log: &TrainLog| Facts { rung: log.rung.clone(), ..Facts::of_problem(problem) };
-    logs.into_iter().map(|(log, course)| Watched { course, facts: facts(log), name: named(log) }).collect()
+    logs.into_iter()
+        .map(|(log, course)| Watched { course, kind: Kind::of(run, &log.rung), facts: facts(log), name: named(log) })
+        .collect()
 }
 
 /// The words after a training's name; alone they begin the line.
@@ -43,7 +48,8 @@ pub(crate) fn words(of: &Watched<'_>, text: &str) -> String {
 }
 
 pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points: Vec<(f64, f64)>) -> Series {
-    let color = SERIES[number % SERIES.len()];
+    let tones = of.kind.tones();
+    let color = tones[number % tones.len()];
     Series {
         label,
         names: 1,
@@ -51,6 +57,8 @@ pub(crate) fn series(number: usize, of: &Watched<'_>, label: Vec<String>, points
         stroke: Stroke::dashed(Paint::solid(color), 2.0, (number % DASHES.len()) as u32),
         marker: Some(MARKERS[number % MARKERS.len()]),
         scattered: false,
+        apart: Vec::new(),
+        is_rest: false,
         broken: None,
         facts: of.facts.clone(),
         each: Vec::new(),
@@ -124,6 +132,10 @@ pub(crate) fn figure(v: f64) -> String {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where no loss of the problem was scaled.
 pub fn loss_scale(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    loss_scale_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn loss_scale_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut logs = watched(run, problem);
     logs.retain(|l| finite(&l.course.loss_scales).any(|p| p.1 > 0.0));
     if logs.is_empty() {
@@ -181,11 +193,13 @@ pub fn loss_scale(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         x: steps_axis(&logs),
         y: Axis::doubling(values().map(|p| p.1), 0.15),
         guides: Vec::new(),
+        zoom: false,
         x_tick: plain,
         y_tick: plain,
         x_caption: "step".into(),
         y_caption: "loss scale; logarithmic scale".into(),
         frame: Frame {
+            width: options.px(),
             title: joined([format!("{}: loss scale", heading(run)), result]),
             subtitle: joined([device(run), label(problem)]),
             description: format!("Loss scale over the steps on {}: {}.", device(run), sentences.join("; ")),
@@ -213,7 +227,12 @@ struct OverSteps {
     marked: bool,
 }
 
-fn over_steps(run: &Run, problem: &Problem, of: &OverSteps, caption: &str) -> Result<Chart, ChartError> {
+fn over_steps(
+    options: &Options,
+    (run, problem): (&Run, &Problem),
+    of: &OverSteps,
+    caption: &str,
+) -> Result<Chart, ChartError> {
     let mut logs = watched(run, problem);
     logs.retain(|l| !(of.points)(l.course).is_empty());
     if logs.is_empty() {
@@ -232,6 +251,7 @@ fn over_steps(run: &Run, problem: &Problem, of: &OverSteps, caption: &str) -> Re
     Lines {
         series,
         guides: Vec::new(),
+        zoom: false,
         x: steps_axis(&logs),
         y,
         x_tick: plain,
@@ -239,6 +259,7 @@ fn over_steps(run: &Run, problem: &Problem, of: &OverSteps, caption: &str) -> Re
         x_caption: "step".into(),
         y_caption: format!("{caption}{scale}"),
         frame: Frame {
+            width: options.px(),
             title: joined([format!("{}: {}", heading(run), of.what), result.clone()]),
             subtitle: joined([device(run), label(problem)]),
             description: format!(
@@ -284,6 +305,10 @@ fn significant_or_plain(v: f64) -> String {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has none of the problem.
 pub fn learning_rate(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    learning_rate_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn learning_rate_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let of = OverSteps {
         what: "learning rate",
         values: |c| &c.learning_rates,
@@ -291,7 +316,7 @@ pub fn learning_rate(run: &Run, problem: &Problem) -> Result<Chart, ChartError> 
         result: |c| from_to(&finite(&c.learning_rates).collect::<Vec<_>>()),
         marked: false,
     };
-    over_steps(run, problem, &of, "learning rate")
+    over_steps(options, (run, problem), &of, "learning rate")
 }
 
 /// The norm of all gradients before they are clipped, over the steps.
@@ -299,6 +324,10 @@ pub fn learning_rate(run: &Run, problem: &Problem) -> Result<Chart, ChartError> 
 /// # Errors
 /// [`ChartError::NothingToDraw`] where none was computed: only fp16 and clipping need it.
 pub fn gradient_norm(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    gradient_norm_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn gradient_norm_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let of = OverSteps {
         what: "gradient norm",
         values: |c| &c.gradient_norms,
@@ -309,7 +338,7 @@ pub fn gradient_norm(run: &Run, problem: &Problem) -> Result<Chart, ChartError> 
         },
         marked: false,
     };
-    over_steps(run, problem, &of, "norm of all gradients before they are clipped")
+    over_steps(options, (run, problem), &of, "norm of all gradients before they are clipped")
 }
 
 /// What their losses are called in the table of losses.

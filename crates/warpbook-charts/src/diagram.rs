@@ -43,7 +43,7 @@ const WEAK: f64 = 0.22;
 const GAP: f64 = 12.0;
 const LEGEND_LINE: f64 = 19.0;
 const NAME: Font = Font { size: 12.0, bold: true, paint: Paint::INK };
-const CELL: Font = Font { size: 10.0, bold: false, paint: Paint::INK };
+const CELL: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 /// No matrix is made narrower than this to make room for its neighbours.
 const LEAST: f64 = 40.0;
 /// No side of a drawn matrix is longer than this.
@@ -198,7 +198,7 @@ impl Diagram {
         if description.is_empty() {
             description = format!("A diagram: {title}.");
         }
-        Frame { title, subtitle, description, notes, table }.draw(height, |canvas, top| {
+        Frame { width: WIDTH, title, subtitle, description, notes, table }.draw(height, |canvas, top| {
             for (i, line) in legend.iter().enumerate() {
                 let y = top + i as f64 * LEGEND_LINE + 7.0;
                 for ((key, written), x) in line {

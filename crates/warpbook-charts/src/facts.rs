@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) samples: u64,
     /// The series that an entry of the legend is for.
     pub(crate) legend: String,
+    /// Where a plot is and what its axes are: see [`crate::ticks::plot_words`].
+    pub(crate) plot: String,
 }
 
 impl Facts {
@@ -69,6 +71,7 @@ impl Facts {
             ("spread", &self.spread),
             ("samples", &samples),
             ("legend", &self.legend),
+            ("plot", &self.plot),
         ];
         let cleaned = all.into_iter().map(|(name, value)| (name, clean(value))).filter(|(_, value)| !value.is_empty());
         cleaned.map(|(name, value)| format!("{name}{FIELD_VALUE}{value}{FIELD}")).collect()

@@ -2,11 +2,13 @@
 
 use crate::common::{bound_name, divergence, label, name, of_bound, usable};
 use crate::measure::Measure;
-use crate::words::{counted, percent, significant, time, times};
+use crate::text::clean;
+use crate::words::{counted, percent, possessive, significant, time, times};
 use warpbook_record::{Measurement, Problem, Quantity, Run, Runner, TrainLog};
 
 /// At most so many rungs are named that the fastest is held against.
 const MOST_AGAINST: usize = 3;
+const OVER_FRAMEWORK: &str = "Over another framework";
 
 /// Who is the fastest at a problem, by how much, how near to its bound, and whether its result was right; of a training without
 /// measurements, what it reached.
@@ -109,7 +111,7 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     let external = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let baseline = run.baseline(problem).and_then(|m| Some((m, usable(m.median_us())?)));
     let others = [
-        ("Over another framework", external),
+        (OVER_FRAMEWORK, external),
         ("Over the fastest library", run.fastest_library(problem)),
         ("Over the fastest kernel", run.fastest_kernels(problem)),
         ("Over the baseline", baseline),
@@ -123,6 +125,32 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     }
     found.truncate(MOST_AGAINST);
     found
+}
+
+/// What a chart of a problem's rungs shows, as "On the chip is 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
+pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
+    let (fastest, us) = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)))?;
+    let title = name(run, &fastest.rung);
+    let Some((kind, other, ratio)) = against(run, problem, fastest, us).into_iter().next() else {
+        return Some(format!("{title} takes {}", time(us)));
+    };
+    let framework = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
+    let framework = framework.and_then(|(m, _)| run.rung(&m.rung)?.framework()).map(without_version);
+    let other = match framework.filter(|_| kind == OVER_FRAMEWORK) {
+        Some(framework) if !framework.is_empty() => format!("{} best", possessive(&framework)),
+        _ => other,
+    };
+    Some(match ratio {
+        r if r < 1.005 => format!("{title} is as fast as {other}"),
+        r => format!("{title} is {} as fast as {other}", times(r)),
+    })
+}
+
+/// "PyTorch" of "PyTorch 2.11.0".
+fn without_version(framework: &str) -> String {
+    let framework = clean(framework);
+    let words = framework.split(' ').take_while(|w| !w.starts_with(|c: char| c.is_ascii_digit()));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// What a training reached.

@@ -16,6 +16,11 @@ impl Area {
         Self { left: x - half, top: y - half, right: x + half, bottom: y + half }
     }
 
+    /// Whether a place lies in it, or on its border.
+    pub(crate) fn has(&self, (x, y): Xy) -> bool {
+        (self.left - 0.5..=self.right + 0.5).contains(&x) && (self.top - 0.5..=self.bottom + 0.5).contains(&y)
+    }
+
     fn meets(&self, other: &Self) -> bool {
         self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
     }

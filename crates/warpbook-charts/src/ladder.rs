@@ -1,19 +1,21 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
 use crate::common::{
-    Ceiling, MAX_ENTRIES, above_bound, arithmetic_name, bound, debug_note, device, heading, joined, l2, label, medians,
-    name, names, of_bound, on_cpu, pass, usable, verdict,
+    Ceiling, MAX_ENTRIES, arithmetic_name, bound, debug_note, device, heading, joined, l2, label, medians, name, names,
+    of_bound, pass, policy_note, usable, verdict,
 };
 use crate::facts::Facts;
+use crate::headline::claim;
 use crate::ladder_table::{LadderTable, columns};
 use crate::measure::Measure;
-use crate::palette::{AMBER, BLUE, GREY, PURPLE, Rgb};
+use crate::options::Options;
+use crate::palette::{Kind, Rgb};
 use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, percent, time, times};
 use crate::{Chart, ChartError, Quantity, Table};
 use std::collections::{HashMap, HashSet};
-use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Run, Runner};
+use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Run};
 
 /// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
 pub(crate) const LOG_FROM: f64 = 20.0;
@@ -29,6 +31,15 @@ pub(crate) const LOG_FROM: f64 = 20.0;
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, or none that the quantity exists for.
 pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart, ChartError> {
+    ladder_with(&Options::default(), run, problem, quantity)
+}
+
+pub(crate) fn ladder_with(
+    options: &Options,
+    run: &Run,
+    problem: &Problem,
+    quantity: Quantity,
+) -> Result<Chart, ChartError> {
     let rows = run.ladder(problem);
     if rows.is_empty() {
         return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
@@ -39,10 +50,11 @@ pub fn ladder(run: &Run, problem: &Problem, quantity: Quantity) -> Result<Chart,
     }
     let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
     let folded = folded(run, &rows);
-    Ladder { run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }.draw()
+    Ladder { options, run, problem, measure, rows, baseline, library: run.fastest_library(problem), folded }.draw()
 }
 
 struct Ladder<'a> {
+    options: &'a Options,
     run: &'a Run,
     problem: &'a Problem,
     measure: Measure,
@@ -121,6 +133,31 @@ impl Ladder<'_> {
             return format!("another algorithm: {} of the operations", percent(share));
         }
         bound(self.run, row).map_or(String::new(), |(b, f)| of_bound(&b, f))
+    }
+
+    /// Why a rung is beyond what it is held against, where it is: the ceiling of the problem, or its own bound.
+    fn beyond(&self, row: &LadderRow<'_>, us: f64) -> String {
+        let m = row.measurement;
+        let ours = self.run.on_device(m);
+        let least = "beyond what the measured ceilings allow, which are the best of the lab's own kernels and no limit of the device";
+        if let Some(c) = self.ceiling().filter(|c| us < c.us && ours) {
+            let moved = c.level.and_then(|level| m.traffic.iter().find(|t| t.level == level)).map(|t| t.bytes);
+            let counted = !m.traffic.is_empty();
+            return match c.level {
+                _ if m.does_less() => "beyond the ceiling, as it does less of the work".into(),
+                Some(level) if counted && moved.unwrap_or(0) < self.problem.bytes => {
+                    let share = percent(moved.unwrap_or(0) as f64 / self.problem.bytes as f64);
+                    format!("beyond the ceiling, as it moves {share} of those bytes through {}", level.label())
+                }
+                _ => least.into(),
+            };
+        }
+        let Some((of, _)) = bound(self.run, row).filter(|(_, share)| *share > 1.0) else { return String::new() };
+        let why = clean(&self.run.descriptor.above_bound);
+        match why.is_empty() || of.level.is_none() {
+            true => least.into(),
+            false => format!("above 100 %: {}", why.trim_end_matches('.')),
+        }
     }
 
     /// The rungs that have a row.
@@ -250,6 +287,7 @@ impl Ladder<'_> {
                     facts: Facts { name: name.clone(), series, ..Facts::measured(m, label.clone()) },
                     label,
                     note: self.note(row),
+                    remark: self.beyond(row, us),
                     color,
                     hollow: m.does_less(),
                     parts: Vec::new(),
@@ -279,10 +317,11 @@ impl Ladder<'_> {
             (Some((name, _)), Quantity::SpeedUp) => format!("speed-up over {name}"),
             _ => self.measure.name(),
         };
-        let title = format!("{}: {what}", heading(run));
+        let title = claim(run, self.problem).unwrap_or_else(|| format!("{}: {what}", heading(run)));
         let medians = medians(drawn.iter().map(|d| d.0.measurement));
         let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
-        let subtitle = joined([device(run), label(self.problem), medians, l2(run).to_owned()]);
+        let of = format!("{}: {what}", heading(run));
+        let subtitle = joined([of, device(run), label(self.problem), medians, l2(run).to_owned()]);
         let mut notes = Vec::new();
         if self.measure.quantity == Quantity::Bandwidth {
             let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
@@ -295,7 +334,7 @@ impl Ladder<'_> {
             let arithmetic = arithmetic_name(self.problem.dtype);
             notes.push(format!("The peak of {arithmetic} was not measured, so no ceiling is drawn."));
         }
-        notes.extend(above_bound(run, drawn.iter().filter_map(|(row, _)| bound(run, row))));
+        notes.extend(policy_note(run, !drawn.is_empty()));
         notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
         for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
             let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
@@ -304,7 +343,14 @@ impl Ladder<'_> {
         if self.shown().count() > MAX_ENTRIES {
             notes.push(format!("{} of {} rows are drawn; the table has all.", MAX_ENTRIES, self.shown().count()));
         }
-        Frame { title, subtitle, description: self.description(&what, drawn), notes, table: self.table() }
+        Frame {
+            width: self.options.px(),
+            title,
+            subtitle,
+            description: self.description(&what, drawn),
+            notes,
+            table: self.table(),
+        }
     }
 
     fn description(&self, what: &str, drawn: &[(&LadderRow<'_>, f64)]) -> String {
@@ -376,13 +422,6 @@ pub(crate) fn less_is_better(log: bool) -> &'static str {
 
 /// What runs a rung: colour and name.
 fn kind(run: &Run, row: &LadderRow<'_>) -> (Rgb, String) {
-    match row.rung.map(|r| &r.runner) {
-        _ if on_cpu(run, &row.measurement.rung) => (GREY, "CPU".into()),
-        Some(Runner::Library(_)) => (PURPLE, "GPU library".into()),
-        Some(Runner::External(framework)) => {
-            let name = clean(framework);
-            (AMBER, if name.is_empty() { "another framework".into() } else { name })
-        }
-        _ => (BLUE, "GPU kernels".into()),
-    }
+    let kind = Kind::of(run, &row.measurement.rung);
+    (kind.color(), kind.name(row.rung))
 }

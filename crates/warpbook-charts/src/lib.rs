@@ -29,6 +29,7 @@ mod ladder_table;
 mod lines;
 mod loss;
 mod measure;
+mod options;
 mod palette;
 mod parts;
 mod roofline;
@@ -58,6 +59,7 @@ pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
 pub use measure::{quantity_name, rate_text};
+pub use options::{Options, Window};
 pub use parts::{ablation, operations};
 pub use roofline::roofline;
 pub use shapes::shapes;
@@ -111,6 +113,10 @@ impl std::error::Error for ChartError {}
 /// # Errors
 /// As the function that draws the kind; [`ChartError::NothingToDraw`] of a kind that this version does not know.
 pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
+    of_kind(&Options::default(), run, problem, kind)
+}
+
+fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
     let headline = run.descriptor.headline;
     let with_parts = |group: PartGroup| {
         let mut of_parts = run.parts.iter().filter(|p| p.group == group).map(|p| &p.problem);
@@ -125,21 +131,21 @@ pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, Cha
         if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
     };
     match kind {
-        ChartKind::Ladder => ladder(run, problem, headline),
-        ChartKind::Sweep => sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
-        ChartKind::HeatMap => shapes(run, problem.dtype),
-        ChartKind::Roofline => roofline(run, problem),
-        ChartKind::Operations => operations(run, with_parts(PartGroup::Operation)),
-        ChartKind::Ablation => ablation(run, with_parts(PartGroup::Ablation)),
-        ChartKind::Tiles => tiles(run, with_parts(PartGroup::Tile)),
-        ChartKind::Transfers => transfers(run, with_parts(PartGroup::Transfer)),
-        ChartKind::Breakdown => breakdown(run, recorded()),
+        ChartKind::Ladder => options.ladder(run, problem, headline),
+        ChartKind::Sweep => options.sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
+        ChartKind::HeatMap => options.shapes(run, problem.dtype),
+        ChartKind::Roofline => options.roofline(run, problem),
+        ChartKind::Operations => parts::operations_with(options, run, with_parts(PartGroup::Operation)),
+        ChartKind::Ablation => parts::ablation_with(options, run, with_parts(PartGroup::Ablation)),
+        ChartKind::Tiles => tiles::tiles_with(options, run, with_parts(PartGroup::Tile)),
+        ChartKind::Transfers => transfers::transfers_with(options, run, with_parts(PartGroup::Transfer)),
+        ChartKind::Breakdown => breakdown::breakdown_with(options, run, recorded()),
         ChartKind::Timeline => timeline(run, recorded()),
-        ChartKind::Loss => loss_curve(run, logged()),
-        ChartKind::Accuracy => accuracy(run, logged()),
-        ChartKind::LossScale => loss_scale(run, logged()),
-        ChartKind::LearningRate => learning_rate(run, logged()),
-        ChartKind::GradientNorm => gradient_norm(run, logged()),
+        ChartKind::Loss => loss::loss_curve_with(options, run, logged()),
+        ChartKind::Accuracy => accuracy::accuracy_with(options, run, logged()),
+        ChartKind::LossScale => course::loss_scale_with(options, run, logged()),
+        ChartKind::LearningRate => course::learning_rate_with(options, run, logged()),
+        ChartKind::GradientNorm => course::gradient_norm_with(options, run, logged()),
         _ => Err(ChartError::NothingToDraw("This version does not know that kind of chart.".into())),
     }
 }

@@ -1,9 +1,11 @@
-//! Lines over two axes, named at their ends.
+//! Lines over two axes, named at their ends, or below a narrow plot.
 
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
 use crate::facts::{Facts, shared_problem};
 use crate::labels::{Area, Room, Xy};
-use crate::ticks::Axis;
+use crate::options::is_narrow;
+use crate::text;
+use crate::ticks::{Axis, plot_words};
 use crate::words::{plain, significant};
 use crate::{Chart, ChartError};
 
@@ -16,6 +18,10 @@ pub(crate) struct Series {
     pub(crate) marker: Option<Marker>,
     /// Whether its points are not joined.
     pub(crate) scattered: bool,
+    /// The numbers of points that are not joined to the others.
+    pub(crate) apart: Vec<usize>,
+    /// Whether it is there for comparison only, without a name.
+    pub(crate) is_rest: bool,
     /// Why the line ends before its time.
     pub(crate) broken: Option<String>,
     /// What all of it says: the rung, and the problem where it is one.
@@ -42,6 +48,8 @@ pub(crate) struct Lines {
     pub(crate) frame: Frame,
     pub(crate) series: Vec<Series>,
     pub(crate) guides: Vec<Guide>,
+    /// Whether the axes end before the lines, or may be made to.
+    pub(crate) zoom: bool,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) x_tick: fn(f64) -> String,
@@ -55,11 +63,14 @@ const LINE: f64 = 15.0;
 const SAMPLE: f64 = 26.0;
 /// From the plot to the samples, of few lines.
 const LEADER: f64 = 18.0;
+/// The height of a narrow plot.
+const NARROW_PLOT: f64 = 250.0;
 
 /// A line of more points is thinned where they share a column of pixels.
 const MOST_POINTS: usize = 2000;
 
 struct Plot {
+    width: f64,
     /// From the plot to the samples.
     leader: f64,
     left: f64,
@@ -68,26 +79,48 @@ struct Plot {
     bottom: f64,
 }
 
+impl Plot {
+    fn area(&self) -> Area {
+        Area { left: self.left, top: self.top, right: self.right, bottom: self.bottom }
+    }
+}
+
+/// A series as it lies in the plot.
+struct Placed {
+    /// The numbers of the points that are drawn, and where they are.
+    kept: Vec<usize>,
+    points: Vec<Xy>,
+    /// What of it is within the plot, in its order: ends of its pieces.
+    seen: Vec<Xy>,
+}
+
 impl Lines {
     pub(crate) fn draw(mut self) -> Result<Chart, ChartError> {
-        let labels: f64 = self.series.iter().map(|s| s.label.len() as f64 * LINE + 4.0).sum();
-        let height = labels.max(310.0);
+        let width = self.frame.width;
+        let narrow = is_narrow(width);
+        let keys = || self.series.iter().filter(|s| !s.is_rest);
+        let labels: f64 = keys().map(|s| s.label.len() as f64 * LINE + 4.0).sum();
+        let height = if narrow { NARROW_PLOT } else { labels.max(310.0) };
+        let below = if narrow { labels + 6.0 } else { 0.0 };
         let y_labels = self.y.ticks.iter().map(|t| Font::SMALL.width(&(self.y_tick)(*t))).fold(0.0, f64::max);
-        let widest = self.series.iter().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
+        let widest = keys().flat_map(|s| &s.label).map(|l| Font::NOTE.width(l)).fold(0.0, f64::max);
         let room = widest.clamp(40.0, 220.0);
         let left = MARGIN + y_labels.clamp(20.0, 90.0) + 8.0;
         // Many names are far from their lines' ends.
-        let leader = if self.series.len() > 10 { LEADER * 2.0 } else { LEADER };
-        let right = WIDTH - MARGIN - room - SAMPLE - 6.0 - leader;
+        let leader = if keys().count() > 10 { LEADER * 2.0 } else { LEADER };
+        let right = if narrow { width - MARGIN - 8.0 } else { width - MARGIN - room - SAMPLE - 6.0 - leader };
         // Labels of a linear axis may be as long as its largest number.
         let tick_width = self.x.ticks.iter().map(|t| Font::SMALL.width(&(self.x_tick)(*t))).fold(24.0, f64::max);
         self.x = self.x.with_ticks(((right - left) / (tick_width + 16.0)).clamp(2.0, 8.0) as usize);
         let shared = self.shared();
-        let Self { frame, series, guides, x, y, x_tick, y_tick, x_caption, y_caption } = self;
-        frame.draw(22.0 + height + 40.0, |canvas, top| {
-            let plot = Plot { leader, left, right, top: top + 22.0, bottom: top + 22.0 + height };
+        let Self { frame, series, guides, zoom, x, y, x_tick, y_tick, x_caption, y_caption } = self;
+        let lines = |text: &str, room: f64| text::wrap(text, room, 12.0, false, 3).len() as f64 * 16.0;
+        let above = lines(&y_caption, width - 2.0 * MARGIN) + 6.0;
+        let axis = 24.0 + lines(&x_caption, right - left);
+        frame.draw(above + height + axis + below, |canvas, top| {
+            let plot = Plot { width, leader, left, right, top: top + above, bottom: top + above + height };
             let place = |(a, b): (f64, f64)| (x.place(a, plot.left, plot.right), y.place(b, plot.bottom, plot.top));
-            canvas.elided(&y_caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
+            canvas.wrapped(&y_caption, width - 2.0 * MARGIN, 3, (MARGIN, top + 6.0), Font::SMALL)?;
             for t in &y.ticks {
                 let (_, at) = place((x.low(), *t));
                 canvas.line(&[(plot.left, at), (plot.right, at)], Stroke::new(Paint::FAINT, 1.0))?;
@@ -96,40 +129,47 @@ impl Lines {
             for t in &x.ticks {
                 let (at, _) = place((*t, y.low()));
                 canvas.line(&[(at, plot.top), (at, plot.bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
-                canvas.text(&x_tick(*t), (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
+                let text = x_tick(*t);
+                let at = at.min(width - Font::SMALL.width(&text) / 2.0 - 2.0);
+                canvas.text(&text, (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
             }
-            let axis = Stroke::new(Paint::MUTED, 1.0);
-            canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], axis)?;
-            let caption = (plot.left, plot.bottom + 30.0);
-            canvas.elided(&x_caption, plot.right - plot.left, caption, At::Left, Font::SMALL)?;
-            let kept: Vec<Vec<usize>> = series.iter().map(|s| thinned(&placed(&s.points, place))).collect();
-            let drawn: Vec<Vec<(f64, f64)>> =
-                series.iter().zip(&kept).map(|(s, kept)| kept.iter().map(|i| place(s.points[*i])).collect()).collect();
-            let value = |(a, b): (f64, f64)| format!("{} at {x_caption} {}", significant(b, 4), plain(a));
+            let words = if zoom { plot_words((&x, &y), [left, plot.top, right, plot.bottom]) } else { String::new() };
+            canvas.marked(&Facts { plot: words, ..Facts::default() }, || {
+                canvas.line(&[(left, plot.bottom), (right, plot.bottom)], Stroke::new(Paint::MUTED, 1.0))
+            })?;
+            canvas.wrapped(&x_caption, right - left, 3, (left, plot.bottom + 30.0), Font::SMALL)?;
             let beyond = |(a, b): (f64, f64)| {
                 (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top))
             };
+            let drawn: Vec<Placed> = series
+                .iter()
+                .map(|s| if zoom { Placed::of(s, beyond, Some(plot.area())) } else { Placed::of(s, place, None) })
+                .collect();
+            let value = |(a, b): (f64, f64)| format!("{} at {x_caption} {}", significant(b, 4), plain(a));
             let lines = guides.iter().map(|g| (g.name.as_str(), (beyond(g.ends[0]), beyond(g.ends[1]))));
             draw_guides(canvas, lines, &drawn, &plot)?;
             canvas.marked(&shared, || {
-                for ((s, points), kept) in series.iter().zip(&drawn).zip(&kept) {
-                    let facts = |i: usize| match (s.each.get(kept[i]), s.points[kept[i]]) {
+                // The rest below those that stand out.
+                let order = series.iter().zip(&drawn).filter(|(s, _)| s.is_rest);
+                for (s, placed) in order.chain(series.iter().zip(&drawn).filter(|(s, _)| !s.is_rest)) {
+                    let facts = |i: usize| match (s.each.get(placed.kept[i]), s.points[placed.kept[i]]) {
                         (Some(facts), _) => facts.clone(),
                         (None, point) => Facts { value: value(point), ..Facts::default() },
                     };
                     canvas.marked(&Facts { series: s.key(), ..s.facts.clone() }, || {
-                        draw_line(canvas, s, points, facts)
+                        draw_line(canvas, s, placed, zoom.then(|| plot.area()), facts)
                     })?;
                 }
                 Ok(())
             })?;
             draw_breaks(canvas, &series, &drawn, &plot)?;
-            draw_labels(canvas, &series, &drawn, &plot)
+            match narrow {
+                true => draw_keys(canvas, &series, (plot.bottom + axis + 6.0, width)),
+                false => draw_labels(canvas, &series, &drawn, &plot),
+            }
         })
     }
-}
 
-impl Lines {
     /// The problem of all marks, where it is one.
     fn shared(&mut self) -> Facts {
         let each: Vec<&mut Facts> =
@@ -138,16 +178,31 @@ impl Lines {
     }
 }
 
+impl Placed {
+    fn of(series: &Series, place: impl Fn(Xy) -> Xy, within: Option<Area>) -> Self {
+        let kept = thinned(&placed(&series.points, &place));
+        let points: Vec<Xy> = kept.iter().map(|i| place(series.points[*i])).collect();
+        let seen = match within {
+            None => points.clone(),
+            Some(area) if points.len() < 2 || series.scattered => {
+                points.iter().copied().filter(|p| area.has(*p)).collect()
+            }
+            Some(area) => points.windows(2).filter_map(|w| area.clip((w[0], w[1]))).flat_map(|(a, b)| [a, b]).collect(),
+        };
+        Self { kept, points, seen }
+    }
+}
+
 fn draw_guides<'a>(
     canvas: &Canvas<'_>,
     guides: impl Iterator<Item = (&'a str, (Xy, Xy))>,
-    drawn: &[Vec<Xy>],
+    drawn: &[Placed],
     plot: &Plot,
 ) -> Drawn {
-    let area = Area { left: plot.left, top: plot.top, right: plot.right, bottom: plot.bottom };
+    let area = plot.area();
     let seen: Vec<(&str, (Xy, Xy))> = guides.filter_map(|(n, line)| Some((n, area.clip(line)?))).collect();
     let mut room = Room::new(area);
-    drawn.iter().for_each(|points| room.line(points));
+    drawn.iter().for_each(|p| room.line(&p.points));
     seen.iter().for_each(|(_, (a, b))| room.line(&[*a, *b]));
     for (name, (a, b)) in seen {
         let along = room.along((a, b), Font::SMALL.width(name), 0.0);
@@ -185,27 +240,72 @@ fn thinned(points: &[Xy]) -> Vec<usize> {
 }
 
 /// A line and its points, each of which is a mark; a line without points is one itself, of its last value.
-fn draw_line(canvas: &Canvas<'_>, s: &Series, points: &[Xy], facts: impl Fn(usize) -> Facts) -> Drawn {
-    if points.len() > 1 && !s.scattered {
+fn draw_line(
+    canvas: &Canvas<'_>,
+    s: &Series,
+    placed: &Placed,
+    within: Option<Area>,
+    facts: impl Fn(usize) -> Facts,
+) -> Drawn {
+    let points = &placed.points;
+    let joined: Vec<Xy> =
+        points.iter().zip(&placed.kept).filter(|(_, i)| !s.apart.contains(i)).map(|(p, _)| *p).collect();
+    if joined.len() > 1 && !s.scattered {
         let whole = if s.marker.is_none() { facts(points.len() - 1) } else { Facts::default() };
-        canvas.marked(&whole, || canvas.line(points, s.stroke))?;
+        canvas.marked(&whole, || match within {
+            Some(area) if joined.iter().any(|p| !area.has(*p)) => {
+                let pieces = joined.windows(2).filter_map(|w| area.clip((w[0], w[1])));
+                pieces.into_iter().try_for_each(|(a, b)| canvas.line(&[a, b], s.stroke))
+            }
+            _ => canvas.line(&joined, s.stroke),
+        })?;
     }
     if let Some(marker) = s.marker {
         // More than these would run into each other.
         let most = if s.scattered { 400 } else { 40 };
         let every = points.len().div_ceil(most).max(1);
         for (i, p) in points.iter().enumerate().step_by(every) {
-            canvas.marked(&facts(i), || canvas.marker(marker, *p, s.stroke.paint))?;
+            if within.is_none_or(|area| area.has(*p)) {
+                canvas.marked(&facts(i), || canvas.marker(marker, *p, s.stroke.paint))?;
+            }
         }
     }
     Ok(())
 }
 
+/// The names below a narrow plot.
+fn draw_keys(canvas: &Canvas<'_>, series: &[Series], (top, width): (f64, f64)) -> Drawn {
+    let mut y = top;
+    for s in series.iter().filter(|s| !s.is_rest) {
+        canvas.marked(&Facts::legend(s.key()), || draw_key(canvas, s, (MARGIN, y), width))?;
+        y += s.label.len() as f64 * LINE + 4.0;
+    }
+    Ok(())
+}
+
+/// A sample and the names next to it.
+fn draw_key(canvas: &Canvas<'_>, s: &Series, (left, top): Xy, width: f64) -> Drawn {
+    // The sample is at the first name, or in the middle of several.
+    let middle = top + 2.0 + s.label.len() as f64 * LINE / 2.0;
+    if !s.scattered {
+        canvas.line(&[(left, middle), (left + SAMPLE - 4.0, middle)], s.stroke)?;
+    }
+    if let Some(marker) = s.marker {
+        canvas.marker(marker, (left + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
+    }
+    for (n, text) in s.label.iter().enumerate() {
+        let at = (left + SAMPLE + 2.0, top + 2.0 + (n as f64 + 0.5) * LINE);
+        let font = if n < s.names { Font { paint: Paint::INK, ..Font::NOTE } } else { Font::SMALL };
+        canvas.elided(text, width - MARGIN - at.0, at, At::Left, font)?;
+    }
+    Ok(())
+}
+
 /// A cross where a line breaks off and, where there is no other, the reason; the label has it as well.
-fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
+fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
-    for (s, points) in series.iter().zip(drawn) {
-        let Some(((x, y), why)) = points.last().copied().zip(s.broken.as_ref()) else { continue };
+    for (s, placed) in series.iter().zip(drawn) {
+        let Some(((x, y), why)) = placed.seen.last().copied().zip(s.broken.as_ref()) else { continue };
         canvas.marker(Marker::Cross, (x, y), Paint::INK)?;
         let font = Font { paint: Paint::INK, ..Font::SMALL };
         let width = font.width(why);
@@ -221,14 +321,16 @@ fn draw_breaks(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
 }
 
 /// The names to the right, each at the height of its line's end as far as the others let it.
-fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>], plot: &Plot) -> Drawn {
-    let end = |i: usize| drawn[i].last().copied().unwrap_or((plot.right, plot.bottom));
-    let (order, wanted) = order(drawn);
+fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Placed], plot: &Plot) -> Drawn {
+    let named = series.iter().zip(drawn).filter(|(s, _)| !s.is_rest);
+    let (series, seen): (Vec<&Series>, Vec<Vec<Xy>>) = named.map(|(s, p)| (s, p.seen.clone())).unzip();
+    let end = |i: usize| seen[i].last().copied().unwrap_or((plot.right, plot.bottom));
+    let (order, wanted) = order(&seen);
     let heights: Vec<f64> = order.iter().map(|i| series[*i].label.len() as f64 * LINE + 4.0).collect();
     let wanted: Vec<f64> = wanted.iter().zip(&heights).map(|(y, h)| y - h / 2.0).collect();
     let tops = spread(&wanted, &heights, plot.top, plot.bottom);
     for ((i, top), height) in order.iter().zip(tops).zip(&heights) {
-        let s = &series[*i];
+        let s = series[*i];
         canvas.marked(&Facts::legend(s.key()), || draw_label(canvas, s, end(*i), (top, *height), plot))?;
     }
     Ok(())
@@ -237,25 +339,13 @@ fn draw_labels(canvas: &Canvas<'_>, series: &[Series], drawn: &[Vec<(f64, f64)>]
 /// An entry of the legend: what leads to it from the line's end, a sample, and the names.
 fn draw_label(canvas: &Canvas<'_>, s: &Series, (x, y): Xy, (top, height): (f64, f64), plot: &Plot) -> Drawn {
     let sample = plot.right + plot.leader;
-    // The sample is at the first name, or in the middle of several.
     let middle = top + height / 2.0;
     let leader = Stroke::new(Paint { alpha: 0.35, ..Paint::INK }, 0.8);
     // A long way off it would be taken for a line of the plot; the sample says enough.
     if plot.right - x < 40.0 && (middle - y).abs() < 60.0 + 3.0 * (plot.leader - LEADER) {
         canvas.line(&[(x + 6.0, y), (plot.right + 4.0, y), (sample - 3.0, middle)], leader)?;
     }
-    if !s.scattered {
-        canvas.line(&[(sample, middle), (sample + SAMPLE - 4.0, middle)], s.stroke)?;
-    }
-    if let Some(marker) = s.marker {
-        canvas.marker(marker, (sample + SAMPLE / 2.0 - 2.0, middle), s.stroke.paint)?;
-    }
-    for (n, text) in s.label.iter().enumerate() {
-        let at = (sample + SAMPLE + 2.0, top + 2.0 + (n as f64 + 0.5) * LINE);
-        let font = if n < s.names { Font { paint: Paint::INK, ..Font::NOTE } } else { Font::SMALL };
-        canvas.elided(text, WIDTH - MARGIN - at.0, at, At::Left, font)?;
-    }
-    Ok(())
+    draw_key(canvas, s, (sample, top), plot.width)
 }
 
 /// The lines that have points from top to bottom as they end, and the height that each label wants. One that ends before the

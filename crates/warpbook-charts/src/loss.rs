@@ -3,7 +3,8 @@ use crate::common::{MAX_ENTRIES, device, divergence, heading, joined, label, nam
 use crate::course::{Watched, test_losses, test_name, watched};
 use crate::facts::Facts;
 use crate::lines::{Lines, Series};
-use crate::palette::SERIES;
+use crate::options::Options;
+use crate::palette::Kind;
 use crate::svg::DASHES;
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -27,6 +28,10 @@ const LOG_FROM: f64 = 10.0;
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no finite loss for the problem.
 pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    loss_curve_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn loss_curve_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut logs: Vec<&TrainLog> =
         run.train_logs.iter().filter(|l| l.problem == *problem && !l.losses.is_empty()).collect();
     if logs.is_empty() {
@@ -62,13 +67,14 @@ pub fn loss_curve(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     Lines {
         series,
         guides: Vec::new(),
+        zoom: false,
         x,
         y,
         x_tick: plain,
         y_tick: plain,
         x_caption: by.word().into(),
         y_caption: format!("{}{scale}", if loss.is_empty() { "loss" } else { &loss }),
-        frame: frame((run, problem), by, &logs, &groups, &tested),
+        frame: frame(options, (run, problem), by, &logs, &groups, &tested),
     }
     .draw()
 }
@@ -140,6 +146,8 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         label.push(format!("({} alike within 0.1 %)", group.len()));
     }
     let ended = divergence(group[0]);
+    let tones = Kind::of(run, &group[0].rung).tones();
+    let tone = tones[number % tones.len()];
     label.extend(ended.clone());
     let broken = ended.filter(|_| group[0].losses.iter().any(|p| !p.loss.is_finite()));
     Series {
@@ -147,10 +155,12 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
         names,
         points: finite(by, group[0]).collect(),
         // Dashes leave the curves below visible where they meet.
-        stroke: Stroke::dashed(Paint::solid(SERIES[number % SERIES.len()]), 2.0, (number % DASHES.len()) as u32),
+        stroke: Stroke::dashed(Paint::solid(tone), 2.0, (number % DASHES.len()) as u32),
         // Nothing to tell it from, and of many steps a line that jumps.
         marker: Some(MARKERS[number % MARKERS.len()]).filter(|_| !alone || group[0].losses.len() <= MARKED),
         scattered: false,
+        apart: Vec::new(),
+        is_rest: false,
         broken,
         facts: Facts { rung: group[0].rung.clone(), ..Facts::of_problem(&group[0].problem) },
         each: Vec::new(),
@@ -158,6 +168,7 @@ fn line(run: &Run, by: By, number: usize, group: &[&TrainLog]) -> Series {
 }
 
 fn frame(
+    options: &Options,
     (run, problem): (&Run, &Problem),
     by: By,
     logs: &[&TrainLog],
@@ -189,6 +200,7 @@ fn frame(
         })
         .collect();
     Frame {
+        width: options.px(),
         title: format!("{}: loss", heading(run)),
         subtitle: joined([device(run), label(problem), rate]),
         description: format!(

@@ -1,8 +1,9 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{MAX_ENTRIES, device, heading, is_external, joined, l2, label, median_of, names, pass, usable};
+use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, median_of, names, pass, policy_note, usable};
 use crate::facts::{Facts, spread};
-use crate::palette::{AMBER, BLUE, GREEN, Rgb};
+use crate::options::Options;
+use crate::palette::{BLUE, Kind, Rgb, SKY};
 use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, percent, significant, time, time_difference, time_tick};
@@ -16,6 +17,10 @@ use warpbook_record::{PartGroup, Problem, Run, Rung, stats};
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    operations_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn operations_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let groups = groups(run, problem, PartGroup::Operation, MAX_ENTRIES);
     if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
         return Err(missing("times of single operations", problem));
@@ -26,7 +31,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     for g in &groups {
         let sum: f64 = g.parts.iter().filter_map(|s| s.us).sum();
         rows.push(g.heading());
-        let color = if is_external(run, &g.rung) { AMBER } else { BLUE };
+        let color = Kind::of(run, &g.rung).color();
         for s in &g.parts {
             let share = |us: f64| format!("{} · {}", time(us), percent(us / sum));
             rows.push(s.row(color, Facts::of_part(problem, &g.rung), share));
@@ -39,6 +44,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
                 label: time(sum),
                 facts: Facts { name: "sum".into(), value: time(sum), ..Facts::of_part(problem, &g.rung) },
                 note: String::new(),
+                remark: String::new(),
                 color,
                 hollow: true,
                 parts: Vec::new(),
@@ -57,7 +63,7 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         joined(said)
     );
     let title = format!("{}: one {pass}, operation by operation", heading(run));
-    let frame = frame(run, problem, &groups, title, description, table);
+    let frame = frame(options, run, problem, &groups, title, description, table);
     let longest = sums.iter().map(|s| s.1).chain(groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us)));
     draw(frame, rows, longest, Vec::new(), &format!("time of one {pass}; each operation timed alone"))
 }
@@ -67,6 +73,10 @@ pub fn operations(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no such times of the problem.
 pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    ablation_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn ablation_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let groups = groups(run, problem, PartGroup::Ablation, MAX_ENTRIES);
     if groups.iter().all(|g| g.parts.iter().all(|s| s.us.is_none())) {
         return Err(missing("passes with parts left out", problem));
@@ -88,7 +98,7 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             if let Some(us) = s.us {
                 said.push(format!("{} {}", s.name, label(us)));
             }
-            rows.push(s.row(if is_whole { BLUE } else { GREEN }, Facts::of_part(problem, &g.rung), label));
+            rows.push(s.row(if is_whole { BLUE } else { SKY }, Facts::of_part(problem, &g.rung), label));
             table.push(g.cells(s, difference.map(|d| d.0)));
         }
         if let (Some((_, us)), 1) = (whole, groups.len()) {
@@ -104,7 +114,7 @@ pub fn ablation(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         joined(said)
     );
     let title = format!("{}: what each part of a pass costs", heading(run));
-    let frame = frame(run, problem, &groups, title, description, table);
+    let frame = frame(options, run, problem, &groups, title, description, table);
     let all = groups.iter().flat_map(|g| g.parts.iter().filter_map(|s| s.us));
     draw(frame, rows, all, marks, "time of one pass; what is missing to the whole is what the part costs")
 }
@@ -194,6 +204,7 @@ impl Part {
                 label: label(us),
                 facts: self.facts(facts, label(us)),
                 note: String::new(),
+                remark: String::new(),
                 color,
                 hollow: false,
                 parts: Vec::new(),
@@ -212,17 +223,24 @@ pub(crate) fn signed_percent(fraction: f64) -> String {
     format!("{sign}{}", percent(fraction.abs()))
 }
 
-fn frame(run: &Run, problem: &Problem, groups: &[Group], title: String, description: String, table: Table) -> Frame {
+fn frame(
+    options: &Options,
+    run: &Run,
+    problem: &Problem,
+    groups: &[Group],
+    title: String,
+    description: String,
+    table: Table,
+) -> Frame {
     let counts = groups.iter().flat_map(|g| &g.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
     let medians = format!("{} ± MAD", median_of(counts));
     let subtitle = joined([device(run), label(problem), medians, l2(run).to_owned()]);
     let shown: usize = groups.iter().map(|g| g.parts.len()).sum();
-    let notes = if shown == MAX_ENTRIES {
-        vec![format!("At most {} are drawn.", counted(MAX_ENTRIES, "row"))]
-    } else {
-        Vec::new()
-    };
-    Frame { title, subtitle, description, notes, table }
+    let mut notes: Vec<String> = policy_note(run, true).into_iter().collect();
+    if shown == MAX_ENTRIES {
+        notes.push(format!("At most {} are drawn.", counted(MAX_ENTRIES, "row")));
+    }
+    Frame { width: options.px(), title, subtitle, description, notes, table }
 }
 
 fn draw(

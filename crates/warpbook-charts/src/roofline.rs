@@ -1,13 +1,14 @@
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
 use crate::common::{
-    MAX_ENTRIES, above_bound, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names,
-    of_bound, usable, verdict,
+    MAX_ENTRIES, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names, of_bound,
+    policy_note, usable, verdict,
 };
 use crate::facts::Facts;
 use crate::labels::{Along, Area, PointLabel, Room, Xy};
-use crate::palette::{AMBER, BLUE, GREEN, PURPLE, Rgb, VERMILLION};
-use crate::text;
-use crate::ticks::Axis;
+use crate::options::{Options, is_narrow};
+use crate::palette::{Kind, Rgb};
+use crate::text::{self, clean};
+use crate::ticks::{Axis, plot_words};
 use crate::words::{bandwidth, counted, listed, percent, plain, rate, rate_tick, significant};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem, Run, Runner};
@@ -17,12 +18,17 @@ use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem
 /// fp32, as on tensor cores, the latter is drawn too: it is that of rungs without them.
 ///
 /// A rung's level is the one that bounds it, or the one that it moves most bytes at where arithmetic does. Rungs whose
-/// bytes were not counted are left out, and named.
+/// bytes were not counted are left out, and named. Points are numbered from the fastest on, and named next to the plot, or below a
+/// narrow one.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, no measured bandwidth, or no valid
 /// rung of the device whose bytes were counted.
 pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    roofline_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
     if rows.is_empty() {
@@ -53,7 +59,8 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             label(problem)
         ));
     }
-    Roofs { run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid }.draw()
+    points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    Roofs { options, run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid }.draw()
 }
 
 /// The measured ceiling of a level of memory.
@@ -138,6 +145,7 @@ impl Point<'_> {
 }
 
 struct Roofs<'a> {
+    options: &'a Options,
     run: &'a Run,
     problem: &'a Problem,
     roofs: Vec<Roof>,
@@ -153,16 +161,53 @@ struct Roofs<'a> {
     invalid: usize,
 }
 
+const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
 const HEIGHT: f64 = 430.0;
+const NARROW_HEIGHT: f64 = 300.0;
 const NAME: Font = Font { paint: Paint::INK, ..Font::SMALL };
+const KEY_LINE: f64 = 17.0;
+/// The longest name of a key.
+const KEY: f64 = 215.0;
+/// Number and marker before a name.
+const SAMPLE: f64 = 38.0;
+
+/// Where plot and keys are.
+struct Place {
+    plot: Area,
+    /// Left and top of the keys, from the plot's top.
+    keys: Xy,
+    /// What names may take.
+    room: f64,
+    /// The height of all of it.
+    height: f64,
+}
 
 struct Layout {
-    lines: Vec<(Paint, (Xy, Xy), Facts)>,
-    along: Vec<(String, Facts, Along)>,
-    points: Vec<(Xy, Rgb, Facts)>,
-    point_labels: Vec<(Xy, String, PointLabel)>,
-    /// Lines and points without a name.
+    lines: Vec<((Xy, Xy), Facts)>,
+    along: Vec<(String, Along)>,
+    points: Vec<Dot>,
+    /// Lines without a name and points without a number.
     unnamed: usize,
+}
+
+/// A point as it is drawn.
+struct Dot {
+    at: Xy,
+    shape: Marker,
+    color: Rgb,
+    facts: Facts,
+    number: String,
+    label: Option<PointLabel>,
+    /// As "Persistent · 87 %".
+    name: String,
+    /// Why it is beyond its bound, in lines; of most empty.
+    remark: Vec<String>,
+}
+
+impl Dot {
+    fn key_height(&self) -> f64 {
+        KEY_LINE + self.remark.len() as f64 * 15.0 + if self.remark.is_empty() { 0.0 } else { 4.0 }
+    }
 }
 
 impl Roofs<'_> {
@@ -186,23 +231,73 @@ impl Roofs<'_> {
             None => self.roofs.iter().map(|r| r.bytes_per_s * right).fold(high(&ys), f64::max),
         };
         let bottom = self.lower.as_ref().map_or(f64::INFINITY, |p| p.flops_per_s * 0.7).min(low(&ys) / 2.0);
-        (Axis::log([left, right], 0.0).with_ticks(8), Axis::log([bottom, top], 0.0).with_ticks(7))
+        let (x, y) = (Axis::log([left, right], 0.0), Axis::log([bottom, top], 0.0));
+        let ticks = if is_narrow(self.options.px()) { 4 } else { 7 };
+        match self.options.window {
+            Some(w) => (x.between(w.x).with_ticks(ticks), y.between(w.y).with_ticks(7)),
+            None => (x.with_ticks(ticks), y.with_ticks(7)),
+        }
     }
 
     fn draw(self) -> Result<Chart, ChartError> {
         let (x, y) = self.axes();
+        let width = self.options.px();
+        let narrow = is_narrow(width);
         let y_labels = y.ticks.iter().map(|t| Font::SMALL.width(&rate_tick(*t))).fold(0.0, f64::max);
         let left = MARGIN + y_labels.clamp(20.0, 110.0) + 8.0;
-        let plot = Area { left, right: WIDTH - MARGIN, top: 0.0, bottom: HEIGHT };
-        let layout = self.layout((&x, &y), plot);
-        self.frame(layout.unnamed).draw(22.0 + HEIGHT + 40.0, |canvas, top| {
-            draw_axes(canvas, (&x, &y), &plot, top)?;
-            self.draw_layout(canvas, &layout, top + 22.0)
+        let names = self.points.iter().map(|p| NAME.width(&self.key(p))).fold(60.0, f64::max).min(KEY);
+        let right = if narrow { width - MARGIN } else { width - MARGIN - names - SAMPLE - 14.0 };
+        let room = if narrow { width - 2.0 * MARGIN - SAMPLE } else { names };
+        let height = if narrow { NARROW_HEIGHT } else { HEIGHT };
+        let plot = Area { left, right, top: 0.0, bottom: height };
+        let layout = self.layout((&x, &y), plot, room);
+        let listed: f64 = layout.points.iter().map(Dot::key_height).sum();
+        let caption = text::wrap(X_CAPTION, right - left, Font::SMALL.size, false, 2).len() as f64 * 16.0;
+        let keys = if narrow { (MARGIN, height + 36.0 + caption) } else { (right + 14.0, 8.0) };
+        let height = if narrow { keys.1 + listed } else { (height + 24.0 + caption).max(keys.1 + listed) };
+        let place = Place { plot, keys, room, height };
+        let shapes = self.shapes(&layout, width);
+        let above = 22.0 + shapes.len() as f64 * 18.0;
+        self.frame(layout.unnamed).draw(above + place.height, |canvas, top| {
+            draw_shapes(canvas, &shapes, top + 26.0)?;
+            draw_axes(canvas, (&x, &y), &place.plot, (top, top + above))?;
+            self.draw_layout(canvas, &layout, top + above)?;
+            draw_keys(canvas, &layout.points, &place, top + above)
         })
     }
 
+    /// A point as the keys have it: its name and the share of its bound.
+    fn key(&self, p: &Point<'_>) -> String {
+        let title = text::elide(&name(self.run, &p.measurement.rung), 165.0, NAME.size, false);
+        p.bound.map_or_else(|| title.clone(), |(_, f)| format!("{title} · {}", percent(f)))
+    }
+
+    /// The levels of memory of the points that are seen, each with its marker, broken into lines with their places.
+    fn shapes(&self, layout: &Layout, width: f64) -> Vec<Vec<(Marker, String, f64)>> {
+        let mut seen: Vec<&str> = Vec::new();
+        let mut lines: Vec<Vec<(Marker, String, f64)>> = Vec::new();
+        let mut x = f64::INFINITY;
+        for (series, shape) in layout.points.iter().map(|d| (d.facts.series.as_str(), d.shape)) {
+            if seen.contains(&series) {
+                continue;
+            }
+            seen.push(series);
+            let entry = format!("works from {series}");
+            let room = 16.0 + Font::NOTE.width(&entry) + 16.0;
+            if x + room > width - MARGIN {
+                lines.push(Vec::new());
+                x = MARGIN;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push((shape, series.to_owned(), x));
+            }
+            x += room;
+        }
+        lines
+    }
+
     /// Where roofs, points and their names are, from the plot's top.
-    fn layout(&self, (x, y): (&Axis, &Axis), plot: Area) -> Layout {
+    fn layout(&self, (x, y): (&Axis, &Axis), plot: Area, names: f64) -> Layout {
         let place = |(a, b): Xy| (x.place_beyond(a, plot.left, plot.right), y.place_beyond(b, plot.bottom, plot.top));
         let mut room = Room::new(plot);
         let mut lines = Vec::new();
@@ -210,7 +305,7 @@ impl Roofs<'_> {
             let begin = self.roofs.first().map_or(x.low(), |r| peak.flops_per_s / r.bytes_per_s);
             let line = (place((begin, peak.flops_per_s)), place((x.high(), peak.flops_per_s)));
             let text = format!("{}: {}", peak.name(), rate(peak.flops_per_s));
-            lines.extend(plot.clip(line).map(|seen| (Paint::MUTED, seen, Facts::reference(text))));
+            lines.extend(plot.clip(line).map(|seen| (seen, Facts::reference(text))));
         }
         for roof in &self.roofs {
             let end = self.peak.as_ref().map_or(x.high(), |p| p.flops_per_s / roof.bytes_per_s);
@@ -218,32 +313,48 @@ impl Roofs<'_> {
             let line = (place((begin, begin * roof.bytes_per_s)), place((end, end * roof.bytes_per_s)));
             let text = format!("{}: {}", roof.level.label(), bandwidth(roof.bytes_per_s));
             let facts = Facts { series: roof.level.label().into(), ..Facts::reference(text) };
-            lines.extend(plot.clip(line).map(|seen| (Paint::solid(color(roof.level)), seen, facts)));
+            lines.extend(plot.clip(line).map(|seen| (seen, facts)));
         }
-        let drawn = &self.points[..self.points.len().min(MAX_ENTRIES)];
-        let places: Vec<Xy> = drawn.iter().map(|p| place((p.intensity(), p.flops_per_s()))).collect();
-        lines.iter().for_each(|(_, (a, b), _)| room.line(&[*a, *b]));
-        places.iter().for_each(|p| room.marker(*p));
+        let drawn = self.points.iter().take(MAX_ENTRIES).enumerate();
+        let drawn: Vec<(usize, &Point<'_>, Xy)> =
+            drawn.map(|(i, p)| (i, p, place((p.intensity(), p.flops_per_s())))).filter(|d| plot.has(d.2)).collect();
+        lines.iter().for_each(|((a, b), _)| room.line(&[*a, *b]));
+        drawn.iter().for_each(|(_, _, at)| room.marker(*at));
         let mut along = Vec::new();
-        for (_, line, facts) in &lines {
-            let at = room.along(*line, NAME.width(&facts.value), 1.0);
-            along.extend(at.map(|at| (facts.value.clone(), Facts::legend(&facts.series), at)));
+        for (line, facts) in &lines {
+            // The name alone where there is no room for the figure.
+            let short = facts.value.split(':').next().unwrap_or_default().to_owned();
+            let found = [facts.value.clone(), short]
+                .into_iter()
+                .find_map(|text| Some((room.along(*line, NAME.width(&text), 1.0)?, text)));
+            along.extend(found.map(|(at, text)| (text, at)));
         }
-        let mut order: Vec<usize> = (0..places.len()).collect();
-        order.sort_by(|a, b| places[*a].1.total_cmp(&places[*b].1).then(a.cmp(b)));
-        let mut point_labels = Vec::new();
-        for i in order {
-            let p = &drawn[i];
-            let title = text::elide(&name(self.run, &p.measurement.rung), 190.0, NAME.size, false);
-            let text = match p.bound {
-                Some((_, f)) => format!("{title} · {}", percent(f)),
-                None => title,
-            };
-            point_labels.extend(room.point_label(places[i], NAME.width(&text)).map(|at| (places[i], text, at)));
+        let mut dot = |(i, p, at): &(usize, &Point<'_>, Xy)| {
+            let number = (i + 1).to_string();
+            Dot {
+                at: *at,
+                shape: shape(p.level),
+                color: Kind::of(self.run, &p.measurement.rung).color(),
+                facts: self.facts(p),
+                label: room.point_label(*at, NAME.width(&number)),
+                number,
+                name: self.key(p),
+                remark: text::wrap(&self.beyond(p), names, Font::SMALL.size, false, 5),
+            }
+        };
+        let points: Vec<Dot> = drawn.iter().map(&mut dot).collect();
+        let unnamed = lines.len() - along.len() + points.iter().filter(|d| d.label.is_none()).count();
+        Layout { lines, along, points, unnamed }
+    }
+
+    /// Why a point is beyond its bound, where it is.
+    fn beyond(&self, p: &Point<'_>) -> String {
+        let Some((of, _)) = p.bound.filter(|(_, share)| *share > 1.0) else { return String::new() };
+        let why = clean(&self.run.descriptor.above_bound);
+        match why.is_empty() || of.level.is_none() {
+            true => "above the measured ceilings, which are no limit of the device".into(),
+            false => format!("above 100 %: {}", why.trim_end_matches('.')),
         }
-        let unnamed = lines.len() + places.len() - along.len() - point_labels.len();
-        let points = places.into_iter().zip(drawn).map(|(at, p)| (at, color(p.level), self.facts(p))).collect();
-        Layout { lines, along, point_labels, points, unnamed }
     }
 
     fn facts(&self, p: &Point<'_>) -> Facts {
@@ -259,25 +370,28 @@ impl Roofs<'_> {
 
     fn draw_layout(&self, canvas: &Canvas<'_>, layout: &Layout, top: f64) -> Drawn {
         let down = |(x, y): Xy| (x, y + top);
-        for (paint, (a, b), facts) in &layout.lines {
-            canvas.marked(facts, || canvas.line(&[down(*a), down(*b)], Stroke::new(*paint, 2.0)))?;
+        for ((a, b), facts) in &layout.lines {
+            canvas.marked(facts, || canvas.line(&[down(*a), down(*b)], Stroke::new(Paint::MUTED, 1.5)))?;
         }
-        for (point, _, at) in &layout.point_labels {
-            if let Some(end) = at.leader {
-                canvas.line(&[down(*point), down(end)], Stroke::new(Paint { alpha: 0.45, ..Paint::INK }, 0.8))?;
+        for dot in &layout.points {
+            if let Some(end) = dot.label.and_then(|l| l.leader) {
+                canvas.line(&[down(dot.at), down(end)], Stroke::new(Paint { alpha: 0.45, ..Paint::INK }, 0.8))?;
             }
         }
         canvas.marked(&Facts::of_problem(self.problem), || {
-            for (at, color, facts) in &layout.points {
-                canvas.marked(facts, || canvas.marker(Marker::Disc, down(*at), Paint::solid(*color)))?;
+            // The fastest on top.
+            for dot in layout.points.iter().rev() {
+                canvas.marked(&dot.facts, || canvas.marker(dot.shape, down(dot.at), Paint::solid(dot.color)))?;
             }
             Ok(())
         })?;
-        for (text, facts, at) in &layout.along {
-            canvas.marked(facts, || canvas.turned(text, down(at.middle), at.degrees, NAME))?;
+        for (text, at) in &layout.along {
+            canvas.turned(text, down(at.middle), at.degrees, NAME)?;
         }
-        for (_, text, at) in &layout.point_labels {
-            canvas.text(text, down(at.left), At::Left, NAME)?;
+        for dot in &layout.points {
+            if let Some(label) = dot.label {
+                canvas.text(&dot.number, down(label.left), At::Left, NAME)?;
+            }
         }
         Ok(())
     }
@@ -286,11 +400,11 @@ impl Roofs<'_> {
         let run = self.run;
         let medians = medians(self.points.iter().map(|p| p.measurement));
         let mut notes = vec![
-            "Each point has the colour of the level of memory that it works from, and lies below that level's roof. %: of \
-             its bound, the least time that its own bytes and operations allow."
+            "Numbers: from the fastest on. A point has the marker of the level of memory that it works from, and lies below that \
+             level's roof. %: of its bound, the least time that its own bytes and operations allow."
                 .to_owned(),
         ];
-        notes.extend(above_bound(run, self.points.iter().filter_map(|p| p.bound)));
+        notes.extend(policy_note(run, false));
         if !self.uncounted.is_empty() {
             let shown: Vec<String> = self.uncounted.iter().take(MAX_ENTRIES).cloned().collect();
             notes.push(format!("Left out, as their bytes were not counted: {}.", listed(&shown)));
@@ -311,12 +425,32 @@ impl Roofs<'_> {
             notes.push(format!("{} found no room; the table has all.", counted(unnamed, "name")));
         }
         Frame {
-            title: format!("{}: roofline", heading(run)),
-            subtitle: joined([device(run), label(self.problem), medians, l2(run).to_owned()]),
+            width: self.options.px(),
+            title: self.claim().unwrap_or_else(|| format!("{}: roofline", heading(run))),
+            subtitle: joined([
+                format!("{}: roofline", heading(run)),
+                device(run),
+                label(self.problem),
+                medians,
+                l2(run).to_owned(),
+            ]),
             description: self.description(),
             notes,
             table: self.table(),
         }
+    }
+
+    /// How near the fastest comes to its bound.
+    fn claim(&self) -> Option<String> {
+        let of_all = |p: &&Point<'_>| !p.measurement.does_less() && p.bound.is_some();
+        let fastest = self.points.iter().filter(of_all).min_by(|a, b| a.us.total_cmp(&b.us))?;
+        let (bound, share) = fastest.bound?;
+        let name = name(self.run, &fastest.measurement.rung);
+        Some(match share {
+            s if s > 1.0 => format!("{name} is beyond the measured bound, at {}", of_bound(&bound, s)),
+            s if s >= 0.8 => format!("{name} is near its limit, at {}", of_bound(&bound, s)),
+            s => format!("{name} has room left, at {}", of_bound(&bound, s)),
+        })
     }
 
     fn description(&self) -> String {
@@ -401,20 +535,50 @@ impl Roofs<'_> {
     }
 }
 
-fn color(level: MemoryLevel) -> Rgb {
+/// The marker of rungs that work from a level.
+fn shape(level: MemoryLevel) -> Marker {
     match level {
-        MemoryLevel::Registers => PURPLE,
-        MemoryLevel::Shared => VERMILLION,
-        MemoryLevel::L2 => GREEN,
-        MemoryLevel::Dram => BLUE,
-        _ => AMBER,
+        MemoryLevel::Registers => Marker::Diamond,
+        MemoryLevel::Shared => Marker::Triangle,
+        MemoryLevel::L2 => Marker::Disc,
+        MemoryLevel::Dram => Marker::Square,
+        _ => Marker::Plus,
     }
 }
 
-fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, top: f64) -> Drawn {
-    let plot = &Area { top: top + 22.0, bottom: top + 22.0 + HEIGHT, ..*plot };
+/// The legend of the markers.
+fn draw_shapes(canvas: &Canvas<'_>, lines: &[Vec<(Marker, String, f64)>], top: f64) -> Drawn {
+    for (i, line) in lines.iter().enumerate() {
+        let y = top + i as f64 * 18.0;
+        for (shape, series, x) in line {
+            canvas.marked(&Facts::legend(series), || {
+                canvas.marker(*shape, (x + 5.0, y), Paint::MUTED)?;
+                canvas.text(&format!("works from {series}"), (x + 16.0, y), At::Left, Font::NOTE)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Numbers, markers and names, and why a point is where it should not be.
+fn draw_keys(canvas: &Canvas<'_>, dots: &[Dot], place: &Place, top: f64) -> Drawn {
+    let (left, mut y) = (place.keys.0, place.keys.1 + top);
+    for dot in dots {
+        canvas.text(&dot.number, (left + 16.0, y), At::Right, NAME)?;
+        canvas.marker(dot.shape, (left + 26.0, y), Paint::solid(dot.color))?;
+        canvas.elided(&dot.name, place.room, (left + SAMPLE, y), At::Left, NAME)?;
+        for (n, line) in dot.remark.iter().enumerate() {
+            canvas.text(line, (left + SAMPLE, y + 15.0 * (n + 1) as f64), At::Left, Font::SMALL)?;
+        }
+        y += dot.key_height();
+    }
+    Ok(())
+}
+
+fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, (caption_at, top): (f64, f64)) -> Drawn {
+    let plot = &Area { top: top + plot.top, bottom: top + plot.bottom, ..*plot };
     let caption = "FLOP/s, higher is better; logarithmic scale";
-    canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
+    canvas.elided(caption, canvas.width() - 2.0 * MARGIN, (MARGIN, caption_at + 6.0), At::Left, Font::SMALL)?;
     for t in &y.ticks {
         let at = y.place(*t, plot.bottom, plot.top);
         canvas.line(&[(plot.left, at), (plot.right, at)], Stroke::new(Paint::FAINT, 1.0))?;
@@ -423,10 +587,14 @@ fn draw_axes(canvas: &Canvas<'_>, (x, y): (&Axis, &Axis), plot: &Area, top: f64)
     for t in &x.ticks {
         let at = x.place(*t, plot.left, plot.right);
         canvas.line(&[(at, plot.top), (at, plot.bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
+        let half = Font::SMALL.width(&plain(*t)) / 2.0;
+        let at = at.min(canvas.width() - half - 2.0);
         canvas.text(&plain(*t), (at, plot.bottom + 13.0), At::Middle, Font::SMALL)?;
     }
-    canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], Stroke::new(Paint::MUTED, 1.0))?;
-    let caption = "FLOP/byte of the rung's level of memory; logarithmic scale";
+    let words = plot_words((x, y), [plot.left, plot.top, plot.right, plot.bottom]);
+    canvas.marked(&Facts { plot: words, ..Facts::default() }, || {
+        canvas.line(&[(plot.left, plot.bottom), (plot.right, plot.bottom)], Stroke::new(Paint::MUTED, 1.0))
+    })?;
     let at = (plot.left, plot.bottom + 30.0);
-    canvas.elided(caption, plot.right - plot.left, at, At::Left, Font::SMALL)
+    canvas.wrapped(X_CAPTION, plot.right - plot.left, 2, at, Font::SMALL)
 }

@@ -1,9 +1,10 @@
 //! Shapes against rungs, each cell a ratio of times: where a rung is ahead of the libraries, and where it is not.
 
-use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH};
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke};
 use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, medians, name, verdict};
 use crate::facts::Facts;
 use crate::measure::Measure;
+use crate::options::{Options, is_narrow};
 use crate::palette::{BLUE, Rgb, VERMILLION};
 use crate::text::clean;
 use crate::words::{counted, listed, significant};
@@ -19,6 +20,10 @@ use warpbook_record::{Dtype, Measurement, Problem, Run, Runner};
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
 pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
+    shapes_with(&Options::default(), run, dtype)
+}
+
+pub(crate) fn shapes_with(options: &Options, run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let problems: Vec<&Problem> = run.problems().into_iter().filter(|p| p.dtype == dtype).collect();
     if problems.is_empty() {
@@ -40,7 +45,8 @@ pub fn shapes(run: &Run, dtype: Dtype) -> Result<Chart, ChartError> {
         .filter(|r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
         .map(|r| r.id.as_ref());
     let rate = Measure::new(run, run.descriptor.headline);
-    let mut map = HeatMap { run, dtype, rate, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
+    let mut map =
+        HeatMap { options, run, dtype, rate, rows, columns: Vec::new(), empty: Vec::new(), reasons: Vec::new() };
     for rung in ours {
         let present = map.rows.iter().any(|r| run.measurement(rung, r.problem).is_some());
         let valid = map.rows.iter().any(|r| map.ratio(rung, r).is_ok());
@@ -74,6 +80,7 @@ struct Shape<'a> {
 }
 
 struct HeatMap<'a> {
+    options: &'a Options,
     run: &'a Run,
     dtype: Dtype,
     /// What is shown next to a row's name: the library's figure of the record's headline.
@@ -159,6 +166,12 @@ const LEGEND: f64 = 52.0;
 /// Between the column of the best and the others.
 const GAP: f64 = 6.0;
 const MAX_COLUMNS: usize = 20;
+/// A column of a narrow chart is this wide at least.
+const NARROW_CELL: f64 = 38.0;
+/// The same of others.
+const LEAST_CELL: f64 = 26.0;
+/// The height of a row's name above its cells.
+const NAME_LINE: f64 = 18.0;
 const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 
 struct Layout {
@@ -237,18 +250,42 @@ impl<'a> HeatMap<'a> {
     }
 
     fn layout(&self, shown: &[&str]) -> Layout {
+        let (width, narrow) = (self.options.px(), self.is_narrow());
         let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, 150.0);
         let rates = self.rows.iter().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
-        let figures = MARGIN + names + 14.0 + rates.fold(16.0, f64::max).min(70.0);
+        let names = if narrow { 0.0 } else { names + 14.0 };
+        let figures = MARGIN + names + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;
-        let cell = ((WIDTH - MARGIN - left - GAP) / (shown.len() + 1) as f64).min(44.0);
+        let cell = ((width - MARGIN - left - GAP) / (shown.len() + 1) as f64).min(44.0);
         let titles = shown.iter().map(|id| Font::SMALL.width(&name(self.run, id)));
         let header = titles.fold(Font::SMALL.width(&self.library_header()), f64::max).min(150.0) + 8.0;
         Layout { header, figures, left, cell }
     }
 
+    fn is_narrow(&self) -> bool {
+        is_narrow(self.options.px())
+    }
+
+    /// The rungs that have a column: of more than there is room for those that are most often the best.
+    fn shown(&self) -> Vec<&'a str> {
+        let px = self.options.px();
+        let most = if self.is_narrow() { (px - 2.0 * MARGIN - 90.0) / NARROW_CELL } else { (px - 270.0) / LEAST_CELL };
+        let most = most as usize;
+        if self.columns.len() <= most {
+            return self.columns.iter().copied().take(MAX_COLUMNS).collect();
+        }
+        let ratios = |rung: &str| self.rows.iter().filter_map(|r| self.ratio(rung, r).ok()).collect::<Vec<f64>>();
+        let mean = |all: &[f64]| all.iter().map(|r| r.max(1e-9).ln()).sum::<f64>() / all.len().max(1) as f64;
+        let mut by_mean: Vec<(f64, &str)> = self.columns.iter().map(|rung| (mean(&ratios(rung)), *rung)).collect();
+        by_mean.sort_by(|a, b| b.0.total_cmp(&a.0));
+        by_mean.truncate(most);
+        self.columns.iter().copied().filter(|rung| by_mean.iter().any(|b| b.1 == *rung)).collect()
+    }
+
     fn draw(mut self) -> Result<Chart, ChartError> {
-        let shown: Vec<&str> = self.columns.iter().copied().take(MAX_COLUMNS).collect();
+        let shown = self.shown();
+        let above = if self.is_narrow() { NAME_LINE } else { 0.0 };
+        let legend = LEGEND + if self.is_narrow() { 22.0 + 16.0 } else { 0.0 };
         let layout = self.layout(&shown);
         let rows = self.rows.len().min(MAX_ENTRIES);
         // Letters are given in reading order, before the remarks are written.
@@ -259,20 +296,23 @@ impl<'a> HeatMap<'a> {
             })
             .collect();
         let best: Vec<Option<(&str, f64)>> = self.rows[..rows].iter().map(|r| self.best(r)).collect();
-        let height = LEGEND + layout.header + rows as f64 * CELL + 4.0;
+        let height = legend + layout.header + rows as f64 * (CELL + above) + 4.0;
         self.frame().draw(height, |canvas, top| {
             draw_legend(canvas, top)?;
-            let first = top + LEGEND + layout.header;
+            let first = top + legend + layout.header;
             self.draw_headers(canvas, &shown, &layout, first - 5.0)?;
             for (i, row) in self.rows[..rows].iter().enumerate() {
                 let drawn = shown.iter().zip(&cells[i]).filter(|(_, c)| c.is_ok()).map(|(rung, _)| *rung);
                 let samples = self.samples(row, drawn.chain(best[i].map(|b| b.0)));
                 canvas.marked(&Facts { samples, ..Facts::of_problem(row.problem) }, || {
-                    let y = first + i as f64 * CELL;
+                    let y = first + i as f64 * (CELL + above) + above;
                     let middle = y + CELL / 2.0;
                     let ink = Font { paint: Paint::INK, ..Font::NOTE };
-                    let room = layout.figures - MARGIN - 14.0 - 16.0;
-                    canvas.elided(&row.name, room, (MARGIN, middle), At::Left, ink)?;
+                    let (room, at) = match above > 0.0 {
+                        true => (canvas.width() - 2.0 * MARGIN, y - above / 2.0 + 1.0),
+                        false => (layout.figures - MARGIN - 14.0 - 16.0, middle),
+                    };
+                    canvas.elided(&row.name, room, (MARGIN, at), At::Left, ink)?;
                     let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
                     canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
                     let cell = |at: f64| (at, at + layout.cell - 1.0);
@@ -303,7 +343,7 @@ impl<'a> HeatMap<'a> {
                     Ok(())
                 })?;
             }
-            let bottom = first + rows as f64 * CELL;
+            let bottom = first + rows as f64 * (CELL + above);
             let x = layout.left + layout.cell + GAP / 2.0 - 0.5;
             canvas.line(&[(x, first), (x, bottom)], Stroke::new(Paint::MUTED, 1.0))
         })
@@ -358,19 +398,38 @@ impl<'a> HeatMap<'a> {
                 why.trim_end_matches('.')
             ));
         }
-        if self.columns.len() > MAX_COLUMNS {
-            notes.push(format!("{MAX_COLUMNS} of {} columns are drawn; the table has all.", self.columns.len()));
+        let columns = self.shown().len();
+        if self.columns.len() > columns {
+            notes.push(format!("{columns} of {} columns are drawn; the table has all.", self.columns.len()));
         }
         if self.rows.len() > MAX_ENTRIES {
             notes.push(format!("{MAX_ENTRIES} of {} rows are drawn; the table has all.", self.rows.len()));
         }
         let medians = medians(self.measured());
         Frame {
-            title: format!("{}: shapes of {} against the library", heading(run), self.dtype.label()),
-            subtitle: joined([device(run), self.dtype.label().to_owned(), medians, l2(run).to_owned()]),
+            width: self.options.px(),
+            title: self.claim(),
+            subtitle: joined([
+                format!("{}: shapes", heading(run)),
+                device(run),
+                self.dtype.label().to_owned(),
+                medians,
+                l2(run).to_owned(),
+            ]),
             description: self.description(),
             notes,
             table: self.table(),
+        }
+    }
+
+    /// At how many shapes a rung is ahead.
+    fn claim(&self) -> String {
+        let best: Vec<f64> = self.rows.iter().filter_map(|r| self.best(r)).map(|b| b.1).collect();
+        let ahead = best.iter().filter(|ratio| **ratio >= 1.0).count();
+        let of = self.dtype.label();
+        match (ahead, best.len()) {
+            (a, b) if a == b => format!("A kernel is at least as fast as the library at all {b} shapes of {of}"),
+            (a, b) => format!("A kernel is at least as fast as the library at {a} of {b} shapes of {of}"),
         }
     }
 
@@ -442,13 +501,17 @@ impl<'a> HeatMap<'a> {
 
 fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
     let caption = "time of the fastest library over the rung's; above 1.00 the rung is faster";
-    canvas.elided(caption, WIDTH - 2.0 * MARGIN, (MARGIN, top + 6.0), At::Left, Font::SMALL)?;
+    let room = canvas.width() - 2.0 * MARGIN;
+    canvas.wrapped(caption, room, 2, (MARGIN, top + 6.0), Font::SMALL)?;
+    let narrow = is_narrow(canvas.width());
+    let (a_line, first) = if narrow { (BANDS.len() / 2, top + 34.0) } else { (BANDS.len(), top + 18.0) };
+    let wide = (room / a_line as f64).min(BAND);
     for (i, band) in BANDS.iter().enumerate() {
-        let left = MARGIN + i as f64 * BAND;
+        let (left, y) = (MARGIN + (i % a_line) as f64 * wide, first + (i / a_line) as f64 * 22.0);
         let facts = Facts { name: Band::name(i), ..Facts::legend(i.to_string()) };
         canvas.marked(&facts, || {
-            canvas.rect((left, left + BAND - 1.0), (top + 18.0, top + 38.0), band.paint())?;
-            canvas.text(&Band::name(i), (left + BAND / 2.0, top + 28.0), At::Middle, FIGURE)
+            canvas.rect((left, left + wide - 1.0), (y, y + 20.0), band.paint())?;
+            canvas.text(&Band::name(i), (left + wide / 2.0, y + 10.0), At::Middle, FIGURE)
         })?;
     }
     Ok(())

@@ -1,14 +1,15 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
-    MAX_ENTRIES, arithmetic_name, debug_note, device, devices, difference_of_lines, heading, is_external, is_library,
-    joined, l2, line_label, medians, name, pass, size_label, size_number, timing_note, usable, verdict,
+    MAX_ENTRIES, arithmetic_name, debug_note, device, devices, difference_of_lines, heading, is_library, joined, l2,
+    line_label, medians, name, pass, policy_note, size_label, size_number, timing_note, usable, verdict,
 };
 use crate::comparison::{record_labels, same_meaning};
 use crate::facts::{Facts, shared_samples};
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
 use crate::measure::Measure;
-use crate::palette::{GREYS, PURPLE, Rgb, SERIES};
+use crate::options::Options;
+use crate::palette::{GREY, Kind, Rgb};
 use crate::svg::DASHES;
 use crate::text::{self, clean};
 use crate::ticks::Axis;
@@ -41,14 +42,16 @@ pub fn sweep_bandwidth(runs: &[&Run]) -> Result<Chart, ChartError> {
 /// As [`sweep_of`].
 pub fn sweep_throughput(runs: &[&Run], dtype: Option<Dtype>, rungs: Option<&[&str]>) -> Result<Chart, ChartError> {
     let along = dtype.map_or(Along::Main, Along::Dtype);
-    Sweep::new(runs, Quantity::Throughput, along, rungs)?.draw()
+    Sweep::new(&Options::default(), runs, Quantity::Throughput, along, rungs)?.draw()
 }
 
 /// A quantity over size on a logarithmic axis of sizes, one line a rung, with what the measured ceilings allow at the sizes that a
 /// level of memory holds.
 ///
 /// Drawn are the problems on one line of a sweep: that of the problem `line`, or of the record's main problem. Where `rungs` names
-/// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Several records are drawn
+/// some, only these are drawn, and the GPU libraries that they are compared with; libraries are dashed. Of more than eight rungs that
+/// nobody named a few stand out: the fastest at some size, the baseline, the fastest library and framework, and
+/// [`Options::picked`]; the others are grey. Sizes at which rows begin at other alignments than at most are dots. Several records are drawn
 /// together, each with dashes and a name that tells it apart; a remark says what of their timing differs.
 ///
 /// # Errors
@@ -60,7 +63,17 @@ pub fn sweep_of(
     line: Option<&Problem>,
     rungs: Option<&[&str]>,
 ) -> Result<Chart, ChartError> {
-    Sweep::new(runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
+    sweep_with(&Options::default(), runs, quantity, line, rungs)
+}
+
+pub(crate) fn sweep_with(
+    options: &Options,
+    runs: &[&Run],
+    quantity: Quantity,
+    line: Option<&Problem>,
+    rungs: Option<&[&str]>,
+) -> Result<Chart, ChartError> {
+    Sweep::new(options, runs, quantity, line.map_or(Along::Main, Along::Of), rungs)?.draw()
 }
 
 /// [`sweep_of`] several records under short names of the caller's.
@@ -73,7 +86,17 @@ pub fn sweep_labelled(
     quantity: Quantity,
     line: Option<&Problem>,
 ) -> Result<Chart, ChartError> {
-    let mut sweep = Sweep::new(runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
+    labelled_with(&Options::default(), runs, labels, quantity, line)
+}
+
+pub(crate) fn labelled_with(
+    options: &Options,
+    runs: &[&Run],
+    labels: &[String],
+    quantity: Quantity,
+    line: Option<&Problem>,
+) -> Result<Chart, ChartError> {
+    let mut sweep = Sweep::new(options, runs, quantity, line.map_or(Along::Main, Along::Of), None)?;
     sweep.tags.iter_mut().zip(labels).for_each(|(tag, label)| *tag = clean(label));
     sweep.draw()
 }
@@ -111,6 +134,12 @@ impl Along<'_> {
 
 /// The guides of more devices would hide the lines.
 const MAX_GUIDES: usize = 8;
+/// Of more rungs than these some stand out.
+const FEW: usize = 8;
+/// Of rungs that are the fastest at some size at most so many stand out.
+const MOST_WINNERS: usize = 3;
+/// Sizes that are multiples of this have rows of one alignment for every kernel and type.
+const ALIGNED: u64 = 64;
 
 struct Line<'a> {
     run: usize,
@@ -119,6 +148,7 @@ struct Line<'a> {
 }
 
 struct Sweep<'a> {
+    options: &'a Options,
     runs: &'a [&'a Run],
     tags: Vec<String>,
     /// A problem on the line that is drawn.
@@ -134,6 +164,7 @@ struct Sweep<'a> {
 
 impl<'a> Sweep<'a> {
     fn new(
+        options: &'a Options,
         runs: &'a [&'a Run],
         quantity: Quantity,
         along: Along<'_>,
@@ -152,7 +183,8 @@ impl<'a> Sweep<'a> {
         if let Some(why) = measure.lacking(main) {
             return nothing(why);
         }
-        let mut sweep = Self { runs, tags: record_labels(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
+        let mut sweep =
+            Self { options, runs, tags: record_labels(runs), main, measure, chosen, lines: Vec::new(), left_out: 0 };
         for (i, (run, main)) in runs.iter().zip(mains).enumerate() {
             sweep.add(i, run, main);
         }
@@ -249,32 +281,76 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Colours and markers are the rungs', dashes the records'; other frameworks are grey, libraries have a colour of their
-    /// own, and both are dashed by rung.
+    /// The rungs whose lines stand out, in the order of the lines; all where they are few, or were named.
+    fn standing_out(&self) -> Vec<&'a str> {
+        let mut rungs: Vec<&str> = Vec::new();
+        for line in &self.lines {
+            if !rungs.contains(&line.rung) {
+                rungs.push(line.rung);
+            }
+        }
+        if rungs.len() <= FEW || self.chosen.is_some() {
+            return rungs;
+        }
+        let mut kept: Vec<&str> = self.winners().into_iter().take(MOST_WINNERS).map(|w| w.0).collect();
+        let main = self.problems().into_iter().rfind(|p| self.runs[0].main_problem() == Some(*p));
+        let at = main.or(self.problems().last().copied()).unwrap_or(self.main);
+        for run in self.runs {
+            let framework = run.fastest_of(at, |r| r.framework().is_some());
+            let of = [framework.map(|f| f.0), run.fastest_library(at).map(|l| l.0), run.baseline(at)];
+            kept.extend(of.into_iter().flatten().map(|m| m.rung.as_str()));
+            kept.extend(run.fastest_kernels(at).map(|(m, _)| m.rung.as_str()));
+        }
+        rungs.retain(|r| kept.contains(r) || self.options.picked.iter().any(|p| p == r));
+        rungs
+    }
+
+    /// The rungs that are the fastest at some size, of those that do all of the work, with the number of these sizes; the most often first.
+    fn winners(&self) -> Vec<(&'a str, usize)> {
+        let mut won: Vec<(&str, usize)> = Vec::new();
+        for problem in self.problems() {
+            let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
+            let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
+            let Some((rung, _)) = at.min_by(|a, b| a.1.2.total_cmp(&b.1.2)) else { continue };
+            match won.iter_mut().find(|w| w.0 == rung) {
+                Some(w) => w.1 += 1,
+                None => won.push((rung, 1)),
+            }
+        }
+        won.sort_by_key(|(_, problems)| std::cmp::Reverse(*problems));
+        won
+    }
+
+    /// The numbers of a line's points that are not joined: on an axis that doubles, sizes of another alignment than most.
+    fn apart(&self, line: &Line<'_>) -> Vec<usize> {
+        let odd = |size: f64| !(size as u64).is_multiple_of(ALIGNED);
+        let count = line.points.iter().filter(|p| odd(p.0)).count();
+        if !self.runs[0].descriptor.axis.doubling || 2 * count > line.points.len() {
+            return Vec::new();
+        }
+        (0..line.points.len()).filter(|i| odd(line.points[*i].0)).collect()
+    }
+
+    /// Colours are those of what runs a rung, a tone and a marker each; dashes tell records apart, and what is no kernel of the ladder.
     fn series(&self) -> Vec<Series> {
-        let external = |l: &Line<'_>| is_external(self.runs[l.run], l.rung);
-        let library = |l: &Line<'_>| is_library(self.runs[l.run], l.rung);
+        let out_standing = self.standing_out();
         let shown: Vec<&Line<'_>> = self.lines.iter().take(MAX_ENTRIES).collect();
-        // The last of the colours is a grey.
-        let (greys, libraries) = (shown.iter().any(|l| external(l)), shown.iter().any(|l| library(l)));
-        let mut colors = SERIES[..SERIES.len() - usize::from(greys)].to_vec();
-        colors.retain(|c| !(libraries && *c == PURPLE));
-        let mut rungs: [Vec<&str>; 3] = Default::default();
+        let mut rungs: Vec<(Kind, &str)> = Vec::new();
         let mut out = Vec::new();
         for line in shown {
-            let kind = if external(line) { 1 } else { usize::from(library(line)) * 2 };
-            let rungs = &mut rungs[kind];
-            let number = rungs.iter().position(|r| *r == line.rung).unwrap_or_else(|| {
-                rungs.push(line.rung);
-                rungs.len() - 1
-            });
             let run = self.runs[line.run];
+            let kind = Kind::of(run, line.rung);
+            let is_rest = !out_standing.contains(&line.rung);
+            if !is_rest && !rungs.contains(&(kind, line.rung)) {
+                rungs.push((kind, line.rung));
+            }
+            let number = rungs.iter().filter(|r| r.0 == kind).position(|r| r.1 == line.rung).unwrap_or(0);
             let name = name(run, line.rung);
             let label = if self.runs.len() > 1 { vec![name, self.tags[line.run].clone()] } else { vec![name] };
             let (stroke, marker) = match kind {
-                0 => look(number, line.run, &colors),
-                1 => dashed_look(number, line.run, GREYS[number % GREYS.len()]),
-                _ => dashed_look(number, line.run, PURPLE),
+                _ if is_rest => (Stroke::new(Paint::faded(GREY, 0.45), 1.0), Marker::Dot),
+                Kind::Kernels => look(number, line.run, kind.tones()),
+                _ => dashed_look(number, line.run, kind.tones()),
             };
             let mut each: Vec<Facts> = line.points.iter().map(|(_, m, us)| self.facts(run, m, *us)).collect();
             out.push(Series {
@@ -284,6 +360,8 @@ impl<'a> Sweep<'a> {
                 stroke,
                 marker: Some(marker),
                 scattered: false,
+                apart: self.apart(line),
+                is_rest,
                 broken: None,
                 facts: Facts { rung: line.rung.to_owned(), samples: shared_samples(&mut each), ..Facts::default() },
                 each,
@@ -386,6 +464,10 @@ impl<'a> Sweep<'a> {
             false => Axis::from_zero([high(&all) * 1.04]),
         };
         let (caption, y_tick) = self.measure.axis(high(&all), log);
+        let (x, y) = match self.options.window {
+            Some(w) => (x.between(w.x), y.between(w.y)),
+            None => (x, y),
+        };
         let relative = match self.measure.quantity {
             Quantity::SpeedUp => format!(" over {}", self.baseline_name()),
             _ => String::new(),
@@ -395,6 +477,7 @@ impl<'a> Sweep<'a> {
         Lines {
             series,
             guides,
+            zoom: true,
             x,
             y,
             x_tick: if axis.doubling { whole } else { count },
@@ -410,10 +493,16 @@ impl<'a> Sweep<'a> {
         let first = self.runs[0];
         let what = format!("{} over size", self.measure.name());
         let devices = devices(self.runs);
-        let title = format!("{}: {what}", heading(first));
+        let title = self.claim().unwrap_or_else(|| format!("{}: {what}", heading(first)));
         let medians = medians(self.points().map(|p| p.1));
         let line = line_label(self.main);
-        let subtitle = joined([devices.clone(), line.clone(), medians, l2(first).to_owned()]);
+        let subtitle = joined([
+            format!("{}: {what}", heading(first)),
+            devices.clone(),
+            line.clone(),
+            medians,
+            l2(first).to_owned(),
+        ]);
         let mut notes = Vec::new();
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
@@ -423,7 +512,9 @@ impl<'a> Sweep<'a> {
             let what = counted(self.left_out, "measurement");
             notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));
         }
+        notes.extend(self.notes_of_lines());
         notes.extend(self.note_of_guides());
+        notes.extend(policy_note(first, false));
         let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
         let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
         let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
@@ -435,7 +526,35 @@ impl<'a> Sweep<'a> {
         if self.lines.len() > MAX_ENTRIES {
             notes.push(format!("{} of {} lines are drawn; the table has all.", MAX_ENTRIES, self.lines.len()));
         }
-        Frame { title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
+        let width = self.options.px();
+        Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
+    }
+
+    /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes"; of several records nothing.
+    fn claim(&self) -> Option<String> {
+        let (rung, sizes) = self.winners().into_iter().next().filter(|_| self.runs.len() == 1)?;
+        let (name, all) = (name(self.runs[0], rung), self.problems().len());
+        let of = if self.chosen.is_some() { " of those drawn" } else { "" };
+        Some(match sizes == all {
+            true => format!("{name} is the fastest{of} at all {all} sizes"),
+            false => format!("{name} is the fastest{of} at {sizes} of {all} sizes"),
+        })
+    }
+
+    /// What is grey, and which points are dots.
+    fn notes_of_lines(&self) -> Vec<String> {
+        let series = self.series();
+        let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
+        let mut notes = Vec::new();
+        if !rest.is_empty() {
+            notes.push(format!("Grey: {}.", listed(&rest)));
+        }
+        if series.iter().any(|s| !s.apart.is_empty()) {
+            notes.push(format!(
+                "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
+            ));
+        }
+        notes
     }
 
     /// What the dotted lines are.
@@ -577,20 +696,18 @@ fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     }
 }
 
-/// Of the numberth rung in a record that is neither a library's nor another framework's.
-fn look(number: usize, record: usize, colors: &[Rgb]) -> (Stroke, Marker) {
+/// Of the numberth rung of a kind in a record.
+fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
     let dash = (record % DASHES.len()) as u32;
+    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 2.0, dash);
     // Where both would begin again the markers go on by one.
-    let both = (1..).map(|n| n * MARKERS.len()).find(|n| n.is_multiple_of(colors.len())).unwrap_or(usize::MAX);
-    let again = number / both;
-    let stroke = Stroke::dashed(Paint::solid(colors[number % colors.len()]), 2.0, dash);
-    (stroke, MARKERS[(number + again) % MARKERS.len()])
+    (stroke, MARKERS[(number + number / MARKERS.len()) % MARKERS.len()])
 }
 
-/// Of the numberth rung of other frameworks, or of libraries.
-fn dashed_look(number: usize, record: usize, color: Rgb) -> (Stroke, Marker) {
+/// The same of what is no kernel of the ladder.
+fn dashed_look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
     let dash = 1 + (number + record) % (DASHES.len() - 1);
-    let stroke = Stroke::dashed(Paint::solid(color), 1.6, dash as u32);
+    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash as u32);
     (stroke, MARKERS[number % MARKERS.len()])
 }
 
@@ -609,12 +726,13 @@ mod tests {
 
     #[test]
     fn no_two_of_a_records_lines_look_alike() {
-        for colors in [&SERIES[..], &SERIES[..SERIES.len() - 1], &SERIES[..SERIES.len() - 2]] {
-            let all: Vec<_> = (0..48).map(|n| look(n, 0, colors)).collect();
-            assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
+        let kernels = Kind::Kernels.tones();
+        let all: Vec<_> = (0..24).map(|n| look(n, 0, kernels)).collect();
+        assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
+        for kind in [Kind::Library, Kind::Framework, Kind::Cpu] {
+            let dashed: Vec<_> = (0..12).map(|n| dashed_look(n, 0, kind.tones())).collect();
+            assert!((1..dashed.len()).all(|i| !dashed[..i].contains(&dashed[i])));
+            assert!(dashed.iter().all(|(stroke, _)| stroke.dash > 0));
         }
-        let greys: Vec<_> = (0..24).map(|n| dashed_look(n, 0, GREYS[n % GREYS.len()])).collect();
-        assert!((1..greys.len()).all(|i| !greys[..i].contains(&greys[i])));
-        assert!(greys.iter().all(|(stroke, _)| stroke.dash > 0));
     }
 }

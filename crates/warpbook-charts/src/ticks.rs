@@ -17,6 +17,13 @@ pub(crate) struct Axis {
     pub(crate) ticks: Vec<f64>,
 }
 
+/// Where a plot is, for a page that zooms it: its left, top, right and bottom in CSS pixels, then of the horizontal and of the vertical axis
+/// the low end, the high end and "log" or "linear", all with blanks between.
+pub(crate) fn plot_words((x, y): (&Axis, &Axis), [left, top, right, bottom]: [f64; 4]) -> String {
+    let axis = |a: &Axis| format!("{:e} {:e} {}", a.low, a.high, if a.log { "log" } else { "linear" });
+    format!("{left:.1} {top:.1} {right:.1} {bottom:.1} {} {}", axis(x), axis(y))
+}
+
 /// Values beyond this are drawn at the border: their logarithms and steps still have digits.
 const LIMIT: f64 = 1e200;
 
@@ -81,6 +88,12 @@ impl Axis {
             self.ticks.retain(|t| t.fract() == 0.0);
         }
         self
+    }
+
+    /// The same axis between other ends.
+    pub(crate) fn between(self, (low, high): (f64, f64)) -> Self {
+        let low = if self.log { low.max(high * 1e-12).max(1.0 / LIMIT) } else { low };
+        Self { low, high: high.min(LIMIT), ..self }.with_ticks(6)
     }
 
     pub(crate) fn is_log(&self) -> bool {

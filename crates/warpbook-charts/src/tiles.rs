@@ -1,26 +1,34 @@
 use crate::bars::{Bar, Bars, Content, Mark, Row};
 use crate::canvas::Frame;
-use crate::common::{device, heading, joined, l2, label, median_of, usable, verdict};
+use crate::common::{device, heading, joined, l2, label, median_of, policy_note, usable, verdict};
 use crate::facts::Facts;
 use crate::ladder::{LOG_FROM, less_is_better};
 use crate::measure::Measure;
+use crate::options::Options;
 use crate::palette::{BLUE, GREY};
 use crate::parts::{Group, Part, groups, missing, signed_percent};
 use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, plain, significant, time, times};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::{PartGroup, Problem, Run, Tile};
+use warpbook_record::{Define, PartGroup, Problem, Run, Tile};
 
 /// More rows are not drawn.
 const MAX_ROWS: usize = 96;
+/// Of a rung's tiles so many have a bar, and one more where nothing else would be left out.
+const A_RUNG: usize = 4;
 
 /// The time of each rung with each of its tiles, over that with the tile that was chosen: what a change of the tile costs or
-/// brings. Rungs are listed one below another, tiles in the order of the rung's row; the chosen one has its own colour.
+/// brings. Rungs are listed one below another, each with the chosen tile, in its own colour, and the fastest of the others; one row
+/// says what the rest take. A tile is named by what its id stands for.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no rung with several tiles at the problem.
 pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    tiles_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn tiles_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut left = MAX_ROWS;
     let mut tiled = Vec::new();
     for g in groups(run, problem, PartGroup::Tile, MAX_ROWS) {
@@ -47,12 +55,15 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         "sizes",
     ]);
     for r in &tiled {
-        rows.push(r.group.heading());
+        rows.push(r.heading());
         let base = r.base();
+        let (shown, rest) = r.shown();
         for t in &r.tiles {
             let over = t.part.us.zip(base).map(|(us, base)| us / base);
             let of = Facts { rung: r.group.rung.clone(), ..Facts::of_problem(problem) };
-            rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+            if shown.iter().any(|s| std::ptr::eq(*s, t)) {
+                rows.push(t.row(of, t.part.us.and_then(speed).map(|v| rate.text(v)), over));
+            }
             let digits = |v: Option<f64>, n| v.map(|v| significant(v, n)).unwrap_or_default();
             table.push([
                 clean(&r.group.rung),
@@ -65,6 +76,7 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
                 t.sizes.clone(),
             ]);
         }
+        rows.extend(rest);
     }
     let values: Vec<f64> =
         rows.iter().filter_map(|r| if let Content::Bar(b) = &r.content { Some(b.value) } else { None }).collect();
@@ -72,7 +84,7 @@ pub fn tiles(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let far = high > LOG_FROM * low;
     let axis = if far { Axis::from_decade(values) } else { Axis::from_zero(values) };
     Bars {
-        frame: frame(run, problem, &tiled, left == 0, table),
+        frame: frame(options, run, problem, &tiled, left == 0, table),
         rows,
         axis: Some(axis),
         base: None,
@@ -92,6 +104,8 @@ struct Tiled {
     chosen: bool,
     /// As in "BM 128, BN 256".
     sizes: String,
+    /// As in "128 × 256, 4 stages"; empty where its sizes are not known.
+    decoded: String,
     /// Why there is no time.
     why: String,
 }
@@ -115,24 +129,91 @@ fn tiled_rung(run: &Run, problem: &Problem, mut group: Group) -> TiledRung {
         };
         let mad = us.and(m.mad_us()).filter(|d| d.is_finite() && *d > 0.0);
         let samples = m.samples_total.max(m.samples_us.len() as u64);
-        tiles.push(Tiled { part: Part { name, us, mad, samples }, chosen: true, sizes: String::new(), why });
+        tiles.push(Tiled {
+            part: Part { name, us, mad, samples },
+            chosen: true,
+            sizes: String::new(),
+            decoded: String::new(),
+            why,
+        });
     }
     for part in group.parts.drain(..) {
         // The measurement of the chosen tile is the one that the ladder shows.
         if !tiles.iter().any(|t| t.part.name == part.name) {
-            tiles.push(Tiled { part, chosen: false, sizes: String::new(), why: "no usable time".into() });
+            tiles.push(Tiled {
+                part,
+                chosen: false,
+                sizes: String::new(),
+                decoded: String::new(),
+                why: "no usable time".into(),
+            });
         }
     }
+    // What all tiles of the rung share tells none from the others, but for the block.
+    let varying: Vec<&str> = known
+        .iter()
+        .flat_map(|k| &k.defines)
+        .filter(|d| known.iter().any(|k| k.defines.iter().all(|o| o.name != d.name || o.value != d.value)))
+        .map(|d| d.name.as_ref())
+        .collect();
     let place = |t: &Tiled| known.iter().position(|k| clean(&k.id) == t.part.name);
     tiles.sort_by_key(|t| place(t).unwrap_or(usize::MAX));
     for t in &mut tiles {
         let sizes = place(t).map_or(&[][..], |i| &known[i].defines);
         t.sizes = joined(sizes.iter().map(|d| format!("{} {}", clean(&d.name), d.value)));
+        t.decoded = decoded(sizes, &varying);
     }
     TiledRung { group, tiles }
 }
 
+/// What sizes stand for, in words: the block first, then what varies among the rung's tiles.
+fn decoded(sizes: &[Define], varying: &[&str]) -> String {
+    let of = |name: &str| sizes.iter().find(|d| d.name == name).map(|d| d.value);
+    let block: Vec<String> = ["BM", "BN", "BK"].iter().filter_map(|n| Some(of(n)?.to_string())).collect();
+    let worded = |d: &Define| match d.name.as_ref() {
+        "BM" | "BN" | "BK" | "DYNAMIC_SHARED_BYTES" => None,
+        name if !varying.contains(&name) => None,
+        "STAGES" => Some(counted(usize::try_from(d.value).unwrap_or(0), "stage")),
+        "CLUSTER" if d.value > 1 => Some(format!("cluster of {}", d.value)),
+        "CLUSTER_N" if d.value > 1 => Some(format!("{} of them along n", d.value)),
+        "CLUSTER" | "CLUSTER_N" => None,
+        "GROUP" => Some(format!("groups of {}", d.value)),
+        "THREADS" => Some(format!("{} threads", d.value)),
+        "TM" | "TN" => Some(format!("{} {} a thread", d.value, if d.name == "TM" { "rows" } else { "columns" })),
+        "SPLITS" | "SPLIT" => Some(format!("k in {} parts", d.value)),
+        name => Some(format!("{} {}", clean(name).to_lowercase().replace('_', " "), d.value)),
+    };
+    // What says least of a tile comes last, where it may be cut off.
+    let (last, first): (Vec<&Define>, Vec<&Define>) = sizes.iter().partition(|d| d.name == "THREADS");
+    joined([block.join(" × ")].into_iter().chain(first.into_iter().chain(last).filter_map(worded)))
+}
+
 impl TiledRung {
+    fn heading(&self) -> Row {
+        let count = counted(self.tiles.len(), "tile");
+        let note = joined([self.group.id.clone(), count]);
+        Row { content: Content::Heading(note), ..self.group.heading() }
+    }
+
+    /// The tiles that have a row, in their order, and the row that says what the rest take.
+    fn shown(&self) -> (Vec<&Tiled>, Option<Row>) {
+        let mut order: Vec<&Tiled> = self.tiles.iter().collect();
+        let us = |t: &Tiled| t.part.us.unwrap_or(f64::INFINITY);
+        order.sort_by(|a, b| (!a.chosen).cmp(&!b.chosen).then(us(a).total_cmp(&us(b))));
+        let rest = if order.len() > A_RUNG + 1 { order.split_off(A_RUNG) } else { Vec::new() };
+        let range = rest
+            .iter()
+            .filter_map(|t| t.part.us)
+            .fold(None, |r, us| Some(r.map_or((us, us), |(a, b): (f64, f64)| (a.min(us), b.max(us)))));
+        let row = range.map(|(low, high)| {
+            let base = self.base().unwrap_or(low);
+            let far = |us: f64| if us < 2.0 * base { signed_percent(us / base - 1.0) } else { times(us / base) };
+            let why = format!("{} to {}, {} to {}; in the table", time(low), time(high), far(low), far(high));
+            Row { name: format!("{} more", rest.len()), id: String::new(), content: Content::Reason(why) }
+        });
+        (order, row)
+    }
+
     fn chosen(&self) -> Option<(&Tiled, f64)> {
         self.tiles.iter().find(|t| t.chosen).and_then(|t| Some((t, t.part.us?)))
     }
@@ -167,17 +248,32 @@ impl Tiled {
                     facts: Facts { series: series.into(), ..self.part.facts(of, label.clone()) },
                     label,
                     note: String::new(),
+                    remark: String::new(),
                     color: if self.chosen { BLUE } else { GREY },
                     hollow: false,
                     parts: Vec::new(),
                 })
             }
         };
-        Row { name: self.part.name.clone(), id: String::new(), content }
+        match self.decoded.is_empty() {
+            true => Row { name: self.part.name.clone(), id: String::new(), content },
+            false => Row { name: self.decoded.clone(), id: self.part.name.clone(), content },
+        }
     }
 }
 
-fn frame(run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: Table) -> Frame {
+/// Of how many rungs the chosen tile is the fastest.
+fn claim(tiled: &[TiledRung]) -> Option<String> {
+    let pairs: Vec<(f64, f64)> = tiled.iter().filter_map(|r| Some((r.chosen()?.1, r.fastest()?.1))).collect();
+    let best = pairs.iter().filter(|(chosen, fastest)| *chosen <= 1.01 * fastest).count();
+    match pairs.len() {
+        0 => None,
+        all if all == best => Some(format!("The chosen tile is the fastest for all of {}", counted(all, "rung"))),
+        all => Some(format!("The chosen tile is within 1 % of the fastest for {best} of {}", counted(all, "rung"))),
+    }
+}
+
+fn frame(options: &Options, run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: Table) -> Frame {
     let drawn = || tiled.iter().flat_map(|r| &r.tiles).filter(|t| t.part.us.is_some());
     let medians = format!("{} ± MAD", median_of(drawn().map(|t| t.part.samples)));
     // What a reader should know before he takes the choice for the best.
@@ -190,7 +286,7 @@ fn frame(run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: T
                 .then(|| format!("{} with {name} ({})", r.group.title, signed_percent(us / chosen - 1.0)))
         })
         .collect();
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = policy_note(run, true).into_iter().collect();
     if !better.is_empty() {
         notes.push(format!("Faster with another tile than with the chosen one: {}.", better.join("; ")));
     }
@@ -212,8 +308,15 @@ fn frame(run: &Run, problem: &Problem, tiled: &[TiledRung], full: bool, table: T
         })
         .collect();
     Frame {
-        title: format!("{}: time over tiles", heading(run)),
-        subtitle: joined([device(run), label(problem), medians, l2(run).to_owned()]),
+        width: options.px(),
+        title: claim(tiled).unwrap_or_else(|| format!("{}: time over tiles", heading(run))),
+        subtitle: joined([
+            format!("{}: time over tiles", heading(run)),
+            device(run),
+            label(problem),
+            medians,
+            l2(run).to_owned(),
+        ]),
         description: format!(
             "Bars of the time with {} of {} on {}, {}, over that with the chosen tile: {}.",
             counted(drawn().count(), "tile"),

@@ -4,7 +4,8 @@ use crate::common::{MAX_ENTRIES, device, heading, joined, l2, label, median_of, 
 use crate::facts::Facts;
 use crate::ladder::LOG_FROM;
 use crate::measure::Measure;
-use crate::palette::{AMBER, BLUE, GREEN, GREY, Rgb};
+use crate::options::Options;
+use crate::palette::{BLUE, GREY, Rgb, VERMILLION};
 use crate::parts::{Group, Part, groups, missing};
 use crate::text::clean;
 use crate::ticks::Axis;
@@ -20,6 +21,10 @@ use warpbook_record::{PartGroup, Problem, Run, Runner};
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no times of transfers at the problem, or no rung whose time goes with them.
 pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    transfers_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn transfers_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let all: Vec<Parts> = transferred(run, problem).into_iter().filter_map(Parts::of).collect();
     if all.is_empty() && !run.parts_of("", problem, PartGroup::Transfer).is_empty() {
         let why =
@@ -83,7 +88,7 @@ pub fn transfers(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         .into(),
         marks: Vec::new(),
         legend,
-        frame: frame(run, problem, &all, table),
+        frame: frame(options, run, problem, &all, table),
     }
     .draw()
 }
@@ -115,7 +120,8 @@ fn transferred(run: &Run, problem: &Problem) -> Vec<Group> {
 const COMPUTE: &str = "compute";
 
 /// The names of the parts in the record, and their colours.
-const KINDS: [(&str, Rgb); 4] = [("to the device", AMBER), (COMPUTE, BLUE), ("to the host", GREEN), ("other", GREY)];
+const KINDS: [(&str, Rgb); 4] =
+    [("to the device", VERMILLION), (COMPUTE, BLUE), ("to the host", VERMILLION), ("other", GREY)];
 
 struct Parts {
     group: Group,
@@ -164,6 +170,7 @@ impl Parts {
             spread: None,
             label,
             note: each.clone().map(|((name, _), us)| format!("{name} {}", time(us))).collect::<Vec<_>>().join(", "),
+            remark: String::new(),
             color: BLUE,
             hollow: false,
             parts: each.map(|((name, color), us)| self.segment(problem, name, *color, us, unit)).collect(),
@@ -173,7 +180,7 @@ impl Parts {
     }
 }
 
-fn frame(run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
+fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
     let samples = all.iter().flat_map(|p| &p.group.parts).filter(|s| s.us.is_some()).map(|s| s.samples);
     let mut notes = Vec::new();
     let lacking = |kind: usize| all.iter().filter(move |p| p.us[kind] <= 0.0).map(|p| p.group.title.clone());
@@ -192,6 +199,7 @@ fn frame(run: &Run, problem: &Problem, all: &[Parts], table: Table) -> Frame {
         format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
     });
     Frame {
+        width: options.px(),
         title: format!("{}: with the transfers from and to the host", heading(run)),
         subtitle: joined([device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(

@@ -3,6 +3,7 @@
 mod board;
 mod marks;
 mod passing;
+mod plots;
 
 use crate::process::{cargo, log_file, run};
 use crate::publish;
@@ -63,6 +64,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("a page follows the files that its program serves", passing::follows_files),
     ("thirty dropped records are a class board", board::of_dropped_records),
     ("a folder is a class board", board::of_a_folder),
+    ("a plot is brushed, zoomed and shown whole", plots::brushed),
+    ("charts fit a phone", plots::fit_a_phone),
+    ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
+    ("a timeline of 100,000 spans moves, and goes to Perfetto", plots::timeline),
 ];
 
 /// How long a page may take until it is ready.
@@ -108,6 +113,7 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/half.json"), &record.text[..half])?;
         write_atomic(&folder.join("test/good.json"), &record.text)?;
         write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
+        write_atomic(&folder.join("test/traced.json"), plots::traced_record(&record.text)?)?;
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)?;
         class(w, &folder.join("test/class"))
     })?;

@@ -36,7 +36,7 @@ pub fn board(app: &App, send: &Send) -> Html {
                 <p class="size" role="status">{ count(app, &board, records.len()) }</p>
             </div>
             { match task {
-                Some(task) => of_task(send, task, &read),
+                Some(task) => of_task(app, send, task, &read),
                 None if app.busy() => html! { <p class="empty">{ "Reading the records." }</p> },
                 None => html! {
                     <p class="empty">{ "No record with a measurement is open. Drop those of the class here, all at once." }</p>
@@ -88,12 +88,12 @@ fn opened_only(app: &App, send: &Send) -> Html {
     }
 }
 
-fn of_task(send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
+fn of_task(app: &App, send: &Send, task: &BoardTask<'_>, read: &[(&Entry, &Run)]) -> Html {
     let unchecked: Vec<&BoardEntry<'_>> = task.unchecked().collect();
     html! {
         <>
             <div class="class">
-                { chart::chart(send, task.chart(), "class") }
+                { chart::chart(send, task.chart_with(&app.options()), "class") }
                 { ranking(send, task, read) }
             </div>
             <section class="sheet" id="unchecked">

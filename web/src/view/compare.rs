@@ -73,7 +73,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
     let incomparable = (1..all.runs.len()).map(|i| at.counts(i).of(Verdict::NotComparable)).sum::<usize>();
     let headline = all.runs[0].descriptor.headline;
     let line = problems::on_a_line(first, problem);
-    let sweep = charts::sweep_labelled(&all.runs, &all.labels, headline, line).ok();
+    let sweep = app.options().sweep_labelled(&all.runs, &all.labels, headline, line).ok();
     html! {
         <>
             { sentences(&problem_label(problem), &at) }
@@ -90,7 +90,7 @@ fn compared(app: &App, send: &Send, all: &Comparison<'_>, legend: Html) -> Html 
                     { switch(send, "anyway", &format!("Show what is not comparable anyway ({incomparable})"), app.link.anyway, Msg::Anyway) }
                 }
             </div>
-            { chart::chart(send, at.chart(app.link.anyway), "compare") }
+            { chart::chart(send, at.chart_with(&app.options(), app.link.anyway), "compare") }
             { rows::rows(send, &at, app.link.anyway) }
             if all.problems.len() > 1 { { rows::moved(&all) } }
             <details class="rule">

@@ -5,13 +5,17 @@
 use crate::app::Msg;
 use crate::browser;
 use crate::marks::{Place, Reading, step};
+use crate::zoom::Plot;
+use std::cell::Cell;
 use std::collections::HashMap;
+use std::rc::Rc;
+use warpbook_charts::Window;
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::{Element, Node, SvgElement};
 use yew::{
     AttrValue, Callback, Component, Context, FocusEvent, Html, KeyboardEvent, MouseEvent, NodeRef, PointerEvent,
-    Properties, html,
+    Properties, classes, html,
 };
 
 const MARK: &str = "[data-value]";
@@ -42,6 +46,12 @@ pub enum Act {
     Hover(Option<String>),
     /// A series alone, or all again.
     Isolate(String),
+    /// The pointer went down in a plot, at this place of the box around the drawing, in CSS pixels.
+    Brush((f64, f64)),
+    /// It moved there.
+    Drag((f64, f64)),
+    /// It went up: what was brushed is shown; or it left.
+    Drop(bool),
 }
 
 /// A tooltip, in CSS pixels of the box around the drawing.
@@ -60,6 +70,12 @@ pub struct Drawing {
     tip: Option<Tip>,
     hovered: Option<String>,
     isolated: Option<String>,
+    /// From and to, of the box around the drawing.
+    brush: Option<((f64, f64), (f64, f64))>,
+    /// Whether the press that is about to come ended a brush.
+    brushed: Rc<Cell<bool>>,
+    /// Whether the next picture has the focus, as the one before had.
+    refocus: Rc<Cell<bool>>,
 }
 
 impl Component for Drawing {
@@ -72,12 +88,12 @@ impl Component for Drawing {
 
     fn changed(&mut self, ctx: &Context<Self>, old: &Props) -> bool {
         if ctx.props().svg != old.svg {
-            (self.tip, self.hovered, self.isolated) = (None, None, None);
+            (self.tip, self.hovered, self.isolated, self.brush) = (None, None, None, None);
         }
         true
     }
 
-    fn update(&mut self, _: &Context<Self>, act: Act) -> bool {
+    fn update(&mut self, ctx: &Context<Self>, act: Act) -> bool {
         match act {
             Act::Look(mark, stays) => {
                 // What was chosen is not lost to a pointer that passes by.
@@ -99,6 +115,25 @@ impl Component for Drawing {
                 self.hovered = series;
                 self.dim();
             }
+            Act::Brush(at) => {
+                self.brushed.set(false);
+                let inside = self.plot().zip(self.in_drawing(at)).is_some_and(|(plot, at)| plot.has(at));
+                self.brush = inside.then_some((at, at));
+                return false;
+            }
+            Act::Drag(at) => match &mut self.brush {
+                Some(brush) => brush.1 = at,
+                None => return false,
+            },
+            Act::Drop(up) => {
+                let Some((a, b)) = self.brush.take() else { return false };
+                let ends = self.plot().zip(self.in_drawing(a)).zip(self.in_drawing(b));
+                let window = ends.filter(|_| up).and_then(|((plot, a), b)| plot.brushed(a, b));
+                if let Some(window) = window {
+                    self.brushed.set(true);
+                    ctx.props().send.emit(Msg::Zoom(Some(window)));
+                }
+            }
             Act::Isolate(series) => {
                 self.isolated = Some(series).filter(|s| self.isolated.as_ref() != Some(s));
                 self.dim();
@@ -109,9 +144,20 @@ impl Component for Drawing {
 
     fn view(&self, ctx: &Context<Self>) -> Html {
         let link = ctx.link();
-        let over = link.batch_callback(|e: PointerEvent| pointed(&e));
-        let leave = link.batch_callback(|_: PointerEvent| vec![Act::Leave(false), Act::Hover(None)]);
-        let press = link.batch_callback(|e: MouseEvent| pressed(&e));
+        let over = {
+            let root = self.root.clone();
+            link.batch_callback(move |e: PointerEvent| match e.buttons() {
+                0 => pointed(&e),
+                _ => place_in(&root, &e).map(Act::Drag).into_iter().collect(),
+            })
+        };
+        let leave = link.batch_callback(|_: PointerEvent| vec![Act::Leave(false), Act::Hover(None), Act::Drop(false)]);
+        let press = {
+            let brushed = self.brushed.clone();
+            link.batch_callback(move |e: MouseEvent| if brushed.take() { Vec::new() } else { pressed(&e) })
+        };
+        let down = self.at_pointer(ctx, |e, at| (e.button() == 0 && !in_tip(e)).then_some(Act::Brush(at)));
+        let up = link.callback(|_: PointerEvent| Act::Drop(true));
         let focus = link.batch_callback(|e: FocusEvent| stop_of(&e).filter(is_mark).map(|s| Act::Look(s, true)));
         let blur = {
             let root = self.root.clone();
@@ -122,16 +168,28 @@ impl Component for Drawing {
             })
         };
         let keys = {
-            let (root, send) = (self.root.clone(), ctx.props().send.clone());
-            link.batch_callback(move |e: KeyboardEvent| root.cast::<Element>().and_then(|r| key(&r, &send, &e)))
+            let (root, send, refocus) = (self.root.clone(), ctx.props().send.clone(), self.refocus.clone());
+            link.batch_callback(move |e: KeyboardEvent| {
+                let root = root.cast::<Element>()?;
+                if let Some(window) = zoom_key(&root, &e) {
+                    e.prevent_default();
+                    refocus.set(true);
+                    send.emit(Msg::Zoom(window));
+                    return None;
+                }
+                key(&root, &send, &e)
+            })
         };
+        let zooms = ctx.props().svg.contains("<g data-plot=\"");
         html! {
-            <div ref={self.root.clone()} class="marks" onpointermove={over} onpointerleave={leave} onclick={press}
+            <div ref={self.root.clone()} class={classes!("marks", zooms.then_some("zooms"))} onpointerdown={down} onpointerup={up} onpointermove={over} onpointerleave={leave} onclick={press}
                 onfocusin={focus} onfocusout={blur} onkeydown={keys}>
                 // Escaped by warpbook-charts; the page's policy lets nothing in it run either.
                 <div class="drawing">{ Html::from_html_unchecked(ctx.props().svg.clone()) }</div>
                 // One child, there or not: with another number of them yew would put the picture in anew, without its focus.
                 { self.tip.as_ref().map_or_else(Html::default, |tip| self.tip(ctx, tip)) }
+                { self.brush.map_or_else(Html::default, brush) }
+                { if zooms { self.zoom_buttons(ctx) } else { Html::default() } }
             </div>
         }
     }
@@ -139,6 +197,9 @@ impl Component for Drawing {
     fn rendered(&mut self, _: &Context<Self>, _: bool) {
         if let Some(svg) = self.svg().filter(|svg| svg.get_attribute("role").as_deref() != Some("group")) {
             prepare(&svg);
+            if self.refocus.take() {
+                let _ = svg.dyn_ref::<SvgElement>().map(SvgElement::focus);
+            }
         }
     }
 }
@@ -146,6 +207,53 @@ impl Component for Drawing {
 impl Drawing {
     fn svg(&self) -> Option<Element> {
         self.root.cast::<Element>()?.query_selector("svg").ok().flatten()
+    }
+
+    /// The plot that can be brushed.
+    fn plot(&self) -> Option<Plot> {
+        plot_in(&self.root.cast::<Element>()?)
+    }
+
+    /// A place of the box around the drawing as one of the drawing, whose pixels may be larger.
+    fn in_drawing(&self, at: (f64, f64)) -> Option<(f64, f64)> {
+        let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
+        let of = svg.get_bounding_client_rect();
+        // In tenths of a pixel.
+        let wide = svg.get_attribute("viewBox")?.split(' ').nth(2)?.parse::<f64>().ok()? / 10.0;
+        let scale = wide / of.width();
+        Some(((at.0 + root.left() - of.left()) * scale, (at.1 + root.top() - of.top()) * scale))
+    }
+
+    fn at_pointer(
+        &self,
+        ctx: &Context<Self>,
+        act: impl Fn(&PointerEvent, (f64, f64)) -> Option<Act> + 'static,
+    ) -> Callback<PointerEvent> {
+        let root = self.root.clone();
+        ctx.link().batch_callback(move |e: PointerEvent| place_in(&root, &e).and_then(|at| act(&e, at)))
+    }
+
+    /// What a brush can, for those without a pointer.
+    fn zoom_buttons(&self, ctx: &Context<Self>) -> Html {
+        let button = |label: &'static str, of: fn(&Plot) -> Option<Option<Window>>| {
+            let (root, send) = (self.root.clone(), ctx.props().send.clone());
+            let press = Callback::from(move |e: MouseEvent| {
+                e.stop_propagation();
+                let plot = root.cast::<Element>().and_then(|r| plot_in(&r));
+                if let Some(window) = plot.and_then(|p| of(&p)) {
+                    send.emit(Msg::Zoom(window));
+                }
+            });
+            html! { <button type="button" class="small" onclick={press}>{ label }</button> }
+        };
+        html! {
+            <div class="zoom" role="group" aria-label="What the plot shows">
+                { button("Zoom in", |p| p.nearer(true).map(Some)) }
+                { button("Zoom out", |p| p.nearer(false).map(Some)) }
+                { button("Show all", |_| Some(None)) }
+                <p class="hint">{ "Drag over the plot to see a part of it; + and − zoom, Shift and arrows move, 0 shows all." }</p>
+            </div>
+        }
     }
 
     fn tip_of(&self, mark: &Element, stays: bool) -> Option<Tip> {
@@ -200,6 +308,36 @@ impl Drawing {
             let _ = entry.set_attribute("aria-pressed", if on { "true" } else { "false" });
         }
     }
+}
+
+/// Where a pointer is in the box around the drawing, in CSS pixels.
+fn place_in(root: &NodeRef, event: &PointerEvent) -> Option<(f64, f64)> {
+    let of = root.cast::<Element>()?.get_bounding_client_rect();
+    Some((f64::from(event.client_x()) - of.left(), f64::from(event.client_y()) - of.top()))
+}
+
+fn plot_in(root: &Element) -> Option<Plot> {
+    Plot::parse(&root.query_selector("[data-plot]").ok()??.get_attribute("data-plot")?)
+}
+
+fn zoom_key(root: &Element, event: &KeyboardEvent) -> Option<Option<Window>> {
+    let other = event.ctrl_key() || event.alt_key() || event.meta_key();
+    // Not of the buttons below.
+    let target: Element = event.target()?.dyn_into().ok()?;
+    target.closest("svg.wb-chart").ok().flatten().filter(|_| !other)?;
+    plot_in(root)?.key(&event.key(), event.shift_key())
+}
+
+/// What is being brushed.
+fn brush((a, b): ((f64, f64), (f64, f64))) -> Html {
+    let style = format!(
+        "left:{:.0}px;top:{:.0}px;width:{:.0}px;height:{:.0}px",
+        a.0.min(b.0),
+        a.1.min(b.1),
+        (a.0 - b.0).abs(),
+        (a.1 - b.1).abs()
+    );
+    html! { <span class="brush" aria-hidden="true" style={style}></span> }
 }
 
 /// Names that are said once for several marks.

@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod sheet;
 mod source;
+mod timeline;
 
 use crate::app::sources::Act;
 use crate::app::{App, Msg};

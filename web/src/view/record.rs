@@ -1,6 +1,6 @@
 //! One record: its heading, its tabs, and what each shows.
 
-use super::{Send, chart, compare, facts, sheet, source};
+use super::{Send, chart, compare, facts, sheet, source, timeline};
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::facts::notices;
@@ -12,8 +12,8 @@ use crate::link::{
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
-use warpbook_record::{Problem, Quantity, Run};
-use web_sys::{HtmlSelectElement, KeyboardEvent, MouseEvent};
+use warpbook_record::{ChartKind, Problem, Quantity, Run};
+use web_sys::{HtmlInputElement, HtmlSelectElement, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast, html};
 
 /// The record, at the tab that the link names or at its first.
@@ -34,14 +34,14 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         (Tab::Sweep, Some(problem)) => sweep(app, send, run, problem),
         (Tab::HeatMap, Some(problem)) => {
             let name = file_name(run, &["heat-map", problem.dtype.label()]);
-            chart::chart(send, charts::shapes(run, problem.dtype), &name)
+            chart::chart(send, app.options().shapes(run, problem.dtype), &name)
         }
         (Tab::Roofline, Some(problem)) => {
             let name = file_name(run, &["roofline", &problem.short]);
-            chart::chart(send, charts::roofline(run, problem), &name)
+            chart::chart(send, app.options().roofline(run, problem), &name)
         }
         (Tab::Loss, Some(problem)) => loss(app, send, run, problem),
-        (Tab::Breakdown, Some(problem)) => breakdown(run, send, problem),
+        (Tab::Breakdown, Some(problem)) => breakdown(app, run, send, problem),
         (Tab::Table, Some(problem)) => html! {
             <>
                 { sheet::sheet(app, send, "rungs", &sheets::rungs(run, problem), run) }
@@ -239,7 +239,36 @@ fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     });
     match all.as_slice() {
         [] | [_] => html! { <p class="size">{ &now.label }</p> },
+        _ if problems::apart(&all).is_some() => choosers(send, &all, now),
         _ => chooser(send, "Problem", &problems::grouped(all), now),
+    }
+}
+
+/// Choosers of type, shape and layout, where these can be chosen apart.
+fn choosers(send: &Send, all: &[&Problem], now: &Problem) -> Html {
+    let Some(values) = problems::apart(all) else { return Html::default() };
+    let of_now = problems::facets(now);
+    let select = |facet: usize, what: &'static str, id: &'static str| {
+        let options = values[facet].iter().filter_map(|v| Some((v, problems::with_facet(all, now, facet, v)?)));
+        html! {
+            <label class="size">
+                { what }
+                <select id={id} onchange={on_choice(send)}>
+                    { for options.map(|(value, p)| html! {
+                        <option value={p.id.clone()} selected={*value == of_now[facet]}>
+                            { if value.is_empty() { "as stored" } else { value } }
+                        </option>
+                    }) }
+                </select>
+            </label>
+        }
+    };
+    html! {
+        <>
+            if values[0].len() > 1 { { select(0, "Type", "dtype") } }
+            { select(1, "Shape", "problem") }
+            if values[2].len() > 1 { { select(2, "Layout", "layout") } }
+        </>
     }
 }
 
@@ -291,7 +320,7 @@ fn file_name(run: &Run, what: &[&str]) -> String {
 
 fn ladder(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = quantity(run, problem, app.link.quantity);
-    let drawn = charts::ladder(run, problem, quantity);
+    let drawn = app.options().ladder(run, problem, quantity);
     let name = file_name(run, &["ladder", quantity_id(quantity), &problem.short]);
     chart::chart(send, drawn, &name)
 }
@@ -301,7 +330,46 @@ fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let quantity = quantity(run, of, app.link.quantity);
     let line = of.sweep.as_ref().map_or("", |s| &s.line);
     let name = file_name(run, &["sweep", quantity_id(quantity), line]);
-    chart::chart(send, charts::sweep_of(&[run], quantity, Some(of), None), &name)
+    html! {
+        <>
+            { chart::chart(send, app.options().sweep_of(&[run], quantity, Some(of), None), &name) }
+            { picks(app, send, run, of) }
+        </>
+    }
+}
+
+/// Of more spans there is no drawing next to the timeline.
+const MOST_SPANS: usize = 5_000;
+/// Of how many rungs a sweep lets only some stand out.
+const MANY: usize = 8;
+
+/// Boxes that let the lines of rungs stand out of a sweep of many.
+fn picks(app: &App, send: &Send, run: &Run, of: &Problem) -> Html {
+    let drawn = |id: &str| run.measurements.iter().any(|m| m.rung == id && m.problem.same_line(of));
+    let rungs: Vec<_> = run.rungs.iter().filter(|r| drawn(&r.id)).collect();
+    if rungs.len() <= MANY {
+        return Html::default();
+    }
+    html! {
+        <details open={!app.link.picked.is_empty()}>
+            <summary>{ "Lines that stand out, next to the fastest and what they are held against" }</summary>
+            <div class="picks">
+                { for rungs.into_iter().map(|r| {
+                    let id = r.id.to_string();
+                    let on = app.link.picked.contains(&id);
+                    let changed = send.reform(move |e: Event| {
+                        let on = e.target_unchecked_into::<HtmlInputElement>().checked();
+                        Msg::Pick(id.clone(), on)
+                    });
+                    html! {
+                        <label key={r.id.to_string()} class="tick">
+                            <input type="checkbox" value={r.id.to_string()} checked={on} onchange={changed} />{ &r.title }
+                        </label>
+                    }
+                }) }
+            </div>
+        </details>
+    }
 }
 
 fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
@@ -310,7 +378,7 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let problem = if has(problem) { problem } else { run.train_logs.first().map_or(problem, |l| &l.problem) };
     html! {
         <>
-            { for training_charts(run, problem).into_iter().map(|(what, drawn)| {
+            { for training_charts(&app.options(), run, problem).into_iter().map(|(what, drawn)| {
                 let name = file_name(run, &[what]);
                 html! { <div key={name.clone()}>{ chart::chart(send, drawn, &name) }</div> }
             }) }
@@ -320,14 +388,26 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
 }
 
 /// The charts of parts, in the record's order; each of another problem where this one has no such parts.
-fn breakdown(run: &Run, send: &Send, problem: &Problem) -> Html {
+fn breakdown(app: &App, run: &Run, send: &Send, problem: &Problem) -> Html {
     let all = charts_of(run).into_iter().filter_map(|kind| Some((kind, breakdown_name(kind)?)));
     let present = all.filter(|(kind, _)| has_data(run, *kind));
     html! {
         <>
             { for present.map(|(kind, name)| {
                 let name = file_name(run, &[&name]);
-                html! { <div key={name.clone()}>{ chart::chart(send, charts::chart(run, problem, kind), &name) }</div> }
+                let shown = || chart::chart(send, app.options().chart(run, problem, kind), &name);
+                match kind {
+                    ChartKind::Timeline => html! {
+                        <div key={name.clone()}>
+                            { timeline::timeline(app, send, run, problem, &name) }
+                            // Of more a table is no help, and slow.
+                            if run.spans.len() <= MOST_SPANS {
+                                <details><summary>{ "The same as a drawing" }</summary>{ shown() }</details>
+                            }
+                        </div>
+                    },
+                    _ => html! { <div key={name.clone()}>{ shown() }</div> },
+                }
             }) }
         </>
     }

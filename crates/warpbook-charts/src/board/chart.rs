@@ -4,10 +4,11 @@ use super::{BoardTask, COLUMNS};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
 use crate::common::{MAX_ENTRIES, joined, l2, label, median_of};
 use crate::facts::Facts;
+use crate::options::is_narrow;
 use crate::palette::BLUE;
 use crate::ticks::Axis;
 use crate::words::{time, time_tick, times};
-use crate::{Chart, ChartError, Table};
+use crate::{Chart, ChartError, Options, Table};
 use warpbook_record::Measurement;
 
 const ROW: f64 = 20.0;
@@ -26,6 +27,14 @@ impl BoardTask<'_> {
     /// # Errors
     /// [`ChartError::NothingToDraw`] where nobody has a figure that counts.
     pub fn chart(&self) -> Result<Chart, ChartError> {
+        self.chart_with(&Options::default())
+    }
+
+    /// The same with options, of which it takes the width.
+    ///
+    /// # Errors
+    /// As [`BoardTask::chart`].
+    pub fn chart_with(&self, options: &Options) -> Result<Chart, ChartError> {
         let rows: Vec<Dot<'_>> =
             self.ranked().map(|(e, m, us)| Dot { person: &e.person, rung: &e.rung, m, us }).collect();
         let Some(first) = rows.first() else {
@@ -40,8 +49,10 @@ impl BoardTask<'_> {
         };
         let spread = Spread::of(&times);
         let shown = &rows[..rows.len().min(MAX_ENTRIES)];
-        let height = KEY + shown.len() as f64 * ROW + AXIS;
-        self.frame(&rows, &spread).draw(height, |canvas, top| draw(canvas, top, shown, &axis, &spread))
+        let layout = Layout::of(options.px());
+        let height = layout.key + shown.len() as f64 * layout.row + AXIS;
+        let frame = Frame { width: layout.width, ..self.frame(&rows, &spread) };
+        frame.draw(height, |canvas, top| draw(canvas, top, shown, &axis, &spread, &layout))
     }
 
     fn frame(&self, rows: &[Dot<'_>], spread: &Spread) -> Frame {
@@ -59,6 +70,7 @@ impl BoardTask<'_> {
         let mut table = Table::new(COLUMNS);
         self.rows().into_iter().for_each(|row| table.push(row));
         Frame {
+            width: WIDTH,
             title: format!("{} is the fastest of {people}: {}", first.person, time(first.us)),
             subtitle: joined([label(self.problem), self.device.clone(), median_of(counts), l2(self.run).to_owned()]),
             description: format!(
@@ -83,6 +95,25 @@ impl BoardTask<'_> {
 
 fn counted_people(n: usize) -> String {
     if n == 1 { "1 person is".into() } else { format!("{n} people are") }
+}
+
+/// Where rows and their parts lie; on a phone names and figures stand above their line.
+struct Layout {
+    width: f64,
+    narrow: bool,
+    left: f64,
+    right: f64,
+    row: f64,
+    key: f64,
+}
+
+impl Layout {
+    fn of(width: f64) -> Self {
+        let narrow = is_narrow(width);
+        let (left, right) = if narrow { (8.0, 8.0) } else { (NAMES, FIGURES) };
+        let (row, key) = if narrow { (1.7 * ROW, 2.0 * KEY) } else { (ROW, KEY) };
+        Self { width, narrow, left: MARGIN + left, right: width - MARGIN - right, row, key }
+    }
 }
 
 /// A person's best.
@@ -111,10 +142,10 @@ impl Spread {
     }
 }
 
-fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spread) -> Drawn {
-    let (left, right) = (MARGIN + NAMES, WIDTH - MARGIN - FIGURES);
+fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spread, layout: &Layout) -> Drawn {
+    let &Layout { width, narrow, left, right, row, key } = layout;
     let x = |us: f64| axis.place(us, left, right);
-    let (first, bottom) = (top + KEY, top + KEY + rows.len() as f64 * ROW);
+    let (first, bottom) = (top + key, top + key + rows.len() as f64 * row);
     for tick in &axis.ticks {
         canvas.line(&[(x(*tick), first), (x(*tick), bottom)], Stroke::new(Paint::FAINT, 1.0))?;
         canvas.text(&time_tick(*tick), (x(*tick), bottom + 10.0), At::Middle, Font::SMALL)?;
@@ -137,15 +168,26 @@ fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spre
         let line = [(x(all.median), first - 4.0), (x(all.median), bottom)];
         canvas.marked(&middle, || canvas.line(&line, Stroke::dashed(Paint::solid(BLUE), 1.5, 1)))?;
         let text = format!("median of all {}, the middle half shaded", time(all.median));
-        let half = Font::SMALL.width(&text) / 2.0;
-        let at = x(all.median).clamp(MARGIN + half, WIDTH - MARGIN - half);
-        canvas.text(&text, (at, top + 8.0), At::Middle, Font::SMALL)?;
+        if narrow {
+            canvas.wrapped(&text, width - 2.0 * MARGIN, 2, (MARGIN, top + 8.0), Font::SMALL)?;
+        } else {
+            let half = Font::SMALL.width(&text) / 2.0;
+            let at = x(all.median).clamp(MARGIN + half, width - MARGIN - half);
+            canvas.text(&text, (at, top + 8.0), At::Middle, Font::SMALL)?;
+        }
     }
     let best = rows[0].us;
     let ink = Font { paint: Paint::INK, ..Font::NOTE };
     for (i, dot) in rows.iter().enumerate() {
-        let y = first + (i as f64 + 0.5) * ROW;
-        canvas.elided(&format!("{}. {}", i + 1, dot.person), NAMES - 14.0, (MARGIN, y), At::Left, ink)?;
+        let middle = first + (i as f64 + 0.5) * row;
+        let (words, y) = if narrow { (middle - 0.4 * ROW, middle + 0.45 * ROW) } else { (middle, middle) };
+        canvas.elided(
+            &format!("{}. {}", i + 1, dot.person),
+            if narrow { width - 2.0 * MARGIN - FIGURES } else { NAMES - 14.0 },
+            (MARGIN, words),
+            At::Left,
+            ink,
+        )?;
         canvas.line(&[(left, y), (right, y)], Stroke::new(Paint::FAINT, 1.0))?;
         let facts = Facts {
             rung: String::new(),
@@ -155,7 +197,7 @@ fn draw(canvas: &Canvas<'_>, top: f64, rows: &[Dot<'_>], axis: &Axis, all: &Spre
         };
         canvas.marked(&facts, || canvas.marker(Marker::Disc, (x(dot.us), y), Paint::solid(BLUE)))?;
         let figure = if i == 0 { time(dot.us) } else { format!("{} · {}", time(dot.us), times(dot.us / best)) };
-        canvas.text(&figure, (WIDTH - MARGIN, y), At::Right, Font::NOTE)?;
+        canvas.text(&figure, (width - MARGIN, words), At::Right, Font::NOTE)?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use super::{ComparedCell, ComparedRow, Comparison, Verdict};
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, MARKERS, Paint, Stroke, WIDTH};
 use crate::common::{MAX_ENTRIES, debug_note, devices, heading, joined, l2, label, medians};
 use crate::facts::Facts;
-use crate::palette::SERIES;
+use crate::options::{Options, is_narrow};
+use crate::palette::Kind;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, plain, sentence_case, time, times};
 use crate::{Chart, ChartError};
@@ -27,16 +28,26 @@ impl<'a> Comparison<'a> {
     /// # Errors
     /// [`ChartError::NothingToDraw`] where no rung has a figure in two records.
     pub fn chart(&self, anyway: bool) -> Result<Chart, ChartError> {
+        self.chart_with(&Options::default(), anyway)
+    }
+
+    /// The same with options of its drawing.
+    ///
+    /// # Errors
+    /// As [`Comparison::chart`].
+    pub fn chart_with(&self, options: &Options, anyway: bool) -> Result<Chart, ChartError> {
+        let width = options.px();
         let several = self.problems.len() > 1;
         let main = self.runs[0].main_problem().filter(|p| self.problems.iter().any(|of| of[0] == Some(*p)));
         match main.or(self.problems.first().and_then(|p| p[0])).filter(|_| several) {
-            Some(problem) => Drawing::new(&self.at(problem), anyway)?.draw(),
-            None => Drawing::new(self, anyway)?.draw(),
+            Some(problem) => Drawing::new(&self.at(problem), width, anyway)?.draw(),
+            None => Drawing::new(self, width, anyway)?.draw(),
         }
     }
 }
 
 struct Drawing<'c, 'a> {
+    width: f64,
     of: &'c Comparison<'a>,
     anyway: bool,
     rows: Vec<&'c ComparedRow<'a>>,
@@ -45,7 +56,7 @@ struct Drawing<'c, 'a> {
 }
 
 impl<'c, 'a> Drawing<'c, 'a> {
-    fn new(of: &'c Comparison<'a>, anyway: bool) -> Result<Self, ChartError> {
+    fn new(of: &'c Comparison<'a>, width: f64, anyway: bool) -> Result<Self, ChartError> {
         let is_shown = |r: &&ComparedRow<'_>| r.cells.iter().any(|c| c.ratio.is_some());
         let mut rows: Vec<&ComparedRow<'a>> = of.rows.iter().filter(is_shown).collect();
         if rows.is_empty() {
@@ -56,7 +67,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         rows.sort_by_key(|r| !r.is_common());
         let left_out = rows.len().saturating_sub(MAX_ENTRIES);
         rows.truncate(MAX_ENTRIES);
-        Ok(Self { of, anyway, rows, left_out })
+        Ok(Self { width, of, anyway, rows, left_out })
     }
 
     /// Whether a cell's figure is drawn.
@@ -71,7 +82,21 @@ impl<'c, 'a> Drawing<'c, 'a> {
     /// Markers of one row lie below each other.
     fn height(&self, row: &'c ComparedRow<'a>) -> f64 {
         let markers = self.drawn(row).len() as f64;
-        (markers * 5.0 + 14.0).max(24.0)
+        (markers * 5.0 + 14.0).max(24.0) + self.name_line()
+    }
+
+    /// Names of a narrow chart have a line above their markers.
+    fn name_line(&self) -> f64 {
+        if is_narrow(self.width) { 18.0 } else { 0.0 }
+    }
+
+    /// Where the plot begins and ends.
+    fn ends(&self) -> (f64, f64) {
+        if is_narrow(self.width) {
+            (MARGIN + 8.0, self.width - MARGIN - 8.0)
+        } else {
+            (LEFT, self.width - (WIDTH - RIGHT))
+        }
     }
 
     fn axis(&self) -> Axis {
@@ -111,11 +136,16 @@ impl<'c, 'a> Drawing<'c, 'a> {
         } else {
             format!("time: {}", self.of.labels[0])
         };
-        canvas.elided(&text, WIDTH - MARGIN - RIGHT - 10.0, (RIGHT + 10.0, y), At::Left, Font::SMALL)
+        if is_narrow(self.width) {
+            return canvas.elided(&text, self.width / 2.0, (self.width - MARGIN, y), At::Right, Font::SMALL);
+        }
+        let left = self.ends().1 + 10.0;
+        canvas.elided(&text, self.width - MARGIN - left, (left, y), At::Left, Font::SMALL)
     }
 
     fn draw_axis(&self, canvas: &Canvas<'_>, axis: &Axis, top: f64, bottom: f64) -> Drawn {
-        let x = |v: f64| axis.place(v, LEFT, RIGHT);
+        let (left, right) = self.ends();
+        let x = |v: f64| axis.place(v, left, right);
         canvas.rect((x(1.0 / (1.0 + THRESHOLD)), x(1.0 + THRESHOLD)), (top, bottom), Paint::FAINT)?;
         for t in &axis.ticks {
             canvas.line(&[(x(*t), top), (x(*t), bottom + 4.0)], Stroke::new(Paint::FAINT, 1.0))?;
@@ -124,21 +154,27 @@ impl<'c, 'a> Drawing<'c, 'a> {
         canvas.line(&[(x(1.0), top), (x(1.0), bottom)], Stroke::new(Paint::MUTED, 1.0))?;
         let scale = if axis.is_log() { "; logarithmic scale" } else { "" };
         let caption = format!("times as fast as {}, further right is faster{scale}", self.of.labels[0]);
-        canvas.elided(&caption, WIDTH - MARGIN - LEFT, (LEFT, bottom + 31.0), At::Left, Font::SMALL)
+        canvas.elided(&caption, self.width - MARGIN - left, (left, bottom + 31.0), At::Left, Font::SMALL)
     }
 
     fn draw_row(&self, canvas: &Canvas<'_>, row: &'c ComparedRow<'a>, axis: &Axis, (y, height): (f64, f64)) -> Drawn {
-        let middle = y + height / 2.0;
-        let room = LEFT - MARGIN - 12.0;
-        canvas.elided(&row.title, room, (LEFT - 12.0, middle), At::Right, Font::BODY)?;
+        let narrow = is_narrow(self.width);
+        let (left, right) = self.ends();
+        let name_line = self.name_line();
+        let (height, middle) = (height - name_line, y + name_line + (height - name_line) / 2.0);
+        if narrow {
+            canvas.elided(&row.title, self.width * 0.55, (MARGIN, y + 11.0), At::Left, Font::BODY)?;
+        } else {
+            canvas.elided(&row.title, left - MARGIN - 12.0, (left - 12.0, middle), At::Right, Font::BODY)?;
+        }
+        let color = Kind::of(self.of.runs[0], row.rung).color();
         let drawn = self.drawn(row);
         let step = if drawn.len() > 1 { (height - 14.0) / (drawn.len() - 1) as f64 } else { 0.0 };
         let first = middle - step * (drawn.len().saturating_sub(1)) as f64 / 2.0;
         for (i, (record, cell)) in drawn.iter().enumerate() {
             let Some(ratio) = cell.ratio else { continue };
             let y = first + step * i as f64;
-            let x = |v: f64| axis.place(v, LEFT, RIGHT);
-            let color = SERIES[record % SERIES.len()];
+            let x = |v: f64| axis.place(v, left, right);
             let shown = format!("{} · {}", cell.us.map(time).unwrap_or_default(), times(ratio.value));
             let facts = cell
                 .measurement
@@ -150,9 +186,13 @@ impl<'c, 'a> Drawing<'c, 'a> {
             let marker = (MARKERS[record % MARKERS.len()], (x(ratio.value), y), Paint::solid(color));
             canvas.marked(&facts.unwrap_or_default(), || canvas.marker(marker.0, marker.1, marker.2))?;
         }
-        let at = if drawn.is_empty() { LEFT + 8.0 } else { RIGHT + 10.0 };
         let (text, font) = self.figure(row, &drawn);
-        canvas.elided(&text, WIDTH - MARGIN - at, (at, middle), At::Left, font)
+        if narrow && !drawn.is_empty() {
+            let room = self.width * 0.45 - 2.0 * MARGIN;
+            return canvas.elided(&text, room, (self.width - MARGIN, y + 11.0), At::Right, font);
+        }
+        let at = if drawn.is_empty() { left + 8.0 } else { right + 10.0 };
+        canvas.elided(&text, self.width - MARGIN - at, (at, middle), At::Left, font)
     }
 
     /// What is written at the end of a row, or in place of its markers.
@@ -180,7 +220,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         for (i, label) in self.of.labels.iter().enumerate() {
             let label = if i == 0 { format!("{label} (1×)") } else { label.clone() };
             let width = 16.0 + Font::NOTE.width(&label).min(300.0) + 18.0;
-            if x + width > WIDTH - MARGIN {
+            if x + width > self.width - MARGIN {
                 lines.push(Vec::new());
                 x = MARGIN;
             }
@@ -199,8 +239,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
                 if *i == 0 {
                     canvas.line(&[(x + 5.0, y - 6.0), (x + 5.0, y + 6.0)], Stroke::new(Paint::MUTED, 1.4))?;
                 } else {
-                    let color = SERIES[i % SERIES.len()];
-                    canvas.marker(MARKERS[i % MARKERS.len()], (x + 5.0, y), Paint::solid(color))?;
+                    canvas.marker(MARKERS[i % MARKERS.len()], (x + 5.0, y), Paint::MUTED)?;
                 }
                 canvas.elided(label, 300.0, (x + 16.0, y), At::Left, Font::NOTE)?;
             }
@@ -220,6 +259,7 @@ impl<'c, 'a> Drawing<'c, 'a> {
         let normalised = if of.is_normalised { "drift taken out" } else { "" };
         let sentences: Vec<String> = (1..of.runs.len()).map(|i| of.sentence(i)).collect();
         Frame {
+            width: self.width,
             title: format!("{}: {} compared", heading(of.runs[0]), counted(of.runs.len(), "record")),
             subtitle: joined([devices.as_str(), &label, &medians, l2(of.runs[0]), normalised]),
             description: format!(

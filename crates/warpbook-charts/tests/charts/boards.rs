@@ -122,7 +122,18 @@ fn the_board_is_drawn_as_it_was() {
     let chart = board.tasks[0].chart().unwrap();
     check_svg(&chart);
     check_layout(&chart);
-    let file = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/golden/board.svg");
+    golden("board.svg", &chart);
+    for width in [280, 360, 480, 600, 1200] {
+        let chart = board.tasks[0].chart_with(&Options::of_width(width)).unwrap();
+        assert_eq!(chart.svg.size().0, width);
+        check_svg(&chart);
+        check_layout(&chart);
+    }
+    golden("board-phone.svg", &board.tasks[0].chart_with(&Options::phone()).unwrap());
+}
+
+fn golden(name: &str, chart: &Chart) {
+    let file = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("tests/golden").join(name);
     if std::env::var_os("WARPBOOK_BLESS").is_some() {
         std::fs::write(&file, chart.svg.standalone()).unwrap();
     }

@@ -10,6 +10,7 @@ mod ladders;
 mod losses;
 mod marks;
 mod parts;
+mod phone;
 mod random;
 mod records;
 #[path = "../sample/mod.rs"]

@@ -1,0 +1,323 @@
+//! What a device and its host did over time: lanes of spans, what of them is seen, searched and added up, and the same as a trace
+//! for Perfetto.
+
+use serde_json::json;
+use warpbook_record::{Problem, Run, Span};
+
+/// Tones for so many kinds of operations; the rest shares the next.
+pub const KINDS: usize = 7;
+const MANY_KINDS: usize = 512;
+
+/// A span in its lane.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bar {
+    /// In microseconds.
+    pub from: f64,
+    /// In microseconds.
+    pub to: f64,
+    /// As of a kernel.
+    pub name: String,
+    /// What it belongs to; may be empty.
+    pub operation: String,
+    /// The number of its kind.
+    pub tone: usize,
+}
+
+impl Bar {
+    /// What it is called: its operation where that is known.
+    pub fn title(&self) -> &str {
+        if self.operation.is_empty() { &self.name } else { &self.operation }
+    }
+
+    /// Whether its name or its operation contains a text in lower case.
+    pub fn has(&self, wanted: &str) -> bool {
+        [&self.name, &self.operation].iter().any(|t| t.to_lowercase().contains(wanted))
+    }
+}
+
+/// A stream, or the host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lane {
+    /// As "stream 7" or "CPU".
+    pub name: String,
+    /// By their starts.
+    pub bars: Vec<Bar>,
+    /// The latest end of each bar and those before it.
+    latest: Vec<f64>,
+}
+
+impl Lane {
+    /// The bars that may be seen between two times.
+    pub fn between(&self, (from, to): (f64, f64)) -> &[Bar] {
+        let first = self.latest.partition_point(|end| *end < from);
+        let last = self.bars.partition_point(|b| b.from <= to);
+        self.bars.get(first..last).unwrap_or_default()
+    }
+}
+
+/// What was recorded of one run of a rung.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Trace {
+    /// The host first, then streams in the order of their first spans.
+    pub lanes: Vec<Lane>,
+    /// The names of the kinds of operations, those that most time is spent on first.
+    pub kinds: Vec<String>,
+    /// Where the last span ends, in microseconds.
+    pub end: f64,
+}
+
+/// What an operation takes in all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Total {
+    /// Of the operation, or of the kernel where that is not known.
+    pub name: String,
+    /// In microseconds, of what lies in the selection.
+    pub us: f64,
+    /// How many spans.
+    pub count: usize,
+}
+
+/// The kind of an operation: "forward" of "conv1 forward", or all of a single word; of none the span's name.
+fn kind(span: &Span) -> &str {
+    match span.operation.split_once(' ') {
+        Some((_, kind)) => kind,
+        None if span.operation.is_empty() => &span.name,
+        None => &span.operation,
+    }
+}
+
+/// The rungs that spans were recorded of at a problem, in the record's order.
+pub fn rungs<'a>(run: &'a Run, problem: &Problem) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for span in run.spans.iter().filter(|s| s.problem == *problem) {
+        if !all.contains(&span.rung.as_str()) {
+            all.push(&span.rung);
+        }
+    }
+    all
+}
+
+/// The problem whose spans are shown: this one, or the first that has some.
+pub fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
+    let mut all = run.spans.iter().map(|s| &s.problem);
+    if all.clone().any(|p| p == problem) { problem } else { all.next().unwrap_or(problem) }
+}
+
+impl Trace {
+    /// Of a rung at a problem. What has no time is left out.
+    pub fn of(run: &Run, problem: &Problem, rung: &str) -> Self {
+        let fine = |s: &&Span| {
+            s.start_us.is_finite() && s.start_us >= 0.0 && s.duration_us.is_finite() && s.duration_us >= 0.0
+        };
+        let spans: Vec<&Span> = run.spans_of(rung, problem).into_iter().filter(fine).collect();
+        let mut kinds: Vec<(&str, f64)> = Vec::new();
+        for span in &spans {
+            let known = kinds.iter().position(|k| k.0 == kind(span));
+            match known {
+                Some(at) => kinds[at].1 += span.duration_us,
+                // Of very many kinds most are never shown.
+                None if kinds.len() < MANY_KINDS => kinds.push((kind(span), span.duration_us)),
+                None => {}
+            }
+        }
+        kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+        kinds.truncate(KINDS);
+        let mut streams: Vec<&str> = Vec::new();
+        let mut lanes: Vec<Lane> = Vec::new();
+        for span in &spans {
+            let at = streams.iter().position(|s| *s == span.stream).unwrap_or_else(|| {
+                let name = if is_host(&span.stream) { "CPU".to_owned() } else { format!("stream {}", span.stream) };
+                streams.push(&span.stream);
+                lanes.push(Lane { name, bars: Vec::new(), latest: Vec::new() });
+                streams.len() - 1
+            });
+            lanes[at].bars.push(Bar {
+                from: span.start_us,
+                to: span.end_us(),
+                name: span.name.clone(),
+                operation: span.operation.clone(),
+                tone: kinds.iter().position(|k| k.0 == kind(span)).unwrap_or(KINDS),
+            });
+        }
+        for lane in &mut lanes {
+            lane.bars.sort_by(|a, b| a.from.total_cmp(&b.from));
+            let mut latest = 0.0;
+            lane.latest = lane
+                .bars
+                .iter()
+                .map(|b| {
+                    latest = f64::max(latest, b.to);
+                    latest
+                })
+                .collect();
+        }
+        lanes.sort_by_key(|l| l.name != "CPU");
+        let end = lanes.iter().filter_map(|l| l.latest.last()).fold(0.0, |a: f64, b| a.max(*b));
+        Self { lanes, kinds: kinds.into_iter().map(|k| k.0.to_owned()).collect(), end }
+    }
+
+    /// How many spans it has.
+    pub fn count(&self) -> usize {
+        self.lanes.iter().map(|l| l.bars.len()).sum()
+    }
+
+    /// What operations take between two times, of those that contain a text; the longest first.
+    pub fn totals(&self, (from, to): (f64, f64), wanted: &str) -> Vec<Total> {
+        let wanted = wanted.trim().to_lowercase();
+        let mut all: std::collections::HashMap<&str, (f64, usize)> = std::collections::HashMap::new();
+        for bar in self.lanes.iter().flat_map(|l| l.between((from, to))) {
+            let us = bar.to.min(to) - bar.from.max(from);
+            if us < 0.0 || !(wanted.is_empty() || bar.has(&wanted)) {
+                continue;
+            }
+            let entry = all.entry(bar.title()).or_default();
+            entry.0 += us;
+            entry.1 += 1;
+        }
+        let mut all: Vec<Total> =
+            all.into_iter().map(|(name, (us, count))| Total { name: name.to_owned(), us, count }).collect();
+        all.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.name.cmp(&b.name)));
+        all
+    }
+
+    /// The next span whose name contains a text, after a time; from the beginning again where there is none.
+    pub fn next(&self, wanted: &str, after: f64) -> Option<&Bar> {
+        let wanted = wanted.trim().to_lowercase();
+        let found = || self.lanes.iter().flat_map(|l| &l.bars).filter(|b| !wanted.is_empty() && b.has(&wanted));
+        let first = |a: &&Bar, b: &&Bar| a.from.total_cmp(&b.from);
+        found().filter(|b| b.from > after).min_by(first).or_else(|| found().min_by(first))
+    }
+
+    /// In the trace-event format that Perfetto and Chrome read.
+    pub fn events(&self, title: &str) -> String {
+        let named = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": tid, "args": { "name": name } });
+        let mut events = vec![named("process_name", 0, title)];
+        for (tid, lane) in self.lanes.iter().enumerate() {
+            events.push(named("thread_name", tid, &lane.name));
+            events.extend(lane.bars.iter().map(|b| {
+                json!({
+                    "ph": "X", "name": b.title(), "cat": if lane.name == "CPU" { "host" } else { "device" }, "pid": 1, "tid": tid,
+                    "ts": b.from, "dur": b.to - b.from, "args": { "kernel": b.name },
+                })
+            }));
+        }
+        json!({ "traceEvents": events, "displayTimeUnit": "ns" }).to_string()
+    }
+}
+
+fn is_host(stream: &str) -> bool {
+    matches!(stream, "host" | "cpu" | "CPU")
+}
+
+/// What of a timeline is in sight, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sight {
+    /// The earliest time.
+    pub from: f64,
+    /// The latest.
+    pub to: f64,
+}
+
+impl Sight {
+    /// All of it.
+    pub fn all(end: f64) -> Self {
+        Self { from: 0.0, to: end.max(1e-3) }
+    }
+
+    /// Nearer by a factor (or further, below 1) around a share of its width, within a timeline that ends then.
+    pub fn nearer(self, factor: f64, share: f64, end: f64) -> Self {
+        let width = self.to - self.from;
+        // A nanosecond is the least that is recorded.
+        let wanted = (width / factor).clamp(1e-3, end.max(1e-3));
+        let from = self.from + (width - wanted) * share.clamp(0.0, 1.0);
+        Self { from, to: from + wanted }.within(end)
+    }
+
+    /// Moved by a share of its width.
+    pub fn moved(self, share: f64, end: f64) -> Self {
+        let by = (self.to - self.from) * share;
+        Self { from: self.from + by, to: self.to + by }.within(end)
+    }
+
+    fn within(self, end: f64) -> Self {
+        let width = self.to - self.from;
+        let from = self.from.min(end.max(1e-3) - width).max(0.0);
+        Self { from, to: from + width }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::tests::sample_run;
+
+    fn span(run: &Run, operation: &str, stream: &str, from: f64, us: f64) -> Span {
+        Span {
+            rung: run.rungs[0].id.to_string(),
+            problem: run.main_problem().unwrap().clone(),
+            name: format!("kernel_{operation}"),
+            operation: operation.into(),
+            stream: stream.into(),
+            start_us: from,
+            duration_us: us,
+        }
+    }
+
+    fn traced(spans: &[(&str, &str, f64, f64)]) -> Trace {
+        let mut run = sample_run();
+        run.spans = spans.iter().map(|(o, s, from, us)| span(&run, o, s, *from, *us)).collect();
+        let problem = run.main_problem().unwrap().clone();
+        assert_eq!(rungs(&run, &problem), [&*run.rungs[0].id]);
+        Trace::of(&run, &problem, &run.rungs[0].id)
+    }
+
+    #[test]
+    fn spans_lie_in_lanes_and_are_added_up() {
+        let trace = traced(&[
+            ("conv1 forward", "7", 10.0, 5.0),
+            ("launch", "host", 0.0, 2.0),
+            ("conv2 forward", "7", 0.0, 4.0),
+            ("conv1 backward", "8", 4.0, f64::NAN),
+            ("conv1 backward", "8", 4.0, 8.0),
+        ]);
+        let names: Vec<&str> = trace.lanes.iter().map(|l| l.name.as_str()).collect();
+        assert_eq!(names, ["CPU", "stream 7", "stream 8"]);
+        assert_eq!((trace.count(), trace.end), (4, 15.0));
+        assert_eq!(trace.kinds, ["forward", "backward", "launch"]);
+        let seven = &trace.lanes[1];
+        assert_eq!(seven.between((5.0, 9.0)).len(), 0);
+        assert_eq!(seven.between((3.0, 11.0)).len(), 2);
+        let total = |name: &str, us, count| Total { name: name.into(), us, count };
+        assert_eq!(
+            trace.totals((3.0, 12.0), "conv1"),
+            [total("conv1 backward", 8.0, 1), total("conv1 forward", 2.0, 1)]
+        );
+        assert_eq!(trace.totals((0.0, 15.0), "").len(), 4);
+        assert_eq!(trace.next("FORWARD", 0.0).map(|b| b.from), Some(10.0));
+        assert_eq!(trace.next("forward", 10.0).map(|b| b.from), Some(0.0), "from the beginning again");
+        assert_eq!(trace.next("", 0.0), None);
+        let json: serde_json::Value = serde_json::from_str(&trace.events("a \"title\"")).unwrap();
+        let events = json["traceEvents"].as_array().unwrap();
+        assert_eq!(events.iter().filter(|e| e["ph"] == "X").count(), 4);
+        assert!(events.iter().any(|e| e["name"] == "conv1 forward" && e["ts"] == 10.0 && e["dur"] == 5.0));
+        assert!(events.iter().any(|e| e["args"]["name"] == "a \"title\""));
+    }
+
+    #[test]
+    fn a_long_span_is_seen_wherever_it_is_in_sight() {
+        let trace = traced(&[("long", "1", 0.0, 100.0), ("short", "1", 10.0, 1.0), ("late", "1", 90.0, 1.0)]);
+        assert_eq!(trace.lanes[0].between((50.0, 60.0)).iter().filter(|b| b.to > 50.0).count(), 1);
+    }
+
+    #[test]
+    fn sights_stay_within_the_timeline() {
+        let all = Sight::all(100.0);
+        let near = all.nearer(4.0, 1.0, 100.0);
+        assert_eq!(near, Sight { from: 75.0, to: 100.0 });
+        assert_eq!(near.moved(1.0, 100.0), near);
+        assert_eq!(near.moved(-10.0, 100.0), Sight { from: 0.0, to: 25.0 });
+        assert_eq!(near.nearer(0.01, 0.5, 100.0), all);
+        let nearest = (0..200).fold(all, |s, _| s.nearer(2.0, 0.5, 100.0));
+        assert!(nearest.to > nearest.from && nearest.from > 49.0);
+    }
+}

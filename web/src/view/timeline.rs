@@ -1,0 +1,494 @@
+//! A timeline on a canvas: zoomed by wheel, pinch and keys, moved, searched, and added up.
+
+use super::Send;
+use crate::app::{App, Msg};
+use crate::browser;
+use crate::format;
+use crate::trace::{Lane, Sight, Trace, recorded, rungs};
+use gloo_events::{EventListener, EventListenerOptions};
+use std::collections::HashMap;
+use std::rc::Rc;
+use warpbook_charts::words;
+use warpbook_record::{Problem, Run};
+use wasm_bindgen::JsCast;
+use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlInputElement, HtmlSelectElement, MouseEvent};
+use yew::{
+    AttrValue, Callback, Component, Context, Event, Html, InputEvent, KeyboardEvent, NodeRef, PointerEvent, Properties,
+    TargetCast, html,
+};
+
+const LANE: f64 = 34.0;
+const AXIS: f64 = 24.0;
+/// The room for the names of the lanes, in CSS pixels.
+const NAMES: f64 = 84.0;
+/// The tones of kinds of operations, and of the rest; as those of a chart's series.
+const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
+/// Rows of totals.
+const TOTALS: usize = 12;
+
+/// The timeline of the rung that is the fastest of those that were recorded at the problem.
+pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str) -> Html {
+    let problem = recorded(run, problem);
+    let traced: Vec<(AttrValue, AttrValue)> = rungs(run, problem)
+        .into_iter()
+        .map(|id| (id.to_owned().into(), run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string()).into()))
+        .collect();
+    let us = |id: &str| run.measurement(id, problem).and_then(|m| m.median_us()).unwrap_or(f64::INFINITY);
+    let fastest = traced.iter().map(|(id, _)| id.clone()).min_by(|a, b| us(a).total_cmp(&us(b)));
+    let Some(first) = fastest else { return Html::default() };
+    let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::of(run, problem, id))).collect());
+    html! {
+        <Timeline key={format!("{name} {}", problem.id)} {first} {traced} traces={Traces(shared)} name={name.to_owned()}
+            title={format!("{}: {}", run.title, problem.label)} dark={app.dark} width={app.options().width} send={send.clone()} />
+    }
+}
+
+/// By rung. Two are equal where their figures are.
+#[derive(Clone, PartialEq)]
+pub struct Traces(Rc<HashMap<AttrValue, Trace>>);
+
+/// What a timeline shows.
+#[derive(Properties, PartialEq)]
+pub struct Props {
+    /// The id of the rung that is shown first.
+    pub first: AttrValue,
+    /// Ids and titles of the rungs.
+    pub traced: Vec<(AttrValue, AttrValue)>,
+    /// What was recorded of them.
+    pub traces: Traces,
+    /// That of its files.
+    pub name: AttrValue,
+    /// The record and the problem.
+    pub title: AttrValue,
+    /// Whether the page is dark.
+    pub dark: bool,
+    /// The room of a chart, in CSS pixels: with another the canvas has another size.
+    pub width: u32,
+    /// Where messages to the page go.
+    pub send: Callback<Msg>,
+}
+
+/// What may happen to it.
+pub enum Act {
+    /// Show this rung.
+    Rung(String),
+    /// See this.
+    See(Sight),
+    /// A pointer is down: its number, place along the canvas and whether it selects.
+    Down(i32, f64, bool),
+    /// It moved.
+    Move(i32, f64),
+    /// It is up, or gone.
+    Up(i32),
+    /// Only these stand out.
+    Search(String),
+    /// Go to the next that was searched for.
+    Next,
+    /// Nothing is selected.
+    Unselect,
+    /// The wheel was turned so far to the right and down at this place along the canvas; whether to zoom.
+    Wheel((f64, f64), f64, bool),
+}
+
+/// See the module.
+pub struct Timeline {
+    canvas: NodeRef,
+    rung: AttrValue,
+    sight: Sight,
+    /// From and to, in microseconds.
+    selected: Option<(f64, f64)>,
+    /// Where a selection began.
+    selecting: Option<f64>,
+    /// Pointers that are down, by number, with their places.
+    pointers: Vec<(i32, f64)>,
+    wanted: String,
+    /// Where the last one found begins.
+    found: f64,
+    /// Of the wheel, which must keep the page from being zoomed or stepped back.
+    wheel: Option<EventListener>,
+}
+
+impl Component for Timeline {
+    type Message = Act;
+    type Properties = Props;
+
+    fn create(ctx: &Context<Self>) -> Self {
+        let mut timeline = Self {
+            canvas: NodeRef::default(),
+            rung: ctx.props().first.clone(),
+            sight: Sight::all(0.0),
+            selected: None,
+            selecting: None,
+            pointers: Vec::new(),
+            wanted: String::new(),
+            found: -1.0,
+            wheel: None,
+        };
+        timeline.sight = Sight::all(timeline.trace(ctx).map_or(0.0, |t| t.end));
+        timeline
+    }
+
+    fn update(&mut self, ctx: &Context<Self>, act: Act) -> bool {
+        let end = self.trace(ctx).map_or(0.0, |t| t.end);
+        match act {
+            Act::Rung(id) => {
+                self.rung = id.into();
+                (self.selected, self.found) = (None, -1.0);
+                self.sight = Sight::all(self.trace(ctx).map_or(0.0, |t| t.end));
+            }
+            Act::See(sight) => self.sight = sight,
+            Act::Down(number, x, selects) => {
+                self.pointers.retain(|p| p.0 != number);
+                self.pointers.push((number, x));
+                self.selecting = selects.then(|| self.time_at(x));
+            }
+            Act::Move(number, x) => return self.drag(number, x, end),
+            Act::Up(number) => {
+                self.pointers.retain(|p| p.0 != number);
+                self.selecting = None;
+            }
+            Act::Search(text) => (self.wanted, self.found) = (text, -1.0),
+            Act::Next => {
+                let next = self.trace(ctx).and_then(|t| t.next(&self.wanted, self.found)).map(|b| (b.from, b.to));
+                let Some((from, to)) = next else { return false };
+                self.found = from;
+                let width = (self.sight.to - self.sight.from).min((to - from).max(1e-3) * 40.0);
+                let middle = f64::midpoint(from, to);
+                let sight = Sight { from: middle - width / 2.0, to: middle + width / 2.0 };
+                self.sight = sight.moved(0.0, end);
+                self.selected = Some((from, to));
+            }
+            Act::Unselect => self.selected = None,
+            Act::Wheel((_, down), x, true) => {
+                self.sight = self.sight.nearer((-down / 300.0).exp(), self.share_at(x), end);
+            }
+            Act::Wheel((right, _), _, false) => self.sight = self.sight.moved(right / self.lanes_width(), end),
+        }
+        true
+    }
+
+    fn view(&self, ctx: &Context<Self>) -> Html {
+        let Some(trace) = self.trace(ctx) else { return Html::default() };
+        let link = ctx.link();
+        let search = link.callback(|e: InputEvent| Act::Search(e.target_unchecked_into::<HtmlInputElement>().value()));
+        let on_enter = link.batch_callback(|e: KeyboardEvent| (e.key() == "Enter").then_some(Act::Next));
+        let shown = self.selected.unwrap_or((self.sight.from, self.sight.to));
+        html! {
+            <section class="trace" aria-label="Timeline">
+                <div class="toolbar">
+                    { self.rung_choice(ctx) }
+                    <label class="size">{ "Search" }
+                        <input type="search" id="trace-search" value={self.wanted.clone()} oninput={search} onkeydown={on_enter} />
+                    </label>
+                    <button type="button" class="small" onclick={link.callback(|_: MouseEvent| Act::Next)}>{ "Next" }</button>
+                    { self.sight_buttons(ctx, trace.end) }
+                </div>
+                { self.canvas(ctx, trace) }
+                <p class="hint">
+                    { "Wheel with Ctrl or a pinch zooms, dragging moves; Shift and dragging selects. By keyboard: + and − zoom, arrows move, 0 shows all." }
+                </p>
+                { self.legend(trace) }
+                { self.totals(ctx, trace, shown) }
+                <div class="row">
+                    { self.perfetto_button(ctx) }
+                    { self.save_button(ctx) }
+                </div>
+            </section>
+        }
+    }
+
+    fn rendered(&mut self, ctx: &Context<Self>, _: bool) {
+        if let Some(trace) = self.trace(ctx) {
+            self.draw(trace);
+        }
+        if let (None, Some(canvas)) = (&self.wheel, self.canvas.cast::<HtmlCanvasElement>()) {
+            let send = ctx.link().callback(|act: Act| act);
+            let active = EventListenerOptions::enable_prevent_default();
+            self.wheel = Some(EventListener::new_with_options(&canvas, "wheel", active, move |event| {
+                let Some(e) = event.dyn_ref::<web_sys::WheelEvent>() else { return };
+                // Without Ctrl, which a trackpad's pinch has, the page scrolls up and down.
+                if e.ctrl_key() || e.delta_x().abs() > e.delta_y().abs() {
+                    e.prevent_default();
+                    send.emit(Act::Wheel((e.delta_x(), e.delta_y()), f64::from(e.offset_x()), e.ctrl_key()));
+                }
+            }));
+        }
+    }
+}
+
+impl Timeline {
+    fn trace<'c>(&self, ctx: &'c Context<Self>) -> Option<&'c Trace> {
+        ctx.props().traces.0.get(&self.rung)
+    }
+
+    /// The width of the lanes, in CSS pixels.
+    fn lanes_width(&self) -> f64 {
+        let canvas = self.canvas.cast::<HtmlCanvasElement>();
+        canvas.map_or(1.0, |c| f64::from(c.client_width()) - NAMES).max(1.0)
+    }
+
+    fn share_at(&self, x: f64) -> f64 {
+        ((x - NAMES) / self.lanes_width()).clamp(0.0, 1.0)
+    }
+
+    fn time_at(&self, x: f64) -> f64 {
+        self.sight.from + (self.sight.to - self.sight.from) * self.share_at(x)
+    }
+
+    fn drag(&mut self, number: i32, x: f64, end: f64) -> bool {
+        let Some(at) = self.pointers.iter().position(|p| p.0 == number) else { return false };
+        let before = self.pointers[at].1;
+        let width = self.lanes_width();
+        match (&self.selecting, self.pointers.as_slice()) {
+            (Some(from), _) => {
+                let to = self.time_at(x);
+                self.selected = Some((from.min(to), from.max(to))).filter(|(a, b)| b > a);
+            }
+            (None, [a, b]) => {
+                let other = if a.0 == number { b.1 } else { a.1 };
+                let (was, is) = ((before - other).abs().max(8.0), (x - other).abs().max(8.0));
+                self.sight = self.sight.nearer(is / was, self.share_at(other), end);
+            }
+            _ => self.sight = self.sight.moved((before - x) / width, end),
+        }
+        self.pointers[at].1 = x;
+        true
+    }
+
+    fn rung_choice(&self, ctx: &Context<Self>) -> Html {
+        let changed = ctx.link().callback(|e: Event| Act::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+        html! {
+            <label class="size">{ "Rung" }
+                <select id="trace-rung" onchange={changed}>
+                    { for ctx.props().traced.iter().map(|(id, title)| html! {
+                        <option value={id.clone()} selected={*id == self.rung}>{ title }</option>
+                    }) }
+                </select>
+            </label>
+        }
+    }
+
+    fn sight_buttons(&self, ctx: &Context<Self>, end: f64) -> Html {
+        let sight = self.sight;
+        let button = |label: &'static str, to: Sight| {
+            html! {
+                <button type="button" class="small" onclick={ctx.link().callback(move |_: MouseEvent| Act::See(to))}>{ label }</button>
+            }
+        };
+        html! {
+            <>
+                { button("Zoom in", sight.nearer(2.0, 0.5, end)) }
+                { button("Zoom out", sight.nearer(0.5, 0.5, end)) }
+                { button("Show all", Sight::all(end)) }
+            </>
+        }
+    }
+
+    fn canvas(&self, ctx: &Context<Self>, trace: &Trace) -> Html {
+        let link = ctx.link();
+        let (sight, end) = (self.sight, trace.end);
+        let at = |e: &PointerEvent| f64::from(e.offset_x());
+        let down = link.callback(move |e: PointerEvent| {
+            if let Some(canvas) = e.target().and_then(|t| t.dyn_into::<HtmlCanvasElement>().ok()) {
+                let _ = canvas.set_pointer_capture(e.pointer_id());
+            }
+            Act::Down(e.pointer_id(), at(&e), e.shift_key())
+        });
+        let drag = link.callback(move |e: PointerEvent| Act::Move(e.pointer_id(), at(&e)));
+        let up = link.callback(|e: PointerEvent| Act::Up(e.pointer_id()));
+        let gone = up.clone();
+        let keys = link.batch_callback(move |e: KeyboardEvent| {
+            if e.ctrl_key() || e.alt_key() || e.meta_key() {
+                return None;
+            }
+            let act = match e.key().as_str() {
+                "+" | "=" => Act::See(sight.nearer(2.0, 0.5, end)),
+                "-" => Act::See(sight.nearer(0.5, 0.5, end)),
+                "ArrowRight" => Act::See(sight.moved(0.2, end)),
+                "ArrowLeft" => Act::See(sight.moved(-0.2, end)),
+                "0" | "Home" => Act::See(Sight::all(end)),
+                "Escape" => Act::Unselect,
+                _ => return None,
+            };
+            e.prevent_default();
+            Some(act)
+        });
+        let height = AXIS + LANE * trace.lanes.len() as f64;
+        let label = format!(
+            "{} spans in {}, from {} to {}; what is in sight is added up below",
+            trace.count(),
+            words::counted(trace.lanes.len(), "lane"),
+            words::time(sight.from),
+            words::time(sight.to)
+        );
+        html! {
+            <canvas ref={self.canvas.clone()} tabindex="0" role="img" aria-label={label} style={format!("height:{height}px")}
+                onpointerdown={down} onpointermove={drag} onpointerup={up} onpointercancel={gone} onkeydown={keys} />
+        }
+    }
+
+    fn legend(&self, trace: &Trace) -> Html {
+        html! {
+            <ul class="picks" aria-label="Kinds of operations">
+                { for trace.kinds.iter().zip(TONES).map(|(kind, tone)| html! {
+                    <li key={kind.clone()}><span aria-hidden="true" style={format!("color:{tone}")}>{ "■ " }</span>{ kind }</li>
+                }) }
+            </ul>
+        }
+    }
+
+    /// What operations take in the selection, or in sight.
+    fn totals(&self, ctx: &Context<Self>, trace: &Trace, shown: (f64, f64)) -> Html {
+        let all = trace.totals(shown, &self.wanted);
+        let sum: f64 = all.iter().map(|t| t.us).sum();
+        let count: usize = all.iter().map(|t| t.count).sum();
+        let what = if self.selected.is_some() { "Selected" } else { "In sight" };
+        let caption = format!(
+            "{what}, {} to {}: {}, {} in all",
+            words::time(shown.0),
+            words::time(shown.1),
+            words::counted(count, "span"),
+            words::time(sum)
+        );
+        html! {
+            <div class="scroll" tabindex="0" role="region" aria-label="Totals">
+                <table class="totals">
+                    <caption>{ caption }</caption>
+                    <thead><tr>
+                        <th scope="col">{ "operation" }</th><th scope="col" class="number">{ "time" }</th>
+                        <th scope="col" class="number">{ "share" }</th><th scope="col" class="number">{ "spans" }</th>
+                    </tr></thead>
+                    <tbody>
+                        { for all.iter().take(TOTALS).map(|t| html! {
+                            <tr key={t.name.clone()}>
+                                <th scope="row">{ &t.name }</th><td class="number">{ words::time(t.us) }</td>
+                                <td class="number">{ words::percent(t.us / sum.max(1e-12)) }</td><td class="number">{ t.count }</td>
+                            </tr>
+                        }) }
+                    </tbody>
+                </table>
+                if all.len() > TOTALS { <p>{ format!("{} more.", words::counted(all.len() - TOTALS, "operation")) }</p> }
+                if self.selected.is_some() {
+                    <button type="button" class="small" onclick={ctx.link().callback(|_: MouseEvent| Act::Unselect)}>
+                        { "Add up what is in sight" }
+                    </button>
+                }
+            </div>
+        }
+    }
+
+    /// The trace in its format, made when it is asked for.
+    fn events(&self, ctx: &Context<Self>) -> impl Fn() -> String + 'static {
+        let (traces, rung, title) = (ctx.props().traces.clone(), self.rung.clone(), ctx.props().title.clone());
+        move || traces.0.get(&rung).map_or_else(String::new, |trace| trace.events(&title))
+    }
+
+    /// Sends the trace to ui.perfetto.dev, in another window. Nothing is sent before the reader presses this.
+    fn perfetto_button(&self, ctx: &Context<Self>) -> Html {
+        let (events, title, send) = (self.events(ctx), ctx.props().title.clone(), ctx.props().send.clone());
+        let press = Callback::from(move |_: MouseEvent| {
+            let said = match browser::open_perfetto(&events(), &title) {
+                true => "The trace goes to ui.perfetto.dev, in another window, as soon as that answers.",
+                false => "The browser does not let this page open another window; save the trace and open it there.",
+            };
+            send.emit(Msg::Say(said.into()));
+        });
+        html! { <button type="button" class="small perfetto" onclick={press}>{ "Open in Perfetto (ui.perfetto.dev)" }</button> }
+    }
+
+    fn save_button(&self, ctx: &Context<Self>) -> Html {
+        let (events, send) = (self.events(ctx), ctx.props().send.clone());
+        let file = format!("{}.trace.json", format::slug(&[ctx.props().name.as_str()]));
+        let press = Callback::from(move |_: MouseEvent| {
+            browser::save(&file, "application/json", &events());
+            send.emit(Msg::Say(format!("Saved {file}.")));
+        });
+        html! { <button type="button" class="small" onclick={press}>{ "Save the trace" }</button> }
+    }
+
+    fn draw(&self, trace: &Trace) {
+        let Some(canvas) = self.canvas.cast::<HtmlCanvasElement>() else { return };
+        let Some(paper) = context(&canvas) else { return };
+        let scale = browser::window().device_pixel_ratio().clamp(1.0, 3.0);
+        let (width, height) = (f64::from(canvas.client_width()), f64::from(canvas.client_height()));
+        canvas.set_width((width * scale) as u32);
+        canvas.set_height((height * scale) as u32);
+        let _ = paper.scale(scale, scale);
+        let ink = browser::ink(&canvas);
+        paper.set_font("12px system-ui, sans-serif");
+        paper.set_text_baseline("middle");
+        self.draw_axis(&paper, (width, height), &ink);
+        for (i, lane) in trace.lanes.iter().enumerate() {
+            let y = AXIS + LANE * i as f64;
+            paper.set_fill_style_str(&ink);
+            paper.set_global_alpha(0.85);
+            let _ = paper.fill_text_with_max_width(&lane.name, 2.0, y + LANE / 2.0, NAMES - 8.0);
+            self.draw_lane(&paper, lane, (y + 4.0, LANE - 8.0), width);
+        }
+        if let Some((from, to)) = self.selected {
+            let x = |t: f64| NAMES + (t - self.sight.from) / (self.sight.to - self.sight.from) * (width - NAMES);
+            let (a, b) = (x(from).clamp(NAMES, width), x(to).clamp(NAMES, width));
+            paper.set_global_alpha(0.15);
+            paper.set_fill_style_str(&ink);
+            paper.fill_rect(a, AXIS, (b - a).max(1.0), height - AXIS);
+        }
+        paper.set_global_alpha(1.0);
+    }
+
+    fn draw_axis(&self, paper: &CanvasRenderingContext2d, (width, height): (f64, f64), ink: &str) {
+        let span = self.sight.to - self.sight.from;
+        let wanted = ((width - NAMES) / 110.0).max(1.0);
+        let power = 10f64.powf((span / wanted).log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| span / s <= wanted).unwrap_or(span);
+        paper.set_fill_style_str(ink);
+        let first = (self.sight.from / step).ceil();
+        for i in 0..=(wanted as i32 + 1) {
+            let time = (first + f64::from(i)) * step;
+            let x = NAMES + (time - self.sight.from) / span * (width - NAMES);
+            if x > width {
+                break;
+            }
+            paper.set_global_alpha(0.15);
+            paper.fill_rect(x, AXIS - 4.0, 1.0, height);
+            paper.set_global_alpha(0.85);
+            let text = if time == 0.0 { "0".to_owned() } else { words::time(time) };
+            let _ = paper.fill_text(&text, (x + 3.0).min(width - 50.0), AXIS / 2.0);
+        }
+    }
+
+    /// A lane's bars; those that share a pixel are drawn as one.
+    fn draw_lane(&self, paper: &CanvasRenderingContext2d, lane: &Lane, (y, height): (f64, f64), width: f64) {
+        let Sight { from, to } = self.sight;
+        let per_us = (width - NAMES) / (to - from);
+        let wanted = self.wanted.trim().to_lowercase();
+        let (mut drawn_to, mut look) = (f64::MIN, (usize::MAX, 2.0));
+        for bar in lane.between((from, to)) {
+            let left = (NAMES + (bar.from - from) * per_us).max(NAMES);
+            let right = (NAMES + (bar.to - from) * per_us).min(width);
+            if right < left || right.max(left + 1.0) <= drawn_to + 0.5 {
+                continue;
+            }
+            let is_wanted = wanted.is_empty() || bar.has(&wanted);
+            let now = (bar.tone, if is_wanted { 1.0 } else { 0.15 });
+            if now != look {
+                paper.set_fill_style_str(TONES[bar.tone.min(TONES.len() - 1)]);
+                paper.set_global_alpha(now.1);
+                look = now;
+            }
+            let room = right - left;
+            paper.fill_rect(left, y, (room - 0.5).max(1.0), height);
+            drawn_to = right.max(left + 1.0);
+            if room > 44.0 && is_wanted {
+                paper.set_fill_style_str("#fff");
+                let shown: String = bar.title().chars().take((room / 6.6) as usize).collect();
+                let _ = paper.fill_text_with_max_width(&shown, left + 4.0, y + height / 2.0, room - 8.0);
+                look = (usize::MAX, 2.0);
+            }
+        }
+        paper.set_global_alpha(1.0);
+    }
+}
+
+fn context(canvas: &HtmlCanvasElement) -> Option<CanvasRenderingContext2d> {
+    canvas.get_context("2d").ok().flatten()?.dyn_into().ok()
+}
