@@ -317,7 +317,7 @@ impl<'a> Sweep<'a> {
                 None => won.push((rung, 1)),
             }
         }
-        won.sort_by(|a, b| b.1.cmp(&a.1));
+        won.sort_by_key(|w| std::cmp::Reverse(w.1));
         won
     }
 
