@@ -5,6 +5,8 @@ use warpbook_record::{MAX_BYTES, Outcome, ReadError, Run};
 
 /// More than any real record has; a file with more would only stop the page.
 const MAX_MEASUREMENTS: usize = 20_000;
+/// A timeline is drawn on a canvas, which more of them would make slow.
+const MAX_SPANS: usize = 200_000;
 const MAX_RUNGS: usize = 500;
 const MAX_PROBLEMS: usize = 200;
 
@@ -45,7 +47,7 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
         ("measurements", run.measurements.len(), MAX_MEASUREMENTS),
         ("training logs", run.train_logs.len(), MAX_MEASUREMENTS),
         ("parts", run.parts.len(), MAX_MEASUREMENTS),
-        ("spans", run.spans.len(), MAX_MEASUREMENTS),
+        ("spans", run.spans.len(), MAX_SPANS),
         ("rungs", run.rungs.len(), MAX_RUNGS),
         ("problems", run.problems.len(), MAX_PROBLEMS),
     ];
@@ -252,7 +254,7 @@ pub mod tests {
         };
         check(&|v| v["rungs"] = Value::from(vec![v["rungs"][0].clone(); 501]), "501 rungs");
         check(&|v| v["parts"] = Value::from(vec![v["parts"][0].clone(); 20_001]), "20001 parts");
-        check(&|v| v["spans"] = Value::from(vec![v["spans"][0].clone(); 20_001]), "20001 spans");
+        check(&|v| v["spans"] = Value::from(vec![v["spans"][0].clone(); 200_001]), "200001 spans");
         let many = |v: &mut Value| {
             let numbered = |i: u64| {
                 let mut p = v["problems"][0].clone();

@@ -317,7 +317,7 @@ impl<'a> Sweep<'a> {
                 None => won.push((rung, 1)),
             }
         }
-        won.sort_by_key(|(_, problems)| std::cmp::Reverse(*problems));
+        won.sort_by_key(|w| std::cmp::Reverse(w.1));
         won
     }
 
