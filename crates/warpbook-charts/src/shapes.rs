@@ -520,7 +520,6 @@ fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Options, is_narrow};
     use crate::palette::{blended, contrast};
 
     #[test]

@@ -125,7 +125,9 @@ pub fn traced_record(text: &str) -> Result<String> {
                 "stream": stream, "start_us": start, "duration_us": us })
     });
     record["spans"] = spans.collect();
-    record["descriptor"]["charts"].as_array_mut().map(|c| c.push(json!("timeline")));
+    if let Some(charts) = record["descriptor"]["charts"].as_array_mut() {
+        charts.push(json!("timeline"));
+    }
     Ok(record.to_string())
 }
 
