@@ -164,8 +164,9 @@ impl Operation<'_> {
         };
         let reached = self.bound.map(|b| b.us.min(us));
         let label = format!("{} · {}", time(us), percent(us / of.whole_us));
-        let segment = |value: f64, color: Rgb, series: &str| {
-            let facts = Facts { series: series.to_owned(), ..of.facts(&name, time(value)) };
+        // The second part of a bar ends at the operation's time, and says that.
+        let segment = |value: f64, color: Rgb, series: &str, says: f64| {
+            let facts = Facts { series: series.to_owned(), ..of.facts(&name, time(says)) };
             Segment { value, color, facts }
         };
         let bar = Bar {
@@ -178,7 +179,7 @@ impl Operation<'_> {
             color: if self.bound.is_some() { BLUE } else { GREY },
             hollow: false,
             parts: reached
-                .map(|at| vec![segment(at, BLUE, "its bound"), segment(us - at, VERMILLION, "above it")])
+                .map(|at| vec![segment(at, BLUE, "its bound", at), segment(us - at, VERMILLION, "above it", us)])
                 .unwrap_or_default(),
         };
         Row { name, id, content: Content::Bar(bar) }

@@ -3,7 +3,7 @@
 use crate::common::{QUANTITIES, check_svg};
 use std::path::Path;
 use warpbook_charts::*;
-use warpbook_record::{Problem, Run};
+use warpbook_record::{ChartKind, Problem, Run};
 
 fn published() -> Vec<Run> {
     let folder = Path::new(&std::env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../data/results");
@@ -20,8 +20,10 @@ fn charts(run: &Run) -> Vec<Chart> {
     let some: Vec<&Problem> =
         problems.iter().copied().step_by(problems.len().div_ceil(4)).chain(problems.last().copied()).collect();
     let mut all: Vec<Chart> = Vec::new();
+    // The timeline's spans are marks on the page's canvas, not in the drawing.
+    let kinds: Vec<ChartKind> = run.descriptor.charts.iter().copied().filter(|k| *k != ChartKind::Timeline).collect();
     for problem in &some {
-        all.extend(run.descriptor.charts.iter().filter_map(|kind| chart(run, problem, *kind).ok()));
+        all.extend(kinds.iter().filter_map(|kind| chart(run, problem, *kind).ok()));
         all.extend(QUANTITIES.iter().filter_map(|q| ladder(run, problem, *q).ok()));
         all.extend(QUANTITIES.iter().filter_map(|q| sweep_of(&[run], *q, Some(problem), None).ok()));
         all.extend(compare(&[run, run], problem.size()).ok());
