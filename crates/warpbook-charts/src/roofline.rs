@@ -1,3 +1,7 @@
+mod points;
+
+pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
+
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke, WIDTH};
 use crate::common::{
     MAX_ENTRIES, above_bound, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names,
@@ -23,6 +27,11 @@ use warpbook_record::{Bound, Dtype, LadderRow, Measurement, MemoryLevel, Problem
 /// [`ChartError::NothingToDraw`] where the record has no measurement of the problem, no measured bandwidth, or no valid
 /// rung of the device whose bytes were counted.
 pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    roofs_and_points(run, problem)?.draw()
+}
+
+/// What is drawn of a problem; errors as [`roofline`].
+fn roofs_and_points<'a>(run: &'a Run, problem: &'a Problem) -> Result<Roofs<'a>, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
     if rows.is_empty() {
@@ -53,7 +62,7 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
             label(problem)
         ));
     }
-    Roofs { run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid }.draw()
+    Ok(Roofs { run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid })
 }
 
 /// The measured ceiling of a level of memory.

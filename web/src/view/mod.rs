@@ -9,8 +9,10 @@ mod overview;
 mod pass;
 mod record;
 mod report;
+mod rung;
 mod sheet;
-mod source;
+
+pub use drawing::focus_mark;
 
 use crate::app::sources::Act;
 use crate::app::{App, Msg};
