@@ -1,12 +1,11 @@
 //! What differs between two sources, line by line, as the page shows it.
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
 use warpbook_charts::highlight::{Token, lines};
 
 /// Lines around a change that are shown with it.
 const CONTEXT: usize = 3;
-/// Longer files are not compared: the time grows with the product of length and changes.
-const MAX_LINES: usize = 4000;
+/// The most pairs of lines that are compared: a thousand different lines of each file.
+const MAX_PAIRS: usize = 1_000_000;
 
 /// What became of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,27 +42,52 @@ pub struct Difference<'a> {
 /// are too long to compare.
 pub fn difference<'a>(before: &'a str, after: &'a str) -> Option<Difference<'a>> {
     let texts = [before, after].map(|text| text.lines().collect::<Vec<&str>>());
-    if texts.iter().any(|t| t.len() > MAX_LINES) {
-        return None;
-    }
+    let steps = steps(&texts[0], &texts[1])?;
     let [old, new] = [before, after].map(|text| if text.is_empty() { Vec::new() } else { lines(text) });
-    let mut all = Vec::new();
-    let mut put = |kind, from: &[Vec<Token<'a>>], range: std::ops::Range<usize>| {
-        let each = range.filter_map(|i| Some(Piece::Line(kind, i + 1, from.get(i)?.clone())));
-        all.extend(each);
+    let line = |(kind, i): (Kind, usize)| {
+        let from = if kind == Kind::Removed { &old } else { &new };
+        Some(Piece::Line(kind, i + 1, from.get(i)?.clone()))
     };
-    for op in capture_diff_slices(Algorithm::Myers, &texts[0], &texts[1]) {
-        match op {
-            DiffOp::Equal { .. } => put(Kind::Same, &new, op.new_range()),
-            _ => {
-                put(Kind::Removed, &old, op.old_range());
-                put(Kind::Added, &new, op.new_range());
-            }
-        }
-    }
+    let all: Vec<Piece<'_>> = steps.into_iter().filter_map(line).collect();
     let count = |kind| all.iter().filter(|p| matches!(p, Piece::Line(k, ..) if *k == kind)).count();
     let (added, removed) = (count(Kind::Added), count(Kind::Removed));
     Some(Difference { added, removed, pieces: near_changes(all) })
+}
+
+/// The lines of both in the order in which they are shown, each with its place in its own file: a longest common subsequence, with what
+/// was removed before what was added.
+fn steps(old: &[&str], new: &[&str]) -> Option<Vec<(Kind, usize)>> {
+    let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&old[head..], &new[head..]);
+    let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&a[..a.len() - tail], &b[..b.len() - tail]);
+    let width = b.len() + 1;
+    if a.len().checked_mul(b.len()).is_none_or(|pairs| pairs > MAX_PAIRS) {
+        return None;
+    }
+    // How many lines the rests from each pair on have in common.
+    let mut common = vec![0_u32; (a.len() + 1) * width];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            let (down, right) = (common[(i + 1) * width + j], common[i * width + j + 1]);
+            common[i * width + j] = if a[i] == b[j] { common[(i + 1) * width + j + 1] + 1 } else { down.max(right) };
+        }
+    }
+    let mut out: Vec<(Kind, usize)> = (0..head).map(|i| (Kind::Same, i)).collect();
+    let (mut i, mut j) = (0, 0);
+    while i < a.len() || j < b.len() {
+        let is_same = i < a.len() && j < b.len() && a[i] == b[j];
+        let removes = j == b.len() || (i < a.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]);
+        match () {
+            () if is_same => out.push((Kind::Same, head + j)),
+            () if removes => out.push((Kind::Removed, head + i)),
+            () => out.push((Kind::Added, head + j)),
+        }
+        i += usize::from(is_same || removes);
+        j += usize::from(is_same || !removes);
+    }
+    out.extend((new.len() - tail..new.len()).map(|i| (Kind::Same, i)));
+    Some(out)
 }
 
 /// Leaves out what is the same and more than [`CONTEXT`] lines from a change.
@@ -139,6 +163,10 @@ mod tests {
 
     #[test]
     fn long_sources_are_not_compared() {
-        assert!(difference("x", &"a\n".repeat(MAX_LINES + 1)).is_none());
+        let different = |what: &str| (0..1100).map(|i| format!("{what} {i}\n")).collect::<String>();
+        assert!(difference(&different("a"), &different("b")).is_none());
+        // Those that differ in few lines are.
+        let (one, other) = (different("a"), different("a").replace("a 500\n", "b\n"));
+        assert_eq!(difference(&one, &other).map(|d| (d.added, d.removed)), Some((1, 1)));
     }
 }

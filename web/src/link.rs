@@ -504,6 +504,7 @@ mod tests {
             problem: Some(Choice::Id("m=4096 n=4096 k=4096 +1% bf16&".into())),
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
+            whole: true,
             overview: false,
             board: None,
             opened_only: false,

@@ -25,7 +25,8 @@ impl Strip {
         let (median, mad) = (stats::median(&finite)?, stats::mad(&finite)?);
         let low = finite.iter().copied().fold(f64::INFINITY, f64::min);
         let high = finite.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let place = |v: f64| if high > low { ((v - low) / (high - low)).clamp(0.0, 1.0) } else { 0.5 };
+        let place =
+            |v: f64| if high > low { ((v / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0)).clamp(0.0, 1.0) } else { 0.5 };
         let n = finite.len();
         let drawn = n.min(MAX_DOTS);
         let nth = |i: usize| i * n / drawn;

@@ -6,7 +6,7 @@ use crate::words::{percent, time, times};
 use warpbook_record::{Bound, KernelStats, Measurement, Problem, Run, Rung, Runner};
 
 /// The rung that another is held against at a problem: the one that it is a variant of; else the nearest before it that is run the same
-/// way, as by kernels, and has a valid figure of the problem; else the nearest of these without one. Of the first kernels that
+/// way, as by kernels, and has a valid figure of all of the work; else the nearest of these without one. Of the first kernels that
 /// is the last CPU rung.
 #[must_use]
 pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'a Rung> {
@@ -14,7 +14,7 @@ pub fn rung_before<'a>(run: &'a Run, problem: &Problem, rung: &str) -> Option<&'
     let this = &run.rungs[at];
     let base = this.variant_of.as_deref().and_then(|id| run.rung(id));
     let earlier = || run.rungs[..at].iter().rev().filter(|r| !matches!(r.runner, Runner::Chosen(_)));
-    let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
+    let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m) && !m.does_less());
     let alike = || earlier().filter(|r| way(r) == way(this));
     let by_cpu = || earlier().filter(|r| way(this) == Way::Kernels && way(r) == Way::Cpu).find(is_sound);
     base.or_else(|| alike().find(is_sound)).or_else(|| alike().next()).or_else(by_cpu)
@@ -63,7 +63,7 @@ pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     };
     let much = match Ratio::between(&old.samples_us, &m.samples_us) {
         Some(ratio) if !ratio.is_faster() && !ratio.is_slower() => format!("as fast as {other} within noise"),
-        _ if us > old_us => format!("takes {} the time of {other}", times(us / old_us)),
+        _ if us > old_us => format!("{} the time of {other}", times(us / old_us)),
         _ => format!("{} as fast as {other}", times(old_us / us)),
     };
     let shares = match (share(run, old), share(run, m)) {
@@ -74,7 +74,11 @@ pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
         (None, Some((b, y))) => format!(", {}", of_bound(&b, y)),
         (_, None) => String::new(),
     };
-    format!("{title}: {much} ({} → {}){shares}.", time(old_us), time(us))
+    let less = match m.does_less() {
+        true => format!(" It does {} of the operations.", percent(m.operations() as f64 / problem.flops as f64)),
+        false => String::new(),
+    };
+    format!("{title}: {much} ({} → {}){shares}.{less}", time(old_us), time(us))
 }
 
 fn share(run: &Run, m: &Measurement) -> Option<(Bound, f64)> {
@@ -94,6 +98,16 @@ pub fn changes(run: &Run, problem: &Problem, before: &Rung, rung: &Rung) -> Vec<
     };
     let schedule = |r: &Rung| r.schedule().map_or_else(String::new, |s| s.sentence().to_owned());
     put("Launches", schedule(before), schedule(rung));
+    let defines = |r: &Rung| {
+        let mut all: Vec<String> = Vec::new();
+        for d in r.kernels().iter().flat_map(|k| k.defines.iter()).map(|d| format!("{}={}", d.name, d.value)) {
+            if !all.contains(&d) {
+                all.push(d);
+            }
+        }
+        if all.is_empty() { "no defines".to_owned() } else { all.join(", ") }
+    };
+    put("Compiled with", defines(before), defines(rung));
     let (Some(a), Some(b)) = (run.measurement(&before.id, problem), run.measurement(&rung.id, problem)) else {
         return out;
     };

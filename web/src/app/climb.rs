@@ -5,7 +5,7 @@ use crate::browser;
 use crate::climb;
 use crate::link::{Choice, Tab};
 use crate::view;
-use gloo_events::EventListener;
+use gloo_events::{EventListener, EventListenerOptions};
 use warpbook_record::{Problem, Run};
 use wasm_bindgen::JsCast;
 use wasm_bindgen_futures::spawn_local;
@@ -121,7 +121,8 @@ impl App {
 /// The keys of the panel, wherever the focus is while it is shown.
 pub(super) fn keys(send: &Callback<Msg>) -> EventListener {
     let send = send.clone();
-    EventListener::new(&browser::window(), "keydown", move |event| {
+    let active = EventListenerOptions::enable_prevent_default();
+    EventListener::new_with_options(&browser::window(), "keydown", active, move |event| {
         let Some(event) = event.dyn_ref::<KeyboardEvent>() else { return };
         // A bracket takes Alt, or both, on some keyboards.
         let is_command = event.meta_key() || (event.ctrl_key() && !event.alt_key());

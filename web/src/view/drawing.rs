@@ -161,7 +161,9 @@ impl Drawing {
         let Tip { reading, at, mark, .. } = tip;
         let open = {
             let (send, root) = (ctx.props().send.clone(), self.root.clone());
-            Callback::from(move |_: MouseEvent| root.cast::<Element>().iter().for_each(|r| open_rung(&send, r)))
+            Callback::from(move |_: MouseEvent| {
+                root.cast::<Element>().and_then(|r| current(&r)).iter().for_each(|mark| open_rung(&send, mark))
+            })
         };
         let ring = format!(
             "left:{:.1}px;top:{:.1}px;width:{:.1}px;height:{:.1}px",
@@ -360,7 +362,7 @@ fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Ac
             if let Some(series) = here.get_attribute("data-legend") {
                 return Some(Act::Isolate(series));
             }
-            open_rung(send, root);
+            open_rung(send, &here);
             None
         }
         key => {
@@ -384,14 +386,18 @@ fn places(stops: &[Element]) -> Vec<Place> {
     stops.iter().map(|e| Place { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
 }
 
-/// Shows the panel of the rung of the mark that the arrow keys are at.
-fn open_rung(send: &Callback<Msg>, root: &Element) {
-    let Some(mark) = root.query_selector(&format!("{MARK}[tabindex='0']")).ok().flatten() else { return };
-    let said = &places(std::slice::from_ref(&mark))[0];
+/// The mark that the arrow keys are at.
+fn current(root: &Element) -> Option<Element> {
+    root.query_selector(&format!("{MARK}[tabindex='0']")).ok().flatten()
+}
+
+/// Shows the panel of a mark's rung.
+fn open_rung(send: &Callback<Msg>, mark: &Element) {
+    let said = &places(std::slice::from_ref(mark))[0];
     if said.rung.is_empty() {
         return;
     }
-    let nth = on_page().iter().position(|m| *m == mark).unwrap_or(0);
+    let nth = on_page().iter().position(|m| m == mark).unwrap_or(0);
     send.emit(Msg::Climb(Climb::Open(said.rung.clone(), said.problem.clone(), From::Mark(nth))));
 }
 

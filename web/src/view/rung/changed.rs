@@ -1,16 +1,17 @@
 //! What a rung changed over the rung before it.
 
-use super::source::{MAX_COLOURED_BYTES, closure, file, own_files, tokens};
+use super::source::{MAX_COLOURED_BYTES, closure, file, files, own_files, tokens};
 use crate::difference::{Kind, Piece, difference};
 use crate::format;
+use crate::view::Send;
 use warpbook_charts::changes;
 use warpbook_record::{Problem, Run, Rung};
 use yew::{Html, html};
 
-/// In the launch, in the files of its kernels, and in what these include.
-pub fn changed(run: &Run, problem: Option<&Problem>, rung: &Rung, before: Option<&Rung>) -> Html {
+/// In the launch, in the files of its kernels, and in what these include; without anything to compare with, its source.
+pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem>, &Rung, Option<&Rung>)) -> Html {
     let Some(before) = before else {
-        return html! { <p class="empty">{ "No rung of its kind comes before it: its source is under “Source”." }</p> };
+        return html! { <><p class="quiet">{ "No rung of its kind comes before it." }</p>{ files(send, run, rung) }</> };
     };
     let (new, old) = (own_files(rung), own_files(before));
     let others = problem.map(|p| changes(run, p, before, rung)).unwrap_or_default();
@@ -18,7 +19,7 @@ pub fn changed(run: &Run, problem: Option<&Problem>, rung: &Rung, before: Option
     if new.is_empty() || old.is_empty() {
         let which = if new.is_empty() { rung } else { before };
         let why = format!("The record has no source of {}, so there are no lines to compare.", format::title(which));
-        return html! { <><h3>{ since }</h3>{ list(&others) }<p class="empty">{ why }</p></> };
+        return html! { <><h3>{ since }</h3>{ list(&others) }<p class="quiet">{ why }</p>{ files(send, run, rung) }</> };
     }
     let (included, no_longer) = (apart(run, rung, before), apart(run, before, rung));
     let names = |what: &str, paths: &[&str]| (!paths.is_empty()).then(|| format!("{what}: {}", paths.join(", ")));
@@ -52,16 +53,16 @@ fn apart<'a>(run: &'a Run, one: &'a Rung, other: &Rung) -> Vec<&'a str> {
 fn pair(run: &Run, old: Option<&str>, new: Option<&str>) -> Html {
     if old == new {
         let path = new.unwrap_or_default();
-        return html! { <p class="empty">{ format!("Both have the same source, {path}.") }</p> };
+        return html! { <p class="quiet">{ format!("Both have the same source, {path}.") }</p> };
     }
     let text = |path: Option<&str>| path.map_or(Some(""), |p| run.sources.get(p).map(String::as_str));
     let title = [old, new].into_iter().flatten().collect::<Vec<_>>().join(" → ");
     let (Some(before), Some(after)) = (text(old), text(new)) else {
-        return html! { <p class="empty">{ format!("The record does not hold both files of {title}.") }</p> };
+        return html! { <p class="quiet">{ format!("The record does not hold both files of {title}.") }</p> };
     };
     let is_long = before.len().max(after.len()) > MAX_COLOURED_BYTES;
     let Some(found) = difference(before, after).filter(|_| !is_long) else {
-        return html! { <p class="empty">{ format!("{title}: too long to compare line by line.") }</p> };
+        return html! { <p class="quiet">{ format!("{title}: too long to compare line by line.") }</p> };
     };
     let count = format!("{} added, {} removed", format::counted(found.added, "line"), found.removed);
     html! {

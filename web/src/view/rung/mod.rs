@@ -30,9 +30,11 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
         <Swipe {on_step}>
             <section class="climb" aria-labelledby={HEADING}>
                 <div class="toolbar">
+                    <div class="stepper">
                     { step(send, "Previous rung", "[", -1, to(-1)) }
                     { chooser(send, run, rung) }
                     { step(send, "Next rung", "]", 1, to(1)) }
+                    </div>
                     { for problem.map(|p| record::problem_choice(send, run, p, Tab::Source)) }
                     <button type="button" class="unprinted" aria-keyshortcuts="Escape"
                         onclick={send.reform(|_: MouseEvent| Msg::Climb(Act::Leave))}>
@@ -56,7 +58,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                         if app.link.whole {
                             { source::files(send, run, rung) }
                         } else {
-                            { changed::changed(run, problem, rung, before) }
+                            { changed::changed(send, run, (problem, rung, before)) }
                         }
                         { source::about(run, rung) }
                     </div>
