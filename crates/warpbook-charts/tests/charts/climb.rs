@@ -43,7 +43,7 @@ fn a_caption_says_what_a_rung_brought() {
         caption(&run, "03_fused_streams"),
         "Fused over streams: 2.29× the time of Fused, staged (3.29 ms → 7.54 ms), 42 % → 18 % of DRAM's bound."
     );
-    assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 4.00 s. It is the first of its kind.");
+    assert_eq!(caption(&run, "cpu_1_thread"), "CPU, one thread: 3.99 s. It is the first of its kind.");
     assert_eq!(caption(&run, "none"), "none was not measured at 5 M points, 200 epochs.");
     // The same samples are no change.
     let samples = run.measurement("02_fused", &p).unwrap().samples_us.clone();

@@ -23,18 +23,48 @@ pub fn changed(send: &Send, run: &Run, (problem, rung, before): (Option<&Problem
     }
     let (included, no_longer) = (apart(run, rung, before), apart(run, before, rung));
     let names = |what: &str, paths: &[&str]| (!paths.is_empty()).then(|| format!("{what}: {}", paths.join(", ")));
+    let Pairs { both, pairs, added, removed } = Pairs::of(&old, &new);
     let others: Vec<String> = others
         .into_iter()
+        .chain(names("Same source", &both))
+        .chain(names("No longer used", &removed))
         .chain(names("Newly included", &included))
         .chain(names("No longer included", &no_longer))
         .collect();
+    let folded = added.iter().chain(&included);
     html! {
         <>
             <h3>{ since }</h3>
             { list(&others) }
-            { for (0..new.len().max(old.len())).map(|i| pair(run, old.get(i).copied(), new.get(i).copied())) }
-            { for included.iter().map(|path| file(path, run.sources.get(*path).map(String::as_str), false)) }
+            { for pairs.iter().map(|(old, new)| pair(run, old, new)) }
+            { for folded.map(|path| file(path, run.sources.get(*path).map(String::as_str), pairs.is_empty())) }
         </>
+    }
+}
+
+/// The files of two rungs, put next to each other.
+#[derive(Debug, PartialEq, Eq)]
+struct Pairs<'a> {
+    /// Files of both.
+    both: Vec<&'a str>,
+    /// The others in their order.
+    pairs: Vec<(&'a str, &'a str)>,
+    /// Of the later, without a counterpart.
+    added: Vec<&'a str>,
+    /// Of the earlier.
+    removed: Vec<&'a str>,
+}
+
+impl<'a> Pairs<'a> {
+    fn of(old: &[&'a str], new: &[&'a str]) -> Self {
+        let only = |one: &[&'a str], other: &[&'a str]| -> Vec<&'a str> {
+            one.iter().copied().filter(|p| !other.contains(p)).collect()
+        };
+        let both = new.iter().copied().filter(|p| old.contains(p)).collect();
+        let (mut removed, mut added) = (only(old, new), only(new, old));
+        let paired = removed.len().min(added.len());
+        let pairs = removed.drain(..paired).zip(added.drain(..paired)).collect();
+        Self { both, pairs, added, removed }
     }
 }
 
@@ -49,14 +79,10 @@ fn apart<'a>(run: &'a Run, one: &'a Rung, other: &Rung) -> Vec<&'a str> {
     all.filter(|p| !own.contains(p) && !others.contains(p)).collect()
 }
 
-/// Two files line by line; of one that has no counterpart all lines are new, or gone.
-fn pair(run: &Run, old: Option<&str>, new: Option<&str>) -> Html {
-    if old == new {
-        let path = new.unwrap_or_default();
-        return html! { <p class="quiet">{ format!("Both have the same source, {path}.") }</p> };
-    }
-    let text = |path: Option<&str>| path.map_or(Some(""), |p| run.sources.get(p).map(String::as_str));
-    let title = [old, new].into_iter().flatten().collect::<Vec<_>>().join(" → ");
+/// Two files line by line.
+fn pair(run: &Run, old: &str, new: &str) -> Html {
+    let text = |path: &str| run.sources.get(path).map(String::as_str);
+    let title = format!("{old} → {new}");
     let (Some(before), Some(after)) = (text(old), text(new)) else {
         return html! { <p class="quiet">{ format!("The record does not hold both files of {title}.") }</p> };
     };
@@ -88,5 +114,19 @@ fn piece(of: &Piece<'_>) -> Html {
                 Kind::Removed => html! { <del class="line" data-line={number}>{ text }</del> },
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_paired_once_those_of_both_are_out() {
+        let found = Pairs::of(&["chip", "cluster", "shared"], &["shared", "many"]);
+        let expect =
+            Pairs { both: vec!["shared"], pairs: vec![("chip", "many")], added: vec![], removed: vec!["cluster"] };
+        assert_eq!(found, expect);
+        assert_eq!(Pairs::of(&["a"], &["a", "b"]).added, ["b"]);
     }
 }
