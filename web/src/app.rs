@@ -1,5 +1,6 @@
 //! The page's state, and what changes it.
 
+pub mod climb;
 mod live;
 pub mod report;
 pub mod sources;
@@ -73,10 +74,10 @@ pub enum Msg {
     Pick(String, bool),
     /// Charts have so much room, in CSS pixels.
     Width(u32),
-    /// Show the source of this rung.
+    /// Show this rung in the panel.
     Rung(String),
-    /// Show the source of this rung, wherever the reader is.
-    Source(String),
+    /// Of a rung's panel.
+    Climb(climb::Act),
     /// A column's heading of a sheet was pressed.
     Sort(&'static str, usize),
     /// Put this onto the clipboard; the first says what it is.
@@ -124,6 +125,8 @@ pub struct App {
     /// The reader's report.
     pub report: Report,
     report_is_not_kept: bool,
+    /// Where the reader was before a rung's panel was opened.
+    came_from: Option<climb::Place>,
     /// How many files were dropped last, and how many of them were read.
     dropped: (usize, usize),
     kept_bytes: usize,
@@ -337,6 +340,7 @@ impl App {
                 self.library.retry(&key);
                 // Another record's columns may be others.
                 self.sorts.clear();
+                self.came_from = None;
                 self.link.record = Some(key);
                 if self.link.tab == Some(Tab::Compare) {
                     self.link.tab = None;
@@ -360,7 +364,10 @@ impl App {
             }
             Msg::Anyway(on) => self.link.anyway = on,
             Msg::Normalise(on) => self.link.normalised = on,
-            Msg::Show(tab) => self.link.tab = Some(tab),
+            Msg::Show(tab) => {
+                self.link.tab = Some(tab);
+                self.came_from = None;
+            }
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
             Msg::Zoom(window) => self.link.window = window,
@@ -374,10 +381,7 @@ impl App {
                 return changed;
             }
             Msg::Rung(rung) => self.link.rung = Some(rung),
-            Msg::Source(rung) => {
-                self.link.rung = Some(rung);
-                self.link.tab = Some(Tab::Source);
-            }
+            Msg::Climb(act) => return self.climb(act),
             Msg::Sort(sheet, column) => match Sort::pressed(self.sorts.get(sheet).copied(), column) {
                 Some(sort) => drop(self.sorts.insert(sheet, sort)),
                 None => drop(self.sorts.remove(sheet)),
@@ -406,6 +410,7 @@ impl App {
             }
             Msg::Popped => {
                 self.link = Link::parse(&browser::query());
+                self.came_from = None;
                 self.follow_link(ctx);
             }
             Msg::Dismiss(number) => self.alerts.retain(|(n, _)| *n != number),
@@ -499,6 +504,7 @@ impl Component for App {
             live: live::Live::default(),
             report: report::kept(),
             report_is_not_kept: false,
+            came_from: None,
             dropped: (0, 0),
             kept_bytes: 0,
             index_came: false,
@@ -593,6 +599,7 @@ fn listeners(send: &Callback<Msg>) -> Vec<EventListener> {
             }
         }),
     ];
+    all.push(climb::keys(send));
     let to = send.clone();
     all.push(EventListener::new(&window, "resize", move |_| to.emit(Msg::Width(browser::chart_width()))));
     let to = send.clone();

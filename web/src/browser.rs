@@ -289,10 +289,37 @@ fn copy_by_selection(text: &str) -> bool {
     try_copy().unwrap_or(false)
 }
 
-/// Moves the keyboard's focus.
-pub fn focus(id: &str) {
-    if let Some(element) = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok()) {
-        let _ = element.focus();
+/// Moves the keyboard's focus; gives whether there is such an element.
+pub fn focus(id: &str) -> bool {
+    let element = document().get_element_by_id(id).and_then(|e| e.dyn_into::<HtmlElement>().ok());
+    element.is_some_and(|e| e.focus().is_ok())
+}
+
+/// Whether the page has an element of this id.
+pub fn is_there(id: &str) -> bool {
+    document().get_element_by_id(id).is_some()
+}
+
+/// Whether an event is of a field that texts are typed into.
+pub fn is_field(event: &web_sys::Event) -> bool {
+    let target = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
+    target.is_some_and(|t| t.matches("input:not([type=radio]):not([type=checkbox]), textarea").unwrap_or(false))
+}
+
+/// How far the page is scrolled down, in CSS pixels.
+pub fn scrolled() -> f64 {
+    window().scroll_y().unwrap_or(0.0)
+}
+
+/// Scrolls the page there.
+pub fn scroll(to: f64) {
+    window().scroll_to_with_x_and_y(0.0, to);
+}
+
+/// Scrolls the page until an element is at its top.
+pub fn scroll_to(selector: &str) {
+    if let Some(element) = document().query_selector(selector).ok().flatten() {
+        element.scroll_into_view();
     }
 }
 

@@ -115,6 +115,11 @@ pub fn runner(rung: &Rung) -> String {
     }
 }
 
+/// What a rung is called.
+pub fn title(rung: &Rung) -> &str {
+    if rung.title.trim().is_empty() { &rung.id } else { &rung.title }
+}
+
 /// The framework that a rung is of, where it is not ours.
 pub fn framework(rung: &Rung) -> Option<&str> {
     rung.framework().map(|name| if name.is_empty() { "another framework" } else { name })

@@ -23,7 +23,7 @@ pub enum Tab {
     Breakdown,
     /// Every figure.
     Table,
-    /// The source of a rung's kernels.
+    /// A rung: its figures, its source and what it changed.
     Source,
     /// Where and with what the record was made.
     Environment,
@@ -57,6 +57,7 @@ impl Tab {
             // As it was called first: links keep working.
             Self::Breakdown => "operations",
             Self::Table => "table",
+            // As it was called first, too.
             Self::Source => "source",
             Self::Environment => "environment",
             Self::Compare => "compare",
@@ -73,7 +74,7 @@ impl Tab {
             Self::Loss => "Loss",
             Self::Breakdown => "Breakdown",
             Self::Table => "Table",
-            Self::Source => "Kernel source",
+            Self::Source => "Climb",
             Self::Environment => "Environment",
             Self::Compare => "Compare",
         }
@@ -288,12 +289,14 @@ pub struct Link {
     pub problem: Option<Choice>,
     /// What ladder and sweep draw, if one was asked for.
     pub quantity: Option<Quantity>,
-    /// The rung whose source is shown.
+    /// The rung whose panel is shown.
     pub rung: Option<String>,
     /// The part of a sweep or a roofline that is shown.
     pub window: Option<Window>,
     /// The rungs whose lines stand out of a sweep of many.
     pub picked: Vec<String>,
+    /// Whether its whole source is shown, and not what changed.
+    pub whole: bool,
     /// Whether all records are shown, although the link names some.
     pub overview: bool,
     /// The class board at the task of this id; of an empty one at its first.
@@ -310,6 +313,11 @@ const BOARD: &str = "board";
 const REPORT: &str = "report";
 
 impl Link {
+    /// The problem of a record that is shown: the one that was chosen, else its main one.
+    pub fn problem_of<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
+        self.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem())
+    }
+
     /// Whether all records are shown: where nothing else was asked for.
     pub fn shows_all(&self) -> bool {
         let names_none = self.sources.is_empty() && self.ticked.is_empty() && self.record.is_none();
@@ -370,6 +378,7 @@ impl Link {
                 "size" => link.problem = link.problem.take().or_else(|| Choice::parse_size(&value)),
                 "show" => link.quantity = QUANTITIES.into_iter().find(|q| quantity_id(*q) == value),
                 "rung" => link.rung = Some(value),
+                "code" => link.whole = value == "source",
                 "view" if value == BOARD => link.board = Some(link.board.take().unwrap_or_default()),
                 "view" => (link.overview, link.report) = (value == OVERVIEW, value == REPORT),
                 "task" => link.board = Some(value),
@@ -393,6 +402,7 @@ impl Link {
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
         pairs.extend(self.window.iter().map(|w| ("zoom", window_text(w))));
         pairs.extend(self.picked.iter().map(|r| ("pick", r.clone())));
+        pairs.extend(self.whole.then(|| ("code", "source".into())));
         for key in &self.ticked {
             pairs.push(("compare", key.clone()));
             pairs.extend(self.labels.get(key).map(|label| ("label", label.clone())));
@@ -509,6 +519,7 @@ mod tests {
             rung: Some("04_fused_graph".into()),
             window: Window::new((256.0, 4096.0), (0.5, 1e15)),
             picked: vec!["01_naive".into(), "a&b".into()],
+            whole: true,
             overview: false,
             board: None,
             opened_only: false,

@@ -1,12 +1,14 @@
 //! The page that shows records: static files, everything in the browser, nothing sent anywhere.
 //!
-//! `link`, `fragment`, `problems`, `compared`, `origin`, `open`, `library`, `report`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
+//! `link`, `climb`, `difference`, `strip`, `fragment`, `problems`, `compared`, `origin`, `open`, `library`, `report`, `sheet`, `facts`, `highlight` and `format` are plain Rust and tested on any machine;
 //! `browser` asks the browser, `app` holds the state, `view` draws it.
 #![forbid(unsafe_code)]
 
 mod app;
 mod browser;
+mod climb;
 mod compared;
+mod difference;
 mod facts;
 mod filter;
 mod format;
@@ -24,6 +26,7 @@ mod report;
 mod sheet;
 #[cfg(test)]
 mod softmax;
+mod strip;
 mod trace;
 mod view;
 mod zoom;

@@ -14,6 +14,7 @@ mod bars;
 mod board;
 mod breakdown;
 mod canvas;
+mod climb;
 mod common;
 mod compare;
 mod comparison;
@@ -47,6 +48,7 @@ pub mod words;
 pub use accuracy::accuracy;
 pub use board::{Board, BoardEntry, BoardTask};
 pub use breakdown::breakdown;
+pub use climb::{changes, climb_caption, rung_before};
 pub use compare::compare;
 pub use comparison::{
     ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,
@@ -61,7 +63,7 @@ pub use loss::loss_curve;
 pub use measure::{quantity_name, rate_text};
 pub use options::{Options, Window};
 pub use parts::{ablation, operations};
-pub use roofline::roofline;
+pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
 pub use shapes::shapes;
 pub use svg::Svg;
 pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};

@@ -1,3 +1,7 @@
+mod points;
+
+pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
+
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
 use crate::common::{
     MAX_ENTRIES, arithmetic_name, bound, device, heading, joined, l2, label, medians, name, names, of_bound,
@@ -29,6 +33,13 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 }
 
 pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let mut roofs = roofs_and_points(options, run, problem)?;
+    roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    roofs.draw()
+}
+
+/// What is drawn of a problem; errors as [`roofline`].
+fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem) -> Result<Roofs<'a>, ChartError> {
     let nothing = |why: String| Err(ChartError::NothingToDraw(why));
     let rows = run.ladder(problem);
     if rows.is_empty() {
@@ -59,8 +70,7 @@ pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> 
             label(problem)
         ));
     }
-    points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
-    Roofs { options, run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid }.draw()
+    Ok(Roofs { options, run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid })
 }
 
 /// The measured ceiling of a level of memory.

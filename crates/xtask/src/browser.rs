@@ -1,6 +1,7 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
 mod board;
+mod climb;
 mod marks;
 mod passing;
 mod plots;
@@ -52,6 +53,9 @@ const CHECKS: &[(&str, Check)] = &[
     ("links by size and by id show their problem", links_to_problems),
     ("marks follow the arrow keys and open their rung", marks::by_keyboard),
     ("every chart has marks to go to", marks::in_each_chart),
+    ("a rung's panel opens, steps along the ladder and leads back", climb::by_keyboard),
+    ("headline and table lead to a rung's panel", climb::from_headline_and_table),
+    ("a rung's panel is in the address and fits a phone", climb::by_link_and_touch),
     ("a press on the legend isolates a series", marks::legend),
     ("a tap shows what a mark says", marks::by_touch),
     ("the menu to pass on follows the keyboard and fits a phone", passing::menu),
@@ -585,7 +589,7 @@ fn unknown_experiment(browser: &Browser, stage: &Stage) -> Result<()> {
         ("sweep", "svg", "columns"),
         ("roofline", "svg", "A warp a row"),
         ("table", "table", "Effective bandwidth"),
-        ("source", ".code", "INFINITY"),
+        ("source", ".difference", "Milakov"),
     ];
     for (tab, element, text) in shows {
         browser.eval(&format!("document.getElementById('tab-{tab}').click();"))?;

@@ -3,6 +3,7 @@
 //! The picture is the same as in a notebook; all of this follows from the attributes of its marks.
 
 use crate::app::Msg;
+use crate::app::climb::{Act as Climb, From};
 use crate::browser;
 use crate::marks::{Place, Reading, step};
 use crate::zoom::Plot;
@@ -11,7 +12,6 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use warpbook_charts::Window;
 use wasm_bindgen::JsCast;
-use wasm_bindgen_futures::spawn_local;
 use web_sys::{Element, Node, SvgElement};
 use yew::{
     AttrValue, Callback, Component, Context, FocusEvent, Html, KeyboardEvent, MouseEvent, NodeRef, PointerEvent,
@@ -268,8 +268,10 @@ impl Drawing {
     fn tip(&self, ctx: &Context<Self>, tip: &Tip) -> Html {
         let Tip { reading, at, mark, .. } = tip;
         let open = {
-            let (send, rung) = (ctx.props().send.clone(), reading.rung.clone());
-            Callback::from(move |_: MouseEvent| open_rung(&send, &rung))
+            let (send, root) = (ctx.props().send.clone(), self.root.clone());
+            Callback::from(move |_: MouseEvent| {
+                root.cast::<Element>().and_then(|r| current(&r)).iter().for_each(|mark| open_rung(&send, mark))
+            })
         };
         let ring = format!(
             "left:{:.1}px;top:{:.1}px;width:{:.1}px;height:{:.1}px",
@@ -498,8 +500,7 @@ fn key(root: &Element, send: &Callback<Msg>, event: &KeyboardEvent) -> Option<Ac
             if let Some(series) = here.get_attribute("data-legend") {
                 return Some(Act::Isolate(series));
             }
-            let rung = here.closest("[data-rung]").ok().flatten()?.get_attribute("data-rung")?;
-            open_rung(send, &rung);
+            open_rung(send, &here);
             None
         }
         key => {
@@ -523,14 +524,38 @@ fn places(stops: &[Element]) -> Vec<Place> {
     stops.iter().map(|e| Place { rung: said(e, "data-rung"), problem: said(e, "data-problem") }).collect()
 }
 
-/// Shows a rung's panel and goes there.
-fn open_rung(send: &Callback<Msg>, rung: &str) {
-    if rung.is_empty() {
+/// The mark that the arrow keys are at.
+fn current(root: &Element) -> Option<Element> {
+    root.query_selector(&format!("{MARK}[tabindex='0']")).ok().flatten()
+}
+
+/// Shows the panel of a mark's rung.
+fn open_rung(send: &Callback<Msg>, mark: &Element) {
+    let said = &places(std::slice::from_ref(mark))[0];
+    if said.rung.is_empty() {
         return;
     }
-    send.emit(Msg::Source(rung.to_owned()));
-    spawn_local(async {
-        browser::pause().await;
-        browser::focus("rung");
-    });
+    let nth = on_page().iter().position(|m| m == mark).unwrap_or(0);
+    send.emit(Msg::Climb(Climb::Open(said.rung.clone(), said.problem.clone(), From::Mark(nth))));
+}
+
+/// All marks of the page.
+fn on_page() -> Vec<Element> {
+    browser::document().get_element_by_id("main").map_or_else(Vec::new, |main| all(&main, MARK))
+}
+
+/// A mark of the page.
+pub struct Numbered {
+    /// Among all marks of the page.
+    pub nth: usize,
+    /// The id of its rung.
+    pub rung: String,
+}
+
+/// Moves the focus to the first mark of the page that is wanted; gives whether there is one.
+pub fn focus_mark(is_wanted: impl Fn(&Numbered) -> bool) -> bool {
+    let marks = on_page();
+    let numbered = places(&marks).into_iter().enumerate().map(|(nth, p)| Numbered { nth, rung: p.rung });
+    let found = numbered.zip(&marks).find(|(n, _)| is_wanted(n));
+    found.inspect(|(_, mark)| focus(mark)).is_some()
 }

@@ -9,9 +9,11 @@ mod overview;
 mod pass;
 mod record;
 mod report;
+mod rung;
 mod sheet;
-mod source;
 mod timeline;
+
+pub use drawing::focus_mark;
 
 use crate::app::sources::Act;
 use crate::app::{App, Msg};

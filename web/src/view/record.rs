@@ -1,6 +1,6 @@
 //! One record: its heading, its tabs, and what each shows.
 
-use super::{Send, chart, compare, facts, sheet, source, timeline};
+use super::{Send, chart, compare, facts, rung, sheet, timeline};
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::facts::notices;
@@ -24,11 +24,11 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         tabs.retain(|t| *t != Tab::Compare);
     }
     let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
-    let problem = app.link.problem.as_ref().and_then(|c| c.find(run)).or_else(|| run.main_problem());
+    let problem = app.link.problem_of(run);
     let panel = match (tab, problem) {
         (Tab::Compare, _) => compare::compare(app, send),
         (Tab::Environment, _) => facts::environment(run),
-        (Tab::Source, _) => source::source(app, send, run),
+        (Tab::Source, _) => rung::panel(app, send, run, problem),
         (_, None) => html! { <p class="empty">{ "The record has no measurements." }</p> },
         (Tab::Ladder, Some(problem)) => ladder(app, send, run, problem),
         (Tab::Sweep, Some(problem)) => sweep(app, send, run, problem),
@@ -59,7 +59,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     let of = problem.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
     html! {
         <>
-            if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run, problem) } }
+            if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run, (problem, tab)) } }
             { tab_list(send, &tabs, tab) }
             <div role="tabpanel" id="panel" tabindex="0" aria-labelledby={format!("tab-{}", tab.id())}>
                 if tab.has_problem() || tab.has_quantity() || tab == Tab::HeatMap {
@@ -74,7 +74,7 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
 }
 
-fn heading(send: &Send, entry: &Entry, run: &Run, problem: Option<&Problem>) -> Html {
+fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Problem>, Tab)) -> Html {
     let (measured, skipped, failed) = run.counts();
     let counts: Vec<String> = [(measured, "measured"), (skipped, "skipped"), (failed, "failed")]
         .into_iter()
@@ -93,7 +93,9 @@ fn heading(send: &Send, entry: &Entry, run: &Run, problem: Option<&Problem>) -> 
         made,
     ];
     let notices = notices(run);
-    let headline = problem.and_then(|p| charts::headline(run, p));
+    // A rung's panel says its own figures.
+    let is_rung = tab == Tab::Source;
+    let headline = problem.filter(|_| !is_rung).and_then(|p| charts::headline(run, p));
     html! {
         <header class="heading">
             <h1>{ title }</h1>
@@ -101,12 +103,13 @@ fn heading(send: &Send, entry: &Entry, run: &Run, problem: Option<&Problem>) -> 
                 { for facts.iter().filter(|f| !f.is_empty()).map(|f| html! { <span>{ f }</span> }) }
             </p>
             { for headline.map(|h| tiles(&h)) }
+            { for problem.filter(|_| !is_rung).map(|p| rung::winners(send, run, p)) }
             if !notices.is_empty() {
                 <ul class="notices" aria-label="To know before reading the figures">
                     { for notices.iter().map(|n| html! { <li>{ n }</li> }) }
                 </ul>
             }
-            <details class="how">
+            <details class="how" hidden={is_rung}>
                 <summary>{ "How it was measured, and how to repeat it" }</summary>
                 <p class="policy">{ format::policy(run) }</p>
                 if !run.notes.is_empty() {
@@ -223,7 +226,7 @@ fn on_choice(send: &Send) -> Callback<Event> {
     send.reform(|e: Event| Msg::Problem(Choice::Id(e.target_unchecked_into::<HtmlSelectElement>().value())))
 }
 
-fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
+pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
     let mut all: Vec<&Problem> = run.problems();
     all.retain(|p| {
         *p == now

@@ -1,6 +1,7 @@
 //! A table that can be sorted, by mouse and by keyboard.
 
 use super::{Send, chart};
+use crate::app::climb::{Act, From};
 use crate::app::{App, Msg};
 use crate::format;
 use crate::sheet::{Cell, Row, Sheet, Tone};
@@ -40,7 +41,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
                 <table class="sortable">
                     <thead><tr>{ for sheet.columns.iter().enumerate().map(heading) }</tr></thead>
                     <tbody>
-                        { for sheet.sorted(sort).into_iter().map(|r| row(send, sheet, r, run)) }
+                        { for sheet.sorted(sort).into_iter().enumerate().map(|(i, r)| row(send, sheet, r, (run, format!("open-{id}-{i}")))) }
                     </tbody>
                 </table>
             </div>
@@ -48,12 +49,12 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
     }
 }
 
-fn row(send: &Send, sheet: &Sheet, row: &Row, run: &Run) -> Html {
-    let to_source = run.rung(&row.rung).filter(|r| !r.kernels().is_empty()).map(|_| {
-        let rung = row.rung.clone();
-        send.reform(move |_: MouseEvent| Msg::Source(rung.clone()))
+fn row(send: &Send, sheet: &Sheet, row: &Row, (run, id): (&Run, String)) -> Html {
+    let to_panel = run.rung(&row.rung).map(|_| {
+        let (rung, from) = (row.rung.clone(), id.clone());
+        send.reform(move |_: MouseEvent| Msg::Climb(Act::Open(rung.clone(), String::new(), From::Id(from.clone()))))
     });
-    let first = row.cells.first().map(|c| name(c, to_source));
+    let first = row.cells.first().map(|c| name(c, to_panel, id));
     let others = row.cells.iter().zip(&sheet.columns).skip(1).map(|(c, column)| cell(c, column.numeric));
     match &row.note {
         Some(note) => html! {
@@ -68,11 +69,11 @@ fn row(send: &Send, sheet: &Sheet, row: &Row, run: &Run) -> Html {
     }
 }
 
-/// The row's name, which leads to the rung's source where there is one.
-fn name(cell: &Cell, to_source: Option<Callback<MouseEvent>>) -> Html {
-    let text = match to_source {
+/// The row's name, which leads to the rung's panel where the record has the rung.
+fn name(cell: &Cell, to_panel: Option<Callback<MouseEvent>>, id: String) -> Html {
+    let text = match to_panel {
         Some(press) => html! {
-            <button type="button" class="link" title="Show its source" onclick={press}>{ &cell.text }</button>
+            <button type="button" {id} class="link" title="Open the rung" onclick={press}>{ &cell.text }</button>
         },
         None => html! { { &cell.text } },
     };

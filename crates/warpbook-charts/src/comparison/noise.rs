@@ -128,6 +128,12 @@ impl Ratio {
         Self { value: exp(ln), low: exp(ln - half), high: exp(ln + half) }
     }
 
+    /// Of two measurements of one record by their samples; `None` where a median is none, or of too few samples to judge.
+    pub(crate) fn between(first: &[f64], this: &[f64]) -> Option<Self> {
+        let (first, this) = (LogMedian::of(first)?, LogMedian::of(this)?);
+        Some(Self::new(first.ln - this.ln, Some(sum([first.error?, this.error?]))))
+    }
+
     /// Whether it is wholly above the threshold.
     #[must_use]
     pub fn is_faster(&self) -> bool {

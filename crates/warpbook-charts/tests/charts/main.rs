@@ -2,6 +2,7 @@
 
 mod activity;
 mod boards;
+mod climb;
 mod common;
 mod comparisons;
 mod headlines;

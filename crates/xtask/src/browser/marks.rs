@@ -48,7 +48,7 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     press(browser, "Enter", 13)?;
     let opened = format!("document.getElementById('rung')?.value === {rung}");
     browser.wait_until("the rung's panel", &opened, SOON)?;
-    browser.wait_until("the focus there", "document.activeElement.id === 'rung'", SOON)?;
+    browser.wait_until("the focus there", "document.activeElement.id === 'rung-heading'", SOON)?;
     no_errors(browser)
 }
 

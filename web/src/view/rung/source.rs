@@ -1,51 +1,27 @@
 //! The source of a rung's kernels.
 
-use super::{Send, record};
-use crate::app::{App, Msg};
 use crate::format;
 use crate::highlight::{class, includes, lines};
+use crate::view::{Send, record};
 use std::collections::BTreeMap;
+use warpbook_charts::highlight::Token;
 use warpbook_record::{KernelSpec, Run, Rung};
-use web_sys::HtmlSelectElement;
-use yew::{Event, Html, TargetCast, html};
+use yew::{Html, html};
 
 /// Longer files are shown without colours: each token is an element.
-const MAX_COLOURED_BYTES: usize = 200_000;
+pub const MAX_COLOURED_BYTES: usize = 200_000;
 
-/// A rung to choose, what it is, and its files.
-pub fn source(app: &App, send: &Send, run: &Run) -> Html {
-    let with_source = || run.rungs.iter().find(|r| !r.kernels().is_empty());
-    let by_link = app.link.rung.as_deref().and_then(|id| run.rung(id));
-    let Some(rung) = by_link.or_else(with_source).or(run.rungs.first()) else {
-        return html! { <p class="empty">{ "The record has no rungs." }</p> };
-    };
-    let changed = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+/// The rung's files and what they include, the first open.
+pub fn files(send: &Send, run: &Run, rung: &Rung) -> Html {
     let files = files_of(&run.sources, rung);
     html! {
         <>
-            <div class="toolbar">
-                <label class="size">
-                    { "Rung" }
-                    <select id="rung" onchange={changed}>
-                        { options(run, rung, "Kernels", |r| !r.kernels().is_empty()) }
-                        { options(run, rung, "CPU and libraries", |r| {
-                            r.kernels().is_empty() && format::framework(r).is_none()
-                        }) }
-                        { options(run, rung, "Other frameworks", |r| format::framework(r).is_some()) }
-                    </select>
-                </label>
-            </div>
-            <h2>{ rung.title.as_ref() }</h2>
-            <p class="idea">{ rung.idea.as_ref() }</p>
-            <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }{ variant(run, rung) }</p>
-            { choices(run, rung) }
-            if !rung.kernels().is_empty() {
-                <details>
-                    <summary>{ format::counted(rung.kernels().len(), "kernel") }{ " and the permitted tiles" }</summary>
-                    <ul class="kernels">{ for rung.kernels().iter().map(kernel) }</ul>
-                </details>
-            }
-            { for files.iter().enumerate().map(|(i, (path, text))| file(send, path, *text, i == 0)) }
+            { for files.iter().enumerate().map(|(i, (path, text))| html! {
+                <div key={path.to_string()} class="copied">
+                    { file(path, *text, i == 0) }
+                    { for text.map(|text| record::copy(send, "the file", text, "Copy the file")) }
+                </div>
+            }) }
             if let Some(name) = format::framework(rung) {
                 <p class="empty">{ format!("This rung is of {name}, whose code is not in the record.") }</p>
             } else if files.is_empty() {
@@ -55,19 +31,19 @@ pub fn source(app: &App, send: &Send, run: &Run) -> Html {
     }
 }
 
-/// The rungs of a kind, where there are some.
-fn options(run: &Run, chosen: &Rung, label: &'static str, of: impl Fn(&Rung) -> bool) -> Html {
-    let rungs: Vec<&Rung> = run.rungs.iter().filter(|r| of(r)).collect();
+/// What runs the rung, what it needs, its kernels with their tiles, and what was chosen for each problem.
+pub fn about(run: &Run, rung: &Rung) -> Html {
     html! {
-        if !rungs.is_empty() {
-            <optgroup {label}>
-                { for rungs.iter().map(|r| html! {
-                    <option value={r.id.to_string()} selected={r.id == chosen.id}>
-                        { format!("{} ({})", r.title, r.id) }
-                    </option>
-                }) }
-            </optgroup>
-        }
+        <>
+            <p>{ format::runner(rung) }{ " " }{ format::requires(&rung.requires) }{ variant(run, rung) }</p>
+            if !rung.kernels().is_empty() {
+                <details>
+                    <summary>{ format::counted(rung.kernels().len(), "kernel") }{ " and the permitted tiles" }</summary>
+                    <ul class="kernels">{ for rung.kernels().iter().map(kernel) }</ul>
+                </details>
+            }
+            { choices(run, rung) }
+        </>
     }
 }
 
@@ -134,14 +110,27 @@ fn files_of<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<(&
     paths.into_iter().map(|p| (p, sources.get(p).map(String::as_str))).collect()
 }
 
-fn file(send: &Send, path: &str, text: Option<&str>, open: bool) -> Html {
+/// The same without their texts.
+pub fn closure<'a>(sources: &'a BTreeMap<String, String>, rung: &'a Rung) -> Vec<&'a str> {
+    files_of(sources, rung).into_iter().map(|(path, _)| path).collect()
+}
+
+/// The files of a rung's kernels, each once.
+pub fn own_files(rung: &Rung) -> Vec<&str> {
+    let mut paths: Vec<&str> = rung.kernels().iter().map(|k| k.file.as_ref()).collect();
+    let mut seen = std::collections::HashSet::new();
+    paths.retain(|p| seen.insert(*p));
+    paths
+}
+
+/// A file that can be folded.
+pub fn file(path: &str, text: Option<&str>, open: bool) -> Html {
     let Some(text) = text else {
         return html! { <p class="empty">{ format!("The record does not hold {path}.") }</p> };
     };
     html! {
         <details key={path.to_owned()} class="file" {open}>
             <summary>{ path }</summary>
-            <div class="row end">{ record::copy(send, "the file", text, "Copy the file") }</div>
             <pre class="scroll code" tabindex="0" aria-label={format!("Source of {path}")}><code>{ code(text) }</code></pre>
         </details>
     }
@@ -152,18 +141,15 @@ fn code(text: &str) -> Html {
         return html! { { text } };
     }
     // The line break is inside the line, so that a selection copies it; the numbers are drawn by the style.
-    lines(text)
-        .into_iter()
-        .map(|line| {
-            html! {
-                <span class="line">
-                    { for line.into_iter().map(|t| match class(t.kind) {
-                        Some(class) => html! { <span {class}>{ t.text }</span> },
-                        None => html! { { t.text } },
-                    }) }
-                    { "\n" }
-                </span>
-            }
+    lines(text).iter().map(|line| html! { <span class="line">{ tokens(line) }{ "\n" }</span> }).collect()
+}
+
+/// A line in its colours.
+pub fn tokens(line: &[Token<'_>]) -> Html {
+    line.iter()
+        .map(|t| match class(t.kind) {
+            Some(class) => html! { <span {class}>{ t.text }</span> },
+            None => html! { { t.text } },
         })
         .collect()
 }

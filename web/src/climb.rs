@@ -1,0 +1,56 @@
+//! The ladder as a way up: which rung is shown, and which come before and after it.
+
+use warpbook_record::{Problem, Run, Rung};
+
+/// The rung that is shown: the one asked for, else the problem's fastest of kernels, else the first.
+pub fn shown<'a>(run: &'a Run, problem: Option<&Problem>, asked: Option<&str>) -> Option<&'a Rung> {
+    let asked = asked.and_then(|id| run.rung(id));
+    let fastest = || run.rung(&run.fastest_kernels(problem?)?.0.rung);
+    let with_source = || run.rungs.iter().find(|r| !r.kernels().is_empty());
+    asked.or_else(fastest).or_else(with_source).or(run.rungs.first())
+}
+
+/// The rung that lies so many steps further up the ladder of a problem, or down; rungs that were not tried at it are passed over.
+pub fn neighbour<'a>(run: &'a Run, problem: Option<&Problem>, from: &str, by: isize) -> Option<&'a Rung> {
+    let at = run.rungs.iter().position(|r| r.id == from)?;
+    let was_tried = |r: &&Rung| problem.is_none_or(|p| run.measurement(&r.id, p).is_some());
+    let further = by.unsigned_abs().checked_sub(1)?;
+    if by > 0 {
+        run.rungs[at + 1..].iter().filter(was_tried).nth(further)
+    } else {
+        run.rungs[..at].iter().rev().filter(was_tried).nth(further)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::open::tests::sample_run;
+
+    #[test]
+    fn the_winner_is_shown_where_none_was_asked_for() {
+        let mut run = sample_run();
+        let small = *run.problems().iter().find(|p| p.short == "1 M").unwrap();
+        let id = |rung: Option<&Rung>| rung.map(|r| r.id.to_string());
+        assert_eq!(id(shown(&run, Some(small), None)).as_deref(), Some("04_fused_graph"));
+        assert_eq!(id(shown(&run, Some(small), Some("pytorch_eager"))).as_deref(), Some("pytorch_eager"));
+        assert_eq!(id(shown(&run, Some(small), Some("none"))).as_deref(), Some("04_fused_graph"));
+        assert_eq!(id(shown(&run, None, None)).as_deref(), Some("02_fused"));
+        run.rungs.clear();
+        assert!(shown(&run, None, None).is_none());
+    }
+
+    #[test]
+    fn steps_go_along_the_rungs_of_a_problem() {
+        let run = sample_run();
+        let at = |short: &str| *run.problems().iter().find(|p| p.short == short).unwrap();
+        let to = |problem, from, by| neighbour(&run, problem, from, by).map(|r| r.id.to_string());
+        assert_eq!(to(Some(at("1 M")), "02_fused", 1).as_deref(), Some("04_fused_graph"));
+        assert_eq!(to(Some(at("1 M")), "04_fused_graph", -1).as_deref(), Some("02_fused"));
+        // PyTorch was not tried at it, and lies at the end.
+        assert_eq!(to(Some(at("1 M")), "04_fused_graph", 1), None);
+        assert_eq!(to(None, "04_fused_graph", 1).as_deref(), Some("pytorch_eager"));
+        assert_eq!(to(None, "02_fused", 2).as_deref(), Some("pytorch_eager"));
+        assert_eq!((to(None, "02_fused", -1), to(None, "02_fused", 0), to(None, "none", 1)), (None, None, None));
+    }
+}

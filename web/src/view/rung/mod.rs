@@ -1,0 +1,153 @@
+//! The panel of a rung: its figures, its source, and what it changed over the rung before.
+
+mod changed;
+mod figures;
+mod roof;
+mod source;
+mod swipe;
+
+use super::{Send, record};
+use crate::app::climb::{Act, From, HEADING};
+use crate::app::{App, Msg};
+use crate::climb::{neighbour, shown};
+use crate::format;
+use crate::link::Tab;
+use swipe::Swipe;
+use warpbook_charts::{climb_caption, rung_before};
+use warpbook_record::{Problem, Run, Rung};
+use web_sys::{HtmlSelectElement, MouseEvent};
+use yew::{Callback, Event, Html, TargetCast, html};
+
+/// The panel of the rung that the link names, or of the problem's fastest kernels.
+pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {
+    let Some(rung) = shown(run, problem, app.link.rung.as_deref()) else {
+        return html! { <p class="empty">{ "The record has no rungs." }</p> };
+    };
+    let before = problem.and_then(|p| rung_before(run, p, &rung.id));
+    let to = |by: isize| neighbour(run, problem, &rung.id, by).is_some();
+    let on_step = send.reform(|by: isize| Msg::Climb(Act::Step(by)));
+    html! {
+        <Swipe {on_step}>
+            <section class="climb" aria-labelledby={HEADING}>
+                <div class="toolbar">
+                    <div class="stepper">
+                    { step(send, "Previous rung", "[", -1, to(-1)) }
+                    { chooser(send, run, rung) }
+                    { step(send, "Next rung", "]", 1, to(1)) }
+                    </div>
+                    { for problem.map(|p| record::problem_choice(send, run, p, Tab::Source)) }
+                    <button type="button" class="unprinted" aria-keyshortcuts="Escape"
+                        onclick={send.reform(|_: MouseEvent| Msg::Climb(Act::Leave))}>
+                        { "Back " }<kbd aria-hidden="true">{ "Esc" }</kbd>
+                    </button>
+                </div>
+                <div>
+                    <h2 id={HEADING} tabindex="-1">{ format::title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
+                    { for problem.map(|p| html! {
+                        <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
+                    }) }
+                    <p class="idea">{ rung.idea.as_ref() }</p>
+                </div>
+                <div class="sides">
+                    <div class="figures">
+                        { for problem.map(|p| figures::figures(run, p, rung)) }
+                        { for problem.map(|p| roof::roof(run, p, rung, before)) }
+                    </div>
+                    <div class="texts">
+                        { toggle(send, app.link.whole) }
+                        if app.link.whole {
+                            { source::files(send, run, rung) }
+                        } else {
+                            { changed::changed(send, run, (problem, rung, before)) }
+                        }
+                        { source::about(run, rung) }
+                    </div>
+                </div>
+            </section>
+        </Swipe>
+    }
+}
+
+/// What leads from the headline to the panels of the fastest rung and of the fastest kernels.
+pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
+    let fastest = run.fastest(problem).map(|m| m.rung.as_str());
+    let kernels = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
+    let mut rungs: Vec<&Rung> = fastest.into_iter().chain(kernels).filter_map(|id| run.rung(id)).collect();
+    rungs.dedup_by_key(|r| &r.id);
+    html! {
+        <div class="row winners unprinted">
+            { for rungs.into_iter().enumerate().map(|(i, rung)| {
+                let id = format!("open-winner-{i}");
+                let (rung_id, from) = (rung.id.to_string(), id.clone());
+                let press = send.reform(move |_: MouseEvent| {
+                    Msg::Climb(Act::Open(rung_id.clone(), String::new(), From::Id(from.clone())))
+                });
+                let what = if rung.kernels().is_empty() { "its figures" } else { "its source, and what it changed" };
+                html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", format::title(rung)) }</button> }
+            }) }
+        </div>
+    }
+}
+
+/// A button for a step, which stays where it is at the ladder's ends, so that it keeps the focus.
+fn step(send: &Send, label: &'static str, key: &'static str, by: isize, can: bool) -> Html {
+    let press: Callback<MouseEvent> = send.reform(move |_: MouseEvent| Msg::Climb(Act::Step(by)));
+    let arrow = if by < 0 { "←" } else { "→" };
+    html! {
+        <button type="button" class="step unprinted" aria-label={label} title={format!("{label} ({key})")} aria-keyshortcuts={key}
+            aria-disabled={(!can).to_string()} onclick={press}>
+            <span aria-hidden="true">{ arrow }</span>{ " " }<kbd aria-hidden="true">{ key }</kbd>
+        </button>
+    }
+}
+
+/// All rungs, by what runs them.
+fn chooser(send: &Send, run: &Run, rung: &Rung) -> Html {
+    let changed = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    html! {
+        <label class="size">
+            { "Rung" }
+            <select id="rung" onchange={changed}>
+                { options(run, rung, "Kernels", |r| !r.kernels().is_empty()) }
+                { options(run, rung, "CPU and libraries", |r| r.kernels().is_empty() && format::framework(r).is_none()) }
+                { options(run, rung, "Other frameworks", |r| format::framework(r).is_some()) }
+            </select>
+        </label>
+    }
+}
+
+/// The rungs of a kind, where there are some.
+fn options(run: &Run, chosen: &Rung, label: &'static str, of: impl Fn(&Rung) -> bool) -> Html {
+    let rungs: Vec<&Rung> = run.rungs.iter().filter(|r| of(r)).collect();
+    html! {
+        if !rungs.is_empty() {
+            <optgroup {label}>
+                { for rungs.iter().map(|r| html! {
+                    <option key={r.id.to_string()} value={r.id.to_string()} selected={r.id == chosen.id}>
+                        { format!("{} ({})", r.title, r.id) }
+                    </option>
+                }) }
+            </optgroup>
+        }
+    }
+}
+
+/// Whether the source is shown whole.
+fn toggle(send: &Send, whole: bool) -> Html {
+    let choice = |label: &'static str, value: &'static str, this: bool| {
+        let press = send.reform(move |_: Event| Msg::Climb(Act::Whole(this)));
+        html! {
+            <label>
+                <input type="radio" name="code" {value} checked={this == whole} onchange={press} />
+                <span>{ label }</span>
+            </label>
+        }
+    };
+    html! {
+        <fieldset class="segments unprinted">
+            <legend class="visually-hidden">{ "Code" }</legend>
+            { choice("What changed", "changed", false) }
+            { choice("Source", "source", true) }
+        </fieldset>
+    }
+}

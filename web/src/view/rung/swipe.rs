@@ -1,0 +1,69 @@
+//! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
+
+use std::cell::Cell;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, PointerEvent};
+use yew::{Callback, Children, Html, Properties, function_component, html, use_mut_ref};
+
+/// A shorter way is no swipe, in CSS pixels.
+const LEAST: f64 = 48.0;
+
+/// See the module.
+#[derive(Properties, PartialEq)]
+pub struct Props {
+    /// Told 1 for the next and -1 for the previous.
+    pub on_step: Callback<isize>,
+    /// What is swiped along.
+    pub children: Children,
+}
+
+/// See the module. What scrolls sideways by itself is no part of it, nor is a field.
+#[function_component]
+pub fn Swipe(props: &Props) -> Html {
+    let begun = use_mut_ref(|| Cell::new(None::<(f64, f64)>));
+    let at = |e: &PointerEvent| (f64::from(e.client_x()), f64::from(e.client_y()));
+    let down = {
+        let begun = begun.clone();
+        Callback::from(move |e: PointerEvent| {
+            let target = e.target().and_then(|t| t.dyn_into::<Element>().ok());
+            let scrolls = target.is_some_and(|t| t.closest(".scroll, select, input").ok().flatten().is_some());
+            let is_touch = e.pointer_type() == "touch" && e.is_primary() && !scrolls;
+            begun.borrow().set(is_touch.then(|| at(&e)));
+        })
+    };
+    let cancel = {
+        let begun = begun.clone();
+        Callback::from(move |_: PointerEvent| begun.borrow().set(None))
+    };
+    let up = {
+        let on_step = props.on_step.clone();
+        Callback::from(move |e: PointerEvent| {
+            let Some(from) = begun.borrow().take() else { return };
+            if let Some(by) = direction(from, at(&e)) {
+                on_step.emit(by);
+            }
+        })
+    };
+    html! {
+        <div class="swipe" onpointerdown={down} onpointerup={up} onpointercancel={cancel}>{ props.children.clone() }</div>
+    }
+}
+
+/// Where a way of a finger leads; `None` of one that is short or not along the page.
+fn direction(from: (f64, f64), to: (f64, f64)) -> Option<isize> {
+    let (along, down) = (to.0 - from.0, to.1 - from.1);
+    (along.abs() >= LEAST && along.abs() > 2.0 * down.abs()).then_some(if along < 0.0 { 1 } else { -1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swipe_is_long_and_level() {
+        assert_eq!(direction((200.0, 10.0), (100.0, 20.0)), Some(1));
+        assert_eq!(direction((100.0, 10.0), (200.0, -20.0)), Some(-1));
+        assert_eq!(direction((100.0, 10.0), (130.0, 10.0)), None);
+        assert_eq!(direction((100.0, 10.0), (200.0, 90.0)), None);
+    }
+}
