@@ -82,7 +82,7 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
                 let press = send.reform(move |_: MouseEvent| {
                     Msg::Climb(Act::Open(rung_id.clone(), String::new(), From::Id(from.clone())))
                 });
-                let what = if rung.kernels().is_empty() { "its figures" } else { "its source, and what it changed" };
+                let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
                 html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", format::title(rung)) }</button> }
             }) }
         </div>
