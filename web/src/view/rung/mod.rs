@@ -43,6 +43,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                 </div>
                 <div>
                     <h2 id={HEADING} tabindex="-1">{ format::title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
+                    { for problem.map(|p| html! { <p class="printed">{ &p.label }</p> }) }
                     { for problem.map(|p| html! {
                         <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
                     }) }
