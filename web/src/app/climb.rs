@@ -73,8 +73,9 @@ impl App {
     }
 
     fn open_rung(&mut self, rung: String, problem: &str, from: From) {
-        let run = self.chosen().and_then(|e| e.run());
-        let named = run.and_then(|run| run.problems().into_iter().find(|p| !problem.is_empty() && p.label == problem));
+        // Marks of a board are of several records.
+        let Some(run) = self.chosen().and_then(|e| e.run()) else { return };
+        let named = run.problems().into_iter().find(|p| !problem.is_empty() && p.label == problem);
         let named = named.map(|p| Choice::Id(p.id.clone()));
         if self.link.tab != Some(Tab::Source) {
             let (tab, problem) = (self.link.tab, self.link.problem.clone());

@@ -1,7 +1,7 @@
 //! The panel of a rung: the way in and back, what it shows, the steps along the ladder, the address.
 
 use super::marks::press;
-use super::{SOON, Stage, fits, no_errors, open_ready, scheme, window};
+use super::{READY, SOON, Stage, fits, media, no_errors, open_ready, scheme, window};
 use crate::webdriver::Browser;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -28,6 +28,10 @@ pub fn by_keyboard(browser: &Browser, stage: &Stage) -> Result<()> {
     browser.wait_until("the focus there", &format!("document.activeElement === {HEADING}"), SOON)?;
     contents(browser)?;
     browser.screenshot(&stage.shots.join("page-climb.png"))?;
+    media(browser, "print", "dark")?;
+    fits(browser, "the printed panel", 1440)?;
+    browser.screenshot(&stage.shots.join("page-climb-print.png"))?;
+    media(browser, "", "light")?;
     let all = [CAPTION, POINT, CODE, "location.search"];
     let said = |browser: &Browser| all.iter().map(|what| text(browser, what)).collect::<Result<Vec<Value>>>();
     let first = said(browser)?;
@@ -73,7 +77,13 @@ pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
     for (address, id) in
         [(stage.record.clone(), "open-winner-0"), (format!("{}&tab=table", stage.record), "open-rungs-2")]
     {
-        open_ready_table(browser, &address, id)?;
+        browser.open(&address)?;
+        browser.wait_until("the button", &format!("document.getElementById('{id}')"), READY)?;
+        let below = format!("document.getElementById('{id}').getBoundingClientRect().bottom > innerHeight");
+        ensure!(
+            id != "open-winner-0" || text(browser, &below)? == json!(false),
+            "the way to the winner is below the first screen"
+        );
         browser.eval(&format!("document.getElementById('{id}').click();"))?;
         browser.wait_until("the rung's panel", HEADING, SOON)?;
         browser.wait_until("its caption", CAPTION, SOON)?;
@@ -82,11 +92,6 @@ pub fn from_headline_and_table(browser: &Browser, stage: &Stage) -> Result<()> {
         browser.wait_until("the focus where it was", &format!("document.activeElement?.id === '{id}'"), SOON)?;
     }
     no_errors(browser)
-}
-
-fn open_ready_table(browser: &Browser, address: &str, id: &str) -> Result<()> {
-    browser.open(address)?;
-    browser.wait_until("the button", &format!("document.getElementById('{id}')"), super::READY)
 }
 
 /// The address says rung, problem and code, on a desk and on a phone, where a finger goes along the ladder.

@@ -43,6 +43,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                 </div>
                 <div>
                     <h2 id={HEADING} tabindex="-1">{ format::title(rung) }<code class="detail">{ rung.id.as_ref() }</code></h2>
+                    { for problem.map(|p| html! { <p class="printed">{ &p.label }</p> }) }
                     { for problem.map(|p| html! {
                         <p class="brought" role="status" aria-live="polite">{ climb_caption(run, p, &rung.id) }</p>
                     }) }
@@ -82,7 +83,7 @@ pub fn winners(send: &Send, run: &Run, problem: &Problem) -> Html {
                 let press = send.reform(move |_: MouseEvent| {
                     Msg::Climb(Act::Open(rung_id.clone(), String::new(), From::Id(from.clone())))
                 });
-                let what = if rung.kernels().is_empty() { "its figures" } else { "its source, and what it changed" };
+                let what = if rung.kernels().is_empty() { "its figures" } else { "source and changes" };
                 html! { <button type="button" {id} onclick={press}>{ format!("{}: {what}", format::title(rung)) }</button> }
             }) }
         </div>
