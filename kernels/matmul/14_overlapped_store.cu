@@ -123,8 +123,8 @@ template <bool BY_COPY, class Fill>
 __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int id, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
     const bool leader = threadIdx.x % WARPGROUP == 0;
-    // The store before the last used this buffer: wait until it has been read.
-    if (BY_COPY && leader) store_wait_read<1>();
+    // The store before the last used this buffer, or the last one where a tile has an odd number of chunks: wait until it has been read.
+    if (BY_COPY && leader) store_wait_read<CHUNKS % 2 == 0 ? 1 : 0>();
     warpgroup_sync(id);
     fill(buffer);
     if (BY_COPY) fence_for_copies();

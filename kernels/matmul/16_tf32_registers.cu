@@ -148,6 +148,8 @@ __device__ __forceinline__ void copy_rows(float* __restrict__ c /* [m][ldc] */, 
     }
 }
 
+static_assert(BM / OUT_ROWS % 2 == 0, "the two buffers alternate from tile to tile");
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
      unsigned by_copy /* 1: map_c describes C, whose rows and edge are at multiples of 16 bytes */, float* __restrict__ c /* [m][ldc] */,

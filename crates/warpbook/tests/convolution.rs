@@ -121,7 +121,7 @@ fn large_batches_are_right_on_a_gpu() {
     if testing::gpu("large_batches_are_right_on_a_gpu").is_none() {
         return;
     }
-    let ids = ["04_implicit_tensor_cores", "05_shifted_windows", "06_shifted_gradient", "07_few_channels"];
+    let ids = ["02_im2col", "04_implicit_tensor_cores", "05_shifted_windows", "06_shifted_gradient", "07_few_channels"];
     let run = quick("cuda:0").run(&Convolutions::new().batches([512]).rungs(ids)).unwrap();
     let measured: Vec<&Measurement> = run.measurements.iter().filter(|m| m.outcome == Outcome::Measured).collect();
     assert!(measured.len() >= run.problems.len());

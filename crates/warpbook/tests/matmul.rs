@@ -150,3 +150,34 @@ fn all_tiles_of_a_rung_are_timed_on_a_gpu() {
     // Those that are close are timed a second time, and only then compared.
     assert!(chosen <= 1.2 * least, "{chosen} us was chosen where {least} us was seen");
 }
+
+/// Tiles of one chunk of columns keep to one buffer: the next tile must not be written into it before it was stored.
+#[test]
+fn many_tiles_with_short_sums_are_right_on_a_gpu() {
+    if testing::gpu("many_tiles_with_short_sums_are_right_on_a_gpu").is_none() {
+        return;
+    }
+    let rung = "14_overlapped_store";
+    let row = rows().into_iter().find(|r| r.rung.id == rung).unwrap();
+    let mut checked = 0;
+    for tile in &row.kernel().unwrap().tiles {
+        let experiment = Matmul::new()
+            .shapes([(8192, 4096, 8), (8192, 4096, 64), (4096, 8192, 136)])
+            .dtypes([Dtype::F16, Dtype::Bf16])
+            .transfers(false)
+            .rungs([rung])
+            .tile(tile.id.clone());
+        for m in &quick("cuda:0").run(&experiment).unwrap().measurements {
+            match &m.outcome {
+                Outcome::Measured => assert!(m.is_valid(), "{} at {}: {:?}", tile.id, m.problem.label, m.check),
+                Outcome::Skipped { why } => {
+                    assert!(why.contains("needs"), "{why}");
+                    continue;
+                }
+                Outcome::Failed { error } => panic!("{} at {}: {error}", tile.id, m.problem.label),
+            }
+            checked += 1;
+        }
+    }
+    println!("{checked} products of {rung} are right");
+}
