@@ -55,10 +55,10 @@ class TrainingSteps(InFolder):
 
     def test_every_way_has_its_options(self):
         self.assertEqual([way.id for way in training.WAYS], list(training.OPTIONS))
-        self.assertEqual(len(training.WAYS), 10)
+        self.assertEqual(len(training.WAYS), 12)
 
     def test_every_way_has_one_that_gathers(self):
-        for plain, gathered in zip(training.WAYS[:5], training.WAYS[5:]):
+        for plain, gathered in zip(training.WAYS[:5], training.WAYS[5:10], strict=True):
             options, more = training.OPTIONS[plain.id], training.OPTIONS[gathered.id]
             self.assertEqual(gathered.id, f"{plain.id}_gathered")
             self.assertEqual(gathered.title.replace(" gathered,", ""), plain.title)

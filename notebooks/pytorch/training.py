@@ -14,7 +14,10 @@ The ways, in the ladder's order:
     torch_amp_fp16_graph  the same, channels_last, with the whole step in a CUDA graph and a fused optimiser
     torch_amp_bf16_graph  bf16 through torch.compile, channels_last, with the whole step in a CUDA graph and a fused optimiser
 
-and each of them as torch_..._gathered.
+each of them as torch_..._gathered, and
+
+    torch_amp_fp16_own        torch_amp_fp16, channels_last, with Warpbook's product and convolutions as its layers (warpbook_op.py)
+    torch_amp_fp16_own_graph  the same as torch_amp_fp16_graph
 
 A step is forward, loss, backward and the optimiser, dropout on. The first five take batches that lie on the GPU, normalised
 already. A gathered step begins with what Warpbook's steps do, too: it chooses the next batch of a shuffled epoch, gathers its
@@ -45,6 +48,7 @@ from pathlib import Path
 from typing import Any
 
 import warpbook_record as wr
+import warpbook_op
 from batches import CLASSES, IMAGES, READY, DataSet, Gathered, Ready, augmented, normalised
 from warpbook_record import Check, Problem, Way
 
@@ -144,6 +148,8 @@ class Options:
     compiled: bool = False
     # Whether a step gathers its batch from the data set.
     gathered: bool = False
+    # Whether linear layers and convolutions are Warpbook's.
+    own: bool = False
     # Relative error of the loss in the check.
     tolerance: float = 1e-5
 
@@ -161,6 +167,10 @@ READY_OPTIONS = {
     "torch_amp_bf16_graph": Options("bfloat16", channels_last=True, compiled=True, tolerance=2e-2),
 }
 OPTIONS = READY_OPTIONS | {f"{name}_gathered": replace(o, gathered=True) for name, o in READY_OPTIONS.items()}
+OPTIONS |= {
+    name: Options("float16", channels_last=True, own=True, tolerance=1e-2)
+    for name in ("torch_amp_fp16_own", "torch_amp_fp16_own_graph")
+}
 
 
 class Training:
@@ -179,6 +189,8 @@ class Training:
         model = NETWORKS[sizes.network](torch, sizes).to(inputs.device)
         if options.channels_last and sizes.network in IMAGES:
             model = model.to(memory_format=torch.channels_last)
+        if options.own:
+            model = warpbook_op.converted(model)
         self.batches: Ready | Gathered
         if options.gathered:
             self.batches = Gathered(torch, source, sizes.batch, way.graph, options.channels_last, options.compiled)
@@ -251,7 +263,9 @@ class Training:
         with self.torch.no_grad():
             with self.autocast():
                 got = self.loss(self.model(x), y).item()
-            exact = copy.deepcopy(self.model).double()
+            exact = copy.deepcopy(self.model)
+            # Warpbook's layers do not take float64.
+            exact = (warpbook_op.reverted(exact) if self.options.own else exact).double()
             want = self.loss(exact(x.double()), y.double() if y.is_floating_point() else y).item()
         self.model.train()
         return got, want, self.options.tolerance
@@ -293,7 +307,17 @@ READY_WAYS = (
         graph=True,
     ),
 )
-WAYS = READY_WAYS + tuple(gathered(plain) for plain in READY_WAYS)
+OWN = "Linear layers and convolutions are Warpbook's, as torch.autograd.Functions; "
+OWN_WAYS = (
+    way("torch_amp_fp16_own", "PyTorch AMP, fp16, our layers", OWN + "channels_last, launched from Python."),
+    way(
+        "torch_amp_fp16_own_graph",
+        "PyTorch AMP, fp16, our layers, CUDA graph",
+        OWN + "channels_last, a fused optimiser, and the whole step in a CUDA graph.",
+        graph=True,
+    ),
+)
+WAYS = READY_WAYS + tuple(gathered(plain) for plain in READY_WAYS) + OWN_WAYS
 
 
 # ---- the ladder ------------------------------------------------------------------------------------------------------
@@ -310,7 +334,14 @@ class TrainingSteps(wr.InTurn):
         return Sizes.of(problem)
 
     def obstacle(self, way: Way, problem: Problem) -> str | None:
-        return None if self.machine.gpu else "trains on a GPU"
+        if not self.machine.gpu:
+            return "trains on a GPU"
+        if OPTIONS[way.id].own:
+            try:
+                warpbook_op.library()
+            except wr.Unavailable as e:
+                return str(e)
+        return None
 
     def figure(self, problem: Problem, us: float) -> str:
         return f"{self.read(problem).batch / us * 1e6:.4g} samples/s"

@@ -33,6 +33,12 @@ impl DevicePtr {
         Self(self.0.wrapping_add(bytes))
     }
 
+    /// The address as a number, for another library.
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        self.0
+    }
+
     /// Whether it is a multiple of so many bytes.
     #[must_use]
     pub const fn is_aligned(self, bytes: u64) -> bool {

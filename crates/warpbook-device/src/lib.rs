@@ -8,6 +8,7 @@ mod activity;
 mod arena;
 mod arena_plan;
 mod bench;
+mod borrow;
 mod buffer;
 mod cache;
 mod cancel;

@@ -58,9 +58,16 @@ pub(crate) struct Allocation {
     pub(crate) device: Arc<Inner>,
     pub(crate) address: u64,
     bytes: usize,
+    /// Whether it is freed, and counted.
+    owned: bool,
 }
 
 impl Allocation {
+    /// Memory that another library has allocated and frees.
+    pub(crate) fn borrowed(device: &CudaDevice, address: u64, bytes: usize) -> Arc<Self> {
+        Arc::new(Self { device: device.0.clone(), address, bytes, owned: false })
+    }
+
     /// Memory of zeros; `what` names it where it does not fit.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         device.ensure_free(what, bytes as u64)?;
@@ -68,7 +75,7 @@ impl Allocation {
         // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
-        let memory = Arc::new(Self { device: inner.clone(), address, bytes });
+        let memory = Arc::new(Self { device: inner.clone(), address, bytes, owned: true });
         memory.fill(address, bytes, 0)?;
         Ok(memory)
     }
@@ -93,7 +100,7 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.device.may_free() {
+        if self.owned && self.device.may_free() {
             // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
             let _ = relaxed(|| unsafe { result::free_sync(self.address) });
             self.device.memory.subtract(self.bytes as u64);

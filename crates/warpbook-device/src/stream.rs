@@ -15,6 +15,8 @@ pub struct Stream {
     pub(crate) raw: sys::CUstream,
     /// Not used twice in a process, unlike the driver's handle.
     pub(crate) id: u64,
+    /// Whether the handle is destroyed with it.
+    owned: bool,
     /// What was launched last: an error that shows later is told with its name.
     last: Mutex<Option<Last>>,
     /// Whether kernels that wait for their predecessor are launched before it has ended.
@@ -44,9 +46,13 @@ impl Stream {
         device.0.bind()?;
         let raw = result::stream::create(result::stream::StreamKind::NonBlocking)
             .map_err(|e| device.0.error("Creating a stream", e))?;
+        Ok(Self::of_handle(device, raw, true))
+    }
+
+    pub(crate) fn of_handle(device: &CudaDevice, raw: sys::CUstream, owned: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { device: device.0.clone(), raw, id, last: Mutex::new(None), dependent: AtomicBool::new(false) })
+        Self { device: device.0.clone(), raw, id, owned, last: Mutex::new(None), dependent: AtomicBool::new(false) }
     }
 
     /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
@@ -139,7 +145,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.device.may_free() {
+        if self.owned && self.device.may_free() {
             // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
             let _ = unsafe { result::stream::destroy(self.raw) };
         }

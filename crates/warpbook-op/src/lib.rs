@@ -1,0 +1,287 @@
+//! The matrix product and the convolutions as a C library, `libwarpbook_op`, for another framework in the same process: it takes device
+//! pointers and a stream of that framework, in the device's primary context, and only queues work. `notebooks/pytorch/warpbook_op.py` calls
+//! it through ctypes.
+//!
+//! ```c
+//! const char *warpbook_error(void);              // of this thread's last call that failed
+//! warpbook *warpbook_open(uint32_t device);      // NULL where it failed
+//! void warpbook_close(warpbook *);
+//! int32_t warpbook_gemm(warpbook *, cudaStream_t, const warpbook_product *, const void *a, const void *b, const float *bias,
+//!                       const void *mask, void *c);
+//! int32_t warpbook_conv2d_forward(warpbook *, cudaStream_t, const warpbook_convolution *, const void *x, const void *weight,
+//!                                 const float *bias, int32_t relu, void *y);
+//! int32_t warpbook_conv2d_input_gradient(warpbook *, cudaStream_t, const warpbook_convolution *, const void *dy, const void *weight,
+//!                                        const void *mask, void *dx);
+//! int32_t warpbook_conv2d_weight_gradient(warpbook *, cudaStream_t, const warpbook_convolution *, const void *x, const void *dy,
+//!                                         float *dweight, float *dbias);
+//! ```
+//!
+//! A call gives 0, or 1 where it failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
+//! functions may be called from several threads at once. The first call of a shape compiles its kernels and the first of a stream
+//! allocates its workspace; later ones do neither, so that they can be captured into a CUDA graph.
+#![allow(unsafe_code, reason = "pointers of C; every function says what they have to be")]
+
+mod arguments;
+mod session;
+
+pub use arguments::{CConvolution, CProduct, Convolution2d};
+pub use session::{ConvolutionPass, Queue, Session};
+
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use warpbook_device::{Element, Error, Result, Slice};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays};
+use warpbook_record::Dtype;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// Why the last call on this thread that failed did; empty where none has. The text is there until the next call that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbook_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|text| text.as_ptr())
+}
+
+fn keep(why: &str) {
+    let text = CString::new(why.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with_borrow_mut(|last| *last = text);
+}
+
+/// What a call gives, or `None` and its error kept: no panic may pass into C.
+fn guarded<T>(call: impl FnOnce() -> Result<T>) -> Option<T> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => return Some(value),
+        Ok(Err(error)) => keep(&error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+            keep(&format!("Warpbook has an error of its own: {text}"));
+        }
+    }
+    None
+}
+
+fn status(call: impl FnOnce() -> Result<()>) -> i32 {
+    i32::from(guarded(call).is_none())
+}
+
+fn null(name: &str) -> Error {
+    Error::Unsupported { what: format!("The call without {name}"), why: "is not possible: the pointer is null".into() }
+}
+
+/// Opens a device by its CUDA index; null where that fails.
+#[unsafe(no_mangle)]
+pub extern "C" fn warpbook_open(device: u32) -> *mut Session {
+    guarded(|| Session::open(device)).map_or(std::ptr::null_mut(), |session| Box::into_raw(Box::new(session)))
+}
+
+/// Gives back what [`warpbook_open`] gave; null is nothing.
+///
+/// # Safety
+/// The session is not used any more, neither by another thread nor by a graph that was captured with it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_close(session: *mut Session) {
+    if !session.is_null() {
+        // SAFETY: it came from `warpbook_open`, and the caller is done with it.
+        let session = unsafe { Box::from_raw(session) };
+        let _ = guarded(|| {
+            drop(session);
+            Ok(())
+        });
+    }
+}
+
+/// A call's session, queue and description.
+///
+/// # Safety
+/// `session` came from [`warpbook_open`], `of` points to a T, and the stream lives as long as the session.
+unsafe fn opened<'a, T>(
+    session: *const Session,
+    stream: *mut c_void,
+    of: *const T,
+) -> Result<(&'a Session, Arc<Queue>, &'a T)> {
+    // SAFETY: null, or as the caller promises.
+    let session = unsafe { session.as_ref() }.ok_or_else(|| null("a session"))?;
+    // SAFETY: as above.
+    let of = unsafe { of.as_ref() }.ok_or_else(|| null("a description of the work"))?;
+    // SAFETY: the caller's stream is of the primary context and lives long enough.
+    let queue = session.queue(stream as usize, |device| unsafe { device.borrow_stream(stream) })?;
+    Ok((session, queue, of))
+}
+
+/// A caller's array of one of the stored types.
+///
+/// # Safety
+/// As of [`warpbook_device::CudaDevice::borrow_array`].
+unsafe fn array(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<DeviceArray> {
+    /// # Safety
+    /// As of `array`.
+    unsafe fn of<T: Element>(session: &Session, at: *const c_void, len: usize) -> Result<Slice<T>> {
+        // SAFETY: as the caller promises.
+        unsafe { session.device().borrow_array(at as u64, len) }
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        Ok(match dtype {
+            Dtype::F16 => (&of::<half::f16>(session, at, len)?).into(),
+            Dtype::Bf16 => (&of::<half::bf16>(session, at, len)?).into(),
+            _ => (&of::<f32>(session, at, len)?).into(),
+        })
+    }
+}
+
+/// The same, or nothing where the pointer is null.
+///
+/// # Safety
+/// As of [`array`].
+unsafe fn optional(session: &Session, at: *const c_void, len: usize, dtype: Dtype) -> Result<Option<DeviceArray>> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { array(session, at, len, dtype) }.map(Some)
+}
+
+/// A caller's array of f32, or nothing where the pointer is null.
+///
+/// # Safety
+/// As of [`array`].
+unsafe fn floats(session: &Session, at: *const f32, len: usize) -> Result<Option<Slice<f32>>> {
+    if at.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as the caller promises.
+    unsafe { session.device().borrow_array(at as u64, len) }.map(Some)
+}
+
+/// Queues C = f(alpha op(A) op(B) + beta C). `bias` is f32 `[n]` and `mask` has C's shape and type, each where the epilogue reads it.
+///
+/// # Safety
+/// The session is open, `product` points to a [`CProduct`], the stream is of the device's primary context and lives as long as the session,
+/// and the arrays are on the device and as large as the product says until the work that is queued has ended.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_gemm(
+    session: *const Session,
+    stream: *mut c_void,
+    product: *const CProduct,
+    a: *const c_void,
+    b: *const c_void,
+    bias: *const f32,
+    mask: *const c_void,
+    c: *mut c_void,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promises are those that each of these asks for.
+        unsafe {
+            let (session, queue, product) = opened(session, stream, product)?;
+            let product = product.product()?;
+            let (form, [a_len, b_len, c_len]) = (product.form, product.elements());
+            let mut arrays = DeviceArrays::new(
+                array(session, a, a_len, form.dtype)?,
+                array(session, b, b_len, form.dtype)?,
+                array(session, c, c_len, form.out)?,
+            );
+            arrays.epilogue.bias = optional(session, bias.cast(), product.n as usize, Dtype::F32)?;
+            arrays.epilogue.mask = optional(session, mask, c_len, form.out)?;
+            session.product(&queue, &product, &arrays)
+        }
+    })
+}
+
+/// Queues y = f(x * w + b), f being a ReLU where `relu` is not 0. `bias` is f32 `[filters]` or null.
+///
+/// # Safety
+/// As of [`warpbook_gemm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_conv2d_forward(
+    session: *const Session,
+    stream: *mut c_void,
+    convolution: *const CConvolution,
+    x: *const c_void,
+    weight: *const c_void,
+    bias: *const f32,
+    relu: i32,
+    y: *mut c_void,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promises are those that each of these asks for.
+        unsafe {
+            let (session, queue, of) = opened(session, stream, convolution)?;
+            let of = of.convolution()?;
+            let (g, dtype) = (of.geometry, of.dtype);
+            let pass = ConvolutionPass::Forward {
+                x: array(session, x, g.input_len(), dtype)?,
+                weight: array(session, weight, g.weight_len(), dtype)?,
+                bias: floats(session, bias, g.filters)?,
+                relu: relu != 0,
+                y: array(session, y, g.output_len()?, dtype)?,
+            };
+            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+        }
+    })
+}
+
+/// Queues dx of dy and w; with `mask`, which has the shape and type of x, dx is 0 where it is 0 or less.
+///
+/// # Safety
+/// As of [`warpbook_gemm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_conv2d_input_gradient(
+    session: *const Session,
+    stream: *mut c_void,
+    convolution: *const CConvolution,
+    dy: *const c_void,
+    weight: *const c_void,
+    mask: *const c_void,
+    dx: *mut c_void,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promises are those that each of these asks for.
+        unsafe {
+            let (session, queue, of) = opened(session, stream, convolution)?;
+            let of = of.convolution()?;
+            let (g, dtype) = (of.geometry, of.dtype);
+            let pass = ConvolutionPass::InputGradient {
+                dy: array(session, dy, g.output_len()?, dtype)?,
+                weight: array(session, weight, g.weight_len(), dtype)?,
+                mask: optional(session, mask, g.input_len(), dtype)?,
+                dx: array(session, dx, g.input_len(), dtype)?,
+            };
+            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+        }
+    })
+}
+
+/// Queues dw, f32 in the weight's layout, and the bias gradient, f32 `[filters]`, where `dbias` is not null.
+///
+/// # Safety
+/// As of [`warpbook_gemm`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn warpbook_conv2d_weight_gradient(
+    session: *const Session,
+    stream: *mut c_void,
+    convolution: *const CConvolution,
+    x: *const c_void,
+    dy: *const c_void,
+    dweight: *mut f32,
+    dbias: *mut f32,
+) -> i32 {
+    status(|| {
+        // SAFETY: the caller's promises are those that each of these asks for.
+        unsafe {
+            let (session, queue, of) = opened(session, stream, convolution)?;
+            let of = of.convolution()?;
+            let (g, dtype) = (of.geometry, of.dtype);
+            let pass = ConvolutionPass::WeightGradient {
+                x: array(session, x, g.input_len(), dtype)?,
+                dy: array(session, dy, g.output_len()?, dtype)?,
+                dweight: floats(session, dweight, g.weight_len())?.ok_or_else(|| null("dweight"))?,
+                dbias: floats(session, dbias, g.filters)?,
+            };
+            session.convolve(&queue, &*session.convolution(&of)?, &pass)
+        }
+    })
+}

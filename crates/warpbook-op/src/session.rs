@@ -1,0 +1,172 @@
+//! What is kept between calls: plans by product and by convolution, a stream and a workspace for each stream of the caller.
+
+use crate::arguments::Convolution2d;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace};
+use warpbook_nn::ops::conv2d::Geometry;
+use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
+
+/// A device and what was made for the calls so far.
+#[derive(Debug)]
+pub struct Session {
+    device: CudaDevice,
+    gemm: Gemm,
+    convolutions: Mutex<HashMap<(Geometry, Form), Arc<Convolution>>>,
+    streams: Mutex<HashMap<usize, Arc<Queue>>>,
+}
+
+/// A stream of the caller's with the memory for intermediate results of what is queued there.
+#[derive(Debug)]
+pub struct Queue {
+    stream: Stream,
+    workspace: Mutex<Workspace>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The value of a key, made outside of the lock where it is missing: others go on while kernels are compiled.
+fn kept<K: Hash + Eq, V>(of: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOnce() -> Result<V>) -> Result<Arc<V>> {
+    if let Some(there) = locked(of).get(&key) {
+        return Ok(there.clone());
+    }
+    let made = Arc::new(make()?);
+    Ok(match locked(of).entry(key) {
+        Entry::Occupied(there) => there.get().clone(),
+        Entry::Vacant(free) => free.insert(made).clone(),
+    })
+}
+
+impl Session {
+    /// Opens device `index` in its primary context.
+    ///
+    /// # Errors
+    /// No driver, or no such device.
+    pub fn open(index: u32) -> Result<Self> {
+        let device = CudaDevice::open(index)?;
+        let gemm = Gemm::new(&device);
+        Ok(Self { device, gemm, convolutions: Mutex::default(), streams: Mutex::default() })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &CudaDevice {
+        &self.device
+    }
+
+    /// The queue of a stream of the caller's, known by the handle; `make` borrows it at the first call.
+    pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
+        kept(&self.streams, handle, || {
+            let workspace = Mutex::new(Workspace::new(&self.device, 0)?);
+            Ok(Queue { stream: make(&self.device), workspace })
+        })
+    }
+
+    /// Queues a product.
+    ///
+    /// # Errors
+    /// As of [`Gemm::gemm`].
+    pub fn product(&self, queue: &Queue, product: &Product, arrays: &DeviceArrays) -> Result<()> {
+        let plan = self.gemm.plan_for(product, arrays)?;
+        queue.with_workspace(&self.device, plan.workspace_bytes(), |stream, workspace| {
+            plan.launch_checked(stream, arrays, workspace)
+        })
+    }
+
+    /// The kernels of a convolution.
+    ///
+    /// # Errors
+    /// As of [`Convolution::new`].
+    pub fn convolution(&self, of: &Convolution2d) -> Result<Arc<Convolution>> {
+        let form = Form { method: Method::FewChannels, dtype: of.dtype, layout: of.layout };
+        kept(&self.convolutions, (of.geometry, form), || Convolution::new(&self.device, &self.gemm, &of.geometry, form))
+    }
+
+    /// Queues a pass of a convolution.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, or a launch is refused.
+    pub fn convolve(&self, queue: &Queue, convolution: &Convolution, pass: &ConvolutionPass) -> Result<()> {
+        queue.with_workspace(&self.device, convolution.workspace_bytes(), |stream, workspace| match pass {
+            ConvolutionPass::Forward { x, weight, bias, relu, y } => {
+                let epilogue = if *relu { Epilogue::Relu } else { Epilogue::None };
+                convolution.forward(stream, x, weight, bias.as_ref(), epilogue, y, workspace)
+            }
+            ConvolutionPass::InputGradient { dy, weight, mask, dx } => {
+                convolution.input_gradient(stream, dy, weight, mask.as_ref(), dx, workspace)
+            }
+            ConvolutionPass::WeightGradient { x, dy, dweight, dbias } => {
+                convolution.weight_gradient(stream, x, dy, dweight, dbias.as_ref(), workspace)
+            }
+        })
+    }
+}
+
+/// The arrays of a pass of a convolution.
+#[derive(Debug)]
+pub enum ConvolutionPass {
+    /// y = f(x * w + b).
+    Forward {
+        /// Images.
+        x: DeviceArray,
+        /// The weight.
+        weight: DeviceArray,
+        /// f32 `[filters]`.
+        bias: Option<Slice<f32>>,
+        /// Whether f is a ReLU.
+        relu: bool,
+        /// The result.
+        y: DeviceArray,
+    },
+    /// dx of dy and w.
+    InputGradient {
+        /// The gradient of y.
+        dy: DeviceArray,
+        /// The weight.
+        weight: DeviceArray,
+        /// In the shape of x: dx is 0 where it is 0 or less.
+        mask: Option<DeviceArray>,
+        /// The result.
+        dx: DeviceArray,
+    },
+    /// dw, in f32, of x and dy.
+    WeightGradient {
+        /// Images.
+        x: DeviceArray,
+        /// The gradient of y.
+        dy: DeviceArray,
+        /// The result.
+        dweight: Slice<f32>,
+        /// The sums of dy for each filter, where they are asked for.
+        dbias: Option<Slice<f32>>,
+    },
+}
+
+impl Queue {
+    /// Calls `queue` with the stream and at least so much workspace. What is queued on one stream runs in order, so it may share it.
+    fn with_workspace(
+        &self,
+        device: &CudaDevice,
+        bytes: u64,
+        queue: impl FnOnce(&Stream, &Workspace) -> Result<()>,
+    ) -> Result<()> {
+        let mut workspace = locked(&self.workspace);
+        if workspace.bytes() < bytes {
+            // The old one may still be in use: freeing it waits for that.
+            *workspace = Workspace::new(device, bytes).map_err(|e| match e {
+                Error::Cuda { what, why, sticky } => Error::Cuda {
+                    what,
+                    why: format!("{why}; before a stream is captured, make each call once outside of the capture"),
+                    sticky,
+                },
+                other => other,
+            })?;
+        }
+        queue(&self.stream, &workspace)
+    }
+}
