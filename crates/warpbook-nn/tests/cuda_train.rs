@@ -169,7 +169,8 @@ fn others(precision: Precision) -> Vec<CudaOptions> {
         CudaOptions { layout: Layout::Nchw, overlap: false, ..stock },
     ];
     if precision != Precision::Tf32 {
-        all.extend([ProductBy::Naive, ProductBy::Tiled].map(|product| CudaOptions { product, ..best }));
+        let named = ProductBy::ALL.into_iter().filter(|by| by.names_a_rung());
+        all.extend(named.map(|product| CudaOptions { product, ..best }));
     }
     all
 }

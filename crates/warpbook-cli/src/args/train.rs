@@ -27,7 +27,7 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   batch = 128
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
-  # product = \"stock\"         on a GPU: own, stock, naive, tiled; convolution = \"own\" or \"stock\"
+  # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8; convolution = \"own\" or \"stock\"
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
       { residual = [\"conv2d 32 3x3 padding 1 no_bias\", \"batch_norm\", \"gelu\"] },
@@ -80,7 +80,7 @@ pub struct TrainArgs {
     pub rung: Option<String>,
     /// What computes linear layers on a GPU, forwards and backwards: own (our fastest product), stock (cuBLASLt), naive (a thread an
     /// output) or tiled (32 x 32 tiles in shared memory). [default: the recipe's, or else own]
-    #[arg(long, value_name = "own|stock|naive|tiled")]
+    #[arg(long, value_name = "own|stock|naive|tiled|tiled-16|tiled-8")]
     pub product: Option<ProductBy>,
     /// What computes convolutions on a GPU, forwards and backwards: own (our kernels) or stock (cuDNN, from `pip install
     /// nvidia-cudnn-cu13`). [default: the recipe's, or else own]

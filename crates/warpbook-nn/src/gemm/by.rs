@@ -16,11 +16,15 @@ pub enum ProductBy {
     Naive,
     /// The rung with 32 x 32 tiles in shared memory. It takes no tf32.
     Tiled,
+    /// The same rung with tiles of 16 x 16.
+    Tiled16,
+    /// The same rung with tiles of 8 x 8.
+    Tiled8,
 }
 
 impl ProductBy {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled];
+    pub const ALL: [Self; 6] = [Self::Own, Self::Stock, Self::Naive, Self::Tiled, Self::Tiled16, Self::Tiled8];
 
     /// Its name on the command line.
     #[must_use]
@@ -30,7 +34,15 @@ impl ProductBy {
             Self::Stock => "stock",
             Self::Naive => "naive",
             Self::Tiled => "tiled",
+            Self::Tiled16 => "tiled-16",
+            Self::Tiled8 => "tiled-8",
         }
+    }
+
+    /// Whether it names a rung and its tile.
+    #[must_use]
+    pub fn names_a_rung(self) -> bool {
+        self.rung().is_some()
     }
 
     /// The rung and the tile that it names, where it names one.
@@ -39,6 +51,8 @@ impl ProductBy {
             Self::Own | Self::Stock => None,
             Self::Naive => Some(("01_naive", "32x8")),
             Self::Tiled => Some(("03_shared_tile", "32x32x32")),
+            Self::Tiled16 => Some(("03_shared_tile", "16x16x16")),
+            Self::Tiled8 => Some(("03_shared_tile", "8x8x8")),
         }
     }
 
@@ -75,12 +89,15 @@ mod tests {
         for by in ProductBy::ALL {
             assert_eq!(by.to_string().parse(), Ok(by));
         }
-        assert_eq!("fast".parse::<ProductBy>().unwrap_err(), "`fast` is none of own, stock, naive, tiled.");
+        assert_eq!(
+            "fast".parse::<ProductBy>().unwrap_err(),
+            "`fast` is none of own, stock, naive, tiled, tiled-16, tiled-8."
+        );
     }
 
     #[test]
     fn the_rungs_and_tiles_are_in_the_catalogue() {
-        for by in [ProductBy::Naive, ProductBy::Tiled] {
+        for by in ProductBy::ALL.into_iter().filter(|by| by.names_a_rung()) {
             let rows = by.rows();
             let [row] = &rows[..] else { panic!("{by}: {} rows", rows.len()) };
             let [tile, _] = row.fallback.unwrap();

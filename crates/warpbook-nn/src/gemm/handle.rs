@@ -105,13 +105,11 @@ impl Gemm {
     /// As of [`Gemm::plan`]; the library is not there, or has no algorithm for the product.
     pub(crate) fn plan_by(&self, by: ProductBy, product: &Product) -> Result<Planned> {
         Ok(match by {
-            ProductBy::Own | ProductBy::Naive | ProductBy::Tiled => {
-                Planned::Kernel(self.plan_from(by, product, [true; 2])?)
-            }
             ProductBy::Stock => {
                 let library = opened(&self.cublaslt, || CublasLt::open(&self.device))?;
                 Planned::Library(Arc::new(LibraryPlan::new(&self.device, &library, product)?))
             }
+            by => Planned::Kernel(self.plan_from(by, product, [true; 2])?),
         })
     }
 

@@ -45,6 +45,20 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
             product(ProductBy::Tiled),
         ),
         way(
+            "tiled_16_products_fp16",
+            "16 x 16 tiles, fp16",
+            "The same product with 16 x 16 tiles.",
+            "tiled_products_fp16",
+            product(ProductBy::Tiled16),
+        ),
+        way(
+            "tiled_8_products_fp16",
+            "8 x 8 tiles, fp16",
+            "The same product with 8 x 8 tiles.",
+            "tiled_products_fp16",
+            product(ProductBy::Tiled8),
+        ),
+        way(
             "stock_products_fp16",
             "cuBLASLt products, fp16",
             "The linear layers are computed by cuBLASLt, with biases and ReLUs in kernels after it; all else is our own.",
@@ -107,7 +121,7 @@ impl Way {
         missing.or_else(|| {
             let (form, info) =
                 (Form { out: precision.activations(), ..Form::plain(precision.products()) }, device.info());
-            let rows = if matches!(product, ProductBy::Naive | ProductBy::Tiled) { product.rows() } else { vec![] };
+            let rows = if product.names_a_rung() { product.rows() } else { vec![] };
             let why = rows.iter().find_map(|row| row.obstacle(form, info.compute_capability))?;
             Some(format!("The {product} product {why}."))
         })

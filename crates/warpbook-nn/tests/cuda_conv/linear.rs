@@ -35,7 +35,7 @@ fn linear_by_the_library_is_the_reference() {
 fn linear_by_the_naive_and_the_tiled_rung_is_the_reference() {
     let Some(device) = testing::gpu("linear_by_the_naive_and_the_tiled_rung_is_the_reference") else { return };
     let b = Bench::new(&device);
-    for by in [ProductBy::Naive, ProductBy::Tiled] {
+    for by in ProductBy::ALL.into_iter().filter(|by| by.names_a_rung()) {
         for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
             check_linears(&b, by, dtype);
         }
