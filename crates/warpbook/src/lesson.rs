@@ -3,6 +3,7 @@
 //! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product.
 
 pub mod matmul;
+pub mod stock;
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};

@@ -264,3 +264,30 @@ fn records_without_these_figures_are_said_to_be() {
         }
     }
 }
+
+#[test]
+fn our_kernels_next_to_libraries_are_compared_where_both_are() {
+    use warpbook::lesson::stock::{own_and_library, trainings, where_it_pays};
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let run = read_record(Path::new(&here).join("../../data/results/training-h200.json")).unwrap();
+    let rows = own_and_library(&run).rows;
+    assert_eq!(rows.len(), run.problems().len());
+    let main = run.main_problem().unwrap();
+    let (ours, ours_us) = run.fastest_kernels(main).unwrap();
+    let row = rows.iter().find(|row| row[0].starts_with(&*main.short)).unwrap();
+    assert_eq!(row[1], run.rung(&ours.rung).unwrap().title);
+    let external =
+        run.fastest_of(main, |r| matches!(r.runner, Runner::Library(_) | Runner::External(_))).unwrap().1 / ours_us;
+    let ratio: f64 = row[5].trim_end_matches(['×', 'x']).parse().unwrap();
+    assert!((ratio / external - 1.0).abs() < 0.01, "{ratio} {external}");
+    assert!(where_it_pays(&run).contains(&format!("of {}", rows.len())), "{}", where_it_pays(&run));
+    let nothing = only(&run, &[]);
+    assert!(own_and_library(&nothing).rows.is_empty() && where_it_pays(&nothing).contains("nothing to compare"));
+
+    let lab = Lab::open("cpu").unwrap();
+    let digits = synthetic_digits(64, 32, 1);
+    let trained = lab.train(Recipe { batch: 32, epochs: 2, ..Recipe::mnist() }, &digits).run().unwrap();
+    let rows = trainings(&[("ours", trained)]).rows;
+    assert_eq!((&*rows[0][0], &*rows[0][1]), ("ours", "2"));
+    assert!(rows[0][3].ends_with('%'), "{:?}", rows[0]);
+}
