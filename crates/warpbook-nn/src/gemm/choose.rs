@@ -55,6 +55,32 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, tuned: 
     found.or_else(by_cost).or_else(by_ladder)
 }
 
+/// A rung's row and one of its tiles, with the time that the costs expect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The row.
+    pub row: Row,
+    /// The tile.
+    pub tile: Tile,
+    /// Microseconds of the product, its copies included.
+    pub us: f64,
+}
+
+/// The `count` tiles of least expected time for a product on a device, the cheapest first; of every rung that takes it and has costs
+/// there.
+#[must_use]
+pub fn cheapest(product: &Product, device: &DeviceInfo, count: usize) -> Vec<Expected> {
+    let rows = rows();
+    let taking = rows.iter().filter(|r| r.obstacle(product.form, device.compute_capability).is_none());
+    let mut all: Vec<Expected> = taking
+        .flat_map(|row| expected(row, product, device))
+        .filter_map(|(us, row, id)| Some(Expected { row: row.clone(), tile: row.kernel()?.tile(id)?.clone(), us }))
+        .collect();
+    all.sort_by(|a, b| a.us.total_cmp(&b.us));
+    all.truncate(count);
+    all
+}
+
 /// The expected microseconds of a product with each of a row's tiles that has costs and fits the device.
 fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(f64, &'r Row, &'static str)> {
     let holds = |c: &&warpbook_kernels::matmul::Costs| {
@@ -166,6 +192,21 @@ mod tests {
         check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
         check(&t4, cube, Dtype::Bf16, "07_warp_tile 128x128x8");
         check(&t4, (64, 64, 64), Dtype::F32, "07_warp_tile 64x64x8");
+    }
+
+    #[test]
+    fn the_cheapest_come_first_and_begin_with_the_choice() {
+        for (m, n, k) in [(4096, 4096, 4096), (531, 69, 63), (64, 4096, 11008), (1000, 1000, 1000)] {
+            let product = Product::new(m, n, k, form(Dtype::Bf16));
+            let all = cheapest(&product, &h200(), 100);
+            let choice = choose(&product, &h200(), &Findings::default()).unwrap();
+            assert_eq!((&all[0].row, &all[0].tile), (&choice.row, &choice.tile));
+            assert!(all.len() > 10 && all.windows(2).all(|w| w[0].us <= w[1].us) && all[0].us > 0.0);
+            assert_eq!(cheapest(&product, &h200(), 3), all[..3]);
+        }
+        // Nothing was measured there.
+        let product = Product::new(64, 64, 64, form(Dtype::Bf16));
+        assert_eq!(cheapest(&product, &device("T4", (7, 5), 40), 3), []);
     }
 
     #[test]
