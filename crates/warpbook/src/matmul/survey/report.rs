@@ -47,8 +47,8 @@ pub struct Tried {
     pub rung: String,
     /// The tile's id.
     pub tile: String,
-    /// Microseconds that the costs expect.
-    pub expected_us: f64,
+    /// Microseconds that the costs expect; `None` of a tile without costs.
+    pub expected_us: Option<f64>,
     /// The median time in microseconds; `None` where something failed.
     pub us: Option<f64>,
     /// What failed, in a sentence.
