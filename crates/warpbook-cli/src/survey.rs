@@ -23,7 +23,8 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let seed = args.seed.unwrap_or_else(drawn_seed);
     say(&format!("Seed {seed}: --random {} --seed {seed} repeats these products.", args.random));
     let begun = Instant::now();
-    let report = Survey::new(args.random, seed).run(&lab, |compared| say(&line(compared)))?;
+    let report =
+        Survey::new(args.random, seed).candidates(args.candidates).run(&lab, |compared| say(&line(compared)))?;
     say(&format!("\n{}\n{:.0} s in all.", report.text().trim_end(), begun.elapsed().as_secs_f64()));
     if let Some(path) = out {
         write(&report, &path)?;
@@ -77,6 +78,7 @@ mod tests {
             choice: Some("15b_small_tiles with the tile 128x64s8k1: expected to take 9.0 us.".into()),
             algorithms: 17,
             times: Some(Times { ours_us: 10.0, first_us: 12.0, best_us: 9.0 }),
+            tried: Vec::new(),
             error: None,
         };
         let text = line(&compared);

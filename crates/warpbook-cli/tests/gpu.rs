@@ -63,7 +63,8 @@ fn train(folder: &Path, words: &[&str]) -> String {
 fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
     let Some(_) = ready("a_survey_is_right_at_every_random_product_and_repeated_by_its_seed") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let words = ["survey", "matmul", "--random", "24", "--device", "cuda:0", "--out", "survey.json"];
+    let words =
+        ["survey", "matmul", "--random", "24", "--candidates", "4", "--device", "cuda:0", "--out", "survey.json"];
     let text = output(folder.path(), &words);
     let read = || -> serde_json::Value {
         serde_json::from_slice(&std::fs::read(folder.path().join("survey.json")).unwrap()).unwrap()
@@ -80,6 +81,15 @@ fn a_survey_is_right_at_every_random_product_and_repeated_by_its_seed() {
         let us = |key: &str| product["times"][key].as_f64().unwrap();
         assert!(us("ours_us") > 0.5 && us("best_us") > 0.5 && us("best_us") <= us("first_us"), "{product}");
         assert!(product["algorithms"].as_u64().unwrap() > 0 && product["error"].is_null(), "{product}");
+        // The choice is the first of the tiles that are tried; a GPU without costs tries none.
+        let tried = product["tried"].as_array().map_or(&[][..], Vec::as_slice);
+        for (i, one) in tried.iter().enumerate() {
+            let named = format!("{} with the tile {}", one["rung"].as_str().unwrap(), one["tile"].as_str().unwrap());
+            assert!(one["us"].as_f64().is_some_and(|us| us > 0.5) || one["error"].is_string(), "{product}");
+            assert!(one["error"].as_str().is_none_or(|why| why.contains("workspace")), "{product}");
+            let is_choice = product["choice"].as_str().unwrap().starts_with(&named);
+            assert!(i > 0 || is_choice || one["error"].is_string(), "{product}");
+        }
     }
     // Each of the four lines of shares and all bounds.
     for part in ["all ", "multiples of 8 ", "odd ", "multiples of 64 ", "smallest ratio to the best"] {

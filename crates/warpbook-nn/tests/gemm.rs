@@ -280,6 +280,30 @@ fn every_tile_of_every_rung_is_right() {
     }
 }
 
+/// What the first tiles alone do not show: k in slices and clusters, and blocks of k that some of them go without.
+#[test]
+fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
+    let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
+    let shares_k = |row: &Row| ["15_split_k", "17_unaligned"].contains(&&*row.rung.id);
+    for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
+        for (j, (m, n, k)) in [(69, 63, 531), (131, 257, 33), (65, 129, 2049)].into_iter().enumerate() {
+            let tight = Product::new(m, n, k, form);
+            // Rows without gaps from an aligned address on, or rows with gaps from an odd one on.
+            let (product, offset) = match (i + j) % 2 {
+                0 => (tight, 0),
+                _ => (tight.leading(tight.lda + 2, tight.ldb + 4, tight.ldc + 1).scaled(0.5, -1.0), 1 + 2 * j),
+            };
+            let case = Case::new(&device, product, offset, normal);
+            let want = case.want();
+            for row in kernels(&device).iter().filter(|r| shares_k(r) && takes_it(&device, r, form)) {
+                for tile in &row.kernel().unwrap().tiles {
+                    case.check(row, tile, &want);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn every_rung_takes_every_form_and_shape() {
     let Some(device) = testing::gpu("every_rung_takes_every_form_and_shape") else { return };

@@ -9,6 +9,7 @@ Examples:
   warpbook survey matmul
   warpbook survey matmul --random 24 --seed 7
   warpbook survey matmul --strict --out survey.json
+  warpbook survey matmul --candidates 12 --out costs.json
 
 Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
 suggests first, \"to best\" against the fastest of 32, with a workspace of 64 MiB for both sides.";
@@ -34,6 +35,10 @@ pub struct SurveyMatmulArgs {
     /// Seed of the shapes and the matrices. [default: drawn, and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Time so many of our own tiles too, those that the model finds the cheapest: --out then has what it expects of each, and what was
+    /// measured.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub candidates: usize,
     /// Write every product with its times, as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

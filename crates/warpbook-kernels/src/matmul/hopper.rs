@@ -70,6 +70,7 @@ const PERSISTENT: Source = source!("matmul/13_persistent_cluster.cu");
 const OVERLAPPED: Source = source!("matmul/14_overlapped_store.cu");
 const SPLIT_K: Source = source!("matmul/15_split_k.cu");
 const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
+const UNALIGNED: Source = source!("matmul/17_unaligned.cu");
 
 fn wgmma() -> KernelSpec {
     let tiles = [
@@ -122,7 +123,10 @@ fn overlapped_store() -> KernelSpec {
 fn split_k() -> KernelSpec {
     let tiles = [
         split("128x128s6k2", (128, 128), 6, 2, 1),
+        split("128x128s5k4", (128, 128), 5, 4, 1),
+        split("128x256s3k2", (128, 256), 3, 2, 1),
         split("128x64s8k2", (128, 64), 8, 2, 1),
+        split("64x256s4k2", (64, 256), 4, 2, 1),
         split("64x256s4k4", (64, 256), 4, 4, 1),
         split("64x256s4k8", (64, 256), 4, 8, 1),
         split("64x128s8k2", (64, 128), 8, 2, 1),
@@ -162,6 +166,46 @@ fn tf32_registers() -> KernelSpec {
         tile("64x64s12c1g8", (64, 64), 12, [1, 1], 8),
     ];
     KernelSpec::new(TF32_REGISTERS, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
+}
+
+/// A tile that is loaded through registers, `[wm, wn]` per warp; k is shared out to `slices` groups of warps in each of the `split` blocks
+/// of a cluster, `blocks` of which fit on an SM.
+fn shifted(id: &'static str, [bm, bn]: [i64; 2], [wm, wn]: [i64; 2], [slices, split]: [i64; 2], blocks: i64) -> Tile {
+    let bk = 32;
+    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send.
+    let group = (2 * (bm + bn) * bk * 2).max(bm * (bn + 8) * 4);
+    let sent = if split > 1 { bm * bn * 4 } else { 0 };
+    let sizes = [
+        ("THREADS", bm / wm * (bn / wn) * 32 * slices),
+        ("BM", bm),
+        ("BN", bn),
+        ("BK", bk),
+        ("WM", wm),
+        ("WN", wn),
+        ("SLICES", slices),
+        ("SPLIT", split),
+        // Blocks of k on their way from memory: more take more registers than there are.
+        ("DEPTH", 1),
+        ("BLOCKS_PER_SM", blocks),
+        ("DYNAMIC_SHARED_BYTES", slices * group + sent),
+    ];
+    Tile::new(id, &sizes)
+}
+
+fn unaligned() -> KernelSpec {
+    let tiles = [
+        shifted("64x64s4", [64, 64], [32, 32], [4, 1], 1),
+        shifted("64x64s2b2", [64, 64], [32, 32], [2, 1], 2),
+        shifted("64x64s4k2", [64, 64], [32, 32], [4, 2], 1),
+        shifted("64x64s4k4", [64, 64], [32, 32], [4, 4], 1),
+        shifted("64x32s4", [64, 32], [32, 16], [4, 1], 1),
+        shifted("32x32s8", [32, 32], [16, 16], [8, 1], 1),
+        shifted("32x32s4b2", [32, 32], [16, 16], [4, 1], 2),
+        shifted("32x32s8k4", [32, 32], [16, 16], [8, 4], 1),
+        shifted("128x64s2", [128, 64], [32, 32], [2, 1], 1),
+        shifted("128x128s1", [128, 128], [64, 32], [1, 1], 1),
+    ];
+    KernelSpec::new(UNALIGNED, "gemm", &tiles, Grid::Tiles)
 }
 
 const TENSOR_TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::Tf32];
@@ -245,6 +289,20 @@ pub(super) fn on_hopper() -> Vec<Row> {
         .drawn(Figure::RegisterOperand)
         .tuned()
         .costing(&[Dtype::Tf32], hopper(), &REGISTER_COSTS),
+        kernel_row(
+            "17_unaligned",
+            "Unaligned rows",
+            "Rows that begin anywhere are read by aligned loads and shifted in registers, so no copy comes before a small product.",
+            Requires::AtLeast(9, 0),
+            unaligned(),
+        )
+        .can(|c| {
+            on_tensor_cores(Operands::Addresses, true)(c);
+            c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
+        })
+        .drawn(Figure::Swizzle)
+        .tuned()
+        .costing(&[Dtype::F16, Dtype::Bf16], hopper(), &UNALIGNED_COSTS),
     ]
 }
 
@@ -259,8 +317,11 @@ const OVERLAPPED_COSTS: [Cost; 8] = [
     cost("64x256s4c1g16", [1.29, 1.13, 0.378]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 3] = [
+const SPLIT_K_COSTS: [Cost; 6] = [
     cost("128x128s6k2", [0.00, 2.75, 0.440]),
+    cost("128x128s5k4", [0.00, 3.00, 0.440]),
+    cost("128x256s3k2", [0.00, 4.20, 0.800]),
+    cost("64x256s4k2", [0.00, 3.00, 0.440]),
     cost("64x128s8k2", [0.00, 2.10, 0.337]),
     cost("64x64s12k2", [0.29, 1.52, 0.265]),
 ];
@@ -272,4 +333,17 @@ const REGISTER_COSTS: [Cost; 4] = [
     cost("128x128s6c1g8", [0.00, 1.30, 0.344]),
     cost("128x64s8c1g8", [0.78, 1.02, 0.226]),
     cost("64x64s12c1g8", [0.14, 1.51, 0.146]),
+];
+
+const UNALIGNED_COSTS: [Cost; 10] = [
+    cost("64x64s4", [1.30, 1.60, 0.40]),
+    cost("64x64s2b2", [1.30, 1.20, 0.70]),
+    cost("64x64s4k2", [1.30, 2.50, 0.40]),
+    cost("64x64s4k4", [1.30, 2.70, 0.40]),
+    cost("64x32s4", [1.30, 1.30, 0.26]),
+    cost("32x32s8", [1.30, 1.20, 0.17]),
+    cost("32x32s4b2", [1.30, 1.00, 0.28]),
+    cost("32x32s8k4", [1.30, 2.00, 0.17]),
+    cost("128x64s2", [1.30, 2.00, 0.70]),
+    cost("128x128s1", [1.30, 2.60, 1.30]),
 ];

@@ -1,7 +1,7 @@
 //! Which rung and tile computes a product.
 
 use super::{Findings, Product};
-use warpbook_kernels::matmul::{Capabilities, Cost, Row, rows};
+use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row, rows};
 use warpbook_record::{DeviceInfo, Dim, Tile};
 
 /// A rung's row, one of its tiles, and why they were chosen.
@@ -19,8 +19,14 @@ pub struct Choice {
 /// Neighbouring blocks then hit fewer of each other's lines, so clusters that share their tiles gain.
 const STRADDLING_ROW_US: f64 = 0.0025;
 
+/// Microseconds of a MiB that comes from DRAM or goes there, where the costs were measured.
+const DRAM_US: f64 = 0.25;
+
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
+
+/// The same of a copy into rows of a multiple of 16 bytes.
+const REPACK_US: [f64; 2] = [2.4, 0.5];
 
 /// The rung and tile for a product on a device of these limits: what tuning found there, else the least expected time by the rows'
 /// costs, else the last row of the ladder with a fallback that runs there. `None` where no such row takes the product.
@@ -55,6 +61,37 @@ pub fn choose_from(rows: &[Row], product: &Product, device: &DeviceInfo, tuned: 
     found.or_else(by_cost).or_else(by_ladder)
 }
 
+/// A rung's row and one of its tiles, with the time that the costs expect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The row.
+    pub row: Row,
+    /// The tile.
+    pub tile: Tile,
+    /// Microseconds of the product, its copies included; `None` of a tile without costs.
+    pub us: Option<f64>,
+}
+
+/// The `count` tiles of least expected time for a product on a device, the cheapest first; of every rung that takes it and has costs
+/// there. Tiles of these rungs that have no costs themselves come last.
+#[must_use]
+pub fn cheapest(product: &Product, device: &DeviceInfo, count: usize) -> Vec<Expected> {
+    let rows = rows();
+    let taking = rows.iter().filter(|r| r.obstacle(product.form, device.compute_capability).is_none());
+    let mut all: Vec<Expected> = taking
+        .flat_map(|row| {
+            let costed = expected(row, product, device);
+            let us_of = |tile: &Tile| costed.iter().find(|(_, _, id)| *id == tile.id).map(|(us, _, _)| *us);
+            let tiles = row.kernel().filter(|_| !costed.is_empty()).map_or(&[][..], |kernel| &kernel.tiles);
+            let tiles = tiles.iter().filter(|tile| fits(tile, device));
+            tiles.map(|tile| Expected { row: row.clone(), us: us_of(tile), tile: tile.clone() }).collect::<Vec<_>>()
+        })
+        .collect();
+    all.sort_by(|a, b| a.us.unwrap_or(f64::INFINITY).total_cmp(&b.us.unwrap_or(f64::INFINITY)));
+    all.truncate(count);
+    all
+}
+
 /// The expected microseconds of a product with each of a row's tiles that has costs and fits the device.
 fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(f64, &'r Row, &'static str)> {
     let holds = |c: &&warpbook_kernels::matmul::Costs| {
@@ -64,9 +101,13 @@ fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(f6
     else {
         return Vec::new();
     };
-    let fits = |tile: &Tile| device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most);
-    let tiles = costs.tiles.iter().filter_map(|cost| Some((cost, kernel.tile(cost.tile).filter(|t| fits(t))?)));
+    let tiles = costs.tiles.iter().filter_map(|cost| Some((cost, kernel.tile(cost.tile).filter(|t| fits(t, device))?)));
     tiles.map(|(cost, tile)| (expected_us(cost, tile, can, product, device), row, cost.tile)).collect()
+}
+
+/// Whether a block of the device has the shared memory of a tile.
+fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
+    device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most)
 }
 
 fn expected_us(cost: &Cost, tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> f64 {
@@ -80,26 +121,36 @@ fn expected_us(cost: &Cost, tile: &Tile, can: &Capabilities, product: &Product, 
     let at_once = u64::from(device.multiprocessors).max(1) * blocks_per_sm;
     let waves = (tiles * split).div_ceil(at_once) as f64;
     let k_blocks = (u64::from(product.k) * bytes).div_ceil(128).div_ceil(split) as f64;
-    // Rows of 128 bytes that a block loads itself straddle lines where the matrix' rows are no multiple of one. Copies round rows up
-    // to 16 bytes.
+    // Rows of 128 bytes that a TMA loads straddle lines where the matrix' rows are no multiple of one. Copies round rows up to 16
+    // bytes.
     let straddles = |ld: u32| {
         let row = (u64::from(ld) * bytes).next_multiple_of(16);
-        if row.is_multiple_of(128) { 0.0 } else { 1.0 }
+        if row.is_multiple_of(128) || can.operands == Operands::Addresses { 0.0 } else { 1.0 }
     };
     let rows_a = straddles(product.lda) * (tile.size(Dim::Bm) / across) as f64;
     let rows_b = straddles(product.ldb) * (tile.size(Dim::Bn) / down) as f64;
     let k_us = cost.k_us.max(STRADDLING_ROW_US * (rows_a + rows_b));
-    cost.launch_us + waves * (cost.wave_us + k_blocks * k_us) + transposes_us(can, product)
+    // However many tiles there are, memory has to bring A and B, and to take C.
+    let elements: usize = product.elements().into_iter().sum();
+    let dram_us = elements as f64 * bytes as f64 / f64::from(1 << 20) * DRAM_US;
+    cost.launch_us + waves * cost.wave_us + (waves * k_blocks * k_us).max(dram_us) + copies_us(can, product)
 }
 
-/// The time of the transposing copies before the product.
-fn transposes_us(can: &Capabilities, product: &Product) -> f64 {
-    let (form, given) = (product.form, can.operands.given(product.form));
-    let copy = |transposes: bool, count: u32| {
-        let mib = f64::from(count) * f64::from(product.k) * form.dtype.bytes() as f64 / f64::from(1 << 20);
-        if transposes { TRANSPOSE_US[0] + TRANSPOSE_US[1] * mib } else { 0.0 }
+/// The time of the copies before the product: those that transpose, and those into rows that a TMA can read.
+fn copies_us(can: &Capabilities, product: &Product) -> f64 {
+    let (form, given, bytes) = (product.form, can.operands.given(product.form), product.form.dtype.bytes());
+    let copy = |transposes: bool, ld: u32, count: u32| {
+        let mib = f64::from(count) * f64::from(product.k) * bytes as f64 / f64::from(1 << 20);
+        let is_readable = can.operands == Operands::Addresses || (u64::from(ld) * bytes).is_multiple_of(16);
+        let [launch, each] = match (transposes, is_readable) {
+            (true, _) => TRANSPOSE_US,
+            (false, false) => REPACK_US,
+            (false, true) => return 0.0,
+        };
+        launch + each * mib
     };
-    copy(form.trans_a != given.trans_a, product.m) + copy(form.trans_b != given.trans_b, product.n)
+    copy(form.trans_a != given.trans_a, product.lda, product.m)
+        + copy(form.trans_b != given.trans_b, product.ldb, product.n)
 }
 
 #[cfg(test)]
@@ -151,6 +202,9 @@ mod tests {
         check(&h200, (1000, 1000, 1000), Dtype::Bf16, "14_overlapped_store 128x64s6c1x2g1");
         check(&h200, (1024, 1024, 1024), Dtype::Bf16, "15b_small_tiles 128x64s8k1");
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
+        // Small and of odd sides: nothing is copied. Of a large one copies cost little.
+        assert!(chosen(&h200, (531, 69, 63), Dtype::Bf16).starts_with("17_unaligned "));
+        assert!(chosen(&h200, (4095, 4097, 4099), Dtype::Bf16).starts_with("14_overlapped_store 128x256"));
         check(&h200, cube, Dtype::Tf32, "16_tf32_registers 256x128s4c1g4");
         check(&h200, (512, 512, 512), Dtype::Tf32, "16_tf32_registers 64x64s12c1g8");
         check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x16s4");
@@ -166,6 +220,24 @@ mod tests {
         check(&t4, cube, Dtype::F16, "09_wmma 128x128x32");
         check(&t4, cube, Dtype::Bf16, "07_warp_tile 128x128x8");
         check(&t4, (64, 64, 64), Dtype::F32, "07_warp_tile 64x64x8");
+    }
+
+    #[test]
+    fn the_cheapest_come_first_and_begin_with_the_choice() {
+        for (m, n, k) in [(4096, 4096, 4096), (531, 69, 63), (64, 4096, 11008), (1000, 1000, 1000)] {
+            let product = Product::new(m, n, k, form(Dtype::Bf16));
+            let all = cheapest(&product, &h200(), 100);
+            let choice = choose(&product, &h200(), &Findings::default()).unwrap();
+            assert_eq!((&all[0].row, &all[0].tile), (&choice.row, &choice.tile));
+            let us: Vec<f64> = all.iter().map_while(|e| e.us).collect();
+            assert!(us.len() > 10 && us.windows(2).all(|w| w[0] <= w[1]) && us[0] > 0.0);
+            // Then come the tiles that nobody has costs of.
+            assert!(all.len() > us.len() && all[us.len()..].iter().all(|e| e.us.is_none()));
+            assert_eq!(cheapest(&product, &h200(), 3), all[..3]);
+        }
+        // Nothing was measured there.
+        let product = Product::new(64, 64, 64, form(Dtype::Bf16));
+        assert_eq!(cheapest(&product, &device("T4", (7, 5), 40), 3), []);
     }
 
     #[test]

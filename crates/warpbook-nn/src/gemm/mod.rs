@@ -27,7 +27,7 @@ mod sums_launch;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
 pub use by::ProductBy;
-pub use choose::{Choice, choose, choose_from};
+pub use choose::{Choice, Expected, cheapest, choose, choose_from};
 pub use epilogue::{gelu, gelu_derivative};
 pub use findings::{Finding, Findings};
 pub use flaw::{Evidence, Flaw};

@@ -38,6 +38,8 @@ pub const TENSOR_CORES: [&str; 8] = [
 ];
 /// The rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
+/// The rung for rows that begin anywhere, which the published shapes do not have.
+pub const UNALIGNED_RUNG: &str = "17_unaligned";
 /// The libraries on the GPU.
 pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 

@@ -1,6 +1,7 @@
 //! The products of a survey on a GPU.
 
-use super::report::{Compared, Times};
+use super::Survey;
+use super::report::{Compared, Times, Tried};
 use super::shapes::Drawn;
 use crate::experiment::{Candidate, Checked};
 use crate::matmul::gpu::{Chosen, as_check, is_right};
@@ -10,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Workspace};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace, cheapest};
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Dtype, KernelSpec, Tile};
@@ -82,6 +83,7 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
+    candidates: usize,
 }
 
 impl<'l> Field<'l> {
@@ -91,8 +93,9 @@ impl<'l> Field<'l> {
         device: &'l CudaDevice,
         library: &'l CublasLt,
         drawn: &[Drawn],
-        seed: u64,
+        survey: &Survey,
     ) -> Result<Self> {
+        let Survey { seed, candidates, .. } = *survey;
         let l2_bytes = device.info().l2_bytes.unwrap_or(0);
         let types = [Dtype::Bf16, Dtype::F16];
         let of_types = types.map(|dtype| needed(drawn, dtype, l2_bytes));
@@ -107,9 +110,9 @@ impl<'l> Field<'l> {
         let pools: Vec<Pool> = pools.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let gemm = Gemm::untuned(device);
         lab.tell(&Event::Preparing("compiling what is chosen"));
-        compile_all(device, &gemm, drawn);
+        compile_all(device, &gemm, drawn, candidates);
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;
-        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes })
+        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, candidates })
     }
 
     /// Checks and times a product by each way.
@@ -122,8 +125,14 @@ impl<'l> Field<'l> {
         let judge = Judge::new(self.device, &product, sets[0].a.clone(), sets[0].b.clone())?;
         let arena = Arena { field: self, sets, judge };
         let chosen = Chosen::of(&self.gemm, &product)?;
-        let mut compared =
-            Compared { drawn: *drawn, choice: Some(chosen.why), algorithms: 0, times: None, error: None };
+        let mut compared = Compared {
+            drawn: *drawn,
+            choice: Some(chosen.why),
+            algorithms: 0,
+            times: None,
+            tried: Vec::new(),
+            error: None,
+        };
         let ours = arena.way(By::Ours(chosen.plan));
         if let Err(why) = arena.verdict(&ours) {
             return why.into_row(compared);
@@ -146,6 +155,7 @@ impl<'l> Field<'l> {
         let mut ways = vec![&ours, &right[0]];
         ways.extend((best > 0).then(|| &right[best]));
         compared.times = Some(self.time(&ways)?);
+        compared.tried = self.try_cheapest(&arena, &product)?;
         match arena.verdict(&ours) {
             Ok(()) => Ok(compared),
             Err(why) => why.into_row(Compared { times: None, ..compared }),
@@ -154,25 +164,61 @@ impl<'l> Field<'l> {
 
     /// Times ours, the first choice and the best, which is left out where it is the first, in turn.
     fn time(&self, ways: &[&Way<'_, '_>]) -> Result<Times> {
+        let medians = self.medians(ways)?;
+        let median = |i: usize| medians.get(i).copied().unwrap_or(f64::INFINITY);
+        // Of two that are as fast as each other, either may be the faster one now.
+        Ok(Times { ours_us: median(0), first_us: median(1), best_us: median(1).min(median(2)) })
+    }
+
+    /// Median microseconds of each, timed in turn.
+    fn medians(&self, ways: &[&Way<'_, '_>]) -> Result<Vec<f64>> {
         let regions: Vec<Box<dyn Fn() -> warpbook_device::Result<()> + '_>> =
             ways.iter().map(|way| Box::new(|| way.launch()) as _).collect();
         let regions: Vec<&dyn Fn() -> warpbook_device::Result<()>> = regions.iter().map(|r| &**r).collect();
         let samples = self.lab.bench().cuda_in_turn(self.device, &self.stream, Some(self.lab.watch()), &regions)?;
-        let median = |i: usize| samples.get(i).map_or(f64::INFINITY, |s| s.median_us());
-        // Of two that are as fast as each other, either may be the faster one now.
-        Ok(Times { ours_us: median(0), first_us: median(1), best_us: median(1).min(median(2)) })
+        Ok(samples.iter().map(|s| s.median_us()).collect())
+    }
+
+    /// Checks and times the tiles that the costs find the cheapest.
+    fn try_cheapest(&self, arena: &Arena<'_, '_>, product: &Product) -> Result<Vec<Tried>> {
+        let (mut tried, mut ways) = (Vec::new(), Vec::new());
+        for Expected { row, tile, us } in cheapest(product, self.device.info(), self.candidates) {
+            let way = match Plan::new(self.device, &row, &tile, product, [true; 2]) {
+                Ok(plan) => Ok(arena.way(By::Ours(Arc::new(plan)))),
+                // Copies that do not fit into the workspace.
+                Err(why @ warpbook_device::Error::Unsupported { .. }) => Err(why.to_string()),
+                Err(error) => return Err(error.into()),
+            };
+            let right = match way.map(|way| arena.verdict(&way).map(|()| way)) {
+                Ok(Ok(way)) => Ok(way),
+                Ok(Err(Refused::Wrong(why))) | Err(why) => Err(why),
+                Ok(Err(Refused::Error(error))) => return Err(error),
+            };
+            let error = right.as_ref().err().cloned();
+            let (rung, tile) = (row.rung.id.to_string(), tile.id.to_string());
+            ways.extend(right.ok().map(|way| (tried.len(), way)));
+            tried.push(Tried { rung, tile, expected_us: us, us: None, error });
+        }
+        let medians = self.medians(&ways.iter().map(|(_, way)| way).collect::<Vec<_>>())?;
+        for ((at, _), us) in ways.iter().zip(medians) {
+            tried[*at].us = Some(us);
+        }
+        Ok(tried)
     }
 }
 
-/// Compiles what is chosen for the products, on all threads, into the compiler's cache; what does not compile is told where it is used.
-fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn]) {
+/// Compiles what is chosen for the products and what is tried next to it, on all threads, into the compiler's cache; what does not compile is told where it is used.
+fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], candidates: usize) {
     let Ok(compiler) = device.compiler() else { return };
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
-        let Ok(choice) = gemm.choice(&product) else { continue };
-        let Some(spec) = Plan::spec(&choice.row, &product) else { continue };
-        if !jobs.iter().any(|(s, t)| *s == spec && *t == choice.tile) {
-            jobs.push((spec, choice.tile));
+        let chosen = gemm.choice(&product).ok().map(|c| (c.row, c.tile));
+        let others = cheapest(&product, device.info(), candidates).into_iter().map(|e| (e.row, e.tile));
+        for (row, tile) in chosen.into_iter().chain(others) {
+            let Some(spec) = Plan::spec(&row, &product) else { continue };
+            if !jobs.iter().any(|(s, t)| *s == spec && *t == tile) {
+                jobs.push((spec, tile));
+            }
         }
     }
     jobs.par_iter().for_each(|(spec, tile)| {

@@ -4,7 +4,7 @@ mod gpu;
 mod report;
 mod shapes;
 
-pub use report::{Bound, Compared, Report, Summary, Times};
+pub use report::{Bound, Compared, Report, Summary, Times, Tried};
 pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw};
 
 use crate::{Error, Lab, Result};
@@ -22,13 +22,21 @@ const MOST: u32 = 100_000;
 pub struct Survey {
     count: u32,
     seed: u64,
+    candidates: usize,
 }
 
 impl Survey {
     /// So many products, drawn from a seed.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
-        Self { count, seed }
+        Self { count, seed, candidates: 0 }
+    }
+
+    /// The same, with so many of our own tiles timed too: those that the costs find the cheapest, so that costs can be fitted to what
+    /// is measured.
+    #[must_use]
+    pub fn candidates(self, candidates: usize) -> Self {
+        Self { candidates, ..self }
     }
 
     /// Samples that are few and of many repetitions: 200 products take a few minutes.
@@ -48,7 +56,7 @@ impl Survey {
         let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A survey of products"))?;
         let library = CublasLt::open(device)?;
         let drawn = draw(self.seed, self.count);
-        let field = gpu::Field::new(lab, device, &library, &drawn, self.seed)?;
+        let field = gpu::Field::new(lab, device, &library, &drawn, self)?;
         let mut products = Vec::new();
         for drawn in drawn {
             let compared = match field.compare(&drawn) {
@@ -57,7 +65,7 @@ impl Survey {
                 Err(Error::Device(error)) if error.is_sticky() => return Err(error.into()),
                 Err(error) => {
                     let error = Some(error.to_string());
-                    Compared { drawn, choice: None, algorithms: 0, times: None, error }
+                    Compared { drawn, choice: None, algorithms: 0, times: None, tried: Vec::new(), error }
                 }
             };
             tell(&compared);

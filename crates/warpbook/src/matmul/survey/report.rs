@@ -40,6 +40,21 @@ impl Times {
     }
 }
 
+/// One of our tiles that was timed next to the choice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The rung's id.
+    pub rung: String,
+    /// The tile's id.
+    pub tile: String,
+    /// Microseconds that the costs expect; `None` of a tile without costs.
+    pub expected_us: Option<f64>,
+    /// The median time in microseconds; `None` where something failed.
+    pub us: Option<f64>,
+    /// What failed, in a sentence.
+    pub error: Option<String>,
+}
+
 /// A product of a survey.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
@@ -52,6 +67,9 @@ pub struct Compared {
     pub algorithms: usize,
     /// The times; `None` where something failed.
     pub times: Option<Times>,
+    /// The tiles that the costs find the cheapest, each timed, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
     /// What failed, in a sentence.
     pub error: Option<String>,
 }
@@ -214,6 +232,7 @@ pub(super) mod tests {
             choice: None,
             algorithms: 32,
             times: Some(Times { ours_us: *ours_us, first_us: *first_us, best_us: *best_us }),
+            tried: Vec::new(),
             error: None,
         };
         let lab = crate::Lab::open("cpu").unwrap();

@@ -1,0 +1,231 @@
+// Idea: TMA cannot read rows that begin anywhere, and copying them first takes longer than a small product: shift them on the way.
+// Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, one tile of BM x BN per cluster of SPLIT blocks.
+// Since the last rung: the mma.sync of 10 on tiles of 16-byte loads that are shifted in registers; SLICES x SPLIT groups share k.
+// Needs: sm_90 for its clusters; any m, n, k and leading dimensions, at any address.
+// Expect: small products of odd sides gain what two copies cost; large ones lose, as loads pass through registers and mma.sync is slow.
+#include "cluster.cuh"
+#include "launch.cuh"
+#include "matmul/mma.cuh"
+
+constexpr int GROUP_THREADS = THREADS / SLICES;  // A group of warps multiplies every (SLICES * SPLIT)-th block of BK.
+constexpr int WARPS_N = BN / WN, STEPS = BK / K_STEP;
+using TileA = Tile<BM, !TRANS_A>;
+using TileB = Tile<BN, TRANS_B>;
+constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES, RING_BYTES = 2 * STAGE_BYTES;
+constexpr int SUMS_STRIDE = BN + 8;  // Padded, so that the pairs of a quarter of a warp lie in different banks.
+constexpr int SUMS_BYTES = BM * SUMS_STRIDE * 4;
+constexpr int GROUPS_BYTES = SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
+constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
+static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
+static_assert(BM % WM == 0 && BN % WN == 0 && GROUP_THREADS == BM / WM * WARPS_N * WARP, "a group's warps cover the tile");
+static_assert(BK % K_STEP == 0 && BM % SPLIT == 0 && SLICES <= 8 && SPLIT <= 8, "named barriers and clusters are few");
+static_assert(TileA::BYTES % 128 == 0 && TileB::BYTES % 128 == 0, "the swizzle needs tiles at multiples of 128 bytes");
+static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + (SPLIT > 1 ? BM * BN * 4 : 0), "room for the tiles, then for the sums");
+
+// The threads of a group.
+__device__ __forceinline__ void meet(unsigned group) {
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP_THREADS) : "memory");
+}
+
+// Loads a group's tiles of an operand: the aligned 16 bytes around the beginning of a chunk and the next 16, shifted when they are put
+// into the tile. The rows that a thread loads lie a multiple of 8 apart, so that all its chunks are shifted alike.
+template <int OUTER, bool ALONG_K>
+struct Shifted {
+    using To = Tile<OUTER, ALONG_K>;
+    static constexpr int ROWS_AT_ONCE = GROUP_THREADS / To::CHUNKS, PIECES = To::ROWS / ROWS_AT_ONCE;
+    static_assert(GROUP_THREADS % To::CHUNKS == 0 && To::ROWS % ROWS_AT_ONCE == 0, "every thread loads the same number of chunks");
+    static_assert(ROWS_AT_ONCE % 8 == 0 && BK % 8 == 0, "all chunks of a thread are shifted alike");
+
+    struct Loaded { uint4 first[PIECES], second[PIECES]; };
+
+    const char *from, *begin, *end;  // the 16 bytes around the thread's first chunk; the matrix
+    size_t pitch;                    // bytes from row to row
+    int rows, columns;               // rows and columns of the operand from the first chunk on
+    unsigned shift, to;              // elements before the chunk in its 16 bytes; the chunk's offset in the tile
+
+    __device__ __forceinline__ Shifted(const In* matrix, unsigned outer, unsigned k, unsigned ld, unsigned first) {
+        const unsigned thread = threadIdx.x % GROUP_THREADS, row = thread / To::CHUNKS, chunk = thread % To::CHUNKS;
+        const unsigned first_row = row + (ALONG_K ? first : 0), first_column = chunk * VECTOR + (ALONG_K ? 0 : first);
+        const unsigned height = ALONG_K ? outer : k, width = ALONG_K ? k : outer;
+        const In* at = matrix + (size_t)first_row * ld + first_column;
+        shift = (unsigned)((size_t)at / sizeof(In)) % VECTOR;
+        from = reinterpret_cast<const char*>(at - shift);
+        begin = reinterpret_cast<const char*>(matrix);
+        end = reinterpret_cast<const char*>(matrix + (size_t)(height - 1) * ld + width);
+        pitch = (size_t)ld * sizeof(In);
+        rows = (int)height - (int)first_row, columns = (int)width - (int)first_column;
+        to = To::offset(row, chunk);
+    }
+
+    // Elements of piece i of block `block` that exist, from its first one on; none if negative.
+    __device__ __forceinline__ int left(int block, int i) const {
+        if (ALONG_K) return rows > i * ROWS_AT_ONCE ? columns - block * BK : 0;
+        return rows - block * BK > i * ROWS_AT_ONCE ? columns : 0;
+    }
+
+    __device__ __forceinline__ void load(Loaded& loaded, int block) const {
+        const char* at = from + (ALONG_K ? (size_t)block * (BK * sizeof(In)) : (size_t)block * BK * pitch);
+#pragma unroll
+        for (int i = 0; i < PIECES; ++i, at += ROWS_AT_ONCE * pitch) {
+            unsigned words[8] = {};
+            const int exist = min(left(block, i), VECTOR);
+            if (exist > 0) {
+                const bool crosses = (int)shift + exist > VECTOR;
+                if (at >= begin && at + (crosses ? 32 : 16) <= end) {
+                    loaded.first[i] = __ldg(reinterpret_cast<const uint4*>(at));
+                    loaded.second[i] = crosses ? __ldg(reinterpret_cast<const uint4*>(at) + 1) : make_uint4(0, 0, 0, 0);
+                    continue;
+                }
+                // At the first and the last elements of the matrix the 16 bytes are not all its own.
+#pragma unroll
+                for (int e = 0; e < VECTOR; ++e) {
+                    if (e < exist) words[e / 2] |= (unsigned)__ldg(reinterpret_cast<const unsigned short*>(at) + shift + e) << 16 * (e % 2);
+                }
+#pragma unroll 1
+                for (unsigned s = 0; s < shift; ++s) {
+#pragma unroll
+                    for (int j = 7; j > 0; --j) words[j] = __funnelshift_l(words[j - 1], words[j], 16);
+                    words[0] <<= 16;
+                }
+            }
+            loaded.first[i] = make_uint4(words[0], words[1], words[2], words[3]);
+            loaded.second[i] = make_uint4(words[4], words[5], words[6], words[7]);
+        }
+    }
+
+    __device__ __forceinline__ void put(const Loaded& loaded, unsigned tile, int block) const {
+#pragma unroll
+        for (int i = 0; i < PIECES; ++i) {
+            const uint4 a = loaded.first[i], b = loaded.second[i];
+            unsigned w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+#pragma unroll
+            for (int j = 0; j < 6; ++j) w[j] = shift & 4 ? w[j + 2] : w[j];
+#pragma unroll
+            for (int j = 0; j < 5; ++j) w[j] = shift & 2 ? w[j + 1] : w[j];
+            const unsigned select = shift & 1 ? 0x5432 : 0x3210;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) w[j] = __byte_perm(w[j], w[j + 1], select);
+            // Past the end of k there may be anything, NaN included; past the other edge it changes only what is not stored.
+            const int exist = left(block, i);
+            if (ALONG_K && exist < VECTOR) {
+#pragma unroll
+                for (int j = 0; j < 4; ++j) w[j] = exist > 2 * j + 1 ? w[j] : exist > 2 * j ? w[j] & 0xffff : 0;
+            }
+            store_shared(tile + to + i * ROWS_AT_ONCE * To::ROW_BYTES, make_uint4(w[0], w[1], w[2], w[3]));
+        }
+    }
+};
+
+struct Product {
+    using LoadA = Shifted<BM, !TRANS_A>;
+    using LoadB = Shifted<BN, TRANS_B>;
+    using FragmentsA = Fragments<true, BM, !TRANS_A, WM>;
+    using FragmentsB = Fragments<false, BN, TRANS_B, WN>;
+
+    float sums[WM / 16][WN / 8][4] = {};
+
+    // Every (SLICES * SPLIT)-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the ring
+    // has two tiles, as a warp that has met the others has read the tile before.
+    __device__ __forceinline__ void multiply(const LoadA& load_a, const LoadB& load_b, unsigned ring, int block, int blocks,
+                                             unsigned group) {
+        constexpr int STRIDE = SLICES * SPLIT;
+        const unsigned warp = threadIdx.x % GROUP_THREADS / WARP;
+        const FragmentsA read_a(warp / WARPS_N);
+        const FragmentsB read_b(warp % WARPS_N);
+        LoadA::Loaded a[DEPTH];
+        LoadB::Loaded b[DEPTH];
+        unsigned tile = ring;
+#pragma unroll 1
+        for (int first = block - DEPTH * STRIDE; first < blocks; first += DEPTH * STRIDE) {
+#pragma unroll
+            for (int d = 0; d < DEPTH; ++d) {
+                const int now = first + d * STRIDE, then = now + DEPTH * STRIDE;
+                const bool multiplies = now >= 0 && now < blocks;
+                if (multiplies) load_a.put(a[d], tile, now), load_b.put(b[d], tile + TileA::BYTES, now);
+                if (then < blocks) load_a.load(a[d], then), load_b.load(b[d], then);
+                if (!multiplies) continue;
+                meet(group);
+#pragma unroll
+                for (int step = 0; step < STEPS; ++step) {
+                    unsigned from_a[FragmentsA::BLOCKS][4], from_b[FragmentsB::BLOCKS][4];
+                    read_a.load(from_a, tile, step);
+                    read_b.load(from_b, tile + TileA::BYTES, step);
+#pragma unroll
+                    for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+                        for (int j = 0; j < WN / 8; ++j) mma(sums[i][j], from_a[i], from_b[j / 2][j % 2 * 2], from_b[j / 2][j % 2 * 2 + 1]);
+                    }
+                }
+                tile = tile == ring ? ring + STAGE_BYTES : ring;
+            }
+        }
+    }
+
+    // Puts the group's sums into shared memory, [BM][SUMS_STRIDE].
+    __device__ __forceinline__ void put(float* to) const {
+        const unsigned thread = threadIdx.x % GROUP_THREADS, warp = thread / WARP, lane = thread % WARP;
+        float* own = to + (warp / WARPS_N * WM + lane / 4) * SUMS_STRIDE + warp % WARPS_N * WN + lane % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < WM / 8; ++i) {
+#pragma unroll
+            for (int j = 0; j < WN / 8; ++j) {
+                const float* pair = &sums[i / 2][j][i % 2 * 2];
+                *reinterpret_cast<float2*>(own + i * 8 * SUMS_STRIDE + j * 8) = make_float2(pair[0], pair[1]);
+            }
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
+     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums
+    const unsigned rank = SPLIT > 1 ? cluster_rank() : 0, group = threadIdx.x / GROUP_THREADS;
+    const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
+    const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
+    const Product::LoadA load_a(a, m, k, lda, row);
+    const Product::LoadB load_b(b, n, k, ldb, column);
+    // The other blocks must have begun before anything is sent to them.
+    if (SPLIT > 1) cluster_arrive();
+    let_successor_start();
+    wait_for_predecessor();
+    Product product;
+    product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)(rank * SLICES + group),
+                     (int)((k + BK - 1) / BK), group);
+    __syncthreads();
+    float* sums = reinterpret_cast<float*>(dynamic_shared);  // [SLICES][BM][SUMS_STRIDE]
+    product.put(sums + group * (SUMS_BYTES / 4));
+    __syncthreads();
+    const auto of_slices = [&](unsigned r, unsigned at) {
+        float sum = sums[r * SUMS_STRIDE + at];
+#pragma unroll
+        for (int s = 1; s < SLICES; ++s) sum += sums[s * (SUMS_BYTES / 4) + r * SUMS_STRIDE + at];
+        return sum;
+    };
+    if constexpr (SPLIT == 1) {
+#pragma unroll 4
+        for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
+            const unsigned r = i / BN, at = i % BN;
+            if (row + r < m && column + at < n) epilogue.store(c, row + r, column + at, ldc, of_slices(r, at));
+        }
+    } else {
+        // A block sends its sums to the one that stores their rows, to a slot per sender behind the groups' memory.
+        cluster_wait();
+        const float* received = reinterpret_cast<const float*>(dynamic_shared + GROUPS_BYTES);  // [SPLIT][ROWS][BN]
+#pragma unroll 4
+        for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
+            const unsigned r = i / BN, at = i % BN;
+            const unsigned to = address_in(r / ROWS, received + (rank * ROWS + r % ROWS) * BN + at);
+            asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(of_slices(r, at)) : "memory");
+        }
+        cluster_sync();
+        for (unsigned i = threadIdx.x; i < ROWS * BN; i += THREADS) {
+            const unsigned r = row + rank * ROWS + i / BN, at = column + i % BN;
+            // In the order of the senders, so that results repeat to the bit.
+            float sum = received[i];
+#pragma unroll
+            for (int s = 1; s < SPLIT; ++s) sum += received[s * ROWS * BN + i];
+            if (r < m && at < n) epilogue.store(c, r, at, ldc, sum);
+        }
+    }
+}
