@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import batches
 import training
+import test_warpbook_op
+import warpbook_op
 import warpbook_record as wr
 from testing import WITH_GPU, WITHOUT_GPU, InFolder, like, outcomes, problem, torch_or_skip
 
@@ -110,6 +112,7 @@ class TrainingSteps(InFolder):
         stack.enter_context(mock.patch.multiple(torch.cuda, **cuda))
         stack.enter_context(mock.patch.multiple(wr, CudaStopwatch=Stopwatch, capture=capture))
         stack.enter_context(mock.patch.object(torch, "compile", lambda f, dynamic: f))
+        stack.enter_context(mock.patch.multiple(warpbook_op, call=test_warpbook_op.on_the_cpu, library=lambda: None))
         stack.enter_context(mock.patch.dict(batches.IMAGES, mnist=(9, (1, 28, 28), 0.1307, 0.3081)))
         # Tensors on the CPU are in fp32 whatever CUDA's autocast says, and torch.amp warns that there is no CUDA.
         stack.enter_context(warnings.catch_warnings())
@@ -137,16 +140,27 @@ class TrainingSteps(InFolder):
             ladder.device = "cpu"
             record = ladder.run()
         self.check_record(record)
-        self.assertEqual([row["outcome"]["status"] for row in record["measurements"]], ["measured"] * 20)
+        self.assertEqual([row["outcome"]["status"] for row in record["measurements"]], ["measured"] * 24)
         # Ready batches are copied where a way wants them channels last, and the copy is not counted either.
         copied = training.READY * 4 * 28 * 28 * 4
         peaks = [row["peak_bytes"] for row in record["measurements"]]
-        self.assertEqual(peaks, [1_000_000] * 3 + [1_000_000 - copied] * 2 + [1_000_000] * 15)
-        dtypes = ["f32", "tf32", "f16", "f16", "bf16"] * 4
+        mnist = [1_000_000] * 3 + [1_000_000 - copied] * 2 + [1_000_000] * 5 + [1_000_000 - copied] * 2
+        self.assertEqual(peaks, mnist + [1_000_000] * 12)
+        dtypes = [*["f32", "tf32", "f16", "f16", "bf16"] * 2, "f16", "f16"] * 2
         self.assertEqual([row["dtype"] for row in record["measurements"]], dtypes)
         graphs = [False, False, False, True, True]
-        self.assertEqual(tf32, [False, True, False, False, False] * 4)
-        self.assertEqual(built, [(kind, graph) for kind in ("Ready", "Gathered") for graph in graphs] * 2)
+        self.assertEqual(tf32, [*[False, True, False, False, False] * 2, False, False] * 2)
+        kinds = [(kind, graph) for kind in ("Ready", "Gathered") for graph in graphs]
+        self.assertEqual(built, [*kinds, ("Ready", False), ("Ready", True)] * 2)
+
+    def test_ways_with_our_layers_need_the_library(self):
+        problems = [problem("m", "f32", network="mnist", batch=8)]
+        ladder, [first] = self.ladder(None, *problems)
+        missing = mock.Mock(side_effect=wr.Unavailable("needs the library"))
+        with mock.patch.object(warpbook_op, "library", missing):
+            why = {way.id: ladder.obstacle(way, first) for way in training.WAYS}
+        self.assertEqual({name for name, text in why.items() if text}, {way.id for way in training.OWN_WAYS})
+        self.assertEqual(set(why.values()), {None, "needs the library"})
 
     def test_a_gathered_step_that_repeats_a_batch_fails(self):
         torch = torch_or_skip(self)

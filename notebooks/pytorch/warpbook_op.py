@@ -7,7 +7,7 @@
 `linear` and `conv2d` are `torch.autograd.Function`s that call libwarpbook_op through ctypes, with the pointers of their tensors
 and PyTorch's current stream. `Linear` and `Conv2d` are PyTorch's modules with these functions, and `converted` puts them into a
 network. Under torch.autocast they round as PyTorch's layers do; gradients of weights come out in fp32, as the master weights are,
-so that nothing widens them. Once each shape was seen, a step can be captured in a CUDA graph.
+so that nothing widens them. A step can be captured in a CUDA graph.
 
 Run as a program, it checks both layers, every gradient against differences along random directions and against PyTorch's in
 float64. A layer is linear in each of its arguments, so that central differences have no error but rounding.

@@ -1,5 +1,6 @@
 //! Streams and arrays of another library in this process, as PyTorch.
 
+use crate::capture::relaxed;
 use crate::memory::Allocation;
 use crate::{CudaDevice, Element, Error, Result, Slice, Stream};
 use cudarc::driver::sys;
@@ -40,4 +41,10 @@ impl CudaDevice {
         };
         Ok(Slice::new(Allocation::borrowed(self, address, bytes), 0, len))
     }
+}
+
+/// Makes calls that the driver refuses while another library captures a stream, as allocating memory and loading kernels: what they do is not
+/// part of the captured graph.
+pub fn outside_of_a_capture<R>(call: impl FnOnce() -> R) -> R {
+    relaxed(call)
 }

@@ -43,6 +43,7 @@ pub use activity::{Activity, ActivityKind, Recorded, Recorder};
 pub use arena::Arena;
 pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
 pub use bench::{Bench, Samples};
+pub use borrow::outside_of_a_capture;
 pub use buffer::{Buffer, DevicePtr, Element};
 pub use cache::folder as cache_folder;
 pub use cancel::Cancel;

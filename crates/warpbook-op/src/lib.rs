@@ -17,8 +17,8 @@
 //! ```
 //!
 //! A call gives 0, or 1 where it failed. Pointers that are not needed are null. The structs are [`CProduct`] and [`CConvolution`]. All
-//! functions may be called from several threads at once. The first call of a shape compiles its kernels and the first of a stream
-//! allocates its workspace; later ones do neither, so that they can be captured into a CUDA graph.
+//! functions may be called from several threads at once. The first call of a shape compiles its kernels, which takes seconds, and the first on a
+//! stream allocates its workspace. Work may be captured into a CUDA graph, which can be launched as long as the session is open.
 #![allow(unsafe_code, reason = "pointers of C; every function says what they have to be")]
 
 mod arguments;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use warpbook_device::{CudaDevice, Error, Result, Slice, Stream};
+use warpbook_device::{CudaDevice, Result, Slice, Stream, outside_of_a_capture};
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace};
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method};
@@ -23,7 +23,8 @@ pub struct Session {
 #[derive(Debug)]
 pub struct Queue {
     stream: Stream,
-    workspace: Mutex<Workspace>,
+    /// The last one is used; those before it were too small. A graph that was captured with one of them may still be launched, so they stay.
+    workspaces: Mutex<Vec<Workspace>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -35,7 +36,7 @@ fn kept<K: Hash + Eq, V>(of: &Mutex<HashMap<K, Arc<V>>>, key: K, make: impl FnOn
     if let Some(there) = locked(of).get(&key) {
         return Ok(there.clone());
     }
-    let made = Arc::new(make()?);
+    let made = Arc::new(outside_of_a_capture(make)?);
     Ok(match locked(of).entry(key) {
         Entry::Occupied(there) => there.get().clone(),
         Entry::Vacant(free) => free.insert(made).clone(),
@@ -62,8 +63,7 @@ impl Session {
     /// The queue of a stream of the caller's, known by the handle; `make` borrows it at the first call.
     pub fn queue(&self, handle: usize, make: impl FnOnce(&CudaDevice) -> Stream) -> Result<Arc<Queue>> {
         kept(&self.streams, handle, || {
-            let workspace = Mutex::new(Workspace::new(&self.device, 0)?);
-            Ok(Queue { stream: make(&self.device), workspace })
+            Ok(Queue { stream: make(&self.device), workspaces: Mutex::new(vec![Workspace::new(&self.device, 0)?]) })
         })
     }
 
@@ -72,7 +72,7 @@ impl Session {
     /// # Errors
     /// As of [`Gemm::gemm`].
     pub fn product(&self, queue: &Queue, product: &Product, arrays: &DeviceArrays) -> Result<()> {
-        let plan = self.gemm.plan_for(product, arrays)?;
+        let plan = outside_of_a_capture(|| self.gemm.plan_for(product, arrays))?;
         queue.with_workspace(&self.device, plan.workspace_bytes(), |stream, workspace| {
             plan.launch_checked(stream, arrays, workspace)
         })
@@ -155,18 +155,10 @@ impl Queue {
         bytes: u64,
         queue: impl FnOnce(&Stream, &Workspace) -> Result<()>,
     ) -> Result<()> {
-        let mut workspace = locked(&self.workspace);
-        if workspace.bytes() < bytes {
-            // The old one may still be in use: freeing it waits for that.
-            *workspace = Workspace::new(device, bytes).map_err(|e| match e {
-                Error::Cuda { what, why, sticky } => Error::Cuda {
-                    what,
-                    why: format!("{why}; before a stream is captured, make each call once outside of the capture"),
-                    sticky,
-                },
-                other => other,
-            })?;
+        let mut workspaces = locked(&self.workspaces);
+        if workspaces.last().is_none_or(|last| last.bytes() < bytes) {
+            workspaces.push(outside_of_a_capture(|| Workspace::new(device, bytes))?);
         }
-        queue(&self.stream, &workspace)
+        queue(&self.stream, &workspaces[workspaces.len() - 1])
     }
 }
