@@ -19,11 +19,13 @@ const CROSS_ENTROPY: Source = source!("nn/cross_entropy.cu");
 const DIRECT: Source = source!("nn/01_direct.cu");
 const DROPOUT: Source = source!("nn/dropout.cu");
 const FEW_CHANNELS: Source = source!("nn/07_few_channels.cu");
+const GROUPS: Source = source!("nn/groups.cu");
 const IM2COL: Source = source!("nn/02_im2col.cu");
 const IMPLICIT: Source = source!("nn/03_implicit_gemm.cu");
 const LIBRARY: Source = source!("nn/library.cu");
 const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
+const MUON: Source = source!("nn/muon.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
 const CONV_REFERENCE: Source = source!("nn/conv_reference.cu");
@@ -165,6 +167,21 @@ pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
+/// `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
+#[must_use]
+pub fn update_groups(dtype: Dtype) -> KernelSpec {
+    typed(GROUPS, "update_groups", chunk("t256x8", 8), Grid::Cover, dtype)
+}
+
+/// `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions,
+/// partial, epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step,
+/// counters, rates, groups, factors, iterations, work, weights, copy)`; `dtype` is that of the copy.
+#[must_use]
+pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
+    ["muon_direction", "muon_start", "muon_product", "muon_update"]
+        .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
+}
+
 /// The most parts that an array of gradients is summed in, each by a block: some for each that an H100 runs at once, so that its SMs end together,
 /// and the same number, and so the same bits, on every GPU.
 pub const MOST_PARTS: u64 = 4096;
@@ -257,6 +274,8 @@ pub(crate) fn all() -> Vec<KernelSpec> {
         all.extend(library(dtype));
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
+        all.push(update_groups(dtype));
+        all.extend(muon(dtype));
         all.extend(norm(dtype));
         all.extend(last_block::all(dtype));
         all.extend(pool_adjacent(dtype));

@@ -6,6 +6,7 @@
 mod layers;
 mod losses;
 mod norm;
+mod muon;
 mod optimizer;
 mod windows;
 
@@ -14,6 +15,7 @@ pub use layers::{
 };
 pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
 pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
+pub use muon::muon_step;
 pub use optimizer::{ParameterState, optimizer_step};
 pub use windows::{
     average_pool, average_pool_gradient, conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient,
