@@ -279,8 +279,9 @@ muon_update(const Filter* __restrict__ filters, const Step* __restrict__ step /*
     if (step->skip) return;
     unsigned block = blockIdx.x;
     const Filter* of = filter_of(filters, block, [](const Filter& f) { return f.chunks; });
-    const Filter f = *of;
+    const Filter& f = *of;
     const float rate = rates[counters[SLOT] * groups + f.group], factor = factors[of - filters];
+#pragma unroll 1
     for (unsigned i = 0; i < ITEMS; ++i) {
         const unsigned at = (block * ITEMS + i) * THREADS + threadIdx.x;
         if (at >= f.out * f.columns) break;

@@ -94,6 +94,12 @@ pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
 }
 
+/// `add_weighted(x, share, first, sum, n)`: the sum so far, in f32, is left in `x` too.
+#[must_use]
+pub fn add_weighted(dtype: Dtype) -> KernelSpec {
+    typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
+}
+
 /// What a library leaves to do: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
 #[must_use]
 pub fn library(dtype: Dtype) -> [KernelSpec; 2] {
@@ -220,7 +226,8 @@ pub fn gather_rows(dtype: Dtype) -> KernelSpec {
     typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
 }
 
-/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out)`: a block an image.
+/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
+/// fixed_column, out)`: a block an image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)
@@ -271,6 +278,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));
+        all.push(add_weighted(dtype));
         all.extend(library(dtype));
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));

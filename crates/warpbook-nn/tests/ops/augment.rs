@@ -14,6 +14,9 @@ fn plain() -> Augment<'static> {
         deviation: &DEVIATION,
         padding: 0,
         flip: false,
+        reflect: false,
+        epoch: None,
+        view: None,
         seed: 0xfeed_beef_0123,
         step: 9,
     }

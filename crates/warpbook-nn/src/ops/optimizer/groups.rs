@@ -33,7 +33,9 @@ impl Group {
         Self { params: params.into(), rate: 1.0, schedule: None, momentum: None, weight_decay: None, muon: None }
     }
 
-    fn has(&self, name: &str) -> bool {
+    /// Whether its names are also this one.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
         let mut parts = self.params.split('*');
         let first = parts.next().unwrap_or_default();
         let Some(mut rest) = name.strip_prefix(first) else { return false };
