@@ -98,7 +98,7 @@ deviation = [0.2470, 0.2435, 0.2616]
         steps: Some(1000),
         mean: vec![0.4914, 0.4822, 0.4465],
         deviation: vec![0.2470, 0.2435, 0.2616],
-        augmentation: Some(Augmentation { crop: 2, flip: true }),
+        augmentation: Some(Augmentation::new(2, true)),
         shuffle: false,
         seed: 9,
     };

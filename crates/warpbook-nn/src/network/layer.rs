@@ -78,7 +78,8 @@ impl From<Kind> for Layer {
 /// A convolution with a square kernel, stride 1, no padding, and a bias.
 #[must_use]
 pub fn conv2d(filters: usize, kernel: usize) -> Layer {
-    Kind::Conv2d(Conv2d { filters, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], bias: true, frozen: false }).into()
+    Kind::Conv2d(Conv2d { filters, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], bias: true, frozen: false })
+        .into()
 }
 
 /// A fully connected layer with a bias: y = x W^T + b.

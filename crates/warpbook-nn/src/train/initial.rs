@@ -61,7 +61,9 @@ impl Recipe {
         };
         let [channels, height, width] = set.shape();
         if node.input != 0 || self.mean.len() != channels || self.deviation.len() != channels {
-            return refuse("it has to be the first layer, and the images need a mean and a deviation for each channel.".into());
+            return refuse(
+                "it has to be the first layer, and the images need a mean and a deviation for each channel.".into(),
+            );
         }
         let [rows, columns] = conv.kernel;
         let len = channels * rows * columns;
@@ -200,9 +202,9 @@ mod tests {
     use crate::network::{Network, conv2d, flatten, linear};
 
     fn recipe() -> Recipe {
-        let layers = [conv2d(8, 2).frozen().named("whiten"), conv2d(12, 3).without_bias(), flatten(), linear(10).named("head")];
-        let initial =
-            Initial { whiten: Some("whiten".into()), identity: true, factors: vec![("head.*".into(), 0.5)] };
+        let layers =
+            [conv2d(8, 2).frozen().named("whiten"), conv2d(12, 3).without_bias(), flatten(), linear(10).named("head")];
+        let initial = Initial { whiten: Some("whiten".into()), identity: true, factors: vec![("head.*".into(), 0.5)] };
         Recipe { network: Network::new([1, 28, 28], layers).unwrap(), initial, ..Recipe::mnist() }
     }
 
@@ -213,7 +215,8 @@ mod tests {
         let filters = weights.get("whiten.weight").unwrap();
         // The products of all outputs of the first four filters, straight from the definition.
         let pixel = |i: usize, y: usize, x: usize| {
-            (f64::from(set.images()[(i * 28 + y) * 28 + x]) / 255.0 - f64::from(recipe.mean[0])) / f64::from(recipe.deviation[0])
+            (f64::from(set.images()[(i * 28 + y) * 28 + x]) / 255.0 - f64::from(recipe.mean[0]))
+                / f64::from(recipe.deviation[0])
         };
         let mut sums = [[0.0; 4]; 4];
         for (i, at) in (0..50).flat_map(|i| (0..27 * 27).map(move |at| (i, at))) {
@@ -253,7 +256,8 @@ mod tests {
         let check = |name: &str, layers: Vec<crate::network::Layer>, expect: &str| {
             let initial = Initial { whiten: Some(name.into()), ..Initial::default() };
             let network = Network::new([1, 28, 28], layers).unwrap();
-            let sentence = Recipe { network, initial, ..Recipe::mnist() }.initial_weights(&set).unwrap_err().to_string();
+            let sentence =
+                Recipe { network, initial, ..Recipe::mnist() }.initial_weights(&set).unwrap_err().to_string();
             assert!(sentence.contains(expect), "{sentence}");
         };
         check("stem", vec![flatten(), linear(10)], "not a convolution of the network");

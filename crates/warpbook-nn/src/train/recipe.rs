@@ -50,9 +50,8 @@ impl Views {
 
     /// The views with their shares.
     pub(super) fn all(self) -> Vec<(Draw, f32)> {
-        let both = |place: usize, share: f32| {
-            [false, true].map(|flip| (Draw { row: place, column: place, flip }, share))
-        };
+        let both =
+            |place: usize, share: f32| [false, true].map(|flip| (Draw { row: place, column: place, flip }, share));
         match self {
             Self::One => vec![(Draw { row: 0, column: 0, flip: false }, 1.0)],
             Self::Flips => both(0, 0.5).to_vec(),
@@ -197,7 +196,13 @@ impl Recipe {
     }
 
     /// The learning rates of a step, counted from 0, of every rule; `rate` is the recipe's at that step.
-    pub(super) fn group_rates(&self, of: &Grouped, rate: f64, step: u64, per_epoch: u64) -> Result<Vec<f64>, TrainError> {
+    pub(super) fn group_rates(
+        &self,
+        of: &Grouped,
+        rate: f64,
+        step: u64,
+        per_epoch: u64,
+    ) -> Result<Vec<f64>, TrainError> {
         let time = if self.schedule_by_step { step } else { step / per_epoch.max(1) };
         Ok(of.rates(rate, self.learning_rate, time)?)
     }

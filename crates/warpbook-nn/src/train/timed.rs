@@ -55,7 +55,8 @@ impl Trainer {
             let (epoch, batch) = (self.step / per_epoch, self.step % per_epoch);
             let most = self.engine.steps_at_once().max(1) as u64;
             let is_whole = train.len().is_multiple_of(size);
-            let steps = if is_whole { most.min(last - self.step) } else { most.min(last - self.step).min(per_epoch - batch) };
+            let steps =
+                if is_whole { most.min(last - self.step) } else { most.min(last - self.step).min(per_epoch - batch) };
             let mut indices = Vec::with_capacity(steps as usize * size);
             let (mut at, mut taken) = ((epoch, batch as usize * size), steps as usize * size);
             while taken > 0 && at.1 < train.len() {

@@ -72,7 +72,13 @@ impl Weighted {
     ///
     /// # Errors
     /// The arrays differ in length, or hold another type; the launch is refused.
-    pub fn queue(&self, stream: &Stream, x: &DeviceArray, (share, is_first): (f32, bool), sum: &Slice<f32>) -> Result<()> {
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        (share, is_first): (f32, bool),
+        sum: &Slice<f32>,
+    ) -> Result<()> {
         let n = sum.len();
         Check(OP).arrays(self.dtype, &[("x", x, &[n])])?;
         let shape = self.kernel.shape(n as u64);

@@ -130,7 +130,12 @@ impl Filters {
     pub fn step(&self, stream: &Stream, a: Arrays<'_>) -> Result<()> {
         let (check, n) = (Check(OP), a.weights.len());
         check.value("the weights", n, n >= self.end, "as many as the filters have")?;
-        check.value("the gradients in f32", a.gradients.len(), a.gradients.len() >= self.end, "those of the filters")?;
+        check.value(
+            "the gradients in f32",
+            a.gradients.len(),
+            a.gradients.len() >= self.end,
+            "those of the filters",
+        )?;
         check.lengths(&[
             ("the momentum", a.momentum.len(), &[n]),
             ("the counters", a.counters.len(), &[4]),
@@ -171,7 +176,10 @@ mod tests {
         assert_eq!(words[16..24], [4096, 2400, 200, 70, 128, 256, 1, first as u32]);
         assert_eq!(words[29..], [3, 2, 7]);
         assert_eq!(blocks, Blocks { chunks: 9, square: 1 + 4, whole: 2 + 8 });
-        assert!(table(&[Place { at: 0..7, out: 2 }], 0, 2048).is_err() && table(&[Place { at: 0..7, out: 0 }], 0, 9).is_err());
+        assert!(
+            table(&[Place { at: 0..7, out: 2 }], 0, 2048).is_err()
+                && table(&[Place { at: 0..7, out: 0 }], 0, 9).is_err()
+        );
     }
 
     #[test]

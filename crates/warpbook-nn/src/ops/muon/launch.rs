@@ -30,8 +30,7 @@ pub(super) fn direction(
     a: Arrays<'_>,
     (directions, partial): (&Slice<f32>, &Slice<f64>),
 ) -> Result<()> {
-    let args: [&dyn KernelArg; 8] =
-        [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
+    let args: [&dyn KernelArg; 8] = [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
     // SAFETY: muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial), a block a chunk of the table's.
     unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
 }

@@ -144,7 +144,12 @@ fn rule(optimizer: &Optimizer, group: &Group) -> Result<Rule> {
     check.value("the rate of a group", group.rate, group.rate >= 0.0 && group.rate.is_finite(), "at least 0")?;
     group.schedule.map_or(Ok(()), |s| s.check())?;
     let momentum = group.momentum.unwrap_or(momentum);
-    check.value("the momentum of a group", momentum, (0.0..1.0).contains(&momentum) && momentum > 0.0, "above 0, below 1")?;
+    check.value(
+        "the momentum of a group",
+        momentum,
+        (0.0..1.0).contains(&momentum) && momentum > 0.0,
+        "above 0, below 1",
+    )?;
     let decay = group.weight_decay.unwrap_or(if group.muon.is_some() { 0.0 } else { weight_decay });
     let allowed = "left out: Muon has none";
     check.value("the weight decay of a group", decay, group.muon.is_none() || decay == 0.0, allowed)?;
@@ -160,7 +165,8 @@ mod tests {
     use crate::network::{batch_norm, conv2d, flatten, linear};
 
     fn network() -> Network {
-        let layers = [conv2d(4, 2).frozen().named("whiten"), conv2d(5, 3).without_bias(), batch_norm(), flatten(), linear(2)];
+        let layers =
+            [conv2d(4, 2).frozen().named("whiten"), conv2d(5, 3).without_bias(), batch_norm(), flatten(), linear(2)];
         Network::new([3, 8, 8], layers).unwrap()
     }
 
@@ -190,7 +196,16 @@ mod tests {
         let n = network();
         let g = Grouped::new(&n, &sgd(), &[muon, biases]).unwrap().unwrap();
         let of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
-        let found = ["whiten.weight", "whiten.bias", "conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean", "fc1.weight"].map(of);
+        let found = [
+            "whiten.weight",
+            "whiten.bias",
+            "conv1.weight",
+            "bn1.weight",
+            "bn1.bias",
+            "bn1.running_mean",
+            "fc1.weight",
+        ]
+        .map(of);
         assert_eq!(found, [None, Some(2), Some(1), Some(0), Some(2), None, Some(0)]);
         assert_eq!(g.rules[1].numbers(), (0.6, 0.0, true));
         assert_eq!((g.rules[0].numbers(), g.rules[2].numbers()), ((0.9, 0.1, true), (0.9, 0.0, true)));

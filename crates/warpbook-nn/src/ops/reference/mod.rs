@@ -5,8 +5,8 @@
 
 mod layers;
 mod losses;
-mod norm;
 mod muon;
+mod norm;
 mod optimizer;
 mod windows;
 
@@ -14,8 +14,8 @@ pub use layers::{
     activation, activation_gradient, linear, linear_bias_gradient, linear_input_gradient, linear_weight_gradient,
 };
 pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
-pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use muon::muon_step;
+pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use optimizer::{ParameterState, optimizer_step};
 pub use windows::{
     average_pool, average_pool_gradient, conv2d, conv2d_bias_gradient, conv2d_input_gradient, conv2d_weight_gradient,

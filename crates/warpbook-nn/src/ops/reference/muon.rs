@@ -18,16 +18,14 @@ pub fn muon_step(
     let is_tall = out > columns;
     let (rows, across) = if is_tall { (columns, out) } else { (out, columns) };
     let place = |r: usize, c: usize| if is_tall { c * columns + r } else { r * columns + c };
-    let mut x: Vec<Vec<f64>> =
-        (0..rows).map(|r| (0..across).map(|c| d[place(r, c)] * scale).collect()).collect();
+    let mut x: Vec<Vec<f64>> = (0..rows).map(|r| (0..across).map(|c| d[place(r, c)] * scale).collect()).collect();
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let [a, b, c] = COEFFICIENTS;
     for _ in 0..muon.steps {
         let gram: Vec<Vec<f64>> = x.iter().map(|r| x.iter().map(|s| dot(r, s)).collect()).collect();
         // A is symmetric, so that its rows are its columns.
-        let polynomial: Vec<Vec<f64>> = (0..rows)
-            .map(|r| (0..rows).map(|s| b * gram[r][s] + c * dot(&gram[r], &gram[s])).collect())
-            .collect();
+        let polynomial: Vec<Vec<f64>> =
+            (0..rows).map(|r| (0..rows).map(|s| b * gram[r][s] + c * dot(&gram[r], &gram[s])).collect()).collect();
         let applied = |r: usize, k: usize| (0..rows).map(|s| polynomial[r][s] * x[s][k]).sum::<f64>();
         x = (0..rows).map(|r| (0..across).map(|k| a * x[r][k] + applied(r, k)).collect()).collect();
     }

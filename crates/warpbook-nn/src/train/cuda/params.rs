@@ -1,9 +1,9 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
 use crate::gemm::DeviceArray;
+use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::ops::muon::cuda::Place;
 use crate::ops::optimizer::grouped::CELL;
-use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;

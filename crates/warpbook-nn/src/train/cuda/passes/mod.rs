@@ -207,7 +207,8 @@ impl<'a> Builder<'a> {
         let kernel = self.parts.kernels.weighted()?;
         for (i, (gather, share)) in gather.views.iter().enumerate() {
             if i > 0 {
-                let (indices, step, x) = (step_parts.control.indices.range(..self.n), step_parts.control.step(), self.value(0)?);
+                let (indices, step, x) =
+                    (step_parts.control.indices.range(..self.n), step_parts.control.step(), self.value(0)?);
                 let (gather, images) = (gather.clone(), images.clone());
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
                 self.forward_all()?;
