@@ -7,7 +7,6 @@ mod keys;
 mod tests;
 
 pub use by::{ComputedBy, ConvolutionBy};
-#[cfg(test)]
 pub(crate) use file::parse;
 
 use crate::failure::Failure;
@@ -125,7 +124,7 @@ impl Plan {
         match name {
             "mnist" => built_in(Recipe::mnist(), "mnist"),
             "cifar10" => built_in(Recipe::cifar10(), "cifar10"),
-            SPEEDRUN => file::parse(Path::new("cifar10-speedrun.toml"), SPEEDRUN_FILE).map_err(Failure::usage),
+            SPEEDRUN => parse(Path::new("cifar10-speedrun.toml"), SPEEDRUN_FILE).map_err(Failure::usage),
             _ if Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) => {
                 file::read(Path::new(name)).map_err(Failure::usage)
             }

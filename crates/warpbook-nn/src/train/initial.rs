@@ -240,7 +240,7 @@ mod tests {
     fn convolutions_pass_on_and_the_head_is_scaled() {
         let (recipe, set) = (recipe(), synthetic_digits(20, 10, 3).train);
         let (weights, drawn) = (recipe.initial_weights(&set).unwrap(), Weights::init(&recipe.network, recipe.seed));
-        let (got, plain) = (weights.get("conv1.weight").unwrap(), drawn.get("conv1.weight").unwrap());
+        let (got, plain) = (weights.get("conv2.weight").unwrap(), drawn.get("conv2.weight").unwrap());
         for (at, got) in got.iter().enumerate().take(8 * 72) {
             let (filter, element) = (at / 72, at % 72);
             assert_eq!(*got, f32::from(u8::from(element == filter * 9 + 4)), "{at}");

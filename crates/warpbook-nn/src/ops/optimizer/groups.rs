@@ -199,7 +199,7 @@ mod tests {
         let found = [
             "whiten.weight",
             "whiten.bias",
-            "conv1.weight",
+            "conv2.weight",
             "bn1.weight",
             "bn1.bias",
             "bn1.running_mean",
