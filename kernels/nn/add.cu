@@ -1,5 +1,5 @@
 // Idea: the sum of a residual connection, and the same sum of gradients where one is there already.
-// Formula: y[i] = a[i] + b[i]; dx[i] = dx[i] + dy[i]; all [n] of type IN, added in f32 and rounded once.
+// Formula: y[i] = a[i] + b[i]; dx[i] = dx[i] + dy[i]; sum[i] = sum[i] + share x[i]; all [n] of type IN, added in f32 and rounded once.
 // Since the last rung: not a rung; a layer's own pass.
 // Needs: any n and alignment; arrays that do not begin at 16 bytes go element by element. y may be a or b.
 // Expect: DRAM bandwidth: two reads and a write of each element.
@@ -18,4 +18,15 @@ add_accumulate(const In* dy /* [n] */, In* dx /* [n] */, unsigned long long n) {
     wait_for_predecessor();
     let_successor_start();
     map(dy, dx, dx, n, [](float dy, float dx) { return dx + dy; });
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+add_weighted(In* x /* [n] */, float share, unsigned first, float* __restrict__ sum /* [n] */, unsigned long long n) {
+    wait_for_predecessor();
+    let_successor_start();
+    for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < n; i += (size_t)gridDim.x * THREADS) {
+        const float all = __fadd_rn(first ? 0.0f : sum[i], __fmul_rn(share, to_float(x[i])));
+        sum[i] = all;
+        x[i] = from_float<In>(all);
+    }
 }

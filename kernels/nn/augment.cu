@@ -1,5 +1,5 @@
 // Idea: a block an image of the batch; it draws the crop once, and looks up what a byte becomes instead of dividing.
-// Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step].
+// Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step], or as ops/augment says.
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
 // Expect: the writes of the batch at DRAM bandwidth; an index that is not that of an image gives NaN.
@@ -7,18 +7,32 @@
 #include "nn/elements.cuh"
 #include "nn/philox.cuh"
 
+// How images are mirrored. As in crates/warpbook-nn/src/ops/augment/cuda.rs.
+#define FLIP_RANDOM 1
+#define FLIP_ALL 2
+#define FLIP_ALTERNATING 3
+
+// The pixel of a padded line that is `at` pixels from its image's start, where the border mirrors the image.
+__device__ __forceinline__ unsigned reflected(int at, int size) {
+    return (unsigned)(at < 0 ? -at : at >= size ? 2 * size - 2 - at : at);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, unsigned count, unsigned channels, unsigned h,
        unsigned w, const unsigned* __restrict__ indices /* [gridDim.x] */, const float* __restrict__ values /* [channels][256] */,
-       unsigned padding, unsigned flip, unsigned long long seed, const unsigned* __restrict__ step /* [1] */,
+       unsigned padding, unsigned flip, unsigned long long seed, const unsigned* __restrict__ step /* [1] */, unsigned reflect,
+       unsigned steps_per_epoch, unsigned drawn, unsigned fixed_row, unsigned fixed_column,
        In* __restrict__ out /* [gridDim.x][h][w][channels], or channels first */) {
     wait_for_predecessor();
     let_successor_start();
     const unsigned slot = blockIdx.x, index = indices[slot], pixels = h * w, len = channels * pixels;
     const Words words = philox(seed, Words{{slot, 0u, 0x61756772u, *step}});
     const unsigned long long places = 2ull * padding + 1;
-    const unsigned row = (unsigned)(words.w[0] * places >> 32), column = (unsigned)(words.w[1] * places >> 32);
-    const bool mirrored = flip && words.w[2] >> 31;
+    const unsigned row = drawn ? (unsigned)(words.w[0] * places >> 32) : fixed_row;
+    const unsigned column = drawn ? (unsigned)(words.w[1] * places >> 32) : fixed_column;
+    bool mirrored = flip == FLIP_ALL || (flip == FLIP_RANDOM && words.w[2] >> 31);
+    if (flip == FLIP_ALTERNATING)
+        mirrored = (philox(seed, Words{{index, 1u, 0x61756772u, 0u}}).w[0] >> 31 ^ *step / steps_per_epoch) & 1;
     const unsigned char* image = images + (size_t)index * len;
     for (unsigned i = threadIdx.x; i < len; i += THREADS) {
 #if CHANNELS_FIRST
@@ -28,7 +42,8 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
 #endif
         const unsigned x = pixel % w, y = pixel / w;
         // Left of the image and above it the subtraction wraps around to a large number.
-        const unsigned from_y = y + row - padding, from_x = (mirrored ? w - 1 - x : x) + column - padding;
+        unsigned from_y = y + row - padding, from_x = (mirrored ? w - 1 - x : x) + column - padding;
+        if (reflect) from_y = reflected((int)from_y, (int)h), from_x = reflected((int)from_x, (int)w);
         const bool inside = from_y < h && from_x < w;
         float value = __int_as_float(0x7fffffff);
         if (index < count) {

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod at_once;
 mod attempt;
 mod data;
 mod devices;

@@ -1,6 +1,7 @@
 //! `warpbook train` and `warpbook eval`.
 
 use crate::args::{EvalArgs, TrainArgs};
+use crate::at_once;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
@@ -13,12 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
-use warpbook::nn::train::{Ended, Flow, Loader, Recipe, Residency, Score, Trainer, ensure_host_memory};
+use warpbook::nn::train::{
+    CudaOptions, Ended, Flow, Loader, Place, Recipe, Residency, Score, Trainer, ensure_host_memory,
+};
 use warpbook::nn::weights::Weights;
 use warpbook::{Lab, Sets, TrainingRun, Underway, figures, training_line};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    if at_once::is_asked(args) {
+        return train_at_once(args);
+    }
     let out = args.out.as_deref().map(check_writable).transpose()?;
     let mut lab = Lab::on(args.place.device.choice()?)?;
     if let Some(author) = &args.author {
@@ -72,6 +78,27 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     });
     conclude(run, args, stopped.load(Ordering::Relaxed))
+}
+
+/// Trains without a word in between, once for each seed.
+fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    let Planned { recipe, data, by, .. } = planned(args)?;
+    let Data::Images(splits) = &data else {
+        return Err(Failure::usage(format!("--seeds and --hold-out are for images; {AMP_RECIPE} has none.")));
+    };
+    let said = ComputedBy { product: args.product, convolution: args.convolution };
+    let place = match args.place.place()? {
+        Place::Cuda(device, options) => {
+            Place::Cuda(device, said.or(by).of(CudaOptions { loader: loader(args)?, ..options }))
+        }
+        Place::Cpu => {
+            said.check(false)?;
+            Place::Cpu
+        }
+    };
+    say(&splits.train.note());
+    at_once::train(args, &place, &recipe, splits)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says what a training came to, and where it is kept.

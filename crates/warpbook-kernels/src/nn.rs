@@ -19,11 +19,13 @@ const CROSS_ENTROPY: Source = source!("nn/cross_entropy.cu");
 const DIRECT: Source = source!("nn/01_direct.cu");
 const DROPOUT: Source = source!("nn/dropout.cu");
 const FEW_CHANNELS: Source = source!("nn/07_few_channels.cu");
+const GROUPS: Source = source!("nn/groups.cu");
 const IM2COL: Source = source!("nn/02_im2col.cu");
 const IMPLICIT: Source = source!("nn/03_implicit_gemm.cu");
 const LIBRARY: Source = source!("nn/library.cu");
 const LOSS: Source = source!("nn/loss.cu");
 const MSE: Source = source!("nn/mse.cu");
+const MUON: Source = source!("nn/muon.cu");
 const NORM: Source = source!("nn/norm.cu");
 const OPTIMIZER: Source = source!("nn/optimizer.cu");
 const CONV_REFERENCE: Source = source!("nn/conv_reference.cu");
@@ -90,6 +92,12 @@ pub fn activation(dtype: Dtype) -> [KernelSpec; 4] {
 #[must_use]
 pub fn add(dtype: Dtype) -> [KernelSpec; 2] {
     ["add_forward", "add_accumulate"].map(|entry| typed(ADD, entry, groups(dtype), Grid::Resident, dtype))
+}
+
+/// `add_weighted(x, share, first, sum, n)`: the sum so far, in f32, is left in `x` too.
+#[must_use]
+pub fn add_weighted(dtype: Dtype) -> KernelSpec {
+    typed(ADD, "add_weighted", groups(dtype), Grid::Resident, dtype)
 }
 
 /// What a library leaves to do: `bias_forward(y, bias, channels, pixels, relu, n)` and `widen(from, to, n)`.
@@ -165,6 +173,21 @@ pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
+/// `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
+#[must_use]
+pub fn update_groups(dtype: Dtype) -> KernelSpec {
+    typed(GROUPS, "update_groups", chunk("t256x8", 8), Grid::Cover, dtype)
+}
+
+/// `muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial)`, `muon_start(filters, step, directions,
+/// partial, epsilon, normalises, work, factors)`, `muon_product(filters, step, what, iteration, work)` and `muon_update(filters, step,
+/// counters, rates, groups, factors, iterations, work, weights, copy)`; `dtype` is that of the copy.
+#[must_use]
+pub fn muon(dtype: Dtype) -> [KernelSpec; 4] {
+    ["muon_direction", "muon_start", "muon_product", "muon_update"]
+        .map(|entry| typed(MUON, entry, chunk("t256x8", 8), Grid::Cover, dtype))
+}
+
 /// The most parts that an array of gradients is summed in, each by a block: some for each that an H100 runs at once, so that its SMs end together,
 /// and the same number, and so the same bits, on every GPU.
 pub const MOST_PARTS: u64 = 4096;
@@ -203,7 +226,8 @@ pub fn gather_rows(dtype: Dtype) -> KernelSpec {
     typed(ROWS, "gather_rows", per_element(), Grid::Cover, dtype)
 }
 
-/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out)`: a block an image.
+/// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
+/// fixed_column, out)`: a block an image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)
@@ -254,9 +278,12 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));
+        all.push(add_weighted(dtype));
         all.extend(library(dtype));
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
+        all.push(update_groups(dtype));
+        all.extend(muon(dtype));
         all.extend(norm(dtype));
         all.extend(last_block::all(dtype));
         all.extend(pool_adjacent(dtype));

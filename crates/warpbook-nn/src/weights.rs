@@ -80,6 +80,12 @@ impl Weights {
         }
     }
 
+    /// Zeros of the same shapes.
+    #[must_use]
+    pub fn zeros(&self) -> Self {
+        Self { specs: self.specs.clone(), values: self.values.iter().map(|v| vec![0.0; v.len()]).collect() }
+    }
+
     /// The parameters' names and shapes.
     #[must_use]
     pub fn specs(&self) -> &[ParamSpec] {

@@ -378,6 +378,9 @@ fn batches_are_those_of_the_cpu() {
             deviation: &[0.2, 0.3, 0.25],
             padding: 2,
             flip: true,
+            reflect: false,
+            epoch: None,
+            view: None,
             seed: 99,
             step: 11,
         };

@@ -252,7 +252,7 @@ fn dropout_and_augmentation_are_those_of_the_cpu() {
     let Some(device) = testing::gpu("dropout_and_augmentation_are_those_of_the_cpu") else { return };
     let data = images(50);
     let layers = vec![conv2d(8, 3), relu(), dropout(0.3), flatten(), linear(12), relu(), dropout(0.5), linear(3)];
-    let augmentation = Some(warpbook_nn::train::Augmentation { crop: 2, flip: true });
+    let augmentation = Some(warpbook_nn::train::Augmentation::new(2, true));
     let r = Recipe { augmentation, ..recipe(layers, Optimizer::adam()) };
     let (want, _) = run(&Place::Cpu, &r, &data);
     for fused in [false, true] {

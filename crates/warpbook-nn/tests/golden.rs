@@ -98,6 +98,9 @@ fn fill(engine: &mut CpuEngine, set: &Dataset, first: usize, n: usize) -> Vec<u8
         deviation: &DEVIATION,
         padding: 0,
         flip: false,
+        reflect: false,
+        epoch: None,
+        view: None,
         seed: 0,
         step: 0,
     };

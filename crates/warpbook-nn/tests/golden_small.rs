@@ -71,6 +71,9 @@ impl Golden {
             deviation: &channel("deviation"),
             padding: 0,
             flip: false,
+            reflect: false,
+            epoch: None,
+            view: None,
             seed: 0,
             step: 0,
         };

@@ -8,11 +8,13 @@ use toml::de::DeValue;
 use warpbook::nn::data::NAMES;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{Layer, Network, residual};
+use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
+use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
-use warpbook::nn::train::{Augmentation, Loss, Recipe};
+use warpbook::nn::train::{Augmentation, Initial, Loss, Recipe, Views};
 
-const KEYS: [&str; 18] = [
+const KEYS: [&str; 21] = [
     "name",
     "data",
     "input",
@@ -28,10 +30,16 @@ const KEYS: [&str; 18] = [
     "schedule",
     "loss",
     "augmentation",
+    "groups",
+    "initial",
+    "views",
     "normalise",
     "product",
     "convolution",
 ];
+/// The keys of all schedules.
+const SCHEDULE_KEYS: [&str; 11] =
+    ["kind", "by", "every", "gamma", "period", "minimum", "total", "end", "rise", "start_divisor", "end_divisor"];
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 1 << 20;
 
@@ -73,11 +81,73 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         steps: keys.whole("steps", 1)?,
         mean,
         deviation,
+        groups: groups(&source, &keys)?,
+        initial: initial(&source, &keys)?,
+        views: match keys.choice("views", &["one", "flips", "flips_and_shifts"])? {
+            Some("flips") => Views::Flips,
+            Some("flips_and_shifts") => Views::FlipsAndShifts,
+            _ => Views::One,
+        },
         augmentation: augmentation(&keys)?,
         shuffle: keys.flag("shuffle")?.unwrap_or(true),
         seed: keys.whole("seed", 0)?.unwrap_or(1),
     };
+    recipe.grouped().or_else(|e| keys.refuse("groups", format!("cannot be used: {e}")))?;
     Ok(Plan { recipe, images, by: by(&keys)? })
+}
+
+/// Parameters with settings of their own.
+fn groups(source: &Source<'_>, keys: &Keys<'_>) -> Result<Vec<Group>, String> {
+    let known = ["params", "rate", "momentum", "weight_decay", "muon", "steps", "normalise", "schedule"];
+    let group = |value: &Spanned<DeValue<'_>>| {
+        let DeValue::Table(table) = value.get_ref() else {
+            return source.refuse(value.span().start, "`groups` is a list of tables: write [[groups]] before each.");
+        };
+        let own = Keys::new(source, table, value.span().start, "groups.", &known)?;
+        let at_least_0 = |n: f64| n >= 0.0 && n.is_finite();
+        let schedule = match own.table("schedule", &SCHEDULE_KEYS)? {
+            None => None,
+            Some(table) if table.text("by")?.is_some() => return table.refuse("by", "is the recipe's: leave it out."),
+            Some(_) => Some(schedule(&own)?.0),
+        };
+        let muon = if own.flag("muon")?.unwrap_or(false) {
+            let usual = Muon::default();
+            let steps = own.whole("steps", 1)?.map_or(usual.steps, |n| u32::try_from(n).unwrap_or(u32::MAX));
+            Some(Muon { steps, normalise: own.flag("normalise")?.unwrap_or(usual.normalise) })
+        } else {
+            None
+        };
+        let example = "params = \"*.bias\", the names of the parameters.";
+        Ok(Group {
+            params: own.needed("params", own.text("params")?, example)?.to_owned(),
+            rate: own.number("rate", at_least_0, "at least 0")?.unwrap_or(1.0),
+            schedule,
+            momentum: own.number("momentum", at_least_0, "at least 0")?,
+            weight_decay: own.number("weight_decay", at_least_0, "at least 0")?,
+            muon,
+        })
+    };
+    keys.list("groups")?.unwrap_or_default().iter().map(group).collect()
+}
+
+/// How weights begin.
+fn initial(source: &Source<'_>, keys: &Keys<'_>) -> Result<Initial, String> {
+    let Some(own) = keys.table("initial", &["whiten", "identity", "factors"])? else { return Ok(Initial::default()) };
+    let factor = |value: &Spanned<DeValue<'_>>| {
+        let DeValue::Table(table) = value.get_ref() else {
+            return source
+                .refuse(value.span().start, "`initial.factors` is a list of { params = \"head.*\", factor = 0.5 }.");
+        };
+        let own = Keys::new(source, table, value.span().start, "initial.factors.", &["params", "factor"])?;
+        let params = own.needed("params", own.text("params")?, "params = \"head.*\".")?;
+        let factor = own.number("factor", f64::is_finite, "as 0.5")?;
+        Ok((params.to_owned(), own.needed("factor", factor, "factor = 0.5.")?))
+    };
+    Ok(Initial {
+        whiten: own.text("whiten")?.map(str::to_owned),
+        identity: own.flag("identity")?.unwrap_or(false),
+        factors: own.list("factors")?.unwrap_or_default().iter().map(factor).collect::<Result<_, _>>()?,
+    })
 }
 
 /// What computes products and convolutions on a GPU.
@@ -205,7 +275,8 @@ fn optimizer(keys: &Keys<'_>) -> Result<Optimizer, String> {
 }
 
 fn schedule(keys: &Keys<'_>) -> Result<(Schedule, bool), String> {
-    let kinds: [(&str, &[&str]); 4] = [
+    let kinds: [(&str, &[&str]); 5] = [
+        ("linear", &["by", "total", "end"]),
         ("constant", &["by"]),
         ("step", &["by", "every", "gamma"]),
         ("cosine", &["by", "period", "minimum"]),
@@ -218,6 +289,7 @@ fn schedule(keys: &Keys<'_>) -> Result<(Schedule, bool), String> {
         |name: &str| own.needed(name, own.whole(name, 1)?, "a whole number of epochs, or of steps with by = \"step\".");
     let schedule = match kind {
         "constant" => Schedule::Constant,
+        "linear" => Schedule::Linear { total: time("total")?, end: any("end", 0.0)? },
         "step" => Schedule::Step { every: time("every")?, gamma: any("gamma", 0.1)? },
         "cosine" => Schedule::Cosine { period: time("period")?, minimum: any("minimum", 0.0)? },
         _ => Schedule::OneCycle {
@@ -241,12 +313,14 @@ fn loss(keys: &Keys<'_>) -> Result<Loss, String> {
 }
 
 fn augmentation(keys: &Keys<'_>) -> Result<Option<Augmentation>, String> {
-    let Some(own) = keys.table("augmentation", &["crop", "flip"])? else { return Ok(None) };
+    let Some(own) = keys.table("augmentation", &["crop", "flip", "reflect", "alternate"])? else { return Ok(None) };
     let crop = own.whole("crop", 0)?.unwrap_or(0);
     if crop > 1024 {
         return own.refuse("crop", format!("is {crop}; it has to be at most 1024 pixels."));
     }
-    Ok(Some(Augmentation { crop: crop as usize, flip: own.flag("flip")?.unwrap_or(false) }))
+    let flag = |name: &str| Ok::<_, String>(own.flag(name)?.unwrap_or(false));
+    let (flip, reflect, alternate) = (flag("flip")?, flag("reflect")?, flag("alternate")?);
+    Ok(Some(Augmentation { crop: crop as usize, flip, reflect, alternate }))
 }
 
 /// Means and deviations: those that are given, those usual for the data set, or one half.

@@ -7,7 +7,6 @@ mod keys;
 mod tests;
 
 pub use by::{ComputedBy, ConvolutionBy};
-#[cfg(test)]
 pub(crate) use file::parse;
 
 use crate::failure::Failure;
@@ -22,6 +21,10 @@ const TEST: (f64, u64) = (0.1, 1);
 
 /// The recipe of random numbers, which has no images.
 pub const AMP_RECIPE: &str = "amp-recipe";
+
+/// The recipe that reaches its accuracy in the least time.
+pub const SPEEDRUN: &str = "cifar10-speedrun";
+const SPEEDRUN_FILE: &str = include_str!("../../recipes/cifar10-speedrun.toml");
 
 /// A recipe with its images.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,18 +117,19 @@ fn split(folder: &Path, [channels, height, width]: [usize; 3]) -> Result<Splits,
 }
 
 impl Plan {
-    /// `mnist`, `cifar10`, or a file that ends in `.toml`.
+    /// `mnist`, `cifar10`, `cifar10-speedrun`, or a file that ends in `.toml`.
     pub fn find(name: &str) -> Result<Self, Failure> {
         let built_in =
             |recipe: Recipe, images| Ok(Self { recipe, images: Images::Known(images), by: ComputedBy::default() });
         match name {
             "mnist" => built_in(Recipe::mnist(), "mnist"),
             "cifar10" => built_in(Recipe::cifar10(), "cifar10"),
+            SPEEDRUN => parse(Path::new("cifar10-speedrun.toml"), SPEEDRUN_FILE).map_err(Failure::usage),
             _ if Path::new(name).extension().is_some_and(|e| e.eq_ignore_ascii_case("toml")) => {
                 file::read(Path::new(name)).map_err(Failure::usage)
             }
             _ => Err(Failure::usage(format!(
-                "`{name}` is not a recipe; choose mnist, cifar10 or {AMP_RECIPE}, or name a file of your own, such as my.toml."
+                "`{name}` is not a recipe; choose mnist, cifar10, {SPEEDRUN} or {AMP_RECIPE}, or name a file of your own, such as my.toml."
             ))),
         }
     }
@@ -143,7 +147,7 @@ impl Plan {
 
     /// What a checkpoint that is named alone says of itself; `command` is the one that it is named to.
     pub fn of_checkpoint(file: &str, command: &str, dir: Option<&Path>) -> Result<Self, Failure> {
-        if matches!(file, "mnist" | "cifar10" | AMP_RECIPE) || file.ends_with(".toml") {
+        if matches!(file, "mnist" | "cifar10" | SPEEDRUN | AMP_RECIPE) || file.ends_with(".toml") {
             return Err(Failure::usage(format!(
                 "Name the checkpoint, too, or alone: warpbook {command} {file} CHECKPOINT"
             )));

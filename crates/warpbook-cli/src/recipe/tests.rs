@@ -1,11 +1,13 @@
 use super::*;
 use warpbook::nn::gemm::ProductBy;
 use warpbook::nn::network::{
-    Network, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
+    Network, ParamSpec, avg_pool, batch_norm, conv2d, dropout, flatten, gelu, linear, max_pool, relu, residual,
 };
+use warpbook::nn::ops::muon::Muon;
 use warpbook::nn::ops::optimizer::Optimizer;
+use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
-use warpbook::nn::train::{Augmentation, Loss};
+use warpbook::nn::train::{Augmentation, Initial, Loss, Views};
 
 fn parse(text: &str) -> Result<Plan, String> {
     super::parse(Path::new("my.toml"), text)
@@ -98,7 +100,10 @@ deviation = [0.2470, 0.2435, 0.2616]
         steps: Some(1000),
         mean: vec![0.4914, 0.4822, 0.4465],
         deviation: vec![0.2470, 0.2435, 0.2616],
-        augmentation: Some(Augmentation { crop: 2, flip: true }),
+        groups: Vec::new(),
+        initial: Initial::default(),
+        views: Views::One,
+        augmentation: Some(Augmentation::new(2, true)),
         shuffle: false,
         seed: 9,
     };
@@ -209,4 +214,45 @@ fn a_folder_of_images_is_taken_with_its_shape() {
     assert_eq!((plan.shape(), plan.recipe.mean), (Some([3, 8, 8]), vec![0.5; 3]));
     assert!(write("").unwrap_err().sentence.contains("`input` is missing"));
     assert!(write("input = [2, 8, 8]").unwrap_err().sentence.contains("1 channel"));
+}
+
+#[test]
+fn the_speedrun_is_a_recipe_like_others() {
+    let plan = Plan::find(SPEEDRUN).unwrap();
+    let (recipe, network) = (&plan.recipe, &plan.recipe.network);
+    // 24 whitening filters with a bias, six convolutions with a shift each, and the head.
+    let filters = [24 * 64, 64 * 64, 64 * 256, 256 * 256, 256 * 256, 256 * 256].map(|n| 9 * n).iter().sum::<usize>();
+    let trained: usize = network.params().iter().filter(|p| recipe.trains(p)).map(ParamSpec::len).sum();
+    assert_eq!(trained, filters + 24 + 2 * (64 + 256 + 256) + 2560);
+    let grouped = recipe.grouped().unwrap().unwrap();
+    assert!(grouped.of.iter().all(|of| *of != Some(0)), "a group has every parameter that is trained");
+    assert_eq!((recipe.total_steps(50_000), recipe.views), (200, Views::FlipsAndShifts));
+    let last = |schedule: Schedule, time| schedule.at(1.0, time).unwrap();
+    assert!(last(recipe.schedule, 199) > 0.0 && last(recipe.schedule, 200) == 0.0);
+    recipe.validate([3, 32, 32], 10).unwrap();
+}
+
+#[test]
+fn groups_are_read_and_told() {
+    let with = |text: &str| {
+        let head = "data = \"mnist\"\nlearning_rate = 0.1\nnetwork = [\"conv2d 4 3\", \"flatten\", \"linear 10\"]\n\
+                    [optimizer]\nkind = \"sgd\"\nmomentum = 0.9\n";
+        parse(&format!("{head}{text}"))
+    };
+    let groups = "[[groups]]\nparams = \"conv1.weight\"\nmuon = true\nsteps = 5\nnormalise = false\n\
+                  [[groups]]\nparams = \"*.bias\"\nrate = 2\nschedule = { kind = \"linear\", total = 3 }\n";
+    let read = with(groups).unwrap().recipe.groups;
+    let schedule = Some(Schedule::Linear { total: 3, end: 0.0 });
+    let muon = Some(Muon { steps: 5, normalise: false });
+    let expect = [Group { muon, ..Group::new("conv1.weight") }, Group { rate: 2.0, schedule, ..Group::new("*.bias") }];
+    assert_eq!(read, expect);
+    let refused = |text: &str, words: &str| {
+        let why = with(text).unwrap_err();
+        assert!(why.starts_with("my.toml, line ") && why.contains(words), "{why}");
+    };
+    refused("[[groups]]\nrate = 1", "`groups.params` is missing");
+    refused("[[groups]]\nparams = \"fc1.weight\"\nmuon = true", "Muon is for filters");
+    refused("[[groups]]\nparams = \"conv7.*\"", "names of parameters that are trained");
+    refused("[[groups]]\nparams = \"*\"\nschedule = { kind = \"constant\", by = \"step\" }", "is the recipe's");
+    refused("[initial]\nfactors = [1]", "`initial.factors` is a list");
 }

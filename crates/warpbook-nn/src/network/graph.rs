@@ -57,6 +57,8 @@ pub enum Op {
         momentum: f32,
         /// Added to the variance.
         epsilon: f32,
+        /// Whether its weight is trained; otherwise it stays 1.
+        scale: bool,
     },
     /// Dropout of elements with this probability; `layer` tells its random numbers from those of others.
     Dropout {
@@ -195,14 +197,14 @@ impl Builder {
                 (Op::Linear { features: *features, bias: *bias }, Shape::Vector(*features))
             }
             (Kind::Activation(a), _) => (Op::Activation(*a), input),
-            (Kind::BatchNorm { momentum, epsilon }, _) => {
+            (Kind::BatchNorm { momentum, epsilon, scale }, _) => {
                 if !(0.0..=1.0).contains(momentum) {
                     return Err(format!("its momentum is {momentum}; it has to be from 0 to 1."));
                 }
                 if !(*epsilon >= 0.0 && epsilon.is_finite()) {
                     return Err(format!("its epsilon is {epsilon}; it has to be at least 0."));
                 }
-                (Op::BatchNorm { momentum: *momentum, epsilon: *epsilon }, input)
+                (Op::BatchNorm { momentum: *momentum, epsilon: *epsilon, scale: *scale }, input)
             }
             (Kind::Dropout { p }, _) => {
                 if !(0.0..1.0).contains(p) {
@@ -252,11 +254,17 @@ impl Builder {
             }
         };
         let first = self.found.params.len();
+        let frozen = |role: Role| match op {
+            Op::Conv2d(c) => c.frozen && role == Role::Weight,
+            Op::BatchNorm { scale, .. } => !scale && role == Role::Scale,
+            _ => false,
+        };
         let made = specs.into_iter().map(|(of, shape, role, fan_in)| ParamSpec {
             name: format!("{name}.{of}"),
             shape,
             role,
             fan_in,
+            frozen: frozen(role),
         });
         self.found.params.extend(made);
         (first..self.found.params.len()).collect()

@@ -23,7 +23,7 @@ pub(super) enum Kind {
     Linear { features: usize, bias: bool },
     Activation(Activation),
     Pool(Pool),
-    BatchNorm { momentum: f32, epsilon: f32 },
+    BatchNorm { momentum: f32, epsilon: f32, scale: bool },
     Dropout { p: f32 },
     Flatten,
     Residual(Vec<Layer>),
@@ -43,6 +43,8 @@ pub struct Conv2d {
     pub padding: [usize; 2],
     /// Whether a bias is added to each channel.
     pub bias: bool,
+    /// Whether its weight stays as it is in training; its bias, if it has one, is trained.
+    pub frozen: bool,
 }
 
 /// A window that is moved over an image, channel by channel.
@@ -76,7 +78,8 @@ impl From<Kind> for Layer {
 /// A convolution with a square kernel, stride 1, no padding, and a bias.
 #[must_use]
 pub fn conv2d(filters: usize, kernel: usize) -> Layer {
-    Kind::Conv2d(Conv2d { filters, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], bias: true }).into()
+    Kind::Conv2d(Conv2d { filters, kernel: [kernel; 2], stride: [1; 2], padding: [0; 2], bias: true, frozen: false })
+        .into()
 }
 
 /// A fully connected layer with a bias: y = x W^T + b.
@@ -116,7 +119,7 @@ fn pool(kind: PoolKind, size: usize) -> Layer {
 /// Batch normalisation (Ioffe and Szegedy, 2015) over each channel or feature, momentum 0.1, epsilon 1e-5.
 #[must_use]
 pub fn batch_norm() -> Layer {
-    Kind::BatchNorm { momentum: 0.1, epsilon: 1e-5 }.into()
+    Kind::BatchNorm { momentum: 0.1, epsilon: 1e-5, scale: true }.into()
 }
 
 /// Sets elements to zero with probability `p` while training, and scales the others by 1 / (1 - p).
@@ -203,6 +206,26 @@ impl Layer {
             Kind::Conv2d(c) => c.bias = false,
             Kind::Linear { bias, .. } => *bias = false,
             _ => return self.without_setting("bias"),
+        }
+        self
+    }
+
+    /// The same convolution with a weight that stays as it is in training; no gradient of it is computed.
+    #[must_use]
+    pub fn frozen(mut self) -> Self {
+        match &mut self.kind {
+            Kind::Conv2d(c) => c.frozen = true,
+            _ => return self.without_setting("weight that can be frozen"),
+        }
+        self
+    }
+
+    /// The same batch normalisation with a weight that stays 1, so that only its bias is trained.
+    #[must_use]
+    pub fn without_scale(mut self) -> Self {
+        match &mut self.kind {
+            Kind::BatchNorm { scale, .. } => *scale = false,
+            _ => return self.without_setting("scale"),
         }
         self
     }

@@ -84,6 +84,8 @@ pub struct ParamSpec {
     pub role: Role,
     /// Inputs that each output of its layer sums over; what its initial values are scaled by.
     pub fan_in: usize,
+    /// Whether it stays as it is in training, though its role is that of a trained one.
+    pub frozen: bool,
 }
 
 impl ParamSpec {

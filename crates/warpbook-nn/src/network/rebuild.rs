@@ -19,7 +19,7 @@ impl Node {
             Op::Linear { features, bias } => Kind::Linear { features, bias },
             Op::Activation(a) => Kind::Activation(a),
             Op::Pool(p) => Kind::Pool(p),
-            Op::BatchNorm { momentum, epsilon } => Kind::BatchNorm { momentum, epsilon },
+            Op::BatchNorm { momentum, epsilon, scale } => Kind::BatchNorm { momentum, epsilon, scale },
             Op::Dropout { p, .. } => Kind::Dropout { p },
             Op::Flatten => Kind::Flatten,
             Op::Own => Kind::Own(self.own.clone()?),

@@ -40,7 +40,7 @@ impl Network {
         let input = self.value(node.input);
         let sizes = BatchNorm::new(batch * input.positions(), input.channels());
         match node.op {
-            Op::BatchNorm { momentum, epsilon } => BatchNorm { momentum, epsilon, ..sizes },
+            Op::BatchNorm { momentum, epsilon, .. } => BatchNorm { momentum, epsilon, ..sizes },
             _ => sizes,
         }
     }

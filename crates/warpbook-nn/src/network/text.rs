@@ -2,11 +2,11 @@
 //!
 //! | layer | words |
 //! |---|---|
-//! | convolution | `conv2d FILTERS KERNEL [stride S] [padding P] [no_bias]` |
+//! | convolution | `conv2d FILTERS KERNEL [stride S] [padding P] [frozen] [no_bias]` |
 //! | linear layer | `linear FEATURES [no_bias]` |
 //! | activations | `relu`, `gelu` |
 //! | pools | `max_pool SIZE [stride S] [padding P]`, `avg_pool` alike |
-//! | batch normalisation | `batch_norm [momentum M] [epsilon E]` |
+//! | batch normalisation | `batch_norm [momentum M] [epsilon E] [no_scale]` |
 //! | dropout | `dropout P` |
 //! | flatten | `flatten` |
 //!
@@ -77,6 +77,8 @@ impl Words<'_> {
                 "momentum" => layer.momentum(self.number("a momentum")?),
                 "epsilon" => layer.epsilon(self.number("an epsilon")?),
                 "no_bias" => layer.without_bias(),
+                "no_scale" => layer.without_scale(),
+                "frozen" => layer.frozen(),
                 _ => layer.named(self.next("a name")?),
             };
         }
@@ -98,7 +100,7 @@ impl FromStr for Layer {
             "conv2d" => {
                 let filters = words.size("a number of filters")?;
                 let kernel = words.sizes("a kernel")?;
-                words.settings(conv2d(filters, 1).kernel(kernel), &["stride", "padding", "no_bias"])
+                words.settings(conv2d(filters, 1).kernel(kernel), &["stride", "padding", "frozen", "no_bias"])
             }
             "linear" => {
                 let features = words.size("a number of features")?;
@@ -109,7 +111,7 @@ impl FromStr for Layer {
                 let pool = if kind == "max_pool" { max_pool(1) } else { avg_pool(1) };
                 words.settings(pool.window(size), &["stride", "padding"])
             }
-            "batch_norm" => words.settings(batch_norm(), &["momentum", "epsilon"]),
+            "batch_norm" => words.settings(batch_norm(), &["momentum", "epsilon", "no_scale"]),
             "dropout" => {
                 let p = words.number("a probability")?;
                 words.settings(dropout(p), &[])
@@ -129,9 +131,15 @@ impl Layer {
     pub fn words(&self) -> Option<String> {
         let mut text = match &self.kind {
             Kind::Residual(_) | Kind::Own(_) => return None,
-            Kind::BatchNorm { momentum, epsilon } => format!("batch_norm momentum {momentum} epsilon {epsilon}"),
+            Kind::BatchNorm { momentum, epsilon, scale } => {
+                let scale = if *scale { "" } else { " no_scale" };
+                format!("batch_norm momentum {momentum} epsilon {epsilon}{scale}")
+            }
             _ => self.to_string().replace(',', ""),
         };
+        if matches!(&self.kind, Kind::Conv2d(Conv2d { frozen: true, .. })) {
+            text.push_str(" frozen");
+        }
         if matches!(&self.kind, Kind::Conv2d(Conv2d { bias: false, .. }) | Kind::Linear { bias: false, .. }) {
             text.push_str(" no_bias");
         }
@@ -207,6 +215,8 @@ mod tests {
         check(batch_norm().momentum(0.01).epsilon(1e-3), "batch_norm momentum 0.01 epsilon 0.001");
         check(dropout(0.25), "dropout 0.25");
         check(flatten(), "flatten");
+        check(conv2d(24, 2).frozen().without_bias(), "conv2d 24 2x2 frozen no_bias");
+        check(batch_norm().momentum(0.4).without_scale(), "batch_norm momentum 0.4 epsilon 0.00001 no_scale");
         assert_eq!("conv2d 32, 3, padding 1".parse::<Layer>().unwrap(), conv2d(32, 3).padding(1));
         assert_eq!("batch_norm".parse::<Layer>().unwrap(), batch_norm());
         assert_eq!("max_pool 2 stride 1".parse::<Layer>().unwrap(), max_pool(2).stride(1));
@@ -227,7 +237,7 @@ mod tests {
         check("conv2d 99999999 3", "up to 1048576");
         check(
             "conv2d 8 3 dilation 2",
-            "`dilation` is not one of its settings; choose from stride, padding, no_bias, name",
+            "`dilation` is not one of its settings; choose from stride, padding, frozen, no_bias, name",
         );
         check("relu stride 2", "choose from name");
         check("dropout half", "`half` is not a probability");

@@ -21,6 +21,7 @@ pub mod dropout;
 mod error;
 pub mod linear;
 pub mod mse;
+pub mod muon;
 pub mod optimizer;
 pub mod own;
 pub mod pool;

@@ -24,6 +24,13 @@ pub enum Schedule {
         /// The least rate: `eta_min`.
         minimum: f64,
     },
+    /// `LinearLR`: a line from the rate down to a share of it in `total`, where it stays.
+    Linear {
+        /// Time until the end, at least 1.
+        total: u64,
+        /// Share of the rate at the end, at least 0: `end_factor`.
+        end: f64,
+    },
     /// `OneCycleLR`: half a cosine from the rate / `start_divisor` up to the rate in `rise` of the time, then half a cosine down to the first
     /// rate / `end_divisor`. Source: Smith and Topin, "Super-convergence", 2018.
     OneCycle {
@@ -60,6 +67,10 @@ impl Schedule {
                 at_least_1("period", period)?;
                 check.value("minimum", minimum, minimum >= 0.0, "at least 0")
             }
+            Self::Linear { total, end } => {
+                at_least_1("total", total)?;
+                check.value("end", end, end >= 0.0 && end.is_finite(), "at least 0")
+            }
             Self::OneCycle { total, rise, start_divisor, end_divisor } => {
                 at_least_1("total", total)?;
                 check.value("rise", rise, (0.0..=1.0).contains(&rise), "0 to 1")?;
@@ -78,6 +89,7 @@ impl Schedule {
             Self::Constant => rate,
             Self::Step { every, gamma } => rate * gamma.powf((time / every) as f64),
             Self::Cosine { period, minimum } => half_cosine(rate, minimum, time as f64 / period as f64),
+            Self::Linear { total, end } => rate * (1.0 + (end - 1.0) * time.min(total) as f64 / total as f64),
             Self::OneCycle { total, rise, start_divisor, end_divisor } => {
                 let start = rate / start_divisor;
                 // The last times of the two parts, the second of them that of the whole.

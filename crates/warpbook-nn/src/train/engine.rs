@@ -110,6 +110,16 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// The loss and the accuracy over a data set, without dropout and augmentation.
     fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError>;
 
+    /// Puts samples where they are to be, and prepares steps of batches of this size, and the evaluation.
+    fn make_ready(&mut self, _train: (Samples<'_>, usize), _test: Samples<'_>) -> Result<(), TrainError> {
+        Ok(())
+    }
+
+    /// Whether no step was made since it was new, so that the optimiser's state is zero.
+    fn state_is_fresh(&self) -> bool {
+        false
+    }
+
     /// Prepares steps of these batches, to be made over and over by [`Engine::queue_step`].
     fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError>;
 

@@ -59,12 +59,12 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         let data = data.into();
         data.check(&recipe)?;
-        let initial = weights.cloned().unwrap_or_else(|| Weights::init(&recipe.network, recipe.seed));
         let batch = recipe.batch.min(data.len());
         if matches!(place, Place::Cpu) {
             // Before the weights are drawn, which may be too large themselves.
             cpu::ensure_it_fits(&recipe.network, batch, &recipe.optimizer)?;
         }
+        let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
         Self::with_batch(place.clone(), recipe, batch, &initial)
     }
 

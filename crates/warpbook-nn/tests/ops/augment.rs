@@ -1,5 +1,5 @@
 use crate::common::{poison, refused, same_bits};
-use warpbook_nn::ops::augment::{Augment, cpu};
+use warpbook_nn::ops::augment::{Augment, Draw, cpu};
 use warpbook_nn::philox::philox4x32_4;
 
 const MEAN: [f32; 3] = [0.1, 0.5, 0.4];
@@ -14,6 +14,9 @@ fn plain() -> Augment<'static> {
         deviation: &DEVIATION,
         padding: 0,
         flip: false,
+        reflect: false,
+        epoch: None,
+        view: None,
         seed: 0xfeed_beef_0123,
         step: 9,
     }
@@ -94,4 +97,56 @@ fn what_does_not_fit_is_said() {
     refused(cpu::gather(&Augment { padding: usize::MAX, ..a }, &images, &[0], &mut out), "below 2^30");
     assert!(out.iter().all(|v| v.is_nan()), "nothing is written");
     cpu::gather(&a, &images, &[], &mut []).unwrap();
+}
+
+#[test]
+fn a_border_may_mirror_the_image() {
+    let (images, a) = (images(3), Augment { padding: 3, reflect: true, flip: true, ..plain() });
+    let mut out = poison(200 * 60);
+    let indices: Vec<u32> = (0..200).map(|i| i % 3).collect();
+    cpu::gather(&a, &images, &indices, &mut out).unwrap();
+    for (slot, out) in out.chunks(60).enumerate() {
+        let (image, draw) = (&images[slot % 3 * 60..][..60], a.draw(slot as u32));
+        for (i, got) in out.iter().enumerate() {
+            let (y, x, c) = (i / 12, i / 3 % 4, i % 3);
+            let x = if draw.flip { 3 - x } else { x };
+            // By hand: 0 1 2 3 4 has 3 2 1 before it, and 3 2 1 after it.
+            let row = [3, 2, 1, 0, 1, 2, 3, 4, 3, 2, 1][y + draw.row];
+            let column = [3, 2, 1, 0, 1, 2, 3, 2, 1, 0][x + draw.column];
+            let value = f32::from(image[c * 20 + row * 4 + column]) / 255.0;
+            assert_eq!(*got, (value - MEAN[c]) / DEVIATION[c], "slot {slot}, {i}");
+        }
+    }
+    refused(
+        cpu::gather(&Augment { padding: 4, ..a }, &images, &[0], &mut [0.0; 60]),
+        "below the image's height and width",
+    );
+}
+
+#[test]
+fn flips_alternate_from_a_choice_at_random() {
+    let of = |epoch, step, index| Augment { flip: true, epoch: Some(epoch), step, ..plain() }.draw_of(7, index).flip;
+    let first: Vec<bool> = (0..1000).map(|i| of(0, 3, i)).collect();
+    let count = first.iter().filter(|f| **f).count();
+    assert!((430..570).contains(&count), "{count} of 1000 are mirrored");
+    for (index, first) in (0..).zip(&first) {
+        assert_eq!([1, 2, 3].map(|epoch| of(epoch, 9 + epoch, index)), [!first, *first, !first]);
+    }
+    assert!(!Augment { epoch: Some(1), ..plain() }.draw_of(0, 0).flip, "without flips there are none");
+}
+
+#[test]
+fn a_view_is_the_same_for_all() {
+    let (images, view) = (images(2), Draw { row: 2, column: 0, flip: true });
+    let a = Augment { padding: 1, reflect: true, view: Some(view), ..plain() };
+    let mut out = poison(120);
+    cpu::gather(&a, &images, &[0, 1], &mut out).unwrap();
+    for (image, out) in images.chunks(60).zip(out.chunks(60)) {
+        // One row down; mirrored, then one column to the left.
+        for (at, (row, column)) in [((0, 0), (1, 2)), ((4, 3), (3, 1)), ((2, 1), (3, 1))] {
+            let got = out[(at.0 * 4 + at.1) * 3];
+            assert_eq!(got, (f32::from(image[row * 4 + column]) / 255.0 - MEAN[0]) / DEVIATION[0], "{at:?}");
+        }
+    }
+    refused(cpu::gather(&Augment { padding: 0, ..a }, &images, &[0], &mut out[..60]), "the largest place of the view");
 }

@@ -8,6 +8,7 @@ mod conv2d;
 mod elementwise;
 mod linear;
 mod losses;
+mod muon;
 mod optimizer;
 mod pool;
 mod pytorch;

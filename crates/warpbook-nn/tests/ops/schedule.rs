@@ -52,3 +52,11 @@ fn schedules_are_data() {
     assert_eq!(schedule, Schedule::Step { every: 3, gamma: 0.5 });
     assert_eq!(serde_json::to_string(&schedule).unwrap(), text);
 }
+
+#[test]
+fn a_line_ends_where_it_is_told() {
+    check(Schedule::Linear { total: 4, end: 0.0 }, 0.8, &[(0, 0.8), (1, 0.6), (3, 0.2), (4, 0.0), (9, 0.0)]);
+    check(Schedule::Linear { total: 2, end: 0.5 }, 1.0, &[(0, 1.0), (1, 0.75), (2, 0.5), (u64::MAX, 0.5)]);
+    refused(Schedule::Linear { total: 0, end: 0.0 }.check(), "total is 0");
+    refused(Schedule::Linear { total: 1, end: f64::NAN }.check(), "end is NaN");
+}

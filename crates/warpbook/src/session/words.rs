@@ -91,6 +91,9 @@ fn learning_rate(recipe: &Recipe) -> String {
         Schedule::Cosine { period, minimum } => {
             format!("{rate}, half a cosine down to {} in {period} {times}", plain(minimum))
         }
+        Schedule::Linear { total, end } => {
+            format!("{rate}, down to {} in {total} {times}", plain(recipe.learning_rate * end))
+        }
         Schedule::OneCycle { total, rise, start_divisor, end_divisor } => format!(
             "one cycle over {total} {times}: from {} up to {rate} in {} of them, then down to {}",
             figures::number(recipe.learning_rate / start_divisor),

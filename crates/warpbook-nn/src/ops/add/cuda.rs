@@ -5,7 +5,7 @@ use super::OP;
 use crate::gemm::DeviceArray;
 use crate::ops::device::load;
 use crate::ops::error::Check;
-use warpbook_device::{CudaDevice, Kernel, Result, Stream};
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// The kernels of the sum, loaded once for a type of elements.
@@ -48,5 +48,41 @@ impl Add {
         let shape = self.accumulate.shape(n as u64);
         // SAFETY: add_accumulate(dy, dx, n); types and lengths were checked.
         unsafe { self.accumulate.launch(stream, shape, &[dy.bytes(), dx.bytes(), &(n as u64)]) }
+    }
+}
+
+/// The kernel of a weighted sum of several arrays, loaded once for a type of elements.
+#[derive(Debug, Clone)]
+pub struct Weighted {
+    dtype: Dtype,
+    kernel: Kernel,
+}
+
+impl Weighted {
+    /// Compiles and loads the kernel.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
+        let [kernel] = load(device, [warpbook_kernels::nn::add_weighted(dtype)])?;
+        Ok(Self { dtype, kernel })
+    }
+
+    /// sum += share x, from 0 where `x` is the first; x becomes the sum, rounded.
+    ///
+    /// # Errors
+    /// The arrays differ in length, or hold another type; the launch is refused.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        x: &DeviceArray,
+        (share, is_first): (f32, bool),
+        sum: &Slice<f32>,
+    ) -> Result<()> {
+        let n = sum.len();
+        Check(OP).arrays(self.dtype, &[("x", x, &[n])])?;
+        let shape = self.kernel.shape(n as u64);
+        // SAFETY: add_weighted(x, share, first, sum, n); types and lengths were checked.
+        unsafe { self.kernel.launch(stream, shape, &[x.bytes(), &share, &u32::from(is_first), sum, &(n as u64)]) }
     }
 }

@@ -16,13 +16,17 @@ pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) 
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
     chunks(out, len, &|slot, out| {
         let image = &images[indices[slot] as usize * len..][..len];
-        one(a, image, a.draw(slot as u32), &values, out);
+        one(a, image, a.draw_of(slot as u32, indices[slot]), &values, out);
     });
     Ok(())
 }
 
 fn one(a: &Augment<'_>, image: &[u8], draw: Draw, values: &[[f32; 256]], out: &mut [f32]) {
-    let inside = |at: usize, size: usize| at.checked_sub(a.padding).filter(|at| *at < size);
+    let inside = |at: usize, size: usize| match at.checked_sub(a.padding) {
+        Some(at) if at >= size => a.reflect.then(|| 2 * size - 2 - at),
+        None => a.reflect.then(|| a.padding - at),
+        inside => inside,
+    };
     for (y, row) in out.chunks_exact_mut(a.width * a.channels).enumerate() {
         let source_row = inside(y + draw.row, a.height);
         for (x, pixel) in row.chunks_exact_mut(a.channels).enumerate() {

@@ -1,7 +1,7 @@
 //! The CUDA body, for either layout of the batch.
 #![allow(unsafe_code)]
 
-use super::{Augment, OP};
+use super::{Augment, Draw, OP};
 use crate::gemm::DeviceArray;
 use crate::ops::Layout;
 use crate::ops::device::{load, one};
@@ -9,6 +9,12 @@ use crate::ops::error::Check;
 use warpbook_device::{Buffer, CudaDevice, Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
+
+/// How images are mirrored, as `kernels/nn/augment.cu` numbers it.
+const FLIP_NONE: u32 = 0;
+const FLIP_RANDOM: u32 = 1;
+const FLIP_ALL: u32 = 2;
+const FLIP_ALTERNATING: u32 = 3;
 
 /// The kernel that gathers batches, loaded once for the settings of a data set, a type of elements and a layout.
 #[derive(Debug, Clone)]
@@ -18,6 +24,11 @@ pub struct Gather {
     sizes: [u32; 3],
     padding: u32,
     flip: u32,
+    reflect: u32,
+    /// What all images get, where nothing is drawn.
+    view: Option<[u32; 2]>,
+    /// Of alternating flips.
+    steps_per_epoch: u32,
     seed: u64,
     /// f32 `[channels][256]`: what a value of a channel becomes.
     values: Slice<f32>,
@@ -25,7 +36,7 @@ pub struct Gather {
 
 impl Gather {
     /// Compiles and loads the kernel, and computes what each value of each channel becomes, as the CPU does. [`Augment::step`] is not
-    /// used.
+    /// used, and of alternating flips [`Gather::steps_per_epoch`] gives the epoch.
     ///
     /// # Errors
     /// A size is zero, or a setting is out of range; the compiler's and the device's.
@@ -46,10 +57,24 @@ impl Gather {
             kernel,
             sizes: [word(a.channels)?, word(a.height)?, word(a.width)?],
             padding: word(a.padding)?,
-            flip: a.flip.into(),
+            flip: match (a.view, a.flip, a.epoch) {
+                (Some(Draw { flip: true, .. }), ..) => FLIP_ALL,
+                (Some(_), ..) | (None, false, _) => FLIP_NONE,
+                (None, true, None) => FLIP_RANDOM,
+                (None, true, Some(_)) => FLIP_ALTERNATING,
+            },
+            reflect: a.reflect.into(),
+            view: a.view.map(|v| Ok::<_, warpbook_device::Error>([word(v.row)?, word(v.column)?])).transpose()?,
+            steps_per_epoch: 1,
             seed: a.seed,
             values: values.range(..),
         })
+    }
+
+    /// The same for epochs of so many steps, 1 at least: what alternating flips count.
+    #[must_use]
+    pub fn steps_per_epoch(self, steps: u32) -> Self {
+        Self { steps_per_epoch: steps.max(1), ..self }
     }
 
     /// Writes the images of the indices, `[batch]`, into `out`, `[batch]` images. `images` is `[count][channels][height][width]`; `step`,
@@ -76,10 +101,29 @@ impl Gather {
             return Ok(());
         }
         let [c, h, w] = &self.sizes;
-        let args: [&dyn KernelArg; 12] =
-            [images, &count, c, h, w, indices, &self.values, &self.padding, &self.flip, &self.seed, step, out.bytes()];
+        let (drawn, [row, column]) = (u32::from(self.view.is_none()), self.view.unwrap_or_default());
+        let args: [&dyn KernelArg; 17] = [
+            images,
+            &count,
+            c,
+            h,
+            w,
+            indices,
+            &self.values,
+            &self.padding,
+            &self.flip,
+            &self.seed,
+            step,
+            &self.reflect,
+            &self.steps_per_epoch,
+            &drawn,
+            &row,
+            &column,
+            out.bytes(),
+        ];
         let shape = Launch { grid: [blocks, 1, 1], ..self.kernel.shape(1) };
-        // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, out), a block an index; types and
+        // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
+        // fixed_column, out), a block an index; types and
         // lengths were checked, and the kernel compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }

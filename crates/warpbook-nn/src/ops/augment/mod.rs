@@ -4,6 +4,10 @@
 //! deviation. A crop shifts the image by up to `padding` in each direction; what comes in from outside is black, v = 0, as
 //! `torchvision.transforms.RandomCrop(size, padding)`. A flip mirrors columns in half of the cases.
 //!
+//! With `reflect` the border mirrors the image without its edge, as `torch.nn.functional.pad(mode="reflect")`. With an epoch flips alternate:
+//! an image is mirrored in half of the cases in epoch 0, and from then on in every second epoch the other way round. Source: Jordan, "94% on
+//! CIFAR-10 in 3.29 Seconds on a Single GPU", 2024. It draws the block \[index, 1, 0x61756772, 0\], whose first word's top bit decides.
+//!
 //! Slot b of the batch at a step draws the Philox block with the counter \[b, 0, 0x61756772, step\]: its first word gives the row where the
 //! crop begins, its second the column, the top bit of its third whether it is mirrored.
 
@@ -14,6 +18,9 @@ use super::error::{Check, OpError, Result, elements};
 use crate::philox::philox4x32_4;
 
 pub(crate) const OP: &str = "augment";
+
+/// Tells the random numbers from those of others.
+const NAME: u32 = 0x6175_6772;
 
 /// Shape and settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +39,12 @@ pub struct Augment<'a> {
     pub padding: usize,
     /// Whether images are mirrored at random.
     pub flip: bool,
+    /// Whether what comes in from outside is the image mirrored at its edge, in place of black; the padding is then below both sizes.
+    pub reflect: bool,
+    /// The epoch of alternating flips; `None` where each step draws its flips anew.
+    pub epoch: Option<u32>,
+    /// What all images get in place of what is drawn.
+    pub view: Option<Draw>,
     /// Key of the random numbers.
     pub seed: u64,
     /// Which training step.
@@ -53,11 +66,23 @@ impl Augment<'_> {
     /// What a slot of the batch draws.
     #[must_use]
     pub fn draw(&self, slot: u32) -> Draw {
-        const NAME: u32 = 0x6175_6772;
         let words = philox4x32_4(self.seed, [slot, 0, NAME, self.step]);
         let places = 2 * self.padding as u128 + 1;
         let below = |word: u32| ((u128::from(word) * places) >> 32) as usize;
         Draw { row: below(words[0]), column: below(words[1]), flip: self.flip && words[2] >> 31 == 1 }
+    }
+
+    /// What an image of this index gets in a slot of the batch.
+    #[must_use]
+    pub fn draw_of(&self, slot: u32, index: u32) -> Draw {
+        match (self.view, self.epoch) {
+            (Some(view), _) => view,
+            (None, Some(epoch)) if self.flip => {
+                let first = philox4x32_4(self.seed, [index, 1, NAME, 0])[0] >> 31;
+                Draw { flip: (first ^ epoch) & 1 == 1, ..self.draw(slot) }
+            }
+            _ => self.draw(slot),
+        }
     }
 
     /// A value of a channel, normalised.
@@ -75,6 +100,10 @@ impl Augment<'_> {
         let check = Check(OP);
         check.positive(&[("channels", channels), ("height", height), ("width", width)])?;
         check.value("the padding", padding, padding < 1 << 30, "below 2^30")?;
+        let fits = !self.reflect || padding < height.min(width);
+        check.value("the padding", padding, fits, "below the image's height and width where it reflects")?;
+        let view = self.view.is_none_or(|v| v.row.max(v.column) <= 2 * padding);
+        check.value("the padding", padding, view, "half of the largest place of the view, at least")?;
         check.lengths(&[("mean", mean.len(), &[channels]), ("deviation", deviation.len(), &[channels])])?;
         deviation.iter().try_for_each(|d| check.value("a deviation", d, *d > 0.0, "above 0"))?;
         check.value("the batch", indices.len(), u32::try_from(indices.len()).is_ok(), "below 2^32")?;

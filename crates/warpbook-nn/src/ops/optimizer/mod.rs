@@ -3,6 +3,9 @@
 pub mod clip;
 pub mod cpu;
 pub mod cuda;
+pub mod grouped;
+mod grouped_launch;
+pub mod groups;
 pub(crate) mod last_block;
 mod launch;
 

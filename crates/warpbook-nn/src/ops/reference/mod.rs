@@ -5,6 +5,7 @@
 
 mod layers;
 mod losses;
+mod muon;
 mod norm;
 mod optimizer;
 mod windows;
@@ -13,6 +14,7 @@ pub use layers::{
     activation, activation_gradient, linear, linear_bias_gradient, linear_input_gradient, linear_weight_gradient,
 };
 pub use losses::{cross_entropy, cross_entropy_gradient, mse, mse_gradient};
+pub use muon::muon_step;
 pub use norm::{batch_norm, batch_norm_gradient, batch_norm_with, moments};
 pub use optimizer::{ParameterState, optimizer_step};
 pub use windows::{

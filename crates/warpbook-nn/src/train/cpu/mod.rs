@@ -9,6 +9,8 @@ pub(super) use training::CpuTraining;
 use super::fits::ensure_host_memory;
 use super::{BatchLoss, Loss, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};
+use crate::ops::muon;
+use crate::ops::optimizer::groups::Grouped;
 use crate::ops::optimizer::{self, Optimizer};
 use crate::weights::Weights;
 use std::mem::take;
@@ -298,9 +300,29 @@ impl CpuEngine {
     /// A setting of the optimiser is out of range.
     pub fn update(&mut self, optimizer: &Optimizer, learning_rate: f64, step: u64) -> Result<(), TrainError> {
         for id in 0..self.weights.len() {
-            if self.network.params()[id].role.is_trained() {
+            if self.network.params()[id].role.is_trained() && !self.network.params()[id].frozen {
                 let (weights, gradients, state) = (&mut self.weights[id], &self.gradients[id], &mut self.state[id]);
                 optimizer::cpu::step(optimizer, learning_rate, step, weights, gradients, state)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`CpuEngine::update`], of parameters in groups, by a learning rate for each of their rules.
+    ///
+    /// # Errors
+    /// A setting is out of range, or there are fewer rates than rules.
+    pub fn update_groups(&mut self, grouped: &Grouped, rates: &[f64], step: u64) -> Result<(), TrainError> {
+        for (id, of) in grouped.of.iter().enumerate() {
+            let Some((rule, rate)) = of.and_then(|of| grouped.rules.get(of).zip(rates.get(of))) else { continue };
+            let (weights, gradients, state) = (&mut self.weights[id], &self.gradients[id], &mut self.state[id]);
+            match (rule.muon, state.as_mut_slice()) {
+                (Some(muon), [momentum]) => {
+                    let (factor, _, nesterov) = rule.numbers();
+                    let out = self.network.params()[id].shape[0];
+                    muon::cpu::step(&muon, (*rate, factor, nesterov), out, weights, gradients, momentum)?;
+                }
+                _ => optimizer::cpu::step(&rule.optimizer, *rate, step, weights, gradients, state)?,
             }
         }
         Ok(())

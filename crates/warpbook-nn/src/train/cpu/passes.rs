@@ -127,6 +127,12 @@ impl CpuEngine {
 
     fn weight_gradient(&mut self, node: &Node, n: usize, dy: &[f32]) -> Result<(), TrainError> {
         let input = self.network.value(node.input);
+        if self.network.params()[node.params[0]].frozen {
+            if let Some(id) = node.params.get(1) {
+                sum_columns(dy, &mut self.gradients[*id]);
+            }
+            return Ok(());
+        }
         let x = &self.values[node.input][..input.elements() * n];
         let mut dw = take(&mut self.gradients[node.params[0]]);
         let mut db = node.params.get(1).map(|id| take(&mut self.gradients[*id]));
@@ -232,6 +238,15 @@ impl CpuEngine {
         };
         transpose_into(from, to, rows, columns);
     }
+}
+
+/// The sum over all rows of each column, in f64; `rows` is `[n][to.len()]`.
+fn sum_columns(rows: &[f32], to: &mut [f32]) {
+    let mut sums = vec![0.0f64; to.len()];
+    for row in rows.chunks_exact(to.len()) {
+        sums.iter_mut().zip(row).for_each(|(sum, v)| *sum += f64::from(*v));
+    }
+    to.iter_mut().zip(sums).for_each(|(to, sum)| *to = sum as f32);
 }
 
 #[derive(Clone, Copy)]

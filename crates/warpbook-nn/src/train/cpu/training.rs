@@ -2,9 +2,10 @@
 
 use super::{CpuEngine, Mode};
 use crate::data::{Dataset, Rows};
-use crate::ops::augment::{self, Augment};
+use crate::ops::augment::{self, Augment, Draw};
+use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
-use crate::train::{Recipe, Samples, Score, Target, TrainError};
+use crate::train::{Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
 use std::sync::Arc;
 use warpbook_device::Stream;
@@ -14,6 +15,7 @@ use warpbook_device::Stream;
 pub(crate) struct CpuTraining {
     engine: CpuEngine,
     recipe: Recipe,
+    grouped: Option<Grouped>,
     updates: u64,
     prepared: Option<Prepared>,
 }
@@ -82,11 +84,18 @@ impl Targets {
 impl CpuTraining {
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights) -> Result<Self, TrainError> {
         let engine = CpuEngine::new(&recipe.network, batch, weights, &recipe.optimizer)?;
-        Ok(Self { engine, recipe: recipe.clone(), updates: 0, prepared: None })
+        Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None })
     }
 
-    /// Writes samples into the engine's input; those of training step `step` are augmented.
-    fn gather(&mut self, samples: Samples<'_>, indices: &[u32], step: Option<u64>) -> Result<(), TrainError> {
+    /// Writes samples into the engine's input; those of training step `step` are augmented, and of others `view` is seen.
+    fn gather(
+        &mut self,
+        samples: Samples<'_>,
+        indices: &[u32],
+        step: Option<u64>,
+        view: Option<Draw>,
+    ) -> Result<(), TrainError> {
+        let per_epoch = samples.len().div_ceil(self.recipe.batch) as u64;
         let set = match samples {
             Samples::Images(set) => set,
             Samples::Rows(rows) => {
@@ -105,8 +114,11 @@ impl CpuTraining {
             width,
             mean: &self.recipe.mean,
             deviation: &self.recipe.deviation,
-            padding: random.map_or(0, |a| a.crop),
+            padding: random.map_or_else(|| view.map_or(0, |_| self.recipe.views.padding()), |a| a.crop),
             flip: random.is_some_and(|a| a.flip),
+            reflect: random.map_or(view.is_some(), |a| a.reflect),
+            epoch: step.filter(|_| random.is_some_and(|a| a.alternate)).map(|step| (step / per_epoch) as u32),
+            view,
             seed: self.recipe.seed,
             step: step.unwrap_or(0) as u32,
         };
@@ -115,7 +127,7 @@ impl CpuTraining {
 
     fn step(&mut self, set: Samples<'_>, indices: &[u32], step: u64, rate: f64) -> Result<StepOrBroken, TrainError> {
         let n = indices.len();
-        self.gather(set, indices, Some(step))?;
+        self.gather(set, indices, Some(step), None)?;
         let (targets, statistics) = (Targets::of(set, indices), self.engine.statistics());
         self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
         let loss = self.engine.backward(self.recipe.loss, targets.target(), n, 1.0)?;
@@ -126,7 +138,14 @@ impl CpuTraining {
         }
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
-        self.engine.update(&self.recipe.optimizer, rate, self.updates)?;
+        match &self.grouped {
+            None => self.engine.update(&self.recipe.optimizer, rate, self.updates)?,
+            Some(grouped) => {
+                let per_epoch = set.len().div_ceil(self.recipe.batch) as u64;
+                let rates = self.recipe.group_rates(grouped, rate, step, per_epoch)?;
+                self.engine.update_groups(grouped, &rates, self.updates)?;
+            }
+        }
         let (loss, correct) = (loss.mean, loss.correct);
         Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
     }
@@ -155,9 +174,20 @@ impl Engine for CpuTraining {
         let mut batches = Vec::new();
         for first in (0..len).step_by(size) {
             let indices: Vec<u32> = (first as u32..(first + size).min(len) as u32).collect();
-            self.gather(set, &indices, None)?;
-            self.engine.forward(indices.len(), Mode::Inference)?;
-            let loss = self.engine.loss(self.recipe.loss, Targets::of(set, &indices).target(), indices.len())?;
+            let n = indices.len();
+            let mut outputs = Vec::new();
+            for (view, share) in self.recipe.views.all() {
+                self.gather(set, &indices, None, Some(view).filter(|_| self.recipe.views != Views::One))?;
+                self.engine.forward(n, Mode::Inference)?;
+                if self.recipe.views != Views::One {
+                    outputs.resize(self.engine.outputs(n).len(), 0.0f32);
+                    outputs.iter_mut().zip(self.engine.outputs(n)).for_each(|(sum, y)| *sum += share * y);
+                }
+            }
+            if self.recipe.views == Views::One {
+                outputs.extend_from_slice(self.engine.outputs(n));
+            }
+            let loss = self.recipe.loss.of(&outputs, Targets::of(set, &indices).target(), None)?;
             batches.push((loss, indices.len()));
         }
         Ok(Score::of(batches))

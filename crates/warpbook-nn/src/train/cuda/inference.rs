@@ -81,7 +81,20 @@ impl CudaInference {
         device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
         let params = Params::new(device, network, arrangement, None, dtype)?;
         params.write(weights)?;
-        let normalise = Augment { channels, height, width, mean, deviation, padding: 0, flip: false, seed: 0, step: 0 };
+        let normalise = Augment {
+            channels,
+            height,
+            width,
+            mean,
+            deviation,
+            padding: 0,
+            flip: false,
+            reflect: false,
+            epoch: None,
+            view: None,
+            seed: 0,
+            step: 0,
+        };
         let input = Input {
             gather: Gather::new(device, &normalise, dtype, options.layout)?,
             host: device.pinned(batch * pixels)?,

@@ -1,22 +1,26 @@
 //! Kernels that do not depend on the batch.
 
 use super::CudaOptions;
+use super::control::SLOTS;
+use super::params::Params;
 use crate::network::{Network, Shape};
 use crate::ops::Layout;
 use crate::ops::activation::cuda::Activations;
-use crate::ops::add::cuda::Add;
-use crate::ops::augment::{Augment, cuda::Gather, cuda::GatherRows};
+use crate::ops::add::cuda::{Add, Weighted};
+use crate::ops::augment::{Augment, Draw, cuda::Gather, cuda::GatherRows};
 use crate::ops::batch_norm::cuda::Normalisation;
 use crate::ops::cross_entropy;
 use crate::ops::dropout::cuda::Masks;
 use crate::ops::mse;
 use crate::ops::optimizer::cuda::{Norm, Update};
+use crate::ops::optimizer::grouped::GroupedUpdate;
+use crate::ops::optimizer::groups::Grouped;
 use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
 use crate::ops::own::cuda::OwnKernels;
 use crate::ops::pool::cuda::Pooling;
-use crate::train::{Loss, Recipe};
+use crate::train::{Loss, Recipe, Views};
 use std::sync::{Arc, OnceLock};
-use warpbook_device::{CudaDevice, Result};
+use warpbook_device::{CudaDevice, Result, Slice};
 use warpbook_record::Dtype;
 
 /// Those of a network's layers, each compiled when the first pass asks for it: an epilogue computes most ReLUs, and many networks have
@@ -28,6 +32,7 @@ pub(super) struct LayerKernels {
     layout: Layout,
     activations: OnceLock<Activations>,
     add: OnceLock<Add>,
+    weighted: OnceLock<Weighted>,
     masks: OnceLock<Masks>,
     pooling: OnceLock<Pooling>,
     normalisation: OnceLock<Normalisation>,
@@ -48,6 +53,7 @@ impl LayerKernels {
             layout,
             activations: OnceLock::new(),
             add: OnceLock::new(),
+            weighted: OnceLock::new(),
             masks: OnceLock::new(),
             pooling: OnceLock::new(),
             normalisation: OnceLock::new(),
@@ -61,6 +67,10 @@ impl LayerKernels {
 
     pub fn add(&self) -> Result<Add> {
         once(&self.add, || Add::new(&self.device, self.dtype))
+    }
+
+    pub fn weighted(&self) -> Result<Weighted> {
+        once(&self.weighted, || Weighted::new(&self.device, self.dtype))
     }
 
     pub fn masks(&self) -> Result<Masks> {
@@ -97,16 +107,24 @@ pub(super) struct StepKernels {
 pub(super) enum UpdateKernels {
     /// What follows them has a kernel each.
     Separate { update: Box<Update>, norm: Option<Norm> },
+    /// The same of parameters in groups. `rates` are `[SLOTS][rules]`.
+    Groups { update: Box<GroupedUpdate>, rates: Slice<f32>, norm: Option<Norm> },
     /// Their last blocks do what follows.
     LastBlocks { update: Box<UpdateAndEnd>, norm: Option<NormAndVerdict> },
 }
 
 #[derive(Debug)]
 pub(super) enum GatherKernels {
-    /// With augmentation, and without.
-    Images(Box<[Gather; 2]>),
+    Images(Box<GatherImages>),
     /// In the type of the activations, and in f32.
     Rows(Box<[GatherRows; 2]>),
+}
+
+#[derive(Debug)]
+pub(super) struct GatherImages {
+    pub training: Gather,
+    /// Of evaluations, with the shares of their outputs.
+    pub views: Vec<(Gather, f32)>,
 }
 
 #[derive(Debug)]
@@ -116,18 +134,27 @@ pub(super) enum LossKernels {
 }
 
 impl StepKernels {
-    pub fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self> {
+    pub fn load(
+        device: &CudaDevice,
+        (recipe, grouped): (&Recipe, Option<&Grouped>),
+        options: &CudaOptions,
+        params: &Params,
+    ) -> Result<Self> {
         let (dtype, layout) = (options.precision.activations(), options.layout);
-        let gather = |[channels, height, width]: [usize; 3], random: bool| {
-            let random = recipe.augmentation.filter(|_| random);
+        let gather = |[channels, height, width]: [usize; 3], view: Option<Draw>| {
+            let random = recipe.augmentation.filter(|_| view.is_none());
+            let several = recipe.views != Views::One;
             let augment = Augment {
                 channels,
                 height,
                 width,
                 mean: &recipe.mean,
                 deviation: &recipe.deviation,
-                padding: random.map_or(0, |a| a.crop),
+                padding: random.map_or_else(|| view.map_or(0, |_| recipe.views.padding()), |a| a.crop),
                 flip: random.is_some_and(|a| a.flip),
+                reflect: random.map_or(view.is_some() && several, |a| a.reflect),
+                epoch: random.filter(|a| a.alternate).map(|_| 0),
+                view: view.filter(|_| several),
                 seed: recipe.seed,
                 step: 0,
             };
@@ -148,11 +175,13 @@ impl StepKernels {
                     LossKernels::Mse(Arc::new(new(device, dtype)?))
                 }
             },
-            update: UpdateKernels::load(device, recipe, options)?,
+            update: UpdateKernels::load(device, (recipe, grouped), options, params)?,
             gather: match recipe.network.input() {
                 Shape::Image { channels, height, width } => {
                     let shape = [channels, height, width];
-                    GatherKernels::Images(Box::new([gather(shape, true)?, gather(shape, false)?]))
+                    let view = |(view, share): (Draw, f32)| Ok((gather(shape, Some(view))?, share));
+                    let views = recipe.views.all().into_iter().map(view).collect::<Result<_>>()?;
+                    GatherKernels::Images(Box::new(GatherImages { training: gather(shape, None)?, views }))
                 }
                 Shape::Vector(_) => {
                     let kernels = [GatherRows::new(device, dtype)?, GatherRows::new(device, Dtype::F32)?];
@@ -164,7 +193,12 @@ impl StepKernels {
 }
 
 impl UpdateKernels {
-    fn load(device: &CudaDevice, recipe: &Recipe, options: &CudaOptions) -> Result<Self> {
+    fn load(
+        device: &CudaDevice,
+        (recipe, grouped): (&Recipe, Option<&Grouped>),
+        options: &CudaOptions,
+        params: &Params,
+    ) -> Result<Self> {
         let (dtype, optimizer) = (options.precision.activations(), recipe.optimizer);
         let computes_norm = options.computes_norm(recipe);
         if options.last_block {
@@ -173,6 +207,12 @@ impl UpdateKernels {
         }
         let gradients = if dtype == Dtype::F32 { vec![Dtype::F32] } else { vec![Dtype::F32, dtype] };
         let norm = computes_norm.then(|| Norm::new(device, &gradients)).transpose()?;
+        if let Some(grouped) = grouped {
+            let places = (params.weights.len(), &params.places_of_rows()[..]);
+            let update = GroupedUpdate::new(device, (optimizer, grouped), places, dtype)?;
+            let rates = device.zeros(SLOTS * grouped.rules.len())?.range(..);
+            return Ok(Self::Groups { update: update.into(), rates, norm });
+        }
         Ok(Self::Separate { update: Update::new(device, optimizer, dtype)?.into(), norm })
     }
 }

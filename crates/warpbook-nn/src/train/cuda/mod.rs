@@ -23,13 +23,14 @@ use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
 use super::{BatchLoss, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::Dataset;
 use crate::gemm::{Gemm, Workspace};
+use crate::ops::optimizer::groups::Grouped;
 use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, StepEnd};
 use footprint::ensure_it_fits;
 pub(in crate::train) use footprint::{footprint, sharing};
 pub(crate) use inference::CudaInference;
-use kernels::{LayerKernels, StepKernels};
+use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
 pub use loader::{Loader, Residency};
 use memory::Memory;
@@ -63,6 +64,7 @@ pub(crate) struct CudaTraining {
     stream: Arc<Stream>,
     gemm: Gemm,
     recipe: Recipe,
+    grouped: Option<Grouped>,
     options: CudaOptions,
     batch: usize,
     sharing: Sharing,
@@ -82,6 +84,8 @@ pub(crate) struct CudaTraining {
     repeated: Option<Repeated>,
     /// Room for batches of images that are not resident, with the numbers of its slots in `sets`.
     staging: Option<(Staging, Vec<usize>)>,
+    /// Whether the optimiser's state is zero.
+    is_fresh: bool,
     /// Bytes of free device memory before it was made, and the least since.
     free: [u64; 2],
 }
@@ -98,7 +102,10 @@ impl CudaTraining {
         options.scaler.check()?;
         recipe.optimizer.check()?;
         let network = &recipe.network;
-        let (options, arrangement) = options.arranged(network);
+        let (mut options, arrangement) = options.arranged(network);
+        let grouped = recipe.grouped()?;
+        // An update in groups is several kernels, none of which is the last of a step by itself.
+        options.last_block &= grouped.is_none();
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
@@ -121,7 +128,9 @@ impl CudaTraining {
             stream: Arc::new(stream),
             gemm: Gemm::new(device),
             layers: LayerKernels::load(device, network, &options)?,
-            kernels: StepKernels::load(device, recipe, &options)?,
+            kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
+            grouped,
+            is_fresh: true,
             device: device.clone(),
             recipe: recipe.clone(),
             options,
@@ -148,6 +157,11 @@ impl CudaTraining {
         }
         match samples {
             Samples::Images(set) if !self.options.loader.keeps(&self.device, set)? => {
+                if self.recipe.augmentation.is_some_and(|a| a.alternate) {
+                    return Err(TrainError::Setting(
+                        "Alternating flips need the images in GPU memory: use --resident on, or flips that do not alternate.".into(),
+                    ));
+                }
                 return Ok(Source::Host(set.clone()));
             }
             _ => {}
@@ -242,12 +256,14 @@ impl CudaTraining {
         source: &Source,
         (indices, size): (&[u32], usize),
         rates: &[f64],
-        step: u64,
+        (step, per_epoch): (u64, u64),
         trains: bool,
     ) -> Result<Vec<StepOutcome>, TrainError> {
         let sizes: Vec<usize> = indices.chunks(size).map(<[u32]>::len).collect();
         self.prepare_all(source, &sizes, trains)?;
         self.control.begin(&Self::order(source, indices, size), rates, step)?;
+        self.write_group_rates(rates, step, per_epoch)?;
+        self.is_fresh &= !trains;
         for batch in indices.chunks(size) {
             self.with_batch(source, batch, trains, |program, stream| Ok(program.queue(stream)?))?;
         }
@@ -258,6 +274,24 @@ impl CudaTraining {
             self.gradient_scale = scale;
         }
         Ok(outcomes)
+    }
+
+    /// Steps of an epoch of so many samples.
+    fn per_epoch(&self, samples: usize) -> u64 {
+        samples.div_ceil(self.recipe.batch) as u64
+    }
+
+    /// Writes the rates of the groups at steps whose rates are these.
+    fn write_group_rates(&self, rates: &[f64], step: u64, per_epoch: u64) -> Result<(), TrainError> {
+        let (Some(grouped), UpdateKernels::Groups { rates: to, .. }) = (&self.grouped, &self.kernels.update) else {
+            return Ok(());
+        };
+        let mut all = Vec::with_capacity(rates.len() * grouped.rules.len());
+        for (step, rate) in (step..).zip(rates) {
+            let of = self.recipe.group_rates(grouped, *rate, step, per_epoch)?;
+            all.extend(of.into_iter().map(|rate| rate as f32));
+        }
+        Ok(if all.is_empty() { Ok(()) } else { to.range(..all.len()).write(&all) }?)
     }
 
     fn what(&self, trains: bool) -> StepEnd<'_> {
@@ -312,7 +346,8 @@ impl Engine for CudaTraining {
 
     fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
         let source = self.source(b.set)?;
-        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, b.step, true)?;
+        let at = (b.step, self.per_epoch(b.set.len()));
+        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true)?;
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
             return Ok(Trained { outcomes, broken: None });
         };
@@ -323,10 +358,29 @@ impl Engine for CudaTraining {
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
+    fn make_ready(&mut self, (train, size): (Samples<'_>, usize), test: Samples<'_>) -> Result<(), TrainError> {
+        let sizes = |len: usize, size: usize| {
+            let last = len % size;
+            if last > 0 && len > size { vec![size, last] } else { vec![size.min(len)] }
+        };
+        let source = self.source(train)?;
+        self.prepare_all(&source, &sizes(train.len(), size), true)?;
+        let source = self.source(test)?;
+        let all = sizes(test.len(), self.batch);
+        self.prepare_all(&source, &all, false)?;
+        Ok(self.stream.synchronize()?)
+    }
+
+    fn state_is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
         let source = self.source(b.set)?;
         self.prepare_all(&source, &[b.size], true)?;
         self.control.begin(&Self::order(&source, b.indices, b.size), b.learning_rates, b.step)?;
+        self.write_group_rates(b.learning_rates, b.step, self.per_epoch(b.set.len()))?;
+        self.is_fresh = false;
         self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), size: b.size, queued: 0 });
         Ok(())
     }
@@ -366,7 +420,7 @@ impl Engine for CudaTraining {
         let mut batches = Vec::new();
         for first in (0..len).step_by(at_once) {
             let indices: Vec<u32> = (first as u32..(first + at_once).min(len) as u32).collect();
-            let outcomes = self.run(&source, (&indices, self.batch), &[], 0, false)?;
+            let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false)?;
             let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }
@@ -391,6 +445,7 @@ impl Engine for CudaTraining {
 
     fn restore(&mut self, state: &State) -> Result<(), TrainError> {
         self.params.write(&state.weights)?;
+        self.is_fresh &= state.slots.is_empty();
         for (slot, values) in state.slots.iter().enumerate() {
             self.params.write_slot(slot, values)?;
         }

@@ -2,6 +2,8 @@
 
 use crate::gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
+use crate::ops::muon::cuda::Place;
+use crate::ops::optimizer::grouped::CELL;
 use crate::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
@@ -10,7 +12,7 @@ use warpbook_device::{CudaDevice, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.
-const ALIGNMENT: usize = 64;
+const ALIGNMENT: usize = CELL;
 
 /// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, by themselves.
 #[derive(Debug)]
@@ -125,6 +127,12 @@ impl Params {
                 before: zeros(if slots.is_some() { others } else { 0 })?,
             },
         })
+    }
+
+    /// Where each parameter is in the array of its kind, and its rows.
+    pub fn places_of_rows(&self) -> Vec<Place> {
+        let of = |(at, spec): (&Range<usize>, &ParamSpec)| Place { at: at.clone(), out: spec.shape[0] };
+        self.places.iter().zip(self.network.params()).map(of).collect()
     }
 
     /// A weight as products read it.

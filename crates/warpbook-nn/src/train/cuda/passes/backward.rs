@@ -1,8 +1,9 @@
 //! Gradients of values and weights.
 
 use super::{Builder, Multiply, On, Parts};
-use crate::gemm::DeviceArray;
+use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::{Op, PoolKind, ValueId};
+use crate::ops::Layout;
 use crate::ops::activation;
 use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
 use crate::ops::conv2d::cuda::PooledGradient;
@@ -145,11 +146,33 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The gradient of the bias alone, where a layer has one.
+    fn frozen_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
+        let (node, device, options) = (self.node(i), self.parts.device, self.parts.options);
+        let Some(id) = node.params.get(1) else { return Ok(()) };
+        let (db, output) = (self.parts.params.gradient(*id), self.network().value(node.output));
+        // The layer was planned with these sizes.
+        let word = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let rows = match options.layout {
+            Layout::Nhwc => RowsOf::Matrix { rows: word(self.n * output.positions()) },
+            Layout::Nchw => RowsOf::Images { images: word(self.n), pixels: word(output.positions()) },
+        };
+        let sums = Sums::new(device, options.precision.activations(), word(output.channels()), rows)?;
+        let workspace = Workspace::new(device, sums.workspace_bytes())?;
+        let dy = dy.clone();
+        self.push(&node.name, "weight gradient", move |s| sums.queue(s, &dy, &db, &workspace));
+        self.last_on(On::Side);
+        Ok(())
+    }
+
     fn weight_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let node = self.node(i);
         let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspaces[1].clone());
         let params = self.parts.params;
         let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
+        if self.network().params()[node.params[0]].frozen && self.parts.sharing.unpooled(i).is_none() {
+            return self.frozen_gradient(i, &dy);
+        }
         match self.products[i].clone() {
             Some(Multiply::Conv(c)) => {
                 let dw = params.gradient(node.params[0]);

@@ -84,6 +84,9 @@ pub(super) fn passes(
     builder.random = Some((step.recipe.seed, step.control.step()));
     builder.batch(step, set)?;
     builder.forward_all()?;
+    if !trains {
+        builder.other_views(step, set)?;
+    }
     builder.loss(step)?;
     if trains {
         for i in (0..parts.network.nodes().len()).rev() {
@@ -191,6 +194,31 @@ impl<'a> Builder<'a> {
         node.params.get(1).map(|id| self.parts.params.master(*id))
     }
 
+    /// The mean of the outputs of all views of the images, in place of the first's.
+    fn other_views(&mut self, step_parts: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
+        let (Resident::Images { images, .. }, GatherKernels::Images(gather)) = (set, &step_parts.kernels.gather) else {
+            return Ok(());
+        };
+        if gather.views.len() < 2 {
+            return Ok(());
+        }
+        let last = self.network().values().len() - 1;
+        let sum = self.parts.device.zeros::<f32>(self.len(last))?.range(..);
+        let kernel = self.parts.kernels.weighted()?;
+        for (i, (gather, share)) in gather.views.iter().enumerate() {
+            if i > 0 {
+                let (indices, step, x) =
+                    (step_parts.control.indices.range(..self.n), step_parts.control.step(), self.value(0)?);
+                let (gather, images) = (gather.clone(), images.clone());
+                self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
+                self.forward_all()?;
+            }
+            let (kernel, sum, outputs, share) = (kernel.clone(), sum.clone(), self.value(last)?, *share);
+            self.push("views", "", move |s| kernel.queue(s, &outputs, (share, i == 0), &sum));
+        }
+        Ok(())
+    }
+
     /// Choice of the samples, and their images.
     fn batch(&mut self, step_parts: StepParts<'_>, set: &Resident) -> Result<()> {
         let (control, n, trains) = (step_parts.control.clone(), self.n, self.trains);
@@ -202,7 +230,10 @@ impl<'a> Builder<'a> {
         });
         match (set, &step_parts.kernels.gather) {
             (Resident::Images { images, .. }, GatherKernels::Images(gather)) => {
-                let (gather, images) = (gather[usize::from(!trains)].clone(), images.clone());
+                let count = images.len() / self.network().input().elements();
+                let per_epoch = u32::try_from(count.div_ceil(step_parts.recipe.batch)).unwrap_or(u32::MAX);
+                let gather = if trains { &gather.training } else { &gather.views[0].0 };
+                let (gather, images) = (gather.clone().steps_per_epoch(per_epoch), images.clone());
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }
             (Resident::Rows { inputs, targets, .. }, GatherKernels::Rows(kernels)) => {

@@ -5,7 +5,8 @@ use super::super::kernels::UpdateKernels;
 use super::super::program::On;
 use super::{Builder, StepParts};
 use crate::gemm::DeviceArray;
-use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters, Update};
+use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
+use crate::ops::optimizer::grouped::GroupRates;
 use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
@@ -84,17 +85,30 @@ impl Builder<'_> {
     pub(super) fn update(&mut self, step: StepParts<'_>) -> Result<()> {
         let backward_end = self.passes.len();
         match &step.kernels.update {
-            UpdateKernels::Separate { update, norm } => self.by_kernels(step, (*update.clone(), norm.clone()))?,
+            UpdateKernels::Separate { update, norm } => {
+                let (update, updated) = (update.clone(), self.updated(step));
+                self.by_kernels(step, norm.clone())?;
+                self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control()));
+            }
+            UpdateKernels::Groups { update, rates, norm } => {
+                let (update, rates, updated) = (update.clone(), rates.clone(), self.updated(step));
+                self.by_kernels(step, norm.clone())?;
+                self.push("optimiser", "", move |s| {
+                    let rates = GroupRates { counters: &updated.control.counters, rates: &rates };
+                    update.step(s, updated.parameters(), updated.control(), rates)
+                });
+            }
             UpdateKernels::LastBlocks { update, norm } => self.by_last_blocks(step, (*update.clone(), norm.clone()))?,
         }
         self.passes[backward_end].on = On::Both;
         Ok(())
     }
 
-    fn by_kernels(&mut self, step: StepParts<'_>, (update, norm): (Update, Option<Norm>)) -> Result<()> {
+    /// The norm and the step's verdict, which the update comes after.
+    fn by_kernels(&mut self, step: StepParts<'_>, norm: Option<Norm>) -> Result<()> {
         let (updated, computes_norm) = (self.updated(step), norm.is_some());
         if let Some(norm) = norm {
-            let of = updated.clone();
+            let of = updated;
             let arrays: Vec<DeviceArray> = std::iter::once((&of.gradients).into()).chain(of.rounded.clone()).collect();
             let lengths: Vec<usize> = arrays.iter().map(DeviceArray::len).collect();
             let workspace = self.parts.device.zeros::<f64>(norm.blocks(&lengths))?.range(..);
@@ -104,7 +118,6 @@ impl Builder<'_> {
         }
         let judge = step.control.clone();
         self.push("check", "", move |s| judge.queue_judge(s, computes_norm));
-        self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control()));
         Ok(())
     }
 

@@ -1,0 +1,80 @@
+//! The launches of Muon. Types and lengths are checked before.
+#![allow(unsafe_code)]
+
+use super::cuda::{Arrays, Blocks};
+use super::{EPSILON, Muon};
+use crate::ops::device::optional_array;
+use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+/// A product of the iteration, as `kernels/nn/muon.cu` numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Product {
+    Gram = 0,
+    Polynomial = 1,
+    Apply = 2,
+}
+
+impl Product {
+    pub const ALL: [Self; 3] = [Self::Gram, Self::Polynomial, Self::Apply];
+}
+
+fn of_blocks(kernel: &Kernel, blocks: u32) -> Launch {
+    Launch { grid: [blocks, 1, 1], ..kernel.shape(1) }
+}
+
+pub(super) fn direction(
+    kernel: &Kernel,
+    stream: &Stream,
+    (table, blocks): (&Slice<u32>, Blocks),
+    a: Arrays<'_>,
+    (directions, partial): (&Slice<f32>, &Slice<f64>),
+) -> Result<()> {
+    let args: [&dyn KernelArg; 8] = [table, a.numbers, a.step, a.weights, a.gradients, a.momentum, directions, partial];
+    // SAFETY: muon_direction(filters, numbers, step, weights, gradients, momentum, directions, partial), a block a chunk of the table's.
+    unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
+}
+
+pub(super) fn start(
+    kernel: &Kernel,
+    stream: &Stream,
+    (table, blocks): (&Slice<u32>, Blocks),
+    (step, (directions, partial)): (&Slice<u32>, (&Slice<f32>, &Slice<f64>)),
+    muon: Muon,
+    (work, factors): (&Slice<u32>, &Slice<f32>),
+) -> Result<()> {
+    let (epsilon, normalises) = (EPSILON as f32, u32::from(muon.normalise));
+    let args: [&dyn KernelArg; 8] = [table, step, directions, partial, &epsilon, &normalises, work, factors];
+    // SAFETY: muon_start(filters, step, directions, partial, epsilon, normalises, work, factors), a block a tile of X.
+    unsafe { kernel.launch(stream, of_blocks(kernel, blocks.whole), &args) }
+}
+
+pub(super) fn product(
+    kernel: &Kernel,
+    stream: &Stream,
+    (table, blocks): (&Slice<u32>, Blocks),
+    step: &Slice<u32>,
+    (what, iteration): (Product, u32),
+    work: &Slice<u32>,
+) -> Result<()> {
+    let blocks = if what == Product::Apply { blocks.whole } else { blocks.square };
+    let what = what as u32;
+    let args: [&dyn KernelArg; 5] = [table, step, &what, &iteration, work];
+    // SAFETY: muon_product(filters, step, what, iteration, work), a block a tile of what it makes.
+    unsafe { kernel.launch(stream, of_blocks(kernel, blocks), &args) }
+}
+
+pub(super) fn update(
+    kernel: &Kernel,
+    stream: &Stream,
+    (table, blocks): (&Slice<u32>, Blocks),
+    a: Arrays<'_>,
+    iterations: u32,
+    (work, factors): (&Slice<u32>, &Slice<f32>),
+) -> Result<()> {
+    let copy = optional_array(a.copy);
+    let args: [&dyn KernelArg; 10] =
+        [table, a.step, a.counters, a.rates, &a.groups, factors, &iterations, work, a.weights, copy];
+    // SAFETY: muon_update(filters, step, counters, rates, groups, factors, iterations, work, weights, copy), a block a chunk of the table's.
+    unsafe { kernel.launch(stream, of_blocks(kernel, blocks.chunks), &args) }
+}

@@ -1,0 +1,131 @@
+//! The CUDA body of an update in groups: SGD of all groups in one launch, Muon's filters in a few more.
+
+use super::cuda::{Control, Parameters, check};
+use super::groups::{Grouped, MOST};
+use super::{OP, Optimizer, grouped_launch, launch};
+use crate::ops::device::load;
+use crate::ops::error::Check;
+use crate::ops::muon::cuda::{Arrays, Filters, Place};
+use crate::ops::step_launch::Settings;
+use warpbook_device::{CudaDevice, Kernel, Result, Slice, Stream};
+use warpbook_record::Dtype;
+
+/// Parameters begin at multiples of this; every so many elements name their group.
+pub const CELL: usize = 64;
+/// Numbers of a group in device memory: momentum, weight decay, whether the momentum is Nesterov's, and one that is not used.
+const GROUP_NUMBERS: usize = 4;
+/// Names no group: what is frozen, or updated by Muon.
+const NO_GROUP: u8 = 255;
+
+/// What a group's step reads next to [`Control`].
+#[derive(Debug, Clone, Copy)]
+pub struct GroupRates<'a> {
+    /// `[4]`: the counters of a training, whose third is the slot of the step.
+    pub counters: &'a Slice<u32>,
+    /// `[slots][rules]`: the learning rates of steps, as [`Grouped::rates`] has them.
+    pub rates: &'a Slice<f32>,
+}
+
+/// The kernels of an update in groups, loaded once, with their tables and workspaces.
+#[derive(Debug, Clone)]
+pub struct GroupedUpdate {
+    optimizer: Optimizer,
+    dtype: Dtype,
+    prepare: Kernel,
+    update: Kernel,
+    cells: Slice<u8>,
+    numbers: Slice<f32>,
+    groups: u32,
+    filters: Vec<Filters>,
+}
+
+impl GroupedUpdate {
+    /// Compiles and loads the kernels for parameters that take `n` elements in all. `places` are those of the network's parameters, each at a
+    /// multiple of [`CELL`]; those of parameters without a rule are not read.
+    ///
+    /// # Errors
+    /// A setting is out of range, a parameter is not at such a place; the compiler's and the device's.
+    pub fn new(
+        device: &CudaDevice,
+        (optimizer, grouped): (Optimizer, &Grouped),
+        (n, places): (usize, &[Place]),
+        dtype: Dtype,
+    ) -> Result<Self> {
+        optimizer.check()?;
+        let (check, rules) = (Check(OP), grouped.rules.len());
+        check.value("the number of rules", rules, (1..=MOST).contains(&rules), "1 to 64")?;
+        check.value("the number of places", places.len(), places.len() == grouped.of.len(), "as many as parameters")?;
+        let of_rule = |rule: usize| {
+            let its = places.iter().zip(&grouped.of).filter(move |(_, of)| **of == Some(rule));
+            its.map(|(place, _)| place.clone()).collect::<Vec<Place>>()
+        };
+        let mut cells = vec![NO_GROUP; n.div_ceil(CELL)];
+        let mut filters = Vec::new();
+        for (number, rule) in grouped.rules.iter().enumerate() {
+            let its = of_rule(number);
+            let starts = its.iter().all(|p| p.at.start.is_multiple_of(CELL) && p.at.end <= n);
+            check.value("the place of a parameter", CELL, starts, "a multiple of it, within the array")?;
+            match rule.muon {
+                Some(muon) if !its.is_empty() => filters.push(Filters::new(device, muon, number, &its, dtype)?),
+                Some(_) => {}
+                // At most 64 rules.
+                None => its.iter().for_each(|p| {
+                    cells[p.at.start / CELL..p.at.end.div_ceil(CELL)].fill(number as u8);
+                }),
+            }
+        }
+        let numbers: Vec<f32> = grouped
+            .rules
+            .iter()
+            .flat_map(|rule| {
+                let (momentum, decay, nesterov) = rule.numbers();
+                [momentum as f32, decay as f32, f32::from(u8::from(nesterov)), 0.0]
+            })
+            .collect();
+        let [prepare, update] =
+            load(device, [warpbook_kernels::nn::prepare(), warpbook_kernels::nn::update_groups(dtype)])?;
+        Ok(Self {
+            optimizer,
+            dtype,
+            prepare,
+            update,
+            cells: device.buffer_from(&cells)?.range(..),
+            numbers: device.buffer_from(&numbers)?.range(..),
+            groups: check.word("the number of rules", rules)?,
+            filters,
+        })
+    }
+
+    /// One step of all parameters that have a rule.
+    ///
+    /// # Errors
+    /// An array has not the length of its shape, `state` is not one array; a launch is refused.
+    pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>, rates: GroupRates<'_>) -> Result<()> {
+        check(&self.optimizer, self.dtype, p, control)?;
+        let [momentum] = p.state else {
+            return Ok(Check(OP).value("the number of state arrays", p.state.len(), false, "one, the momentum")?);
+        };
+        let (check, groups) = (Check(OP), self.groups as usize);
+        check.lengths(&[
+            ("the counters", rates.counters.len(), &[4]),
+            ("the groups of the weights", self.cells.len(), &[p.weights.len().div_ceil(CELL)]),
+            ("the rates", rates.rates.len(), &[rates.rates.len() / groups, groups]),
+            ("the numbers of the groups", self.numbers.len(), &[groups, GROUP_NUMBERS]),
+        ])?;
+        launch::prepare(&self.prepare, stream, &Settings::of(&self.optimizer), control)?;
+        let tables = (&self.cells, &self.numbers);
+        grouped_launch::update(&self.update, stream, tables, (control.step, rates, self.groups), (p, momentum))?;
+        let arrays = Arrays {
+            step: control.step,
+            counters: rates.counters,
+            rates: rates.rates,
+            numbers: &self.numbers,
+            groups: self.groups,
+            weights: p.weights,
+            gradients: p.gradients,
+            momentum,
+            copy: p.copy,
+        };
+        self.filters.iter().try_for_each(|filters| filters.step(stream, arrays))
+    }
+}

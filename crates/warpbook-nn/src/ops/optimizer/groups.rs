@@ -1,0 +1,233 @@
+//! Groups of parameters that are updated by settings of their own, as the `param_groups` of `torch.optim`.
+
+use super::{OP, Optimizer};
+use crate::network::{Network, ParamSpec, Role};
+use crate::ops::error::{Check, OpError, Result};
+use crate::ops::muon::Muon;
+use crate::ops::schedule::Schedule;
+
+/// The most groups, those of the parameters that no group names among them.
+pub const MOST: usize = 64;
+
+/// Parameters, and how they are updated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Group {
+    /// Names of parameters as `conv1.weight`; a `*` stands for any characters. The first group that names a parameter has it.
+    pub params: String,
+    /// Factor of the recipe's learning rate.
+    pub rate: f64,
+    /// How the rate changes; `None` for the recipe's schedule. A rate of 0 leaves the weights as they are.
+    pub schedule: Option<Schedule>,
+    /// Factor of the last direction, from 0 to below 1; `None` for the optimiser's.
+    pub momentum: Option<f64>,
+    /// Share of the weight that is added to the gradient; `None` for the optimiser's. Muon has none.
+    pub weight_decay: Option<f64>,
+    /// Muon in place of SGD, for filters `[out][in][height][width]`.
+    pub muon: Option<Muon>,
+}
+
+impl Group {
+    /// Parameters of these names, updated as all others.
+    #[must_use]
+    pub fn new(params: impl Into<String>) -> Self {
+        Self { params: params.into(), rate: 1.0, schedule: None, momentum: None, weight_decay: None, muon: None }
+    }
+
+    /// Whether its names are also this one.
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        let mut parts = self.params.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else { return false };
+        let parts: Vec<&str> = parts.collect();
+        let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+        for part in between {
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// How the parameters of a group are updated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// Factor of the recipe's learning rate.
+    pub rate: f64,
+    /// The schedule, where it is not the recipe's.
+    pub schedule: Option<Schedule>,
+    /// SGD with its momentum and its weight decay; of Muon, its momentum.
+    pub optimizer: Optimizer,
+    /// Muon in place of SGD.
+    pub muon: Option<Muon>,
+}
+
+impl Rule {
+    /// Momentum, weight decay, and whether the momentum is Nesterov's.
+    pub(crate) fn numbers(&self) -> (f64, f64, bool) {
+        match self.optimizer {
+            Optimizer::Sgd { momentum, nesterov, weight_decay } => (momentum, weight_decay, nesterov),
+            Optimizer::Adam { .. } | Optimizer::AdamW { .. } => (0.0, 0.0, false),
+        }
+    }
+}
+
+/// A network's parameters in groups.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grouped {
+    /// The rules; the first is that of the parameters that no group names.
+    pub rules: Vec<Rule>,
+    /// Of each parameter the number of its rule; `None` of what is not trained, and of what is frozen.
+    pub of: Vec<Option<usize>>,
+}
+
+impl Grouped {
+    /// The groups of a network's parameters; `None` where the optimiser alone says all: there are no groups and nothing is frozen.
+    ///
+    /// # Errors
+    /// The optimiser is not SGD with momentum, a setting is out of range, a group has no parameters, or Muon one that is no filter.
+    pub fn new(network: &Network, optimizer: &Optimizer, groups: &[Group]) -> Result<Option<Self>> {
+        let is_frozen = network.params().iter().any(|p| p.frozen);
+        if groups.is_empty() && !is_frozen {
+            return Ok(None);
+        }
+        let check = Check(OP);
+        let allowed = "SGD with a momentum above 0, where parameters are in groups or frozen";
+        let slots = optimizer.state_slots();
+        check.value("the optimiser", optimizer.name(), optimizer.name() == "SGD" && slots == 1, allowed)?;
+        check.value("the number of groups", groups.len(), groups.len() < MOST, "at most 63")?;
+        let mut rules = vec![Rule { rate: 1.0, schedule: None, optimizer: *optimizer, muon: None }];
+        for group in groups {
+            rules.push(rule(optimizer, group)?);
+        }
+        let find = |p: &ParamSpec| groups.iter().position(|g| g.has(&p.name)).map_or(0, |at| at + 1);
+        let of = |p: &ParamSpec| (p.role.is_trained() && !p.frozen).then(|| find(p));
+        let of: Vec<Option<usize>> = network.params().iter().map(of).collect();
+        for (at, group) in groups.iter().enumerate() {
+            let mut its = network.params().iter().zip(&of).filter(|(_, of)| **of == Some(at + 1)).map(|(p, _)| p);
+            let allowed = "names of parameters that are trained, none of which an earlier group has";
+            check.value("the parameters of a group", &group.params, its.clone().next().is_some(), allowed)?;
+            let wrong = its.find(|p| group.muon.is_some() && !is_filter(p));
+            if let Some(wrong) = wrong {
+                let allowed = "the weight of a convolution: Muon is for filters";
+                check.value("a parameter of Muon", &wrong.name, false, allowed)?;
+            }
+        }
+        Ok(Some(Self { rules, of }))
+    }
+
+    /// The learning rates of a step, one for each rule. `rate` is the recipe's at the step, `first` that at the start, and `time` the
+    /// schedule's.
+    ///
+    /// # Errors
+    /// A setting of a schedule is out of range.
+    pub fn rates(&self, rate: f64, first: f64, time: u64) -> Result<Vec<f64>> {
+        let of = |rule: &Rule| Ok(rule.rate * rule.schedule.map_or(Ok(rate), |s| s.at(first, time))?);
+        self.rules.iter().map(of).collect()
+    }
+}
+
+fn is_filter(p: &ParamSpec) -> bool {
+    p.role == Role::Weight && p.shape.len() == 4
+}
+
+fn rule(optimizer: &Optimizer, group: &Group) -> Result<Rule> {
+    let Optimizer::Sgd { momentum, nesterov, weight_decay } = *optimizer else {
+        return Err(OpError::Value {
+            op: OP,
+            name: "the optimiser",
+            value: optimizer.name().into(),
+            allowed: "SGD, where parameters are in groups",
+        });
+    };
+    let check = Check(OP);
+    check.value("the rate of a group", group.rate, group.rate >= 0.0 && group.rate.is_finite(), "at least 0")?;
+    group.schedule.map_or(Ok(()), |s| s.check())?;
+    let momentum = group.momentum.unwrap_or(momentum);
+    check.value(
+        "the momentum of a group",
+        momentum,
+        (0.0..1.0).contains(&momentum) && momentum > 0.0,
+        "above 0, below 1",
+    )?;
+    let decay = group.weight_decay.unwrap_or(if group.muon.is_some() { 0.0 } else { weight_decay });
+    let allowed = "left out: Muon has none";
+    check.value("the weight decay of a group", decay, group.muon.is_none() || decay == 0.0, allowed)?;
+    group.muon.map_or(Ok(()), |m| m.check())?;
+    let optimizer = Optimizer::Sgd { momentum, nesterov, weight_decay: decay };
+    optimizer.check()?;
+    Ok(Rule { rate: group.rate, schedule: group.schedule, optimizer, muon: group.muon })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{batch_norm, conv2d, flatten, linear};
+
+    fn network() -> Network {
+        let layers =
+            [conv2d(4, 2).frozen().named("whiten"), conv2d(5, 3).without_bias(), batch_norm(), flatten(), linear(2)];
+        Network::new([3, 8, 8], layers).unwrap()
+    }
+
+    fn sgd() -> Optimizer {
+        Optimizer::Sgd { momentum: 0.9, nesterov: true, weight_decay: 0.1 }
+    }
+
+    #[test]
+    fn stars_stand_for_any_characters() {
+        let check = |pattern: &str, name: &str, expect: bool| {
+            assert_eq!(Group::new(pattern).has(name), expect, "{pattern} {name}");
+        };
+        check("conv1.weight", "conv1.weight", true);
+        check("conv1.weight", "conv1.weights", false);
+        check("conv*.weight", "conv12.weight", true);
+        check("conv*.weight", "conv12.bias", false);
+        check("*.bias", "bn1.bias", true);
+        check("*", "", true);
+        check("*n*.b*s", "bn1.bias", true);
+        check("a*a", "a", false);
+    }
+
+    #[test]
+    fn parameters_find_their_rules() {
+        let muon = Group { rate: 0.5, momentum: Some(0.6), muon: Some(Muon::default()), ..Group::new("conv*.weight") };
+        let biases = Group { rate: 2.0, weight_decay: Some(0.0), ..Group::new("*.bias") };
+        let n = network();
+        let g = Grouped::new(&n, &sgd(), &[muon, biases]).unwrap().unwrap();
+        let of = |name: &str| g.of[n.params().iter().position(|p| p.name == name).unwrap()];
+        let found = [
+            "whiten.weight",
+            "whiten.bias",
+            "conv2.weight",
+            "bn1.weight",
+            "bn1.bias",
+            "bn1.running_mean",
+            "fc1.weight",
+        ]
+        .map(of);
+        assert_eq!(found, [None, Some(2), Some(1), Some(0), Some(2), None, Some(0)]);
+        assert_eq!(g.rules[1].numbers(), (0.6, 0.0, true));
+        assert_eq!((g.rules[0].numbers(), g.rules[2].numbers()), ((0.9, 0.1, true), (0.9, 0.0, true)));
+        assert_eq!(g.rates(0.1, 0.2, 3).unwrap(), [0.1, 0.05, 0.2]);
+        let plain = Network::new([3, 4, 4], [flatten(), linear(2)]).unwrap();
+        assert_eq!(Grouped::new(&plain, &Optimizer::adam(), &[]), Ok(None));
+    }
+
+    #[test]
+    fn groups_that_make_no_sense_are_refused() {
+        let check = |optimizer: Optimizer, group: Group, expect: &str| {
+            let sentence = Grouped::new(&network(), &optimizer, &[group]).unwrap_err().to_string();
+            assert!(sentence.contains(expect), "{sentence}");
+        };
+        check(Optimizer::adam(), Group::new("*"), "SGD with a momentum above 0");
+        check(Optimizer::sgd(), Group::new("*"), "SGD with a momentum above 0");
+        check(sgd(), Group::new("conv9.*"), "names of parameters that are trained");
+        check(sgd(), Group::new("whiten.weight"), "names of parameters that are trained");
+        check(sgd(), Group { rate: f64::NAN, ..Group::new("*") }, "the rate of a group is NaN");
+        check(sgd(), Group { momentum: Some(1.0), ..Group::new("*") }, "the momentum of a group is 1");
+        let muon = Group { muon: Some(Muon::default()), ..Group::new("fc1.weight") };
+        check(sgd(), muon.clone(), "Muon is for filters");
+        check(sgd(), Group { weight_decay: Some(0.1), ..muon }, "Muon has none");
+    }
+}

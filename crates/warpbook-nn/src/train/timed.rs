@@ -1,0 +1,82 @@
+//! A whole training at once: for recipes whose time counts.
+
+use super::engine::{Batches, State};
+use super::{Samples, Score, TrainError, Trainer};
+use std::time::Instant;
+
+/// What a training at once came to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AtOnce {
+    /// From images on the device to the accuracy on the host: initial weights, all steps, the evaluation.
+    pub seconds: f64,
+    /// The loss of the last step.
+    pub loss: f64,
+    /// The loss and the accuracy over the test samples, which nothing else has read.
+    pub test: Score,
+}
+
+impl Trainer {
+    /// Puts the samples where they are to be, and makes ready what steps and evaluation launch, so that [`Trainer::train_at_once`] does not have to.
+    ///
+    /// # Errors
+    /// The samples do not fit the network, or the device's memory.
+    pub fn prepare_at_once<'a>(
+        &mut self,
+        train: impl Into<Samples<'a>>,
+        test: impl Into<Samples<'a>>,
+    ) -> Result<(), TrainError> {
+        let (train, test) = (train.into(), test.into());
+        train.check(&self.recipe)?;
+        test.check(&self.recipe)?;
+        let size = self.recipe.batch;
+        self.engine.make_ready((train, size), test)
+    }
+
+    /// Makes all steps of the recipe from its initial weights, with one evaluation at the end and no word in between. Steps before are undone.
+    ///
+    /// # Errors
+    /// As of [`Trainer::train`].
+    pub fn train_at_once<'a>(
+        &mut self,
+        train: impl Into<Samples<'a>>,
+        test: impl Into<Samples<'a>>,
+    ) -> Result<AtOnce, TrainError> {
+        let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
+        let started = Instant::now();
+        let fresh = self.engine.state_is_fresh();
+        let weights = self.recipe.initial_weights(train)?;
+        let slots = if fresh { Vec::new() } else { vec![weights.zeros(); self.recipe.optimizer.state_slots()] };
+        self.go_on(&State { weights, slots, updates: 0, scaler: None }, 0)?;
+        let size = self.recipe.batch;
+        let (per_epoch, last) = (train.len().div_ceil(size) as u64, self.recipe.total_steps(train.len()));
+        let mut loss = f64::NAN;
+        while self.step < last {
+            // Whole epochs follow each other in one list of indices, as long as no batch is cut.
+            let (epoch, batch) = (self.step / per_epoch, self.step % per_epoch);
+            let most = self.engine.steps_at_once().max(1) as u64;
+            let is_whole = train.len().is_multiple_of(size);
+            let steps =
+                if is_whole { most.min(last - self.step) } else { most.min(last - self.step).min(per_epoch - batch) };
+            let mut indices = Vec::with_capacity(steps as usize * size);
+            let (mut at, mut taken) = ((epoch, batch as usize * size), steps as usize * size);
+            while taken > 0 && at.1 < train.len() {
+                let order = self.order(train.len(), at.0);
+                let end = (at.1 + taken).min(order.len());
+                indices.extend_from_slice(&order[at.1..end]);
+                taken -= end - at.1;
+                at = if is_whole { (at.0 + 1, 0) } else { (at.0, train.len()) };
+            }
+            let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
+            let rates = rates.collect::<Result<Vec<f64>, _>>()?;
+            let batches = Batches { set: train, indices: &indices, size, learning_rates: &rates, step: self.step };
+            let trained = self.engine.train(&batches)?;
+            self.step += trained.outcomes.len() as u64;
+            if let Some(broken) = trained.broken {
+                return Err(broken.error(self.step + 1));
+            }
+            loss = trained.outcomes.last().map_or(loss, |o| o.loss);
+        }
+        let test = self.evaluate(test)?;
+        Ok(AtOnce { seconds: started.elapsed().as_secs_f64(), loss, test })
+    }
+}
