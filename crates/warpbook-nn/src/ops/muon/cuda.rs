@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_table_is_the_kernel_s() {
         let [direction, ..] = warpbook_kernels::nn::muon(Dtype::F16);
-        let text = &direction.source.text;
+        let text = &direction.source;
         assert!(text.contains(&format!("sizeof(Filter) == {}", 4 * FILTER_WORDS)));
         assert!(text.contains(&format!("TILE = {TILE};")));
         for c in super::super::COEFFICIENTS {
