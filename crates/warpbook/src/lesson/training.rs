@@ -71,7 +71,7 @@ pub fn least_times(run: &Run, problem: &Problem) -> Table {
     for (dtype, name) in types {
         let peak = run.peaks.arithmetic(dtype).map(|p| p.flops_per_s()).filter(|p| *p > 0.0);
         rows.push(vec![
-            format!("{} of arithmetic in {name}", figures::count(problem.flops as f64)),
+            format!("{} GFLOP in {name}", figures::number(problem.flops as f64 / 1e9)),
             peak.map_or_else(|| "not measured".into(), figures::rate),
             cell(peak.map(|p| problem.flops as f64 / p * 1e6)),
         ]);
@@ -115,7 +115,7 @@ pub fn gain(run: &Run, problem: &Problem, id: &str) -> String {
     );
     let ladder = climb();
     let earlier = ladder.iter().take_while(|r| **r != id).filter_map(|r| valid(run, r, problem));
-    let Some(old) = earlier.last() else { return format!("{said}. It is the first.") };
+    let Some(old) = earlier.last().filter(|_| ladder.contains(&id)) else { return format!("{said}.") };
     let memory = match (old.peak_bytes, m.peak_bytes) {
         (Some(was), Some(now)) if was.abs_diff(now) * 100 > was => {
             format!(" Peak memory: {} → {}.", figures::bytes(was), figures::bytes(now))
@@ -178,7 +178,7 @@ pub fn slowest(run: &Run, problem: &Problem, id: &str) -> String {
         .map(|(name, us)| format!("{name} {} ({})", figures::time(*us), figures::percent(us / sum)))
         .collect();
     format!(
-        "{} has {} operations, whose kernels take {} together. Most of that: {}.",
+        "A step of {} has {} operations, whose kernels take {} together. Most of that: {}.",
         title(run, id),
         all.len(),
         figures::time(sum),
@@ -227,7 +227,7 @@ pub fn moved_between(run: &Run, problem: &Problem, new: &str, old: &str) -> Tabl
         "kernels, copies and fills".into(),
         old_launches.to_string(),
         new_launches.to_string(),
-        format!("{change:+}"),
+        format!("{change:+}").replace('-', "−"),
     ]);
     table(&headers, rows)
 }
