@@ -74,7 +74,7 @@ fn operations_that_moved_begin_with_the_largest_change() {
     };
     let n = moved.rows.len() - 3;
     let changes: Vec<f64> = moved.rows[..n].iter().map(|r| difference(&r[0]).abs()).collect();
-    assert!(n >= 2 && n <= MOST_CHANGED && changes.windows(2).all(|w| w[0] >= w[1]), "{changes:?}");
+    assert!((2..=MOST_CHANGED).contains(&n) && changes.windows(2).all(|w| w[0] >= w[1]), "{changes:?}");
     assert_eq!(moved.rows[0][3], figures::time_difference(difference(&moved.rows[0][0])));
     assert_eq!(moved.rows[n][3], figures::time_difference(now.sum_us() - was.sum_us()));
     let launches = |b: &Breakdown| b.operations.iter().map(|o| o.launches).sum::<u64>().to_string();
