@@ -1,9 +1,10 @@
 //! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
 //!
-//! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product.
+//! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product, [`training`] of a training.
 
 pub mod matmul;
 pub mod stock;
+pub mod training;
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};
@@ -47,9 +48,13 @@ pub fn with(story: &Run, new: &Run) -> Run {
     story.measurements.retain(|m| old(&m.rung, &m.problem));
     story.train_logs.retain(|l| old(&l.rung, &l.problem));
     story.parts.retain(|s| old(&s.rung, &s.problem));
+    story.spans.retain(|s| old(&s.rung, &s.problem));
+    story.breakdowns.retain(|b| old(&b.rung, &b.problem));
     story.measurements.extend(new.measurements.iter().cloned());
     story.train_logs.extend(new.train_logs.iter().cloned());
     story.parts.extend(new.parts.iter().cloned());
+    story.spans.extend(new.spans.iter().cloned());
+    story.breakdowns.extend(new.breakdowns.iter().cloned());
     for (path, source) in &new.sources {
         story.sources.entry(path.clone()).or_insert_with(|| source.clone());
     }
@@ -194,6 +199,8 @@ pub fn only(run: &Run, ids: &[&str]) -> Run {
     part.measurements.retain(|m| wanted(&m.rung) && Some(&m.problem) == main);
     part.train_logs.retain(|l| wanted(&l.rung) && Some(&l.problem) == main);
     part.parts.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
+    part.spans.retain(|s| wanted(&s.rung) && Some(&s.problem) == main);
+    part.breakdowns.retain(|b| wanted(&b.rung) && Some(&b.problem) == main);
     part
 }
 
@@ -205,6 +212,8 @@ pub fn without(run: &Run, ids: &[&str]) -> Run {
     part.measurements.retain(|m| kept(&m.rung));
     part.train_logs.retain(|l| kept(&l.rung));
     part.parts.retain(|s| kept(&s.rung));
+    part.spans.retain(|s| kept(&s.rung));
+    part.breakdowns.retain(|b| kept(&b.rung));
     part
 }
 
@@ -215,6 +224,8 @@ pub fn at(run: &Run, problem: &Problem) -> Run {
     part.measurements.retain(|m| m.problem == *problem);
     part.train_logs.retain(|l| l.problem == *problem);
     part.parts.retain(|s| s.problem == *problem);
+    part.spans.retain(|s| s.problem == *problem);
+    part.breakdowns.retain(|b| b.problem == *problem);
     part
 }
 
