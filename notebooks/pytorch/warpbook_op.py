@@ -135,7 +135,8 @@ def type_number(torch: Any, dtype: Any) -> int:
 
 def computed_in(torch: Any, x: Any) -> Any:
     """The type that a layer computes in: autocast's where it is on, else that of its input."""
-    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype
 
 
 # ---- the matrix product ----------------------------------------------------------------------------------------------
