@@ -1,6 +1,7 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
 mod axe;
+mod beside;
 mod board;
 mod climb;
 mod marks;
@@ -29,6 +30,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
+    ("a fresh record stands beside the published one", beside::shown),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -132,7 +134,8 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/traced.json"), plots::traced_record(&record.text)?)?;
         speed::records(&record.text, &folder.join("test"))?;
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)?;
-        class(w, &folder.join("test/class"))
+        board::class(w, &folder.join("test/class"))?;
+        beside::own_lab(w, &folder, &root.join("any/lab"))
     })?;
     run(cargo(w).args(["build", "--package", "warpbook-cli"]))?;
     let rules = axe::script(w)?;
@@ -195,23 +198,6 @@ fn drive<'a>(
         }
     }
     Ok(())
-}
-
-/// Ten records of as many people in a folder with an index.
-fn class(w: &Workspace, folder: &Path) -> Result<()> {
-    let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
-    let mut files = Vec::new();
-    for i in 0..10_u32 {
-        let mut record = record.clone();
-        record["author"] = format!("Grace {i}").into();
-        for m in record["measurements"].as_array_mut().into_iter().flatten() {
-            let times: Vec<f64> = m["samples_us"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-            m["samples_us"] = times.iter().map(|us| us * (1.0 + f64::from(i) / 10.0)).collect();
-        }
-        files.push(json!({ "file": format!("{i}.json") }));
-        write_atomic(&folder.join(format!("{i}.json")), record.to_string())?;
-    }
-    write_atomic(&folder.join("index.json"), json!({ "records": files }).to_string())
 }
 
 /// The state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.

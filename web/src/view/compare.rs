@@ -138,7 +138,7 @@ fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
                         aria-label={format!("Label of record {}", i + 1)} />
                     if i > 0 {
                         <button type="button" class="small" onclick={first}
-                            aria-label={format!("Hold the others against {label}")}>{ "Hold against this" }</button>
+                            aria-label={format!("Hold against this: {label}")}>{ "Hold against this" }</button>
                     }
                     <span class="quiet">{ what }</span>
                 </div>

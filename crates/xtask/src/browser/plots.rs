@@ -163,7 +163,13 @@ pub fn timeline(browser: &Browser, stage: &Stage) -> Result<()> {
         "[...document.querySelectorAll('.trace .toolbar button')].find((b) => b.textContent === 'Next').click();",
     )?;
     browser.wait_until("one span selected", &format!("{caption}.startsWith('Selected')"), SOON)?;
+    let (from, found) = ("location.search.includes('span=')", "location.search.includes('find=CONV3+weight')");
+    browser.wait_until("what is shown in the address", &format!("{from} && {found}"), SOON)?;
+    let said = browser.eval(&format!("return {caption};"))?;
+    let address = browser.eval("return location.href;")?;
     hands_over(browser)?;
+    open_ready(browser, address.as_str().unwrap_or_default())?;
+    browser.wait_until("the same by its link", &format!("{caption} === {said}"), SOON)?;
     no_errors(browser)
 }
 

@@ -27,9 +27,18 @@ pub fn records(text: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The record with measurements at more and more problems, until it has so many bytes.
+/// Samples of each measurement of a record that is made larger.
+const SAMPLES: usize = 250;
+
+/// The record with more samples and with measurements at more and more problems, of which the page takes 200, until it has so many bytes.
 fn grown(text: &str, bytes: usize) -> Result<String> {
     let mut record: Value = serde_json::from_str(text)?;
+    let is_small = record.to_string().len() < bytes;
+    for m in record["measurements"].as_array_mut().into_iter().flatten().filter(|_| is_small) {
+        let Some(times) = m["samples_us"].as_array().filter(|t| !t.is_empty()) else { continue };
+        m["samples_us"] = times.iter().cycle().take(SAMPLES).cloned().collect();
+        m["samples_total"] = SAMPLES.into();
+    }
     let all = record["measurements"].as_array().context("the record has no measurements")?.clone();
     let each: usize = all.iter().map(|m| m.to_string().len() + 1).sum();
     let mut length = record.to_string().len();
@@ -145,7 +154,8 @@ mod tests {
         let large = grown(text, OF_A_CLASS).unwrap();
         assert!((OF_A_CLASS..OF_A_CLASS * 2).contains(&large.len()), "{}", large.len());
         let run = Run::from_json(large.as_bytes()).unwrap();
-        assert!(run.measurements.len() > small.measurements.len() && run.problems().len() > small.problems().len());
+        assert!(run.measurements.len() > small.measurements.len());
+        assert!((small.problems().len()..200).contains(&run.problems().len()), "{}", run.problems().len());
         assert_eq!(run.experiment, small.experiment);
     }
 }
