@@ -28,6 +28,7 @@ user_pref("app.normandy.enabled", false);
 user_pref("app.update.disabledForTesting", true);
 user_pref("browser.safebrowsing.malware.enabled", false);
 user_pref("browser.safebrowsing.phishing.enabled", false);
+user_pref("browser.sessionhistory.max_total_viewers", 0);
 user_pref("browser.shell.checkDefaultBrowser", false);
 user_pref("browser.startup.homepage", "about:blank");
 user_pref("browser.startup.page", 0);
@@ -48,7 +49,7 @@ const SIZE: &str = "
 const MEDIA: &str = "
     const [medium, scheme] = arguments;
     gBrowser.selectedBrowser.browsingContext.top.mediumOverride = medium;
-    gBrowser.selectedBrowser.browsingContext.top.prefersColorSchemeOverride = scheme;";
+    Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', scheme === 'dark' ? 0 : 1);";
 const FORGET: &str = "
     return new Promise((done) =>
         Services.clearData.deleteData(Ci.nsIClearDataService.CLEAR_ALL, { onDataDeleted: () => done(true) }));";
