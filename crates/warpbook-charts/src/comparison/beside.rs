@@ -1,6 +1,6 @@
 //! A record of the reader's own next to a published one of the same experiment.
 
-use super::{Comparison, Verdict};
+use super::{ComparedRow, Comparison, Verdict};
 use crate::common::{device, label};
 use crate::words::times;
 use warpbook_record::{DeviceKind, Run};
@@ -28,7 +28,9 @@ pub fn beside(own: &Run, published: &Run) -> String {
     };
     let judged =
         |verdict: Option<Verdict>| matches!(verdict, Some(Verdict::Improved | Verdict::Worse | Verdict::WithinNoise));
-    let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict));
+    // As where a record names its fastest: who does less work is not among them.
+    let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
+    let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();
     let problem = rows().map(|r| r.problem).find(|p| Some(*p) == main).or_else(|| rows().map(|r| r.problem).last());
     let of_problem = rows().filter(|r| Some(r.problem) == problem);
