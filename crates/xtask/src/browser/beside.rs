@@ -41,8 +41,8 @@ pub fn shown(browser: &Browser, stage: &Stage) -> Result<()> {
         )?;
         let verdict = said[0].as_str().unwrap_or_default();
         ensure!(
-            verdict.starts_with("On your NVIDIA T4, ")
-                && verdict.contains(" takes 1.50× as long as on the published NVIDIA "),
+            verdict.starts_with("On your NVIDIA T4, On the chip ")
+                && verdict.contains("takes 1.50× as long as on the published NVIDIA "),
             "the verdict is {said}"
         );
         ensure!(said[1] == 2 && said[2] != 0 && said[3] == true && said[4] == false, "the pair is {said}");
