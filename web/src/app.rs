@@ -13,6 +13,7 @@ use crate::open::{Opened, open_marked};
 use crate::origin::{self, Embedded, Index, check_address, foreign_host};
 use crate::report::Report;
 use crate::sheet::Sort;
+use crate::trace::Shown;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::{BTreeMap, HashMap};
@@ -70,6 +71,8 @@ pub enum Msg {
     Quantity(Quantity),
     /// Show this part of the plot, or all of it.
     Zoom(Option<Window>),
+    /// This of a timeline is shown.
+    Traced(Shown),
     /// Let the line of this rung stand out of a sweep, or no longer.
     Pick(String, bool),
     /// Charts have so much room, in CSS pixels.
@@ -295,6 +298,7 @@ impl App {
         if matches!(msg, Msg::Select(_) | Msg::Show(_) | Msg::Problem(_) | Msg::Quantity(_)) {
             // Other axes.
             self.link.window = None;
+            self.link.traced = Shown::default();
         }
         match msg {
             Msg::Index(index) => {
@@ -371,6 +375,7 @@ impl App {
             Msg::Problem(choice) => self.link.problem = Some(choice),
             Msg::Quantity(quantity) => self.link.quantity = Some(quantity),
             Msg::Zoom(window) => self.link.window = window,
+            Msg::Traced(shown) => self.link.traced = shown,
             Msg::Pick(rung, on) => {
                 self.link.picked.retain(|r| *r != rung);
                 self.link.picked.extend(on.then_some(rung));

@@ -2,7 +2,7 @@
 
 use crate::facts::author;
 use crate::open::Opened;
-use crate::origin::{Index, IndexEntry, file_name};
+use crate::origin::{Beside, Index, IndexEntry, file_name};
 use std::rc::Rc;
 use warpbook_record::Run;
 
@@ -57,6 +57,8 @@ pub struct Entry {
     pub origin: Origin,
     /// How far it is.
     pub state: State,
+    /// The published record that it stands next to on the overview.
+    pub beside: Option<Beside>,
     /// What its server tells it apart by from what it was before; empty where that never changes.
     pub mark: String,
 }
@@ -75,7 +77,21 @@ impl Entry {
         let (title, experiment, headline) = (none(), none(), none());
         let (device, author, created) = (none(), none(), none());
         let (ladder, state, mark) = (Vec::new(), State::Unread, none());
-        Self { key, name, title, experiment, headline, ladder, device, author, created, origin, state, mark }
+        Self {
+            key,
+            name,
+            title,
+            experiment,
+            headline,
+            ladder,
+            device,
+            author,
+            created,
+            origin,
+            state,
+            beside: None,
+            mark,
+        }
     }
 
     fn of_index(r: IndexEntry) -> Self {
@@ -87,6 +103,7 @@ impl Entry {
             device: r.device,
             author: r.author.unwrap_or_default(),
             created: r.created,
+            beside: r.beside,
             mark: r.mark,
             ..Self::unread(r.file.clone(), r.file.clone(), Origin::Bundled(r.file))
         }

@@ -1,6 +1,7 @@
 //! What the page shows, kept in its address, so that a link shows the same view.
 
 use crate::library::Library;
+use crate::trace::Shown;
 use crate::zoom::{parse_window, window_text};
 use std::collections::BTreeMap;
 use warpbook_charts::{Chart, ChartError, MAX_LABEL, MAX_RECORDS, Options, Window};
@@ -158,17 +159,17 @@ pub fn breakdown_name(chart: ChartKind) -> Option<String> {
     match chart {
         ChartKind::Breakdown => Some("run".into()),
         ChartKind::Timeline => Some("timeline".into()),
-        _ => part_group(chart).map(|group| format!("{group:?}")),
+        _ => part_group(chart).map(|(_, name)| name.into()),
     }
 }
 
-/// What parts a chart shows, if it shows parts.
-fn part_group(chart: ChartKind) -> Option<PartGroup> {
+/// What parts a chart shows, if it shows parts, and their name in files.
+fn part_group(chart: ChartKind) -> Option<(PartGroup, &'static str)> {
     match chart {
-        ChartKind::Operations => Some(PartGroup::Operation),
-        ChartKind::Ablation => Some(PartGroup::Ablation),
-        ChartKind::Tiles => Some(PartGroup::Tile),
-        ChartKind::Transfers => Some(PartGroup::Transfer),
+        ChartKind::Operations => Some((PartGroup::Operation, "Operation")),
+        ChartKind::Ablation => Some((PartGroup::Ablation, "Ablation")),
+        ChartKind::Tiles => Some((PartGroup::Tile, "Tile")),
+        ChartKind::Transfers => Some((PartGroup::Transfer, "Transfer")),
         _ => None,
     }
 }
@@ -182,7 +183,7 @@ pub fn has_data(run: &Run, chart: ChartKind) -> bool {
         ChartKind::Breakdown => !run.breakdowns.is_empty(),
         ChartKind::Timeline => !run.spans.is_empty(),
         _ if is_of_training(chart) => !run.train_logs.is_empty(),
-        _ => part_group(chart).is_none_or(|group| run.parts.iter().any(|p| p.group == group)),
+        _ => part_group(chart).is_none_or(|(group, _)| run.parts.iter().any(|p| p.group == group)),
     }
 }
 
@@ -293,6 +294,8 @@ pub struct Link {
     pub rung: Option<String>,
     /// The part of a sweep or a roofline that is shown.
     pub window: Option<Window>,
+    /// What of a timeline is shown.
+    pub traced: Shown,
     /// The rungs whose lines stand out of a sweep of many.
     pub picked: Vec<String>,
     /// Whether its whole source is shown, and not what changed.
@@ -384,6 +387,7 @@ impl Link {
                 "task" => link.board = Some(value),
                 "opened" => link.opened_only = value == "only",
                 "zoom" => link.window = parse_window(&value),
+                "trace" | "sight" | "span" | "find" => link.traced.read(name, value),
                 "pick" => push_new(&mut link.picked, value),
                 _ => {}
             }
@@ -402,6 +406,7 @@ impl Link {
         pairs.extend(self.rung.iter().map(|r| ("rung", r.clone())));
         pairs.extend(self.window.iter().map(|w| ("zoom", window_text(w))));
         pairs.extend(self.picked.iter().map(|r| ("pick", r.clone())));
+        pairs.extend(self.traced.pairs());
         pairs.extend(self.whole.then(|| ("code", "source".into())));
         for key in &self.ticked {
             pairs.push(("compare", key.clone()));

@@ -29,9 +29,21 @@ pub struct IndexEntry {
     /// Who made it.
     #[serde(default)]
     pub author: Option<String>,
+    /// The published record that it stands next to.
+    #[serde(default)]
+    pub beside: Option<Beside>,
     /// Another one for another content, from a server whose records change.
     #[serde(default)]
     pub mark: String,
+}
+
+/// A record of the reader's own next to a published one of the same experiment.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Beside {
+    /// The published record's file.
+    pub file: String,
+    /// How one does against the other, in a sentence.
+    pub verdict: String,
 }
 
 /// The records that come with the page.

@@ -120,7 +120,7 @@ impl Trace {
                 None => {}
             }
         }
-        kinds.sort_by(|a, b| b.1.total_cmp(&a.1));
+        warpbook_charts::order::sort_by(&mut kinds, |a, b| b.1.total_cmp(&a.1));
         kinds.truncate(KINDS);
         let mut streams: Vec<&str> = Vec::new();
         let mut lanes: Vec<Lane> = Vec::new();
@@ -140,7 +140,7 @@ impl Trace {
             });
         }
         for lane in &mut lanes {
-            lane.bars.sort_by(|a, b| a.from.total_cmp(&b.from));
+            warpbook_charts::order::sort_by(&mut lane.bars, |a, b| a.from.total_cmp(&b.from));
             let mut latest = 0.0;
             lane.latest = lane
                 .bars
@@ -151,7 +151,7 @@ impl Trace {
                 })
                 .collect();
         }
-        lanes.sort_by_key(|l| l.name != "CPU");
+        warpbook_charts::order::sort_by_key(&mut lanes, |l| l.name != "CPU");
         let end = lanes.iter().filter_map(|l| l.latest.last()).fold(0.0, |a: f64, b| a.max(*b));
         Self { lanes, kinds: kinds.into_iter().map(|k| k.0.to_owned()).collect(), end }
     }
@@ -176,7 +176,7 @@ impl Trace {
         }
         let mut all: Vec<Total> =
             all.into_iter().map(|(name, (us, count))| Total { name: name.to_owned(), us, count }).collect();
-        all.sort_by(|a, b| b.us.total_cmp(&a.us).then_with(|| a.name.cmp(&b.name)));
+        warpbook_charts::order::sort_by(&mut all, |a, b| b.us.total_cmp(&a.us).then_with(|| a.name.cmp(&b.name)));
         all
     }
 
@@ -224,6 +224,11 @@ impl Sight {
         Self { from: 0.0, to: end.max(1e-3) }
     }
 
+    /// To the nanosecond, as addresses say it.
+    pub fn rounded(self) -> Self {
+        Self { from: nanoseconds(self.from), to: nanoseconds(self.to) }
+    }
+
     /// Nearer by a factor (or further, below 1) around a share of its width, within a timeline that ends then.
     pub fn nearer(self, factor: f64, share: f64, end: f64) -> Self {
         let width = self.to - self.from;
@@ -246,9 +251,77 @@ impl Sight {
     }
 }
 
+/// What of a timeline an address says: nothing of all of its first rung.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Shown {
+    /// The rung.
+    pub rung: Option<String>,
+    /// What is in sight.
+    pub sight: Option<Sight>,
+    /// What is selected.
+    pub selected: Option<Sight>,
+    /// What was searched for.
+    pub search: String,
+}
+
+impl Shown {
+    /// As parameters of an address.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let search = (!self.search.is_empty()).then(|| self.search.clone());
+        let range = |s: &Option<Sight>| s.map(|s| format!("{}..{}", nanoseconds(s.from), nanoseconds(s.to)));
+        let all = [
+            ("trace", self.rung.clone()),
+            ("sight", range(&self.sight)),
+            ("span", range(&self.selected)),
+            ("find", search),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// Takes one of those over.
+    pub fn read(&mut self, name: &str, value: String) {
+        match name {
+            "trace" => self.rung = Some(value),
+            "sight" => self.sight = range(&value),
+            "span" => self.selected = range(&value),
+            "find" => self.search = value,
+            _ => {}
+        }
+    }
+}
+
+/// Microseconds to the nanosecond, which is the least that is recorded.
+fn nanoseconds(us: f64) -> f64 {
+    (us * 1e3).round() / 1e3
+}
+
+fn range(text: &str) -> Option<Sight> {
+    let (from, to) = text.split_once("..")?;
+    let sight = Sight { from: from.parse().ok()?, to: to.parse().ok()? };
+    (sight.from >= 0.0 && sight.to > sight.from && sight.to.is_finite()).then_some(sight)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_says_what_is_shown() {
+        let sight = |from, to| Some(Sight { from, to });
+        let all = Shown {
+            rung: Some("a b".into()),
+            sight: sight(0.0, 12.345_678),
+            selected: sight(1.5, 2.25),
+            search: "conv3 µ".into(),
+        };
+        let mut read = Shown::default();
+        all.pairs().for_each(|(name, value)| read.read(name, value));
+        assert_eq!(read, Shown { sight: sight(0.0, 12.346), ..all });
+        assert_eq!(Shown::default().pairs().count(), 0);
+        for wrong in ["", "..", "1..1", "2..1", "-1..2", "0..inf", "NaN..1", "0..NaN", "a..b"] {
+            assert_eq!(range(wrong), None, "{wrong}");
+        }
+    }
     use crate::open::tests::sample_run;
 
     fn span(run: &Run, operation: &str, stream: &str, from: f64, us: f64) -> Span {

@@ -56,14 +56,13 @@ pub(crate) fn accuracy_with(options: &Options, run: &Run, problem: &Problem) -> 
         let test = l.course.epochs.iter().rev().find_map(|p| Some((p.epoch, p.test?.accuracy()?)));
         test.map(|(epoch, a)| format!("{} % after {}", share(a), counted(epoch as usize, "epoch")))
     };
-    let result = logs.first().and_then(last).filter(|_| logs.len() == 1);
     let sentences = logs.iter().filter_map(|l| last(l).map(|text| words(l, &format!("{text} of the test samples"))));
     let description =
         format!("Accuracy over the epochs on {}: {}.", device(run), sentences.collect::<Vec<_>>().join("; "));
     let frame = Frame {
         width: options.px(),
-        title: joined([format!("{}: accuracy", heading(run)), result.unwrap_or_default()]),
-        subtitle: joined([device(run), label(problem)]),
+        title: claim(&logs).unwrap_or_else(|| format!("{}: accuracy", heading(run))),
+        subtitle: joined([format!("{}: accuracy", heading(run)), device(run), label(problem)]),
         description,
         notes: vec![
             "Training samples are counted while they are trained on, with dropout and augmentation, over the whole epoch.".into(),
@@ -85,12 +84,25 @@ pub(crate) fn accuracy_with(options: &Options, run: &Run, problem: &Problem) -> 
     .draw()
 }
 
+/// Whose test samples are right the most often at the end; `None` where none were evaluated.
+fn claim(logs: &[Watched<'_>]) -> Option<String> {
+    let last = |l: &Watched<'_>| l.course.epochs.iter().rev().find_map(|p| Some((p.test?.accuracy()?, p.epoch)));
+    let mut ends: Vec<((f64, u64), &Watched<'_>)> = logs.iter().filter_map(|l| Some((last(l)?, l))).collect();
+    crate::order::sort_by(&mut ends, |a, b| b.0.0.total_cmp(&a.0.0));
+    let ((accuracy, epoch), best) = ends.first()?;
+    let after = counted(*epoch as usize, "epoch");
+    Some(match best.name.as_str() {
+        "" => format!("{} % of the test samples are right after {after}", share(*accuracy)),
+        name => format!("{name} gets the most test samples right: {} % after {after}", share(*accuracy)),
+    })
+}
+
 fn epochs_table(logs: &[Watched<'_>]) -> Table {
     const COLUMNS: [&str; 5] = ["test accuracy %", "training accuracy %", "test loss", "training loss", "seconds"];
     let headers = logs.iter().flat_map(|l| COLUMNS.map(|c| words(l, c)));
     let mut table = Table::new(["epoch".to_owned(), "step".into()].into_iter().chain(headers));
     let mut places: Vec<(u64, u64)> = logs.iter().flat_map(|l| &l.course.epochs).map(|p| (p.epoch, p.step)).collect();
-    places.sort_unstable();
+    crate::order::sort(&mut places);
     places.dedup();
     for (epoch, step) in places {
         let cells = |l: &Watched<'_>| {

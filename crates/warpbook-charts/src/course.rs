@@ -32,7 +32,7 @@ pub(crate) fn watched<'a>(run: &'a Run, problem: &Problem) -> Vec<Watched<'a>> {
     let of_problem = run.train_logs.iter().filter(|l| l.problem == *problem);
     let mut logs: Vec<_> = of_problem.filter_map(|log| Some((log, log.course.as_deref()?))).collect();
     let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-    logs.sort_by_key(|(l, _)| place(l));
+    crate::order::sort_by_key(&mut logs, |(l, _)| place(l));
     logs.truncate(MAX_ENTRIES);
     let several = logs.len() > 1;
     let named = |log: &TrainLog| if several { name(run, &log.rung) } else { String::new() };

@@ -31,6 +31,7 @@ mod lines;
 mod loss;
 mod measure;
 mod options;
+pub mod order;
 mod palette;
 mod parts;
 mod roofline;
@@ -52,7 +53,7 @@ pub use climb::{changes, climb_caption, rung_before};
 pub use compare::compare;
 pub use comparison::{
     ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,
-    Verdict, noise_rule, record_labels,
+    Verdict, beside, noise_rule, record_labels,
 };
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};

@@ -8,13 +8,15 @@ use crate::palette::Kind;
 use crate::svg::DASHES;
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{counted, listed, plain, significant};
+use crate::words::{counted, listed, percent, plain, significant};
 use crate::{Chart, ChartError, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Curves within this of each other, relative to their values, are drawn as one.
 const SAME: f64 = 1e-3;
+/// Ends within this of each other are said to be the same.
+const CLOSE: f64 = 0.02;
 /// The line of a single training has marks at its points if they are not more than these.
 const MARKED: usize = 40;
 /// A logarithmic axis from this ratio on.
@@ -38,7 +40,7 @@ pub(crate) fn loss_curve_with(options: &Options, run: &Run, problem: &Problem) -
         return Err(ChartError::NothingToDraw(format!("The record has no logged losses of {}.", label(problem))));
     }
     let place = |l: &TrainLog| run.rungs.iter().position(|r| r.id == l.rung).unwrap_or(usize::MAX);
-    logs.sort_by_key(|l| place(l));
+    crate::order::sort_by_key(&mut logs, |l| place(l));
     let by = if logs.iter().flat_map(|l| &l.losses).all(|p| p.step.is_some()) { By::Step } else { By::Epoch };
     let groups = grouped(by, &logs);
     if groups.is_empty() {
@@ -201,8 +203,8 @@ fn frame(
         .collect();
     Frame {
         width: options.px(),
-        title: format!("{}: loss", heading(run)),
-        subtitle: joined([device(run), label(problem), rate]),
+        title: claim(run, by, logs, groups).unwrap_or_else(|| format!("{}: loss", heading(run))),
+        subtitle: joined([format!("{}: loss", heading(run)), device(run), label(problem), rate]),
         description: format!(
             "Loss over the {word}s of {} on {}: {}.",
             counted(logs.len(), "rung"),
@@ -212,6 +214,43 @@ fn frame(
         notes,
         table: table(run, by, logs, tests),
     }
+}
+
+/// What the curves show: who diverged, else from where to where the only one goes or all that agree, else whose end is the lowest.
+fn claim(run: &Run, by: By, logs: &[&TrainLog], groups: &[Vec<&TrainLog>]) -> Option<String> {
+    let lost: Vec<&&TrainLog> = logs.iter().filter(|l| divergence(l).is_some()).collect();
+    match (lost.as_slice(), logs.len()) {
+        ([], _) => {}
+        ([one], _) => return Some(format!("{} {}", name(run, &one.rung), divergence(one)?)),
+        (several, all) => return Some(format!("{} of {all} trainings diverge", several.len())),
+    }
+    let ends = |log: &TrainLog| Some((finite(by, log).next()?.1, finite(by, log).last()?));
+    if let [group] = groups {
+        let (first, (place, last)) = ends(group[0])?;
+        let way = match last {
+            _ if (last - first).abs() <= SAME * first.abs() => "stays at",
+            _ if last < first => "falls to",
+            _ => "rises to",
+        };
+        let what = match group.len() {
+            1 => "The loss".to_owned(),
+            n => format!("The loss of {n} rungs, alike within 0.1 %,"),
+        };
+        let at = format!("{} {place}", by.word());
+        return Some(format!("{what} {way} {} at {at}, from {}", short(last), short(first)));
+    }
+    let mut finals: Vec<(f64, String)> = Vec::new();
+    for group in groups {
+        finals.push((ends(group[0])?.1.1, name(run, &group[0].rung)));
+    }
+    crate::order::sort_by(&mut finals, |a, b| a.0.total_cmp(&b.0));
+    let (lowest, highest) = (finals.first()?, finals.last()?);
+    Some(match (highest.0 - lowest.0) / lowest.0.abs() {
+        apart if apart <= CLOSE => {
+            format!("All {} trainings end at a loss of {}, within {}", logs.len(), short(lowest.0), percent(apart))
+        }
+        _ => format!("{} ends at the lowest loss: {}, the highest is {}", lowest.1, short(lowest.0), short(highest.0)),
+    })
 }
 
 fn short(loss: f64) -> String {

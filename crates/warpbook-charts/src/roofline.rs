@@ -34,7 +34,7 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 
 pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let mut roofs = roofs_and_points(options, run, problem)?;
-    roofs.points.sort_by(|a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
 }
 
@@ -107,7 +107,7 @@ fn roofs(run: &Run, problem: &Problem) -> Vec<Roof> {
             out.push(Roof { level: p.level, bytes_per_s, datasheet: usable(p.datasheet_bytes_per_s) });
         }
     }
-    out.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
+    crate::order::sort_by(&mut out, |a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
     out.truncate(MAX_ENTRIES);
     out
 }

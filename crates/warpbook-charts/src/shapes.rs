@@ -277,7 +277,7 @@ impl<'a> HeatMap<'a> {
         let ratios = |rung: &str| self.rows.iter().filter_map(|r| self.ratio(rung, r).ok()).collect::<Vec<f64>>();
         let mean = |all: &[f64]| all.iter().map(|r| r.max(1e-9).ln()).sum::<f64>() / all.len().max(1) as f64;
         let mut by_mean: Vec<(f64, &str)> = self.columns.iter().map(|rung| (mean(&ratios(rung)), *rung)).collect();
-        by_mean.sort_by(|a, b| b.0.total_cmp(&a.0));
+        crate::order::sort_by(&mut by_mean, |a, b| b.0.total_cmp(&a.0));
         by_mean.truncate(most);
         self.columns.iter().copied().filter(|rung| by_mean.iter().any(|b| b.1 == *rung)).collect()
     }

@@ -108,6 +108,6 @@ fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
     }
     // What only one operation is called is no kind.
     found.retain(|(.., of)| of.len() > 1);
-    found.sort_by(|a, b| b.1.total_cmp(&a.1));
+    crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
     found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
 }

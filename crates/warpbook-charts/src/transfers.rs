@@ -194,14 +194,20 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Parts], table: 
         notes.push(format!("{MAX_ENTRIES} of {} rows are drawn; the table has all.", all.len()));
     }
     let dearer = all.iter().filter(|p| p.us[1] > 0.0 && p.moving() > p.us[1]).count();
-    let fastest = all.iter().min_by(|a, b| a.sum().total_cmp(&b.sum())).map_or(String::new(), |p| {
+    let shortest = all.iter().min_by(|a, b| a.sum().total_cmp(&b.sum()));
+    let claim = shortest.filter(|p| p.us[1] > 0.0 && p.moving() > 0.0).map(|p| {
+        let share = percent(p.moving() / p.sum());
+        format!("With the copies to the device and back, {} spends {share} of its time on them", p.group.title)
+    });
+    let fastest = shortest.map_or(String::new(), |p| {
         let share = percent(p.moving() / p.sum());
         format!("; the shortest is {} with {}, {share} of it for transfers", p.group.title, time(p.sum()))
     });
+    let of = format!("{}: with the transfers from and to the host", heading(run));
     Frame {
         width: options.px(),
-        title: format!("{}: with the transfers from and to the host", heading(run)),
-        subtitle: joined([device(run), label(problem), median_of(samples), l2(run).to_owned()]),
+        title: claim.unwrap_or_else(|| of.clone()),
+        subtitle: joined([of, device(run), label(problem), median_of(samples), l2(run).to_owned()]),
         description: format!(
             "Stacked bars of the time to the device, of the work and to the host of {} on {}, {}: the transfers cost more \
              than the work at {dearer} of them{fastest}.",

@@ -1,16 +1,19 @@
 //! The viewer in a real browser: what a reader sees, and what a hostile record cannot do.
 
+mod axe;
+mod beside;
 mod board;
 mod climb;
 mod marks;
 mod passing;
 mod plots;
+mod speed;
 
 use crate::process::{cargo, log_file, run};
 use crate::publish;
 use crate::serve::Site;
 use crate::steps::Report;
-use crate::webdriver::{Browser, Programs};
+use crate::webdriver::Browser;
 use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -27,6 +30,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
+    ("a fresh record stands beside the published one", beside::shown),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -72,7 +76,16 @@ const CHECKS: &[(&str, Check)] = &[
     ("charts fit a phone", plots::fit_a_phone),
     ("type and shape are chosen apart, and lines picked", plots::chosen_apart),
     ("a timeline of 100,000 spans moves, and goes to Perfetto", plots::timeline),
+    (SPEED, speed::measured),
+    (AXE, axe::check),
 ];
+/// The check that measures.
+const SPEED: &str = "what a reader waits for";
+/// The check that needs axe-core.
+const AXE: &str = "axe-core finds nothing on any view";
+
+/// What Firefox is not asked: rules and figures of one browser are enough, and a script cannot paste into it.
+const CHROMIUM_ONLY: &[&str] = &[AXE, SPEED, "pasted text opens"];
 
 /// How long a page may take until it is ready.
 const READY: Duration = Duration::from_secs(30);
@@ -98,11 +111,12 @@ pub struct Stage {
     hostile: String,
     /// The `warpbook` program.
     program: PathBuf,
+    /// axe-core's script; empty where it is not to be had.
+    axe: String,
 }
 
 /// The step of `cargo xtask test`: drives the viewer in `dist`.
 pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
-    let programs = Programs::ensure(w)?;
     let records = publish::records(w)?;
     let Some(record) = records.first() else { bail!("data/results holds no record that the page could show") };
     let root = w.target.join("xtask/site");
@@ -118,10 +132,13 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         write_atomic(&folder.join("test/good.json"), &record.text)?;
         write_atomic(&folder.join("test/softmax.json"), fs::read(w.path("web/tests/softmax.json"))?)?;
         write_atomic(&folder.join("test/traced.json"), plots::traced_record(&record.text)?)?;
+        speed::records(&record.text, &folder.join("test"))?;
         write_atomic(&folder.join("test/hostile.json"), hostile_record(&record.run)?)?;
-        class(w, &folder.join("test/class"))
+        board::class(w, &folder.join("test/class"))?;
+        beside::own_lab(w, &folder, &root.join("any/lab"))
     })?;
     run(cargo(w).args(["build", "--package", "warpbook-cli"]))?;
+    let rules = axe::script(w)?;
     let site = Site::serve(&root, 0)?;
     let page = format!("{}any/sub%20path/", site.url());
     let stage = Stage {
@@ -132,16 +149,45 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
         hostile: fs::read_to_string(root.join("any/sub path/test/hostile.json"))?,
         folder: root.join("any/sub path"),
         program: w.target.join("debug/warpbook"),
+        axe: rules.as_ref().cloned().unwrap_or_default(),
     };
-    let browser = Browser::start(w, &programs)?;
     let mut report = Report { note: format!("screenshots: {}/page-*.png", w.show(&stage.shots)), ..Report::default() };
     let mut log = log_file(&w.log("browser"))?;
-    for (name, check) in CHECKS {
-        let result = reset(&browser, &site.url()).and_then(|()| check(&browser, &stage));
+    let has_rules = |name: &str| rules.is_ok() || name != AXE;
+    if let Err(why) = &rules {
+        println!("{AXE}: skipped: {why}");
+        report.skipped.push((AXE.to_owned(), why.clone()));
+    }
+    let in_chromium = CHECKS.iter().filter(|(name, _)| has_rules(name));
+    drive(&Browser::chromium(w)?, &site.url(), &stage, in_chromium, "", &mut report, &mut log)?;
+    // Its screenshots beside the others.
+    let stage = Stage { shots: stage.shots.join("firefox"), ..stage };
+    let in_firefox = CHECKS.iter().filter(|(name, _)| !CHROMIUM_ONLY.contains(name));
+    drive(&Browser::firefox(w)?, &site.url(), &stage, in_firefox, "Firefox: ", &mut report, &mut log)?;
+    Ok(report)
+}
+
+/// Runs checks in a browser; `WARPBOOK_VIEWER_CHECK` in the environment names a part of the names of those that are wanted.
+fn drive<'a>(
+    browser: &Browser,
+    site: &str,
+    stage: &Stage,
+    checks: impl Iterator<Item = &'a (&'a str, Check)>,
+    prefix: &str,
+    report: &mut Report,
+    log: &mut impl Write,
+) -> Result<()> {
+    let wanted = std::env::var("WARPBOOK_VIEWER_CHECK").unwrap_or_default();
+    for (name, check) in checks.map(|(name, check)| (format!("{prefix}{name}"), check)) {
+        if !name.contains(&wanted) {
+            continue;
+        }
+        let begin = std::time::Instant::now();
+        let result = reset(browser, site).and_then(|()| check(browser, stage));
         writeln!(log, "{name}: {result:?}")?;
         match result {
             Ok(()) => {
-                println!("{name}: ok");
+                println!("{name}: ok ({:.1} s)", begin.elapsed().as_secs_f64());
                 report.passed += 1;
             }
             Err(e) => {
@@ -151,24 +197,7 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
             }
         }
     }
-    Ok(report)
-}
-
-/// Ten records of as many people in a folder with an index.
-fn class(w: &Workspace, folder: &Path) -> Result<()> {
-    let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
-    let mut files = Vec::new();
-    for i in 0..10_u32 {
-        let mut record = record.clone();
-        record["author"] = format!("Grace {i}").into();
-        for m in record["measurements"].as_array_mut().into_iter().flatten() {
-            let times: Vec<f64> = m["samples_us"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
-            m["samples_us"] = times.iter().map(|us| us * (1.0 + f64::from(i) / 10.0)).collect();
-        }
-        files.push(json!({ "file": format!("{i}.json") }));
-        write_atomic(&folder.join(format!("{i}.json")), record.to_string())?;
-    }
-    write_atomic(&folder.join("index.json"), json!({ "records": files }).to_string())
+    Ok(())
 }
 
 /// The state that every check begins with: a desktop's window, light, an empty page, no errors, nothing stored.
@@ -176,17 +205,12 @@ fn reset(browser: &Browser, site: &str) -> Result<()> {
     window(browser, 1280, 900, false)?;
     scheme(browser, "light")?;
     browser.open("about:blank")?;
-    browser.devtools(
-        "Storage.clearDataForOrigin",
-        &json!({ "origin": site.trim_end_matches('/'), "storageTypes": "all" }),
-    )?;
+    browser.forget(site.trim_end_matches('/'))?;
     browser.console_errors().map(drop)
 }
 
 fn window(browser: &Browser, width: u32, height: u32, phone: bool) -> Result<()> {
-    let scale = if phone { 2 } else { 1 };
-    let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone });
-    browser.devtools("Emulation.setDeviceMetricsOverride", &metrics).map(drop)
+    browser.window(width, height, phone)
 }
 
 fn scheme(browser: &Browser, name: &str) -> Result<()> {
@@ -195,8 +219,7 @@ fn scheme(browser: &Browser, name: &str) -> Result<()> {
 
 /// On "print" or, of an empty text, the screen, with a colour scheme that the reader prefers.
 fn media(browser: &Browser, medium: &str, scheme: &str) -> Result<()> {
-    let features = [json!({ "name": "prefers-color-scheme", "value": scheme })];
-    browser.devtools("Emulation.setEmulatedMedia", &json!({ "media": medium, "features": features })).map(drop)
+    browser.media(medium, scheme)
 }
 
 /// The page is no wider than the window.
@@ -473,10 +496,7 @@ fn arrow_keys(browser: &Browser, stage: &Stage) -> Result<()> {
     };
     let keys = [("ArrowRight", 39, 1), ("ArrowLeft", 37, 0), ("ArrowLeft", 37, -1), ("Home", 36, 0), ("End", 35, -1)];
     for (key, code, place) in keys {
-        for kind in ["rawKeyDown", "keyUp"] {
-            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-            browser.devtools("Input.dispatchKeyEvent", &event)?;
-        }
+        browser.key(key, code)?;
         browser.wait_until(&format!("the tab that {key} leads to"), &at(place), SOON)?;
     }
     Ok(())

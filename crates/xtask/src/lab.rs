@@ -15,6 +15,7 @@ use std::process::{ExitCode, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use warpbook_record::DeviceKind;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// What the names of fresh records on the page begin with.
@@ -110,6 +111,16 @@ fn name_on_page(record: &Path) -> String {
     format!("{FRESH}{}", record.file_name().unwrap_or_default().to_string_lossy())
 }
 
+/// Puts each fresh record beside the published one of the same experiment: the first on a GPU, as the index lists them.
+pub fn put_beside(fresh: &mut [Record], published: &[Record]) {
+    for own in fresh {
+        let same = |p: &&Record| p.run.experiment == own.run.experiment;
+        let on_gpu = |p: &&Record| p.run.environment.device.kind == DeviceKind::Cuda;
+        let other = published.iter().filter(same).find(on_gpu).or_else(|| published.iter().find(same));
+        own.beside = other.map(|p| (p.file.clone(), warpbook_charts::beside(&own.run, &p.run)));
+    }
+}
+
 /// Builds the viewer and lays it out with the fresh records first.
 fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
     let built = web::Built::ensure(w)?;
@@ -118,7 +129,9 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
         let text = fs::read_to_string(record).with_context(|| format!("{} cannot be read", record.display()))?;
         records.push(Record::new(name_on_page(record), text)?);
     }
-    records.extend(publish::records(w)?);
+    let published = publish::records(w)?;
+    put_beside(&mut records, &published);
+    records.extend(published);
     let site = w.target.join("lab/site");
     web::lay_out(w, &built, &records, &site)?;
     // `warpbook view` shows the full page from now on.
@@ -243,6 +256,23 @@ mod tests {
         assert_eq!(date(951_782_400), "20000229-000000");
         assert_eq!(date(1_798_761_599), "20261231-235959");
         assert_eq!(date(4_107_542_400), "21000301-000000");
+    }
+
+    #[test]
+    fn a_fresh_record_stands_beside_the_published_one_of_its_experiment() {
+        let published = publish::records(&Workspace::find(false).unwrap()).unwrap();
+        let text = include_str!("../../../web/tests/softmax.json");
+        let mut other: serde_json::Value = serde_json::from_str(text).unwrap();
+        other["experiment"] = "of nobody else".into();
+        let mut fresh = [text.to_owned(), other.to_string()].map(|t| Record::new("fresh-x.json", t).unwrap());
+        put_beside(&mut fresh, &published);
+        let (file, verdict) = fresh[0].beside.clone().unwrap();
+        assert_eq!(file, "softmax-h200.json");
+        assert!(verdict.ends_with('.') && verdict.contains("NVIDIA H200"), "{verdict}");
+        assert_eq!(fresh[1].beside, None);
+        let index = publish::index(&fresh);
+        assert_eq!(index["records"][0]["beside"]["file"], "softmax-h200.json");
+        assert!(index["records"][1].get("beside").is_none());
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct Record {
     pub text: String,
     /// What it says.
     pub run: Run,
+    /// The file of the published record that it stands next to, and what it says there, in a sentence.
+    pub beside: Option<(String, String)>,
 }
 
 impl Record {
@@ -31,7 +33,7 @@ impl Record {
     pub fn new(file: impl Into<String>, text: String) -> Result<Self> {
         let file = file.into();
         match Run::from_json(text.as_bytes()) {
-            Ok(run) => Ok(Self { file, text, run }),
+            Ok(run) => Ok(Self { file, text, run, beside: None }),
             Err(e) => bail!("{file}: {e}"),
         }
     }
@@ -66,10 +68,11 @@ pub fn records(w: &Workspace) -> Result<Vec<Record>> {
 
 /// The index that the page reads: `records` in the order they are offered, each with `file` (relative to the index),
 /// `experiment`, `title`, `device` and `date` (RFC 3339), and what it says first: `headline`, and `ladder`, heights from 0 to 1.
+/// One of the reader's own has `beside`: the `file` of a published record and the `verdict`.
 pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
     let entries = records.into_iter().map(|r| {
         let (headline, heights) = warpbook_charts::in_short(&r.run);
-        json!({
+        let mut entry = json!({
             "headline": headline,
             "ladder": heights.iter().map(|h| (h * 1e4).round() / 1e4).collect::<Vec<_>>(),
             "file": r.file,
@@ -77,7 +80,11 @@ pub fn index<'a>(records: impl IntoIterator<Item = &'a Record>) -> Value {
             "title": r.run.title,
             "device": r.run.environment.device.name,
             "date": r.run.created,
-        })
+        });
+        if let Some((file, verdict)) = &r.beside {
+            entry["beside"] = json!({ "file": file, "verdict": verdict });
+        }
+        entry
     });
     json!({ "records": entries.collect::<Vec<_>>() })
 }

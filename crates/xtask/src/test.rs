@@ -74,9 +74,9 @@ pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitC
         let mut dist: Result<PathBuf> = Err(anyhow::anyhow!("the viewer was not built"));
         steps.run("viewer, built", || {
             let place = web::build(w)?;
-            let size = fs::metadata(place.join("warpbook_bg.wasm")).map_or(0, |m| m.len());
+            let weight = web::weight(&place)?;
             dist = Ok(place);
-            Ok(Report::one(format!("{} KiB of WebAssembly", size / 1024)))
+            weight.check()
         });
         steps.run("viewer, in a browser", || browser::check(w, &dist?));
         steps.run("notebooks", || notebooks::check(w));

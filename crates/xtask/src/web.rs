@@ -3,7 +3,7 @@
 use crate::apt;
 use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
-use crate::steps::say;
+use crate::steps::{Report, say};
 use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -55,6 +55,44 @@ const CARD: &str = "data/images/page.png";
 const CARD_PLACE: &str = "content=\"card.png\"";
 /// The address that the page is published at; other sites take no picture from a relative one.
 const PAGE_URL: &str = "WARPBOOK_PAGE_URL";
+
+/// What WebAssembly and JavaScript may weigh together, compressed by `gzip -9`, in units of 1,000 bytes.
+const MOST_KB: f64 = 640.0;
+
+/// What a reader's browser loads, compressed by `gzip -9`, in bytes.
+#[derive(Debug)]
+pub struct Weight {
+    wasm: usize,
+    script: usize,
+}
+
+impl Weight {
+    /// Holds it against [`MOST_KB`].
+    pub fn check(&self) -> Result<Report> {
+        let kb = |bytes: usize| bytes as f64 / 1e3;
+        let all = kb(self.wasm + self.script);
+        let said = format!(
+            "{all:.0} KB gzip: {:.0} KB of WebAssembly, {:.0} KB of JavaScript",
+            kb(self.wasm),
+            kb(self.script)
+        );
+        if all > MOST_KB {
+            bail!("the viewer is too large, {said}; at most {MOST_KB} KB together");
+        }
+        Ok(Report::one(said))
+    }
+}
+
+/// Weighs the page in `dist`.
+pub fn weight(dist: &Path) -> Result<Weight> {
+    let gzip = |file: &str| -> Result<usize> {
+        let path = dist.join(file);
+        let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+        packed.write_all(&fs::read(&path).with_context(|| format!("{} cannot be read", path.display()))?)?;
+        Ok(packed.finish()?.len())
+    };
+    Ok(Weight { wasm: gzip("warpbook_bg.wasm")?, script: gzip("warpbook.js")? })
+}
 
 /// The page with the whole address of its picture, where the page's is known, and with its address.
 fn published(page: &str, url: Option<&str>) -> Result<String> {
@@ -377,6 +415,13 @@ mod tests {
         assert!(!page.contains("href=") && !page.contains("src=") && !page.contains("type=\"module\""));
         assert_eq!(page.matches("</script>").count(), 3);
         assert!(single_file(TEMPLATE, "</STYLE>", "", b"", &json!({}), &[]).is_err());
+    }
+
+    #[test]
+    fn a_page_that_is_too_large_is_refused() {
+        let said = Weight { wasm: 400_000, script: 12_400 }.check().unwrap().note;
+        assert_eq!(said, "412 KB gzip: 400 KB of WebAssembly, 12 KB of JavaScript");
+        assert!(Weight { wasm: 640_000, script: 1 }.check().is_err());
     }
 
     #[test]

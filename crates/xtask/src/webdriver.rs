@@ -1,10 +1,11 @@
-//! A small WebDriver client: one headless Chromium, driven through chromedriver.
+//! Headless browsers that checks drive: Chromium through chromedriver, a small WebDriver client, and [`Firefox`].
 
 use crate::apt;
+use crate::marionette::Firefox;
 use crate::process::{Guard, command, log_file, on_path};
 use crate::workspace::Workspace;
 use anyhow::{Context, Result, bail};
-use base64::Engine;
+use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use std::fs;
@@ -19,14 +20,14 @@ const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Chromium and its driver, by path.
 #[derive(Debug, Clone)]
-pub struct Programs {
+struct Programs {
     chromium: PathBuf,
     driver: PathBuf,
 }
 
 impl Programs {
     /// Finds both, installing them where they are missing.
-    pub fn ensure(w: &Workspace) -> Result<Self> {
+    fn ensure(w: &Workspace) -> Result<Self> {
         if let Some(found) = Self::find() {
             return Ok(found);
         }
@@ -41,17 +42,75 @@ impl Programs {
     }
 }
 
+/// What a browser can do for a check.
+pub trait Engine {
+    /// Opens an address and waits until it is loaded.
+    fn open(&self, url: &str) -> Result<()>;
+    /// Runs the body of a JavaScript function in the page; gives what it returns, or what the promise that it returns comes to.
+    fn eval(&self, script: &str) -> Result<Value>;
+    /// The console's errors since the last call.
+    fn console_errors(&self) -> Result<Vec<String>>;
+    /// The whole page as PNG.
+    fn png(&self) -> Result<Vec<u8>>;
+    /// Gives the page a size in CSS pixels, as on a phone or not.
+    fn window(&self, width: u32, height: u32, phone: bool) -> Result<()>;
+    /// Shows the page on "print" or, of an empty text, the screen, with a colour scheme that the reader prefers.
+    fn media(&self, medium: &str, scheme: &str) -> Result<()>;
+    /// Presses a key and lets it go; `code` is the number that browsers once had for it.
+    fn key(&self, key: &str, code: u32) -> Result<()>;
+    /// Drags the mouse from a place of the window through others to the last, with its left button down.
+    fn drag(&self, places: &[(f64, f64)]) -> Result<()>;
+    /// Runs a script at the start of each page from now on.
+    fn at_start(&self, script: &str) -> Result<()>;
+    /// Forgets all that pages of an origin have stored.
+    fn forget(&self, origin: &str) -> Result<()>;
+}
+
 /// A browser with one window.
 pub struct Browser {
+    engine: Box<dyn Engine>,
+}
+
+impl Browser {
+    /// Chromium without a window and with a new profile.
+    pub fn chromium(w: &Workspace) -> Result<Self> {
+        Ok(Self { engine: Box::new(Chromium::start(w, &Programs::ensure(w)?)?) })
+    }
+
+    /// Firefox likewise.
+    pub fn firefox(w: &Workspace) -> Result<Self> {
+        Ok(Self { engine: Box::new(Firefox::start(w)?) })
+    }
+
+    /// Waits until a JavaScript expression holds.
+    pub fn wait_until(&self, what: &str, expression: &str, limit: Duration) -> Result<()> {
+        let script = format!("return !!({expression});");
+        wait(limit, what, || Ok((self.eval(&script)? == json!(true)).then_some(())))
+    }
+
+    /// The whole page as a PNG file.
+    pub fn screenshot(&self, file: &Path) -> Result<()> {
+        crate::workspace::write_atomic(file, self.png()?)
+    }
+}
+
+impl std::ops::Deref for Browser {
+    type Target = dyn Engine;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.engine
+    }
+}
+
+struct Chromium {
     agent: ureq::Agent,
     session: String,
     profile: PathBuf,
     _driver: Guard,
 }
 
-impl Browser {
-    /// Starts a browser without a window and with a new profile.
-    pub fn start(w: &Workspace, programs: &Programs) -> Result<Self> {
+impl Chromium {
+    fn start(w: &Workspace, programs: &Programs) -> Result<Self> {
         let log = w.log("chromedriver");
         let port_file = log.with_extension("port");
         let driver = command(&programs.driver)
@@ -117,45 +176,78 @@ impl Browser {
         Ok(value)
     }
 
-    /// Opens an address and waits until it is loaded.
-    pub fn open(&self, url: &str) -> Result<()> {
+    /// A command of the DevTools protocol.
+    fn devtools(&self, name: &str, params: &Value) -> Result<Value> {
+        self.post("/goog/cdp/execute", &json!({ "cmd": name, "params": params }))
+    }
+}
+
+impl Engine for Chromium {
+    fn open(&self, url: &str) -> Result<()> {
         self.post("/url", &json!({ "url": url })).map(drop)
     }
 
-    /// Runs the body of a JavaScript function in the page; gives what it returns.
-    pub fn eval(&self, script: &str) -> Result<Value> {
+    fn eval(&self, script: &str) -> Result<Value> {
         self.post("/execute/sync", &json!({ "script": script, "args": [] }))
     }
 
-    /// A command of the DevTools protocol.
-    pub fn devtools(&self, name: &str, params: &Value) -> Result<Value> {
-        self.post("/goog/cdp/execute", &json!({ "cmd": name, "params": params }))
-    }
-
-    /// Waits until a JavaScript expression holds.
-    pub fn wait_until(&self, what: &str, expression: &str, limit: Duration) -> Result<()> {
-        let script = format!("return !!({expression});");
-        wait(limit, what, || Ok((self.eval(&script)? == json!(true)).then_some(())))
-    }
-
-    /// The console's errors since the last call.
-    pub fn console_errors(&self) -> Result<Vec<String>> {
+    fn console_errors(&self) -> Result<Vec<String>> {
         let log = self.post("/se/log", &json!({ "type": "browser" }))?;
         let entries = log.as_array().cloned().unwrap_or_default();
         let severe = entries.iter().filter(|e| e["level"] == "SEVERE");
         Ok(severe.map(|e| e["message"].as_str().unwrap_or_default().to_owned()).collect())
     }
 
-    /// The whole page as a PNG file.
-    pub fn screenshot(&self, file: &Path) -> Result<()> {
+    fn png(&self) -> Result<Vec<u8>> {
         let shot =
             self.devtools("Page.captureScreenshot", &json!({ "format": "png", "captureBeyondViewport": true }))?;
-        let png = STANDARD.decode(shot["data"].as_str().unwrap_or_default())?;
-        crate::workspace::write_atomic(file, png)
+        Ok(STANDARD.decode(shot["data"].as_str().unwrap_or_default())?)
+    }
+
+    fn window(&self, width: u32, height: u32, phone: bool) -> Result<()> {
+        let scale = if phone { 2 } else { 1 };
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone });
+        self.devtools("Emulation.setDeviceMetricsOverride", &metrics).map(drop)
+    }
+
+    fn media(&self, medium: &str, scheme: &str) -> Result<()> {
+        let features = [json!({ "name": "prefers-color-scheme", "value": scheme })];
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "media": medium, "features": features })).map(drop)
+    }
+
+    fn key(&self, key: &str, code: u32) -> Result<()> {
+        // A control acts on the character of Enter.
+        let (down, text) = if key == "Enter" { ("keyDown", "\r") } else { ("rawKeyDown", "") };
+        for kind in [down, "keyUp"] {
+            let text = if kind == "keyUp" { "" } else { text };
+            let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text });
+            self.devtools("Input.dispatchKeyEvent", &event)?;
+        }
+        Ok(())
+    }
+
+    fn drag(&self, places: &[(f64, f64)]) -> Result<()> {
+        let (Some(first), Some(last)) = (places.first(), places.last()) else { return Ok(()) };
+        let send = |kind: &str, (x, y): &(f64, f64), buttons: u32| {
+            let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1 });
+            self.devtools("Input.dispatchMouseEvent", &event).map(drop)
+        };
+        send("mouseMoved", first, 0)?;
+        send("mousePressed", first, 1)?;
+        places.iter().skip(1).try_for_each(|place| send("mouseMoved", place, 1))?;
+        send("mouseReleased", last, 0)
+    }
+
+    fn at_start(&self, script: &str) -> Result<()> {
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": script })).map(drop)
+    }
+
+    fn forget(&self, origin: &str) -> Result<()> {
+        self.devtools("Storage.clearDataForOrigin", &json!({ "origin": origin, "storageTypes": "all" })).map(drop)
     }
 }
 
-impl Drop for Browser {
+impl Drop for Chromium {
     fn drop(&mut self) {
         // Ends the browser; dropping the driver's guard ends the driver.
         let _ = self.agent.delete(&self.session).call();
@@ -163,7 +255,8 @@ impl Drop for Browser {
     }
 }
 
-fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+/// Asks again and again until there is an answer.
+pub fn wait<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let begin = Instant::now();
     loop {
         if let Some(found) = ask()? {

@@ -21,7 +21,7 @@ pub fn compare(app: &App, send: &Send) -> Html {
     let ticked = app.ticked();
     let place = |e: &Entry| app.link.ticked.iter().position(|k| *k == e.key);
     let mut ticked: Vec<(&Entry, &Run)> = ticked;
-    ticked.sort_by_key(|(e, _)| place(e));
+    warpbook_charts::order::sort_by_key(&mut ticked, |(e, _)| place(e));
     if ticked.len() < 2 {
         let text = if app.library.entries.len() < 2 {
             "Open a second record to compare this one with."
@@ -138,7 +138,7 @@ fn legend(send: &Send, ticked: &[(&Entry, &Run)], labels: &[String]) -> Html {
                         aria-label={format!("Label of record {}", i + 1)} />
                     if i > 0 {
                         <button type="button" class="small" onclick={first}
-                            aria-label={format!("Hold the others against {label}")}>{ "Hold against this" }</button>
+                            aria-label={format!("Hold against this: {label}")}>{ "Hold against this" }</button>
                     }
                     <span class="quiet">{ what }</span>
                 </div>

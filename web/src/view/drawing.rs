@@ -399,7 +399,11 @@ fn prepare(svg: &Element) {
         let series = entry.get_attribute("data-legend").unwrap_or_default();
         let name = names.series.get(&series).unwrap_or(&series);
         set(&entry, "role", "button");
-        set(&entry, "aria-label", &format!("Only {name}"));
+        // What is written there, such as a ceiling's rate, is part of the name.
+        let written = entry.text_content().unwrap_or_default();
+        let written = written.trim();
+        let more = if name.contains(written) { String::new() } else { format!(", {written}") };
+        set(&entry, "aria-label", &format!("Only {name}{more}"));
         set(&entry, "aria-pressed", "false");
         set(&entry, "tabindex", "-1");
     }

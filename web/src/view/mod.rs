@@ -112,7 +112,7 @@ fn alerts(app: &App, send: &Send) -> Html {
 /// Records on other sites that a link names: whoever made the link would otherwise learn who follows it.
 fn foreign(app: &App, send: &Send) -> Html {
     html! {
-        <div class="alerts">
+        <section class="alerts" aria-label="Questions">
             { for app.foreign.iter().map(|(address, host)| {
                 let answer = |yes: bool| {
                     let address = address.clone();
@@ -128,7 +128,7 @@ fn foreign(app: &App, send: &Send) -> Html {
                     </div>
                 }
             }) }
-        </div>
+        </section>
     }
 }
 

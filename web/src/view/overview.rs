@@ -36,8 +36,36 @@ pub fn overview(app: &App, send: &Send) -> Html {
             if shown.is_empty() {
                 <p class="empty">{ "No record is left: change the search." }</p>
             }
-            <ul class="cards">{ for shown.into_iter().map(|entry| card(app, send, entry)) }</ul>
+            <ul class="cards">{ for paired(&shown).into_iter().map(|(entry, beside)| item(app, send, entry, beside)) }</ul>
         </section>
+    }
+}
+
+/// The records in their order, each of the reader's own with the published one that it stands next to.
+fn paired<'a>(shown: &[&'a Entry]) -> Vec<(&'a Entry, Option<&'a Entry>)> {
+    let mut out: Vec<(&Entry, Option<&Entry>)> = Vec::new();
+    let mut taken: Vec<&str> = Vec::new();
+    for entry in shown {
+        let file = entry.beside.as_ref().map(|b| b.file.as_str());
+        let other = shown.iter().find(|o| file == Some(o.key.as_str()) && !taken.contains(&o.key.as_str())).copied();
+        taken.extend(other.map(|o| o.key.as_str()));
+        out.push((entry, other));
+    }
+    out.retain(|(entry, _)| !taken.contains(&entry.key.as_str()));
+    out
+}
+
+/// A card, or a pair of them with the verdict in a sentence.
+fn item(app: &App, send: &Send, entry: &Entry, beside: Option<&Entry>) -> Html {
+    let Some(verdict) = entry.beside.as_ref().map(|b| b.verdict.as_str()) else { return card(app, send, entry) };
+    html! {
+        <li key={format!("{} beside", entry.key)} class="pair">
+            <p class="beside">{ verdict }</p>
+            <ul class="cards">
+                { card(app, send, entry) }
+                if let Some(other) = beside { { card(app, send, other) } }
+            </ul>
+        </li>
     }
 }
 
@@ -112,7 +140,7 @@ fn choice(
     part: fn(&mut Filter) -> &mut String,
 ) -> Html {
     let mut known: Vec<&str> = values.iter().copied().filter(|v| !v.is_empty()).collect();
-    known.sort_unstable();
+    warpbook_charts::order::sort(&mut known);
     known.dedup();
     if known.len() < 2 {
         return html! {};

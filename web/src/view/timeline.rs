@@ -4,7 +4,7 @@ use super::Send;
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::format;
-use crate::trace::{Lane, Sight, Trace, recorded, rungs};
+use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -23,6 +23,8 @@ const AXIS: f64 = 24.0;
 const NAMES: f64 = 84.0;
 /// The tones of kinds of operations, and of the rest; as those of a chart's series.
 const TONES: [&str; 8] = ["#2a7fc4", "#d55e00", "#00966c", "#b9629b", "#b8860b", "#2b95a8", "#96705b", "#80868c"];
+/// So long must it rest until the address says what is shown, in milliseconds.
+const REST: i32 = 300;
 /// Rows of totals.
 const TOTALS: usize = 12;
 
@@ -39,7 +41,8 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::of(run, problem, id))).collect());
     html! {
         <Timeline key={format!("{name} {}", problem.id)} {first} {traced} traces={Traces(shared)} name={name.to_owned()}
-            title={format!("{}: {}", run.title, problem.label)} dark={app.dark} width={app.options().width} send={send.clone()} />
+            title={format!("{}: {}", run.title, problem.label)} dark={app.dark}
+            shown={app.link.traced.clone()} width={app.options().width} send={send.clone()} />
     }
 }
 
@@ -60,6 +63,8 @@ pub struct Props {
     pub name: AttrValue,
     /// The record and the problem.
     pub title: AttrValue,
+    /// What the address says of it.
+    pub shown: Shown,
     /// Whether the page is dark.
     pub dark: bool,
     /// The room of a chart, in CSS pixels: with another the canvas has another size.
@@ -86,6 +91,8 @@ pub enum Act {
     Next,
     /// Nothing is selected.
     Unselect,
+    /// It has rested since the change of that number.
+    Rested(u32),
     /// The wheel was turned so far to the right and down at this place along the canvas; whether to zoom.
     Wheel((f64, f64), f64, bool),
 }
@@ -104,6 +111,8 @@ pub struct Timeline {
     wanted: String,
     /// Where the last one found begins.
     found: f64,
+    /// How often it was changed.
+    changes: u32,
     /// Of the wheel, which must keep the page from being zoomed or stepped back.
     wheel: Option<EventListener>,
 }
@@ -122,13 +131,36 @@ impl Component for Timeline {
             pointers: Vec::new(),
             wanted: String::new(),
             found: -1.0,
+            changes: 0,
             wheel: None,
         };
-        timeline.sight = Sight::all(timeline.trace(ctx).map_or(0.0, |t| t.end));
+        timeline.show(ctx);
         timeline
     }
 
+    fn changed(&mut self, ctx: &Context<Self>, old: &Props) -> bool {
+        // Of another address, and not of what was done here and is in the address since.
+        if ctx.props().shown != old.shown && ctx.props().shown != self.shown(ctx) {
+            self.show(ctx);
+        }
+        true
+    }
+
     fn update(&mut self, ctx: &Context<Self>, act: Act) -> bool {
+        if let Act::Rested(number) = act {
+            let shown = self.shown(ctx);
+            if number == self.changes && shown != ctx.props().shown {
+                ctx.props().send.emit(Msg::Traced(shown));
+            }
+            return false;
+        }
+        self.changes += 1;
+        let number = self.changes;
+        // Browsers refuse an address that changes with every turn of a wheel.
+        ctx.link().send_future(async move {
+            browser::wait(REST).await;
+            Act::Rested(number)
+        });
         let end = self.trace(ctx).map_or(0.0, |t| t.end);
         match act {
             Act::Rung(id) => {
@@ -159,6 +191,7 @@ impl Component for Timeline {
                 self.selected = Some((from, to));
             }
             Act::Unselect => self.selected = None,
+            Act::Rested(_) => {}
             Act::Wheel((_, down), x, true) => {
                 self.sight = self.sight.nearer((-down / 300.0).exp(), self.share_at(x), end);
             }
@@ -217,6 +250,33 @@ impl Component for Timeline {
 }
 
 impl Timeline {
+    /// Shows what the address says, as far as there is such.
+    fn show(&mut self, ctx: &Context<Self>) {
+        let Props { shown, first, traces, .. } = ctx.props();
+        let rung = shown.rung.as_deref().and_then(|id| traces.0.keys().find(|k| k.as_str() == id));
+        self.rung = rung.unwrap_or(first).clone();
+        let end = self.trace(ctx).map_or(0.0, |t| t.end);
+        let all = Sight::all(end);
+        self.sight = shown.sight.map_or(all, |s| if s.to <= end { s } else { s.moved(0.0, end) });
+        if self.sight.to - self.sight.from > all.to {
+            self.sight = all;
+        }
+        self.selected = shown.selected.map(|s| (s.from, s.to));
+        (self.wanted, self.found) = (shown.search.clone(), -1.0);
+    }
+
+    /// What an address says of what is shown.
+    fn shown(&self, ctx: &Context<Self>) -> Shown {
+        let end = self.trace(ctx).map_or(0.0, |t| t.end);
+        let sight = |(from, to): (f64, f64)| Sight { from, to }.rounded();
+        Shown {
+            rung: Some(self.rung.to_string()).filter(|_| self.rung != ctx.props().first),
+            sight: Some(self.sight.rounded()).filter(|_| self.sight != Sight::all(end)),
+            selected: self.selected.map(sight),
+            search: self.wanted.clone(),
+        }
+    }
+
     fn trace<'c>(&self, ctx: &'c Context<Self>) -> Option<&'c Trace> {
         ctx.props().traces.0.get(&self.rung)
     }

@@ -73,12 +73,12 @@ impl<'a> Board<'a> {
         }
         for task in &mut board.tasks {
             let time = |e: &BoardEntry<'_>| e.best.map_or(f64::INFINITY, |(_, us)| us);
-            task.entries.sort_by(|a, b| time(a).total_cmp(&time(b)));
+            crate::order::sort_by(&mut task.entries, |a, b| time(a).total_cmp(&time(b)));
             let there: HashSet<&String> = task.entries.iter().map(|e| &e.person).collect();
             task.absent = board.people.iter().filter(|p| !there.contains(p)).cloned().collect();
         }
         let is_main = |t: &BoardTask<'_>| t.run.main_problem() == Some(t.problem);
-        board.tasks.sort_by_cached_key(|t| (Reverse(t.entries.len()), !is_main(t)));
+        crate::order::sort_by_key(&mut board.tasks, |t| (Reverse(t.entries.len()), !is_main(t)));
         board
     }
 

@@ -3,6 +3,7 @@
 //! The first record is what the others are held against. [`noise_rule`] says when a ratio counts as a change.
 
 mod alike;
+mod beside;
 mod chart;
 mod judge;
 mod labels;
@@ -12,6 +13,7 @@ mod said;
 mod table;
 
 pub(crate) use alike::unlike_timing;
+pub use beside::beside;
 pub use labels::{MAX_LABEL, record_labels};
 pub use noise::{LEAST_SAMPLES, Ratio, THRESHOLD, noise_rule};
 pub use said::{Counts, Drift};

@@ -86,7 +86,7 @@ impl<'a> Comparison<'a> {
     #[must_use]
     pub fn drift(&self, record: usize) -> Option<Drift> {
         let mut shifts: Vec<f64> = self.by_problem().filter_map(|rows| shift(rows, record)).map(|s| s.ln).collect();
-        shifts.sort_by(f64::total_cmp);
+        crate::order::sort_by(&mut shifts, f64::total_cmp);
         let median = warpbook_record::stats::median(&shifts)?;
         let furthest = shifts.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
         let (mut names, mut foreign) = (Vec::new(), false);

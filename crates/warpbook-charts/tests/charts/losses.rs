@@ -10,6 +10,7 @@ fn a_diverged_loss_ends_and_is_never_zero() {
     let chart = loss_curve(&run, &problem).unwrap();
     assert!(chart.svg.as_str().contains("diverged at epoch 70"));
     assert!(chart.description.contains("diverged at epoch 70"), "{}", chart.description);
+    assert!(chart.title.contains("diverge"), "{}", chart.title);
     let last = chart.table.rows.iter().find(|r| r[0] == "200").unwrap();
     assert!(last.contains(&"NaN".to_owned()), "{last:?}");
 
@@ -28,6 +29,7 @@ fn coinciding_curves_are_drawn_once_and_all_named() {
         assert!(chart.svg.as_str().contains(&format!(">{}</text>", rung.title)), "{}", rung.title);
     }
     assert!(chart.svg.as_str().contains("7 alike within 0.1 %"));
+    assert!(chart.title.starts_with("The loss of 7 rungs, alike within 0.1 %, falls to "), "{}", chart.title);
 }
 
 #[test]
@@ -73,8 +75,8 @@ fn a_training_is_drawn_from_what_was_logged() {
     assert_eq!(
         titles,
         [
-            "Training of mnist: loss",
-            "Training of mnist: accuracy, 99.20 % after 5 epochs",
+            "The loss falls to 0.08024 at step 590, from 2.165",
+            "99.20 % of the test samples are right after 5 epochs",
             "Training of mnist: learning rate, from 0.05 to 0.0125",
             "Training of mnist: loss scale, 3 of 590 steps skipped",
             "Training of mnist: gradient norm, at most 6.95",
@@ -130,7 +132,9 @@ fn two_trainings_share_their_charts() {
         assert!(chart.svg.as_str().contains("Fused in a graph"), "{}", chart.title);
     }
     let chart = accuracy(&run, &problem).unwrap();
-    assert_eq!(chart.title, "Training of mnist: accuracy");
+    assert_eq!(chart.title, "Fused in a graph gets the most test samples right: 99.20 % after 5 epochs");
+    let losses = loss_curve(&run, &problem).unwrap().title;
+    assert!(losses.starts_with("Fused in a graph ends at the lowest loss: 0.0"), "{losses}");
     assert_eq!(cell(&chart.table, "5", "Fused: test accuracy %"), "", "it ended after four");
     // One that ended within an epoch has its last point there.
     let course = run.train_logs[0].course.as_mut().unwrap();

@@ -94,6 +94,8 @@ fn transfers_are_parts_of_a_whole() {
     assert!(chart.description.contains("the transfers cost more than the work at 1 of them"), "{}", chart.description);
     let best = row(&chart.table, "14_overlapped_store");
     assert_eq!((best[2], best[4], best[7]), ("1.2090", "0.63947", "89.8"));
+    let most = "With the copies to the device and back, Stores overlapped spends 90 % of its time on them";
+    assert_eq!(chart.title, most);
     // Far apart: shares; else times.
     assert!(chart.svg.as_str().contains("share of the time until"));
     let mut near = run.clone();

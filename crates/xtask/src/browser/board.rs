@@ -2,8 +2,11 @@
 
 use super::{READY, SOON, Stage, fits, no_errors, open_ready, scheme, window};
 use crate::webdriver::Browser;
+use crate::workspace::{Workspace, write_atomic};
 use anyhow::{Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 use std::time::Instant;
 
@@ -99,4 +102,21 @@ pub fn of_a_folder(browser: &Browser, stage: &Stage) -> Result<()> {
         ensure!(first == json!("Grace 0"), "the first is {first}");
     }
     no_errors(browser)
+}
+
+/// Ten records of as many people in a folder with an index.
+pub fn class(w: &Workspace, folder: &Path) -> Result<()> {
+    let record: Value = serde_json::from_slice(&fs::read(w.path("web/tests/softmax.json"))?)?;
+    let mut files = Vec::new();
+    for i in 0..10_u32 {
+        let mut record = record.clone();
+        record["author"] = format!("Grace {i}").into();
+        for m in record["measurements"].as_array_mut().into_iter().flatten() {
+            let times: Vec<f64> = m["samples_us"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+            m["samples_us"] = times.iter().map(|us| us * (1.0 + f64::from(i) / 10.0)).collect();
+        }
+        files.push(json!({ "file": format!("{i}.json") }));
+        write_atomic(&folder.join(format!("{i}.json")), record.to_string())?;
+    }
+    write_atomic(&folder.join("index.json"), json!({ "records": files }).to_string())
 }

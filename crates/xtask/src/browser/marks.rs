@@ -10,11 +10,7 @@ const AT: &str = "[...document.querySelectorAll('#panel svg [data-value]')].inde
 const TIP: &str = "document.querySelector('.tip')";
 
 pub(super) fn press(browser: &Browser, key: &str, code: u32) -> Result<()> {
-    for kind in ["rawKeyDown", "keyUp"] {
-        let event = json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-        browser.devtools("Input.dispatchKeyEvent", &event)?;
-    }
-    Ok(())
+    browser.key(key, code)
 }
 
 fn focus_first(browser: &Browser) -> Result<()> {

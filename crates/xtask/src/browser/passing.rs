@@ -103,20 +103,13 @@ pub fn kept(browser: &Browser, stage: &Stage) -> Result<()> {
     no_errors(browser)
 }
 
-/// Enter as a keyboard sends it to a control, which acts on its character.
-fn enter(browser: &Browser) -> Result<()> {
-    let event =
-        json!({ "type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r" });
-    browser.devtools("Input.dispatchKeyEvent", &event).map(drop)
-}
-
 /// The menu, by keyboard, on a desk and on a phone.
 pub fn menu(browser: &Browser, stage: &Stage) -> Result<()> {
     for (width, height, is_phone) in [(1440, 900, false), (360, 740, true)] {
         window(browser, width, height, is_phone)?;
         open_ready(browser, &stage.record)?;
         browser.eval("document.querySelector('.pass-on summary').focus();")?;
-        enter(browser)?;
+        marks::press(browser, "Enter", 13)?;
         browser.wait_until("the menu", "document.querySelector('.pass-on').open", SOON)?;
         let outside = browser.eval(
             "return [...document.querySelectorAll('.pass-on > div, .pass-on button')].map((e) => e.getBoundingClientRect())

@@ -11,19 +11,9 @@ const ZOOMED: &str = "location.search.includes('zoom=')";
 /// Spans of the record that the timeline is judged with.
 pub const SPANS: usize = 100_000;
 
-fn pointer(browser: &Browser, kind: &str, (x, y): (f64, f64), buttons: u32) -> Result<()> {
-    let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": buttons, "clickCount": 1 });
-    browser.devtools("Input.dispatchMouseEvent", &event).map(drop)
-}
-
 fn drag(browser: &Browser, from: (f64, f64), to: (f64, f64)) -> Result<()> {
-    pointer(browser, "mouseMoved", from, 0)?;
-    pointer(browser, "mousePressed", from, 1)?;
-    for i in 1..=4 {
-        let share = f64::from(i) / 4.0;
-        pointer(browser, "mouseMoved", (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share), 1)?;
-    }
-    pointer(browser, "mouseReleased", to, 0)
+    let at = |share: f64| (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
+    browser.drag(&[0.0, 0.25, 0.5, 0.75, 1.0].map(at))
 }
 
 /// A brush, its address, the keys and the buttons, on sweep and roofline.
@@ -173,7 +163,13 @@ pub fn timeline(browser: &Browser, stage: &Stage) -> Result<()> {
         "[...document.querySelectorAll('.trace .toolbar button')].find((b) => b.textContent === 'Next').click();",
     )?;
     browser.wait_until("one span selected", &format!("{caption}.startsWith('Selected')"), SOON)?;
+    let (from, found) = ("location.search.includes('span=')", "location.search.includes('find=CONV3+weight')");
+    browser.wait_until("what is shown in the address", &format!("{from} && {found}"), SOON)?;
+    let said = browser.eval(&format!("return {caption};"))?;
+    let address = browser.eval("return location.href;")?;
     hands_over(browser)?;
+    open_ready(browser, address.as_str().unwrap_or_default())?;
+    browser.wait_until("the same by its link", &format!("{caption} === {said}"), SOON)?;
     no_errors(browser)
 }
 
