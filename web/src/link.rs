@@ -523,6 +523,7 @@ mod tests {
             quantity: Some(Quantity::Bandwidth),
             rung: Some("04_fused_graph".into()),
             window: Window::new((256.0, 4096.0), (0.5, 1e15)),
+            traced: Shown::default(),
             picked: vec!["01_naive".into(), "a&b".into()],
             whole: true,
             overview: false,
