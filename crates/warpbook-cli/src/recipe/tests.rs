@@ -194,7 +194,7 @@ fn names_that_are_no_recipe_are_refused() {
         let sentence = Plan::find(name).unwrap_err().sentence;
         assert!(sentence.contains(expect), "{sentence}");
     };
-    check("imagenet", "choose mnist, cifar10 or amp-recipe, or name a file");
+    check("imagenet", "choose mnist, cifar10, cifar10-speedrun or amp-recipe, or name a file");
     check("none.toml", "none.toml cannot be read");
     assert_eq!(Plan::find("mnist").unwrap().images, Images::Known("mnist"));
 }
