@@ -372,7 +372,7 @@ mod tests {
 
     #[test]
     fn the_gradient_of_an_output_is_that_of_the_loss() {
-        let network = Network::new([3], [linear(4), relu(), linear(2)]).unwrap();
+        let network = Network::new(Shape::Vector(3), [linear(4), relu(), linear(2)]).unwrap();
         let weights = Weights::init(&network, 5);
         let mut engine = CpuEngine::new(&network, 2, &weights, &Optimizer::sgd()).unwrap();
         engine.input(2).copy_from_slice(&[0.5, -1.0, 2.0, 1.5, 0.25, -0.75]);
