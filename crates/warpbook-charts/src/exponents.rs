@@ -110,9 +110,9 @@ pub fn exponents(
     rows: &[ExponentRow],
 ) -> Result<Chart, ChartError> {
     let ends = rows.iter().flat_map(|r| r.counts.iter().filter(|(_, n)| **n > 0).map(|(e, _)| *e));
-    let Some((low, high)) = ends.fold(None, |ends: Option<(i32, i32)>, e| {
-        Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e))))
-    }) else {
+    let Some((low, high)) = ends
+        .fold(None, |ends: Option<(i32, i32)>, e| Some(ends.map_or((e, e), |(low, high)| (low.min(e), high.max(e)))))
+    else {
         return Err(ChartError::NothingToDraw("All numbers are 0, or none was finite.".into()));
     };
     // The whole range of the format is in the picture.
@@ -182,7 +182,12 @@ impl Plot<'_> {
             canvas.text(&format!("2^{e}"), (x, bottom + 14.0), At::Middle, Font::SMALL)?;
         }
         let middle = f64::midpoint(LEFT, WIDTH - MARGIN);
-        canvas.text("magnitude, each bar twice as large as the one before", (middle, bottom + 32.0), At::Middle, Font::SMALL)
+        canvas.text(
+            "magnitude, each bar twice as large as the one before",
+            (middle, bottom + 32.0),
+            At::Middle,
+            Font::SMALL,
+        )
     }
 
     fn draw_row(&self, canvas: &Canvas<'_>, row: &ExponentRow, (top, bottom): (f64, f64), most: f64) -> Drawn {
@@ -225,7 +230,8 @@ impl Plot<'_> {
     }
 
     fn table(&self) -> Table {
-        let headers = ["numbers", "0 already", "vanish", "fewer digits", "all digits", "overflow", "smallest", "largest"];
+        let headers =
+            ["numbers", "0 already", "vanish", "fewer digits", "all digits", "overflow", "smallest", "largest"];
         let mut table = Table::new(headers);
         for r in self.rows {
             let f = r.fate(self.range);

@@ -6,7 +6,8 @@ const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -1
 
 #[test]
 fn exponents_are_those_of_the_numbers() {
-    let row = ExponentRow::of("x", [1.0, -1.5, 2.0, 0.0, -0.0, 0.49, f32::from_bits(1), f32::MAX, f32::NAN, f32::INFINITY]);
+    let row =
+        ExponentRow::of("x", [1.0, -1.5, 2.0, 0.0, -0.0, 0.49, f32::from_bits(1), f32::MAX, f32::NAN, f32::INFINITY]);
     let counts: Vec<(i32, u64)> = row.counts.iter().map(|(e, n)| (*e, *n)).collect();
     assert_eq!(counts, [(-149, 1), (-2, 1), (0, 2), (1, 1), (127, 1)]);
     assert_eq!((row.zeros, row.not_finite, row.counted()), (2, 2, 6));

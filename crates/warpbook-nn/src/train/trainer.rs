@@ -411,8 +411,7 @@ mod tests {
             let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
             let (queued, mut losses) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
             let initial = recipe().initial_weights(&digits.train).unwrap();
-            trainer.engine =
-                Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial).unwrap(), queued.clone()));
+            trainer.engine = Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial).unwrap(), queued.clone()));
             if let Some(every) = every {
                 trainer = trainer.read_losses_every(every);
             }

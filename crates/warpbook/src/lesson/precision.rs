@@ -5,9 +5,11 @@ mod memory;
 
 pub use super::training::{digits, scaling, side_by_side};
 pub use super::{at, only, table, without};
-pub use feed::{Feed, Loop, Slowed, T4_WORKERS, brought, loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop};
+pub use feed::{
+    Feed, Loop, Slowed, T4_WORKERS, brought, loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop,
+};
 pub use half::{bf16, f16};
-pub use memory::{as_planned, in_the_recipe, largest_batch, largest_batches, parts, pays_from};
+pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks};
 
 use super::{cell, title, valid};
 use crate::charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};
@@ -126,6 +128,12 @@ impl FirstStep {
     }
 }
 
+/// Scales are powers of two, mostly.
+fn scale_word(scale: f32) -> String {
+    let exponent = scale.log2();
+    if exponent.fract() == 0.0 { format!("2^{exponent}") } else { figures::plain(f64::from(scale)) }
+}
+
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.
 ///
 /// # Errors
@@ -137,8 +145,9 @@ pub fn exponents(step: &FirstStep, scale: f32) -> std::result::Result<Chart, Cha
         let lost = fates.iter().filter(|f| matches!(f, Fate::Vanishes | Fate::Overflows)).count();
         figures::percent(lost as f64 / fates.len().max(1) as f64)
     };
-    let times = figures::count(f64::from(scale));
-    let title = format!("fp16 would lose {} of the gradients as they are, {} of them times {times}", lost(1.0), lost(scale));
+    let times = scale_word(scale);
+    let title =
+        format!("fp16 would lose {} of the gradients as they are, {} of them times {times}", lost(1.0), lost(scale));
     let subtitle = format!(
         "Gradients of the outputs of {}; the first step on {} images, those that are 0 left out",
         listed(step.outputs.iter().map(|(name, _)| name.as_str())),
@@ -157,7 +166,7 @@ pub fn fates(step: &FirstStep, scale: f32) -> Table {
     let mut rows = Vec::new();
     let outputs = step.outputs.iter().map(|(name, g)| (format!("output of {name}"), g));
     for (name, gradient) in outputs.chain(step.weights.iter().map(|(name, g)| (name.clone(), g))) {
-        let mut row = vec![name, figures::count(gradient.len() as f64)];
+        let mut row = vec![name, figures::plain(gradient.len() as f64)];
         let share = |n: usize, of: usize| if n == 0 { String::new() } else { figures::percent(n as f64 / of as f64) };
         let count = |scale: f32, wanted: Fate| gradient.iter().filter(|g| fate(**g * scale) == wanted).count();
         let zeros = count(1.0, Fate::Zero);
@@ -168,11 +177,33 @@ pub fn fates(step: &FirstStep, scale: f32) -> Table {
         }
         rows.push(row);
     }
-    let times = format!("times {}: ", figures::count(f64::from(scale)));
+    let times = format!("times {}: ", scale_word(scale));
     let scaled = ["vanish", "fewer digits", "overflow"].map(|what| format!("{times}{what}"));
     let headers = ["gradient of", "numbers", "are 0", "vanish", "fewer digits", "overflow"];
     let headers: Vec<&str> = headers.into_iter().chain(scaled.iter().map(String::as_str)).collect();
     table(&headers, rows)
+}
+
+/// What fp16 leaves of a step's gradients at several scales of the loss: what vanishes, what overflows, and how far what is left is from the
+/// gradients in fp32, as the norm of the difference over their own.
+#[must_use]
+pub fn by_scale(step: &FirstStep, scales: &[f32]) -> Table {
+    let all: Vec<f32> = step.all_outputs().filter(|g| *g != 0.0).collect();
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
+    let own = norm(&mut all.iter().copied());
+    let row = |scale: &f32| {
+        let count = |wanted: Fate| all.iter().filter(|g| fate(**g * scale) == wanted).count() as f64 / all.len() as f64;
+        let infinite = count(Fate::Overflows);
+        let error = norm(&mut all.iter().map(|g| f16::from_f32(g * scale).to_f32() / scale - g)) / own;
+        vec![
+            scale_word(*scale),
+            figures::percent(count(Fate::Vanishes)),
+            figures::percent(count(Fate::LosesDigits)),
+            if infinite > 0.0 { figures::percent(infinite) } else { "none".into() },
+            if infinite > 0.0 { "the step is skipped".into() } else { figures::number(error) },
+        ]
+    };
+    table(&["loss times", "vanish", "fewer digits", "overflow", "relative error"], scales.iter().map(row).collect())
 }
 
 /// A training with fp16 on any machine would do this: what a scaler makes of the same gradients, attempt after attempt.
@@ -192,7 +223,7 @@ pub fn attempts(step: &FirstStep, scaler: &crate::nn::train::GradScaler, count: 
         };
         rows.push(vec![
             attempt.to_string(),
-            figures::count(f64::from(state.scale)),
+            scale_word(state.scale),
             infinite.to_string(),
             if overflow { "skipped".into() } else { format!("made, the {made}.") },
             change.into(),
@@ -206,7 +237,9 @@ pub fn attempts(step: &FirstStep, scaler: &crate::nn::train::GradScaler, count: 
 #[must_use]
 pub fn updates(of: &[f32]) -> Table {
     let row = |update: &f32| {
-        let kept = |sum: f32| if sum == 1.0 { "lost".to_owned() } else { format!("1 + {}", figures::number(f64::from(sum - 1.0))) };
+        let kept = |sum: f32| {
+            if sum == 1.0 { "lost".to_owned() } else { format!("1 + {}", figures::number(f64::from(sum - 1.0))) }
+        };
         let in_fp16 = f16::from_f32(1.0 + update).to_f32();
         let in_bf16 = bf16::from_f32(1.0 + update).to_f32();
         vec![figures::short(f64::from(*update)), kept(1.0 + update), kept(in_fp16), kept(in_bf16)]
@@ -269,7 +302,7 @@ pub fn time_and_memory(run: &Run, steps: u64) -> Table {
             let over = first.and_then(|f| f.median_us()).map(|was| figures::times(was / us));
             let more = first.and_then(|f| f.peak_bytes).zip(m.peak_bytes).map(|(was, now)| difference(was, now));
             rows.push(vec![
-                figures::count(problem.count("batch").unwrap_or(0) as f64),
+                figures::plain(problem.count("batch").unwrap_or(0) as f64),
                 title(run, id).to_owned(),
                 cell(Some(us)),
                 cell(Some(us * steps as f64)),

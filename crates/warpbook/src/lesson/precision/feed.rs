@@ -35,7 +35,8 @@ pub fn t4() -> Table {
             figures::times(T4[0].2 / seconds),
         ]
     };
-    let headers = ["batch", "precision", "20 epochs on a T4, measured elsewhere", "peak memory", "rate", "as fast as the first"];
+    let headers =
+        ["batch", "precision", "20 epochs on a T4, measured elsewhere", "peak memory", "rate", "as fast as the first"];
     table(&headers, T4.iter().map(row).collect())
 }
 
@@ -161,7 +162,8 @@ pub fn brought(all: &[Loop]) -> String {
     let of = |feed: Feed| {
         let of = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
         let (full, half) = (of(Precision::Fp32)?, of(Precision::AmpFp16)?);
-        (full.batch == half.batch).then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), feed.words()))
+        (full.batch == half.batch)
+            .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), feed.words()))
     };
     let said: Vec<String> = Feed::ALL.into_iter().filter_map(of).collect();
     if said.is_empty() {
@@ -286,7 +288,14 @@ pub fn slowed(all: &[Slowed]) -> Table {
             figures::times(rate(s) / rate(&all[0])),
         ]
     };
-    let headers =
-        ["batch", "precision", "a worker takes for an image", "a step", "of it waiting", "rate", "as fast as the first"];
+    let headers = [
+        "batch",
+        "precision",
+        "a worker takes for an image",
+        "a step",
+        "of it waiting",
+        "rate",
+        "as fast as the first",
+    ];
     table(&headers, all.iter().map(row).collect())
 }

@@ -56,7 +56,7 @@ pub fn pays_from(recipe: &Recipe) -> Option<usize> {
 pub fn as_planned(recipe: &Recipe) -> String {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
     let pays = match pays_from(recipe) {
-        Some(batch) => format!("the copy is paid for from a batch of {} on", figures::count(batch as f64)),
+        Some(batch) => format!("the copy is paid for from a batch of {} on", figures::plain(batch as f64)),
         None => "the copy is never paid for".into(),
     };
     format!(
@@ -69,20 +69,28 @@ pub fn as_planned(recipe: &Recipe) -> String {
     )
 }
 
-/// Peak memory of the AMP recipe and of the MNIST CNN in fp32 and in fp16, ours and PyTorch's as far as the record has them, and on a T4.
+/// Peak memory in fp32 and in fp16 of every training that these records have in both, ours and PyTorch's, and of the AMP recipe on a T4. Of
+/// records that have the same, the first is shown.
 #[must_use]
-pub fn in_the_recipe(run: &Run) -> Table {
-    let mut rows = Vec::new();
-    let (ours, device) = ([Precision::Fp32, Precision::AmpFp16].map(|p| rung_of(run, p)), &run.environment.device.name);
-    let [Some(full), Some(half)] = ours else { return table(&HEADERS, rows) };
-    for problem in run.problems() {
-        for (who, [full, half]) in [("Warpbook", [full, half]), ("PyTorch", ["torch_fp32_gathered", "torch_amp_fp16_gathered"])] {
-            let bytes = |id: &str| valid(run, id, problem)?.peak_bytes;
-            let Some((full, half)) = bytes(full).zip(bytes(half)) else { continue };
-            let data = if who == "PyTorch" { "without the data" } else { "with the data" };
-            rows.push(row(&problem.short, &format!("{who} on {device}, {data}"), full, half));
+pub fn peaks(runs: &[&Run]) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for run in runs {
+        let ours = [Precision::Fp32, Precision::AmpFp16].map(|p| rung_of(run, p).unwrap_or_default());
+        for problem in run.problems() {
+            for (who, [full, half], data) in [
+                ("Warpbook", ours, "with the data"),
+                ("PyTorch", ["torch_fp32_gathered", "torch_amp_fp16_gathered"], "without the data"),
+            ] {
+                let bytes = |id: &str| valid(run, id, problem)?.peak_bytes;
+                let Some((full, half)) = bytes(full).zip(bytes(half)) else { continue };
+                let new = row(&problem.short, &format!("{who} on {}, {data}", run.environment.device.name), full, half);
+                if rows.iter().all(|r| r[..2] != new[..2]) {
+                    rows.push(new);
+                }
+            }
         }
     }
+    rows.sort();
     let [full, half] = T4_RECIPE;
     rows.push(row("amp-recipe 512", "PyTorch on a T4, with the data, measured elsewhere", full, half));
     table(&HEADERS, rows)
@@ -119,7 +127,7 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
             let of = |p| largest_batch(recipe, p, *bytes);
             let full = of(Precision::Fp32);
             let mut row = vec![recipe.name.clone(), figures::bytes(*bytes)];
-            let words = |n: Option<usize>| n.map_or_else(|| "none fits".into(), |n| figures::count(n as f64));
+            let words = |n: Option<usize>| n.map_or_else(|| "none fits".into(), |n| figures::plain(n as f64));
             row.extend([full, of(Precision::Tf32), of(Precision::AmpFp16), of(Precision::AmpBf16)].map(words));
             let more = full.zip(of(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
             row.push(more.unwrap_or_default());

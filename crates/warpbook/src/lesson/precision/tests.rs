@@ -16,11 +16,20 @@ fn small() -> Recipe {
 fn half_rounds_as_the_chart_s_range_says() {
     let power = |e: i32| 2f64.powi(e) as f32;
     // Everything below half of the smallest number is 0, and so is that half itself, by rounding to even.
-    assert_eq!((fate(power(-26) * 1.99), fate(power(-25)), fate(power(-25) * 1.01)), (Fate::Vanishes, Fate::Vanishes, Fate::LosesDigits));
+    assert_eq!(
+        (fate(power(-26) * 1.99), fate(power(-25)), fate(power(-25) * 1.01)),
+        (Fate::Vanishes, Fate::Vanishes, Fate::LosesDigits)
+    );
     assert_eq!((fate(power(-14) * 0.99), fate(power(-14))), (Fate::LosesDigits, Fate::Kept));
-    assert_eq!((fate(65504.0), fate(-65519.0), fate(65520.0), fate(f32::NAN)), (Fate::Kept, Fate::Kept, Fate::Overflows, Fate::Overflows));
+    assert_eq!(
+        (fate(65504.0), fate(-65519.0), fate(65520.0), fate(f32::NAN)),
+        (Fate::Kept, Fate::Kept, Fate::Overflows, Fate::Overflows)
+    );
     assert_eq!((fate(0.0), fate(-0.0)), (Fate::Zero, Fate::Zero));
-    assert_eq!((f16::MAX.to_f64().log2().floor() as i32, f16::MIN_POSITIVE.to_f64().log2() as i32), (FP16.largest, FP16.normal));
+    assert_eq!(
+        (f16::MAX.to_f64().log2().floor() as i32, f16::MIN_POSITIVE.to_f64().log2() as i32),
+        (FP16.largest, FP16.normal)
+    );
     assert_eq!(f64::from(f16::from_bits(1)).log2() as i32 - 1, FP16.least);
 }
 
@@ -53,19 +62,25 @@ fn the_first_step_is_that_of_a_training() {
 /// Two gradients of which one vanishes, and one of zeros.
 fn made() -> FirstStep {
     let output = vec![1.0, 2f32.powi(-30), 2f32.powi(-20), 0.0];
-    FirstStep { loss: 1.0, batch: 1, outputs: vec![("fc1".into(), output)], weights: vec![("fc1.bias".into(), vec![0.0; 3])] }
+    FirstStep {
+        loss: 1.0,
+        batch: 1,
+        outputs: vec![("fc1".into(), output)],
+        weights: vec![("fc1.bias".into(), vec![0.0; 3])],
+    }
 }
 
 #[test]
 fn what_is_lost_is_counted_before_and_after_scaling() {
     let chart = exponents(&made(), 65536.0).unwrap();
     // 1 becomes 65536, which is more than fp16 has.
-    assert_eq!(chart.title, "fp16 would lose 33 % of the gradients as they are, 33 % of them times 65536");
+    assert_eq!(chart.title, "fp16 would lose 33 % of the gradients as they are, 33 % of them times 2^16");
     assert_eq!(chart.table.rows[0][1..6], ["1", "1", "1", "1", "0"]);
     assert_eq!(chart.table.rows[1][1..6], ["1", "0", "0", "2", "1"]);
     let rows = fates(&made(), 65536.0).rows;
     assert_eq!(rows[0], ["output of fc1", "4", "25 %", "33 %", "33 %", "", "", "", "33 %"]);
     assert_eq!(rows[1], ["fc1.bias", "3", "100 %", "", "", "", "", "", ""]);
+    assert_eq!((scale_word(65536.0), scale_word(1.0), scale_word(3.0)), ("2^16".into(), "2^0".into(), "3".into()));
     assert_eq!(made().largest_scale(), 32768.0);
     assert_eq!(made().in_fp16(32768.0), [32768.0, 2f32.powi(-15), 2f32.powi(-5), 0.0]);
     let nothing = FirstStep { outputs: vec![("fc1".into(), vec![0.0])], ..made() };
@@ -73,13 +88,26 @@ fn what_is_lost_is_counted_before_and_after_scaling() {
 }
 
 #[test]
+fn the_best_scale_is_below_the_first_that_overflows() {
+    let rows = by_scale(&made(), &[1.0, 32768.0, 65536.0]).rows;
+    assert_eq!(rows[0][..4], ["2^0", "33 %", "33 %", "none"]);
+    assert_eq!(rows[1][1..], ["0 %", "33 %", "none", "0"]);
+    assert_eq!(rows[2][3..], ["33 %", "the step is skipped"]);
+    let error: f64 = rows[0][4].parse().unwrap();
+    assert!((error / 2f64.powi(-30) - 1.0).abs() < 0.01, "what vanished, over the norm of nearly 1: {error}");
+}
+
+#[test]
 fn a_scaler_s_attempts_end_at_the_largest_scale_that_fits() {
     let scaler = GradScaler { init_scale: 131_072.0, growth_interval: 2, ..GradScaler::default() };
     let rows = attempts(&made(), &scaler, 7).rows;
     let column = |i: usize| rows.iter().map(|r| r[i].as_str()).collect::<Vec<_>>();
-    assert_eq!(column(1), ["131072", "65536", "32768", "32768", "65536", "32768", "32768"]);
+    assert_eq!(column(1), ["2^17", "2^16", "2^15", "2^15", "2^16", "2^15", "2^15"]);
     assert_eq!(column(2), ["1", "1", "0", "0", "1", "0", "0"]);
-    assert_eq!(column(3), ["skipped", "skipped", "made, the 1.", "made, the 2.", "skipped", "made, the 3.", "made, the 4."]);
+    assert_eq!(
+        column(3),
+        ["skipped", "skipped", "made, the 1.", "made, the 2.", "skipped", "made, the 3.", "made, the 4."]
+    );
     assert_eq!(column(4), ["smaller", "smaller", "", "larger", "smaller", "", "larger"]);
 }
 
@@ -125,7 +153,7 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
     let (wide, cnn) = (Recipe::amp_recipe(), Recipe::mnist());
     let rows = parts(&wide).rows;
     // Three matrices of 4096 x 4096, with biases; 2 bytes each.
-    assert_eq!(rows[1], ["their copy in half", "0 B", "96.0 MiB", "+96.0 MiB"]);
+    assert_eq!(rows[1], ["their copy in half", "0 B", "96 MiB", "+96 MiB"]);
     assert_eq!(rows[3][3], "", "the state of SGD is nothing in both");
     let [few, many] = [pays_from(&cnn).unwrap(), pays_from(&wide).unwrap()];
     assert!(few < 512 && many > 512, "{few} and {many}");
@@ -138,9 +166,14 @@ fn the_recipe_pays_for_its_copy_and_the_cnn_does_not() {
         assert!(saves(from) > 0 && saves(from - 1) <= 0);
     }
     let said = as_planned(&wide);
-    assert!(said.starts_with("amp-recipe: a copy of the weights in half takes 96.0 MiB, and at a batch of 512"), "{said}");
-    assert!(said.ends_with(&format!("from a batch of {} on.", figures::count(many as f64))), "{said}");
-    let measured = in_the_recipe(&published()).rows;
+    assert!(
+        said.starts_with("amp-recipe: a copy of the weights in half takes 96 MiB, and at a batch of 512"),
+        "{said}"
+    );
+    assert!(said.ends_with(&format!("from a batch of {} on.", figures::plain(many as f64))), "{said}");
+    let measured = peaks(&[&published(), &published()]).rows;
+    // Five trainings by each, once, and the T4's.
+    assert_eq!(measured.len(), 11, "{measured:?}");
     let of = |who: &str, what: &str| measured.iter().find(|r| r[1].starts_with(who) && r[0].starts_with(what)).unwrap();
     assert!(of("PyTorch on NVIDIA H200", "amp-recipe")[4].starts_with('+'), "{measured:?}");
     assert!(of("PyTorch on NVIDIA H200", "mnist")[4].starts_with('−') && of("Warpbook", "mnist")[4].starts_with('−'));
@@ -217,7 +250,10 @@ fn a_gpu_s_loops_learn_the_same_however_they_are_fed() {
     let recipe = Recipe { batch: 64, epochs: 2, ..Recipe::mnist() };
     for precision in [Precision::Fp32, Precision::AmpFp16] {
         let all = Feed::ALL.map(|feed| timed_loop(&lab, &recipe, &digits, precision, feed).unwrap());
-        assert!(all.iter().all(|l| l.steps == 32 && l.accuracy == all[0].accuracy && l.peak_bytes.is_some()), "{all:?}");
+        assert!(
+            all.iter().all(|l| l.steps == 32 && l.accuracy == all[0].accuracy && l.peak_bytes.is_some()),
+            "{all:?}"
+        );
     }
     let slow = slow_loader(&lab, &recipe, &digits, Precision::AmpFp16, (Duration::from_millis(1), 4)).unwrap();
     assert!(slow.step_us > 0.9 * 32e3, "{slow:?}");
