@@ -32,8 +32,7 @@ pub fn beside(own: &Run, published: &Run) -> String {
     let whole = |row: &ComparedRow<'_>| row.cells.iter().filter_map(|c| c.measurement).all(|m| !m.does_less());
     let rows = || both.rows.iter().filter(|r| !r.reference && judged(r.cells[1].verdict) && whole(r));
     let main = published.main_problem();
-    let problem =
-        rows().map(|r| r.problem).find(|p| Some(*p) == main).or_else(|| rows().map(|r| r.problem).next_back());
+    let problem = rows().map(|r| r.problem).find(|p| Some(*p) == main).or_else(|| rows().map(|r| r.problem).next_back());
     let of_problem = rows().filter(|r| Some(r.problem) == problem);
     let timed = of_problem.filter_map(|r| Some((r, r.cells[0].us?, r.cells[1].us?)));
     let Some((row, us, own_us)) = timed.min_by(|a, b| a.2.total_cmp(&b.2)) else {
