@@ -3,7 +3,7 @@
 mod feed;
 mod memory;
 
-pub use super::training::{digits, scaling, side_by_side};
+pub use super::training::{digits, side_by_side};
 pub use super::{at, only, table, without};
 pub use feed::{
     Feed, Loop, Slowed, T4_WORKERS, brought, loops, room_for_a_loader, slow_loader, slowed, t4, t4_image, timed_loop,
@@ -245,6 +245,13 @@ pub fn updates(of: &[f32]) -> Table {
         vec![figures::short(f64::from(*update)), kept(1.0 + update), kept(in_fp16), kept(in_bf16)]
     };
     table(&["1 + an update of", "in fp32", "in fp16", "in bf16"], of.iter().map(row).collect())
+}
+
+/// What became of the loss scale in a training's record.
+#[must_use]
+pub fn scaled(run: &Run) -> String {
+    let nothing = || "The record has no training.".to_owned();
+    run.train_logs.first().map_or_else(nothing, super::training::scaling_of)
 }
 
 /// One way of training for each precision, each the fastest that the engine has, so that nothing else differs.

@@ -112,6 +112,15 @@ fn a_scaler_s_attempts_end_at_the_largest_scale_that_fits() {
 }
 
 #[test]
+fn a_record_without_a_scale_says_so() {
+    let lab = Lab::open("cpu").unwrap();
+    let training = lab.train(Recipe { steps: Some(1), ..small() }, &synthetic_digits(16, 8, 1)).run().unwrap();
+    assert!(scaled(training.record()).contains("was not scaled"));
+    let nothing = Run { train_logs: Vec::new(), ..training.record().clone() };
+    assert!(scaled(&nothing).contains("no training"));
+}
+
+#[test]
 fn small_updates_are_lost_in_half() {
     let rows = updates(&[1e-2, 1e-3, 1e-4, 1e-8]).rows;
     let lost: Vec<[bool; 3]> = rows.iter().map(|r| [&r[1], &r[2], &r[3]].map(|c| c == "lost")).collect();
