@@ -29,9 +29,9 @@ const RUNGS: [(Precision, [&str; 2]); 4] = [
     (Precision::AmpBf16, ["amp_bf16", "06_amp_bf16"]),
 ];
 
-/// Gradients of one step, unscaled, in fp32.
+/// The gradients of one step, unscaled, in fp32.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FirstStep {
+pub struct Gradients {
     /// The mean loss of the batch.
     pub loss: f64,
     /// Images of the batch.
@@ -46,11 +46,19 @@ pub struct FirstStep {
 ///
 /// # Errors
 /// The images do not fit the network, or memory.
-pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<FirstStep> {
+pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
+    recipe.validate(images.shape(), images.classes().len())?;
+    step_from(recipe, images, &recipe.initial_weights(images)?)
+}
+
+/// The same of a step from these weights.
+///
+/// # Errors
+/// As of [`first_step`]; the weights are not the network's.
+pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());
-    let weights = recipe.initial_weights(images)?;
-    let mut engine = CpuEngine::new(&recipe.network, n, &weights, &recipe.optimizer)?;
+    let mut engine = CpuEngine::new(&recipe.network, n, weights, &recipe.optimizer)?;
     let [channels, height, width] = images.shape();
     let as_they_are = Augment {
         channels,
@@ -76,7 +84,7 @@ pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<FirstStep> {
     let weights = named.filter(|(spec, _)| spec.role.is_trained()).map(|(spec, g)| (spec.name.clone(), g.clone()));
     let of = |name: String| engine.output_gradient(&name, n).map(|g| (name, g.to_vec()));
     let outputs = products(&recipe.network).into_iter().filter_map(of).collect();
-    Ok(FirstStep { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
+    Ok(Gradients { loss: loss.mean, batch: n, outputs, weights: weights.collect() })
 }
 
 /// Convolutions and linear layers by their names: the gradient of what they write is what a GPU keeps in half.
@@ -106,7 +114,7 @@ fn fate(value: f32) -> Fate {
     }
 }
 
-impl FirstStep {
+impl Gradients {
     /// All gradients of outputs, one after the other.
     fn all_outputs(&self) -> impl Iterator<Item = f32> + '_ {
         self.outputs.iter().flat_map(|(_, g)| g.iter().copied())
@@ -128,41 +136,69 @@ impl FirstStep {
     }
 }
 
-/// Scales are powers of two, mostly.
-fn scale_word(scale: f32) -> String {
+/// A scale as a power of two, as "2^16", where it is one.
+#[must_use]
+pub fn power(scale: f32) -> String {
     let exponent = scale.log2();
     if exponent.fract() == 0.0 { format!("2^{exponent}") } else { figures::plain(f64::from(scale)) }
+}
+
+/// The share of a step's gradients, those that are 0 left out, with this fate in fp16 once the loss is multiplied by `scale`.
+fn share(step: &Gradients, scale: f32, wanted: Fate) -> String {
+    let fates: Vec<Fate> = step.all_outputs().filter(|g| *g != 0.0).map(|g| fate(g * scale)).collect();
+    figures::percent(fates.iter().filter(|f| **f == wanted).count() as f64 / fates.len().max(1) as f64)
+}
+
+fn histograms(title: &str, rows: &[(String, &Gradients, f32)]) -> std::result::Result<Chart, ChartError> {
+    let mut subtitle = String::new();
+    if let Some((_, step, _)) = rows.first() {
+        let names: Vec<String> = step.outputs.iter().map(|(name, _)| name.clone()).collect();
+        subtitle = format!(
+            "Gradients of the outputs of {} for {} images, those that are 0 left out",
+            figures::listed(&names),
+            step.batch
+        );
+    }
+    let row = |(name, step, scale): &(String, &Gradients, f32)| {
+        ExponentRow::of(name.clone(), step.all_outputs().map(|g| g * scale))
+    };
+    histogram(title, &subtitle, &FP16, &rows.iter().map(row).collect::<Vec<_>>())
 }
 
 /// The exponents of a step's gradients, as they are and with the loss multiplied by `scale`, over the range of fp16.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where all gradients are 0.
-pub fn exponents(step: &FirstStep, scale: f32) -> std::result::Result<Chart, ChartError> {
-    let row = |name: String, scale: f32| ExponentRow::of(name, step.all_outputs().map(|g| g * scale));
-    let lost = |scale: f32| {
-        let fates: Vec<Fate> = step.all_outputs().map(|g| fate(g * scale)).filter(|f| *f != Fate::Zero).collect();
-        let lost = fates.iter().filter(|f| matches!(f, Fate::Vanishes | Fate::Overflows)).count();
-        figures::percent(lost as f64 / fates.len().max(1) as f64)
-    };
-    let times = scale_word(scale);
-    let title =
-        format!("fp16 would lose {} of the gradients as they are, {} of them times {times}", lost(1.0), lost(scale));
-    let subtitle = format!(
-        "Gradients of the outputs of {}; the first step on {} images, those that are 0 left out",
-        listed(step.outputs.iter().map(|(name, _)| name.as_str())),
-        step.batch
+pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, ChartError> {
+    let times = format!("times {}", power(scale));
+    let title = format!(
+        "fp16 has all digits of {} of the gradients as they are, and of {} {times}",
+        share(step, 1.0, Fate::Kept),
+        share(step, scale, Fate::Kept)
     );
-    histogram(&title, &subtitle, &FP16, &[row("as they are".into(), 1.0), row(format!("times {times}"), scale)])
+    histograms(&title, &[("as they are".into(), step, 1.0), (times, step, scale)])
 }
 
-fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    super::listed(names.map(str::to_owned).collect())
+/// The same of two steps as they are, each with a name, as "the first step".
+///
+/// # Errors
+/// As of [`exponents`].
+pub fn earlier_and_later(
+    (first, earlier): (&str, &Gradients),
+    (then, later): (&str, &Gradients),
+) -> std::result::Result<Chart, ChartError> {
+    let title = format!(
+        "Of the gradients that are not 0, fp16 turns {} into 0 in {first}, and {} {then}",
+        share(earlier, 1.0, Fate::Vanishes),
+        share(later, 1.0, Fate::Vanishes)
+    );
+    let of = |name: &str, step: &Gradients| format!("{}: a loss of {}", figures::sentence_case(name), figures::number(step.loss));
+    histograms(&title, &[(of(first, earlier), earlier, 1.0), (of(then, later), later, 1.0)])
 }
 
 /// What becomes of each gradient of a step in fp16, as it is and with the loss multiplied by `scale`.
 #[must_use]
-pub fn fates(step: &FirstStep, scale: f32) -> Table {
+pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
     let outputs = step.outputs.iter().map(|(name, g)| (format!("output of {name}"), g));
     for (name, gradient) in outputs.chain(step.weights.iter().map(|(name, g)| (name.clone(), g))) {
@@ -177,7 +213,7 @@ pub fn fates(step: &FirstStep, scale: f32) -> Table {
         }
         rows.push(row);
     }
-    let times = format!("times {}: ", scale_word(scale));
+    let times = format!("times {}: ", power(scale));
     let scaled = ["vanish", "fewer digits", "overflow"].map(|what| format!("{times}{what}"));
     let headers = ["gradient of", "numbers", "are 0", "vanish", "fewer digits", "overflow"];
     let headers: Vec<&str> = headers.into_iter().chain(scaled.iter().map(String::as_str)).collect();
@@ -187,7 +223,7 @@ pub fn fates(step: &FirstStep, scale: f32) -> Table {
 /// What fp16 leaves of a step's gradients at several scales of the loss: what vanishes, what overflows, and how far what is left is from the
 /// gradients in fp32, as the norm of the difference over their own.
 #[must_use]
-pub fn by_scale(step: &FirstStep, scales: &[f32]) -> Table {
+pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     let all: Vec<f32> = step.all_outputs().filter(|g| *g != 0.0).collect();
     let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v).powi(2)).sum::<f64>().sqrt();
     let own = norm(&mut all.iter().copied());
@@ -196,7 +232,7 @@ pub fn by_scale(step: &FirstStep, scales: &[f32]) -> Table {
         let infinite = count(Fate::Overflows);
         let error = norm(&mut all.iter().map(|g| f16::from_f32(g * scale).to_f32() / scale - g)) / own;
         vec![
-            scale_word(*scale),
+            power(*scale),
             figures::percent(count(Fate::Vanishes)),
             figures::percent(count(Fate::LosesDigits)),
             if infinite > 0.0 { figures::percent(infinite) } else { "none".into() },
@@ -208,7 +244,7 @@ pub fn by_scale(step: &FirstStep, scales: &[f32]) -> Table {
 
 /// A training with fp16 on any machine would do this: what a scaler makes of the same gradients, attempt after attempt.
 #[must_use]
-pub fn attempts(step: &FirstStep, scaler: &crate::nn::train::GradScaler, count: usize) -> Table {
+pub fn attempts(step: &Gradients, scaler: &crate::nn::train::GradScaler, count: usize) -> Table {
     let (mut state, mut made, mut rows) = (scaler.start(), 0u64, Vec::new());
     for attempt in 1..=count {
         let mut gradients = step.in_fp16(state.scale);
@@ -223,7 +259,7 @@ pub fn attempts(step: &FirstStep, scaler: &crate::nn::train::GradScaler, count: 
         };
         rows.push(vec![
             attempt.to_string(),
-            scale_word(state.scale),
+            power(state.scale),
             infinite.to_string(),
             if overflow { "skipped".into() } else { format!("made, the {made}.") },
             change.into(),
@@ -254,17 +290,21 @@ pub fn scaled(run: &Run) -> String {
     run.train_logs.first().map_or_else(nothing, super::training::scaling_of)
 }
 
+fn title_of(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Fp32 => "fp32",
+        Precision::Tf32 => "tf32",
+        Precision::AmpFp16 => "AMP, fp16",
+        Precision::AmpBf16 => "AMP, bf16",
+    }
+}
+
 /// One way of training for each precision, each the fastest that the engine has, so that nothing else differs.
 #[must_use]
 pub fn by_precision() -> Vec<Way> {
     let way = |(precision, [id, _]): (Precision, [&'static str; 2])| Way {
         id,
-        title: match precision {
-            Precision::Fp32 => "fp32",
-            Precision::Tf32 => "tf32",
-            Precision::AmpFp16 => "AMP, fp16",
-            Precision::AmpBf16 => "AMP, bf16",
-        },
+        title: title_of(precision),
         idea: "The fastest way of training in this precision: one graph, fused epilogues.",
         base: None,
         requires: precision.requires(),
@@ -288,10 +328,19 @@ fn rung_of(run: &Run, precision: Precision) -> Option<&'static str> {
     ids.into_iter().find(|id| run.rung(id).is_some())
 }
 
-/// The rungs of all precisions in a record.
+/// Those of a network in a record that has the ladder, each called by its precision: rungs without a graph and without fused epilogues, which
+/// differ from each other in little else.
 #[must_use]
-pub fn precisions_of(run: &Run) -> Vec<&'static str> {
-    Precision::ALL.into_iter().filter_map(|p| rung_of(run, p)).collect()
+pub fn of_ladder(run: &Run, network: Workload) -> Option<Run> {
+    let problem = run.problems().into_iter().find(|p| p.text("network") == Some(network.name()))?;
+    let ids: Vec<&str> = Precision::ALL.into_iter().filter_map(|p| rung_of(run, p)).collect();
+    let mut part = only(&Run { main_problem: Some(problem.id.clone()), ..at(run, problem) }, &ids);
+    for (precision, ids) in RUNGS {
+        for rung in part.rungs.iter_mut().filter(|r| ids.contains(&&*r.id)) {
+            rung.title = format!("{} ({})", title_of(precision), rung.id).into();
+        }
+    }
+    Some(part)
 }
 
 /// Time and peak memory of `steps` steps in every precision and at every batch of a record, and how they compare with fp32.
@@ -299,7 +348,7 @@ pub fn precisions_of(run: &Run) -> Vec<&'static str> {
 pub fn time_and_memory(run: &Run, steps: u64) -> Table {
     let mut rows = Vec::new();
     for problem in run.problems() {
-        let mut ids = precisions_of(run);
+        let mut ids: Vec<&str> = Precision::ALL.into_iter().filter_map(|p| rung_of(run, p)).collect();
         if ids.iter().all(|id| valid(run, id, problem).is_none()) {
             ids.push("cpu_all_threads");
         }
