@@ -21,6 +21,7 @@ mod comparison;
 mod confusion;
 mod course;
 pub mod diagram;
+mod exponents;
 mod facts;
 mod headline;
 pub mod highlight;
@@ -57,6 +58,7 @@ pub use comparison::{
 };
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};
+pub use exponents::{ExponentRow, FormatRange, exponents};
 pub use headline::{Headline, HeadlineTile, headline, in_short, sparkline};
 pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};

@@ -106,9 +106,11 @@ mod tests {
         let cpu = Device::open(Choice::Cpu).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.safetensors");
-        let limited = |t: Trainer| t.time_budget(Duration::from_secs(3600)).checkpoint(&path).to(&cpu).unwrap();
+        let limited = |t: Trainer| {
+            t.time_budget(Duration::from_secs(3600)).checkpoint(&path).read_losses_every(7).to(&cpu).unwrap()
+        };
         let trainer = trained(Optimizer::adam(), 6, Some(&limited));
-        assert_eq!(trainer.limits(), (Some(Duration::from_secs(3600)), Some(path.clone())));
+        assert_eq!(trainer.limits(), (Some(Duration::from_secs(3600)), Some(path.clone()), Some(7)));
         let mut resumed = trained(Optimizer::adam(), 2, None);
         resumed.resume(&path).unwrap();
         assert_eq!(resumed.step(), 6);

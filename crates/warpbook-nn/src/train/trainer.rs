@@ -15,6 +15,9 @@ use warpbook_device::ensure_writable;
 /// A checkpoint is written at least this often, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
 
+/// See [`Trainer::limits`].
+pub(super) type Limits = (Option<Duration>, Option<PathBuf>, Option<u64>);
+
 /// A training.
 ///
 /// The same recipe, data, weights and place give the same bits on every run, however many threads there are, and also where a run was
@@ -29,6 +32,8 @@ pub struct Trainer {
     pub(super) step: u64,
     budget: Option<Duration>,
     checkpoint: Option<PathBuf>,
+    /// The most steps that are queued before their losses are read; as many as the device allows where none is set.
+    read_every: Option<u64>,
     /// What the samples are called.
     pub(super) data: Option<String>,
 }
@@ -76,6 +81,14 @@ impl Trainer {
         self
     }
 
+    /// The same, with at most so many steps queued before their losses are read: 1 waits for every step, as a loop does that reads each loss. The
+    /// losses do not depend on it. A GPU queues 128 unless it is called; the CPU always makes one.
+    #[must_use]
+    pub fn read_losses_every(mut self, steps: u64) -> Self {
+        self.read_every = Some(steps.max(1));
+        self
+    }
+
     /// The same, kept in this file after every epoch, every minute within one, and at the end, as by [`Trainer::save`]. After an error the file
     /// has what was kept last.
     #[must_use]
@@ -116,7 +129,7 @@ impl Trainer {
             Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial)?),
             Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
         };
-        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None, data: None })
+        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None, read_every: None, data: None })
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -129,14 +142,14 @@ impl Trainer {
         &self.place
     }
 
-    /// The time budget and the checkpoint's file.
-    pub(super) fn limits(&self) -> (Option<Duration>, Option<PathBuf>) {
-        (self.budget, self.checkpoint.clone())
+    /// The time budget, the checkpoint's file, and how often losses are read.
+    pub(super) fn limits(&self) -> Limits {
+        (self.budget, self.checkpoint.clone(), self.read_every)
     }
 
     /// Sets them.
-    pub(super) fn set_limits(&mut self, (budget, checkpoint): (Option<Duration>, Option<PathBuf>)) {
-        (self.budget, self.checkpoint) = (budget, checkpoint);
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        (self.budget, self.checkpoint, self.read_every) = limits;
     }
 
     /// All that it goes on with, but the step.
@@ -236,7 +249,7 @@ impl Trainer {
                 order = self.order(train.len(), epoch);
                 ordered = Some(epoch);
             }
-            let most = (per_epoch - batch).min(last - self.step).min(self.engine.steps_at_once() as u64);
+            let most = (per_epoch - batch).min(last - self.step).min(self.steps_at_once());
             let steps = pace.steps(most);
             let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
@@ -292,6 +305,12 @@ impl Trainer {
         Ok(ended)
     }
 
+    /// The most steps that are made before anybody hears of them.
+    fn steps_at_once(&self) -> u64 {
+        let most = self.engine.steps_at_once() as u64;
+        self.read_every.map_or(most, |every| most.min(every))
+    }
+
     /// Writes the checkpoint, if there is to be one.
     fn keep(&self) -> Result<(), TrainError> {
         self.checkpoint.as_ref().map_or(Ok(()), |path| self.save(path))
@@ -312,5 +331,119 @@ impl Trainer {
         let set = set.into();
         set.check(&self.recipe)?;
         self.engine.evaluate(set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::synthetic_digits;
+    use crate::network::{Network, flatten, linear};
+    use crate::train::Precision;
+    use crate::train::engine::Trained;
+    use std::sync::{Arc, Mutex};
+    use warpbook_device::{CudaDevice, Stream, testing};
+
+    /// The CPU's engine as one that queues steps as a GPU's does, and keeps how many were queued each time.
+    #[derive(Debug)]
+    struct Queueing(CpuTraining, Arc<Mutex<Vec<usize>>>);
+
+    impl Engine for Queueing {
+        fn steps_at_once(&self) -> usize {
+            5
+        }
+
+        fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError> {
+            self.1.lock().unwrap().push(batches.learning_rates.len());
+            self.0.train(batches)
+        }
+
+        fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
+            self.0.evaluate(set)
+        }
+
+        fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError> {
+            self.0.prepare_steps(batches)
+        }
+
+        fn queue_step(&mut self) -> Result<(), TrainError> {
+            self.0.queue_step()
+        }
+
+        fn step_outcomes(&mut self, count: usize) -> Result<Vec<crate::train::StepOutcome>, TrainError> {
+            self.0.step_outcomes(count)
+        }
+
+        fn stream(&self) -> Option<Arc<Stream>> {
+            None
+        }
+
+        fn weights(&self) -> Result<Weights, TrainError> {
+            self.0.weights()
+        }
+
+        fn gradients(&self) -> Result<Weights, TrainError> {
+            self.0.gradients()
+        }
+
+        fn state(&self) -> Result<State, TrainError> {
+            self.0.state()
+        }
+
+        fn restore(&mut self, state: &State) -> Result<(), TrainError> {
+            self.0.restore(state)
+        }
+
+        fn peak_bytes(&self) -> u64 {
+            self.0.peak_bytes()
+        }
+    }
+
+    fn recipe() -> Recipe {
+        let network = Network::new([1, 28, 28], [flatten(), linear(10)]).unwrap();
+        Recipe { network, batch: 8, epochs: 2, learning_rate: 0.01, ..Recipe::mnist() }
+    }
+
+    #[test]
+    fn losses_are_read_as_often_as_is_asked() {
+        let digits = synthetic_digits(56, 8, 1);
+        let made = |every: Option<u64>| {
+            let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
+            let (queued, mut losses) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+            let initial = recipe().initial_weights(&digits.train).unwrap();
+            trainer.engine = Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial).unwrap(), queued.clone()));
+            if let Some(every) = every {
+                trainer = trainer.read_losses_every(every);
+            }
+            let listener = &mut |event: Event| {
+                if let Event::Step { loss, .. } = event {
+                    losses.push(loss);
+                }
+                Flow::Continue
+            };
+            trainer.train(&digits.train, &digits.test, 100, listener).unwrap();
+            let queued = queued.lock().unwrap().clone();
+            (queued, losses)
+        };
+        let (queued, losses) = made(None);
+        assert_eq!((queued, losses.len()), (vec![5, 2, 5, 2], 14));
+        assert_eq!(made(Some(1)), (vec![1; 14], losses.clone()));
+        assert_eq!(made(Some(0)).0, vec![1; 14], "at least one");
+        assert_eq!(made(Some(3)), (vec![3, 3, 1, 3, 3, 1], losses.clone()));
+        assert_eq!(made(Some(99)).0, vec![5, 2, 5, 2]);
+    }
+
+    #[test]
+    fn a_gpu_that_reads_every_loss_stops_at_once() {
+        let Some(device) = testing::gpu("a_gpu_that_reads_every_loss_stops_at_once") else { return };
+        let digits = synthetic_digits(56, 8, 1);
+        let made = |device: &CudaDevice, every: u64| {
+            let place = Place::Cuda(device.clone(), crate::train::CudaOptions::new(Precision::Fp32));
+            let trainer = Trainer::on(&place, recipe(), &digits.train, None).unwrap();
+            let mut trainer = trainer.read_losses_every(every);
+            trainer.train(&digits.train, &digits.test, 100, &mut |_| Flow::Stop).unwrap();
+            trainer.step()
+        };
+        assert_eq!((made(&device, 1), made(&device, 3), made(&device, 1000)), (1, 3, 7));
     }
 }

@@ -338,7 +338,7 @@ pub fn scaling(training: &TrainingRun) -> String {
     scaling_of(training.log())
 }
 
-fn scaling_of(log: &TrainLog) -> String {
+pub(super) fn scaling_of(log: &TrainLog) -> String {
     let Some(course) = log.course.as_ref().filter(|c| !c.loss_scales.is_empty()) else {
         return "This training's loss was not scaled: fp32 and bf16 reach as far down as gradients do. Scaling needs fp16, and that a GPU.".into();
     };

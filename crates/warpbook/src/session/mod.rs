@@ -67,6 +67,7 @@ pub struct Session<'a> {
     out: Option<PathBuf>,
     log_every: u64,
     budget: Option<Duration>,
+    read_every: Option<u64>,
     command: String,
 }
 
@@ -101,6 +102,7 @@ impl Lab {
             out: None,
             log_every: LOG_EVERY,
             budget: None,
+            read_every: None,
             command: String::new(),
         }
     }
@@ -187,6 +189,12 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// With at most so many steps queued before their losses are read: see [`Trainer::read_losses_every`].
+    pub fn read_losses_every(mut self, steps: u64) -> Self {
+        self.read_every = Some(steps);
+        self
+    }
+
     /// The command that repeats it, for the record.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
@@ -224,6 +232,9 @@ impl<'a> Session<'a> {
         }
         if let Some(budget) = self.budget {
             trainer = trainer.time_budget(budget);
+        }
+        if let Some(steps) = self.read_every {
+            trainer = trainer.read_losses_every(steps);
         }
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);

@@ -169,6 +169,17 @@ impl CpuEngine {
         &self.values[self.values.len() - 1][..self.network.output().elements() * n]
     }
 
+    /// The gradient of what an operation, as `conv1`, has written, of the first `n` samples of the last backward pass and times its scale: f32
+    /// `[n][height][width][channels]`, or `[n][features]`. `None` where the network has no such operation.
+    ///
+    /// # Panics
+    /// If `n` is more than the engine's batch.
+    #[must_use]
+    pub fn output_gradient(&self, operation: &str, n: usize) -> Option<&[f32]> {
+        let node = self.network.nodes().iter().find(|node| node.name == operation)?;
+        Some(&self.value_gradients[node.output][..self.network.value(node.output).elements() * n])
+    }
+
     /// The weights in PyTorch's layout.
     ///
     /// # Errors
@@ -357,6 +368,30 @@ mod tests {
                 assert_eq!(engine.bytes(), planned_bytes(&network, 5, &optimizer));
             }
         }
+    }
+
+    #[test]
+    fn the_gradient_of_an_output_is_that_of_the_loss() {
+        let network = Network::new(Shape::Vector(3), [linear(4), relu(), linear(2)]).unwrap();
+        let weights = Weights::init(&network, 5);
+        let mut engine = CpuEngine::new(&network, 2, &weights, &Optimizer::sgd()).unwrap();
+        engine.input(2).copy_from_slice(&[0.5, -1.0, 2.0, 1.5, 0.25, -0.75]);
+        engine.forward(2, Mode::Inference).unwrap();
+        engine.backward(Loss::CrossEntropy { smoothing: 0.0 }, Target::Labels(&[0, 1]), 2, 8.0).unwrap();
+        // Each class's probability less 1 for the label's, over the batch, times the scale; a bias's gradient is the sum over the batch.
+        let outputs = engine.outputs(2).to_vec();
+        let gradient = engine.output_gradient("fc2", 2).unwrap();
+        for (i, g) in gradient.iter().enumerate() {
+            let (row, other) = (i / 2, outputs[i ^ 1]);
+            let probability = 1.0 / (1.0 + (other - outputs[i]).exp());
+            let expect = 8.0 / 2.0 * (probability - f32::from(u8::from(i % 2 == row)));
+            assert!((g - expect).abs() < 1e-5, "{i}: {g} {expect}");
+        }
+        let gradients = engine.gradients().unwrap();
+        let bias = gradients.get("fc2.bias").unwrap();
+        assert!((bias[0] - gradient[0] - gradient[2]).abs() < 1e-5);
+        assert_eq!(engine.output_gradient("fc1", 1).map(<[f32]>::len), Some(4));
+        assert!(engine.output_gradient("conv1", 1).is_none());
     }
 
     #[test]

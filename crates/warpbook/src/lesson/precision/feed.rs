@@ -1,0 +1,301 @@
+//! A training with its loader in the loop: whole epochs by the clock, and what AMP is worth behind a slow loader.
+
+use super::{cell, table};
+use crate::charts::Table;
+use crate::figures;
+use crate::nn::train::{Event as Told, Flow, Loader, Residency};
+use crate::prelude::*;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Threads that prepare batches, here and in the loop on the T4.
+pub const T4_WORKERS: usize = 2;
+/// Batches that a worker may be ahead by, as PyTorch's loader prefetches.
+const PREFETCHED: usize = 2;
+
+/// An MNIST CNN on a T4 with the loader in the loop, two workers, measured elsewhere: batch, precision, seconds of 20 epochs, peak megabytes.
+const T4: [(u64, Precision, f64, f64); 3] = [
+    (512, Precision::Fp32, 107.2, 417.0),
+    (512, Precision::AmpFp16, 104.9, 175.0),
+    (1024, Precision::AmpFp16, 100.5, 321.0),
+];
+const T4_IMAGES: f64 = 20.0 * 60_000.0;
+
+/// The loop on the T4, measured elsewhere, with the time that it gives each image.
+#[must_use]
+pub fn t4() -> Table {
+    let row = |(batch, precision, seconds, megabytes): &(u64, Precision, f64, f64)| {
+        vec![
+            batch.to_string(),
+            precision.to_string(),
+            figures::time(seconds * 1e6),
+            figures::bytes((megabytes * 1e6) as u64),
+            figures::item_rate(T4_IMAGES / seconds, "images"),
+            figures::times(T4[0].2 / seconds),
+        ]
+    };
+    let headers =
+        ["batch", "precision", "20 epochs on a T4, measured elsewhere", "peak memory", "rate", "as fast as the first"];
+    table(&headers, T4.iter().map(row).collect())
+}
+
+/// What a worker of the loop on the T4 takes for an image if the loop in fp32 waits for nothing else.
+#[must_use]
+pub fn t4_image() -> Duration {
+    Duration::from_secs_f64(T4[0].2 / T4_IMAGES * T4_WORKERS as f64)
+}
+
+/// How a training's batches and losses pass between host and GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Feed {
+    /// All images are on the GPU; losses are read after many steps.
+    Resident,
+    /// Batches are gathered by two workers and copied one by one; losses are read after many steps.
+    Loader,
+    /// The same, and every loss is read before the next step begins.
+    LoaderAndLosses,
+}
+
+impl Feed {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Resident, Self::Loader, Self::LoaderAndLosses];
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Resident => "images on the GPU",
+            Self::Loader => "loader, two workers",
+            Self::LoaderAndLosses => "loader, every loss read",
+        }
+    }
+}
+
+/// What came of [`timed_loop`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loop {
+    /// Samples of a batch.
+    pub batch: usize,
+    /// The types.
+    pub precision: Precision,
+    /// How it was fed.
+    pub feed: Feed,
+    /// Steps, and epochs.
+    pub steps: u64,
+    /// Seconds of all steps, evaluations not included.
+    pub seconds: f64,
+    /// The most bytes that were allocated on a GPU.
+    pub peak_bytes: Option<u64>,
+    /// The share of the test images that is right in the end.
+    pub accuracy: Option<f64>,
+}
+
+impl Loop {
+    /// Microseconds of a step.
+    #[must_use]
+    pub fn step_us(&self) -> f64 {
+        self.seconds / self.steps as f64 * 1e6
+    }
+}
+
+/// Trains by the clock: the recipe, fed so. On the CPU all feeds are the same.
+///
+/// # Errors
+/// As of [`Session::run`](crate::Session::run); a training that an error ended.
+pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, feed: Feed) -> Result<Loop> {
+    let resident = if feed == Feed::Resident { Residency::On } else { Residency::Off };
+    let loader = Loader { resident, workers: T4_WORKERS, ..Loader::default() };
+    let mut session = lab.train(recipe.clone(), splits).precision(precision).loader(loader);
+    if feed == Feed::LoaderAndLosses {
+        session = session.read_losses_every(1);
+    }
+    let (record, trainer, error) = session.run()?.into_parts();
+    drop(trainer);
+    if let Some(error) = error {
+        return Err(error.into());
+    }
+    let course = record.train_logs[0].course.as_deref().cloned().unwrap_or_default();
+    Ok(Loop {
+        batch: recipe.batch,
+        precision,
+        feed,
+        steps: course.made(),
+        seconds: course.epochs.iter().map(|e| e.seconds).sum(),
+        peak_bytes: course.peak_allocated_bytes.filter(|_| lab.device().cuda().is_some()),
+        accuracy: course.epochs.last().and_then(|e| e.test).and_then(|r| r.accuracy()),
+    })
+}
+
+/// All loops: their time, their memory, and what they learnt.
+#[must_use]
+pub fn loops(all: &[Loop]) -> Table {
+    let row = |l: &Loop| {
+        let first = all.iter().find(|o| o.feed == l.feed);
+        vec![
+            l.batch.to_string(),
+            l.precision.to_string(),
+            l.feed.words().into(),
+            l.steps.to_string(),
+            cell(Some(l.seconds * 1e6)),
+            cell(Some(l.step_us())),
+            first.map(|f| figures::times(f.seconds / l.seconds)).unwrap_or_default(),
+            l.peak_bytes.map(figures::bytes).unwrap_or_default(),
+            l.accuracy.map(|a| format!("{:.2} %", 100.0 * a)).unwrap_or_default(),
+        ]
+    };
+    let headers = [
+        "batch",
+        "precision",
+        "fed by",
+        "steps",
+        "all steps",
+        "a step",
+        "as fast as the first of this feed",
+        "peak memory",
+        "test accuracy",
+    ];
+    table(&headers, all.iter().map(row).collect())
+}
+
+/// How many times as fast fp16 is as fp32 at the same batch, for each feed.
+#[must_use]
+pub fn brought(all: &[Loop]) -> String {
+    let of = |feed: Feed| {
+        let of = |p: Precision| all.iter().find(|l| l.feed == feed && l.precision == p);
+        let (full, half) = (of(Precision::Fp32)?, of(Precision::AmpFp16)?);
+        (full.batch == half.batch)
+            .then(|| format!("{} with {}", figures::times(full.seconds / half.seconds), feed.words()))
+    };
+    let said: Vec<String> = Feed::ALL.into_iter().filter_map(of).collect();
+    if said.is_empty() {
+        return "The processor trains in fp32 only, so there is nothing to compare it with: fp16 needs a GPU.".into();
+    }
+    format!("AMP makes the loop this many times as fast: {}.", super::super::listed(said))
+}
+
+/// What two workers may take for an image before a loop waits for them, by its step with all images on the GPU.
+#[must_use]
+pub fn room_for_a_loader(all: &[Loop]) -> Table {
+    let row = |l: &Loop| {
+        let most = l.step_us() / l.batch as f64 * T4_WORKERS as f64;
+        vec![
+            l.batch.to_string(),
+            l.precision.to_string(),
+            cell(Some(l.step_us())),
+            cell(Some(most)),
+            figures::times(t4_image().as_secs_f64() * 1e6 / most),
+        ]
+    };
+    let headers = [
+        "batch",
+        "precision",
+        "a step",
+        "a worker may take for an image",
+        "what the T4's loop gives a worker is as much",
+    ];
+    table(&headers, all.iter().filter(|l| l.feed == Feed::Resident).map(row).collect())
+}
+
+/// A loop behind a loader that takes its time: see [`slow_loader`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slowed {
+    /// Samples of a batch.
+    pub batch: usize,
+    /// The types.
+    pub precision: Precision,
+    /// What a worker took for an image.
+    pub image: Duration,
+    /// Microseconds of a step, and of that what was spent waiting for the loader.
+    pub step_us: f64,
+    /// See `step_us`.
+    pub waited_us: f64,
+}
+
+/// Makes `steps` steps, each of which waits for a batch of workers that take `image` for each of its images, as those of a loader do that decodes
+/// and converts images one by one. All images are on the GPU, so nothing else is waited for. The workers work ahead as PyTorch's do: the first
+/// steps, which use up what was prepared before, are not counted.
+///
+/// # Errors
+/// As of [`Session::start`](crate::Session::start); an epoch has fewer steps; a training that an error ended.
+pub fn slow_loader(
+    lab: &Lab,
+    recipe: &Recipe,
+    splits: &Splits,
+    precision: Precision,
+    (image, steps): (Duration, u64),
+) -> Result<Slowed> {
+    let uncounted = (T4_WORKERS * (PREFETCHED + 1)) as u64;
+    let last = uncounted + steps.max(1);
+    let per_epoch = splits.train.len().div_ceil(recipe.batch.max(1)) as u64;
+    if last >= per_epoch {
+        return Err(Error::Setting(format!(
+            "{last} steps, and an epoch has {per_epoch}: an evaluation would be timed with them. Choose fewer, or a smaller batch."
+        )));
+    }
+    let batch = recipe.batch;
+    let recipe = Recipe { steps: Some(last), ..recipe.clone() };
+    let loader = Loader { resident: Residency::On, ..Loader::default() };
+    let underway = lab.train(recipe, splits).precision(precision).loader(loader).read_losses_every(1).start()?;
+    let (sender, batches) = sync_channel(T4_WORKERS * PREFETCHED);
+    let (mut began, mut ended, mut waited) = (Instant::now(), Instant::now(), Duration::ZERO);
+    let run = thread::scope(|scope| {
+        for _ in 0..T4_WORKERS {
+            let sender = sender.clone();
+            scope.spawn(move || {
+                loop {
+                    thread::sleep(image * batch as u32);
+                    if sender.send(()).is_err() {
+                        // Nobody takes batches any more.
+                        break;
+                    }
+                }
+            });
+        }
+        // Moved here, so that it is dropped when the training has ended, before the workers are waited for.
+        let batches = batches;
+        let _ = batches.recv();
+        underway.finish(&mut |event| {
+            let Told::Step { step, .. } = *event else { return Flow::Continue };
+            ended = Instant::now();
+            if step == uncounted {
+                (began, waited) = (ended, Duration::ZERO);
+            }
+            if step < last {
+                let _ = batches.recv();
+                waited += ended.elapsed();
+            }
+            Flow::Continue
+        })
+    });
+    if let (_, _, Some(error)) = run.into_parts() {
+        return Err(error.into());
+    }
+    let each = |time: Duration| time.as_secs_f64() * 1e6 / (last - uncounted) as f64;
+    Ok(Slowed { batch, precision, image, step_us: each(ended - began), waited_us: each(waited) })
+}
+
+/// Loops behind a slow loader, each compared with the first.
+#[must_use]
+pub fn slowed(all: &[Slowed]) -> Table {
+    let row = |s: &Slowed| {
+        let rate = |s: &Slowed| s.batch as f64 / s.step_us * 1e6;
+        vec![
+            s.batch.to_string(),
+            s.precision.to_string(),
+            cell(Some(s.image.as_secs_f64() * 1e6)),
+            cell(Some(s.step_us)),
+            figures::percent(s.waited_us / s.step_us),
+            figures::item_rate(rate(s), "images"),
+            figures::times(rate(s) / rate(&all[0])),
+        ]
+    };
+    let headers = [
+        "batch",
+        "precision",
+        "a worker takes for an image",
+        "a step",
+        "of it waiting",
+        "rate",
+        "as fast as the first",
+    ];
+    table(&headers, all.iter().map(row).collect())
+}

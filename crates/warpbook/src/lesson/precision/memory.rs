@@ -1,0 +1,138 @@
+//! Where the memory of a training goes, and what less of it buys.
+
+use super::{difference, rung_of, table, valid};
+use crate::charts::Table;
+use crate::figures;
+use crate::nn::train::{CudaOptions, PlannedMemory, Summary};
+use crate::prelude::*;
+
+/// The AMP recipe on a T4, measured elsewhere: peak bytes in fp32, and with AMP.
+const T4_RECIPE: [u64; 2] = [1_350_681_600, 1_577_232_384];
+
+fn planned(recipe: &Recipe, precision: Precision, batch: usize) -> Summary {
+    Summary::new(&recipe.network, batch, &recipe.optimizer, &CudaOptions::new(precision))
+}
+
+/// What the plan of a recipe's memory consists of in fp32 and in fp16, and the difference.
+#[must_use]
+pub fn parts(recipe: &Recipe) -> Table {
+    let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
+    let row = |what: &str, of: fn(&PlannedMemory) -> u64| {
+        let (full, half) = (of(&full), of(&half));
+        let change = if full == half { String::new() } else { difference(full, half) };
+        vec![what.to_owned(), figures::bytes(full), figures::bytes(half), change]
+    };
+    let rows = vec![
+        row("weights in fp32", |m| m.weights),
+        row("their copy in half", |m| m.half_copy),
+        row("their gradients", |m| m.gradients),
+        row("the optimiser's state", |m| m.state),
+        row("activations and their gradients", |m| m.activations),
+        row("all", PlannedMemory::total),
+    ];
+    table(&[&format!("{}, batch {}", recipe.name, recipe.batch), "fp32", "AMP, fp16", "difference"], rows)
+}
+
+/// The smallest batch from which on AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as PyTorch keeps them.
+///
+/// What AMP adds then is the copy of the weights in half, whatever the batch; what it saves are activations, for each sample.
+#[must_use]
+pub fn pays_from(recipe: &Recipe) -> Option<usize> {
+    let saves = |batch: usize| {
+        let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, batch).memory);
+        full.activations > half.activations + half.half_copy
+    };
+    let mut enough = (0..=24).map(|e| 1usize << e).find(|batch| saves(*batch))?;
+    let mut too_few = enough / 2;
+    while enough - too_few > 1 {
+        let middle = usize::midpoint(too_few, enough);
+        if saves(middle) { enough = middle } else { too_few = middle }
+    }
+    Some(enough)
+}
+
+/// Why AMP takes more memory or less: the copy of the weights against what the activations save, in a sentence of each recipe.
+#[must_use]
+pub fn as_planned(recipe: &Recipe) -> String {
+    let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
+    let pays = match pays_from(recipe) {
+        Some(batch) => format!("the copy is paid for from a batch of {} on", figures::plain(batch as f64)),
+        None => "the copy is never paid for".into(),
+    };
+    format!(
+        "{}: a copy of the weights in half takes {}, and at a batch of {} activations in half save {}. With gradients of weights in fp32, as \
+         PyTorch keeps them, {pays}.",
+        recipe.name,
+        figures::bytes(half.half_copy),
+        recipe.batch,
+        figures::bytes(full.activations.saturating_sub(half.activations)),
+    )
+}
+
+/// Peak memory in fp32 and in fp16 of every training that these records have in both, ours and PyTorch's, and of the AMP recipe on a T4. Of
+/// records that have the same, the first is shown.
+#[must_use]
+pub fn peaks(runs: &[&Run]) -> Table {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for run in runs {
+        let ours = [Precision::Fp32, Precision::AmpFp16].map(|p| rung_of(run, p).unwrap_or_default());
+        for problem in run.problems() {
+            for (who, [full, half], data) in [
+                ("Warpbook", ours, "with the data"),
+                ("PyTorch", ["torch_fp32_gathered", "torch_amp_fp16_gathered"], "without the data"),
+            ] {
+                let bytes = |id: &str| valid(run, id, problem)?.peak_bytes;
+                let Some((full, half)) = bytes(full).zip(bytes(half)) else { continue };
+                let new = row(&problem.short, &format!("{who} on {}, {data}", run.environment.device.name), full, half);
+                if rows.iter().all(|r| r[..2] != new[..2]) {
+                    rows.push(new);
+                }
+            }
+        }
+    }
+    rows.sort();
+    let [full, half] = T4_RECIPE;
+    rows.push(row("amp-recipe 512", "PyTorch on a T4, with the data, measured elsewhere", full, half));
+    table(&HEADERS, rows)
+}
+
+const HEADERS: [&str; 5] = ["training", "measured", "fp32", "AMP, fp16", "difference"];
+
+fn row(what: &str, who: &str, full: u64, half: u64) -> Vec<String> {
+    vec![what.to_owned(), who.to_owned(), figures::bytes(full), figures::bytes(half), difference(full, half)]
+}
+
+/// The largest batch whose training is planned to take no more than so many bytes; `None` where not one sample fits.
+#[must_use]
+pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Option<usize> {
+    let fits = |batch: usize| planned(recipe, precision, batch).memory.total() <= bytes;
+    let mut fitting = fits(1).then_some(1)?;
+    let mut too_large = 2;
+    while too_large < 1 << 30 && fits(too_large) {
+        (fitting, too_large) = (too_large, 2 * too_large);
+    }
+    while too_large - fitting > 1 {
+        let middle = usize::midpoint(fitting, too_large);
+        if fits(middle) { fitting = middle } else { too_large = middle }
+    }
+    Some(fitting)
+}
+
+/// The largest batch of each recipe in every precision within so many bytes, by the plan.
+#[must_use]
+pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
+    let mut rows = Vec::new();
+    for recipe in recipes {
+        for bytes in budgets {
+            let of = |p| largest_batch(recipe, p, *bytes);
+            let full = of(Precision::Fp32);
+            let mut row = vec![recipe.name.clone(), figures::bytes(*bytes)];
+            let words = |n: Option<usize>| n.map_or_else(|| "none fits".into(), |n| figures::plain(n as f64));
+            row.extend([full, of(Precision::Tf32), of(Precision::AmpFp16), of(Precision::AmpBf16)].map(words));
+            let more = full.zip(of(Precision::AmpFp16)).map(|(full, half)| figures::times(half as f64 / full as f64));
+            row.push(more.unwrap_or_default());
+            rows.push(row);
+        }
+    }
+    table(&["recipe", "memory", "fp32", "tf32", "AMP, fp16", "AMP, bf16", "fp16 over fp32"], rows)
+}
