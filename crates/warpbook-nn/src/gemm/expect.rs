@@ -137,3 +137,46 @@ fn copy_us(copy: Option<Layout>, count: f64) -> f64 {
     let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
     count * (launch + each * mib(layout.bytes as f64))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_kernels::matmul::{Form, rows};
+    use warpbook_record::Dtype;
+
+    fn product((m, n, k): (u32, u32, u32), trans_a: bool, trans_b: bool) -> Product {
+        Product::new(m, n, k, Form { trans_a, trans_b, ..Form::plain(Dtype::Bf16) })
+    }
+
+    #[test]
+    fn blocks_are_counted_in_clusters_and_panels() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 256), ("CLUSTER", 2), ("SPLIT", 1)]);
+        let p = product((1000, 600, 64), false, false);
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 132), (24.0, 1.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 10), (24.0, 3.0));
+        // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
+        assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 132), (30.0, 3.0));
+        assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
+    }
+
+    #[test]
+    fn rows_that_straddle_lines_are_read_twice() {
+        let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64)]);
+        let lines = |p: Product| lines_loaded(&tile, &can, &p, [None; 2]);
+        assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
+        // Every other row of A begins in the middle of a line.
+        assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
+        // Transposed, as many rows as k, whatever is left of m.
+        assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
+        assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
+    }
+
+    #[test]
+    fn what_is_stored_in_pieces_is_counted() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64), ("SPLIT", 2)]);
+        assert_eq!(unaligned_lines(&tile, &product((512, 512, 64), false, false)), 0.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 511, 64), false, false)), 64.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 33, 64), false, false)), 64.0);
+    }
+}
