@@ -26,11 +26,13 @@ impl Capabilities {
     }
 }
 
-/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave.
+/// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where nothing but the tile itself
+/// limits it. What a product shares (memory, power, lines that straddle) is expected apart from the tiles.
 ///
-/// Measured on an NVIDIA H200 (least squares of the relative error): Hopper's rungs in 16-bit types over the shapes of the published record and
-/// 150 random products with twelve tiles each (`warpbook survey matmul --candidates 12`), as tf32 takes as long for as many bytes; the rung
-/// that only takes tf32, and CUDA cores in fp32, over the shapes of the published record.
+/// Fitted on an NVIDIA H200, least squares of the logarithm of the time: Hopper's rungs in 16-bit types over 150 random products with
+/// twelve tiles each (`warpbook survey matmul --random 150 --candidates 12`) and the shapes of the published record, as tf32 takes as
+/// long for as many bytes; the rung that only takes tf32, and CUDA cores in fp32, over the published record. Where tiles were hardly
+/// measured, or as good as each other, costs are set between those of their neighbours.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The tile's id.

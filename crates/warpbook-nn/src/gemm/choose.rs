@@ -1,8 +1,9 @@
 //! Which rung and tile computes a product.
 
+use super::expect::expected_us;
 use super::{Findings, Product};
-use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row, rows};
-use warpbook_record::{DeviceInfo, Dim, Tile};
+use warpbook_kernels::matmul::{Row, rows};
+use warpbook_record::{DeviceInfo, Tile};
 
 /// A rung's row, one of its tiles, and why they were chosen.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,19 +15,6 @@ pub struct Choice {
     /// The reason, in a sentence.
     pub why: String,
 }
-
-/// Microseconds that a block waits in each wave for a row of 128 bytes that straddles two lines of L2. Measured like the costs.
-/// Neighbouring blocks then hit fewer of each other's lines, so clusters that share their tiles gain.
-const STRADDLING_ROW_US: f64 = 0.0025;
-
-/// Microseconds of a MiB that comes from DRAM or goes there, where the costs were measured.
-const DRAM_US: f64 = 0.25;
-
-/// Microseconds of a transposing copy, and of each MiB that it copies.
-const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
-
-/// The same of a copy into rows of a multiple of 16 bytes.
-const REPACK_US: [f64; 2] = [2.4, 0.5];
 
 /// The rung and tile for a product on a device of these limits: what tuning found there, else the least expected time by the rows'
 /// costs, else the last row of the ladder with a fallback that runs there. `None` where no such row takes the product.
@@ -102,7 +90,7 @@ fn expected<'r>(row: &'r Row, product: &Product, device: &DeviceInfo) -> Vec<(f6
         return Vec::new();
     };
     let tiles = costs.tiles.iter().filter_map(|cost| Some((cost, kernel.tile(cost.tile).filter(|t| fits(t, device))?)));
-    tiles.map(|(cost, tile)| (expected_us(cost, tile, can, product, device), row, cost.tile)).collect()
+    tiles.filter_map(|(cost, tile)| Some((expected_us(cost, tile, can, product, device)?, row, cost.tile))).collect()
 }
 
 /// Whether a block of the device has the shared memory of a tile.
@@ -110,55 +98,12 @@ fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
     device.shared_bytes_per_block.is_none_or(|most| tile.dynamic_shared_bytes() <= most)
 }
 
-fn expected_us(cost: &Cost, tile: &Tile, can: &Capabilities, product: &Product, device: &DeviceInfo) -> f64 {
-    let (m, n, bytes) = (u64::from(product.m), u64::from(product.n), product.form.dtype.bytes());
-    let split = tile.size(Dim::Split);
-    let across = tile.size(Dim::ClusterN);
-    let down = tile.size(Dim::Cluster) / across;
-    let tiles =
-        m.div_ceil(tile.size(Dim::Bm)).next_multiple_of(down) * n.div_ceil(tile.size(Dim::Bn)).next_multiple_of(across);
-    let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
-    let at_once = u64::from(device.multiprocessors).max(1) * blocks_per_sm;
-    let waves = (tiles * split).div_ceil(at_once) as f64;
-    let k_blocks = (u64::from(product.k) * bytes).div_ceil(128).div_ceil(split) as f64;
-    // Rows of 128 bytes that a TMA loads straddle lines where the matrix' rows are no multiple of one. Copies round rows up to 16
-    // bytes.
-    let straddles = |ld: u32| {
-        let row = (u64::from(ld) * bytes).next_multiple_of(16);
-        if row.is_multiple_of(128) || can.operands == Operands::Addresses { 0.0 } else { 1.0 }
-    };
-    let rows_a = straddles(product.lda) * (tile.size(Dim::Bm) / across) as f64;
-    let rows_b = straddles(product.ldb) * (tile.size(Dim::Bn) / down) as f64;
-    let k_us = cost.k_us.max(STRADDLING_ROW_US * (rows_a + rows_b));
-    // However many tiles there are, memory has to bring A and B, and to take C.
-    let elements: usize = product.elements().into_iter().sum();
-    let dram_us = elements as f64 * bytes as f64 / f64::from(1 << 20) * DRAM_US;
-    cost.launch_us + waves * cost.wave_us + (waves * k_blocks * k_us).max(dram_us) + copies_us(can, product)
-}
-
-/// The time of the copies before the product: those that transpose, and those into rows that a TMA can read.
-fn copies_us(can: &Capabilities, product: &Product) -> f64 {
-    let (form, given, bytes) = (product.form, can.operands.given(product.form), product.form.dtype.bytes());
-    let copy = |transposes: bool, ld: u32, count: u32| {
-        let mib = f64::from(count) * f64::from(product.k) * bytes as f64 / f64::from(1 << 20);
-        let is_readable = can.operands == Operands::Addresses || (u64::from(ld) * bytes).is_multiple_of(16);
-        let [launch, each] = match (transposes, is_readable) {
-            (true, _) => TRANSPOSE_US,
-            (false, false) => REPACK_US,
-            (false, true) => return 0.0,
-        };
-        launch + each * mib
-    };
-    copy(form.trans_a != given.trans_a, product.lda, product.m)
-        + copy(form.trans_b != given.trans_b, product.ldb, product.n)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Finding;
     use super::*;
-    use warpbook_kernels::matmul::{Costs, Form};
-    use warpbook_record::{DeviceKind, Dtype, Requires};
+    use warpbook_kernels::matmul::{Cost, Costs, Form};
+    use warpbook_record::{DeviceKind, Dim, Dtype, Requires};
 
     fn device(name: &str, cc: (u32, u32), multiprocessors: u32) -> DeviceInfo {
         DeviceInfo {
@@ -204,7 +149,7 @@ mod tests {
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
         // Small and of odd sides: nothing is copied. Of a large one copies cost little.
         assert!(chosen(&h200, (531, 69, 63), Dtype::Bf16).starts_with("17_unaligned "));
-        assert!(chosen(&h200, (4095, 4097, 4099), Dtype::Bf16).starts_with("14_overlapped_store 128x256"));
+        assert!(chosen(&h200, (4095, 4097, 4099), Dtype::Bf16).starts_with("14_overlapped_store "));
         check(&h200, cube, Dtype::Tf32, "16_tf32_registers 256x128s4c1g4");
         check(&h200, (512, 512, 512), Dtype::Tf32, "16_tf32_registers 64x64s12c1g8");
         check(&h200, cube, Dtype::F32, "08_double_buffered 128x256x16s4");
@@ -251,6 +196,29 @@ mod tests {
         assert_eq!(chosen(false, true, Dtype::F32), "14_overlapped_store");
         assert_eq!(chosen(true, true, Dtype::F32), "14_overlapped_store");
         assert_eq!(chosen(false, false, Dtype::Bf16), "14_overlapped_store");
+    }
+
+    /// Shapes of a survey on an H200 where one class of tiles was clearly ahead: by rung, and by how many blocks share k.
+    #[test]
+    fn clear_measurements_are_followed() {
+        let chosen = |(m, n, k), (trans_a, trans_b)| {
+            let form = Form { trans_a, trans_b, ..Form::plain(Dtype::Bf16) };
+            let choice = choose(&Product::new(m, n, k, form), &h200(), &Findings::default()).unwrap();
+            (choice.row.rung.id, choice.tile.size(Dim::Split), choice.tile.size(Dim::Bm) * choice.tile.size(Dim::Bn))
+        };
+        // Few tiles and a long k: it pays to share it.
+        for ((m, n, k), form) in [((944, 56, 7568), (true, false)), ((768, 128, 8064), (true, true))] {
+            let (rung, split, _) = chosen((m, n, k), form);
+            assert!(rung == "15_split_k" && split >= 2, "{m}x{n}x{k}: {rung}, {split}");
+        }
+        // As many small tiles as half of the SMs: an exchange costs more than it gains.
+        let (rung, split, _) = chosen((3008, 192, 4736), (true, false));
+        assert_eq!((&*rung, split), ("15b_small_tiles", 1));
+        // Hardly any k: the largest tile stores most at a time.
+        let (rung, _, area) = chosen((13376, 9600, 256), (true, true));
+        assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));
+        // Odd and small: nothing is copied.
+        assert_eq!(chosen((81, 81, 529), (true, false)).0, "17_unaligned");
     }
 
     #[test]

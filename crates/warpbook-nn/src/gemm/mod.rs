@@ -11,6 +11,7 @@ mod choose;
 mod copies;
 pub mod cpu;
 mod epilogue;
+mod expect;
 mod findings;
 mod flaw;
 mod handle;

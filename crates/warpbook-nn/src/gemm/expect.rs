@@ -1,0 +1,182 @@
+//! The time that a product is expected to take with a tile.
+//!
+//! A product takes its launches and copies, and then about as long as what limits it most: its waves of tiles, the tensor cores under
+//! their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what the tile
+//! costs by its row, or more where an SM waits for lines.
+//!
+//! The constants are for an NVIDIA H200. They were fitted together with the costs of the tiles, see [`Cost`].
+
+use super::Product;
+use super::copies::{Layout, Layouts};
+use warpbook_kernels::matmul::{Capabilities, Cost, Operands};
+use warpbook_record::{DeviceInfo, Dim, Tile};
+
+/// Bytes of a line of L2, and of a row of a tile that TMA loads.
+const LINE_BYTES: u64 = 128;
+
+/// Microseconds in which an SM gets a line that TMA loads.
+const LINE_US: f64 = 0.000_868;
+
+/// Microseconds in which L2 hands out a MiB to all SMs.
+const L2_MIB_US: f64 = 0.0821;
+
+/// Microseconds of a MiB that comes from DRAM or goes there.
+const DRAM_MIB_US: f64 = 0.232;
+
+/// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
+const TENSOR_US: f64 = 0.0757;
+
+/// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
+const UNALIGNED_LINE_US: f64 = 0.0211;
+
+/// Microseconds of a transposing copy, and of each MiB that it copies.
+const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
+
+/// The same of a copy into rows of a multiple of 16 bytes.
+const REPACK_US: [f64; 2] = [1.79, 0.526];
+
+/// SMs that clusters of more than two blocks fill: the clusters of a GPC take whole multiples of as many of its 16 or 18 SMs.
+const FILLED_BY_CLUSTERS: u64 = 16;
+
+/// The microseconds of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace.
+pub(super) fn expected_us(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+) -> Option<f64> {
+    let by_tma = can.operands != Operands::Addresses;
+    let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
+    let sms = u64::from(device.multiprocessors).max(1);
+    let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
+    let (split, bytes) = (tile.size(Dim::Split), product.form.dtype.bytes());
+    let filled = if split > 2 { (sms / FILLED_BY_CLUSTERS * FILLED_BY_CLUSTERS).max(split) } else { sms };
+    let (blocks, waves) = blocks_and_waves(tile, product, layouts.panel, filled * blocks_per_sm);
+    let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
+    // Of a stage of one block; what threads load themselves is in the costs of the tile.
+    let lines = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { 0.0 };
+    let share = blocks_per_sm as f64;
+    let k_us = cost.k_us.max(LINE_US * lines * share);
+    let stored_us = if by_tma { UNALIGNED_LINE_US * unaligned_lines(tile, product) * share } else { 0.0 };
+    let waves_us = waves * (cost.wave_us + k_blocks * k_us + stored_us);
+    let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
+    let tensor_us = blocks * k_blocks * multiplied / sms as f64 * TENSOR_US;
+    let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * L2_MIB_US;
+    let elements: usize = product.elements().into_iter().sum();
+    let dram_us = mib(elements as f64 * bytes as f64) * DRAM_MIB_US;
+    // Of two limits that are as tight, each makes the other a little worse.
+    let body_us = [waves_us, tensor_us, l2_us, dram_us].iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt();
+    let [rows, columns] = panels(product, layouts.panel);
+    let copies_us = copy_us(layouts.copies[0], rows) + copy_us(layouts.copies[1], rows * columns);
+    Some(rows * columns * cost.launch_us + copies_us + body_us)
+}
+
+fn mib(bytes: f64) -> f64 {
+    bytes / f64::from(1 << 20)
+}
+
+/// Panels of rows and of columns.
+fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
+    [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
+}
+
+/// The blocks of all panels, and the waves in which `at_once` of them are resident.
+fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], at_once: u64) -> (f64, f64) {
+    let across = tile.size(Dim::ClusterN);
+    let down = tile.size(Dim::Cluster) / across;
+    // Whole panels and what is left: how large, and how many.
+    let parts = |whole: u32, panel: u32| {
+        let panel = panel.max(1);
+        [(panel, whole / panel), (whole % panel, 1)].map(|(size, count)| (u64::from(size), u64::from(count)))
+    };
+    let (mut blocks, mut waves) = (0, 0);
+    for (m, rows) in parts(product.m, panel[0]) {
+        for (n, columns) in parts(product.n, panel[1]) {
+            let tiles = m.div_ceil(tile.size(Dim::Bm)).next_multiple_of(down)
+                * n.div_ceil(tile.size(Dim::Bn)).next_multiple_of(across);
+            let of_panel = tiles * tile.size(Dim::Split);
+            blocks += of_panel * rows * columns;
+            waves += of_panel.div_ceil(at_once) * rows * columns;
+        }
+    }
+    (blocks as f64, waves as f64)
+}
+
+/// The lines of L2 that a block reads for 128 bytes of k. A row that does not begin at a line straddles two.
+fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> f64 {
+    let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
+    let lines = |along_k: bool, size: u64, ld: u32| {
+        // Along m or n a box has a row for each of the k of 128 bytes.
+        let rows = if along_k { size } else { size.next_multiple_of(LINE_BYTES / bytes) };
+        // Rows begin at all multiples of the largest power of two that divides their distance.
+        let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
+        rows as f64 * (2.0 - step as f64 / LINE_BYTES as f64)
+    };
+    let ld = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
+    let across = tile.size(Dim::ClusterN);
+    let down = tile.size(Dim::Cluster) / across;
+    let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), ld(copies[0], product.lda));
+    let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ld(copies[1], product.ldb));
+    a / across as f64 + b / down as f64
+}
+
+/// The lines of C that a block stores in pieces; none where its rows and its edge are at multiples of 16 bytes.
+fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
+    let (m, n, out) = (u64::from(product.m), u64::from(product.n), product.form.out.bytes());
+    if (n * out).is_multiple_of(16) && (u64::from(product.ldc) * out).is_multiple_of(16) {
+        return 0.0;
+    }
+    let lines = tile.size(Dim::Bm).min(m) * (tile.size(Dim::Bn).min(n) * out).div_ceil(LINE_BYTES);
+    lines as f64 / tile.size(Dim::Split) as f64
+}
+
+/// The microseconds of an operand's copies, `count` launches of a panel each.
+fn copy_us(copy: Option<Layout>, count: f64) -> f64 {
+    let Some(layout) = copy else { return 0.0 };
+    let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
+    count * (launch + each * mib(layout.bytes as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_kernels::matmul::{Form, rows};
+    use warpbook_record::Dtype;
+
+    fn product((m, n, k): (u32, u32, u32), trans_a: bool, trans_b: bool) -> Product {
+        Product::new(m, n, k, Form { trans_a, trans_b, ..Form::plain(Dtype::Bf16) })
+    }
+
+    #[test]
+    fn blocks_are_counted_in_clusters_and_panels() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 256), ("CLUSTER", 2), ("SPLIT", 1)]);
+        let p = product((1000, 600, 64), false, false);
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 132), (24.0, 1.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 10), (24.0, 3.0));
+        // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
+        assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 132), (30.0, 3.0));
+        assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
+    }
+
+    #[test]
+    fn rows_that_straddle_lines_are_read_twice() {
+        let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64)]);
+        let lines = |p: Product| lines_loaded(&tile, &can, &p, [None; 2]);
+        assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
+        // Every other row of A begins in the middle of a line.
+        assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
+        // Transposed, as many rows as k, whatever is left of m.
+        assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
+        assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
+    }
+
+    #[test]
+    fn what_is_stored_in_pieces_is_counted() {
+        let tile = Tile::new("t", &[("BM", 128), ("BN", 64), ("SPLIT", 2)]);
+        assert_eq!(unaligned_lines(&tile, &product((512, 512, 64), false, false)), 0.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 511, 64), false, false)), 64.0);
+        assert_eq!(unaligned_lines(&tile, &product((512, 33, 64), false, false)), 64.0);
+    }
+}
