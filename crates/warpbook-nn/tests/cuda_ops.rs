@@ -5,7 +5,7 @@ use warpbook_device::{Buffer, CudaDevice, Slice, Stream, testing};
 use warpbook_kernels::nn::TYPES;
 use warpbook_nn::gemm::DeviceArray;
 use warpbook_nn::ops::activation::{self, Activation, Kept};
-use warpbook_nn::ops::augment::{self, Augment};
+use warpbook_nn::ops::augment::{self, Augment, Draw};
 use warpbook_nn::ops::batch_norm::{self, BatchNorm, Running, Saved};
 use warpbook_nn::ops::cross_entropy::{self, CrossEntropy};
 use warpbook_nn::ops::dropout::{self, Dropout};
@@ -386,18 +386,30 @@ fn batches_are_those_of_the_cpu() {
         };
         let images: Vec<u8> = (0..20 * 105).map(|i| (i * 37 % 256) as u8).collect();
         let indices: Vec<u32> = (0..33).map(|i| i * 7 % 20).collect();
-        let mut want = vec![f32::NAN; indices.len() * 105];
-        augment::cpu::gather(&a, &images, &indices, &mut want).unwrap();
-        let want: Vec<f32> = want.iter().map(|v| rounded(*v, b.dtype)).collect();
-        let (images, indices, step) = (b.buffer(&images), b.buffer(&indices), b.buffer(&[11u32]));
-        for layout in LAYOUTS {
-            let kernels = augment::cuda::Gather::new(b.device, &a, b.dtype, layout).unwrap();
-            let out = b.poison(want.len(), 1);
-            kernels.gather(&b.stream, (&images, &indices), &step, &out).unwrap();
-            assert!(b.values(&out) == laid_out(&want, layout, [35, 3]), "{layout:?} {:?}", b.dtype);
-            let none = b.buffer(&[20u32]);
-            kernels.gather(&b.stream, (&images, &none), &step, &out.range(0..105)).unwrap();
-            assert!(b.values(&out)[..105].iter().all(|v| v.is_nan()), "there is no image 20");
+        let view = |row, column, flip| Some(Draw { row, column, flip });
+        let cases = [
+            a,
+            Augment { reflect: true, ..a },
+            // Step 11 of epochs of 4 steps is in the third epoch.
+            Augment { epoch: Some(2), ..a },
+            Augment { epoch: Some(2), reflect: true, padding: 4, ..a },
+            Augment { view: view(0, 3, false), reflect: true, ..a },
+            Augment { view: view(4, 2, true), ..a },
+        ];
+        let (on_device, picked, step) = (b.buffer(&images), b.buffer(&indices), b.buffer(&[11u32]));
+        for a in cases {
+            let mut want = vec![f32::NAN; indices.len() * 105];
+            augment::cpu::gather(&a, &images, &indices, &mut want).unwrap();
+            let want: Vec<f32> = want.iter().map(|v| rounded(*v, b.dtype)).collect();
+            for layout in LAYOUTS {
+                let kernels = augment::cuda::Gather::new(b.device, &a, b.dtype, layout).unwrap().steps_per_epoch(4);
+                let out = b.poison(want.len(), 1);
+                kernels.gather(&b.stream, (&on_device, &picked), &step, &out).unwrap();
+                assert!(b.values(&out) == laid_out(&want, layout, [35, 3]), "{layout:?} {:?} {a:?}", b.dtype);
+                let none = b.buffer(&[20u32]);
+                kernels.gather(&b.stream, (&on_device, &none), &step, &out.range(0..105)).unwrap();
+                assert!(b.values(&out)[..105].iter().all(|v| v.is_nan()), "there is no image 20");
+            }
         }
     });
 }

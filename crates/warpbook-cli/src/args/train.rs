@@ -48,11 +48,23 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   kind = \"cross_entropy\"
   smoothing = 0.1
   [augmentation]
-  crop = 4
-  flip = true
+  crop = 4                    # from a border of 4 pixels: black, or the image mirrored with reflect = true
+  flip = true                 # at random; in every second epoch with alternate = true
   # mean and deviation of each channel, of pixels from 0 to 1
   [normalise]
   mean = [0.1307]
+  # Settings for some of the parameters, with sgd and momentum. The first group that names a parameter has it; \"*\" is any characters.
+  # rate is a factor of learning_rate; also: momentum, weight_decay, schedule = { kind = \"linear\", total = 66 }
+  [[groups]]
+  params = \"conv*.weight\"     # filters may be updated by Muon: muon = true, steps = 5, normalise = true
+  rate = 0.5
+  # How weights begin: factors of the random numbers; identity = true for filters that pass their input on;
+  # whiten = \"conv1\" for a first layer with the eigenvectors of the images' patches (two filters for each element of a patch)
+  [initial]
+  factors = [{ params = \"head.weight\", factor = 0.5 }]
+
+Test images are seen once, or as the mean of several views: views = \"flips\" or \"flips_and_shifts\", above [optimizer].
+A layer with frozen after its name, as \"conv2d 24 2x2 frozen\", keeps its weight.
 
 Ctrl-C ends after the step under way; the checkpoint and the record are then written. Losses of a training of more than 20000 lines are \
 kept as means of several. See `warpbook --help` for the exit codes.";

@@ -1,7 +1,7 @@
 //! The file of a frozen network: safetensors, with all else as JSON in its metadata.
 
 use super::Frozen;
-use crate::train::{Description, Place, TrainError};
+use crate::train::{Description, Place, TrainError, Views};
 use crate::weights::{self, Weights, WeightsError};
 use safetensors::SafeTensors;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,8 @@ impl Frozen {
             mean: self.mean.clone(),
             deviation: self.deviation.clone(),
             loss: self.loss,
+            // A frozen network sees each image once.
+            views: Views::One,
         };
         let about = About { frozen: 1, network, classes: self.classes.clone() };
         let text = serde_json::to_string(&about).map_err(|e| TrainError::Setting(e.to_string()))?;

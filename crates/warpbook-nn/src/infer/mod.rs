@@ -42,7 +42,7 @@ pub struct Frozen {
 }
 
 impl Frozen {
-    /// Freezes a recipe's network with these weights.
+    /// Freezes a recipe's network with these weights. It sees each image once, however many views the recipe has.
     ///
     /// # Errors
     /// The network takes no images, its outputs are not as many as the classes, or the weights are not the network's.

@@ -1,6 +1,6 @@
 //! What a checkpoint says of its network, so that it can be judged and frozen without its recipe at hand; a frozen network's file says the same.
 
-use super::{Loss, Recipe, TrainError};
+use super::{Loss, Recipe, TrainError, Views};
 use crate::network::{Layer, Network, Shape};
 use crate::weights::{self, WeightsError};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,9 @@ pub(crate) struct Description {
     pub mean: Vec<f32>,
     pub deviation: Vec<f32>,
     pub loss: Loss,
+    /// Missing in files of a version that had one view only.
+    #[serde(default)]
+    pub views: Views,
 }
 
 impl Description {
@@ -33,6 +36,7 @@ impl Description {
             mean: recipe.mean.clone(),
             deviation: recipe.deviation.clone(),
             loss: recipe.loss,
+            views: recipe.views,
         })
     }
 
@@ -49,7 +53,7 @@ struct Described {
 
 impl Recipe {
     /// What a checkpoint says of its recipe, and the data set's name or folder if it was told ([`super::Trainer::trained_on`]): the name, the
-    /// network, its loss and the normalisation of its images. All else is as of [`Recipe::mnist`].
+    /// network, its loss, the normalisation of its images and how a test image is seen. All else is as of [`Recipe::mnist`].
     ///
     /// # Errors
     /// The file cannot be read or is damaged, or it says nothing of a network of images, as weights alone do not.
@@ -67,8 +71,15 @@ impl Recipe {
             )));
         };
         let network = d.network().map_err(format)?;
-        let recipe =
-            Self { name: d.recipe, network, mean: d.mean, deviation: d.deviation, loss: d.loss, ..Self::mnist() };
+        let recipe = Self {
+            name: d.recipe,
+            network,
+            mean: d.mean,
+            deviation: d.deviation,
+            loss: d.loss,
+            views: d.views,
+            ..Self::mnist()
+        };
         Ok((recipe, d.data))
     }
 }
@@ -90,6 +101,7 @@ mod tests {
             network: Network::new([1, 28, 28], layers).unwrap(),
             loss: Loss::CrossEntropy { smoothing: 0.1 },
             mean: vec![0.25],
+            views: Views::Flips,
             batch: 16,
             steps: Some(1),
             ..Recipe::mnist()

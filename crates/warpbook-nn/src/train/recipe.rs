@@ -6,6 +6,7 @@ use crate::ops::augment::Draw;
 use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::{Group, Grouped};
 use crate::ops::schedule::Schedule;
+use serde::{Deserialize, Serialize};
 
 /// Random changes of training images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,8 @@ impl Augmentation {
 }
 
 /// How a test image is seen: the outputs of its views are averaged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Views {
     /// As it is.
     #[default]
