@@ -11,7 +11,7 @@ use warpbook::device::{Bench, ensure_writable};
 use warpbook::figures;
 use warpbook::nn::data::fit_image;
 use warpbook::nn::infer::{Frozen, Prediction};
-use warpbook::nn::train::{Place, TrainError, Views};
+use warpbook::nn::train::{Place, TrainError};
 use warpbook::nn::weights::Weights;
 use warpbook::record::stats;
 
@@ -68,7 +68,7 @@ pub fn freeze(args: &FreezeArgs) -> Result<ExitCode, Failure> {
         figures::bytes(bytes),
         args.out.display()
     ));
-    if plan.recipe.views != Views::One {
+    if !plan.recipe.views.is_one() {
         say(
             "It sees each image once; `warpbook eval` of the checkpoint averages several views of it, as the training did.",
         );

@@ -18,8 +18,8 @@ pub(crate) struct Description {
     pub mean: Vec<f32>,
     pub deviation: Vec<f32>,
     pub loss: Loss,
-    /// Missing in files of a version that had one view only.
-    #[serde(default)]
+    /// Missing where it is one, as in files of a version that had no others.
+    #[serde(default, skip_serializing_if = "Views::is_one")]
     pub views: Views,
 }
 

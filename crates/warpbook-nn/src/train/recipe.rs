@@ -45,6 +45,13 @@ pub enum Views {
 }
 
 impl Views {
+    /// Whether there is no other view than the image as it is.
+    #[must_use]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub fn is_one(&self) -> bool {
+        *self == Self::One
+    }
+
     /// The width of the border that the views are cropped from.
     pub(super) fn padding(self) -> usize {
         usize::from(self == Self::FlipsAndShifts)
