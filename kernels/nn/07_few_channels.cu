@@ -295,15 +295,28 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
             }
         }
     }
-    // The warps add theirs one after the other, always in the same order.
-    for (unsigned w = 0; w < WARPS; ++w) {
+    // Each warp adds what one of the other half has, until one has all: always in the same order.
+    float* const others = reinterpret_cast<float*>(part);  // [WARPS / 2][SUMS], lanes next to each other
+#pragma unroll
+    for (unsigned half = WARPS / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (warp != w) continue;
+        float* const there = others + warp % half * SUMS + lane;
+        const bool gives = warp >= half && warp < 2 * half, takes = warp < half;
 #pragma unroll
         for (int i = 0; i < STEPS * 16; ++i) {
-            const unsigned tap = i / 16 * 16 + i % 4 / 2 * 8 + row, filter = i % 16 / 4 * 8 + t * 2 + i % 2, to = tap * FILTERS + filter;
-            const float v = sums[i / 16][i % 16 / 4][i % 4];
-            totals[to] = w == 0 ? v : totals[to] + v;
+            if (gives) there[i * WARP] = sums[i / 16][i % 16 / 4][i % 4];
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < STEPS * 16; ++i) {
+            if (takes) sums[i / 16][i % 16 / 4][i % 4] += there[i * WARP];
+        }
+    }
+    if (warp == 0) {
+#pragma unroll
+        for (int i = 0; i < STEPS * 16; ++i) {
+            const unsigned tap = i / 16 * 16 + i % 4 / 2 * 8 + row, filter = i % 16 / 4 * 8 + t * 2 + i % 2;
+            totals[tap * FILTERS + filter] = sums[i / 16][i % 16 / 4][i % 4];
         }
     }
     __syncthreads();

@@ -1,4 +1,4 @@
-// Idea: a block an image of the batch; it draws the crop once, and looks up what a byte becomes instead of dividing.
+// Idea: a column of blocks an image; each draws its crop once, and looks up what a byte becomes instead of dividing.
 // Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step], or as ops/augment says.
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.
@@ -34,7 +34,9 @@ gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, u
     if (flip == FLIP_ALTERNATING)
         mirrored = (philox(seed, Words{{index, 1u, 0x61756772u, 0u}}).w[0] >> 31 ^ *step / steps_per_epoch) & 1;
     const unsigned char* image = images + (size_t)index * len;
-    for (unsigned i = threadIdx.x; i < len; i += THREADS) {
+    // Blocks of an image take turns; a thread has several bytes under way.
+#pragma unroll 4
+    for (unsigned i = blockIdx.y * THREADS + threadIdx.x; i < len; i += gridDim.y * THREADS) {
 #if CHANNELS_FIRST
         const unsigned channel = i / pixels, pixel = i % pixels;
 #else

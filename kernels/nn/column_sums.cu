@@ -1,7 +1,7 @@
 // Idea: column sums in words of 16 bytes: a thread adds a group of columns over every so-manieth row of its block's chunk.
-// Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums: out[j], or rest[j - first], = sum of from[r][j] over all r.
+// Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums, wide_total_sums: out[j], or rest[j - first], = sum of from[r][j] over all r.
 // Since the last rung: not a rung; as matmul/column_sums.cu where rows are long, for bias gradients and for sums split over blocks.
-// Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n. Sums in f32.
+// Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n; wide_total_sums: a multiple of 4, `from` at one of 16 bytes. Sums in f32.
 // Expect: one read at DRAM bandwidth; every sum is added in the same order on every run and every device.
 #include "launch.cuh"
 #include "nn/elements.cuh"
@@ -54,4 +54,32 @@ total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsign
         if (column < first) out[column] = total;
         else if (rest) rest[column - first] = total;
     });
+}
+
+// The same for so many columns that blocks of 128 of them fill the device: 16 bytes a thread.
+extern "C" __global__ void __launch_bounds__(THREADS)
+wide_total_sums(const float* __restrict__ from /* [rows][n] */, unsigned rows, unsigned n, unsigned first, float* __restrict__ out /* [first] */,
+                float* __restrict__ rest /* [n - first], or null */) {
+    wait_for_predecessor();
+    let_successor_start();
+    constexpr unsigned WARPS = THREADS / WARP, COLUMNS = WARP * 4;
+    __shared__ __align__(16) float of_warps[WARPS][COLUMNS];
+    const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, column = blockIdx.x * COLUMNS + lane * 4;
+    float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (column < n) {
+#pragma unroll 8
+        for (unsigned r = warp; r < rows; r += WARPS) {
+            const float4 v = *reinterpret_cast<const float4*>(from + (size_t)r * n + column);
+            sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
+        }
+    }
+    *reinterpret_cast<float4*>(&of_warps[warp][lane * 4]) = sum;
+    __syncthreads();
+    const unsigned to = blockIdx.x * COLUMNS + threadIdx.x;
+    if (threadIdx.x >= COLUMNS || to >= n) return;
+    float total = 0.0f;
+#pragma unroll
+    for (unsigned w = 0; w < WARPS; ++w) total += of_warps[w][threadIdx.x];
+    if (to < first) out[to] = total;
+    else if (rest) rest[to - first] = total;
 }

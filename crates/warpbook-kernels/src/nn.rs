@@ -152,6 +152,17 @@ pub fn total_sums() -> KernelSpec {
     typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024)]), Grid::Cover, Dtype::F32)
 }
 
+/// The same for these columns, all of them from one multiple of 16 bytes on: `wide_total_sums`, a block of 16 warps for 128 columns, where they
+/// are many.
+#[must_use]
+pub fn total_sums_of(columns: u32) -> KernelSpec {
+    // Fewer are few blocks, each of which would have many rows.
+    let is_wide = columns >= 32 * 128 && columns.is_multiple_of(4);
+    let wide =
+        || typed(COLUMN_SUMS, "wide_total_sums", Tile::new("t512", &[("THREADS", 512)]), Grid::Cover, Dtype::F32);
+    if is_wide { wide() } else { total_sums() }
+}
+
 /// `dropout(in, out, n, seed, name, step, threshold, scale)`.
 #[must_use]
 pub fn dropout(dtype: Dtype) -> KernelSpec {
@@ -275,6 +286,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     all.extend(conv2d::all());
     all.extend(step());
     all.push(total_sums());
+    all.push(total_sums_of(1 << 16));
     for dtype in TYPES {
         all.extend(activation(dtype));
         all.extend(add(dtype));

@@ -266,7 +266,9 @@ impl FewChannels {
             2 => 3,
             _ => 2,
         };
-        let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", Self::PART_BYTES)];
+        // The part's memory takes the sums of half of the warps afterwards.
+        let bytes = Self::PART_BYTES.max(256 / 2 * 16 * 4 * self.steps);
+        let sizes = [("THREADS", 256), ("BLOCKS_PER_SM", blocks), ("DYNAMIC_SHARED_BYTES", bytes)];
         let spec = |entry: &'static str, pool: bool| {
             let spec = typed(FEW_CHANNELS, entry, Tile::new("t256", &sizes), Grid::Tiles, self.dtype)
                 .define("STEPS", self.steps)

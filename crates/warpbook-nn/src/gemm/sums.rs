@@ -6,7 +6,7 @@ use super::sums_launch::{Vectors, queue_total_sums};
 use super::{DeviceArray, Workspace, refused};
 use warpbook_device::{CudaDevice, Error, Kernel, Result, Slice, Stream};
 use warpbook_kernels::matmul::column_sums;
-use warpbook_kernels::nn::{partial_sums, total_sums};
+use warpbook_kernels::nn::{partial_sums, total_sums, total_sums_of};
 use warpbook_record::{Dtype, KernelSpec};
 
 /// Chunks of rows whose sums are added in the second level, at most.
@@ -73,9 +73,9 @@ impl Sums {
         Ok(Self { n, first, total, rows })
     }
 
-    /// The sums of the few rows of a f32 matrix, without a workspace.
+    /// The sums of the few rows of a f32 matrix that begins at a multiple of 16 bytes, without a workspace.
     pub fn of_few(device: &CudaDevice, n: u32, rows: u32) -> Result<Self> {
-        Ok(Self { n, first: First::None, total: load(device, &total_sums())?, rows })
+        Ok(Self { n, first: First::None, total: load(device, &total_sums_of(n))?, rows })
     }
 
     /// Bytes of the workspace for the first level's sums.
@@ -92,12 +92,7 @@ impl Sums {
                 let sums = sums();
                 let len = *rows as usize * self.n as usize;
                 from.spec().holds("The columns", ArraySpec { dtype: *dtype, len }).map_err(refused)?;
-                if !from.address().is_aligned(16) {
-                    return Err(Error::Unsupported {
-                        what: "Column sums".into(),
-                        why: "need an array that starts at a multiple of 16 bytes; align it".into(),
-                    });
-                }
+                aligned(from)?;
                 let vectors = Vectors { n: self.n, rows: *rows, chunk: *chunk, chunks: self.rows, dtype: *dtype };
                 vectors.queue(kernel, stream, from, &sums)?;
                 self.queue_total(stream, &(&sums).into(), out)
@@ -131,8 +126,19 @@ impl Sums {
                 .holds("The other totals", f32s(n.saturating_sub(out.len())))
                 .map_err(refused)?;
         }
+        aligned(from)?;
         queue_total_sums(&self.total, stream, from, [self.rows, self.n], (out, rest))
     }
+}
+
+fn aligned(from: &DeviceArray) -> Result<()> {
+    if from.address().is_aligned(16) {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: "Column sums".into(),
+        why: "need an array that starts at a multiple of 16 bytes; align it".into(),
+    })
 }
 
 fn f32s(len: usize) -> ArraySpec {

@@ -5,7 +5,7 @@ use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, implicit_spec_of, shifted_kernel_of};
+use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, implicit_spec_of, shifted_kernel_of, sums_columns};
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn::{self, conv2d::Pass};
@@ -404,12 +404,14 @@ impl Way {
                     && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
-                    return few.into_iter().chain(dx).chain([nn::total_sums()]).collect();
+                    let sums = nn::total_sums_of(sums_columns(&geometry, true));
+                    return few.into_iter().chain(dx).chain([sums]).collect();
                 }
                 // Shifted windows sum dy too.
-                let sums_dy = has_bias && shifted(Pass::WeightGradient).is_none();
-                let sums = if sums_dy { bias() } else { vec![nn::total_sums()] };
-                Pass::ALL.into_iter().filter_map(spec).chain(sums).collect()
+                let is_shifted = shifted(Pass::WeightGradient).is_some();
+                let sums = if has_bias && !is_shifted { bias() } else { vec![] };
+                let total = nn::total_sums_of(sums_columns(&geometry, is_shifted));
+                Pass::ALL.into_iter().filter_map(spec).chain(sums).chain([total]).collect()
             }
         }
     }

@@ -16,11 +16,22 @@ const FLIP_RANDOM: u32 = 1;
 const FLIP_ALL: u32 = 2;
 const FLIP_ALTERNATING: u32 = 3;
 
+/// Blocks of 256 threads that a multiprocessor holds.
+const BLOCKS_PER_MULTIPROCESSOR: u32 = 8;
+
+/// Blocks that share an image of `len` elements, where there is room for so many: none is without an element.
+fn shared_by(len: usize, threads: usize, room: u32) -> u32 {
+    let most = u16::try_from(len.div_ceil(threads)).unwrap_or(u16::MAX);
+    room.clamp(1, u32::from(most).max(1))
+}
+
 /// The kernel that gathers batches, loaded once for the settings of a data set, a type of elements and a layout.
 #[derive(Debug, Clone)]
 pub struct Gather {
     dtype: Dtype,
     kernel: Kernel,
+    /// Blocks that the device holds.
+    at_once: u32,
     sizes: [u32; 3],
     padding: u32,
     flip: u32,
@@ -55,6 +66,7 @@ impl Gather {
         Ok(Self {
             dtype,
             kernel,
+            at_once: device.info().multiprocessors * BLOCKS_PER_MULTIPROCESSOR,
             sizes: [word(a.channels)?, word(a.height)?, word(a.width)?],
             padding: word(a.padding)?,
             flip: match (a.view, a.flip, a.epoch) {
@@ -121,9 +133,11 @@ impl Gather {
             &column,
             out.bytes(),
         ];
-        let shape = Launch { grid: [blocks, 1, 1], ..self.kernel.shape(1) };
+        let shape = self.kernel.shape(1);
+        let shared_by = shared_by(len, shape.block[0] as usize, self.at_once / blocks);
+        let shape = Launch { grid: [blocks, shared_by, 1], ..shape };
         // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-        // fixed_column, out), a block an index; types and
+        // fixed_column, out), a column of blocks an index; types and
         // lengths were checked, and the kernel compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }
@@ -169,5 +183,20 @@ impl GatherRows {
         // SAFETY: gather_rows(rows, count, width, indices, out), a block an index; types and lengths were checked, and the kernel
         // compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shared_by;
+
+    #[test]
+    fn few_images_are_shared_by_several_blocks() {
+        // CIFAR-10 at a batch of 128 on 132 multiprocessors: 1056 blocks, of 3072 elements 12 at most.
+        assert_eq!(shared_by(3072, 256, 1056 / 128), 8);
+        assert_eq!(shared_by(3072, 256, 1056), 12);
+        assert_eq!(shared_by(784, 256, 1056 / 2000), 1);
+        assert_eq!(shared_by(10, 256, 1056), 1);
+        assert_eq!(shared_by(1 << 40, 256, u32::MAX), 65_535, "the most of a grid");
     }
 }

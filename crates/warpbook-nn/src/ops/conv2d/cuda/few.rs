@@ -12,10 +12,10 @@ use warpbook_kernels::Launch;
 use warpbook_kernels::nn::conv2d::{FewChannels as Row, Pass};
 use warpbook_record::{Dim, Dtype, KernelSpec};
 
-/// Parts of images for each multiprocessor, so that blocks of different progress share it.
-const PARTS_PER_MULTIPROCESSOR: u32 = 6;
-/// Pixels of a part, at least: 16 for each warp of a block.
-const LEAST_PIXELS: u32 = 128;
+/// Pixels that a block multiplies at a time: 16 a warp. Of maxima it has a quarter.
+const PIXELS_AT_ONCE: u32 = 128;
+/// What loading a part takes, in such times.
+const LOAD: u32 = 1;
 /// Elements of a part in shared memory.
 const MOST_ELEMENTS: u64 = Row::PART_BYTES as u64 / 2;
 
@@ -44,8 +44,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// As many as give every multiprocessor some, and fit into shared memory, of a multiple of so many rows; `None` where that does not fit.
-    fn new(s: &Shapes, multiple: u32, multiprocessors: u32) -> Option<Self> {
+    /// Those that `at_once` blocks for all filters are expected to be done with first, of a multiple of so many rows; of equal ones the
+    /// largest. `None` where a row of windows does not fit into shared memory.
+    fn new(s: &Shapes, multiple: u32, at_once: u32) -> Option<Self> {
         let pitch = ((s.y[1] - 1) * s.stride[1] + s.kernel[1]).checked_mul(s.channels)?;
         let of = |count: u32| {
             let rows = s.y[0].div_ceil(count).next_multiple_of(multiple);
@@ -53,9 +54,12 @@ impl Parts {
             Self { count: s.y[0].div_ceil(rows), rows, height, pitch }
         };
         let fits = |parts: &Self| u64::from(parts.height) * u64::from(pitch) <= MOST_ELEMENTS;
-        let wanted = (multiprocessors * PARTS_PER_MULTIPROCESSOR).div_ceil(s.batch);
-        let most = (s.output_pixels() / LEAST_PIXELS).max(1);
-        (wanted.min(most).clamp(1, s.y[0])..=s.y[0]).map(of).find(fits)
+        let time = |parts: &Self| {
+            let in_turn =
+                (u64::from(s.batch) * u64::from(parts.count)).div_ceil(u64::from((at_once / groups(s)).max(1)));
+            in_turn * u64::from((parts.rows * s.y[1]).div_ceil(PIXELS_AT_ONCE) + LOAD)
+        };
+        (1..=s.y[0]).map(of).filter(fits).min_by_key(time)
     }
 }
 
@@ -72,13 +76,12 @@ fn steps(dtype: Dtype, s: &Shapes) -> Option<i64> {
 pub(crate) fn specs_of(dtype: Dtype, geometry: &Geometry, layout: Layout, pool: [bool; 2]) -> Option<[KernelSpec; 2]> {
     let shapes = Shapes::new(geometry, layout).ok()?;
     let steps = steps(dtype, &shapes)?;
-    parts(&shapes, pool[0], 1).map(|_| Row { dtype, steps, pool }.specs())
+    parts(&shapes, pool[0], [1; 2]).map(|_| Row { dtype, steps, pool }.specs())
 }
 
-/// Forwards and backwards. A pool's windows lie in one part.
-fn parts(shapes: &Shapes, pool: bool, multiprocessors: u32) -> Option<[Parts; 2]> {
-    let backward = Parts::new(shapes, 1, multiprocessors)?;
-    Some([if pool { Parts::new(shapes, 2, multiprocessors)? } else { backward }, backward])
+/// Forwards and backwards, of which the device holds so many blocks. A pool's windows lie in one part.
+fn parts(shapes: &Shapes, pool: bool, [forward, backward]: [u32; 2]) -> Option<[Parts; 2]> {
+    Some([Parts::new(shapes, if pool { 2 } else { 1 }, forward)?, Parts::new(shapes, 1, backward)?])
 }
 
 impl Few {
@@ -92,15 +95,15 @@ impl Few {
         if specs.iter().any(|spec| spec.requires.as_ref().is_some_and(|r| !r.met_by(info.compute_capability))) {
             return Ok(None);
         }
-        let Some(parts) = parts(shapes, pool[0], info.multiprocessors) else { return Ok(None) };
+        let of = |spec: &KernelSpec| u32::try_from(spec.tiles[0].size(Dim::BlocksPerSm)).unwrap_or(1);
+        let at_once = specs.each_ref().map(|spec| info.multiprocessors.max(1) * of(spec));
+        let Some(parts) = parts(shapes, pool[0], at_once) else { return Ok(None) };
         let [forward, gradient] = specs.map(|spec| device.kernel(&spec, &spec.tiles[0]));
-        let gradient = gradient?;
-        let at_once = info.multiprocessors * u32::try_from(gradient.tile().size(Dim::BlocksPerSm)).unwrap_or(1);
         let units = shapes.batch * parts[1].count;
         // Every block has as many parts as the busiest.
-        let each = units.div_ceil((at_once / groups(shapes)).max(1));
+        let each = units.div_ceil((at_once[1] / groups(shapes)).max(1));
         let splits = units.div_ceil(each);
-        Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient, splits }))
+        Ok(Some(Self { shapes: *shapes, parts, pool: pool[0], forward: forward?, gradient: gradient?, splits }))
     }
 
     /// Forwards, or of the weight gradient.
@@ -188,15 +191,19 @@ mod tests {
     #[test]
     fn parts_cover_the_image_and_fit() {
         for s in [shapes(512, 28, 1, 3, 0), shapes(128, 32, 3, 3, 1), shapes(1, 224, 3, 3, 1), shapes(2, 1, 1, 1, 0)] {
-            let p = Parts::new(&s, 1, 132).unwrap();
+            let p = Parts::new(&s, 1, 396).unwrap();
             assert!(p.rows * p.count >= s.y[0] && p.rows * (p.count - 1) < s.y[0], "{p:?}");
             assert!(u64::from(p.height * p.pitch) <= MOST_ELEMENTS, "{p:?}");
         }
-        // Two parts of 13 rows.
-        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 1, 132).map(|p| (p.count, p.rows)), Some((2, 13)));
-        assert_eq!(Parts::new(&shapes(512, 28, 1, 3, 0), 2, 132).map(|p| (p.count, p.rows)), Some((2, 14)));
+        let wanted = |s: &Shapes, multiple, at_once| Parts::new(s, multiple, at_once).map(|p| (p.count, p.rows));
+        // Whole images where there is one for each block; else as many parts as there is room for, and no more.
+        assert_eq!(wanted(&shapes(512, 28, 1, 3, 0), 1, 528), Some((1, 26)));
+        assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 1, 396), Some((3, 11)));
+        assert_eq!(wanted(&shapes(128, 32, 3, 3, 1), 2, 396), Some((3, 12)));
+        // Two turns of one image leave half of the room empty; three of halves do not.
+        assert_eq!(wanted(&shapes(512, 32, 3, 3, 1), 1, 396), Some((2, 16)));
         let wide = Shapes { x: [3, 20_000], y: [1, 19_998], ..shapes(1, 3, 1, 3, 0) };
-        assert_eq!(Parts::new(&wide, 1, 132), None, "three rows are too long");
+        assert_eq!(Parts::new(&wide, 1, 396), None, "three rows are too long");
     }
 
     #[test]

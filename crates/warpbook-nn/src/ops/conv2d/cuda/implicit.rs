@@ -202,6 +202,7 @@ impl Implicit {
         };
         let with_bias = !matches!(weight_gradient, Gradient::Gathered(..));
         let n = shapes.filters * (taps + u32::from(with_bias));
+        // As `sums_columns` counts them.
         let total = (with_bias || splits > 1).then(|| Sums::of_few(device, n, splits)).transpose()?;
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }

@@ -36,7 +36,7 @@ use stock::Stock;
 use warpbook_device::{CudaDevice, CudnnPlan, Error, Result, Slice, Stream};
 pub use warpbook_kernels::nn::conv2d::Pass;
 use warpbook_kernels::nn::conv2d::direct as direct_rows;
-use warpbook_kernels::nn::total_sums;
+use warpbook_kernels::nn::total_sums_of;
 use warpbook_record::{Dtype, KernelSpec, KernelStats};
 pub(crate) use windows::kernel_of as shifted_kernel_of;
 
@@ -123,11 +123,17 @@ impl Form {
                 match pass {
                     Pass::Forward => Some(vec![forward]),
                     Pass::InputGradient => None,
-                    Pass::WeightGradient => Some(vec![gradient, total_sums()]),
+                    Pass::WeightGradient => Some(vec![gradient, total_sums_of(sums_columns(geometry, true))]),
                 }
             }
         }
     }
+}
+
+/// Columns of the sums of a weight gradient that blocks share; `with_bias`: the kernel sums the bias's too.
+pub(crate) fn sums_columns(geometry: &Geometry, with_bias: bool) -> u32 {
+    let taps = geometry.channels * geometry.kernel[0] * geometry.kernel[1] + usize::from(with_bias);
+    u32::try_from(geometry.filters.saturating_mul(taps)).unwrap_or(u32::MAX)
 }
 
 /// What is applied to the outputs, after the bias, before they are stored.
