@@ -167,7 +167,8 @@ impl Builder<'_> {
 
     fn weight_gradient(&mut self, i: usize, dy: &DeviceArray) -> Result<()> {
         let node = self.node(i);
-        let (x, dy, workspace) = (self.value(node.input)?, dy.clone(), self.workspaces[1].clone());
+        let (on, workspace) = self.stream_of_weights(i);
+        let (x, dy) = (self.value(node.input)?, dy.clone());
         let params = self.parts.params;
         let db = node.params.get(1).map(|id| self.parts.params.gradient(*id));
         if self.network().params()[node.params[0]].frozen && self.parts.sharing.unpooled(i).is_none() {
@@ -198,8 +199,15 @@ impl Builder<'_> {
             }
             None => {}
         }
-        self.last_on(On::Side);
+        self.last_on(on);
         Ok(())
+    }
+
+    /// Where a layer's weight gradient runs, and with which workspace: next to the input gradients, or after them where the layer has none, as
+    /// the first: the first stream then waits for nothing but the end of the second.
+    fn stream_of_weights(&self, i: usize) -> (On, Workspace) {
+        let at = usize::from(self.parts.sharing.needs_gradient(self.node(i).input));
+        ([On::Main, On::Side][at], self.workspaces[at].clone())
     }
 
     fn product_backward(&mut self, i: usize, dy: DeviceArray, dx: DeviceArray) -> Result<()> {
