@@ -25,7 +25,7 @@ pub struct CudaOptions {
     pub fused: bool,
     /// Whether a step is one graph; otherwise its kernels are launched one by one.
     pub graph: bool,
-    /// Whether weight gradients are computed on a second stream, while the first goes on backwards.
+    /// Whether weight gradients are computed on a second stream, while the first goes on backwards; it ends with the first layer's.
     pub overlap: bool,
     /// Whether kernels are launched before their predecessors have ended, and wait for them themselves: programmatic dependent launch, from
     /// compute capability 9.0 on. It costs and gives nothing below.
