@@ -60,9 +60,9 @@ fn the_first_step_is_that_of_a_training() {
 }
 
 /// Two gradients of which one vanishes, and one of zeros.
-fn made() -> FirstStep {
+fn made() -> Gradients {
     let output = vec![1.0, 2f32.powi(-30), 2f32.powi(-20), 0.0];
-    FirstStep {
+    Gradients {
         loss: 1.0,
         batch: 1,
         outputs: vec![("fc1".into(), output)],
@@ -74,17 +74,40 @@ fn made() -> FirstStep {
 fn what_is_lost_is_counted_before_and_after_scaling() {
     let chart = exponents(&made(), 65536.0).unwrap();
     // 1 becomes 65536, which is more than fp16 has.
-    assert_eq!(chart.title, "fp16 would lose 33 % of the gradients as they are, 33 % of them times 2^16");
+    assert_eq!(chart.title, "fp16 has all digits of 33 % of the gradients as they are, and of 67 % times 2^16");
     assert_eq!(chart.table.rows[0][1..6], ["1", "1", "1", "1", "0"]);
     assert_eq!(chart.table.rows[1][1..6], ["1", "0", "0", "2", "1"]);
     let rows = fates(&made(), 65536.0).rows;
     assert_eq!(rows[0], ["output of fc1", "4", "25 %", "33 %", "33 %", "", "", "", "33 %"]);
     assert_eq!(rows[1], ["fc1.bias", "3", "100 %", "", "", "", "", "", ""]);
-    assert_eq!((scale_word(65536.0), scale_word(1.0), scale_word(3.0)), ("2^16".into(), "2^0".into(), "3".into()));
+    assert_eq!((power(65536.0), power(1.0), power(3.0)), ("2^16".into(), "2^0".into(), "3".into()));
     assert_eq!(made().largest_scale(), 32768.0);
     assert_eq!(made().in_fp16(32768.0), [32768.0, 2f32.powi(-15), 2f32.powi(-5), 0.0]);
-    let nothing = FirstStep { outputs: vec![("fc1".into(), vec![0.0])], ..made() };
+    let nothing = Gradients { outputs: vec![("fc1".into(), vec![0.0])], ..made() };
     assert!(exponents(&nothing, 2.0).is_err());
+}
+
+#[test]
+fn a_later_step_is_one_from_other_weights() {
+    let digits = synthetic_digits(16, 8, 1);
+    let recipe = Recipe { shuffle: false, steps: Some(1), ..small() };
+    let first = first_step(&recipe, &digits.train).unwrap();
+    let weights = recipe.initial_weights(&digits.train).unwrap();
+    assert_eq!(step_from(&recipe, &digits.train, &weights).unwrap(), first);
+    let mut trainer = Trainer::new(recipe.clone(), &digits.train, None).unwrap();
+    trainer.train(&digits.train, &digits.test, 1, &mut |_| crate::nn::train::Flow::Continue).unwrap();
+    let later = step_from(&recipe, &digits.train, &trainer.weights().unwrap()).unwrap();
+    assert!(later.loss < first.loss, "the same batch once it was learned: {} and {}", later.loss, first.loss);
+    let other = Weights::init(&Recipe::cifar10().network, 1);
+    assert!(step_from(&recipe, &digits.train, &other).is_err());
+    let smaller = Gradients { loss: 0.25, outputs: vec![("fc1".into(), vec![2f32.powi(-30); 4])], ..made() };
+    let chart = earlier_and_later(("the first step", &made()), ("later", &smaller)).unwrap();
+    assert_eq!(
+        chart.title,
+        "Of the gradients that are not 0, fp16 turns 33 % into 0 in the first step, and 100 % later"
+    );
+    let names: Vec<&str> = chart.table.rows.iter().map(|r| r[0].as_str()).collect();
+    assert_eq!(names, ["The first step: a loss of 1.00", "Later: a loss of 0.250"]);
 }
 
 #[test]
@@ -137,7 +160,17 @@ fn precisions_differ_in_nothing_else() {
     let ids = |t: Training| Experiment::rungs(&t).iter().map(|r| r.id.to_string()).collect::<Vec<_>>();
     assert_eq!(ids(in_every_precision(Training::new(), true)), ["fp32", "tf32", "amp_fp16", "amp_bf16"]);
     assert_eq!(ids(in_every_precision(Training::new(), false)), ["cpu_all_threads"]);
-    assert_eq!(precisions_of(&published()), ["03_implicit_gemm", "05_nhwc", "06_amp_fp16", "06_amp_bf16"]);
+    let ladder = of_ladder(&published(), Workload::AmpRecipe).unwrap();
+    let titles: Vec<&str> = ladder.rungs.iter().map(|r| &*r.title).collect();
+    assert_eq!(
+        titles,
+        ["fp32 (03_implicit_gemm)", "tf32 (05_nhwc)", "AMP, fp16 (06_amp_fp16)", "AMP, bf16 (06_amp_bf16)"]
+    );
+    let of = ladder.main_problem().unwrap();
+    assert_eq!(of.text("network"), Some("amp-recipe"));
+    assert!(titles.len() == ladder.measurements.len() && ladder.measurements.iter().all(|m| m.problem.id == of.id));
+    let none = at(&published(), of);
+    assert!(of_ladder(&none, Workload::Mnist).is_none(), "the record has no such network");
 }
 
 #[test]
