@@ -5,6 +5,8 @@ use crate::charts::Table;
 use crate::figures;
 use crate::nn::train::{Event as Told, Flow, Loader, Residency};
 use crate::prelude::*;
+use serde::Deserialize;
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -154,6 +156,104 @@ pub fn loops(all: &[Loop]) -> Table {
         "test accuracy",
     ];
     table(&headers, all.iter().map(row).collect())
+}
+
+/// What `notebooks/pytorch/loader_loop.py` has written: the same loops in PyTorch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PyTorchLoops {
+    /// The version.
+    pub torch: String,
+    /// What it was measured on.
+    pub device: String,
+    /// Passes over the images of each.
+    pub epochs: u64,
+    /// The loops.
+    pub loops: Vec<Loop>,
+}
+
+#[derive(Deserialize)]
+struct LoopsFile {
+    format: u32,
+    torch: String,
+    device: String,
+    epochs: u64,
+    rows: Vec<LoopRow>,
+}
+
+#[derive(Deserialize)]
+struct LoopRow {
+    batch: usize,
+    precision: String,
+    feed: String,
+    steps: u64,
+    seconds: f64,
+    peak_bytes: u64,
+    accuracy: f64,
+}
+
+/// Reads such a file.
+///
+/// # Errors
+/// It cannot be read, or it is of another format.
+pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
+    let path = path.as_ref();
+    let refuse = |why: String| {
+        let again = "python3 notebooks/pytorch/loader_loop.py --data DIR --out";
+        Error::Setting(format!("{}: {why}. Make it again: {again} {0}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("it cannot be read ({e})")))?;
+    let file: LoopsFile = serde_json::from_str(&text).map_err(|e| refuse(format!("it is damaged ({e})")))?;
+    if file.format != 1 {
+        return Err(refuse(format!("it is of format {}, and this program reads format 1", file.format)));
+    }
+    let row = |r: LoopRow| {
+        let feed = match &*r.feed {
+            "resident" => Some(Feed::Resident),
+            "loader" => Some(Feed::Loader),
+            "loader_and_losses" => Some(Feed::LoaderAndLosses),
+            _ => None,
+        };
+        let precision = Precision::ALL.into_iter().find(|p| p.to_string() == r.precision);
+        let is_measured = r.seconds.is_finite() && r.seconds > 0.0 && r.steps > 0;
+        match (feed, precision) {
+            (Some(feed), Some(precision)) if is_measured => Ok(Loop {
+                batch: r.batch,
+                precision,
+                feed,
+                steps: r.steps,
+                seconds: r.seconds,
+                peak_bytes: Some(r.peak_bytes).filter(|bytes| *bytes > 0),
+                accuracy: Some(r.accuracy),
+            }),
+            _ => Err(refuse(format!("a row of {}, {} makes no sense", r.precision, r.feed))),
+        }
+    };
+    let loops = file.rows.into_iter().map(row).collect::<Result<_>>()?;
+    Ok(PyTorchLoops { torch: file.torch, device: file.device, epochs: file.epochs, loops })
+}
+
+/// Our loops next to PyTorch's of the same batch, precision and feed, for the same number of steps.
+#[must_use]
+pub fn next_to_pytorch(ours: &[Loop], theirs: &PyTorchLoops) -> Table {
+    let row = |l: &Loop| {
+        let same = |o: &&Loop| (o.batch, o.precision, o.feed, o.steps) == (l.batch, l.precision, l.feed, l.steps);
+        let other = theirs.loops.iter().find(same)?;
+        let bytes = |l: &Loop| l.peak_bytes.map(figures::bytes).unwrap_or_default();
+        Some(vec![
+            l.batch.to_string(),
+            l.precision.to_string(),
+            l.feed.words().into(),
+            cell(Some(l.seconds * 1e6)),
+            cell(Some(other.seconds * 1e6)),
+            figures::times(other.seconds / l.seconds),
+            bytes(l),
+            bytes(other),
+        ])
+    };
+    let pytorch = format!("PyTorch {}", theirs.torch);
+    let headers =
+        ["batch", "precision", "fed by", "Warpbook", &*pytorch, "as fast as PyTorch", "peak memory", "PyTorch's"];
+    table(&headers, ours.iter().filter_map(row).collect())
 }
 
 /// How many times as fast fp16 is as fp32 at the same batch, for each feed.
