@@ -1,4 +1,4 @@
-//! The same of mixed precision: what becomes of gradients in half, what AMP brings in time and memory, and what it does not.
+//! Helpers of the lesson on mixed precision: gradients in fp16, the time and memory of AMP, and trainings that wait for their loader.
 
 mod feed;
 mod memory;
@@ -22,7 +22,7 @@ use crate::prelude::*;
 
 /// fp16 by the exponents of 2: half of the smallest subnormal number, 2^-24, is rounded to 0.
 const FP16: FormatRange<'_> = FormatRange { name: "fp16", least: -25, normal: -14, largest: 15 };
-/// A precision's rung of the lesson, and that of the published ladder which differs from the others in as little as possible.
+/// Each precision's rung in the lesson, and its rung in the published ladder: those differ from each other as little as possible.
 const RUNGS: [(Precision, [&str; 2]); 4] = [
     (Precision::Fp32, ["fp32", "03_implicit_gemm"]),
     (Precision::Tf32, ["tf32", "05_nhwc"]),
@@ -52,10 +52,10 @@ pub fn first_step(recipe: &Recipe, images: &Dataset) -> Result<Gradients> {
     step_from(recipe, images, &recipe.initial_weights(images)?)
 }
 
-/// The same of a step from these weights.
+/// The gradients of a step from these weights, on the first images of a set and on the CPU.
 ///
 /// # Errors
-/// As of [`first_step`]; the weights are not the network's.
+/// Those of [`first_step`]; weights of another network.
 pub fn step_from(recipe: &Recipe, images: &Dataset, weights: &Weights) -> Result<Gradients> {
     recipe.validate(images.shape(), images.classes().len())?;
     let n = recipe.batch.min(images.len());
@@ -94,7 +94,7 @@ fn products(network: &Network) -> Vec<String> {
     names.map(|r| r.name).collect()
 }
 
-/// What becomes of a number in fp16.
+/// How fp16 holds a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Zero,
@@ -180,10 +180,10 @@ pub fn exponents(step: &Gradients, scale: f32) -> std::result::Result<Chart, Cha
     histograms(&title, &[("as they are".into(), step, 1.0), (times, step, scale)])
 }
 
-/// The same of two steps as they are, each with a name, as "the first step".
+/// The exponents of two steps' gradients as they are, each with a name such as "the first step".
 ///
 /// # Errors
-/// As of [`exponents`].
+/// Those of [`exponents`].
 pub fn earlier_and_later(
     (first, earlier): (&str, &Gradients),
     (then, later): (&str, &Gradients),
@@ -199,7 +199,7 @@ pub fn earlier_and_later(
     histograms(&title, &[(of(first, earlier), earlier, 1.0), (of(then, later), later, 1.0)])
 }
 
-/// What becomes of each gradient of a step in fp16, as it is and with the loss multiplied by `scale`.
+/// How fp16 holds each gradient of a step, as it is and with the loss multiplied by `scale`.
 #[must_use]
 pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
@@ -223,8 +223,8 @@ pub fn fates(step: &Gradients, scale: f32) -> Table {
     table(&headers, rows)
 }
 
-/// What fp16 leaves of a step's gradients at several scales of the loss: what vanishes, what overflows, and how far what is left is from the
-/// gradients in fp32, as the norm of the difference over their own.
+/// How fp16 holds a step's gradients at several scales of the loss: the shares that vanish and overflow, and the relative error of the whole,
+/// which is the norm of the difference from fp32 over the norm in fp32.
 #[must_use]
 pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     let all: Vec<f32> = step.all_outputs().filter(|g| *g != 0.0).collect();
@@ -245,7 +245,7 @@ pub fn by_scale(step: &Gradients, scales: &[f32]) -> Table {
     table(&["loss times", "vanish", "fewer digits", "overflow", "relative error"], scales.iter().map(row).collect())
 }
 
-/// A training with fp16 on any machine would do this: what a scaler makes of the same gradients, attempt after attempt.
+/// A scaler's attempts at a step, with the same gradients each time: the scale, and whether the step is made. Computed on the CPU.
 #[must_use]
 pub fn attempts(step: &Gradients, scaler: &crate::nn::train::GradScaler, count: usize) -> Table {
     let (mut state, mut made, mut rows) = (scaler.start(), 0u64, Vec::new());
@@ -264,7 +264,7 @@ pub fn attempts(step: &Gradients, scaler: &crate::nn::train::GradScaler, count: 
             attempt.to_string(),
             power(state.scale),
             infinite.to_string(),
-            if overflow { "skipped".into() } else { format!("made, the {made}.") },
+            if overflow { "skipped".into() } else { format!("made ({made} so far)") },
             change.into(),
         ]);
         state = next;
@@ -272,7 +272,7 @@ pub fn attempts(step: &Gradients, scaler: &crate::nn::train::GradScaler, count: 
     table(&["attempt", "loss times", "infinite gradients", "step", "the scale becomes"], rows)
 }
 
-/// Whether so small an update changes a weight of 1, in each format.
+/// Whether adding each of these updates to a weight of 1 changes it, in each format.
 #[must_use]
 pub fn updates(of: &[f32]) -> Table {
     let row = |update: &f32| {
@@ -286,7 +286,7 @@ pub fn updates(of: &[f32]) -> Table {
     table(&["1 + an update of", "in fp32", "in fp16", "in bf16"], of.iter().map(row).collect())
 }
 
-/// What became of the loss scale in a training's record.
+/// How the loss scale changed during a recorded training.
 #[must_use]
 pub fn scaled(run: &Run) -> String {
     let nothing = || "The record has no training.".to_owned();
@@ -331,8 +331,8 @@ fn rung_of(run: &Run, precision: Precision) -> Option<&'static str> {
     ids.into_iter().find(|id| run.rung(id).is_some())
 }
 
-/// Those of a network in a record that has the ladder, each called by its precision: rungs without a graph and without fused epilogues, which
-/// differ from each other in little else.
+/// One rung of the ladder for each precision, measured on this network and titled by its precision. They use neither a graph nor fused
+/// epilogues, and differ in little but the precision.
 #[must_use]
 pub fn of_ladder(run: &Run, network: Workload) -> Option<Run> {
     let problem = run.problems().into_iter().find(|p| p.text("network") == Some(network.name()))?;

@@ -1,4 +1,4 @@
-//! A training with its loader in the loop: whole epochs by the clock, and what AMP is worth behind a slow loader.
+//! A training with its loader in the loop: the time of whole epochs, and how much AMP helps behind a slow loader.
 
 use super::{cell, table};
 use crate::charts::Table;
@@ -24,7 +24,7 @@ const T4: [(u64, Precision, f64, f64); 3] = [
 ];
 const T4_IMAGES: f64 = 20.0 * 60_000.0;
 
-/// The loop on the T4, measured elsewhere, with the time that it gives each image.
+/// The loop on the T4, measured elsewhere.
 #[must_use]
 pub fn t4() -> Table {
     let row = |(batch, precision, seconds, megabytes): &(u64, Precision, f64, f64)| {
@@ -42,7 +42,7 @@ pub fn t4() -> Table {
     table(&headers, T4.iter().map(row).collect())
 }
 
-/// What a worker of the loop on the T4 takes for an image if the loop in fp32 waits for nothing else.
+/// The time that a worker of the T4's loop takes for an image if the loop in fp32 waits for nothing but its workers.
 #[must_use]
 pub fn t4_image() -> Duration {
     Duration::from_secs_f64(T4[0].2 / T4_IMAGES * T4_WORKERS as f64)
@@ -72,22 +72,22 @@ impl Feed {
     }
 }
 
-/// What came of [`timed_loop`].
+/// The result of [`timed_loop`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loop {
     /// Samples of a batch.
     pub batch: usize,
-    /// The types.
+    /// The training's precision.
     pub precision: Precision,
     /// How it was fed.
     pub feed: Feed,
-    /// Steps, and epochs.
+    /// Steps of all epochs.
     pub steps: u64,
     /// Seconds of all steps, evaluations not included.
     pub seconds: f64,
     /// The most bytes that were allocated on a GPU.
     pub peak_bytes: Option<u64>,
-    /// The share of the test images that is right in the end.
+    /// The share of test images classified correctly at the end.
     pub accuracy: Option<f64>,
 }
 
@@ -99,10 +99,10 @@ impl Loop {
     }
 }
 
-/// Trains by the clock: the recipe, fed so. On the CPU all feeds are the same.
+/// Trains the recipe with batches fed in this way, and takes the time. On the CPU all feeds are the same.
 ///
 /// # Errors
-/// As of [`Session::run`](crate::Session::run); a training that an error ended.
+/// Those of [`Session::run`](crate::Session::run); a training that an error ended.
 pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, feed: Feed) -> Result<Loop> {
     let resident = if feed == Feed::Resident { Residency::On } else { Residency::Off };
     let loader = Loader { resident, workers: T4_WORKERS, ..Loader::default() };
@@ -127,7 +127,7 @@ pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precis
     })
 }
 
-/// All loops: their time, their memory, and what they learnt.
+/// The time, the memory and the test accuracy of each loop.
 #[must_use]
 pub fn loops(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -158,14 +158,14 @@ pub fn loops(all: &[Loop]) -> Table {
     table(&headers, all.iter().map(row).collect())
 }
 
-/// What `notebooks/pytorch/loader_loop.py` has written: the same loops in PyTorch.
+/// The same loops in PyTorch, as `notebooks/pytorch/loader_loop.py` writes them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PyTorchLoops {
-    /// The version.
+    /// PyTorch's version.
     pub torch: String,
-    /// What it was measured on.
+    /// The device that it was measured on.
     pub device: String,
-    /// Passes over the images of each.
+    /// Epochs of each training.
     pub epochs: u64,
     /// The loops.
     pub loops: Vec<Loop>,
@@ -191,20 +191,20 @@ struct LoopRow {
     accuracy: f64,
 }
 
-/// Reads such a file.
+/// Reads the file that `notebooks/pytorch/loader_loop.py` wrote.
 ///
 /// # Errors
-/// It cannot be read, or it is of another format.
+/// The file is missing, damaged or of another format.
 pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
     let path = path.as_ref();
     let refuse = |why: String| {
         let again = "python3 notebooks/pytorch/loader_loop.py --data DIR --out";
-        Error::Setting(format!("{}: {why}. Make it again: {again} {0}", path.display()))
+        Error::Setting(format!("{}: {why}. To measure it: {again} {0}", path.display()))
     };
     let text = std::fs::read_to_string(path).map_err(|e| refuse(format!("it cannot be read ({e})")))?;
     let file: LoopsFile = serde_json::from_str(&text).map_err(|e| refuse(format!("it is damaged ({e})")))?;
     if file.format != 1 {
-        return Err(refuse(format!("it is of format {}, and this program reads format 1", file.format)));
+        return Err(refuse(format!("it has format {}, and this version reads format 1", file.format)));
     }
     let row = |r: LoopRow| {
         let feed = match &*r.feed {
@@ -225,7 +225,7 @@ pub fn pytorch_loops(path: impl AsRef<Path>) -> Result<PyTorchLoops> {
                 peak_bytes: Some(r.peak_bytes).filter(|bytes| *bytes > 0),
                 accuracy: Some(r.accuracy),
             }),
-            _ => Err(refuse(format!("a row of {}, {} makes no sense", r.precision, r.feed))),
+            _ => Err(refuse(format!("its row of {}, {} is not valid", r.precision, r.feed))),
         }
     };
     let loops = file.rows.into_iter().map(row).collect::<Result<_>>()?;
@@ -272,7 +272,7 @@ pub fn brought(all: &[Loop]) -> String {
     format!("AMP makes the loop this many times as fast: {}.", super::super::listed(said))
 }
 
-/// What two workers may take for an image before a loop waits for them, by its step with all images on the GPU.
+/// How long each of two workers may take for an image before the loop waits for them, from its step with all images on the GPU.
 #[must_use]
 pub fn room_for_a_loader(all: &[Loop]) -> Table {
     let row = |l: &Loop| {
@@ -290,32 +290,32 @@ pub fn room_for_a_loader(all: &[Loop]) -> Table {
         "precision",
         "a step",
         "a worker may take for an image",
-        "what the T4's loop gives a worker is as much",
+        "the T4's loop allows it this many times as long",
     ];
     table(&headers, all.iter().filter(|l| l.feed == Feed::Resident).map(row).collect())
 }
 
-/// A loop behind a loader that takes its time: see [`slow_loader`].
+/// The result of [`slow_loader`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slowed {
     /// Samples of a batch.
     pub batch: usize,
-    /// The types.
+    /// The training's precision.
     pub precision: Precision,
-    /// What a worker took for an image.
+    /// The time that a worker took for an image.
     pub image: Duration,
-    /// Microseconds of a step, and of that what was spent waiting for the loader.
+    /// Microseconds of a step, waiting included.
     pub step_us: f64,
-    /// See `step_us`.
+    /// Microseconds of a step spent waiting for the loader.
     pub waited_us: f64,
 }
 
-/// Makes `steps` steps, each of which waits for a batch of workers that take `image` for each of its images, as those of a loader do that decodes
-/// and converts images one by one. All images are on the GPU, so nothing else is waited for. The workers work ahead as PyTorch's do: the first
-/// steps, which use up what was prepared before, are not counted.
+/// Times `steps` steps that wait for their batches. Each batch comes from a worker that spends `image` on every image, as a loader does that
+/// decodes and converts images one by one. All images are on the GPU, so a step waits for nothing else. The workers prefetch as PyTorch's do;
+/// the first steps, which use up the prefetched batches, are not counted.
 ///
 /// # Errors
-/// As of [`Session::start`](crate::Session::start); an epoch has fewer steps; a training that an error ended.
+/// Those of [`Session::start`](crate::Session::start); an epoch has fewer steps; a training that an error ended.
 pub fn slow_loader(
     lab: &Lab,
     recipe: &Recipe,
@@ -328,7 +328,7 @@ pub fn slow_loader(
     let per_epoch = splits.train.len().div_ceil(recipe.batch.max(1)) as u64;
     if last >= per_epoch {
         return Err(Error::Setting(format!(
-            "{last} steps, and an epoch has {per_epoch}: an evaluation would be timed with them. Choose fewer, or a smaller batch."
+            "{last} steps do not fit into an epoch, which has {per_epoch}, and the evaluation after it would be timed with them. Choose fewer steps, or a smaller batch."
         )));
     }
     let batch = recipe.batch;

@@ -1,4 +1,4 @@
-//! Where the memory of a training goes, and what less of it buys.
+//! Where the memory of a training goes, and which batch fits into how much of it.
 
 use super::{difference, rung_of, table, valid};
 use crate::charts::Table;
@@ -35,7 +35,7 @@ pub fn parts(recipe: &Recipe) -> Table {
 
 /// The smallest batch from which on AMP takes less memory than fp32, if the gradients of weights are kept in fp32, as PyTorch keeps them.
 ///
-/// What AMP adds then is the copy of the weights in half, whatever the batch; what it saves are activations, for each sample.
+/// AMP then adds a copy of the weights in half, whatever the batch, and saves half of the activations of each sample.
 #[must_use]
 pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     let saves = |batch: usize| {
@@ -51,13 +51,13 @@ pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     Some(enough)
 }
 
-/// Why AMP takes more memory or less: the copy of the weights against what the activations save, in a sentence of each recipe.
+/// Why AMP takes more memory or less: the copy of the weights against what the activations save, in as a sentence.
 #[must_use]
 pub fn as_planned(recipe: &Recipe) -> String {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);
     let pays = match pays_from(recipe) {
-        Some(batch) => format!("the copy is paid for from a batch of {} on", figures::plain(batch as f64)),
-        None => "the copy is never paid for".into(),
+        Some(batch) => format!("the copy pays off from a batch of {} on", figures::plain(batch as f64)),
+        None => "the copy never pays off".into(),
     };
     format!(
         "{}: a copy of the weights in half takes {}, and at a batch of {} activations in half save {}. With gradients of weights in fp32, as \
@@ -102,7 +102,7 @@ fn row(what: &str, who: &str, full: u64, half: u64) -> Vec<String> {
     vec![what.to_owned(), who.to_owned(), figures::bytes(full), figures::bytes(half), difference(full, half)]
 }
 
-/// The largest batch whose training is planned to take no more than so many bytes; `None` where not one sample fits.
+/// The largest batch whose training is planned to take at most this many bytes; `None` if not even one sample fits.
 #[must_use]
 pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Option<usize> {
     let fits = |batch: usize| planned(recipe, precision, batch).memory.total() <= bytes;
@@ -118,7 +118,7 @@ pub fn largest_batch(recipe: &Recipe, precision: Precision, bytes: u64) -> Optio
     Some(fitting)
 }
 
-/// The largest batch of each recipe in every precision within so many bytes, by the plan.
+/// The largest batch of each recipe in every precision that the plan fits into each number of bytes.
 #[must_use]
 pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
     let mut rows = Vec::new();

@@ -129,7 +129,7 @@ fn a_scaler_s_attempts_end_at_the_largest_scale_that_fits() {
     assert_eq!(column(2), ["1", "1", "0", "0", "1", "0", "0"]);
     assert_eq!(
         column(3),
-        ["skipped", "skipped", "made, the 1.", "made, the 2.", "skipped", "made, the 3.", "made, the 4."]
+        ["skipped", "skipped", "made (1 so far)", "made (2 so far)", "skipped", "made (3 so far)", "made (4 so far)"]
     );
     assert_eq!(column(4), ["smaller", "smaller", "", "larger", "smaller", "", "larger"]);
 }
@@ -288,7 +288,7 @@ fn pytorch_s_loops_are_read_and_compared() {
         assert!(said.contains(why) && said.contains("loader_loop.py"), "{said}");
     };
     refused(file(2, &[]), "format 2");
-    refused(file(1, &[row("fp64", "loader")]), "makes no sense");
+    refused(file(1, &[row("fp64", "loader")]), "is not valid");
     std::fs::write(&path, "text").unwrap();
     refused(pytorch_loops(&path), "damaged");
     refused(pytorch_loops(folder.path().join("none.json")), "cannot be read");
@@ -305,7 +305,7 @@ fn a_slow_loader_sets_the_pace() {
     let quick = of(Duration::ZERO, 4).unwrap();
     assert!(quick.step_us < slow.step_us, "{quick:?}");
     assert_eq!(slowed(&[slow, quick]).rows[0][6], figures::times(1.0));
-    assert!(of(Duration::ZERO, 20).unwrap_err().to_string().contains("an epoch has 20"));
+    assert!(of(Duration::ZERO, 20).unwrap_err().to_string().contains("an epoch, which has 20"));
 }
 
 #[test]
