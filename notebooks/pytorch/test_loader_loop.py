@@ -50,7 +50,7 @@ class Files(InFolder):
         out = str(self.folder / "o.json")
         a = loader_loop.parse(["--data", "d", "--out", out, "--epochs", "3"])
         self.assertEqual((a.data, a.epochs, a.persistent), (Path("d"), 3, False))
-        self.refused(lambda: loader_loop.parse(["--data", "d", "--out", out, "--epochs", "0"]), "one at least")
+        self.refused(lambda: loader_loop.parse(["--data", "d", "--out", out, "--epochs", "0"]), "at least one")
         self.refused(lambda: loader_loop.parse(["--data", "d", "--out", str(self.folder / "no/o.json")]), "no folder")
         with contextlib.redirect_stderr(io.StringIO()) as said, mock.patch.object(wr, "load_torch", side_effect=wr.Refused("no torch")):
             self.assertEqual(loader_loop.main(["--data", "d", "--out", out]), 2)
