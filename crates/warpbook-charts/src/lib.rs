@@ -20,6 +20,7 @@ mod compare;
 mod comparison;
 mod confusion;
 mod course;
+mod curves;
 pub mod diagram;
 mod exponents;
 mod facts;
@@ -58,6 +59,7 @@ pub use comparison::{
 };
 pub use confusion::{Confusion, confusion};
 pub use course::{gradient_norm, learning_rate, loss_scale};
+pub use curves::{Curve, Scale, curves};
 pub use exponents::{ExponentRow, FormatRange, exponents};
 pub use headline::{Headline, HeadlineTile, headline, in_short, sparkline};
 pub use ladder::ladder;

@@ -1,8 +1,9 @@
 //! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
 //!
 //! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product, [`training`] of a training,
-//! and [`precision`] of the types that it is made in.
+//! [`precision`] of the types that it is made in, and [`cifar`] of one on photographs.
 
+pub mod cifar;
 pub mod matmul;
 pub mod precision;
 pub mod stock;

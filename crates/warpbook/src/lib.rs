@@ -32,8 +32,8 @@ mod training;
 pub use activity::Timelines;
 pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
-    ConfusionMatrix, EvcxrDisplay, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures, lines_against_speed,
-    lines_of_code, notebook_progress, progress_line,
+    ConfusionMatrix, EvcxrDisplay, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures,
+    lines_against_speed, lines_of_code, notebook_progress, progress_line,
 };
 pub use error::{Error, Result};
 pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};

@@ -8,6 +8,7 @@ mod diff;
 mod errors;
 pub use warpbook_charts::words as figures;
 mod html;
+mod images;
 mod kernels;
 mod lines;
 mod networks;
@@ -22,6 +23,7 @@ mod trainings;
 
 pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;
+pub use images::ImageRows;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};
 pub use panel::Panel;

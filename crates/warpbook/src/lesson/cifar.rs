@@ -1,0 +1,133 @@
+//! The same of a training on photographs: augmentation, how batches get to the GPU, the size of a batch, and the network that is kept.
+
+mod augmented;
+mod batches;
+mod feeding;
+mod kept;
+
+pub use super::table;
+pub use super::training::side_by_side;
+pub use augmented::{Augmented, augmented, same_images};
+pub use batches::{Swept, accuracy_by_batch, batches, rate_by_batch, sweep_batches, what_batches_cost};
+pub use feeding::{Fed, Feeding, fed, feedings, feeds, on_the_host, same_losses};
+pub use kept::{files, latencies, same_bits, scores};
+
+use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use crate::figures;
+use crate::nn::philox::philox4x32_4;
+use crate::prelude::*;
+
+/// The side of a CIFAR-10 image in pixels.
+const SIDE: usize = 32;
+
+/// CIFAR-10 where its files are found, else digits in colour that a program draws; at most so many for training and for the test.
+/// The sentence says which.
+///
+/// # Errors
+/// None that is known of: the drawn images fit their shape.
+pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
+    let (splits, why) = match data::open("cifar10", None) {
+        Ok(splits) => (splits, String::new()),
+        Err(error) => (coloured_digits(train.min(12_000), test.min(2_000), 1)?, format!(" {error}")),
+    };
+    let splits = Splits { train: splits.train.take(train), test: splits.test.take(test) };
+    let said = format!(
+        "{} images to train on and {} for the test: {}.{why}",
+        splits.train.len(),
+        splits.test.len(),
+        splits.train.note()
+    );
+    Ok((splits, said))
+}
+
+/// Synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
+fn coloured_digits(train: usize, test: usize, seed: u64) -> Result<Splits> {
+    let drawn = synthetic_digits(train, test, seed);
+    let of = |set: &Dataset, which: u32| {
+        let (height, width) = (set.height(), set.width());
+        let (top, left) = ((SIDE - height) / 2, (SIDE - width) / 2);
+        let mut pixels = vec![0u8; set.len() * 3 * SIDE * SIDE];
+        for (i, image) in pixels.chunks_exact_mut(3 * SIDE * SIDE).enumerate() {
+            let words = philox4x32_4(seed, [i as u32, which, 0x636f_6c6f, 0]);
+            for (c, plane) in image.chunks_exact_mut(SIDE * SIDE).enumerate() {
+                // Dark and light enough to be told apart.
+                let [dark, light] = [words[0], words[1]].map(|w| (w >> (8 * c) & 0x7f) as f32);
+                let value = |ink: u8| (dark + (128.0 + light - dark) * f32::from(ink) / 255.0) as u8;
+                plane.fill(value(0));
+                for y in 0..height {
+                    for x in 0..width {
+                        plane[(top + y) * SIDE + left + x] = value(set.image(i)[y * width + x]);
+                    }
+                }
+            }
+        }
+        let name = format!("digits in colour, drawn by a program (seed {seed})");
+        Dataset::from_arrays(name, [3, SIDE, SIDE], pixels, set.labels().to_vec(), set.classes().to_vec())
+            .map_err(|e| Error::Setting(e.to_string()))
+    };
+    Ok(Splits { train: of(&drawn.train, 0)?, test: of(&drawn.test, 1)? })
+}
+
+/// As "87.31 %".
+fn share(accuracy: f64) -> String {
+    format!("{:.2} %", 100.0 * accuracy)
+}
+
+/// Why a training that did not end as planned ended; empty of the others.
+fn broken(training: &TrainingRun) -> String {
+    training.error().map(ToString::to_string).unwrap_or_default()
+}
+
+/// The accuracy of several trainings over their epochs, on the test images and on the training images as they were trained on.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where none was evaluated.
+pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Result<Chart, ChartError> {
+    let mut all = Vec::new();
+    for (name, training) in trainings {
+        let epochs = training.log().course.as_ref().map_or(&[][..], |c| &c.epochs);
+        let (mut train, mut test) = (Vec::new(), Vec::new());
+        for point in epochs {
+            let place = |right: Option<crate::record::Right>| Some((point.epoch as f64, 100.0 * right?.accuracy()?));
+            train.extend(place(point.train));
+            test.extend(place(point.test));
+        }
+        all.push(Curve::new(format!("{name}: test"), test));
+        all.push(Curve::new(format!("{name}: training"), train));
+    }
+    let subtitle = "Training images are counted while they are trained on, as augmentation and dropout leave them";
+    curves(["Accuracy over the epochs", subtitle], ("epoch", Scale::Whole), ("accuracy in %", Scale::Linear), &all)
+}
+
+/// What each training knows of its own training images, seen as they are, and of the test images; and the gap between both.
+///
+/// # Errors
+/// The device's.
+pub fn gaps(trainings: &mut [(&str, &mut TrainingRun)], splits: &Splits) -> Result<Table> {
+    let mut rows = Vec::new();
+    for (name, training) in trainings {
+        let why = broken(training);
+        let train = training.trainer().evaluate(&splits.train)?;
+        let test = training.trainer().evaluate(&splits.test)?;
+        rows.push(vec![
+            (*name).to_owned(),
+            share(train.accuracy()),
+            share(test.accuracy()),
+            format!("{:.2} points", 100.0 * (train.accuracy() - test.accuracy())),
+            figures::number(train.loss),
+            figures::number(test.loss),
+            why,
+        ]);
+    }
+    let mut headers =
+        vec!["training", "training images, as they are", "test images", "gap", "training loss", "test loss"];
+    if rows.iter().all(|r| r[6].is_empty()) {
+        rows.iter_mut().for_each(|r| r.truncate(6));
+    } else {
+        headers.push("ended");
+    }
+    Ok(table(&headers, rows))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! The size of a batch: what it does to the rate and to what is learnt.
+
+use super::super::table;
+use super::feeding::epoch_seconds;
+use super::share;
+use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use crate::prelude::*;
+use crate::{Sets, figures};
+
+/// A training of a sweep over batches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Swept {
+    /// Images of a batch.
+    pub batch: usize,
+    /// Whether the learning rate was scaled with the batch.
+    pub scaled: bool,
+    /// The learning rate.
+    pub rate: f64,
+    /// Steps of all epochs.
+    pub steps: u64,
+    /// Training images a second: the median over the epochs after the first.
+    pub images_per_s: f64,
+    /// The share of the images it was judged on that is right after the last epoch; `None` where an error ended the training before.
+    pub accuracy: Option<f64>,
+}
+
+/// Trains a recipe with each batch, for the same epochs: at the recipe's learning rate, and at one that grows with the batch, so that it is the
+/// recipe's at the recipe's batch. Source of that rule: Goyal et al., "Accurate, Large Minibatch SGD: Training ImageNet in 1 Hour", 2017.
+///
+/// A training whose loss is no finite number any more is a row without an accuracy.
+///
+/// # Errors
+/// As of [`Session::run`](crate::Session::run).
+pub fn sweep_batches<'a>(
+    lab: &'a Lab,
+    recipe: &Recipe,
+    sets: impl Into<Sets<'a>>,
+    precision: Precision,
+    batches: &[usize],
+) -> Result<Vec<Swept>> {
+    let sets = sets.into();
+    let mut all = Vec::new();
+    for batch in batches {
+        for scaled in [false, true] {
+            let by = if scaled { *batch as f64 / recipe.batch as f64 } else { 1.0 };
+            let rate = recipe.learning_rate * by;
+            let recipe = Recipe { batch: *batch, learning_rate: rate, ..recipe.clone() };
+            let training = lab.train(recipe, sets).precision(precision).run()?;
+            let finished = training.error().is_none();
+            let accuracy = training.last_epoch().and_then(|e| e.test).and_then(|right| right.accuracy());
+            all.push(Swept {
+                batch: *batch,
+                scaled,
+                rate,
+                steps: training.log().course.as_ref().map_or(0, |c| c.made()),
+                images_per_s: sets.train.len() as f64 / epoch_seconds(&training),
+                accuracy: accuracy.filter(|_| finished),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// The batches of a sweep, each once.
+fn sizes(all: &[Swept]) -> Vec<usize> {
+    let mut sizes: Vec<usize> = all.iter().map(|s| s.batch).collect();
+    sizes.dedup();
+    sizes
+}
+
+fn of(all: &[Swept], batch: usize, scaled: bool) -> Option<&Swept> {
+    all.iter().find(|s| (s.batch, s.scaled) == (batch, scaled))
+}
+
+/// The faster of a batch's two trainings: the rate depends on neither.
+fn rate_of(all: &[Swept], batch: usize) -> Option<f64> {
+    let rates = all.iter().filter(|s| s.batch == batch).map(|s| s.images_per_s).filter(|r| r.is_finite());
+    rates.max_by(f64::total_cmp)
+}
+
+/// A row for each batch: steps, rate, and what was learnt at both learning rates.
+#[must_use]
+pub fn batches(all: &[Swept]) -> Table {
+    let row = |batch: usize| {
+        let mut cells = vec![batch.to_string()];
+        let longest = all.iter().filter(|s| s.batch == batch).map(|s| s.steps).max();
+        cells.push(longest.map(|s| s.to_string()).unwrap_or_default());
+        cells.push(rate_of(all, batch).map(|r| figures::item_rate(r, "images")).unwrap_or_default());
+        for scaled in [false, true] {
+            let trained = of(all, batch, scaled);
+            cells.push(trained.map(|s| figures::short(s.rate)).unwrap_or_default());
+            let right = trained.map(|s| s.accuracy.map_or_else(|| "diverged".to_owned(), share));
+            cells.push(right.unwrap_or_default());
+        }
+        cells
+    };
+    let headers = ["batch", "steps", "rate", "learning rate", "right", "scaled learning rate", "right"];
+    table(&headers, sizes(all).into_iter().map(row).collect())
+}
+
+/// What was learnt, over the size of the batch, with both learning rates.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where no training came to its end.
+pub fn accuracy_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
+    let line = |name: &str, scaled: bool| {
+        let of = all.iter().filter(|s| s.scaled == scaled);
+        Curve::new(name, of.filter_map(|s| Some((s.batch as f64, 100.0 * s.accuracy?))))
+    };
+    curves(
+        ["Accuracy by batch", "After the same number of epochs, on images that were held out"],
+        ("batch", Scale::Doubling),
+        ("accuracy in %", Scale::Linear),
+        &[line("same learning rate", false), line("scaled with the batch", true)],
+    )
+}
+
+/// Training images a second, over the size of the batch.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where nothing was measured.
+pub fn rate_by_batch(all: &[Swept]) -> std::result::Result<Chart, ChartError> {
+    let points = sizes(all).into_iter().filter_map(|batch| Some((batch as f64, rate_of(all, batch)?)));
+    curves(
+        ["Rate by batch", "Training images a second, evaluations not included"],
+        ("batch", Scale::Doubling),
+        ("images a second", Scale::Log),
+        &[Curve::new("images a second", points)],
+    )
+}
+
+/// What the largest batch gains in rate over the smallest, and what it costs in accuracy.
+#[must_use]
+pub fn what_batches_cost(all: &[Swept]) -> String {
+    let all_sizes = sizes(all);
+    let (Some(small), Some(large)) = (all_sizes.first(), all_sizes.last()) else {
+        return "Nothing was trained.".into();
+    };
+    let faster = rate_of(all, *small).zip(rate_of(all, *large)).map(|(a, b)| b / a);
+    let best = all.iter().filter_map(|s| Some((s.accuracy?, s))).max_by(|a, b| a.0.total_cmp(&b.0));
+    let (Some(faster), Some((most, at))) = (faster, best) else { return "No training came to its end.".into() };
+    let cost = |scaled: bool| match of(all, *large, scaled).map(|s| s.accuracy) {
+        Some(Some(accuracy)) => format!("{:.1} points below that", 100.0 * (most - accuracy)),
+        Some(None) => "diverged".into(),
+        None => "not trained".into(),
+    };
+    format!(
+        "Batches of {large} pass through {} as fast as batches of {small}. The most was learnt at a batch of {} and a learning rate of {}: {}. \
+         A batch of {large} is {} with the same learning rate, and {} with the scaled one.",
+        figures::times(faster),
+        at.batch,
+        figures::short(at.rate),
+        share(most),
+        cost(false),
+        cost(true)
+    )
+}

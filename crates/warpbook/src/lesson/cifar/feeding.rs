@@ -1,0 +1,182 @@
+//! How batches get to a GPU, by the clock.
+
+use super::super::{cell, table};
+use crate::charts::Table;
+use crate::figures;
+use crate::nn::ops::augment::{self, Augment};
+use crate::nn::train::{Loader, Residency, TrainError};
+use crate::prelude::*;
+
+/// A way for batches to get to a GPU, and for losses to come back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feeding {
+    /// What it is called.
+    pub name: String,
+    /// How batches get there.
+    pub loader: Loader,
+    /// Steps after which losses are read; as many as the device allows where it is `None`.
+    pub read_every: Option<u64>,
+}
+
+impl Feeding {
+    fn new(name: impl Into<String>, loader: Loader, read_every: Option<u64>) -> Self {
+        Self { name: name.into(), loader, read_every }
+    }
+}
+
+/// From the loop that a beginner writes to data that never leave the device, one change at a time; `workers` threads gather where several do.
+#[must_use]
+pub fn feedings(workers: usize) -> Vec<Feeding> {
+    let copied = |workers, pinned| Loader { resident: Residency::Off, workers, pinned };
+    let several = format!("prefetched by {workers} workers");
+    vec![
+        Feeding::new("copied one by one, every loss read", copied(0, false), Some(1)),
+        Feeding::new("copied one by one", copied(0, false), None),
+        Feeding::new("prefetched, page-locked memory", copied(0, true), None),
+        Feeding::new(several, copied(workers, true), None),
+        Feeding::new("resident, every loss read", Loader { resident: Residency::On, ..Loader::default() }, Some(1)),
+        Feeding::new("resident", Loader { resident: Residency::On, ..Loader::default() }, None),
+    ]
+}
+
+/// What a training came to that was fed so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fed {
+    /// What the way is called.
+    pub name: String,
+    /// Training images a second: the median over the epochs after the first.
+    pub images_per_s: f64,
+    /// Microseconds of a step, from the same epochs.
+    pub step_us: f64,
+    /// The loss of every step.
+    pub losses: Vec<f64>,
+    /// The most bytes that were allocated.
+    pub peak_bytes: Option<u64>,
+}
+
+/// The median of an epoch's seconds, the first left out where there are others: kernels are loaded and graphs are captured in it.
+pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
+    let epochs = training.log().course.as_ref().map_or(&[][..], |c| &c.epochs);
+    let mut seconds: Vec<f64> = epochs.iter().map(|e| e.seconds).collect();
+    if seconds.len() > 1 {
+        seconds.remove(0);
+    }
+    seconds.sort_by(f64::total_cmp);
+    let middle = seconds.len() / 2;
+    match seconds.len() {
+        0 => f64::NAN,
+        n if n % 2 == 0 => f64::midpoint(seconds[middle - 1], seconds[middle]),
+        _ => seconds[middle],
+    }
+}
+
+/// Trains, fed so, and takes the time of the epochs. The CPU reads the images where they are, whatever the loader.
+///
+/// # Errors
+/// As of [`Session::run`](crate::Session::run); a training that an error ended.
+pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, way: &Feeding) -> Result<Fed> {
+    let mut session = lab.train(recipe.clone(), splits).precision(precision).loader(way.loader).log_every(1);
+    if let Some(steps) = way.read_every {
+        session = session.read_losses_every(steps);
+    }
+    let training = session.run()?;
+    let seconds = epoch_seconds(&training);
+    let (record, _, error) = training.into_parts();
+    if let Some(error) = error {
+        return Err(error.into());
+    }
+    let log = &record.train_logs[0];
+    let steps = splits.train.len().div_ceil(recipe.batch);
+    Ok(Fed {
+        name: way.name.clone(),
+        images_per_s: splits.train.len() as f64 / seconds,
+        step_us: seconds / steps as f64 * 1e6,
+        losses: log.losses.iter().map(|p| p.loss).collect(),
+        peak_bytes: log.course.as_ref().and_then(|c| c.peak_allocated_bytes).filter(|_| lab.device().cuda().is_some()),
+    })
+}
+
+/// All ways with their rates, each compared with the first.
+#[must_use]
+pub fn feeds(all: &[Fed]) -> Table {
+    let row = |f: &Fed| {
+        vec![
+            f.name.clone(),
+            cell(Some(f.step_us)),
+            figures::item_rate(f.images_per_s, "images"),
+            figures::times(f.images_per_s / all[0].images_per_s),
+            f.peak_bytes.map(figures::bytes).unwrap_or_default(),
+        ]
+    };
+    table(&["batches", "a step", "rate", "as fast as the first", "peak memory"], all.iter().map(row).collect())
+}
+
+/// Whether all ways gave the same losses, bit by bit.
+#[must_use]
+pub fn same_losses(all: &[Fed]) -> String {
+    let bits = |f: &Fed| f.losses.iter().map(|l| l.to_bits()).collect::<Vec<u64>>();
+    let [first, others @ ..] = all else { return "Nothing was trained.".into() };
+    let steps = figures::counted(first.losses.len(), "step");
+    if others.is_empty() {
+        return format!("There is one way only, so its losses in {steps} have none to be compared with.");
+    }
+    let other: Vec<String> = others.iter().filter(|f| bits(f) != bits(first)).map(|f| f.name.clone()).collect();
+    match other.is_empty() {
+        true => format!("All {} ways gave the same losses in {steps}, bit for bit.", all.len()),
+        false => format!("The losses of these ways differ from those of the first: {}.", figures::listed(&other)),
+    }
+}
+
+/// What it costs the CPU, on all its threads, to gather batches of a recipe, as bytes and as the augmented numbers that a network takes.
+///
+/// # Errors
+/// The images are not of the recipe's shape.
+pub fn on_the_host(recipe: &Recipe, images: &Dataset) -> Result<Table> {
+    recipe.validate(images.shape(), images.classes().len())?;
+    let n = recipe.batch.min(images.len());
+    let indices: Vec<u32> = (0..n as u32).map(|i| (i * 7919) % images.len() as u32).collect();
+    let len = images.pixels();
+    let mut bytes = vec![0u8; n * len];
+    let copied = Bench::quick().cpu(|| {
+        for (to, i) in bytes.chunks_exact_mut(len).zip(&indices) {
+            to.copy_from_slice(images.image(*i as usize));
+        }
+        Ok(())
+    })?;
+    let [channels, height, width] = images.shape();
+    let a = recipe.augmentation;
+    let a = Augment {
+        channels,
+        height,
+        width,
+        mean: &recipe.mean,
+        deviation: &recipe.deviation,
+        padding: a.map_or(0, |a| a.crop),
+        flip: a.is_some_and(|a| a.flip),
+        reflect: a.is_some_and(|a| a.reflect),
+        epoch: None,
+        view: None,
+        seed: recipe.seed,
+        step: 0,
+    };
+    let mut numbers = vec![0f32; n * len];
+    let mut failed = None;
+    let augmented = Bench::quick().cpu(|| {
+        failed = augment::cpu::gather(&a, images.images(), &indices, &mut numbers).err();
+        Ok(())
+    })?;
+    if let Some(error) = failed {
+        return Err(TrainError::from(error).into());
+    }
+    let row = |what: &str, us: f64, bytes: usize| {
+        let rate = figures::item_rate(n as f64 / us * 1e6, "images");
+        vec![what.to_owned(), figures::time(us), rate, figures::bytes(bytes as u64)]
+    };
+    Ok(table(
+        &["the CPU prepares a batch", "time", "rate", "bytes to copy"],
+        vec![
+            row("gathered as u8, one thread", copied.median_us(), n * len),
+            row("cropped, mirrored, as fp32, all threads", augmented.median_us(), 4 * n * len),
+        ],
+    ))
+}
