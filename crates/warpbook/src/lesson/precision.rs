@@ -192,7 +192,9 @@ pub fn earlier_and_later(
         share(earlier, 1.0, Fate::Vanishes),
         share(later, 1.0, Fate::Vanishes)
     );
-    let of = |name: &str, step: &Gradients| format!("{}: a loss of {}", figures::sentence_case(name), figures::number(step.loss));
+    let of = |name: &str, step: &Gradients| {
+        format!("{}: a loss of {}", figures::sentence_case(name), figures::number(step.loss))
+    };
     histograms(&title, &[(of(first, earlier), earlier, 1.0), (of(then, later), later, 1.0)])
 }
 
