@@ -28,7 +28,7 @@ pub fn show(run: &Run) {
             harmless(&charts::ladder(run, problem, quantity));
             harmless(&charts::sweep_of(&[run], quantity, line, None));
         }
-        CHARTS.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
+        ChartKind::ALL.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
         let _ = problems::like(&all, problem);
     }
     if let Ok(all) = charts::Comparison::of(&[run, run]) {
@@ -57,26 +57,6 @@ pub fn show(run: &Run) {
         let _ = (format::runner(rung), format::requires(&rung.requires), format::framework(rung));
     }
 }
-
-/// Every kind of chart, whether the record's descriptor names it or not.
-const CHARTS: [ChartKind; 16] = [
-    ChartKind::Ladder,
-    ChartKind::Sweep,
-    ChartKind::HeatMap,
-    ChartKind::Roofline,
-    ChartKind::Operations,
-    ChartKind::Ablation,
-    ChartKind::Tiles,
-    ChartKind::Transfers,
-    ChartKind::Breakdown,
-    ChartKind::Timeline,
-    ChartKind::Loss,
-    ChartKind::Accuracy,
-    ChartKind::LossScale,
-    ChartKind::LearningRate,
-    ChartKind::GradientNorm,
-    ChartKind::Other,
-];
 
 /// A drawing goes into the page as markup, so that no text of a record may become an element or an attribute.
 fn harmless(chart: &Result<charts::Chart, charts::ChartError>) {

@@ -3,8 +3,10 @@
 use crate::failure::Failure;
 use crate::output::{complain, say};
 use crate::shelf::{Record, files, unique_name};
+use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -220,20 +222,13 @@ fn complain_once(said: &mut HashMap<PathBuf, String>, path: &Path, sentence: Str
     }
 }
 
+/// The text of a URL's path; `None` for one with a percent sign that no two digits follow, or that is not UTF-8.
 fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-        }
+    let is_code = |t: &str| t.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// Says where the page is.
@@ -258,7 +253,7 @@ mod tests {
     #[test]
     fn names_are_decoded() {
         assert_eq!(percent_decode("a%20b.json").as_deref(), Some("a b.json"));
-        for bad in ["%", "%z1", "%ff", "%e"] {
+        for bad in ["%", "%z1", "%+1", "%ff", "%e", "%é"] {
             assert_eq!(percent_decode(bad), None, "{bad}");
         }
     }

@@ -154,6 +154,28 @@ pub enum ChartKind {
     Other,
 }
 
+impl ChartKind {
+    /// All of them, [`ChartKind::Other`] last.
+    pub const ALL: [Self; 16] = [
+        Self::Ladder,
+        Self::Sweep,
+        Self::HeatMap,
+        Self::Roofline,
+        Self::Operations,
+        Self::Ablation,
+        Self::Tiles,
+        Self::Transfers,
+        Self::Loss,
+        Self::Accuracy,
+        Self::LossScale,
+        Self::LearningRate,
+        Self::GradientNorm,
+        Self::Breakdown,
+        Self::Timeline,
+        Self::Other,
+    ];
+}
+
 /// How an experiment's records are read: what differs between experiments, as data, so that charts, page and command line know
 /// none by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -226,18 +248,24 @@ impl Descriptor {
 mod tests {
     use super::*;
 
+    /// The variants that are named; it does not compile without one of them.
+    macro_rules! all {
+        ($of:ident: $($name:ident)*) => {{
+            let _ = |one: $of| match one { $($of::$name => {})* };
+            [$($of::$name),*]
+        }};
+    }
+
     #[test]
-    fn all_columns_are_listed() {
-        macro_rules! listed {
-            ($($name:ident)*) => {{
-                // It does not compile without one of them.
-                let _ = |column: Column| match column { $(Column::$name => {})* };
-                [$(Column::$name),*]
-            }};
-        }
-        let all = listed![
-            Median Mad Wall PassTime SpeedUp Throughput Bandwidth ItemRate OfLibrary OfBound BoundBy Check Tile Samples PeakMemory Other
+    fn all_columns_and_charts_are_listed() {
+        let columns = all![
+            Column: Median Mad Wall PassTime SpeedUp Throughput Bandwidth ItemRate OfLibrary OfBound BoundBy Check Tile Samples PeakMemory Other
         ];
-        assert_eq!(Column::ALL, all);
+        assert_eq!(Column::ALL, columns);
+        let charts = all![
+            ChartKind: Ladder Sweep HeatMap Roofline Operations Ablation Tiles Transfers Loss Accuracy LossScale LearningRate GradientNorm
+                Breakdown Timeline Other
+        ];
+        assert_eq!(ChartKind::ALL, charts);
     }
 }

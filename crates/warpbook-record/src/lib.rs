@@ -12,6 +12,7 @@ mod check;
 mod course;
 mod descriptor;
 mod environment;
+mod json;
 mod measurement;
 mod problem;
 mod read;

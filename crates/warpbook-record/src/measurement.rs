@@ -1,13 +1,14 @@
 use crate::problem::by_id;
 use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, stats};
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The most samples that a measurement keeps; `samples_total` says how many there were.
 pub const MAX_SAMPLES: usize = 1000;
 
 /// How it ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {
@@ -23,6 +24,31 @@ pub enum Outcome {
         /// The error, in a sentence.
         error: String,
     },
+}
+
+/// By hand: what serde makes for a tag inside of an object keeps a copy of all fields first, with a reader for these.
+impl<'de> Deserialize<'de> for Outcome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Status {
+            Measured,
+            Skipped,
+            Failed,
+        }
+        #[derive(Deserialize)]
+        struct Fields {
+            status: Status,
+            why: Option<String>,
+            error: Option<String>,
+        }
+        let Fields { status, why, error } = Fields::deserialize(deserializer)?;
+        Ok(match status {
+            Status::Measured => Self::Measured,
+            Status::Skipped => Self::Skipped { why: why.ok_or_else(|| D::Error::missing_field("why"))? },
+            Status::Failed => Self::Failed { error: error.ok_or_else(|| D::Error::missing_field("error"))? },
+        })
+    }
 }
 
 /// What took the times.

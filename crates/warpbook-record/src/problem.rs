@@ -1,3 +1,5 @@
+use crate::real::Real;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::ops::Deref;
@@ -61,16 +63,41 @@ impl Dtype {
 }
 
 /// What a size of a problem is: a count, a real number, or a word.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum SizeValue {
     /// A count, as of points.
     Count(u64),
     /// A real number, as a learning rate.
-    Real(crate::real::Real),
+    Real(Real),
     /// A word, as the name of a network.
     Text(String),
+}
+
+impl<'de> Deserialize<'de> for SizeValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl Visitor<'_> for Any {
+            type Value = SizeValue;
+            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+                f.write_str("a number or a word")
+            }
+            fn visit_u64<E: Error>(self, n: u64) -> Result<SizeValue, E> {
+                Ok(n.into())
+            }
+            fn visit_i64<E: Error>(self, n: i64) -> Result<SizeValue, E> {
+                Ok((n as f64).into())
+            }
+            fn visit_f64<E: Error>(self, v: f64) -> Result<SizeValue, E> {
+                Ok(v.into())
+            }
+            fn visit_str<E: Error>(self, t: &str) -> Result<SizeValue, E> {
+                Ok(Real::named(t).map_or_else(|| t.into(), SizeValue::Real))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
 }
 
 impl fmt::Display for SizeValue {
@@ -91,7 +118,7 @@ impl From<u64> for SizeValue {
 
 impl From<f64> for SizeValue {
     fn from(v: f64) -> Self {
-        Self::Real(crate::real::Real(v))
+        Self::Real(Real(v))
     }
 }
 

@@ -1,4 +1,6 @@
+use crate::json::{Json, Wrong};
 use crate::{Run, SCHEMA};
+use serde::Deserialize;
 use std::fmt;
 
 /// The largest record that is read, in bytes.
@@ -63,41 +65,32 @@ impl Run {
         let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotUtf8 { at: e.valid_up_to() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // The version is looked at first: a later format may differ in anything else.
-        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| ReadError::NotJson(e.to_string()))?;
-        let Some(object) = value.as_object() else {
+        let json = Json::parse(text)?;
+        if !matches!(json, Json::Object(_)) {
             return Err(ReadError::NotARecord("its outermost value is not an object".into()));
+        }
+        let Some(Json::Count(found)) = json.get("schema") else {
+            return Err(ReadError::NotARecord("it has no number \"schema\"".into()));
         };
-        let found = object
-            .get("schema")
-            .and_then(serde_json::Value::as_u64)
-            .ok_or_else(|| ReadError::NotARecord("it has no number \"schema\"".into()))?;
-        let mut run = match found {
-            // Through text again: a second reader, of values, would be as much code as the first.
+        let mut run = match *found {
             1 => {
-                let upgraded = crate::v1::upgrade(value).map_err(ReadError::NotARecord)?.to_string();
-                Self::from_text(&upgraded).map_err(|e| ReadError::NotARecord(without_place(&e)))?
+                let upgraded = crate::v1::upgrade(json.into_value()).map_err(ReadError::NotARecord)?;
+                // The paths of an upgraded record are not its file's.
+                Self::from_value(&Json::from(&upgraded)).map_err(|e| ReadError::NotARecord(e.what().into()))?
             }
-            // From the text and not from the value: errors then name their line.
-            _ if found == u64::from(SCHEMA) => {
-                Self::from_text(text).map_err(|e| ReadError::NotARecord(e.to_string()))?
+            found if found == u64::from(SCHEMA) => {
+                Self::from_value(&json).map_err(|e| ReadError::NotARecord(e.to_string()))?
             }
-            _ => return Err(ReadError::Schema { found }),
+            found => return Err(ReadError::Schema { found }),
         };
         run.resolve_problems().map_err(ReadError::NotARecord)?;
         Ok(run)
     }
 
     #[inline(never)]
-    fn from_text(text: &str) -> serde_json::Result<Self> {
-        serde_json::from_str(text)
+    fn from_value(json: &Json) -> Result<Self, Wrong> {
+        Self::deserialize(json)
     }
-}
-
-/// The error without line and column: those of an upgraded record are not its file's.
-fn without_place(e: &serde_json::Error) -> String {
-    let text = e.to_string();
-    let place = format!(" at line {} column {}", e.line(), e.column());
-    text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
 #[cfg(test)]
@@ -105,13 +98,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_an_upgraded_record_names_no_line() {
+    fn an_error_of_an_upgraded_record_names_no_path() {
         let why = |schema: u32| {
             let text = format!("{{\n\"schema\": {schema},\n\"experiment\": 7\n}}");
             Run::from_json(text.as_bytes()).unwrap_err().to_string()
         };
         let (old, new) = (why(1), why(SCHEMA));
         assert!(old.contains("invalid type: integer `7`, expected a string."), "{old}");
-        assert!(new.contains("invalid type: integer `7`, expected a string at line 3"), "{new}");
+        assert!(new.contains("invalid type: integer `7`, expected a string, at `experiment`."), "{new}");
     }
 }

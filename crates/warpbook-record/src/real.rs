@@ -10,6 +10,18 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
 pub struct Real(pub f64);
 
+impl Real {
+    /// The number that JSON lacks, by its name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "NaN" => Some(Self(f64::NAN)),
+            "Infinity" => Some(Self(f64::INFINITY)),
+            "-Infinity" => Some(Self(f64::NEG_INFINITY)),
+            _ => None,
+        }
+    }
+}
+
 impl Serialize for Real {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.0 {
@@ -39,12 +51,7 @@ impl<'de> Deserialize<'de> for Real {
                 Ok(Real(v as f64))
             }
             fn visit_str<E: Error>(self, v: &str) -> Result<Real, E> {
-                match v {
-                    "NaN" => Ok(Real(f64::NAN)),
-                    "Infinity" => Ok(Real(f64::INFINITY)),
-                    "-Infinity" => Ok(Real(f64::NEG_INFINITY)),
-                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-                }
+                Real::named(v).ok_or_else(|| E::invalid_value(Unexpected::Str(v), &self))
             }
         }
         deserializer.deserialize_any(Number)

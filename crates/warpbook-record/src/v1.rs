@@ -1,6 +1,7 @@
 //! Records of format 1, upgraded while they are read. Frozen: it says what that format meant, experiment by experiment, and changes
 //! only if it said something wrong.
 
+use crate::json::{Json, Wrong};
 use crate::real::Real;
 use crate::{
     Baseline, ChartKind, Column, Descriptor, Dtype, MemoryLevel, Problem, Quantity, SCHEMA, SweepAxis, SweepPoint,
@@ -20,7 +21,8 @@ pub(crate) fn upgrade(mut record: Value) -> Result<Value, String> {
         let entries = run.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
         for (i, entry) in entries.enumerate() {
             let Some(of) = entry.get_mut("problem") else { continue };
-            let found = problem(of).map_err(|e| format!("the problem of {list}[{i}] is not one of format 1: {e}"))?;
+            let found =
+                problem(of).map_err(|e| format!("the problem of {list}[{i}] is not one of format 1: {}", e.what()))?;
             *of = found.id.as_str().into();
             if seen.insert(found.id.clone()) {
                 problems.push(found);
@@ -55,14 +57,10 @@ fn upgrade_rung(rung: &mut Value) {
     }
 }
 
-/// A problem of format 1.
+/// What tells the problems of format 1 apart.
 #[derive(Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum Work {
-    Regression(Regression),
-    Matmul(Matmul),
-    #[serde(other)]
-    Unknown,
+struct Kind {
+    kind: String,
 }
 
 #[derive(Deserialize)]
@@ -97,14 +95,13 @@ const fn one() -> u64 {
     1
 }
 
-fn problem(of: &Value) -> Result<Problem, serde_json::Error> {
-    Ok(match Work::deserialize(of)? {
-        Work::Regression(work) => regression(&work),
-        Work::Matmul(work) => matmul(&work),
-        Work::Unknown => {
-            let kind = of.get("kind").and_then(Value::as_str).unwrap_or_default();
-            Problem::new("unknown work", "?", vec![setting("kind", kind)], Dtype::Other)
-        }
+fn problem(of: &Value) -> Result<Problem, Wrong> {
+    let of = &Json::from(of);
+    let kind = Kind::deserialize(of)?.kind;
+    Ok(match kind.as_str() {
+        "regression" => regression(&Regression::deserialize(of)?),
+        "matmul" => matmul(&Matmul::deserialize(of)?),
+        kind => Problem::new("unknown work", "?", vec![setting("kind", kind)], Dtype::Other),
     })
 }
 

@@ -453,24 +453,24 @@ fn other_files_are_refused_with_a_sentence() {
 }
 
 #[test]
-fn wrong_types_are_refused_with_their_line() {
-    let check = |from: &str, to: &str| {
+fn wrong_types_are_refused_with_their_path() {
+    let check = |from: &str, to: &str, path: &str| {
         let text = golden().replacen(from, to, 1);
         assert_ne!(text, golden(), "{from}");
         let sentence = read(&text).expect_err(to).to_string();
         assert!(sentence.starts_with("The file is JSON, but no Warpbook record: "), "{sentence}");
-        assert!(sentence.contains(" at line "), "{sentence}");
+        assert!(sentence.ends_with(&format!(", at `{path}`.")), "{sentence}");
     };
-    check("\"index\": 0", "\"index\": -1");
-    check("\"index\": 0", "\"index\": \"zero\"");
-    check("\"rungs\": [", "\"rungs\": {}, \"unknown\": [");
-    check("\"Infinity\"", "\"infinite\"");
-    check("\"status\": \"skipped\"", "\"status\": \"of_the_future\"");
-    check("\"experiment\": \"everything\"", "\"experiment\": null");
-    check("\"value\": 200", "\"value\": null");
-    check("\"passes\": 200", "\"passes\": 0.5");
-    check("\"problem\": \"wild\"", "\"problem\": {}");
-    check("\"stream\": \"0\"", "\"stream\": 0");
+    check("\"index\": 0", "\"index\": -1", "environment.device.index");
+    check("\"index\": 0", "\"index\": \"zero\"", "environment.device.index");
+    check("\"rungs\": [", "\"rungs\": {}, \"unknown\": [", "rungs");
+    check("\"Infinity\"", "\"infinite\"", "policy.budget_s");
+    check("\"status\": \"skipped\"", "\"status\": \"of_the_future\"", "measurements[3].outcome.status");
+    check("\"experiment\": \"everything\"", "\"experiment\": null", "experiment");
+    check("\"value\": 200", "\"value\": null", "problems[0].sizes[1].value");
+    check("\"passes\": 200", "\"passes\": 0.5", "problems[0].passes");
+    check("\"problem\": \"wild\"", "\"problem\": {}", "measurements[4].problem");
+    check("\"stream\": \"0\"", "\"stream\": 0", "spans[0].stream");
 }
 
 #[test]

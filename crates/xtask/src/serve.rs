@@ -1,6 +1,8 @@
 //! A folder as a web site on this machine only.
 
 use anyhow::{Context, Result, bail};
+use percent_encoding::percent_decode_str;
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -130,20 +132,13 @@ fn relative(url: &str) -> Option<PathBuf> {
     Some(safe)
 }
 
+/// The text of a URL's path; `None` for one with a percent sign that no two digits follow, or that is not UTF-8.
 fn percent_decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first == b'%' {
-            let digits = std::str::from_utf8(tail.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-        }
+    let is_code = |t: &str| t.as_bytes().get(..2).is_some_and(|d| d.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_code) {
+        return None;
     }
-    String::from_utf8(bytes).ok()
+    percent_decode_str(text).decode_utf8().ok().map(Cow::into_owned)
 }
 
 /// The MIME type by which a browser takes a file.

@@ -4,11 +4,12 @@ use super::{Send, chart};
 use crate::app::{App, Msg};
 use crate::format::{NONE, significant};
 use crate::library::{Entry, Origin};
+use crate::markup::html;
 use warpbook_charts::words::{counted, listed, time, times};
 use warpbook_charts::{Board, BoardEntry, BoardTask};
 use warpbook_record::Run;
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
-use yew::{Event, Html, TargetCast, html};
+use yew::{Event, Html, TargetCast};
 
 /// The board of all records that are read.
 pub fn board(app: &App, send: &Send) -> Html {

@@ -9,11 +9,12 @@ use crate::facts::{Difference, author, differences};
 use crate::format::{self, NONE};
 use crate::library::Entry;
 use crate::link::Choice;
+use crate::markup::html;
 use crate::problems::{self, Group};
 use warpbook_charts::{self as charts, Comparison, MAX_LABEL, Verdict};
 use warpbook_record::{Problem, Run};
 use web_sys::{HtmlInputElement, HtmlSelectElement, MouseEvent};
-use yew::{Event, Html, TargetCast, html};
+use yew::{Event, Html, TargetCast};
 
 /// The ticked records: the verdict in a sentence, the ratios in a chart and in a table, and what differs between their environments.
 pub fn compare(app: &App, send: &Send) -> Html {

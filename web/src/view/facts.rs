@@ -1,8 +1,9 @@
 //! The environment of a record.
 
 use crate::facts::{Section, sections};
+use crate::markup::html;
 use warpbook_record::Run;
-use yew::{Html, html};
+use yew::Html;
 
 /// Everything that the record says about it.
 pub fn environment(run: &Run) -> Html {

@@ -21,9 +21,10 @@ use crate::browser;
 use crate::format;
 use crate::library::{Entry, Origin, State};
 use crate::link::Tab;
+use crate::markup::html;
 use wasm_bindgen::JsCast;
 use web_sys::{HtmlInputElement, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast, classes, html};
+use yew::{Callback, Event, Html, TargetCast, classes};
 
 /// Where messages go.
 type Send = Callback<Msg>;
@@ -81,7 +82,7 @@ fn top(app: &App, send: &Send) -> Html {
             </button>
             { pass::live(app) }
             <div class="actions">
-                <input type="file" id={DIALOG} class="visually-hidden" multiple=true accept=".json,application/json"
+                <input type="file" id={DIALOG} class="visually-hidden" multiple={true} accept=".json,application/json"
                     aria-label="Record files" tabindex="-1" aria-hidden="true" onchange={chosen} />
                 <button type="button" class="primary" onclick={|_| browser::click(DIALOG)}>{ "Open records" }</button>
                 { pass::pass_on(app, send) }

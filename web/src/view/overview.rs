@@ -4,8 +4,9 @@ use super::{Send, close, compare_tick, details_of, pass, title_of};
 use crate::app::{App, Msg};
 use crate::filter::Filter;
 use crate::library::Entry;
+use crate::markup::html;
 use web_sys::{HtmlInputElement, HtmlSelectElement, InputEvent, MouseEvent};
-use yew::{Event, Html, TargetCast, html};
+use yew::{Event, Html, TargetCast};
 
 /// From so many records on there is something to search.
 const SEARCH_FROM: usize = 5;

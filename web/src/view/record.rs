@@ -9,12 +9,13 @@ use crate::library::Entry;
 use crate::link::{
     Choice, Tab, breakdown_name, charts_of, has_data, quantities, quantity, quantity_id, training_charts,
 };
+use crate::markup::html;
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
 use warpbook_record::{ChartKind, Problem, Quantity, Run};
 use web_sys::{HtmlInputElement, HtmlSelectElement, KeyboardEvent, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast, html};
+use yew::{Callback, Event, Html, TargetCast};
 
 /// The record, at the tab that the link names or at its first.
 pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {

@@ -4,10 +4,11 @@ use super::{Send, chart};
 use crate::app::climb::{Act, From};
 use crate::app::{App, Msg};
 use crate::format;
+use crate::markup::html;
 use crate::sheet::{Cell, Row, Sheet, Tone};
 use warpbook_record::Run;
 use web_sys::MouseEvent;
-use yew::{Callback, Html, classes, html};
+use yew::{Callback, Html, classes};
 
 /// The sheet; `id` names it among the page's.
 pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run) -> Html {

@@ -4,6 +4,7 @@ use super::Send;
 use crate::app::{App, Msg};
 use crate::browser;
 use crate::format;
+use crate::markup::html;
 use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
 use gloo_events::{EventListener, EventListenerOptions};
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{CanvasRenderingContext2d, HtmlCanvasElement, HtmlInputElement, HtmlSelectElement, MouseEvent};
 use yew::{
     AttrValue, Callback, Component, Context, Event, Html, InputEvent, KeyboardEvent, NodeRef, PointerEvent, Properties,
-    TargetCast, html,
+    TargetCast,
 };
 
 const LANE: f64 = 34.0;
@@ -39,7 +40,7 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
     let fastest = traced.iter().map(|(id, _)| id.clone()).min_by(|a, b| us(a).total_cmp(&us(b)));
     let Some(first) = fastest else { return Html::default() };
     let shared = Rc::new(traced.iter().map(|(id, _)| (id.clone(), Trace::of(run, problem, id))).collect());
-    html! {
+    yew::html! {
         <Timeline key={format!("{name} {}", problem.id)} {first} {traced} traces={Traces(shared)} name={name.to_owned()}
             title={format!("{}: {}", run.title, problem.label)} dark={app.dark}
             shown={app.link.traced.clone()} width={app.options().width} send={send.clone()} />

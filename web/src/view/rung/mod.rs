@@ -12,11 +12,12 @@ use crate::app::{App, Msg};
 use crate::climb::{neighbour, shown};
 use crate::format;
 use crate::link::Tab;
+use crate::markup::html;
 use swipe::Swipe;
 use warpbook_charts::{climb_caption, rung_before};
 use warpbook_record::{Problem, Run, Rung};
 use web_sys::{HtmlSelectElement, MouseEvent};
-use yew::{Callback, Event, Html, TargetCast, html};
+use yew::{Callback, Event, Html, TargetCast};
 
 /// The panel of the rung that the link names, or of the problem's fastest kernels.
 pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Html {
@@ -26,8 +27,7 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
     let before = problem.and_then(|p| rung_before(run, p, &rung.id));
     let to = |by: isize| neighbour(run, problem, &rung.id, by).is_some();
     let on_step = send.reform(|by: isize| Msg::Climb(Act::Step(by)));
-    html! {
-        <Swipe {on_step}>
+    let content = html! {
             <section class="climb" aria-labelledby={HEADING}>
                 <div class="toolbar">
                     <div class="stepper">
@@ -65,8 +65,8 @@ pub fn panel(app: &App, send: &Send, run: &Run, problem: Option<&Problem>) -> Ht
                     </div>
                 </div>
             </section>
-        </Swipe>
-    }
+    };
+    yew::html! { <Swipe {on_step} {content} /> }
 }
 
 /// What leads from the headline to the panels of the fastest rung and of the fastest kernels.

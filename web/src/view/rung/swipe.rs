@@ -1,9 +1,10 @@
 //! A part of the page that a finger swipes along: to the left for the next, to the right for the previous.
 
+use crate::markup::html;
 use std::cell::Cell;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, PointerEvent};
-use yew::{Callback, Children, Html, Properties, function_component, html, use_mut_ref};
+use yew::{Callback, Html, Properties, function_component, use_mut_ref};
 
 /// A shorter way is no swipe, in CSS pixels.
 const LEAST: f64 = 48.0;
@@ -14,7 +15,7 @@ pub struct Props {
     /// Told 1 for the next and -1 for the previous.
     pub on_step: Callback<isize>,
     /// What is swiped along.
-    pub children: Children,
+    pub content: Html,
 }
 
 /// See the module. What scrolls sideways by itself is no part of it, nor is a field.
@@ -45,7 +46,7 @@ pub fn Swipe(props: &Props) -> Html {
         })
     };
     html! {
-        <div class="swipe" onpointerdown={down} onpointerup={up} onpointercancel={cancel}>{ props.children.clone() }</div>
+        <div class="swipe" onpointerdown={down} onpointerup={up} onpointercancel={cancel}>{ &props.content }</div>
     }
 }
 
