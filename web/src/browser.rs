@@ -227,8 +227,7 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
 
 /// The text that was pasted, where it was not pasted into a field.
 pub fn pasted(event: &web_sys::Event) -> Option<String> {
-    let field = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
-    if field.is_some_and(|f| f.matches("input, textarea").unwrap_or(false)) {
+    if is_field(event) {
         return None;
     }
     let event: &web_sys::ClipboardEvent = event.dyn_ref()?;
