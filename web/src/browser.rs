@@ -13,7 +13,6 @@ use crate::open::check_size;
 use gloo_events::EventListener;
 use js_sys::{Reflect, Uint8Array};
 use std::cell::Cell;
-use std::panic::PanicHookInfo;
 use std::rc::Rc;
 use warpbook_record::MAX_BYTES;
 use wasm_bindgen::{JsCast, JsValue};
@@ -228,8 +227,7 @@ fn save_blob(name: &str, blob: &Blob) -> Result<(), JsValue> {
 
 /// The text that was pasted, where it was not pasted into a field.
 pub fn pasted(event: &web_sys::Event) -> Option<String> {
-    let field = event.target().and_then(|t| t.dyn_into::<web_sys::Element>().ok());
-    if field.is_some_and(|f| f.matches("input, textarea").unwrap_or(false)) {
+    if is_field(event) {
         return None;
     }
     let event: &web_sys::ClipboardEvent = event.dyn_ref()?;
@@ -432,12 +430,4 @@ pub fn set_theme(dark: bool, keep: bool) {
 
 fn storage() -> Option<web_sys::Storage> {
     window().local_storage().ok().flatten()
-}
-
-/// After a panic nothing on the page answers any more, which must be said.
-pub fn on_panic(info: &PanicHookInfo<'_>) {
-    web_sys::console::error_1(&info.to_string().into());
-    if let Some(notice) = document().get_element_by_id("warpbook-stopped") {
-        let _ = notice.remove_attribute("hidden");
-    }
 }

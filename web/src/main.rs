@@ -36,7 +36,8 @@ mod zoom;
 
 fn main() {
     if cfg!(target_arch = "wasm32") {
-        yew::set_custom_panic_hook(Box::new(browser::on_panic));
+        // The page's own script says so when a panic has stopped it.
+        yew::set_custom_panic_hook(Box::new(|_| {}));
         if let Some(root) = browser::document().get_element_by_id("warpbook") {
             yew::Renderer::<app::App>::with_root(root).render();
         }

@@ -14,9 +14,16 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontDesc, FontFamily, FontStyle, ShapeStyle, TextStyle};
+use std::cell::RefCell;
 use std::io;
 
-pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+/// Whether it could be drawn; the canvas knows what was in the way. An error of no size makes each `?` a single branch.
+pub(crate) type Drawn = Result<(), Undrawn>;
+
+/// It could not be drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Undrawn;
+
 type Point = (i32, i32);
 
 /// The width of a chart in a notebook, and of diagrams everywhere, in CSS pixels.
@@ -137,6 +144,8 @@ pub(crate) const MARKERS: [Marker; 8] = [
 pub(crate) struct Canvas<'a> {
     area: DrawingArea<Metered<'a>, Shift>,
     width: f64,
+    /// What went wrong last.
+    error: RefCell<String>,
 }
 
 fn at(x: f64, y: f64) -> Point {
@@ -159,7 +168,15 @@ impl<'a> Canvas<'a> {
         &'e E: PointCollection<'e, Point>,
         E: Drawable<Metered<'a>>,
     {
-        self.area.draw(element)
+        self.done(self.area.draw(element))
+    }
+
+    #[inline(never)]
+    fn done(&self, result: Result<(), DrawingAreaErrorKind<io::Error>>) -> Drawn {
+        result.map_err(|e| {
+            self.error.replace(e.to_string());
+            Undrawn
+        })
     }
 
     pub(crate) fn line(&self, points: &[(f64, f64)], stroke: Stroke) -> Drawn {
@@ -267,7 +284,7 @@ impl<'a> Canvas<'a> {
         let desc = FontDesc::new(FontFamily::Name(FAMILY), font.size * UNIT * FONT_SCALE, style);
         let color = font.paint.color();
         let style = TextStyle::from(desc).color(&color).pos(Pos::new(h, VPos::Center));
-        self.area.draw_text(text, &style, at(x, y))
+        self.done(self.area.draw_text(text, &style, at(x, y)))
     }
 }
 
@@ -313,7 +330,7 @@ impl Frame {
 
         let mut raw = String::new();
         let area = Metered::new(&mut raw, (size.0 * UNIT as u32, size.1 * UNIT as u32)).into_drawing_area();
-        let canvas = Canvas { area, width: self.width };
+        let canvas = Canvas { area, width: self.width, error: RefCell::default() };
         let done = (|| {
             let first = MARGIN + line_height(Font::TITLE) / 2.0;
             canvas.wrapped(&self.title, room, heads, (MARGIN, first), Font::TITLE)?;
@@ -325,10 +342,12 @@ impl Frame {
                 canvas.wrapped(note, room, tails, (MARGIN, y), Font::SMALL)?;
                 y += h;
             }
-            canvas.area.present()
+            canvas.done(canvas.area.present())
         })();
+        done.map_err(|Undrawn| {
+            ChartError::NothingToDraw(format!("The chart could not be drawn: {}.", canvas.error.borrow()))
+        })?;
         drop(canvas);
-        done.map_err(|e| ChartError::NothingToDraw(format!("The chart could not be drawn: {e}.")))?;
         let svg = Svg::finish(&raw, size, &self.title, &self.description);
         Ok(Chart { title: self.title, description: self.description, svg, table: self.table })
     }

@@ -6,6 +6,7 @@ use crate::fragment;
 use crate::library::{Library, Origin};
 use crate::open::{Opened, open_marked};
 use warpbook_charts::MAX_RECORDS;
+use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
 
@@ -90,7 +91,7 @@ impl App {
                 browser::pause().await;
                 let name = file.name();
                 match browser::read_file(&file).await {
-                    Ok(bytes) => opened(name, &bytes).await,
+                    Ok(bytes) => opened(name, bytes),
                     Err(why) => Msg::Opened(Act::Read(name.clone(), Err(not_opened(&name, &why)), 0)),
                 }
             });
@@ -108,7 +109,7 @@ impl App {
         self.dropped = (1, 0);
         ctx.link().send_future(async move {
             browser::pause().await;
-            opened("pasted.json".into(), text.trim().as_bytes()).await
+            opened("pasted.json".into(), text.trim().as_bytes().to_vec())
         });
     }
 
@@ -173,7 +174,7 @@ impl App {
         }
         self.kept_bytes = 0;
         self.said = format!("{} forgotten.", warpbook_charts::words::counted(count, "record"));
-        wasm_bindgen_futures::spawn_local(store::forget_all());
+        spawn_local(store::forget_all());
     }
 
     /// Closes a record, and forgets it where it was kept.
@@ -181,7 +182,7 @@ impl App {
         match self.library.get(key).map(|e| &e.origin) {
             Some(Origin::Disk) => {
                 let key = key.to_owned();
-                wasm_bindgen_futures::spawn_local(async move { store::forget(&key).await });
+                spawn_local(async move { store::forget(&key).await });
             }
             Some(Origin::Fragment) => browser::drop_fragment(),
             _ => {}
@@ -263,15 +264,21 @@ impl App {
 }
 
 /// Opens a file's content, and has the browser keep it.
-async fn opened(name: String, bytes: &[u8]) -> Msg {
-    let reading = open_marked(bytes).map_err(|why| not_opened(&name, &why));
+fn opened(name: String, bytes: Vec<u8>) -> Msg {
+    let reading = open_marked(&bytes).map_err(|why| not_opened(&name, &why));
+    let size = bytes.len();
     if let Ok(opened) = &reading
-        && bytes.len() <= MAX_KEPT
-        && !store::keep(&Library::key_on_disk(opened.mark), &name, bytes).await
+        && size <= MAX_KEPT
     {
-        browser::log(&format!("{name} is not kept"));
+        let (key, name) = (Library::key_on_disk(opened.mark), name.clone());
+        // The record is shown meanwhile: a browser may take its time to write.
+        spawn_local(async move {
+            if !store::keep(&key, &name, &bytes).await {
+                browser::log(&format!("{name} is not kept"));
+            }
+        });
     }
-    Msg::Opened(Act::Read(name, reading, bytes.len()))
+    Msg::Opened(Act::Read(name, reading, size))
 }
 
 fn not_opened(name: &str, why: &str) -> String {

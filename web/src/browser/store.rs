@@ -73,7 +73,10 @@ async fn store(mode: IdbTransactionMode) -> Result<IdbObjectStore, JsValue> {
     });
     request.set_onupgradeneeded(Some(upgrade.as_ref().unchecked_ref()));
     let database: IdbDatabase = result(&request).await?.dyn_into()?;
-    database.transaction_with_str_and_mode(STORE, mode)?.object_store(STORE)
+    let store = database.transaction_with_str_and_mode(STORE, mode)?.object_store(STORE);
+    // It closes once the transaction has ended; one connection for each record would hold up whoever wants to delete the database.
+    database.close();
+    store
 }
 
 /// What a request came to.
