@@ -333,7 +333,8 @@ fn a_gpu_s_loops_learn_the_same_however_they_are_fed() {
         );
     }
     let slow = slow_loader(&lab, &recipe, &digits, Precision::AmpFp16, (Duration::from_millis(1), 4)).unwrap();
-    assert!(slow.step_us > 0.9 * 32e3, "{slow:?}");
+    // Two workers of 64 ms a batch give one every 32 ms, in pairs, of which the four steps may begin and end in the middle.
+    assert!(slow.step_us > 0.5 * 32e3, "{slow:?}");
     let run = lab.run(&in_every_precision(Training::quick(), true)).unwrap();
     let (measured, _, failed) = run.counts();
     assert!(measured >= 2 && failed == 0, "{:?}", run.measurements);
