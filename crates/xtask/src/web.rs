@@ -81,7 +81,10 @@ impl Weight {
             kb(self.script)
         );
         if all > MOST_KB {
-            bail!("the viewer is too large, {said}; at most {MOST_KB} KB together");
+            bail!(
+                "the viewer is too large, {said}; at most {MOST_KB} KB together. It is larger without the source of Rust's standard library, \
+                 which `rustup component add rust-src` installs."
+            );
         }
         Ok(Report::one(said))
     }
