@@ -149,7 +149,7 @@ pub fn partial_sums(dtype: Dtype) -> KernelSpec {
 /// `total_sums(from, rows, n, first, out, rest)`: a block of 32 warps for 32 columns.
 #[must_use]
 pub fn total_sums() -> KernelSpec {
-    typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024)]), Grid::Cover, Dtype::F32)
+    typed(COLUMN_SUMS, "total_sums", Tile::new("t1024", &[("THREADS", 1024), ("BN", 32)]), Grid::Cover, Dtype::F32)
 }
 
 /// The same for these columns, all of them from one multiple of 16 bytes on: `wide_total_sums`, a block of 16 warps for 128 columns, where they
@@ -158,9 +158,11 @@ pub fn total_sums() -> KernelSpec {
 pub fn total_sums_of(columns: u32) -> KernelSpec {
     // Fewer are few blocks, each of which would have many rows.
     let is_wide = columns >= 32 * 128 && columns.is_multiple_of(4);
-    let wide =
-        || typed(COLUMN_SUMS, "wide_total_sums", Tile::new("t512", &[("THREADS", 512)]), Grid::Cover, Dtype::F32);
-    if is_wide { wide() } else { total_sums() }
+    if !is_wide {
+        return total_sums();
+    }
+    let tile = Tile::new("t512", &[("THREADS", 512), ("BN", 128)]);
+    typed(COLUMN_SUMS, "wide_total_sums", tile, Grid::Cover, Dtype::F32)
 }
 
 /// `dropout(in, out, n, seed, name, step, threshold, scale)`.

@@ -172,22 +172,22 @@ impl Wrong {
         &self.0.0
     }
 
-    fn in_field(mut self, key: &str) -> Self {
+    fn in_field(self, key: &str) -> Self {
         let end = key.char_indices().nth(MAX_KEY).map_or(key.len(), |(at, _)| at);
-        let path = &mut self.0.1;
-        if !path.is_empty() && !path.starts_with('[') {
-            path.insert(0, '.');
-        }
-        path.insert_str(0, &key[..end]);
-        self
+        self.within(&key[..end])
     }
 
-    fn in_item(mut self, i: usize) -> Self {
+    fn in_item(self, i: usize) -> Self {
+        self.within(&format!("[{i}]"))
+    }
+
+    /// The path goes on from this part of a value around.
+    fn within(mut self, part: &str) -> Self {
         let path = &mut self.0.1;
         if !path.is_empty() && !path.starts_with('[') {
             path.insert(0, '.');
         }
-        path.insert_str(0, &format!("[{i}]"));
+        path.insert_str(0, part);
         self
     }
 }

@@ -37,6 +37,12 @@ pub fn learn_at(lab: &Lab, story: &Run, experiment: &dyn Experiment) -> Result<R
     }
 }
 
+/// The record of a training that came to its end; its memory is given back.
+fn recorded(training: TrainingRun) -> Result<Run> {
+    let (record, _, error) = training.into_parts();
+    error.map_or(Ok(record), |error| Err(error.into()))
+}
+
 /// `story`, and with it what a later run on the same device gave, in place of what it had of the same rungs and sizes.
 #[must_use]
 pub fn with(story: &Run, new: &Run) -> Run {

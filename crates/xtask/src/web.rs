@@ -219,26 +219,22 @@ impl Toolchain {
     /// The first that is there or can be had: this toolchain with the source of its standard library, the distribution's, and this
     /// toolchain with a compiled one, which makes a larger page. `WARPBOOK_WASM=distribution` tries the second alone.
     fn ensure(w: &Workspace) -> Result<Self> {
-        if std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution") {
-            let rustup = |args: &[&str]| {
-                let mut add = command("rustup");
-                add.args(args).current_dir(&w.root);
-                w.may_install
-                    && on_path("rustup").is_some()
-                    && run_logged(&mut add, &w.log("rustup"), Duration::from_secs(300)).is_ok()
-            };
-            if has_source(w) || rustup(&["component", "add", "rust-src"]) && has_source(w) {
-                return Ok(Self::Ordinary { with_source: true });
-            }
-            if let Some(found) = Self::of_distribution(w) {
-                return Ok(found);
-            }
-            if has_std(w) || rustup(&["target", "add", TARGET]) && has_std(w) {
-                return Ok(Self::Ordinary { with_source: false });
-            }
+        let any = std::env::var_os("WARPBOOK_WASM").is_none_or(|v| v != "distribution");
+        let rustup = |args: &[&str]| {
+            let mut add = command("rustup");
+            add.args(args).current_dir(&w.root);
+            w.may_install
+                && on_path("rustup").is_some()
+                && run_logged(&mut add, &w.log("rustup"), Duration::from_secs(300)).is_ok()
+        };
+        if any && (has_source(w) || rustup(&["component", "add", "rust-src"]) && has_source(w)) {
+            return Ok(Self::Ordinary { with_source: true });
         }
         if let Some(found) = Self::of_distribution(w) {
             return Ok(found);
+        }
+        if any && (has_std(w) || rustup(&["target", "add", TARGET]) && has_std(w)) {
+            return Ok(Self::Ordinary { with_source: false });
         }
         apt::install(w, &DEBIAN, "about 2 minutes", NO_TARGET)?;
         Self::of_distribution(w).context(NO_TARGET)

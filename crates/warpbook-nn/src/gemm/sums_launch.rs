@@ -5,10 +5,7 @@ use super::DeviceArray;
 use crate::ops::device::optional;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-use warpbook_record::Dtype;
-
-/// Columns of a block: of `total_sums`, and of `wide_total_sums`.
-const COLUMNS: [u32; 2] = [32, 128];
+use warpbook_record::{Dim, Dtype};
 
 /// Sums of 16 bytes of columns a thread, over chunks of rows.
 #[derive(Debug, Clone, Copy)]
@@ -42,10 +39,10 @@ pub(super) fn queue_total_sums(
     [rows, n]: [u32; 2],
     (out, rest): (&Slice<f32>, Option<&Slice<f32>>),
 ) -> Result<()> {
-    let columns = COLUMNS[usize::from(kernel.spec().entry == "wide_total_sums")];
+    let columns = u32::try_from(kernel.tile().size(Dim::Bn)).unwrap_or(1);
     let shape = Launch { grid: [n.div_ceil(columns), 1, 1], ..kernel.shape(1) };
     let first = out.len() as u32;
     let args: [&dyn KernelArg; 6] = [from.bytes(), &rows, &n, &first, out, optional(rest)];
-    // SAFETY: total_sums(from, rows, n, first, out, rest), or wide_total_sums, a block for `columns`; `from` is aligned to 16 bytes.
+    // SAFETY: total_sums(from, rows, n, first, out, rest), or wide_total_sums, a block for its tile's columns; `from` is aligned to 16 bytes.
     unsafe { kernel.launch(stream, shape, &args) }
 }

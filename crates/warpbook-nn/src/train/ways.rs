@@ -5,7 +5,7 @@ use super::variants::variants;
 use super::{CudaOptions, Loss, Precision, Recipe, cuda};
 use crate::network::{Activation, Network, Node, Op, PoolKind, Shape};
 use crate::ops::Layout;
-use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, implicit_spec_of, shifted_kernel_of, sums_columns};
+use crate::ops::conv2d::cuda::{HOPPER, Method, few_specs_of, gradient_sums_of, implicit_spec_of, shifted_kernel_of};
 use crate::ops::own::{self, OwnSizes};
 use crate::ops::pool::cuda::Pooling;
 use warpbook_kernels::nn::{self, conv2d::Pass};
@@ -404,14 +404,13 @@ impl Way {
                     && let Some(few) = few_specs_of(dtype, &geometry, layout, [pool, sharing.unpools[i]])
                 {
                     let dx = sharing.needs_gradient(node.input).then(|| spec(Pass::InputGradient)).flatten();
-                    let sums = nn::total_sums_of(sums_columns(&geometry, true));
-                    return few.into_iter().chain(dx).chain([sums]).collect();
+                    return few.into_iter().chain(dx).chain(gradient_sums_of(&geometry, layout, true)).collect();
                 }
                 // Shifted windows sum dy too.
                 let is_shifted = shifted(Pass::WeightGradient).is_some();
                 let sums = if has_bias && !is_shifted { bias() } else { vec![] };
-                let total = nn::total_sums_of(sums_columns(&geometry, is_shifted));
-                Pass::ALL.into_iter().filter_map(spec).chain(sums).chain([total]).collect()
+                let total = gradient_sums_of(&geometry, layout, is_shifted);
+                Pass::ALL.into_iter().filter_map(spec).chain(sums).chain(total).collect()
             }
         }
     }

@@ -7,6 +7,11 @@ use crate::{Error, Result};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+/// An image as a PNG file in base64, for a page's `data:` address.
+pub(super) fn encoded(shape: [usize; 3], pixels: &[u8]) -> Result<String> {
+    Ok(STANDARD.encode(png(shape, pixels).map_err(|e| Error::Setting(e.to_string()))?))
+}
+
 /// Images in rows, each with its caption.
 ///
 /// ```
@@ -34,10 +39,7 @@ impl ImageRows {
         shape: [usize; 3],
         rows: impl IntoIterator<Item = Vec<(C, Vec<u8>)>>,
     ) -> Result<Self> {
-        let one = |(caption, pixels): (C, Vec<u8>)| {
-            let file = png(shape, &pixels).map_err(|e| Error::Setting(e.to_string()))?;
-            Ok((caption.into(), STANDARD.encode(file)))
-        };
+        let one = |(caption, pixels): (C, Vec<u8>)| Ok((caption.into(), encoded(shape, &pixels)?));
         let row = |row: Vec<(C, Vec<u8>)>| row.into_iter().map(one).collect::<Result<_>>();
         Ok(Self { heading: heading.into(), rows: rows.into_iter().map(row).collect::<Result<_>>()? })
     }

@@ -2,11 +2,10 @@
 
 use super::Show;
 use super::html::{escape, heading, printable, table};
-use crate::nn::data::{Dataset, png};
+use super::images::encoded;
+use crate::nn::data::Dataset;
 use crate::nn::infer::Prediction;
 use crate::{Error, Result};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 
 /// The most images of a grid: more make a cell slow.
 const MOST: usize = 400;
@@ -97,11 +96,10 @@ impl PredictionGrid {
 
     fn of(heading: String, set: &Dataset, predictions: &[Prediction], images: Vec<usize>) -> Result<Self> {
         let cell = |image: usize| {
-            let png = png(set.shape(), set.image(image)).map_err(|e| Error::Setting(e.to_string()))?;
             let (label, prediction) = (usize::from(set.label(image)), &predictions[image]);
             Ok(Cell {
                 image,
-                png: STANDARD.encode(png),
+                png: encoded(set.shape(), set.image(image))?,
                 label: set.classes()[label].clone(),
                 taken_for: set.classes()[prediction.class].clone(),
                 confidence: prediction.confidence,
@@ -155,6 +153,8 @@ impl Show for PredictionGrid {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
 
     /// Four images of 2 x 2 of the classes 0, 0, 1 and 1.
     pub fn set(channels: usize) -> Dataset {

@@ -16,6 +16,7 @@ use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
 use crate::figures;
 use crate::nn::philox::philox4x32_4;
 use crate::prelude::*;
+use crate::record::EpochPoint;
 
 /// The side of a CIFAR-10 image in pixels.
 const SIDE: usize = 32;
@@ -26,18 +27,7 @@ const SIDE: usize = 32;
 /// # Errors
 /// None that is known of: the drawn images fit their shape.
 pub fn photographs(train: usize, test: usize) -> Result<(Splits, String)> {
-    let (splits, why) = match data::open("cifar10", None) {
-        Ok(splits) => (splits, String::new()),
-        Err(error) => (coloured_digits(train.min(12_000), test.min(2_000), 1)?, format!(" {error}")),
-    };
-    let splits = Splits { train: splits.train.take(train), test: splits.test.take(test) };
-    let said = format!(
-        "{} images to train on and {} for the test: {}.{why}",
-        splits.train.len(),
-        splits.test.len(),
-        splits.train.note()
-    );
-    Ok((splits, said))
+    super::training::images("cifar10", [train, test], |[train, test]| coloured_digits(train, test, 1))
 }
 
 /// Synthetic digits, each in a random colour on another, in images of CIFAR-10's shape.
@@ -78,6 +68,11 @@ fn broken(training: &TrainingRun) -> String {
     training.error().map(ToString::to_string).unwrap_or_default()
 }
 
+/// The points of all epochs of a training.
+fn epochs(training: &TrainingRun) -> &[EpochPoint] {
+    training.log().course.as_ref().map_or(&[], |c| &c.epochs)
+}
+
 /// The accuracy of several trainings over their epochs, on the test images and on the training images as they were trained on.
 ///
 /// # Errors
@@ -85,9 +80,8 @@ fn broken(training: &TrainingRun) -> String {
 pub fn accuracy_curves(trainings: &[(&str, &TrainingRun)]) -> std::result::Result<Chart, ChartError> {
     let mut all = Vec::new();
     for (name, training) in trainings {
-        let epochs = training.log().course.as_ref().map_or(&[][..], |c| &c.epochs);
         let (mut train, mut test) = (Vec::new(), Vec::new());
-        for point in epochs {
+        for point in epochs(training) {
             let place = |right: Option<crate::record::Right>| Some((point.epoch as f64, 100.0 * right?.accuracy()?));
             train.extend(place(point.train));
             test.extend(place(point.test));

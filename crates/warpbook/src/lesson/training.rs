@@ -6,6 +6,7 @@ use crate::charts::{Chart, ChartError, Table, breakdown as breakdown_of};
 use crate::figures;
 use crate::nn::train::ways;
 use crate::prelude::*;
+use std::convert::Infallible;
 use warpbook_record::{Breakdown, Measurement, OperationTime, TrainLog};
 
 /// Operations of a table of those that changed most.
@@ -35,9 +36,21 @@ fn before(id: &str) -> Option<&'static str> {
 /// The sentence says which.
 #[must_use]
 pub fn digits(train: usize, test: usize) -> (Splits, String) {
-    let (splits, why) = match data::open("mnist", None) {
+    let drawn = |[train, test]: [usize; 2]| Ok::<_, Infallible>(synthetic_digits(train, test, 1));
+    let Ok(images) = images("mnist", [train, test], drawn);
+    images
+}
+
+/// As many of a data set's images as there are, up to these for training and for the test; where its files are not found those that `drawn`
+/// makes. The sentence says which.
+pub(super) fn images<E>(
+    name: &str,
+    [train, test]: [usize; 2],
+    drawn: impl FnOnce([usize; 2]) -> std::result::Result<Splits, E>,
+) -> std::result::Result<(Splits, String), E> {
+    let (splits, why) = match data::open(name, None) {
         Ok(splits) => (splits, String::new()),
-        Err(error) => (synthetic_digits(train.min(12_000), test.min(2_000), 1), format!(" {error}")),
+        Err(error) => (drawn([train.min(12_000), test.min(2_000)])?, format!(" {error}")),
     };
     let splits = Splits { train: splits.train.take(train), test: splits.test.take(test) };
     let said = format!(
@@ -46,7 +59,7 @@ pub fn digits(train: usize, test: usize) -> (Splits, String) {
         splits.test.len(),
         splits.train.note()
     );
-    (splits, said)
+    Ok((splits, said))
 }
 
 /// `story`, and with it what these rungs give for a batch; without a GPU it stays as it is.

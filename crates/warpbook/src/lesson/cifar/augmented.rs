@@ -48,7 +48,7 @@ pub fn augmented(device: &Device, recipe: &Recipe, images: &Dataset, steps: u32)
 }
 
 /// The recipe's augmentation in a step; where flips alternate, an epoch is one step.
-fn of_step<'a>(recipe: &'a Recipe, images: &Dataset, step: u32) -> Augment<'a> {
+pub(super) fn of_step<'a>(recipe: &'a Recipe, images: &Dataset, step: u32) -> Augment<'a> {
     let [channels, height, width] = images.shape();
     let a = recipe.augmentation.unwrap_or(Augmentation::new(0, false));
     Augment {

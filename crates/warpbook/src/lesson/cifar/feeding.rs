@@ -1,11 +1,14 @@
 //! How batches get to a GPU, by the clock.
 
-use super::super::{cell, table};
+use super::super::{cell, recorded, table};
+use super::augmented::of_step;
+use super::epochs;
 use crate::charts::Table;
 use crate::figures;
-use crate::nn::ops::augment::{self, Augment};
+use crate::nn::ops::augment;
 use crate::nn::train::{Loader, Residency, TrainError};
 use crate::prelude::*;
+use crate::record::stats;
 
 /// A way for batches to get to a GPU, and for losses to come back.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,18 +59,9 @@ pub struct Fed {
 
 /// The median of an epoch's seconds, the first left out where there are others: kernels are loaded and graphs are captured in it.
 pub(super) fn epoch_seconds(training: &TrainingRun) -> f64 {
-    let epochs = training.log().course.as_ref().map_or(&[][..], |c| &c.epochs);
-    let mut seconds: Vec<f64> = epochs.iter().map(|e| e.seconds).collect();
-    if seconds.len() > 1 {
-        seconds.remove(0);
-    }
-    seconds.sort_by(f64::total_cmp);
-    let middle = seconds.len() / 2;
-    match seconds.len() {
-        0 => f64::NAN,
-        n if n % 2 == 0 => f64::midpoint(seconds[middle - 1], seconds[middle]),
-        _ => seconds[middle],
-    }
+    let seconds: Vec<f64> = epochs(training).iter().map(|e| e.seconds).collect();
+    let later = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
+    stats::median(later).unwrap_or(f64::NAN)
 }
 
 /// Trains, fed so, and takes the time of the epochs. The CPU reads the images where they are, whatever the loader.
@@ -81,10 +75,7 @@ pub fn fed(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precision, wa
     }
     let training = session.run()?;
     let seconds = epoch_seconds(&training);
-    let (record, _, error) = training.into_parts();
-    if let Some(error) = error {
-        return Err(error.into());
-    }
+    let record = recorded(training)?;
     let log = &record.train_logs[0];
     let steps = splits.train.len().div_ceil(recipe.batch);
     Ok(Fed {
@@ -143,22 +134,7 @@ pub fn on_the_host(recipe: &Recipe, images: &Dataset) -> Result<Table> {
         }
         Ok(())
     })?;
-    let [channels, height, width] = images.shape();
-    let a = recipe.augmentation;
-    let a = Augment {
-        channels,
-        height,
-        width,
-        mean: &recipe.mean,
-        deviation: &recipe.deviation,
-        padding: a.map_or(0, |a| a.crop),
-        flip: a.is_some_and(|a| a.flip),
-        reflect: a.is_some_and(|a| a.reflect),
-        epoch: None,
-        view: None,
-        seed: recipe.seed,
-        step: 0,
-    };
+    let a = of_step(recipe, images, 0);
     let mut numbers = vec![0f32; n * len];
     let mut failed = None;
     let augmented = Bench::quick().cpu(|| {

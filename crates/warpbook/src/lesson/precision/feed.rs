@@ -1,5 +1,6 @@
 //! A training with its loader in the loop: the time of whole epochs, and how much AMP helps behind a slow loader.
 
+use super::super::recorded;
 use super::{cell, table};
 use crate::charts::Table;
 use crate::figures;
@@ -110,11 +111,7 @@ pub fn timed_loop(lab: &Lab, recipe: &Recipe, splits: &Splits, precision: Precis
     if feed == Feed::LoaderAndLosses {
         session = session.read_losses_every(1);
     }
-    let (record, trainer, error) = session.run()?.into_parts();
-    drop(trainer);
-    if let Some(error) = error {
-        return Err(error.into());
-    }
+    let record = recorded(session.run()?)?;
     let course = record.train_logs[0].course.as_deref().cloned().unwrap_or_default();
     Ok(Loop {
         batch: recipe.batch,
@@ -366,9 +363,7 @@ pub fn slow_loader(
             Flow::Continue
         })
     });
-    if let (_, _, Some(error)) = run.into_parts() {
-        return Err(error.into());
-    }
+    recorded(run)?;
     let each = |time: Duration| time.as_secs_f64() * 1e6 / (last - uncounted) as f64;
     Ok(Slowed { batch, precision, image, step_us: each(ended - began), waited_us: each(waited) })
 }

@@ -51,7 +51,7 @@ pub fn pays_from(recipe: &Recipe) -> Option<usize> {
     Some(enough)
 }
 
-/// Why AMP takes more memory or less: the copy of the weights against what the activations save, in as a sentence.
+/// Why AMP takes more memory or less: the copy of the weights against what the activations save, as a sentence.
 #[must_use]
 pub fn as_planned(recipe: &Recipe) -> String {
     let [full, half] = [Precision::Fp32, Precision::AmpFp16].map(|p| planned(recipe, p, recipe.batch).memory);

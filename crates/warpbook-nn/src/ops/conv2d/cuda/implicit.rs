@@ -201,8 +201,7 @@ impl Implicit {
             (Gradient::Gathered(Box::new(copies), share), positions.div_ceil(share))
         };
         let with_bias = !matches!(weight_gradient, Gradient::Gathered(..));
-        let n = shapes.filters * (taps + u32::from(with_bias));
-        // As `sums_columns` counts them.
+        let n = shapes.gradient_columns(with_bias);
         let total = (with_bias || splits > 1).then(|| Sums::of_few(device, n, splits)).transpose()?;
         Ok(Self { shapes: *shapes, method, forward, input_gradient, weight_gradient, splits, total })
     }

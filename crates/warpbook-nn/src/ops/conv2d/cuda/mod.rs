@@ -123,17 +123,17 @@ impl Form {
                 match pass {
                     Pass::Forward => Some(vec![forward]),
                     Pass::InputGradient => None,
-                    Pass::WeightGradient => Some(vec![gradient, total_sums_of(sums_columns(geometry, true))]),
+                    Pass::WeightGradient => Some(vec![gradient, gradient_sums_of(geometry, layout, true)?]),
                 }
             }
         }
     }
 }
 
-/// Columns of the sums of a weight gradient that blocks share; `with_bias`: the kernel sums the bias's too.
-pub(crate) fn sums_columns(geometry: &Geometry, with_bias: bool) -> u32 {
-    let taps = geometry.channels * geometry.kernel[0] * geometry.kernel[1] + usize::from(with_bias);
-    u32::try_from(geometry.filters.saturating_mul(taps)).unwrap_or(u32::MAX)
+/// The kernel that adds up a weight gradient's sums, which blocks share; `with_bias`: they have the bias's too. `None` of shapes that no kernel takes.
+pub(crate) fn gradient_sums_of(geometry: &Geometry, layout: Layout, with_bias: bool) -> Option<KernelSpec> {
+    let shapes = Shapes::new(geometry, layout).ok()?;
+    Some(total_sums_of(shapes.gradient_columns(with_bias)))
 }
 
 /// What is applied to the outputs, after the bias, before they are stored.

@@ -94,6 +94,11 @@ impl Shapes {
         self.window() * self.channels
     }
 
+    /// Columns of a weight gradient's sums that blocks share; `with_bias`: the kernel sums the bias's too.
+    pub fn gradient_columns(&self, with_bias: bool) -> u32 {
+        self.filters * (self.taps() + u32::from(with_bias))
+    }
+
     pub fn conv(&self) -> ConvWords {
         let [[h, w], [oh, ow], [kh, kw]] = [self.x, self.y, self.kernel];
         let [[sh, sw], [ph, pw]] = [self.stride, self.padding];
