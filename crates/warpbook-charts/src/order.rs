@@ -6,7 +6,12 @@ use std::cmp::Ordering;
 
 /// Sorts a list; what compares as equal keeps its order.
 pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) {
-    let mut from = sorted(items.len(), &mut |a, b| compare(&items[a], &items[b]));
+    let from = sorted(items.len(), &mut |a, b| compare(&items[a], &items[b]));
+    reorder(items, from);
+}
+
+/// Puts at each place the item of the place that is named there.
+fn reorder<T>(items: &mut [T], mut from: Vec<usize>) {
     // Each cycle of the permutation, one exchange an item.
     for start in 0..items.len() {
         let mut at = start;
@@ -20,9 +25,10 @@ pub fn sort_by<T>(items: &mut [T], mut compare: impl FnMut(&T, &T) -> Ordering) 
     }
 }
 
-/// Sorts a list by a key of its items; what has equal keys keeps its order.
-pub fn sort_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
-    sort_by(items, |a, b| key(a).cmp(&key(b)));
+/// Sorts a list by a key of its items, asked for once each; what has equal keys keeps its order.
+pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl FnMut(&T) -> K) {
+    let keys: Vec<K> = items.iter().map(key).collect();
+    reorder(items, sorted(keys.len(), &mut |a, b| keys[a].cmp(&keys[b])));
 }
 
 /// Sorts a list by its items' own order.

@@ -46,7 +46,7 @@ fn live(args: &ViewArgs) -> Result<ExitCode, Failure> {
     if !args.no_open && !open(live.url().as_ref()) {
         complain("No browser could be started here: open that address in one.");
     }
-    live.serve();
+    live.serve()?;
     Ok(ExitCode::SUCCESS)
 }
 

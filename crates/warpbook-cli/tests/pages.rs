@@ -132,7 +132,8 @@ impl Answer {
     }
 
     fn tag(&self) -> &str {
-        self.head.lines().find_map(|l| l.strip_prefix("ETag: ")).unwrap()
+        let fields = self.head.lines().filter_map(|l| l.split_once(": "));
+        fields.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("ETag")).unwrap().1
     }
 }
 

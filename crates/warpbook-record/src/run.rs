@@ -178,7 +178,8 @@ impl Run {
     /// one with the most of them; of equals the larger. In a record without measurements that of the first training.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
-        let valid = |p: &Problem| self.measurements.iter().filter(|m| m.problem == *p && m.is_valid()).count();
+        let all: Vec<&Problem> = self.measurements.iter().filter(|m| m.is_valid()).map(|m| &m.problem).collect();
+        let valid = |p: &Problem| all.iter().filter(|of| **of == p).count();
         let chosen = |p: &Problem| self.main_problem.as_ref() == Some(&p.id);
         let measured = self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()));
         measured.or_else(|| self.train_logs.first().map(|l| &l.problem))

@@ -3,7 +3,7 @@
 use crate::LabArgs;
 use crate::process::{Guard, cargo, command, is_root, log_file, run, show};
 use crate::publish::{self, Record};
-use crate::serve::{Site, free_port};
+use crate::serve::{self, free_port};
 use crate::steps::{say, seconds};
 use crate::workspace::{Workspace, files_below};
 use crate::{notebooks, nvrtc, python::Venv, web};
@@ -143,7 +143,7 @@ fn viewer(w: &Workspace, fresh: &[PathBuf]) -> Result<PathBuf> {
 }
 
 fn serve(w: &Workspace, args: &LabArgs, site: Option<&Path>, venv: Option<&Venv>, fresh: &[PathBuf]) -> Result<()> {
-    let viewer = site.map(|folder| Site::serve(folder, args.viewer_port)).transpose()?;
+    let viewer = site.map(|folder| serve::folder(folder, args.viewer_port)).transpose()?;
     let mut jupyter = venv.map(|v| Jupyter::start(w, v, args.port)).transpose()?;
     println!();
     if let Some(jupyter) = &jupyter {

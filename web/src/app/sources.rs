@@ -12,6 +12,8 @@ use yew::Context;
 
 /// More than anyone opens on purpose.
 const MAX_FILES: usize = 200;
+/// Of more than can be compared, so many are read before they are drawn.
+const DRAWN_EVERY: usize = 10;
 /// A larger file is shown, and not kept: the page would be slow to begin.
 const MAX_KEPT: usize = 16 << 20;
 /// As all that is kept, in bytes.
@@ -62,7 +64,11 @@ impl App {
         match act {
             Act::Files(files) => self.read_files(ctx, files),
             Act::Paste(text) => self.read_text(ctx, text),
-            Act::Read(name, reading, bytes) => self.show_read(ctx, &name, reading, bytes),
+            Act::Read(name, reading, bytes) => {
+                self.show_read(ctx, &name, reading, bytes);
+                let (of, read) = self.dropped;
+                return of <= MAX_RECORDS || read == 1 || read >= of || read.is_multiple_of(DRAWN_EVERY);
+            }
             Act::Kept(all) => self.take_kept(all),
             Act::NotKept(name) => self.alert(format!(
                 "{name} is open, but this browser does not keep it: after a reload it has to be opened again."
@@ -84,18 +90,22 @@ impl App {
         }
         let count = count.min(MAX_FILES);
         self.dropped = (count, 0);
-        for file in files.into_iter().take(count) {
-            self.pending += 1;
-            self.said = format!("Reading {}.", file.name());
-            ctx.link().send_future(async move {
-                browser::pause().await;
+        self.pending += count;
+        if let Some(first) = files.first() {
+            self.said = format!("Reading {}.", first.name());
+        }
+        let send = ctx.link().clone();
+        // One after the other: records are listed in the order of their files.
+        spawn_local(async move {
+            browser::pause().await;
+            for file in files.into_iter().take(count) {
                 let name = file.name();
-                match browser::read_file(&file).await {
+                send.send_message(match browser::read_file(&file).await {
                     Ok(bytes) => opened(name, bytes),
                     Err(why) => Msg::Opened(Act::Read(name.clone(), Err(not_opened(&name, &why)), 0)),
-                }
-            });
-        }
+                });
+            }
+        });
     }
 
     fn read_text(&mut self, ctx: &Context<Self>, text: String) {
