@@ -58,7 +58,8 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
                 streams.push(&span.stream);
             }
         }
-        let lanes: Vec<String> = streams.iter().map(|s| format!("stream {s}")).collect();
+        let lane = |s: &&str| if *s == "host" { "host".to_owned() } else { format!("stream {s}") };
+        let lanes: Vec<String> = streams.iter().map(lane).collect();
         let mut drawn = Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until);
         for span in spans {
             let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);

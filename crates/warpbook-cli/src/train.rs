@@ -15,10 +15,10 @@ use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{
-    CudaOptions, Ended, Flow, Loader, Place, Recipe, Residency, Score, Trainer, ensure_host_memory,
+    CudaOptions, Ended, Event, Flow, Loader, Place, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, TrainingRun, Underway, figures, training_line};
+use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, training_line, write_record};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
@@ -26,6 +26,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         return train_at_once(args);
     }
     let out = args.out.as_deref().map(check_writable).transpose()?;
+    let profiled = args.profile.as_deref().map(check_writable).transpose()?;
     let mut lab = Lab::on(args.place.device.choice()?)?;
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
@@ -67,17 +68,63 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     if let Some(budget) = args.time_budget {
         session = session.time_budget(budget);
     }
+    if profiled.is_some() {
+        // A step ends where its loss is known.
+        session = session.read_losses_every(1);
+    }
     let underway = session.start()?;
     introduce(&underway, &data);
     let stopped = interrupt_flag();
     let classified = underway.is_classified();
-    let run = underway.finish(&mut |event| {
+    let heard = |event: &Event| {
         if let Some(line) = training_line(event, classified) {
             say(&line);
         }
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
-    });
+    };
+    let run = match &profiled {
+        Some(path) => profile(&lab, underway, &heard, path)?,
+        None => underway.finish(&mut |event| heard(event)),
+    };
     conclude(run, args, stopped.load(Ordering::Relaxed))
+}
+
+/// Steps of a profile: those that go by, those to warm up, and those that are kept.
+const PROFILED: (u64, u64, u64) = (10, 2, 4);
+
+/// Trains, and writes what was done in some steps.
+fn profile(
+    lab: &Lab,
+    underway: Underway<'_>,
+    heard: &dyn Fn(&Event) -> Flow,
+    path: &Path,
+) -> Result<TrainingRun, Failure> {
+    let (wait, warm_up, active) = PROFILED;
+    let mut run = None;
+    let profile = lab.profiler().schedule(wait, warm_up, active).repeat(1).run(|profiler| {
+        let mut failed = Ok(());
+        run = Some(underway.finish(&mut |event| {
+            if let (Event::Step { .. }, Ok(())) = (event, &failed) {
+                failed = profiler.step();
+            }
+            if failed.is_err() { Flow::Stop } else { heard(event) }
+        }));
+        failed
+    });
+    let (profile, Some(run)) = (profile?, run) else { unreachable!("the program of a profile is run") };
+    if profile.cycles.iter().all(|c| c.steps.len() < active as usize) {
+        let needed = wait + warm_up + active;
+        complain(&format!(
+            "There is no profile: it takes a training of {needed} steps, so that choose more --steps or a smaller --batch."
+        ));
+        return Ok(run);
+    }
+    say(&profile.text());
+    let trace = path.with_extension("trace.json");
+    write_record(&profile.record(lab), path)?;
+    profile.cycles[0].save_trace(&trace)?;
+    say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", path.display(), trace.display()));
+    Ok(run)
 }
 
 /// Trains without a word in between, once for each seed.

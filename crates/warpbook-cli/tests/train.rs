@@ -36,6 +36,27 @@ fn a_training_is_kept_gone_on_with_and_judged() {
 }
 
 #[test]
+fn some_steps_are_profiled() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |steps: &str, more: &[&str]| {
+        let words = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--batch", "4", "--steps", steps];
+        warpbook(folder.path(), &[&words[..], more].concat())
+    };
+    let known = ["Cycle 0: 4 steps from step 12 on", "the host's clock", "p.trace.json"];
+    expect(&run("17", &["--profile", "p.json"]), 0, &known);
+    let read = |name: &str| -> serde_json::Value {
+        serde_json::from_slice(&std::fs::read(folder.path().join(name)).unwrap()).unwrap()
+    };
+    let samples = read("p.json")["measurements"][0]["samples_us"].as_array().unwrap().len();
+    assert_eq!((read("p.json")["experiment"].as_str(), samples), (Some("profile"), 4));
+    let steps = read("p.trace.json")["traceEvents"].as_array().unwrap().iter().filter(|e| e["cat"] == "step").count();
+    assert_eq!(steps, 4);
+    expect(&run("15", &["--profile", "short.json"]), 0, &["takes a training of 16 steps"]);
+    assert!(!folder.path().join("short.json").exists());
+    expect(&run("17", &["--profile", "no/p.json"]), 2, &["there is no folder no"]);
+}
+
+#[test]
 fn a_recipe_from_a_file_is_trained() {
     let folder = tempfile::tempdir().unwrap();
     recipe(folder.path(), "residual.toml");

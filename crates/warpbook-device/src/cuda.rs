@@ -278,6 +278,17 @@ impl CudaDevice {
         Stream::new(self)
     }
 
+    /// Waits for all that was queued on any stream.
+    ///
+    /// # Errors
+    /// That of work that failed.
+    pub fn synchronize(&self) -> Result<()> {
+        self.0.bind()?;
+        // It would break the capture of another thread.
+        crate::capture::between_captures(result::ctx::synchronize)
+            .map_err(|e| self.0.error("Waiting for the device", e))
+    }
+
     /// An event that takes the time.
     ///
     /// # Errors

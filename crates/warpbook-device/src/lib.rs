@@ -39,7 +39,7 @@ mod tensor_map;
 pub mod testing;
 mod trial;
 
-pub use activity::{Activity, ActivityKind, Recorded, Recorder};
+pub use activity::{Activity, ActivityKind, Call, Recorded, Recorder};
 pub use arena::Arena;
 pub use arena_plan::{ArenaLayout, ArenaPlan, Block};
 pub use bench::{Bench, Samples};

@@ -24,6 +24,7 @@ mod live;
 mod matmul;
 mod own_layer;
 pub mod prelude;
+pub mod profile;
 mod regression;
 mod session;
 pub mod settings;

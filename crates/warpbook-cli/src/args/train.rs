@@ -17,6 +17,7 @@ Examples:
   warpbook train mnist --device cuda:0 --precision amp-fp16 --convolution stock --product stock
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
+  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
@@ -150,6 +151,10 @@ pub struct TrainArgs {
     /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_budget: Option<Duration>,
+    /// File for a profile: of steps 13 to 16, after 10 that go by and 2 to warm up, what the device did, kernel by kernel. The file is a record, whose
+    /// timeline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -211,6 +216,7 @@ impl TrainArgs {
         option("log-every", Some(self.log_every.to_string()));
         option("time-budget", self.time_budget.map(|b| format!("{}s", b.as_secs_f64())));
         option("checkpoint", path(&self.checkpoint));
+        option("profile", path(&self.profile));
         option("out", path(&self.out));
         let flags = [("no-shuffle", self.no_shuffle), ("no-augment", self.no_augment), ("no-dropout", self.no_dropout)];
         words.extend(flags.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));

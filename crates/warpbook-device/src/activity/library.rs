@@ -1,11 +1,13 @@
 //! CUPTI's shared library: where it is found, its functions, and the buffers that it fills.
 
-use super::records::{CONCURRENT_KERNEL, CopyRecord, FillRecord, KernelRecord, MEMCPY, MEMSET};
+use super::records::{CONCURRENT_KERNEL, DRIVER, EXTERNAL_CORRELATION, MEMCPY, MEMSET};
+use super::records::{CallRecord, CopyRecord, FillRecord, KernelRecord, RangeRecord};
 use super::{Activity, Recorded};
 use crate::places::{self, Loaded, Search};
 use crate::{Error, Result};
 use libloading::Library;
 use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +31,12 @@ const BUFFER: Layout = match Layout::from_size_align(1 << 20, 8) {
 const OLDEST: u32 = 19;
 /// Without `GRAPH_TRACE`, which would give one record for a whole graph.
 const KINDS: [u32; 3] = [CONCURRENT_KERNEL, MEMCPY, MEMSET];
+/// Calls of the driver, and the ranges in which they are made.
+const CALLS: [u32; 2] = [DRIVER, EXTERNAL_CORRELATION];
+/// `CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0`: another profiler in this process would take another.
+const OWN_RANGES: u32 = 3;
+/// `CUPTI_CB_DOMAIN_DRIVER_API`.
+const DRIVER_CALLS: u32 = 1;
 
 /// The functions that are used.
 struct Calls {
@@ -41,6 +49,9 @@ struct Calls {
     flush: unsafe extern "C" fn(u32) -> Status,
     next_record: unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> Status,
     dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> Status,
+    push: unsafe extern "C" fn(u32, u64) -> Status,
+    pop: unsafe extern "C" fn(u32, *mut u64) -> Status,
+    callback_name: unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Status,
 }
 
 /// The library.
@@ -72,7 +83,10 @@ static LOADED: Loaded<Arc<Cupti>> = Loaded::new();
 static REGISTERED: OnceLock<Arc<Cupti>> = OnceLock::new();
 /// Whether there is a session.
 static RECORDING: AtomicBool = AtomicBool::new(false);
-static STORE: Mutex<Store> = Mutex::new(Store { zero: 0, recorded: Recorded { activities: Vec::new(), lost: 0 } });
+static STORE: Mutex<Store> = Mutex::new(Store {
+    zero: 0,
+    recorded: Recorded { activities: Vec::new(), calls: Vec::new(), ranges: BTreeMap::new(), lost: 0 },
+});
 
 /// What has come back of the buffers.
 struct Store {
@@ -141,6 +155,9 @@ impl Cupti {
             flush: call!(b"cuptiActivityFlushAll\0"),
             next_record: call!(b"cuptiActivityGetNextRecord\0"),
             dropped: call!(b"cuptiActivityGetNumDroppedRecords\0"),
+            push: call!(b"cuptiActivityPushExternalCorrelationId\0"),
+            pop: call!(b"cuptiActivityPopExternalCorrelationId\0"),
+            callback_name: call!(b"cuptiGetCallbackName\0"),
         };
         let mut version = 0;
         // SAFETY: the pointer is to a live integer.
@@ -182,6 +199,19 @@ impl Cupti {
         Err(Error::NotRecorded { why })
     }
 
+    /// The name of a function of the driver.
+    fn callback_name(&self, callback: u32) -> String {
+        let mut name = std::ptr::null();
+        // SAFETY: the pointer is to a live pointer, which is then null or to a static string.
+        let name = unsafe {
+            (self.calls.callback_name)(DRIVER_CALLS, callback, &raw mut name);
+            text(name)
+        };
+        // Later forms of a function end with their version, as "cuMemcpyAsync_v2".
+        let plain = name.trim_end_matches("_ptsz").split_once("_v").map_or(&*name, |(plain, _)| plain);
+        if plain.is_empty() { format!("driver function {callback}") } else { plain.to_owned() }
+    }
+
     /// Reads a buffer's records.
     ///
     /// # Safety
@@ -204,6 +234,23 @@ impl Cupti {
                 MEMCPY => unsafe { record.cast::<CopyRecord>().read() }.activity(store.zero),
                 // SAFETY: a record of that kind begins with these fields.
                 MEMSET => unsafe { record.cast::<FillRecord>().read() }.activity(store.zero),
+                DRIVER => {
+                    // SAFETY: a record of that kind is these fields.
+                    let call = unsafe { record.cast::<CallRecord>().read() };
+                    match call.call(self.callback_name(call.callback), store.zero) {
+                        Some(call) => store.recorded.calls.push(call),
+                        None => store.recorded.lost += 1,
+                    }
+                    continue;
+                }
+                EXTERNAL_CORRELATION => {
+                    // SAFETY: a record of that kind is these fields.
+                    let range = unsafe { record.cast::<RangeRecord>().read() };
+                    if range.of == OWN_RANGES {
+                        store.recorded.ranges.insert(range.correlation, range.id);
+                    }
+                    continue;
+                }
                 _ => continue,
             };
             match activity {
@@ -265,7 +312,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub fn start(library: Arc<Cupti>) -> Result<Self> {
+    pub fn start(library: Arc<Cupti>, with_calls: bool) -> Result<Self> {
         if RECORDING.swap(true, Ordering::AcqRel) {
             let why = "another recorder is at work in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });
@@ -279,7 +326,7 @@ impl Session {
             let _ = REGISTERED.set(session.library.clone());
         }
         *store() = Store { zero: session.library.now()?, recorded: Recorded::default() };
-        for kind in KINDS {
+        for kind in KINDS.into_iter().chain(CALLS.into_iter().filter(|_| with_calls)) {
             // SAFETY: it has no preconditions.
             session.library.check("kernels, copies and fills", unsafe { (calls.enable)(kind) })?;
         }
@@ -291,7 +338,25 @@ impl Session {
         self.library.check("its buffers", unsafe { (self.library.calls.flush)(FORCED) })?;
         let mut recorded = std::mem::take(&mut store().recorded);
         recorded.activities.sort_by_key(|a| (a.start_ns, a.end_ns()));
+        recorded.calls.sort_by_key(|c| c.start_ns);
         Ok(recorded)
+    }
+
+    pub fn now_ns(&self) -> Result<u64> {
+        let now = self.library.now()?;
+        Ok(now.saturating_sub(store().zero))
+    }
+
+    pub fn push(&self, id: u64) -> Result<()> {
+        // SAFETY: it has no preconditions.
+        self.library.check("a range", unsafe { (self.library.calls.push)(OWN_RANGES, id) })
+    }
+
+    /// Whether there was one.
+    pub fn pop(&self) -> bool {
+        let mut id = 0;
+        // SAFETY: the pointer is to a live integer.
+        unsafe { (self.library.calls.pop)(OWN_RANGES, &raw mut id) == 0 }
     }
 
     pub fn library(&self) -> &Cupti {
@@ -301,8 +366,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // Those of a part that panicked.
+        while self.pop() {}
         let calls = &self.library.calls;
-        for kind in KINDS {
+        for kind in KINDS.into_iter().chain(CALLS) {
             // SAFETY: it has no preconditions; a kind that is not enabled is a status that says so.
             unsafe { (calls.disable)(kind) };
         }

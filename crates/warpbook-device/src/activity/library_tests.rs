@@ -1,6 +1,6 @@
 use super::*;
-use crate::activity::ActivityKind;
-use std::sync::atomic::AtomicU32;
+use crate::activity::{ActivityKind, Call};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 #[test]
 fn a_missing_library_is_an_error_with_its_remedy() {
@@ -35,20 +35,34 @@ fn every_function_is_in_the_library() {
     assert!(sentence(8).contains("CUPTI_ERROR_OUT_OF_MEMORY"), "{}", sentence(8));
 }
 
-/// A library whose functions are here: a flush gives back a buffer with a kernel, a copy, a fill, a kind that was not asked for and a kernel
-/// without times.
+/// A library whose functions are here: a flush gives back a buffer with a kernel, a copy, a fill, a kind that was not asked for, a kernel
+/// without times, the range of a call and the call.
 mod fake {
     use super::*;
 
-    pub static ENABLED: AtomicU32 = AtomicU32::new(0);
+    pub static ENABLED: AtomicU64 = AtomicU64::new(0);
+    pub static RANGES: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     pub static REFUSED: AtomicU32 = AtomicU32::new(0);
     pub static BUFFERS: Mutex<Option<(Request, Complete)>> = Mutex::new(None);
-    const AT: [usize; 5] = [0, 200, 288, 376, 384];
-    const END: usize = 584;
+    const AT: [usize; 7] = [0, 200, 288, 376, 384, 584, 608];
+    const END: usize = 648;
     const NAME: &CStr = c"_Z4axpyPfS_f";
 
     pub fn library() -> Arc<Cupti> {
-        let calls = Calls { version, result_string, timestamp, register, enable, disable, flush, next_record, dropped };
+        let calls = Calls {
+            version,
+            result_string,
+            timestamp,
+            register,
+            enable,
+            disable,
+            flush,
+            next_record,
+            dropped,
+            push,
+            pop,
+            callback_name,
+        };
         Arc::new(Cupti { calls, _loaded: None, path: "fake".into(), version: 130_000 })
     }
 
@@ -73,11 +87,29 @@ mod fake {
         if REFUSED.load(Ordering::SeqCst) == kind {
             return 39;
         }
-        ENABLED.fetch_or(1 << kind, Ordering::SeqCst);
+        ENABLED.fetch_or(1_u64 << kind, Ordering::SeqCst);
         0
     }
     unsafe extern "C" fn disable(kind: u32) -> Status {
-        ENABLED.fetch_and(!(1 << kind), Ordering::SeqCst);
+        ENABLED.fetch_and(!(1_u64 << kind), Ordering::SeqCst);
+        0
+    }
+    unsafe extern "C" fn push(kind: u32, id: u64) -> Status {
+        assert_eq!(kind, OWN_RANGES);
+        RANGES.lock().unwrap().push(id);
+        0
+    }
+    unsafe extern "C" fn pop(kind: u32, id: *mut u64) -> Status {
+        assert_eq!(kind, OWN_RANGES);
+        let Some(last) = RANGES.lock().unwrap().pop() else { return 22 };
+        // SAFETY: the caller gives a live pointer.
+        unsafe { id.write(last) };
+        0
+    }
+    unsafe extern "C" fn callback_name(domain: u32, callback: u32, name: *mut *const c_char) -> Status {
+        assert_eq!(domain, DRIVER_CALLS);
+        // SAFETY: the caller gives a live pointer.
+        unsafe { name.write(if callback == 307 { c"cuLaunchKernel_v9".as_ptr() } else { std::ptr::null() }) };
         0
     }
     unsafe extern "C" fn dropped(_: *mut c_void, _: u32, count: *mut usize) -> Status {
@@ -120,6 +152,10 @@ mod fake {
             u32s(at + 40, &[8, 98]);
         }
         u32s(AT[3], &[5]);
+        u32s(AT[5], &[EXTERNAL_CORRELATION, OWN_RANGES, 17, 0, 99]);
+        u32s(AT[6], &[DRIVER, 307]);
+        [1200u64, 1250].into_iter().enumerate().for_each(|(i, t)| write(buffer, AT[6] + 8 + 8 * i, t));
+        u32s(AT[6] + 24, &[1, 4321, 99]);
         complete(std::ptr::null_mut(), 0, buffer, size, END);
         0
     }
@@ -131,9 +167,9 @@ mod fake {
 
 #[test]
 fn records_are_read_and_kinds_disabled_again() {
-    let session = Session::start(fake::library()).unwrap();
-    assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 1 << CONCURRENT_KERNEL | 1 << MEMCPY | 1 << MEMSET);
-    let second = Session::start(fake::library()).unwrap_err().to_string();
+    let session = Session::start(fake::library(), false).unwrap();
+    assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 1 << CONCURRENT_KERNEL | 1 << MEMCPY | 1 << MEMSET, "no calls");
+    let second = Session::start(fake::library(), false).unwrap_err().to_string();
     assert!(second.contains("another recorder is at work"), "{second}");
     let recorded = session.take().unwrap();
     assert_eq!(recorded.lost, 3, "two that were dropped, and one without times");
@@ -149,15 +185,32 @@ fn records_are_read_and_kinds_disabled_again() {
     let shape = ActivityKind::Kernel { grid: [10, 20, 30], block: [128, 2, 1], registers: 42, shared_bytes: 1536 };
     assert_eq!(kernel.kind, shape);
     assert_eq!(recorded.activities[0].kind, ActivityKind::Copy { bytes: 4096 });
+    let call = Call { name: "cuLaunchKernel".into(), start_ns: 200, duration_ns: 50, thread: 4321, correlation: 99 };
+    assert_eq!(recorded.calls, [call], "by its name without its version");
+    assert_eq!(recorded.ranges, BTreeMap::from([(99, 17)]));
+    assert_eq!(session.now_ns().unwrap(), 0, "the clock of this library does not move");
     drop(session);
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 0, "dropping disables");
 
+    let calling = Session::start(fake::library(), true).unwrap();
+    assert_eq!(
+        fake::ENABLED.load(Ordering::SeqCst),
+        1 << CONCURRENT_KERNEL | 1 << MEMCPY | 1 << MEMSET | 1 << DRIVER | 1 << EXTERNAL_CORRELATION
+    );
+    calling.push(5).unwrap();
+    calling.push(6).unwrap();
+    assert!(calling.pop());
+    assert_eq!(*fake::RANGES.lock().unwrap(), [5]);
+    drop(calling);
+    assert!(fake::RANGES.lock().unwrap().is_empty(), "what was not left");
+    assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 0, "calls too");
+
     // Nothing of the last flush comes up in the next session, and one that fails to start leaves nothing enabled.
     fake::REFUSED.store(MEMCPY, Ordering::SeqCst);
-    let refused = Session::start(fake::library()).unwrap_err().to_string();
+    let refused = Session::start(fake::library(), false).unwrap_err().to_string();
     assert!(refused.contains("compute-sanitizer"), "{refused}");
     assert_eq!(fake::ENABLED.load(Ordering::SeqCst), 0);
     fake::REFUSED.store(0, Ordering::SeqCst);
-    let again = Session::start(fake::library()).unwrap();
+    let again = Session::start(fake::library(), false).unwrap();
     assert_eq!(again.take().unwrap().activities.len(), 3);
 }

@@ -9,6 +9,7 @@ mod records;
 
 use crate::{CudaDevice, Result};
 use library::{Cupti, Session};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What an [`Activity`] is.
@@ -65,11 +66,30 @@ impl Activity {
     }
 }
 
+/// A call of the driver by the host, as that which launches a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The function's name, as "cuLaunchKernel".
+    pub name: String,
+    /// Nanoseconds from the start of the recorder to its own start.
+    pub start_ns: u64,
+    /// How long it took the host.
+    pub duration_ns: u64,
+    /// The thread, by the system's number.
+    pub thread: u32,
+    /// That of the activities that it led to.
+    pub correlation: u32,
+}
+
 /// What was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recorded {
     /// In the order of their starts.
     pub activities: Vec<Activity>,
+    /// In the order of their starts; none but of [`Recorder::with_calls`].
+    pub calls: Vec<Call>,
+    /// Of each correlation of a call that was made after a [`Recorder::enter`] its id, the innermost one's.
+    pub ranges: BTreeMap<u32, u64>,
     /// Activities that CUPTI had no room for, or no times of.
     pub lost: u64,
 }
@@ -101,11 +121,45 @@ impl Recorder {
     /// [`crate::Error::NoCupti`] where there is no library, [`crate::Error::CuptiFailed`] where it does not load, and
     /// [`crate::Error::NotRecorded`] where there is another recorder or profiler, or the driver does not let it.
     pub fn start(device: &CudaDevice) -> Result<Self> {
+        Self::begin(device, false)
+    }
+
+    /// The same, which records the host's calls of the driver too, and the id by which [`Recorder::enter`] was called before. Each call takes the host some
+    /// microseconds longer then.
+    ///
+    /// # Errors
+    /// Those of [`Recorder::start`].
+    pub fn with_calls(device: &CudaDevice) -> Result<Self> {
+        Self::begin(device, true)
+    }
+
+    fn begin(device: &CudaDevice, calls: bool) -> Result<Self> {
         let library = Cupti::load(Some(device.driver_cuda()))?;
         device.0.bind()?;
-        let session = Session::start(library)?;
+        let session = Session::start(library, calls)?;
         device.0.modules.keep();
         Ok(Self { session, device: device.clone() })
+    }
+
+    /// Nanoseconds since the start of the recorder, by the clock of the activities.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    pub fn now_ns(&self) -> Result<u64> {
+        self.session.now_ns()
+    }
+
+    /// From here on what this thread asks the driver for is counted to this id, until [`Recorder::leave`]: see [`Recorded::ranges`]. Ranges may be nested.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotRecorded`] where CUPTI fails.
+    pub fn enter(&self, id: u64) -> Result<()> {
+        self.session.push(id)
+    }
+
+    /// Ends the range that this thread entered last. Those that it has not left when the recorder ends are left then.
+    pub fn leave(&self) {
+        self.session.pop();
     }
 
     /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.

@@ -2,12 +2,14 @@
 //! From cupti_activity.h, whose structures are packed and aligned to 8 bytes; these fields lie at multiples of their sizes, so that C's layout is the same.
 
 use super::name::readable;
-use super::{Activity, ActivityKind};
+use super::{Activity, ActivityKind, Call};
 
 /// `CUpti_ActivityKind`.
 pub(super) const MEMCPY: u32 = 1;
 pub(super) const MEMSET: u32 = 2;
+pub(super) const DRIVER: u32 = 4;
 pub(super) const CONCURRENT_KERNEL: u32 = 10;
+pub(super) const EXTERNAL_CORRELATION: u32 = 39;
 
 /// `CUpti_ActivityKernel9` and later, up to its `graphId`.
 #[repr(C)]
@@ -88,6 +90,38 @@ pub(super) struct FillRecord {
     pub channel: u32,
 }
 
+/// `CUpti_ActivityAPI`, of the driver's interface.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallRecord {
+    pub kind: u32,
+    pub callback: u32,
+    pub start: u64,
+    pub end: u64,
+    pub process: u32,
+    pub thread: u32,
+    pub correlation: u32,
+    pub returned: u32,
+}
+
+/// `CUpti_ActivityExternalCorrelation`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RangeRecord {
+    pub kind: u32,
+    pub of: u32,
+    pub id: u64,
+    pub correlation: u32,
+    pub reserved: u32,
+}
+
+impl CallRecord {
+    pub fn call(&self, name: String, zero: u64) -> Option<Call> {
+        let (start_ns, duration_ns) = times(self.start, self.end, zero)?;
+        Some(Call { name, start_ns, duration_ns, thread: self.thread, correlation: self.correlation })
+    }
+}
+
 impl KernelRecord {
     pub fn activity(&self, name: &str, zero: u64) -> Option<Activity> {
         let positive = |n: [i32; 3]| n.map(i32::unsigned_abs);
@@ -161,6 +195,9 @@ mod tests {
         let copy = offsets!(CopyRecord, copy_kind, bytes, start, stream, correlation, graph_node, graph);
         assert_eq!(copy, [4, 8, 16, 40, 44, 64, 72]);
         assert_eq!(offsets!(FillRecord, bytes, start, stream, correlation, graph_node, graph), [8, 16, 40, 44, 64, 72]);
+        assert_eq!(offsets!(CallRecord, callback, start, end, thread, correlation), [4, 8, 16, 28, 32]);
+        assert_eq!(offsets!(RangeRecord, of, id, correlation), [4, 8, 16]);
+        assert_eq!([size_of::<CallRecord>(), size_of::<RangeRecord>()], [40, 24]);
         // Nothing is read behind the shortest record.
         assert_eq!([size_of::<KernelRecord>(), size_of::<CopyRecord>(), size_of::<FillRecord>()], [160, 80, 80]);
     }

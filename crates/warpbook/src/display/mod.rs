@@ -16,6 +16,7 @@ mod own_layers;
 mod panel;
 mod precisions;
 mod predictions;
+mod profiles;
 mod progress;
 mod runs;
 mod tensors;

@@ -1,0 +1,346 @@
+//! A profiler: what the host and the device did in some steps of a loop of the learner's own.
+//!
+//! Of most of a loop nothing is recorded: it waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted. What the device
+//! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI the host's clock is what there is.
+
+mod cycle;
+mod record;
+mod trace;
+
+pub use cycle::{Cycle, DeviceWork, HostCall, RangeTime, StepTime};
+
+use crate::{Lab, Result};
+use std::collections::BTreeMap;
+use std::time::Instant;
+use warpbook_device::{CudaDevice, Recorder};
+
+/// What a range works on, where that is known: its table then has rates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Work {
+    /// Floating-point operations.
+    pub flops: u64,
+    /// The bytes that it has to read and write at least.
+    pub bytes: u64,
+}
+
+/// Which steps are recorded: `wait` go by, then `warm_up` with the recorder at work, whose first calls are slow, and of the `active` ones what they
+/// did is kept. Then it begins anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Steps {
+    wait: u64,
+    warm_up: u64,
+    /// None: all of them.
+    active: Option<u64>,
+    /// How many cycles; 0 for as many as there are.
+    repeat: usize,
+}
+
+/// What a step is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    WarmUp,
+    Active,
+}
+
+impl Steps {
+    fn phase(&self, step: u64) -> Phase {
+        let Some(active) = self.active else { return Phase::Active };
+        let cycle = self.wait + self.warm_up + active;
+        if self.repeat > 0 && step / cycle >= self.repeat as u64 {
+            return Phase::Idle;
+        }
+        match step % cycle {
+            n if n < self.wait => Phase::Idle,
+            n if n < self.wait + self.warm_up => Phase::WarmUp,
+            _ => Phase::Active,
+        }
+    }
+
+    /// Whether a cycle ends with this step.
+    fn ends(&self, step: u64) -> bool {
+        let last = |active| step % (self.wait + self.warm_up + active) == self.wait + self.warm_up + active - 1;
+        self.phase(step) == Phase::Active && self.active.is_some_and(last)
+    }
+}
+
+impl Lab {
+    /// Records all that a program does: each part of it that is a [`Profiler::range`], and what the device does for it.
+    ///
+    /// A graph is best captured inside, so that the recorder has seen its nodes.
+    ///
+    /// # Errors
+    /// The program's, and the device's.
+    pub fn profile(&self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
+        self.profiler().run(program)
+    }
+
+    /// The same with a schedule of steps.
+    #[must_use]
+    pub fn profiler(&self) -> ProfilerOptions<'_> {
+        let steps = Steps { wait: 0, warm_up: 0, active: None, repeat: 0 };
+        ProfilerOptions { lab: self, steps, on_cycle: None }
+    }
+}
+
+type Handler<'a> = Box<dyn FnMut(&Cycle) + 'a>;
+
+/// How a program is profiled; see [`Lab::profiler`].
+pub struct ProfilerOptions<'a> {
+    lab: &'a Lab,
+    steps: Steps,
+    on_cycle: Option<Handler<'a>>,
+}
+
+impl<'a> ProfilerOptions<'a> {
+    /// Of the steps that [`Profiler::step`] ends: `wait` go by, `warm_up` are recorded and thrown away, since the recorder's first calls are slow, and
+    /// `active` (at least one) are kept; then the same again. The usual example is 1, 1 and 2.
+    #[must_use]
+    pub fn schedule(mut self, wait: u64, warm_up: u64, active: u64) -> Self {
+        self.steps = Steps { wait, warm_up, active: Some(active.max(1)), ..self.steps };
+        self
+    }
+
+    /// So many cycles of a [`ProfilerOptions::schedule`], after which nothing is recorded any more; 0, which is the default, for no end.
+    #[must_use]
+    pub fn repeat(mut self, cycles: usize) -> Self {
+        self.steps.repeat = cycles;
+        self
+    }
+
+    /// Is given each cycle as soon as it has ended.
+    #[must_use]
+    pub fn on_cycle(mut self, handler: impl FnMut(&Cycle) + 'a) -> Self {
+        self.on_cycle = Some(Box::new(handler));
+        self
+    }
+
+    /// Runs the program.
+    ///
+    /// # Errors
+    /// The program's, and the device's. What was recorded before is lost then, but for what the handler was given.
+    pub fn run(self, program: impl FnOnce(&mut Profiler<'_>) -> Result<()>) -> Result<Profile> {
+        let device = self.lab.device().cuda();
+        let mut profiler = Profiler {
+            steps: self.steps,
+            device,
+            recorder: None,
+            source: String::new(),
+            handler: self.on_cycle,
+            step: 0,
+            recording: None,
+            cycles: Vec::new(),
+        };
+        profiler.enter()?;
+        program(&mut profiler)?;
+        // Of a schedule a step is under way that nothing ended; without one the whole program is a step.
+        if self.steps.active.is_none() {
+            profiler.end_step();
+        }
+        profiler.finish()?;
+        Ok(Profile { device: self.lab.device().info().name.clone(), cycles: profiler.cycles })
+    }
+}
+
+/// What a program tells how far it has got; see [`Lab::profile`].
+pub struct Profiler<'a> {
+    steps: Steps,
+    device: Option<&'a CudaDevice>,
+    recorder: Option<Recorder>,
+    /// What records, or why something is missing.
+    source: String,
+    handler: Option<Handler<'a>>,
+    step: u64,
+    recording: Option<Recording>,
+    cycles: Vec<Cycle>,
+}
+
+/// The cycle under way.
+struct Recording {
+    begin: Instant,
+    /// By the recorder's clock.
+    begin_ns: u64,
+    step_begin: Instant,
+    first_step: u64,
+    steps: Vec<StepTime>,
+    ranges: Vec<RangeTime>,
+    /// The ranges under way, by their places.
+    open: Vec<usize>,
+}
+
+impl Profiler<'_> {
+    /// Ends a step of the loop. At the end of a cycle it waits for the device.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn step(&mut self) -> Result<()> {
+        self.end_step();
+        if self.steps.ends(self.step) {
+            self.finish()?;
+        }
+        self.step += 1;
+        self.enter()
+    }
+
+    /// Whether this step is recorded.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.recording.is_some()
+    }
+
+    /// A part of the program by its name, as "forward"; parts may be nested. Costs next to nothing in a step that is not recorded.
+    ///
+    /// What the device does is counted to the innermost range in which the host asked for it, and to those around that, whenever it does it.
+    pub fn range<T>(&mut self, name: &str, part: impl FnOnce(&mut Self) -> T) -> T {
+        self.range_of(name, Work::default(), part)
+    }
+
+    /// The same of a part whose work is known, so that its table has rates.
+    pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(recording) = &mut self.recording else { return part(self) };
+        let place = recording.ranges.len();
+        let (parent, depth) = (recording.open.last().copied(), recording.open.len());
+        recording.ranges.push(RangeTime {
+            name: name.to_owned(),
+            parent,
+            depth,
+            step: self.step,
+            start_us: us(recording.begin.elapsed()),
+            duration_us: 0.0,
+            work,
+            device_us: 0.0,
+            launches: 0,
+        });
+        recording.open.push(place);
+        // Ids begin with 1. A range that CUPTI does not take is timed on the host alone.
+        let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
+        let done = part(self);
+        if pushed && let Some(recorder) = &self.recorder {
+            recorder.leave();
+        }
+        if self.recorder.is_none()
+            && let Some(device) = self.device
+        {
+            // Nothing else says how long the device takes for it. Of an error the program's next call tells.
+            let _ = device.synchronize();
+        }
+        // A step may have ended inside: then the cycle, or this range of it, is no longer there.
+        if let Some(recording) = &mut self.recording
+            && recording.open.last() == Some(&place)
+            && let Some(range) = recording.ranges.get_mut(place)
+        {
+            range.duration_us = us(recording.begin.elapsed()) - range.start_us;
+            recording.open.pop();
+        }
+        done
+    }
+
+    /// Begins what the step under way is for.
+    fn enter(&mut self) -> Result<()> {
+        let phase = self.steps.phase(self.step);
+        if phase == Phase::Idle || self.recording.is_some() {
+            if phase == Phase::Idle {
+                self.recorder = None;
+            }
+            return Ok(());
+        }
+        if let (None, Some(device)) = (&self.recorder, self.device) {
+            match Recorder::with_calls(device) {
+                Ok(recorder) => {
+                    self.source = format!("CUPTI {}", recorder.version());
+                    self.recorder = Some(recorder);
+                }
+                Err(why) => {
+                    self.source = format!(
+                        "the host's clock, which waited for the device at the end of each range, as nothing records the device: {why}"
+                    );
+                }
+            }
+        } else if self.device.is_none() {
+            self.source = "the host's clock".into();
+        }
+        if phase == Phase::WarmUp {
+            return Ok(());
+        }
+        if let Some(device) = self.device {
+            device.synchronize()?;
+        }
+        // What was recorded to warm up.
+        self.recorder.as_ref().map(Recorder::take).transpose()?;
+        let begin_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
+        let now = Instant::now();
+        self.recording = Some(Recording {
+            begin: now,
+            begin_ns,
+            step_begin: now,
+            first_step: self.step,
+            steps: Vec::new(),
+            ranges: Vec::new(),
+            open: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn end_step(&mut self) {
+        let Some(recording) = &mut self.recording else { return };
+        let now = Instant::now();
+        recording.steps.push(StepTime {
+            number: self.step,
+            start_us: us(recording.step_begin - recording.begin),
+            duration_us: us(now - recording.step_begin),
+        });
+        recording.step_begin = now;
+    }
+
+    /// Ends the cycle under way.
+    fn finish(&mut self) -> Result<()> {
+        let Some(recording) = self.recording.take() else { return Ok(()) };
+        if let Some(device) = self.device {
+            device.synchronize()?;
+        }
+        let whole_us = us(recording.begin.elapsed());
+        let recorded = self.recorder.as_ref().map(Recorder::take).transpose()?.unwrap_or_default();
+        let Recording { begin_ns, first_step, steps, mut ranges, .. } = recording;
+        // One in which the step was ended has no end.
+        for range in ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
+            range.duration_us = whole_us - range.start_us;
+        }
+        let of_correlation: BTreeMap<u32, usize> =
+            recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
+        let cycle = Cycle {
+            number: self.cycles.len(),
+            first_step,
+            source: self.source.clone(),
+            has_device: self.device.is_some(),
+            allocated_bytes: self.device.map(CudaDevice::allocated),
+            lost: recorded.lost,
+            whole_us,
+            steps,
+            work: cycle::device_work(&recorded.activities, &of_correlation, begin_ns),
+            calls: cycle::host_calls(&recorded.calls, &of_correlation, begin_ns),
+            ranges,
+        };
+        let cycle = cycle.with_sums();
+        if let Some(handler) = &mut self.handler {
+            handler(&cycle);
+        }
+        self.cycles.push(cycle);
+        Ok(())
+    }
+}
+
+/// What was recorded of a program.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    /// The device's name.
+    pub device: String,
+    /// One by one.
+    pub cycles: Vec<Cycle>,
+}
+
+fn us(time: std::time::Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! A profile as a record, whose timeline and breakdown the page shows.
+
+use super::{Cycle, Profile};
+use crate::Lab;
+use std::collections::BTreeMap;
+use warpbook_record::{
+    Breakdown, ChartKind, Column, Descriptor, DeviceKind, Dtype, Measurement, OperationTime, Outcome, Peaks, Problem,
+    Quantity, Requires, Run, Rung, Runner, SCHEMA, Span, count,
+};
+
+/// The only rung of such a record.
+const RUNG: &str = "program";
+
+impl Profile {
+    /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, and what the device did range by range. Nothing in it
+    /// is checked, so that none of its times counts as a result.
+    #[must_use]
+    pub fn record(&self, lab: &Lab) -> Run {
+        let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
+        let problems: Vec<Problem> = self.cycles.iter().map(Cycle::problem).collect();
+        let of = |make: fn(&Cycle, &Problem) -> Vec<Span>| {
+            self.cycles.iter().zip(&problems).flat_map(|(c, p)| make(c, p)).collect::<Vec<Span>>()
+        };
+        let measurement = |(cycle, problem): (&Cycle, &Problem)| Measurement {
+            samples_us: cycle.steps.iter().map(|s| s.duration_us).collect(),
+            samples_total: cycle.steps.len() as u64,
+            ..Measurement::without_samples(RUNG, problem.clone(), Outcome::Measured)
+        };
+        let mut notes: Vec<String> = self.cycles.iter().map(|c| format!("Recorded by {}.", c.source)).collect();
+        notes.dedup();
+        notes.push("The times are those of steps while they were recorded, which takes the host longer.".into());
+        Run {
+            schema: SCHEMA,
+            experiment: "profile".into(),
+            title: "Profile".into(),
+            author: lab.author().map(str::to_owned),
+            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
+            command: String::new(),
+            environment: lab.environment(),
+            policy: lab.bench().policy(on_gpu, "those of the program"),
+            peaks: Peaks::default(),
+            descriptor: Descriptor {
+                quantities: vec![Quantity::Time],
+                columns: vec![Column::Median, Column::Mad],
+                charts: vec![ChartKind::Ladder, ChartKind::Timeline, ChartKind::Operations],
+                ..Descriptor::default()
+            },
+            main_problem: problems.first().map(|p| p.id.clone()),
+            measurements: self.cycles.iter().zip(&problems).map(measurement).collect(),
+            spans: of(Cycle::spans),
+            breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
+            problems,
+            rungs: vec![Rung {
+                id: RUNG.into(),
+                title: "The program".into(),
+                idea: "As it is written.".into(),
+                requires: Requires::Nothing,
+                runner: Runner::External("a program".into()),
+                variant_of: None,
+            }],
+            sources: BTreeMap::new(),
+            train_logs: Vec::new(),
+            parts: Vec::new(),
+            notes,
+        }
+    }
+}
+
+impl Cycle {
+    fn problem(&self) -> Problem {
+        let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
+        let label = format!("cycle {cycle}, from step {} on", self.first_step);
+        Problem::new(
+            label,
+            format!("cycle {cycle}"),
+            vec![count("cycle", cycle, ""), count("steps", steps, "")],
+            Dtype::F32,
+        )
+    }
+
+    /// The ranges that have none inside on the host, and what the device did on its streams, numbered in the order of their first use.
+    fn spans(&self, problem: &Problem) -> Vec<Span> {
+        let span = |name: &str, operation: &str, stream: String, (start_us, duration_us): (f64, f64)| Span {
+            rung: RUNG.into(),
+            problem: problem.clone(),
+            name: name.to_owned(),
+            operation: operation.to_owned(),
+            stream,
+            start_us,
+            duration_us,
+        };
+        let has_parts = |place: usize| self.ranges.iter().any(|r| r.parent == Some(place));
+        let leaves = self.ranges.iter().enumerate().filter(|(place, _)| !has_parts(*place));
+        let mut all: Vec<Span> =
+            leaves.map(|(_, r)| span(&r.name, &r.name, "host".into(), (r.start_us, r.duration_us))).collect();
+        let mut streams: Vec<u32> = Vec::new();
+        for work in &self.work {
+            let number = streams.iter().position(|s| *s == work.stream).unwrap_or_else(|| {
+                streams.push(work.stream);
+                streams.len() - 1
+            });
+            let range = work.range.and_then(|r| self.ranges.get(r)).map_or("", |r| &r.name);
+            all.push(span(&work.name, range, number.to_string(), (work.start_us, work.duration_us)));
+        }
+        all
+    }
+
+    /// What the device did for each innermost range, and by itself what belongs to none; `None` where nothing recorded it.
+    fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
+        let (first, last) =
+            (self.work.first()?, self.work.iter().map(|w| w.start_us + w.duration_us).fold(0.0, f64::max));
+        let mut operations: Vec<OperationTime> = Vec::new();
+        for work in &self.work {
+            let range = work.range.and_then(|r| self.ranges.get(r));
+            let name = range.map_or(&work.name, |r| &r.name);
+            let place = operations.iter().position(|o| o.name == *name).unwrap_or_else(|| {
+                let (mut flops, mut bytes) = (0, 0);
+                for r in self.ranges.iter().filter(|r| range.is_some() && r.name == *name) {
+                    flops += r.work.flops;
+                    bytes += r.work.bytes;
+                }
+                operations.push(OperationTime {
+                    name: name.clone(),
+                    kernels: Vec::new(),
+                    launches: 0,
+                    samples_us: vec![0.0],
+                    flops,
+                    bytes,
+                    written_bytes: 0,
+                    dtype: None,
+                });
+                operations.len() - 1
+            });
+            let operation = &mut operations[place];
+            operation.launches += 1;
+            operation.samples_us[0] += work.duration_us;
+            if !operation.kernels.contains(&work.name) {
+                operation.kernels.push(work.name.clone());
+            }
+        }
+        Some(Breakdown {
+            rung: RUNG.into(),
+            problem: problem.clone(),
+            source: self.source.clone(),
+            whole_us: vec![last - first.start_us],
+            busy_us: vec![self.busy_us()],
+            between_us: Vec::new(),
+            operations,
+        })
+    }
+}

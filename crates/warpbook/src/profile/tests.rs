@@ -1,0 +1,242 @@
+use super::cycle::{device_work, host_calls};
+use super::*;
+use crate::display::Show;
+use std::time::Duration;
+use warpbook_device::{Activity, ActivityKind, Call};
+
+fn cpu() -> Lab {
+    Lab::open("cpu").unwrap()
+}
+
+#[test]
+fn steps_wait_warm_up_and_are_kept() {
+    let steps = |wait, warm_up, active, repeat| Steps { wait, warm_up, active: Some(active), repeat };
+    let phases = |s: Steps| -> String {
+        (0..10)
+            .map(|i| match (s.phase(i), s.ends(i)) {
+                (Phase::Idle, _) => '.',
+                (Phase::WarmUp, _) => 'w',
+                (Phase::Active, false) => 'a',
+                (Phase::Active, true) => 'A',
+            })
+            .collect()
+    };
+    assert_eq!(phases(steps(1, 1, 2, 0)), ".waA.waA.w");
+    assert_eq!(phases(steps(1, 1, 2, 1)), ".waA......");
+    assert_eq!(phases(steps(0, 0, 1, 0)), "AAAAAAAAAA");
+    assert_eq!(phases(steps(0, 2, 3, 2)), "wwaaAwwaaA");
+    assert_eq!(phases(Steps { wait: 0, warm_up: 0, active: None, repeat: 0 }), "aaaaaaaaaa");
+}
+
+#[test]
+fn cycles_are_those_of_the_schedule_and_given_as_they_end() {
+    let lab = cpu();
+    let mut heard = Vec::new();
+    let mut active = Vec::new();
+    let profile = lab
+        .profiler()
+        .schedule(1, 1, 2)
+        .on_cycle(|c| heard.push((c.number, c.first_step, c.steps.len(), c.ranges.len())))
+        .run(|p| {
+            for _ in 0..9 {
+                active.push(p.is_active());
+                p.range("load", |_| std::thread::sleep(Duration::from_millis(1)));
+                p.range("compute", |p| p.range("inner", |_| ()));
+                p.step()?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(heard, [(0, 2, 2, 6), (1, 6, 2, 6)]);
+    assert_eq!(active, [false, false, true, true, false, false, true, true, false]);
+    assert_eq!(profile.cycles.len(), 2);
+    let cycle = &profile.cycles[1];
+    assert_eq!(cycle.steps.iter().map(|s| s.number).collect::<Vec<_>>(), [6, 7]);
+    let names: Vec<(&str, usize, Option<usize>, u64)> =
+        cycle.ranges.iter().map(|r| (&*r.name, r.depth, r.parent, r.step)).collect();
+    assert_eq!(names[..3], [("load", 0, None, 6), ("compute", 0, None, 6), ("inner", 1, Some(1), 6)]);
+    assert_eq!(names[5], ("inner", 1, Some(4), 7));
+    assert!(cycle.ranges[0].duration_us >= 1000.0 && cycle.steps[0].duration_us >= 1000.0);
+    let end = |start: f64, duration: f64| start + duration;
+    assert!(cycle.ranges[2].start_us >= cycle.ranges[1].start_us);
+    assert!(
+        end(cycle.ranges[2].start_us, cycle.ranges[2].duration_us)
+            <= end(cycle.ranges[1].start_us, cycle.ranges[1].duration_us)
+    );
+    assert!(cycle.whole_us >= cycle.steps.iter().map(|s| s.duration_us).sum::<f64>());
+    assert_eq!((cycle.source.as_str(), cycle.allocated_bytes), ("the host's clock", None));
+}
+
+#[test]
+fn a_program_without_steps_is_one_cycle_and_its_error_is_kept() {
+    let lab = cpu();
+    let profile = lab.profile(|p| p.range("all", |_| Ok(()))).unwrap();
+    assert_eq!((profile.cycles.len(), profile.cycles[0].steps.len(), profile.cycles[0].ranges.len()), (1, 1, 1));
+    let refused = lab.profile(|_| Err(crate::Error::Setting("no".into()))).unwrap_err();
+    assert_eq!(refused.to_string(), "no");
+    // Ended before its first active step.
+    let early = lab.profiler().schedule(5, 0, 1).run(|p| p.step()).unwrap();
+    assert!(early.text().contains("before the schedule's first active step"), "{}", early.text());
+    // A cycle that is under way at the end has the steps that were ended.
+    let cut = lab.profiler().schedule(0, 0, 4).run(|p| p.step()).unwrap();
+    assert_eq!((cut.cycles.len(), cut.cycles[0].steps.len()), (1, 1));
+    // A step that ends inside of a range ends the range too.
+    let inside = lab.profiler().schedule(0, 0, 1).run(|p| p.range("r", |p| p.step())).unwrap();
+    assert!(inside.cycles[0].ranges[0].duration_us > 0.0);
+}
+
+/// Two steps on a device: a copy and two kernels in ranges, one kernel outside.
+fn recorded() -> Cycle {
+    let kernel = ActivityKind::Kernel { grid: [4, 1, 1], block: [128, 1, 1], registers: 32, shared_bytes: 0 };
+    let activity = |name: &str, kind: &ActivityKind, start_ns, duration_ns, stream, correlation| Activity {
+        name: name.into(),
+        kind: kind.clone(),
+        start_ns,
+        duration_ns,
+        stream,
+        correlation,
+        graph: None,
+    };
+    let copy = ActivityKind::Copy { bytes: 4000 };
+    let activities = [
+        activity("copy to the device", &copy, 2_000, 1_000, 7, 1),
+        activity("axpy", &kernel, 4_000, 2_000, 7, 2),
+        activity("axpy", &kernel, 5_000, 2_000, 8, 2),
+        activity("late", &kernel, 10_000, 5_000, 7, 3),
+    ];
+    let call = |name: &str, start_ns, correlation| Call {
+        name: name.into(),
+        start_ns,
+        duration_ns: 500,
+        thread: 11,
+        correlation,
+    };
+    let calls = [
+        call("cuptiSetup", 500, 9),
+        call("cuMemcpy", 1_500, 1),
+        call("cuGraphLaunch", 2_500, 2),
+        call("cuLaunchKernel", 3_500, 3),
+    ];
+    let range = |name: &str, parent, flops| RangeTime {
+        name: name.into(),
+        parent,
+        depth: usize::from(parent.is_some()),
+        step: 4,
+        start_us: 1.0,
+        duration_us: 8.0,
+        work: Work { flops, bytes: 0 },
+        device_us: 0.0,
+        launches: 0,
+    };
+    let ranges = BTreeMap::from([(1, 1), (2, 2)]);
+    Cycle {
+        number: 0,
+        first_step: 4,
+        source: "CUPTI 130001".into(),
+        has_device: true,
+        allocated_bytes: Some(1 << 20),
+        lost: 0,
+        whole_us: 20.0,
+        steps: vec![StepTime { number: 4, start_us: 0.0, duration_us: 20.0 }],
+        work: device_work(&activities, &ranges, 1_000),
+        calls: host_calls(&calls, &ranges, 1_000),
+        ranges: vec![range("step", None, 0), range("load", Some(0), 0), range("multiply", Some(0), 8_000)],
+    }
+    .with_sums()
+}
+
+#[test]
+fn the_device_s_work_belongs_to_the_ranges_that_asked_for_it() {
+    let cycle = recorded();
+    assert_eq!(cycle.work.iter().map(|w| w.range).collect::<Vec<_>>(), [Some(1), Some(2), Some(2), None]);
+    let sums: Vec<(f64, u64)> = cycle.ranges.iter().map(|r| (r.device_us, r.launches)).collect();
+    assert_eq!(sums, [(5.0, 3), (1.0, 1), (4.0, 2)], "with that of the ranges inside");
+    assert_eq!((cycle.work[0].start_us, cycle.work[3].start_us), (1.0, 9.0), "from the cycle's start");
+    assert_eq!(cycle.device_us(), 10.0);
+    assert_eq!(cycle.busy_us(), 1.0 + 3.0 + 5.0, "what overlaps counts once");
+    assert_eq!(
+        cycle.calls.iter().map(|c| &*c.name).collect::<Vec<_>>(),
+        ["cuMemcpy", "cuGraphLaunch", "cuLaunchKernel"]
+    );
+}
+
+#[test]
+fn tables_begin_with_what_takes_longest() {
+    let cycle = recorded();
+    let table = cycle.table();
+    assert_eq!(table.headers[4], "device, average");
+    let column = |t: &crate::charts::Table, i: usize| t.rows.iter().map(|r| r[i].clone()).collect::<Vec<_>>();
+    assert_eq!(column(&table, 0), ["step", "multiply", "load"]);
+    // 8000 FLOP in 4 us.
+    assert_eq!(table.rows[1][6], crate::figures::rate(2e9));
+    assert_eq!(table.rows[1][5], crate::figures::percent(0.4));
+    assert_eq!(cycle.table_of(1).rows.len(), 1);
+    let kernels = cycle.kernels(10);
+    assert_eq!(
+        (column(&kernels, 0), column(&kernels, 1)),
+        (vec!["late".into(), "axpy".into(), "copy to the device".into()], vec!["1".into(), "2".into(), "1".into()])
+    );
+    assert_eq!(kernels.rows[2][5], crate::figures::bandwidth(4e9));
+    assert_eq!(cycle.driver_calls(2).rows.len(), 2);
+    for text in [cycle.text(), cycle.html()] {
+        assert!(text.contains("CUPTI 130001") && text.contains("multiply") && text.contains("cuGraphLaunch"), "{text}");
+    }
+}
+
+#[test]
+fn ranges_inside_of_one_of_their_name_count_once() {
+    let lab = cpu();
+    let profile = lab.profile(|p| {
+        p.range("a", |p| p.range("b", |p| p.range("a", |_| std::thread::sleep(Duration::from_millis(1)))));
+        Ok(())
+    });
+    let cycle = profile.unwrap().cycles.remove(0);
+    let table = cycle.table();
+    let of = |name: &str| table.rows.iter().find(|r| r[0] == name).unwrap().clone();
+    assert_eq!((of("a")[1].as_str(), of("b")[1].as_str(), table.headers[4].as_str()), ("1", "1", "host, average"));
+    assert!(table.rows.iter().all(|r| r[2].is_empty()), "nothing recorded a device: {table:?}");
+}
+
+#[test]
+fn a_trace_has_every_event_in_its_lane_and_flows_from_calls() {
+    let cycle = recorded();
+    let folder = tempfile::tempdir().unwrap();
+    let path = cycle.save_trace(folder.path().join("trace.json")).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |phase: &str| events.iter().filter(|e| e["ph"] == phase).collect::<Vec<_>>();
+    assert_eq!(of("X").len(), 1 + 3 + 3 + 4, "steps, ranges, calls and the device's work");
+    assert!(of("X").iter().all(|e| e["ts"].as_f64().unwrap() >= 0.0 && e["dur"].as_f64().unwrap() >= 0.0));
+    assert_eq!((of("s").len(), of("f").len()), (3, 3), "one for each call that led to something");
+    let kernel = of("X").into_iter().find(|e| e["name"] == "late").unwrap();
+    assert_eq!(
+        (&kernel["cat"], &kernel["args"]["grid"], &kernel["tid"]),
+        (&"kernel".into(), &serde_json::json!([4, 1, 1]), &7.into())
+    );
+    let multiply = of("X").into_iter().filter(|e| e["args"]["range"] == "multiply").count();
+    assert_eq!(multiply, 3, "the launch of a graph and its two kernels");
+    let refused = cycle.save_trace(folder.path().join("none/trace.json")).unwrap_err();
+    assert!(refused.to_string().contains("cannot be written"), "{refused}");
+}
+
+#[test]
+fn a_record_has_the_timeline_and_the_breakdown_of_each_cycle() {
+    let lab = cpu();
+    let profile = Profile {
+        device: "a GPU".into(),
+        cycles: vec![recorded(), Cycle { number: 1, work: Vec::new(), ..recorded() }],
+    };
+    let run = profile.record(&lab);
+    let again = warpbook_record::Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!(again.spans.len(), (2 + 4) + 2, "ranges without parts, and the device's work");
+    let lanes: Vec<&str> = again.spans[..6].iter().map(|s| &*s.stream).collect();
+    assert_eq!(lanes, ["host", "host", "0", "0", "1", "0"]);
+    let [breakdown] = &again.breakdowns[..] else { panic!("{:?}", again.breakdowns) };
+    let told: Vec<(&str, u64, f64, u64)> =
+        breakdown.operations.iter().map(|o| (&*o.name, o.launches, o.samples_us[0], o.flops)).collect();
+    assert_eq!(told, [("load", 1, 1.0, 0), ("multiply", 2, 4.0, 8_000), ("late", 1, 5.0, 0)]);
+    assert_eq!((breakdown.whole_us[0], breakdown.busy_us[0]), (13.0, 9.0));
+    let problem = again.main_problem().unwrap();
+    assert!(again.measurements.iter().all(|m| !m.is_valid()), "nothing was checked");
+    assert!(crate::charts::timeline(&again, problem).unwrap().svg.as_str().contains("multiply"));
+}

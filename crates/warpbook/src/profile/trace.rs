@@ -1,0 +1,100 @@
+//! A cycle as a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+//!
+//! The format is that of "Trace Event Format" by the authors of Chrome's tracing: complete events, and flows from a call to what it led to.
+
+use super::Cycle;
+use crate::{Error, Result};
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use warpbook_device::ActivityKind;
+
+/// The numbers of the two processes.
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+/// The lanes of the host that are no threads.
+const STEPS: u32 = 0;
+const RANGES: u32 = 1;
+
+impl Cycle {
+    /// The trace as JSON.
+    #[must_use]
+    pub fn chrome_trace(&self) -> String {
+        let mut events = vec![named("process_name", HOST, 0, "host"), named("thread_name", HOST, STEPS, "steps")];
+        events.push(named("thread_name", HOST, RANGES, "ranges"));
+        if !self.work.is_empty() {
+            events.push(named("process_name", DEVICE, 0, "device"));
+        }
+        for step in &self.steps {
+            let name = format!("step {}", step.number);
+            events.push(complete((HOST, STEPS), &name, "step", (step.start_us, step.duration_us), json!({})));
+        }
+        for range in &self.ranges {
+            let args = json!({ "flops": range.work.flops, "bytes": range.work.bytes, "device_us": range.device_us });
+            events.push(complete((HOST, RANGES), &range.name, "range", (range.start_us, range.duration_us), args));
+        }
+        let threads: BTreeSet<u32> = self.calls.iter().map(|c| c.thread).collect();
+        events.extend(threads.iter().map(|t| named("thread_name", HOST, *t, &format!("driver calls of thread {t}"))));
+        let mut starts = HashMap::new();
+        for call in &self.calls {
+            let args = json!({ "correlation": call.correlation, "range": self.name_of(call.range) });
+            let at = (call.start_us, call.duration_us);
+            events.push(complete((HOST, call.thread), &call.name, "driver", at, args));
+            starts.insert(call.correlation, (call.thread, call.start_us));
+        }
+        let streams: BTreeSet<u32> = self.work.iter().map(|w| w.stream).collect();
+        events.extend(streams.iter().map(|s| named("thread_name", DEVICE, *s, &format!("stream {s}"))));
+        let mut flowing = BTreeSet::new();
+        for work in &self.work {
+            let (category, mut args) = described(&work.kind);
+            args["correlation"] = work.correlation.into();
+            args["range"] = self.name_of(work.range).into();
+            let at = (work.start_us, work.duration_us);
+            events.push(complete((DEVICE, work.stream), &work.name, category, at, args));
+            // From the call to the first of what it led to.
+            if let Some((thread, start)) = starts.get(&work.correlation)
+                && flowing.insert(work.correlation)
+            {
+                let flow = |phase: &str, (pid, tid): (u32, u32), ts: f64| json!({ "ph": phase, "id": work.correlation, "pid": pid, "tid": tid, "ts": ts, "cat": "launch", "name": "launch", "bp": "e" });
+                events.push(flow("s", (HOST, *thread), *start));
+                events.push(flow("f", (DEVICE, work.stream), work.start_us));
+            }
+        }
+        json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "source": self.source } }).to_string()
+    }
+
+    /// Writes the trace to a file.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        let path = path.as_ref();
+        let text = self.chrome_trace();
+        warpbook_device::write_atomic(path, text.as_bytes()).map_err(|why| Error::Write { path: path.into(), why })?;
+        Ok(path.to_owned())
+    }
+
+    fn name_of(&self, range: Option<usize>) -> &str {
+        range.and_then(|r| self.ranges.get(r)).map_or("", |r| &r.name)
+    }
+}
+
+/// What a lane or a process is called.
+fn named(what: &str, pid: u32, tid: u32, name: &str) -> Value {
+    json!({ "ph": "M", "pid": pid, "tid": tid, "name": what, "args": { "name": name } })
+}
+
+fn complete((pid, tid): (u32, u32), name: &str, category: &str, (ts, dur): (f64, f64), args: Value) -> Value {
+    json!({ "ph": "X", "pid": pid, "tid": tid, "name": name, "cat": category, "ts": ts, "dur": dur, "args": args })
+}
+
+fn described(kind: &ActivityKind) -> (&'static str, Value) {
+    match kind {
+        ActivityKind::Kernel { grid, block, registers, shared_bytes } => {
+            ("kernel", json!({ "grid": grid, "block": block, "registers": registers, "shared_bytes": shared_bytes }))
+        }
+        ActivityKind::Copy { bytes } => ("copy", json!({ "bytes": bytes })),
+        ActivityKind::Fill { bytes } => ("fill", json!({ "bytes": bytes })),
+        _ => ("other", json!({})),
+    }
+}
