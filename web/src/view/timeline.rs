@@ -3,6 +3,7 @@
 use super::Send;
 use crate::app::{App, Msg};
 use crate::browser;
+use crate::filter::folded;
 use crate::format;
 use crate::markup::html;
 use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
@@ -521,7 +522,7 @@ impl Timeline {
     fn draw_lane(&self, paper: &CanvasRenderingContext2d, lane: &Lane, (y, height): (f64, f64), width: f64) {
         let Sight { from, to } = self.sight;
         let per_us = (width - NAMES) / (to - from);
-        let wanted = self.wanted.trim().to_lowercase();
+        let wanted = folded(self.wanted.trim());
         let (mut drawn_to, mut look) = (f64::MIN, (usize::MAX, 2.0));
         for bar in lane.between((from, to)) {
             let left = (NAMES + (bar.from - from) * per_us).max(NAMES);

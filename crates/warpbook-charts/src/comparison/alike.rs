@@ -99,7 +99,7 @@ type Clause = (String, String);
 /// "x evenly spaced; several features: Gaussian x" has two.
 fn clauses(policy: &Policy) -> Vec<Clause> {
     let one = |clause: &str| match clause.split_once(": ") {
-        Some((about, says)) => (about.trim().to_lowercase(), says.trim().to_owned()),
+        Some((about, says)) => (about.trim().to_ascii_lowercase(), says.trim().to_owned()),
         None => (String::new(), clause.trim().to_owned()),
     };
     let text = clean(&policy.inputs);
@@ -116,7 +116,7 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
     let about = |all: &[Clause]| all.iter().map(|c| c.0.clone()).collect::<BTreeSet<_>>();
     let both: BTreeSet<String> = about(&all_a).intersection(&about(&all_b)).cloned().collect();
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
-    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_lowercase();
+    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
     let names_it: BTreeSet<&String> = both.iter().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
     let says = |all: &[Clause]| {
         let concerns = |about: &String| match about.as_str() {
