@@ -411,6 +411,8 @@ impl<'j, 'a> Ordered<'j, 'a> {
 impl<'de> SeqAccess<'de> for &mut Ordered<'_, '_> {
     type Error = Wrong;
 
+    // Once for each type of field, not once for each field.
+    #[inline(never)]
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
         let value = self.values.get(self.next).copied().flatten();
         self.next += 1;
