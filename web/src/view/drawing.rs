@@ -9,7 +9,7 @@ use crate::marks::{Place, Reading, step};
 use crate::markup::html;
 use crate::zoom::Plot;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use warpbook_charts::Window;
 use warpbook_record::json;
@@ -347,9 +347,9 @@ fn brush((a, b): ((f64, f64), (f64, f64))) -> Html {
 /// Names that are said once for several marks.
 struct Names {
     /// Of rungs, by id.
-    rungs: HashMap<String, String>,
+    rungs: BTreeMap<String, String>,
     /// Of series.
-    series: HashMap<String, String>,
+    series: BTreeMap<String, String>,
 }
 
 impl Names {
