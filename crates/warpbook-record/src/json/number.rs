@@ -22,32 +22,84 @@ pub fn number(text: &str) -> Option<f64> {
 
 /// The same of a text without a sign.
 pub(super) fn decimal(text: &str) -> Option<f64> {
-    let (digits, exponent) = match text.split_once(['e', 'E']) {
-        None => (text, 0),
-        Some((digits, exponent)) => {
-            let size = exponent.strip_prefix(['-', '+']).unwrap_or(exponent);
-            let size = whole(size)?;
-            (digits, if exponent.starts_with('-') { -size } else { size })
-        }
-    };
-    let (before, after) = digits.split_once('.').unwrap_or((digits, ""));
-    if before.len() + after.len() == 0 {
+    let bytes = text.as_bytes();
+    let (before, mut few) = leading(bytes, 0);
+    let (mut end, mut after) = (before, 0);
+    if bytes.get(end) == Some(&b'.') {
+        (after, few) = leading(&bytes[end + 1..], few);
+        end += 1 + after;
+    }
+    if before + after == 0 {
         return None;
     }
-    whole(before).or(before.is_empty().then_some(0))?;
-    whole(after).or(after.is_empty().then_some(0))?;
-    Some(nearest(before.bytes().chain(after.bytes()), exponent - after.len() as i64))
+    let mut exponent = -(after as i64);
+    match bytes.get(end) {
+        None => {}
+        Some(b'e' | b'E') => exponent += exponent_of(&text[end + 1..])?,
+        Some(_) => return None,
+    }
+    let digits = bytes[..end].iter().copied().filter(|b| *b != b'.');
+    let is_few = before + after <= 19 || digits.clone().skip_while(|b| *b == b'0').count() <= 19;
+    let quick = if is_few { quick(few, exponent) } else { None };
+    Some(quick.unwrap_or_else(|| nearest(digits, exponent)))
 }
 
-/// A count in digits; one that is too large for any exponent is as good as any such.
-fn whole(digits: &str) -> Option<i64> {
+/// How many digits a text begins with, and the number of these after others; meaningless where they are too many for it.
+fn leading(text: &[u8], mut number: u64) -> (usize, u64) {
+    let mut count = 0;
+    while let Some(digit @ b'0'..=b'9') = text.get(count) {
+        number = number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0'));
+        count += 1;
+    }
+    (count, number)
+}
+
+/// One that is too large for any number is as good as any such.
+fn exponent_of(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let add = |sum: i64, d: u8| d.is_ascii_digit().then(|| (sum * 10 + i64::from(d - b'0')).min(i64::from(i32::MAX)));
-    if digits.is_empty() { None } else { digits.bytes().try_fold(0, add) }
+    let size = digits.bytes().try_fold(0, add).filter(|_| !digits.is_empty())?;
+    Some(if text.starts_with('-') { -size } else { size })
+}
+
+/// Most numbers that are written, without large ones.
+fn quick(few: u64, exponent: i64) -> Option<f64> {
+    let size = exponent.unsigned_abs() as u32;
+    match exponent {
+        _ if few == 0 => Some(0.0),
+        // Both are exact, so that their product or quotient is rounded once.
+        -22..=22 if few <= 1 << 53 => {
+            let power = (0..size).fold(1.0, |p, _| p * 10.0);
+            Some(if exponent < 0 { few as f64 / power } else { few as f64 * power })
+        }
+        0..=27 => few.checked_mul(5_u64.pow(size)).map(|n| n as f64 * (1_u64 << size) as f64),
+        -26..0 if few < 1 << 62 => Some(divided(few, 5_u64.pow(size), exponent as i32)),
+        _ => None,
+    }
+}
+
+/// One number over another, × 2^`exponent`, bit by bit; both are below 2^62.
+fn divided(above: u64, below: u64, exponent: i32) -> f64 {
+    // Shifted so that they have the same length, and then so that the quotient is at least 1 and less than 2.
+    let (a, b) = (above.leading_zeros() - 2, below.leading_zeros() - 2);
+    let (mut above, below, mut exponent) = (above << a, below << b, exponent + b as i32 - a as i32);
+    if above < below {
+        above <<= 1;
+        exponent -= 1;
+    }
+    let mut mantissa: u64 = 0;
+    for _ in 0..53 {
+        let one = above >= below;
+        above = (above - if one { below } else { 0 }) << 1;
+        mantissa = mantissa << 1 | u64::from(one);
+    }
+    // What is left, times 2.
+    mantissa += u64::from(above > below || (above == below && mantissa & 1 == 1));
+    mantissa as f64 * f64::from_bits(((exponent - 52 + 1023) as u64) << 52)
 }
 
 /// The `f64` nearest to `digits` (ASCII) × 10^`exponent`; of two as near the even one, and infinity where it is too large.
 fn nearest(digits: impl Iterator<Item = u8>, mut exponent: i64) -> f64 {
-    let mut few: u64 = 0;
     let mut many = Large(Vec::new());
     let (mut count, mut rest) = (0, false);
     for digit in digits.map(|d| d - b'0') {
@@ -56,14 +108,7 @@ fn nearest(digits: impl Iterator<Item = u8>, mut exponent: i64) -> f64 {
         }
         if count < MOST_DIGITS {
             count += 1;
-            if count <= 19 {
-                few = few * 10 + u64::from(digit);
-            } else {
-                if count == 20 {
-                    many = Large::of(few);
-                }
-                many.scale(10, u32::from(digit));
-            }
+            many.scale(10, u32::from(digit));
         } else {
             exponent += 1;
             rest |= digit != 0;
@@ -76,14 +121,6 @@ fn nearest(digits: impl Iterator<Item = u8>, mut exponent: i64) -> f64 {
     }
     if magnitude > 310 {
         return f64::INFINITY;
-    }
-    // Both are exact, so that their product or quotient is rounded once.
-    if count <= 19 && few <= 1 << 53 && exponent.abs() <= 22 {
-        let power = (0..exponent.abs()).fold(1.0, |p, _| p * 10.0);
-        return if exponent < 0 { few as f64 / power } else { few as f64 * power };
-    }
-    if count <= 19 {
-        many = Large::of(few);
     }
     if rest {
         many.scale(10, 1);
@@ -295,6 +332,14 @@ mod tests {
                 same(&format!("{v:.digits$e}"));
                 same(&v.to_string());
             }
+        }
+
+        #[test]
+        fn a_time_is_read_as_it_was_written(few in any::<u64>(), exponent in -30..30i32) {
+            same(&format!("{few}e{exponent}"));
+            same(&format!("{}e{exponent}", few >> 3));
+            let time = few as f64 / 2f64.powi(62 - exponent);
+            assert_eq!(number(&time.to_string()), Some(time));
         }
 
         #[test]
