@@ -16,7 +16,7 @@ use crate::sheet::Sort;
 use crate::trace::Shown;
 use crate::view;
 use gloo_events::{EventListener, EventListenerOptions};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use warpbook_charts::{Options, Window};
 use warpbook_record::{Quantity, Run};
 use wasm_bindgen::JsCast;
@@ -110,7 +110,7 @@ pub struct App {
     /// Which of all records are shown.
     pub filter: Filter,
     /// The orders of the sheets, by their names.
-    pub sorts: HashMap<&'static str, Sort>,
+    pub sorts: Vec<(&'static str, Sort)>,
     /// Addresses on other sites that the link names and the reader was not yet asked about, each with its host.
     pub foreign: Vec<(String, String)>,
     /// Sentences that the reader must see, with their numbers.
@@ -160,6 +160,11 @@ impl App {
     /// Whether all records are shown, of which there are several.
     pub fn shows_all(&self) -> bool {
         self.link.shows_all() && self.library.entries.len() > 1
+    }
+
+    /// How a sheet is sorted, if it is.
+    pub fn sort_of(&self, sheet: &str) -> Option<Sort> {
+        self.sorts.iter().find(|s| s.0 == sheet).map(|s| s.1)
     }
 
     /// The record that is shown.
@@ -387,10 +392,11 @@ impl App {
             }
             Msg::Rung(rung) => self.link.rung = Some(rung),
             Msg::Climb(act) => return self.climb(act),
-            Msg::Sort(sheet, column) => match Sort::pressed(self.sorts.get(sheet).copied(), column) {
-                Some(sort) => drop(self.sorts.insert(sheet, sort)),
-                None => drop(self.sorts.remove(sheet)),
-            },
+            Msg::Sort(sheet, column) => {
+                let sort = Sort::pressed(self.sort_of(sheet), column);
+                self.sorts.retain(|s| s.0 != sheet);
+                self.sorts.extend(sort.map(|sort| (sheet, sort)));
+            }
             Msg::Copy(what, text) => ctx.link().send_future(async move {
                 Msg::Say(if browser::copy(&text).await {
                     format!("Copied {what}.")
@@ -499,7 +505,7 @@ impl Component for App {
             link: Link::parse(&browser::query()),
             library: Library::default(),
             filter: Filter::default(),
-            sorts: HashMap::new(),
+            sorts: Vec::new(),
             foreign: Vec::new(),
             alerts: Vec::new(),
             said: String::new(),

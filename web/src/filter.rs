@@ -26,11 +26,23 @@ impl Filter {
             &entry.name,
             &entry.headline,
         ];
-        let all = texts.map(|t| t.to_lowercase()).join("\n");
+        let all = texts.map(|t| folded(t)).join("\n");
         is(&self.experiment, &entry.experiment)
             && is(&self.device, &entry.device)
-            && self.text.to_lowercase().split_whitespace().all(|word| all.contains(word))
+            && folded(&self.text).split_whitespace().all(|word| all.contains(word))
     }
+}
+
+/// A text without capitals, in which what a reader looks for is found however it is written. The browser has the table of all
+/// characters, which would be a fiftieth of what the page loads.
+pub fn folded(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    #[cfg(target_arch = "wasm32")]
+    return js_sys::JsString::from(text).to_lower_case().into();
+    #[cfg(not(target_arch = "wasm32"))]
+    text.to_lowercase()
 }
 
 #[cfg(test)]

@@ -47,15 +47,19 @@ pub fn parse(fragment: &str) -> Option<Result<Carried, String>> {
 pub fn link(page: &str, name: &str, packed: &[u8]) -> Result<(String, &'static str), String> {
     let link = format!("{page}#record={}&name={}", URL_SAFE_NO_PAD.encode(packed), encode(name));
     match link.len() {
-        n if n > MAX_LINK => Err(format!(
-            "The record is too large for a link: it would have {n} characters, of at most {MAX_LINK}. Pass it on as a file: \
-             `warpbook share` makes one of it with the viewer inside."
-        )),
+        n if n > MAX_LINK => Err(too_large(&format!("it would have {n} characters, of at most {MAX_LINK}"))),
         n if n > LONG => {
             Ok((link, " Programs for mail and chat may cut a link as long as this; a file is safer then."))
         }
         _ => Ok((link, "")),
     }
+}
+
+/// What is said of a record that no link carries.
+pub fn too_large(why: &str) -> String {
+    format!(
+        "The record is too large for a link: {why}. Pass it on as a file: `warpbook share` makes one of it with the viewer inside."
+    )
 }
 
 #[cfg(test)]

@@ -66,8 +66,13 @@ pub struct Entry {
 impl Entry {
     /// The record, if it was read.
     pub fn run(&self) -> Option<&Run> {
+        self.opened().map(|o| &o.run)
+    }
+
+    /// The file that it was read from.
+    pub fn opened(&self) -> Option<&Opened> {
         match &self.state {
-            State::Open(opened) => Some(&opened.run),
+            State::Open(opened) => Some(opened),
             _ => None,
         }
     }

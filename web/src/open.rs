@@ -25,7 +25,12 @@ pub struct Opened {
     pub run: Run,
     /// The same for the same bytes; a record itself need not equal itself, since a diverged one has NaN in it.
     pub mark: u64,
+    /// The file's text, where a link may be large enough for it.
+    pub text: Option<String>,
 }
+
+/// What is compressed to a link's length has hardly ever more bytes.
+const MAX_LINKED: usize = 4 << 20;
 
 /// Reads a record, and marks it.
 ///
@@ -34,7 +39,10 @@ pub struct Opened {
 pub fn open_marked(bytes: &[u8]) -> Result<Box<Opened>, String> {
     let mut hasher = DefaultHasher::new();
     bytes.hash(&mut hasher);
-    Ok(Box::new(Opened { run: open(bytes)?, mark: hasher.finish() }))
+    let run = open(bytes)?;
+    let text = std::str::from_utf8(bytes).ok().filter(|t| t.len() <= MAX_LINKED);
+    let text = text.map(|t| t.trim_start_matches('\u{feff}').to_owned());
+    Ok(Box::new(Opened { run, mark: hasher.finish(), text }))
 }
 
 /// Reads a record and holds it against what the page can show.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use warpbook_record::json;
 
 /// A record that comes with the page.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -24,8 +25,11 @@ pub struct IndexEntry {
     #[serde(default)]
     pub ladder: Vec<f64>,
     /// When it was begun: RFC 3339, UTC.
-    #[serde(default, alias = "date")]
+    #[serde(default)]
     pub created: String,
+    /// The same in indexes of before.
+    #[serde(default)]
+    date: String,
     /// Who made it.
     #[serde(default)]
     pub author: Option<String>,
@@ -59,9 +63,17 @@ impl Index {
     /// # Errors
     /// A sentence for the page's reader.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut index: Self = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        let mut index = Self::read(text.trim_start_matches('\u{feff}'))
             .map_err(|e| format!("The page's index of records (data/index.json) cannot be read: {e}."))?;
         index.records.retain(|r| is_plain_name(&r.file));
+        Ok(index)
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let mut index: Self = json::read(text)?;
+        for r in index.records.iter_mut().filter(|r| r.created.is_empty()) {
+            r.created = std::mem::take(&mut r.date);
+        }
         Ok(index)
     }
 }
@@ -83,17 +95,22 @@ impl Embedded {
     /// # Errors
     /// A sentence for the page's reader.
     pub fn parse(text: &str) -> Result<Self, String> {
-        #[derive(Deserialize)]
-        struct Raw {
-            index: Index,
-            records: BTreeMap<String, serde_json::Value>,
-            #[serde(default)]
-            live: bool,
+        Self::read(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        let (mut index, mut records, mut live) = (None, None, false);
+        for (name, value) in json::members(text)? {
+            match &*name {
+                "index" => index = Some(Index::read(value)?),
+                "records" => records = Some(json::members(value)?),
+                "live" => live = value == "true",
+                _ => {}
+            }
         }
-        let raw: Raw =
-            serde_json::from_str(text).map_err(|e| format!("The records inside this page cannot be read: {e}."))?;
-        let records = raw.records.into_iter().map(|(file, value)| (file, value.to_string())).collect();
-        Ok(Self { index: raw.index, records, live: raw.live })
+        let (Some(index), Some(records)) = (index, records) else { return Err("it has no index or no records".into()) };
+        let records = records.into_iter().map(|(file, record)| (file.into_owned(), record.to_owned())).collect();
+        Ok(Self { index, records, live })
     }
 }
 
@@ -102,15 +119,11 @@ pub const MAX_FOLDER: usize = 200;
 
 /// The addresses of a folder's records, where what was found at an address is the folder's index (as `index.json`) and no record.
 pub fn folder(address: &str, bytes: &[u8]) -> Option<Vec<String>> {
-    /// What tells an index from a record.
-    #[derive(Deserialize)]
-    struct Kind {
-        schema: Option<serde_json::Value>,
-        records: Option<serde::de::IgnoredAny>,
-    }
     let text = std::str::from_utf8(bytes).ok()?;
-    let kind: Kind = serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?;
-    if kind.schema.is_some() || kind.records.is_none() {
+    let members = json::members(text.trim_start_matches('\u{feff}')).ok()?;
+    let has = |name| members.iter().any(|(key, value)| key == name && *value != "null");
+    // What tells an index from a record.
+    if has("schema") || !has("records") {
         return None;
     }
     let index = Index::parse(text).ok()?;

@@ -2,14 +2,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use warpbook_charts::Chart;
+use warpbook_record::json::{self, quoted};
 
 /// More charts than anyone reads.
 pub const MAX_ITEMS: usize = 40;
 
 /// A chosen chart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Item {
     /// The chart's heading.
     pub title: String,
@@ -22,7 +23,7 @@ pub struct Item {
 }
 
 /// The reader's report.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Report {
     /// Its heading; empty is "Report".
     pub title: String,
@@ -58,6 +59,21 @@ impl Report {
         if let Some(to) = at.checked_add_signed(by).filter(|to| *to < self.items.len() && at < self.items.len()) {
             self.items.swap(at, to);
         }
+    }
+
+    /// As the browser keeps it.
+    pub fn to_json(&self) -> String {
+        let item = |i: &Item| {
+            let [title, description, svg, note] = [&i.title, &i.description, &i.svg, &i.note].map(|t| quoted(t));
+            format!(r#"{{"title":{title},"description":{description},"svg":{svg},"note":{note}}}"#)
+        };
+        let items: Vec<String> = self.items.iter().map(item).collect();
+        format!(r#"{{"title":{},"items":[{}]}}"#, quoted(&self.title), items.join(","))
+    }
+
+    /// What [`Report::to_json`] wrote; `None` of anything else.
+    pub fn from_json(text: &str) -> Option<Self> {
+        json::read(text).ok()
     }
 
     /// As Markdown, with the pictures inside as data addresses.
@@ -154,7 +170,6 @@ mod tests {
     fn a_report_is_kept_as_text() {
         let mut report = Report::default();
         report.add(&charts()[0]).unwrap();
-        let text = serde_json::to_string(&report).unwrap();
-        assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+        assert_eq!(Report::from_json(&report.to_json()), Some(report));
     }
 }

@@ -1,5 +1,6 @@
 //! Tables whose rows can be sorted: what they hold, apart from how they look.
 
+use crate::filter::folded;
 use crate::format::{self, NONE};
 use std::cmp::Ordering;
 use warpbook_charts::{LadderTable, LadderTableRow, Table};
@@ -54,7 +55,7 @@ impl Cell {
     /// Words.
     pub fn text(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { key: Key::Text(text.to_lowercase()), text, detail: String::new(), tone: Tone::Plain }
+        Self { key: Key::Text(folded(&text)), text, detail: String::new(), tone: Tone::Plain }
     }
 
     fn detail(self, detail: impl Into<String>) -> Self {
@@ -250,7 +251,7 @@ fn ladder_cell(column: Figure, cell: &warpbook_charts::Cell, m: Option<&Measurem
     if cell.text.is_empty() {
         return Cell::number(None, format::number);
     }
-    let key = cell.number.map_or_else(|| Key::Text(cell.text.to_lowercase()), Key::Number);
+    let key = cell.number.map_or_else(|| Key::Text(folded(&cell.text)), Key::Number);
     let failed = || m.and_then(|m| m.check.as_ref()).is_some_and(|c| !c.passed);
     let (text, tone) = match column {
         Figure::Check => (format::sentence_case(&cell.text), if failed() { Tone::Bad } else { Tone::Good }),

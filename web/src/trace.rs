@@ -1,7 +1,8 @@
 //! What a device and its host did over time: lanes of spans, what of them is seen, searched and added up, and the same as a trace
 //! for Perfetto.
 
-use serde_json::json;
+use crate::filter::folded;
+use warpbook_record::json::{number, quoted};
 use warpbook_record::{Problem, Run, Span};
 
 /// Tones for so many kinds of operations; the rest shares the next.
@@ -31,7 +32,7 @@ impl Bar {
 
     /// Whether its name or its operation contains a text in lower case.
     pub fn has(&self, wanted: &str) -> bool {
-        [&self.name, &self.operation].iter().any(|t| t.to_lowercase().contains(wanted))
+        [&self.name, &self.operation].iter().any(|t| folded(t).contains(wanted))
     }
 }
 
@@ -163,7 +164,7 @@ impl Trace {
 
     /// What operations take between two times, of those that contain a text; the longest first.
     pub fn totals(&self, (from, to): (f64, f64), wanted: &str) -> Vec<Total> {
-        let wanted = wanted.trim().to_lowercase();
+        let wanted = folded(wanted.trim());
         let mut all: std::collections::HashMap<&str, (f64, usize)> = std::collections::HashMap::new();
         for bar in self.lanes.iter().flat_map(|l| l.between((from, to))) {
             let us = bar.to.min(to) - bar.from.max(from);
@@ -182,7 +183,7 @@ impl Trace {
 
     /// The next span whose name contains a text, after a time; from the beginning again where there is none.
     pub fn next(&self, wanted: &str, after: f64) -> Option<&Bar> {
-        let wanted = wanted.trim().to_lowercase();
+        let wanted = folded(wanted.trim());
         let found = || self.lanes.iter().flat_map(|l| &l.bars).filter(|b| !wanted.is_empty() && b.has(&wanted));
         let first = |a: &&Bar, b: &&Bar| a.from.total_cmp(&b.from);
         found().filter(|b| b.from > after).min_by(first).or_else(|| found().min_by(first))
@@ -190,18 +191,23 @@ impl Trace {
 
     /// In the trace-event format that Perfetto and Chrome read.
     pub fn events(&self, title: &str) -> String {
-        let named = |what: &str, tid: usize, name: &str| json!({ "ph": "M", "name": what, "pid": 1, "tid": tid, "args": { "name": name } });
+        let named = |what: &str, tid: usize, name: &str| {
+            let name = quoted(name);
+            format!(r#"{{"ph":"M","name":"{what}","pid":1,"tid":{tid},"args":{{"name":{name}}}}}"#)
+        };
         let mut events = vec![named("process_name", 0, title)];
         for (tid, lane) in self.lanes.iter().enumerate() {
             events.push(named("thread_name", tid, &lane.name));
             events.extend(lane.bars.iter().map(|b| {
-                json!({
-                    "ph": "X", "name": b.title(), "cat": if lane.name == "CPU" { "host" } else { "device" }, "pid": 1, "tid": tid,
-                    "ts": b.from, "dur": b.to - b.from, "args": { "kernel": b.name },
-                })
+                let (name, kernel) = (quoted(&b.title()), quoted(&b.name));
+                let place = if lane.name == "CPU" { "host" } else { "device" };
+                let (from, duration) = (b.from, b.to - b.from);
+                format!(
+                    r#"{{"ph":"X","name":{name},"cat":"{place}","pid":1,"tid":{tid},"ts":{from},"dur":{duration},"args":{{"kernel":{kernel}}}}}"#
+                )
             }));
         }
-        json!({ "traceEvents": events, "displayTimeUnit": "ns" }).to_string()
+        format!(r#"{{"traceEvents":[{}],"displayTimeUnit":"ns"}}"#, events.join(","))
     }
 }
 
@@ -297,7 +303,7 @@ fn nanoseconds(us: f64) -> f64 {
 
 fn range(text: &str) -> Option<Sight> {
     let (from, to) = text.split_once("..")?;
-    let sight = Sight { from: from.parse().ok()?, to: to.parse().ok()? };
+    let sight = Sight { from: number(from)?, to: number(to)? };
     (sight.from >= 0.0 && sight.to > sight.from && sight.to.is_finite()).then_some(sight)
 }
 

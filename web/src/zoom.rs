@@ -1,6 +1,7 @@
 //! The part of a plot that is shown: what a brush, a key or a button makes of it, and how an address says it.
 
 use warpbook_charts::Window;
+use warpbook_record::json::number;
 
 /// How much of an axis one step of a key moves it by.
 const STEP: f64 = 0.2;
@@ -41,13 +42,12 @@ impl Plot {
     /// Reads the attribute; `None` of anything else.
     pub fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.split(' ').collect();
-        let number = |i: usize| words.get(i)?.parse::<f64>().ok().filter(|v| v.is_finite());
+        let at = |i: usize| words.get(i).and_then(|word| number(word)).filter(|v| v.is_finite());
         let axis = |i: usize| {
-            let axis = Axis { low: number(i)?, high: number(i + 1)?, log: *words.get(i + 2)? == "log" };
+            let axis = Axis { low: at(i)?, high: at(i + 1)?, log: *words.get(i + 2)? == "log" };
             (axis.high > axis.low && (!axis.log || axis.low > 0.0)).then_some(axis)
         };
-        let plot =
-            Self { left: number(0)?, top: number(1)?, right: number(2)?, bottom: number(3)?, x: axis(4)?, y: axis(7)? };
+        let plot = Self { left: at(0)?, top: at(1)?, right: at(2)?, bottom: at(3)?, x: axis(4)?, y: axis(7)? };
         (words.len() == 10 && plot.right > plot.left && plot.bottom > plot.top).then_some(plot)
     }
 
@@ -102,12 +102,12 @@ impl Plot {
 
 /// As an address has it: "256..4096,1e11..1e15".
 pub fn window_text(window: &Window) -> String {
-    let number = |v: f64| {
+    let short = |v: f64| {
         // Four digits are less than a pixel.
-        let rounded: f64 = format!("{v:.3e}").parse().unwrap_or(v);
+        let rounded: f64 = number(&format!("{v:.3e}")).unwrap_or(v);
         if (1e-3..1e7).contains(&rounded) { format!("{rounded}") } else { format!("{rounded:e}") }
     };
-    let range = |(a, b): (f64, f64)| format!("{}..{}", number(a), number(b));
+    let range = |(a, b): (f64, f64)| format!("{}..{}", short(a), short(b));
     format!("{},{}", range(window.x), range(window.y))
 }
 
@@ -115,7 +115,7 @@ pub fn window_text(window: &Window) -> String {
 pub fn parse_window(text: &str) -> Option<Window> {
     let range = |text: &str| {
         let (a, b) = text.split_once("..")?;
-        Some((a.parse().ok()?, b.parse().ok()?))
+        Some((number(a)?, number(b)?))
     };
     let (x, y) = text.split_once(',')?;
     Window::new(range(x)?, range(y)?)

@@ -10,7 +10,6 @@ use crate::svg::DASHES;
 use crate::ticks::Axis;
 use crate::words::{counted, plain, significant};
 use crate::{Chart, ChartError, Table};
-use std::collections::BTreeMap;
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
 /// A logarithmic axis from this ratio on.
@@ -95,25 +94,25 @@ fn values_axis(values: impl Iterator<Item = f64> + Clone) -> (Axis, &'static str
     if log { (Axis::log(values, 0.08), "; logarithmic scale") } else { (Axis::around(values), "") }
 }
 
-/// Rows by step, with the cells of each training.
-fn table(headers: Vec<String>, rows: BTreeMap<u64, BTreeMap<usize, String>>) -> Table {
+/// A text of a table: its step, its column, and it.
+type Cell = (u64, usize, String);
+
+/// Rows by step; of two cells in one place the last counts.
+fn table(headers: Vec<String>, mut cells: Vec<Cell>) -> Table {
     let columns = headers.len();
     let mut table = Table::new(std::iter::once("step".to_owned()).chain(headers));
-    for (step, cells) in rows {
-        let cells = (0..columns).map(|i| cells.get(&i).cloned().unwrap_or_default());
-        table.push(std::iter::once(step.to_string()).chain(cells));
+    crate::order::sort_by_key(&mut cells, |c| c.0);
+    for row in cells.chunk_by(|a, b| a.0 == b.0) {
+        let mut texts = vec![String::new(); columns];
+        row.iter().for_each(|(_, column, text)| texts[*column].clone_from(text));
+        table.push(std::iter::once(row[0].0.to_string()).chain(texts));
     }
     table
 }
 
-fn rows<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> BTreeMap<u64, BTreeMap<usize, String>> {
-    let mut rows: BTreeMap<u64, BTreeMap<usize, String>> = BTreeMap::new();
-    for (i, list) in lists.enumerate() {
-        for point in list {
-            rows.entry(point.step).or_default().insert(i, figure(point.value));
-        }
-    }
-    rows
+fn cells<'a>(lists: impl Iterator<Item = &'a [StepValue]>) -> Vec<Cell> {
+    let of = |(i, list): (usize, &'a [StepValue])| list.iter().map(move |p| (p.step, i, figure(p.value)));
+    lists.enumerate().flat_map(of).collect()
 }
 
 /// As JSON has them, so that a table says what the record says.
@@ -172,15 +171,11 @@ pub(crate) fn loss_scale_with(options: &Options, run: &Run, problem: &Problem) -
     let sentences: Vec<String> = logs.iter().map(|l| words(l, &skipped(l))).collect();
     let mut table = {
         let headers = logs.iter().flat_map(|l| [words(l, "loss scale"), words(l, "weights")]);
-        let mut cells = BTreeMap::new();
+        let mut cells = Vec::new();
         for (i, log) in logs.iter().enumerate() {
-            for point in &log.course.loss_scales {
-                let row: &mut BTreeMap<usize, String> = cells.entry(point.step).or_default();
-                row.insert(2 * i, figure(point.value));
-            }
-            for step in &log.course.skipped_steps {
-                cells.entry(*step).or_default().insert(2 * i + 1, "left as they were".into());
-            }
+            cells.extend(log.course.loss_scales.iter().map(|p| (p.step, 2 * i, figure(p.value))));
+            let skipped = log.course.skipped_steps.iter();
+            cells.extend(skipped.map(|step| (*step, 2 * i + 1, "left as they were".to_owned())));
         }
         table(headers.collect(), cells)
     };
@@ -271,7 +266,7 @@ fn over_steps(
             notes: Vec::new(),
             table: table(
                 logs.iter().map(|l| if l.name.is_empty() { of.what.to_owned() } else { l.name.clone() }).collect(),
-                rows(logs.iter().map(|l| (of.values)(l.course))),
+                cells(logs.iter().map(|l| (of.values)(l.course))),
             ),
         },
     }

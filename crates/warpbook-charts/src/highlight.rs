@@ -256,12 +256,17 @@ fn token(rest: &str, line_start: bool, after_include: bool) -> (Kind, usize) {
         (Kind::Text, rest.find(['>', '\n']).map_or(rest.len(), |at| at + usize::from(rest[at..].starts_with('>'))))
     } else if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
         (Kind::Number, number(rest))
-    } else if first.is_alphabetic() || first == '_' {
-        let length = run(rest, |c| c.is_alphanumeric() || c == '_');
+    } else if is_of_word(first) {
+        let length = run(rest, is_of_word);
         (word(&rest[..length], &rest[length..]), length)
     } else {
         (Kind::Plain, first.len_utf8())
     }
+}
+
+/// Whether a name has such characters. No name of a kernel has one beyond ASCII, so that any will do.
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || !(c.is_ascii() || c.is_whitespace())
 }
 
 fn word(name: &str, after: &str) -> Kind {

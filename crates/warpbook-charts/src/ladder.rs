@@ -14,7 +14,7 @@ use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, percent, time, times};
 use crate::{Chart, ChartError, Quantity, Table};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Run};
 
 /// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
@@ -72,14 +72,12 @@ const FOLD_FROM: usize = 3;
 
 fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
-    let mut place: HashMap<String, usize> = HashMap::new();
     for m in rows.iter().map(|r| r.measurement) {
         let (Outcome::Skipped { .. }, Err(why)) = (&m.outcome, verdict(run, m)) else { continue };
-        let at = *place.entry(why.clone()).or_insert_with(|| {
-            out.push((why, Vec::new()));
-            out.len() - 1
-        });
-        out[at].1.push(m.rung.clone());
+        match out.iter_mut().find(|f| f.0 == why) {
+            Some(same) => same.1.push(m.rung.clone()),
+            None => out.push((why, vec![m.rung.clone()])),
+        }
     }
     out.retain(|f| f.1.len() >= FOLD_FROM);
     // A chart of nothing but remarks is none.

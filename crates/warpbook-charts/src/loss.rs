@@ -10,7 +10,6 @@ use crate::text::clean;
 use crate::ticks::Axis;
 use crate::words::{counted, listed, percent, plain, significant};
 use crate::{Chart, ChartError, Table};
-use std::collections::{BTreeMap, BTreeSet};
 use warpbook_record::{LossPoint, Problem, Run, TrainLog};
 
 /// Curves within this of each other, relative to their values, are drawn as one.
@@ -271,12 +270,20 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     let names = logs.iter().map(|l| name(run, &l.rung));
     let mut table = Table::new(std::iter::once(by.word().to_owned()).chain(names).chain(tests.iter().map(test_name)));
     // By place: a training of many steps has many.
-    let mut columns: Vec<BTreeMap<u64, f64>> =
+    let mut columns: Vec<Vec<(u64, f64)>> =
         logs.iter().map(|l| l.losses.iter().map(|p| (by.place(p), p.loss)).collect()).collect();
     columns.extend(tests.iter().map(|t| t.course.epochs.iter().map(|p| (p.step, p.test_loss)).collect()));
-    let places: BTreeSet<u64> = columns.iter().flat_map(|c| c.keys().copied()).collect();
+    columns.iter_mut().for_each(|losses| crate::order::sort_by_key(losses, |l| l.0));
+    let mut places: Vec<u64> = columns.iter().flatten().map(|l| l.0).collect();
+    crate::order::sort(&mut places);
+    places.dedup();
     for at in places {
-        let cells = columns.iter().map(|losses| losses.get(&at).map(|loss| figure(*loss)).unwrap_or_default());
+        // Of two of one place the last.
+        let loss = |losses: &[(u64, f64)]| {
+            let last = losses.partition_point(|l| l.0 <= at).checked_sub(1)?;
+            (losses[last].0 == at).then(|| figure(losses[last].1))
+        };
+        let cells = columns.iter().map(|losses| loss(losses).unwrap_or_default());
         table.push(std::iter::once(at.to_string()).chain(cells));
     }
     let mut row = |what: &str, of: &dyn Fn(&TrainLog) -> String| {
@@ -285,7 +292,9 @@ fn table(run: &Run, by: By, logs: &[&TrainLog], tests: &[Watched<'_>]) -> Table 
     };
     row("final training loss", &|l| figure(l.train_loss));
     row("final test loss", &|l| figure(l.test_loss));
-    let parameters: BTreeSet<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
+    let mut parameters: Vec<&String> = logs.iter().flat_map(|l| l.parameters.keys()).collect();
+    crate::order::sort(&mut parameters);
+    parameters.dedup();
     for p in parameters.into_iter().take(MAX_ENTRIES) {
         row(p, &|l| l.parameters.get(p).map(|v| figure(*v)).unwrap_or_default());
     }

@@ -1,4 +1,5 @@
 use crate::text::{clean, columns, escape};
+use warpbook_record::json::number;
 
 /// The figures of a chart, with units in the headers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -94,7 +95,7 @@ impl Table {
 }
 
 fn is_number(cell: &str) -> bool {
-    cell.parse::<f64>().is_ok()
+    number(cell).is_some()
 }
 
 fn csv_cell(cell: &str) -> String {

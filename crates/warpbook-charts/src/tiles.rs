@@ -181,7 +181,7 @@ fn decoded(sizes: &[Define], varying: &[&str]) -> String {
         "THREADS" => Some(format!("{} threads", d.value)),
         "TM" | "TN" => Some(format!("{} {} a thread", d.value, if d.name == "TM" { "rows" } else { "columns" })),
         "SPLITS" | "SPLIT" => Some(format!("k in {} parts", d.value)),
-        name => Some(format!("{} {}", clean(name).to_lowercase().replace('_', " "), d.value)),
+        name => Some(format!("{} {}", clean(name).to_ascii_lowercase().replace('_', " "), d.value)),
     };
     // What says least of a tile comes last, where it may be cut off.
     let (last, first): (Vec<&Define>, Vec<&Define>) = sizes.iter().partition(|d| d.name == "THREADS");

@@ -3,15 +3,65 @@
 //! The text becomes values in one pass, and the types are read from these. An error then says at which path of the file it is, and
 //! the code of every type's reader is a fraction of what reading straight from text takes, which is what the page loads most of.
 
-use crate::ReadError;
+mod number;
+mod text;
+
 use serde::de::{
-    DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    VariantAccess, Visitor, value::StrDeserializer,
+    DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Error, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, VariantAccess, Visitor, value::StrDeserializer,
 };
-use serde::{Deserialize, forward_to_deserialize_any};
-use serde_json::{Map, Number, Value};
+use serde::forward_to_deserialize_any;
 use std::borrow::Cow;
 use std::fmt;
+use text::Text;
+
+pub use number::number;
+
+/// Reads a value of any type from JSON text.
+///
+/// # Errors
+/// What is wrong with the text, and where.
+pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    T::deserialize(&Json::parse(text)?).map_err(|e| e.to_string())
+}
+
+/// The members of a JSON object in the order of its text: each with the JSON text of its value.
+///
+/// # Errors
+/// What is wrong with the text, and where.
+pub fn members(text: &str) -> Result<Vec<(Cow<'_, str>, &str)>, String> {
+    Text::new(text).members()
+}
+
+/// A text as a JSON string, in its quotes.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut out = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out += "\\n",
+            '\t' => out += "\\t",
+            '\r' => out += "\\r",
+            ..' ' => out += &format!("\\u{:04x}", u32::from(c)),
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// JSON text without the blanks between its values.
+#[must_use]
+pub fn compact(text: &str) -> String {
+    let (mut is_text, mut is_escaped) = (false, false);
+    let keep = |c: &char| {
+        is_text ^= *c == '"' && !is_escaped;
+        is_escaped = is_text && *c == '\\' && !is_escaped;
+        is_text || !matches!(c, ' ' | '\n' | '\t' | '\r')
+    };
+    text.chars().filter(keep).collect()
+}
 
 /// A value; texts without escapes are borrowed from the file's.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,8 +78,8 @@ pub(crate) enum Json<'a> {
 }
 
 impl<'a> Json<'a> {
-    pub(crate) fn parse(text: &'a str) -> Result<Self, ReadError> {
-        serde_json::from_str(text).map_err(|e| ReadError::NotJson(e.to_string()))
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
+        Text::new(text).whole()
     }
 
     /// The value of a key; of several the last.
@@ -38,20 +88,29 @@ impl<'a> Json<'a> {
         fields.iter().rev().find(|(k, _)| k == key).map(|(_, v)| v)
     }
 
-    /// The same as serde_json's value, which has each key once.
-    pub(crate) fn into_value(self) -> Value {
-        match self {
-            Self::Null => Value::Null,
-            Self::Bool(b) => Value::Bool(b),
-            Self::Count(n) => Value::Number(n.into()),
-            Self::Negative(n) => Value::Number(n.into()),
-            Self::Real(v) => Number::from_f64(v).map_or(Value::Null, Value::Number),
-            Self::Text(t) => Value::String(t.into_owned()),
-            Self::List(list) => Value::Array(list.into_iter().map(Self::into_value).collect()),
-            Self::Object(fields) => {
-                Value::Object(fields.into_iter().map(|(k, v)| (k.into_owned(), v.into_value())).collect::<Map<_, _>>())
-            }
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, key: &str) -> Option<&mut Self> {
+        let Self::Object(fields) = self else { return None };
+        fields.iter_mut().rev().find(|(k, _)| k == key).map(|(_, v)| v)
+    }
+
+    /// Takes a key out.
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Self> {
+        let Self::Object(fields) = self else { return None };
+        let at = fields.iter().rposition(|(k, _)| k == key)?;
+        Some(fields.remove(at).1)
+    }
+
+    /// Gives a key a value, in the place of one that it has.
+    pub(crate) fn set(&mut self, key: &'static str, value: Self) {
+        self.remove(key);
+        if let Self::Object(fields) = self {
+            fields.push((key.into(), value));
         }
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Self::Text(t) = self { Some(t) } else { None }
     }
 
     /// What a visitor wanted, and what is here.
@@ -67,95 +126,6 @@ impl<'a> Json<'a> {
             Self::Object(_) => Unexpected::Map,
         };
         Wrong::invalid_type(found, expected)
-    }
-}
-
-impl<'a> From<&'a Value> for Json<'a> {
-    fn from(value: &'a Value) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Bool(b) => Self::Bool(*b),
-            Value::Number(n) => match (n.as_u64(), n.as_i64()) {
-                (Some(n), _) => Self::Count(n),
-                (_, Some(n)) => Self::Negative(n),
-                _ => Self::Real(n.as_f64().unwrap_or(f64::NAN)),
-            },
-            Value::String(t) => Self::Text(t.as_str().into()),
-            Value::Array(list) => Self::List(list.iter().map(Self::from).collect()),
-            Value::Object(fields) => {
-                Self::Object(fields.iter().map(|(k, v)| (k.as_str().into(), Self::from(v))).collect())
-            }
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Json<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Json<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("JSON")
-            }
-            fn visit_unit<E: Error>(self) -> Result<Json<'de>, E> {
-                Ok(Json::Null)
-            }
-            fn visit_bool<E: Error>(self, v: bool) -> Result<Json<'de>, E> {
-                Ok(Json::Bool(v))
-            }
-            fn visit_u64<E: Error>(self, v: u64) -> Result<Json<'de>, E> {
-                Ok(Json::Count(v))
-            }
-            fn visit_i64<E: Error>(self, v: i64) -> Result<Json<'de>, E> {
-                Ok(Json::Negative(v))
-            }
-            fn visit_f64<E: Error>(self, v: f64) -> Result<Json<'de>, E> {
-                Ok(Json::Real(v))
-            }
-            fn visit_borrowed_str<E: Error>(self, v: &'de str) -> Result<Json<'de>, E> {
-                Ok(Json::Text(v.into()))
-            }
-            fn visit_str<E: Error>(self, v: &str) -> Result<Json<'de>, E> {
-                Ok(Json::Text(v.to_owned().into()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
-                let mut list = Vec::new();
-                while let Some(item) = items.next_element()? {
-                    list.push(item);
-                }
-                Ok(Json::List(list))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json<'de>, A::Error> {
-                let mut fields = Vec::new();
-                while let Some(Key(key)) = entries.next_key()? {
-                    fields.push((key, entries.next_value()?));
-                }
-                Ok(Json::Object(fields))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-/// A key of an object, borrowed where it has no escapes.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Key<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-                f.write_str("a key")
-            }
-            fn visit_borrowed_str<E: Error>(self, v: &'de str) -> Result<Key<'de>, E> {
-                Ok(Key(v.into()))
-            }
-            fn visit_str<E: Error>(self, v: &str) -> Result<Key<'de>, E> {
-                Ok(Key(v.to_owned().into()))
-            }
-        }
-        deserializer.deserialize_str(Text)
     }
 }
 
@@ -207,8 +177,27 @@ impl Error for Wrong {
     }
 
     fn invalid_type(found: Unexpected, expected: &dyn Expected) -> Self {
-        let found = if found == Unexpected::Unit { Unexpected::Other("null") } else { found };
-        Self::custom(format_args!("invalid type: {found}, expected {expected}"))
+        Self::custom(format_args!("invalid type: {}, expected {expected}", in_words(&found)))
+    }
+
+    fn invalid_value(found: Unexpected, expected: &dyn Expected) -> Self {
+        Self::custom(format_args!("invalid value: {}, expected {expected}", in_words(&found)))
+    }
+}
+
+/// As serde says it, but for its quotes: what it has for these brings tables of all characters that cannot be seen.
+fn in_words(found: &Unexpected) -> String {
+    match found {
+        Unexpected::Unit => "null".into(),
+        Unexpected::Bool(b) => format!("boolean `{b}`"),
+        Unexpected::Unsigned(n) => format!("integer `{n}`"),
+        Unexpected::Signed(n) => format!("integer `{n}`"),
+        Unexpected::Float(v) => format!("floating point `{v}`"),
+        Unexpected::Str(t) => format!("string {}", quoted(t)),
+        Unexpected::Seq => "sequence".into(),
+        Unexpected::Map => "map".into(),
+        Unexpected::UnitVariant => "unit variant".into(),
+        _ => "another value".into(),
     }
 }
 
@@ -324,10 +313,12 @@ impl<'de> Deserializer<'de> for &Json<'_> {
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
-        _: &'static [&'static str],
+        names: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Wrong> {
-        self.deserialize_map(visitor)
+        let Json::Object(fields) = self else { return Err(self.not(&visitor)) };
+        let mut ordered = Ordered::of(fields, names)?;
+        visitor.visit_seq(&mut ordered).map_err(|why| ordered.why(why))
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -379,6 +370,53 @@ impl<'de> SeqAccess<'de> for &mut Items<'_, '_> {
 
     fn size_hint(&self) -> Option<usize> {
         Some(self.list.len() - self.next)
+    }
+}
+
+/// The values of an object in the order of a type's fields, absent ones too.
+///
+/// serde's readers take a list as well as an object, and for a list they have a fraction of the code: they need not keep each
+/// field until the last has come. That a field is absent they say by the length of the list, so every optional one has
+/// `#[serde(default)]`.
+struct Ordered<'j, 'a> {
+    names: &'static [&'static str],
+    values: Vec<Option<&'j Json<'a>>>,
+    next: usize,
+}
+
+impl<'j, 'a> Ordered<'j, 'a> {
+    fn of(fields: &'j [(Cow<'a, str>, Json<'a>)], names: &'static [&'static str]) -> Result<Self, Wrong> {
+        let mut values = vec![None; names.len()];
+        for (key, value) in fields {
+            if let Some(i) = names.iter().position(|n| n == key)
+                && values[i].replace(value).is_some()
+            {
+                return Err(Wrong::duplicate_field(names[i]));
+            }
+        }
+        Ok(Self { names, values, next: 0 })
+    }
+
+    /// What is wrong, said by the name of the field that was read last.
+    fn why(&self, wrong: Wrong) -> Wrong {
+        let last = self.next.wrapping_sub(1);
+        match (self.names.get(last), self.values.get(last)) {
+            (Some(name), Some(None)) => Wrong::missing_field(name),
+            (Some(name), Some(Some(_))) => wrong.in_field(name),
+            _ => wrong,
+        }
+    }
+}
+
+impl<'de> SeqAccess<'de> for &mut Ordered<'_, '_> {
+    type Error = Wrong;
+
+    // Once for each type of field, not once for each field.
+    #[inline(never)]
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Wrong> {
+        let value = self.values.get(self.next).copied().flatten();
+        self.next += 1;
+        value.map(|value| seed.deserialize(value)).transpose()
     }
 }
 
@@ -447,8 +485,8 @@ impl<'de> VariantAccess<'de> for Variant<'_, '_> {
         self.content(&visitor)?.deserialize_seq(visitor).map_err(|e| e.in_field(self.name))
     }
 
-    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Wrong> {
-        self.content(&visitor)?.deserialize_map(visitor).map_err(|e| e.in_field(self.name))
+    fn struct_variant<V: Visitor<'de>>(self, names: &'static [&'static str], visitor: V) -> Result<V::Value, Wrong> {
+        self.content(&visitor)?.deserialize_struct("", names, visitor).map_err(|e| e.in_field(self.name))
     }
 }
 
@@ -456,20 +494,173 @@ impl<'de> VariantAccess<'de> for Variant<'_, '_> {
 mod tests {
     use super::*;
     use crate::{Grid, Problem, Requires, Run, Runner, Schedule};
-    use serde::de::DeserializeOwned;
+    use proptest::prelude::*;
+    use serde_json::Value;
     use std::collections::BTreeMap;
 
-    fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-        T::deserialize(&Json::parse(text).map_err(|e| e.to_string())?).map_err(|e| e.to_string())
+    /// The same as serde_json's value, which has each key once.
+    fn value_of(json: Json) -> Value {
+        match json {
+            Json::Null => Value::Null,
+            Json::Bool(b) => b.into(),
+            Json::Count(n) => n.into(),
+            Json::Negative(n) => n.into(),
+            Json::Real(v) => v.into(),
+            Json::Text(t) => Value::String(t.into_owned()),
+            Json::List(list) => list.into_iter().map(value_of).collect(),
+            Json::Object(fields) => fields.into_iter().map(|(k, v)| (k.into_owned(), value_of(v))).collect(),
+        }
+    }
+
+    /// Texts are read, and refused, as serde_json does it.
+    fn check_text(text: &str) {
+        let (got, expect) = (Json::parse(text), serde_json::from_str::<Value>(text));
+        assert_eq!(got.clone().ok().map(value_of), expect.as_ref().ok().cloned(), "{text}: {got:?}, {expect:?}");
+        if let (Ok(_), Ok(value)) = (&got, &expect) {
+            assert_eq!(serde_json::from_str::<Value>(&compact(text)).unwrap(), *value, "{text}");
+        }
     }
 
     #[test]
-    fn values_and_back_are_the_same() {
-        let text = r#"{"a": [null, true, 1, -2, 1.5, "\u00e9 \"", {}], "b": {"c": 18446744073709551615}}"#;
-        let value: Value = serde_json::from_str(text).unwrap();
-        assert_eq!(Json::parse(text).unwrap().into_value(), value);
-        assert_eq!(Json::from(&value).into_value(), value);
-        assert_eq!(Json::parse(r#"{"a": 1, "a": 2}"#).unwrap().get("a"), Some(&Json::Count(2)));
+    fn the_last_of_a_keys_values_counts() {
+        let mut twice = Json::parse(r#"{"a": 1, "a": 2}"#).unwrap();
+        assert_eq!(twice.get("a"), Some(&Json::Count(2)));
+        twice.set("b", Json::Null);
+        assert_eq!((twice.remove("b"), twice.remove("b")), (Some(Json::Null), None));
+    }
+
+    #[test]
+    fn texts_are_read_as_serde_json_reads_them() {
+        let texts = [
+            r#"{"a": [null, true, 1, -2, 1.5, "\u00e9 \"", {}], "b": {"c": 18446744073709551615}}"#,
+            "",
+            " ",
+            "null",
+            " true\t",
+            "false\n",
+            "nul",
+            "nulll",
+            "True",
+            "1 2",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[",
+            "]",
+            "{",
+            "}",
+            "{}",
+            "[ ]",
+            "{ }",
+            r#"{"a"}"#,
+            r#"{"a":}"#,
+            r#"{"a":1,}"#,
+            r#"{"a" : 1 , "b":[ ] }"#,
+            r#"{a: 1}"#,
+            "{1: 1}",
+            "[1}",
+            "0",
+            "-0",
+            "-0.0",
+            "-",
+            "+1",
+            "01",
+            "-01",
+            "1.",
+            ".5",
+            "1.5e",
+            "1e+",
+            "1e+3",
+            "1E-3",
+            "1e5.0",
+            "1.2.3",
+            "1-2",
+            "18446744073709551615",
+            "18446744073709551616",
+            "-9223372036854775808",
+            "-9223372036854775809",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "0e400",
+            "NaN",
+            "Infinity",
+            "\"",
+            r#""a"#,
+            r#""\"#,
+            r#""\""#,
+            r#""\\""#,
+            r#""\/\b\f\n\r\t""#,
+            r#""\x""#,
+            r#""\u12""#,
+            r#""\u12G4""#,
+            r#""\u+123""#,
+            r#""\ud83d\ude00""#,
+            r#""\ud83d""#,
+            r#""\ud83dx""#,
+            r#""\ud83d\n""#,
+            r#""\ude00""#,
+            r#""\ud83d\u0041""#,
+            "\"a\nb\"",
+            "\"\u{1f}\"",
+            "\"\u{7f}é😀\"",
+            "\u{feff}1",
+            "\u{a0}1",
+            "/**/1",
+            "'a'",
+            "[\"a\u{e9}\\u00e9\",\"\"]",
+        ];
+        texts.into_iter().for_each(check_text);
+        for depth in [126, 127, 128, 129] {
+            check_text(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+            check_text(&format!("{}1{}", "{\"a\":".repeat(depth), "}".repeat(depth)));
+        }
+        check_text(include_str!("../tests/golden/run.v1.json"));
+        check_text(include_str!("../tests/golden/run.v2.json"));
+    }
+
+    #[test]
+    fn an_error_says_its_line_and_column() {
+        let why = |text: &str| Json::parse(text).unwrap_err();
+        assert_eq!(why("{\n  \"é\": 1,\n  ]"), "a key in quotes is missing, at line 3 column 3");
+        assert_eq!(why("[1"), "the text ends early, at line 1 column 3");
+        assert_eq!(why("1 1"), "there is more after its end, at line 1 column 3");
+        assert_eq!(why("{\"a\": 1e999}"), "a number is out of range, at line 1 column 12");
+    }
+
+    #[test]
+    fn members_are_the_texts_of_an_object() {
+        let all = members(r#" {"a" : [1, {"b": 2}] , "\u0062": "x" } "#).unwrap();
+        assert_eq!(all, [("a".into(), r#"[1, {"b": 2}]"#), ("b".into(), r#""x""#)]);
+        assert_eq!(members("{}").unwrap(), []);
+        for bad in ["[]", "{\"a\": }", "{\"a\": 1", "{} 1"] {
+            assert!(members(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_quoted_and_read(text in ".*") {
+            let quoted = quoted(&text);
+            assert_eq!(serde_json::from_str::<String>(&quoted).unwrap(), text);
+            check_text(&quoted);
+        }
+
+        #[test]
+        fn almost_json_is_read_as_serde_json_reads_it(text in r#"([\[\]{},: ]|"[a\\ué]{0,3}"|[0-9]|-|\.|e|null|true){0,12}"#) {
+            check_text(&text);
+        }
+
+        #[test]
+        fn a_broken_record_is_read_as_serde_json_reads_it(at in 0..3000usize, with in "[\\[\\]{},:\"\\\\0-9e.\\-]{0,2}") {
+            let golden = include_str!("../tests/golden/run.v2.json");
+            let mut text: String = golden.chars().take(3000).collect();
+            let at = text.char_indices().map(|(i, _)| i).nth(at).unwrap_or(0);
+            text.insert_str(at, &with);
+            check_text(&text);
+            let whole = format!("{}{}{}", &golden[..at], with, &golden[at..]);
+            check_text(&whole);
+        }
     }
 
     /// Whatever serde_json reads from the text is read from the value, and what it refuses is refused.
@@ -548,8 +739,8 @@ mod tests {
         assert!(said.ends_with("at `measurements[1].samples_us[2]`"), "{said}");
         assert_eq!(why("{}"), "missing field `schema`");
         assert_eq!(why("[]"), "invalid type: sequence, expected struct Run");
-        let long = format!(r#"{{"schema": 2, "experiment": "x", "sources": {{"{}": 1}}}}"#, "é".repeat(500));
-        assert!(why(&long).ends_with(&format!("at `sources.{}`", "é".repeat(MAX_KEY))));
+        let said = at("/sources", serde_json::json!({ "é".repeat(500): 1 }));
+        assert!(said.ends_with(&format!("at `sources.{}`", "é".repeat(MAX_KEY))), "{said}");
         assert!(read::<Vec<Problem>>(r#"[{"id": 1}]"#).unwrap_err().ends_with("at `[0].id`"));
     }
 }

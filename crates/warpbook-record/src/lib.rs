@@ -12,7 +12,7 @@ mod check;
 mod course;
 mod descriptor;
 mod environment;
-mod json;
+pub mod json;
 mod measurement;
 mod problem;
 mod read;

@@ -39,7 +39,9 @@ impl<'de> Deserialize<'de> for Outcome {
         #[derive(Deserialize)]
         struct Fields {
             status: Status,
+            #[serde(default)]
             why: Option<String>,
+            #[serde(default)]
             error: Option<String>,
         }
         let Fields { status, why, error } = Fields::deserialize(deserializer)?;

@@ -65,7 +65,7 @@ impl Run {
         let text = std::str::from_utf8(bytes).map_err(|e| ReadError::NotUtf8 { at: e.valid_up_to() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // The version is looked at first: a later format may differ in anything else.
-        let json = Json::parse(text)?;
+        let mut json = Json::parse(text).map_err(ReadError::NotJson)?;
         if !matches!(json, Json::Object(_)) {
             return Err(ReadError::NotARecord("its outermost value is not an object".into()));
         }
@@ -74,9 +74,10 @@ impl Run {
         };
         let mut run = match *found {
             1 => {
-                let upgraded = crate::v1::upgrade(json.into_value()).map_err(ReadError::NotARecord)?;
+                let (problems, descriptor) = crate::v1::upgrade(&mut json).map_err(ReadError::NotARecord)?;
                 // The paths of an upgraded record are not its file's.
-                Self::from_value(&Json::from(&upgraded)).map_err(|e| ReadError::NotARecord(e.what().into()))?
+                let run = Self::from_value(&json).map_err(|e| ReadError::NotARecord(e.what().into()))?;
+                Self { problems, descriptor, ..run }
             }
             found if found == u64::from(SCHEMA) => {
                 Self::from_value(&json).map_err(|e| ReadError::NotARecord(e.to_string()))?

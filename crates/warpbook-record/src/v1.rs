@@ -8,52 +8,52 @@ use crate::{
     count, setting, short_count,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
 use std::collections::HashSet;
 
-/// A record of format 1 as one of format 2. An error says which entry has a problem that format 1 does not have; anything else that
-/// is wrong is left for the reader to refuse.
-pub(crate) fn upgrade(mut record: Value) -> Result<Value, String> {
-    let Some(run) = record.as_object_mut() else { return Ok(record) };
+/// Makes a record of format 1 one of format 2, without its problems and how it is read, which it gives. An error says which entry
+/// has a problem that format 1 does not have; anything else that is wrong is left for the reader to refuse.
+pub(crate) fn upgrade(run: &mut Json) -> Result<(Vec<Problem>, Descriptor), String> {
     let mut problems: Vec<Problem> = Vec::new();
     let mut seen = HashSet::new();
     for list in ["measurements", "train_logs", "spans"] {
-        let entries = run.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
-        for (i, entry) in entries.enumerate() {
+        let Some(Json::List(entries)) = run.get_mut(list) else { continue };
+        for (i, entry) in entries.iter_mut().enumerate() {
             let Some(of) = entry.get_mut("problem") else { continue };
             let found =
                 problem(of).map_err(|e| format!("the problem of {list}[{i}] is not one of format 1: {}", e.what()))?;
-            *of = found.id.as_str().into();
+            *of = Json::Text(found.id.clone().into());
             if seen.insert(found.id.clone()) {
                 problems.push(found);
             }
         }
     }
-    run.insert("schema".into(), SCHEMA.into());
+    run.set("schema", Json::Count(SCHEMA.into()));
     if let Some(spans) = run.remove("spans") {
-        run.insert("parts".into(), spans);
+        run.set("parts", spans);
     }
     if let Some(main) = main_problem(&problems) {
-        run.insert("main_problem".into(), main.id.as_str().into());
+        run.set("main_problem", Json::Text(main.id.clone().into()));
     }
-    run.insert("problems".into(), json!(problems));
-    let experiment = run.get("experiment").and_then(Value::as_str).unwrap_or_default();
-    run.insert("descriptor".into(), json!(descriptor(experiment)));
-    run.get_mut("rungs").and_then(Value::as_array_mut).into_iter().flatten().for_each(upgrade_rung);
-    Ok(record)
+    run.remove("problems");
+    run.remove("descriptor");
+    if let Some(Json::List(rungs)) = run.get_mut("rungs") {
+        rungs.iter_mut().for_each(upgrade_rung);
+    }
+    Ok((problems, descriptor(run.get("experiment").and_then(Json::as_str).unwrap_or_default())))
 }
 
 /// The size of a cluster moves to the tile, which always had it, and a variant names its rung in a field, not in its id.
-fn upgrade_rung(rung: &mut Value) {
-    if let Some(schedule) = rung.pointer_mut("/runner/kernels/schedule")
-        && schedule.get("cluster").is_some_and(Value::is_u64)
+fn upgrade_rung(rung: &mut Json) {
+    let kernels = rung.get_mut("runner").and_then(|r| r.get_mut("kernels"));
+    if let Some(schedule) = kernels.and_then(|k| k.get_mut("schedule"))
+        && matches!(schedule.get("cluster"), Some(Json::Count(_)))
     {
-        *schedule = "clusters".into();
+        *schedule = Json::Text("clusters".into());
     }
-    let base =
-        rung.get("id").and_then(Value::as_str).and_then(|id| id.split_once('+')).map(|(base, _)| base.to_owned());
-    if let (Some(rung), Some(base)) = (rung.as_object_mut(), base) {
-        rung.insert("variant_of".into(), base.into());
+    let id = rung.get("id").and_then(Json::as_str);
+    if let Some((base, _)) = id.and_then(|id| id.split_once('+')) {
+        let base = base.to_owned();
+        rung.set("variant_of", Json::Text(base.into()));
     }
 }
 
@@ -95,8 +95,7 @@ const fn one() -> u64 {
     1
 }
 
-fn problem(of: &Value) -> Result<Problem, Wrong> {
-    let of = &Json::from(of);
+fn problem(of: &Json) -> Result<Problem, Wrong> {
     let kind = Kind::deserialize(of)?.kind;
     Ok(match kind.as_str() {
         "regression" => regression(&Regression::deserialize(of)?),
@@ -219,9 +218,11 @@ fn descriptor(experiment: &str) -> Descriptor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn of(problem_of_v1: &Value) -> Problem {
-        problem(problem_of_v1).unwrap_or_else(|e| panic!("{problem_of_v1}: {e}"))
+        problem(&Json::parse(&problem_of_v1.to_string()).expect("JSON"))
+            .unwrap_or_else(|e| panic!("{problem_of_v1}: {e}"))
     }
 
     fn product((m, n, k): (u64, u64, u64), dtype: &str, more: &Value) -> Problem {

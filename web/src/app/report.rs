@@ -32,7 +32,7 @@ pub enum Act {
 
 /// The report of an earlier visit.
 pub fn kept() -> Report {
-    browser::remembered(KEPT).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    browser::remembered(KEPT).and_then(|text| Report::from_json(&text)).unwrap_or_default()
 }
 
 impl App {
@@ -67,8 +67,8 @@ impl App {
             Act::Remove(_) => {}
             Act::Clear => *report = Report::default(),
         }
-        let text = if self.report.items.is_empty() { Ok(String::new()) } else { serde_json::to_string(&self.report) };
-        if !text.is_ok_and(|text| browser::remember(KEPT, &text)) && !self.report_is_not_kept {
+        let text = if self.report.items.is_empty() { String::new() } else { self.report.to_json() };
+        if !browser::remember(KEPT, &text) && !self.report_is_not_kept {
             self.report_is_not_kept = true;
             self.alert(
                 "The report is too large for this browser to keep, or it keeps nothing: save it before you leave."

@@ -6,6 +6,7 @@ use crate::fragment;
 use crate::library::{Library, Origin};
 use crate::open::{Opened, open_marked};
 use warpbook_charts::MAX_RECORDS;
+use warpbook_record::json;
 use wasm_bindgen_futures::spawn_local;
 use web_sys::File;
 use yew::Context;
@@ -235,14 +236,13 @@ impl App {
     }
 
     fn copy_carrying(&mut self, ctx: &Context<Self>) {
-        let Some((entry, run)) = self.chosen().and_then(|e| Some((e, e.run()?))) else {
+        let Some((entry, opened)) = self.chosen().and_then(|e| Some((e, e.opened()?))) else {
             self.alert("Open the record first that the link is to carry.".into());
             return;
         };
         // Without the blanks of a file that people read.
-        let text = match serde_json::to_string(run) {
-            Ok(text) => text,
-            Err(why) => return self.alert(format!("The record cannot be written: {why}.")),
+        let Some(text) = opened.text.as_deref().map(json::compact) else {
+            return self.alert(fragment::too_large("its file is too long"));
         };
         let page = {
             // What names this visit's records says nothing to others; the carried record is shown first.

@@ -9,9 +9,10 @@ use crate::marks::{Place, Reading, step};
 use crate::markup::html;
 use crate::zoom::Plot;
 use std::cell::Cell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use warpbook_charts::Window;
+use warpbook_record::json;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, Node, SvgElement};
 use yew::{
@@ -220,7 +221,7 @@ impl Drawing {
         let (svg, root) = (self.svg()?, self.root.cast::<Element>()?.get_bounding_client_rect());
         let of = svg.get_bounding_client_rect();
         // In tenths of a pixel.
-        let wide = svg.get_attribute("viewBox")?.split(' ').nth(2)?.parse::<f64>().ok()? / 10.0;
+        let wide = svg.get_attribute("viewBox")?.split(' ').nth(2).and_then(json::number)? / 10.0;
         let scale = wide / of.width();
         Some(((at.0 + root.left() - of.left()) * scale, (at.1 + root.top() - of.top()) * scale))
     }
@@ -346,9 +347,9 @@ fn brush((a, b): ((f64, f64), (f64, f64))) -> Html {
 /// Names that are said once for several marks.
 struct Names {
     /// Of rungs, by id.
-    rungs: HashMap<String, String>,
+    rungs: BTreeMap<String, String>,
     /// Of series.
-    series: HashMap<String, String>,
+    series: BTreeMap<String, String>,
 }
 
 impl Names {

@@ -15,7 +15,7 @@ pub fn sheet(app: &App, send: &Send, id: &'static str, sheet: &Sheet, run: &Run)
     if sheet.rows.is_empty() {
         return html! {};
     }
-    let sort = app.sorts.get(id).copied();
+    let sort = app.sort_of(id);
     let heading = |(i, column): (usize, &crate::sheet::Column)| {
         let now = sort.filter(|s| s.column == i);
         let (order, arrow) = match now {

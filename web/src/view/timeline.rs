@@ -3,11 +3,11 @@
 use super::Send;
 use crate::app::{App, Msg};
 use crate::browser;
+use crate::filter::folded;
 use crate::format;
 use crate::markup::html;
 use crate::trace::{Lane, Shown, Sight, Trace, recorded, rungs};
 use gloo_events::{EventListener, EventListenerOptions};
-use std::collections::HashMap;
 use std::rc::Rc;
 use warpbook_charts::words;
 use warpbook_record::{Problem, Run};
@@ -49,7 +49,13 @@ pub fn timeline(app: &App, send: &Send, run: &Run, problem: &Problem, name: &str
 
 /// By rung. Two are equal where their figures are.
 #[derive(Clone, PartialEq)]
-pub struct Traces(Rc<HashMap<AttrValue, Trace>>);
+pub struct Traces(Rc<Vec<(AttrValue, Trace)>>);
+
+impl Traces {
+    fn get(&self, rung: &AttrValue) -> Option<&Trace> {
+        self.0.iter().find(|t| t.0 == *rung).map(|t| &t.1)
+    }
+}
 
 /// What a timeline shows.
 #[derive(Properties, PartialEq)]
@@ -254,7 +260,7 @@ impl Timeline {
     /// Shows what the address says, as far as there is such.
     fn show(&mut self, ctx: &Context<Self>) {
         let Props { shown, first, traces, .. } = ctx.props();
-        let rung = shown.rung.as_deref().and_then(|id| traces.0.keys().find(|k| k.as_str() == id));
+        let rung = shown.rung.as_deref().and_then(|id| traces.0.iter().map(|t| &t.0).find(|k| k.as_str() == id));
         self.rung = rung.unwrap_or(first).clone();
         let end = self.trace(ctx).map_or(0.0, |t| t.end);
         let all = Sight::all(end);
@@ -279,7 +285,7 @@ impl Timeline {
     }
 
     fn trace<'c>(&self, ctx: &'c Context<Self>) -> Option<&'c Trace> {
-        ctx.props().traces.0.get(&self.rung)
+        ctx.props().traces.get(&self.rung)
     }
 
     /// The width of the lanes, in CSS pixels.
@@ -441,7 +447,7 @@ impl Timeline {
     /// The trace in its format, made when it is asked for.
     fn events(&self, ctx: &Context<Self>) -> impl Fn() -> String + 'static {
         let (traces, rung, title) = (ctx.props().traces.clone(), self.rung.clone(), ctx.props().title.clone());
-        move || traces.0.get(&rung).map_or_else(String::new, |trace| trace.events(&title))
+        move || traces.get(&rung).map_or_else(String::new, |trace| trace.events(&title))
     }
 
     /// Sends the trace to ui.perfetto.dev, in another window. Nothing is sent before the reader presses this.
@@ -521,7 +527,7 @@ impl Timeline {
     fn draw_lane(&self, paper: &CanvasRenderingContext2d, lane: &Lane, (y, height): (f64, f64), width: f64) {
         let Sight { from, to } = self.sight;
         let per_us = (width - NAMES) / (to - from);
-        let wanted = self.wanted.trim().to_lowercase();
+        let wanted = folded(self.wanted.trim());
         let (mut drawn_to, mut look) = (f64::MIN, (usize::MAX, 2.0));
         for bar in lane.between((from, to)) {
             let left = (NAMES + (bar.from - from) * per_us).max(NAMES);

@@ -7,7 +7,6 @@ use crate::common::{device, label, name, verdict};
 use crate::text::clean;
 use crate::words::significant;
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use warpbook_record::{L2State, LIVE, Measurement, Outcome, Problem, Run, Rung, Runner, TimedBy};
 
 /// Records of several people, task by task; those with most people first, of these the problems that their records show first.
@@ -74,8 +73,8 @@ impl<'a> Board<'a> {
         for task in &mut board.tasks {
             let time = |e: &BoardEntry<'_>| e.best.map_or(f64::INFINITY, |(_, us)| us);
             crate::order::sort_by(&mut task.entries, |a, b| time(a).total_cmp(&time(b)));
-            let there: HashSet<&String> = task.entries.iter().map(|e| &e.person).collect();
-            task.absent = board.people.iter().filter(|p| !there.contains(p)).cloned().collect();
+            let is_there = |p: &&String| task.entries.iter().any(|e| e.person == **p);
+            task.absent = board.people.iter().filter(|p| !is_there(p)).cloned().collect();
         }
         let is_main = |t: &BoardTask<'_>| t.run.main_problem() == Some(t.problem);
         crate::order::sort_by_key(&mut board.tasks, |t| (Reverse(t.entries.len()), !is_main(t)));

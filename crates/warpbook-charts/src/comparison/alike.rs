@@ -2,7 +2,6 @@
 
 use crate::common::{difference, label, usable};
 use crate::text::clean;
-use std::collections::BTreeSet;
 use warpbook_record::{DeviceKind, L2State, Measurement, Policy, Problem, Run, TimedBy};
 
 use super::noise::LEAST_SAMPLES;
@@ -99,7 +98,7 @@ type Clause = (String, String);
 /// "x evenly spaced; several features: Gaussian x" has two.
 fn clauses(policy: &Policy) -> Vec<Clause> {
     let one = |clause: &str| match clause.split_once(": ") {
-        Some((about, says)) => (about.trim().to_lowercase(), says.trim().to_owned()),
+        Some((about, says)) => (about.trim().to_ascii_lowercase(), says.trim().to_owned()),
         None => (String::new(), clause.trim().to_owned()),
     };
     let text = clean(&policy.inputs);
@@ -113,16 +112,16 @@ fn inputs_difference(a: &Policy, b: &Policy, problem: &Problem) -> Option<String
         return None;
     }
     let (all_a, all_b) = (clauses(a), clauses(b));
-    let about = |all: &[Clause]| all.iter().map(|c| c.0.clone()).collect::<BTreeSet<_>>();
-    let both: BTreeSet<String> = about(&all_a).intersection(&about(&all_b)).cloned().collect();
+    let both: Vec<&String> = all_a.iter().map(|c| &c.0).filter(|about| all_b.iter().any(|c| c.0 == **about)).collect();
     let line = problem.sweep.as_ref().map_or(String::new(), |s| clean(&s.line));
-    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_lowercase();
-    let names_it: BTreeSet<&String> = both.iter().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
+    let called = format!("{} {line} {}", label(problem), clean(&problem.id)).to_ascii_lowercase();
+    let names_it: Vec<&String> =
+        both.iter().copied().filter(|n| !n.is_empty() && called.contains(n.as_str())).collect();
     let says = |all: &[Clause]| {
         let concerns = |about: &String| match about.as_str() {
             "" => true,
-            _ if names_it.is_empty() => both.contains(about),
-            _ => names_it.contains(about),
+            _ if names_it.is_empty() => both.contains(&about),
+            _ => names_it.contains(&about),
         };
         let kept: Vec<String> = all.iter().filter(|c| concerns(&c.0)).map(|c| c.1.clone()).collect();
         kept.join("; ")

@@ -22,7 +22,7 @@ use crate::ChartError;
 use crate::common::{names, verdict};
 use crate::text::clean;
 use noise::{Error, LogMedian};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use warpbook_record::{Measurement, Problem, Run};
 
 /// The most records that are compared at once: more have no colour and no marker left.
@@ -146,8 +146,8 @@ impl<'a> Comparison<'a> {
         if problems.is_empty() {
             return nothing("The records have no problem in common.");
         }
-        let known: BTreeSet<&str> = all.iter().flatten().flatten().map(|p| p.id.as_str()).collect();
-        let elsewhere: BTreeSet<&str> =
+        let known: HashSet<&str> = all.iter().flatten().flatten().map(|p| p.id.as_str()).collect();
+        let elsewhere: HashSet<&str> =
             runs.iter().flat_map(|r| r.problems()).map(|p| p.id.as_str()).filter(|id| !known.contains(id)).collect();
         let apart = elsewhere.len() + all.iter().filter(|p| p.iter().any(Option::is_none)).count();
         let mut out = Self {
@@ -218,7 +218,7 @@ pub(crate) fn same_meaning(runs: &[&Run]) -> Result<(), ChartError> {
 
 /// The rungs of the first record, then those that only others have.
 fn rungs<'a>(runs: &[&'a Run]) -> Vec<&'a str> {
-    let (mut out, mut seen): (Vec<&str>, BTreeSet<&str>) = Default::default();
+    let (mut out, mut seen): (Vec<&str>, HashSet<&str>) = Default::default();
     for run in runs {
         let known = run.rungs.iter().map(|r| r.id.as_ref());
         let all = known.chain(run.measurements.iter().map(|m| m.rung.as_str()));
@@ -232,20 +232,18 @@ fn rows<'a>(runs: &[&'a Run], problems: &[alike::Aligned<'a>]) -> Vec<ComparedRo
     let index: Vec<HashMap<(&str, &str), &Measurement>> = runs.iter().map(|run| index(run)).collect();
     let rungs = rungs(runs);
     // What was changed is a matter of the rung, and texts are long.
-    let unchanged: BTreeMap<&str, Vec<bool>> = rungs
-        .iter()
-        .map(|rung| (*rung, runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()))
-        .collect();
+    let unchanged: Vec<Vec<bool>> =
+        rungs.iter().map(|rung| runs.iter().map(|run| reference::unchanged(runs[0], run, rung)).collect()).collect();
     let mut out = Vec::new();
     for of in problems {
         let Some(problem) = of[0] else { continue };
-        for rung in &rungs {
+        for (rung, unchanged) in rungs.iter().zip(&unchanged) {
             let measured = |i: usize| index[i].get(&(*rung, of[i]?.id.as_str())).copied();
             if !(0..runs.len()).any(|i| measured(i).is_some()) {
                 continue;
             }
             let owner = runs.iter().find(|r| r.rung(rung).is_some()).copied();
-            let cells = (0..runs.len()).map(|i| cell(runs[i], of[i], measured(i), unchanged[rung][i])).collect();
+            let cells = (0..runs.len()).map(|i| cell(runs[i], of[i], measured(i), unchanged[i])).collect();
             out.push(ComparedRow {
                 rung,
                 title: names(owner.unwrap_or(runs[0]), rung).0,

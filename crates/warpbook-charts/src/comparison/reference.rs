@@ -1,6 +1,5 @@
 //! What nobody changed between two records: libraries and other frameworks of the same version, and kernels of the same text.
 
-use std::collections::BTreeSet;
 use warpbook_record::{Run, Rung, Runner};
 
 /// Whether a rung is somebody else's, whose time says how the device did, and not how the code did.
@@ -37,15 +36,16 @@ fn same_text(a: &Run, b: &Run, file_a: &str, file_b: &str) -> bool {
     if file_a != file_b || !a.sources.contains_key(file_a) {
         return false;
     }
-    let mut seen = BTreeSet::new();
+    let mut seen: Vec<String> = Vec::new();
     let mut left = vec![file_a.to_owned()];
     while let Some(file) = left.pop() {
         let (x, y) = (a.sources.get(&file), b.sources.get(&file));
         if x != y {
             return false;
         }
-        if let Some(text) = x.filter(|_| seen.insert(file.clone())) {
+        if let Some(text) = x.filter(|_| !seen.contains(&file)) {
             left.extend(included(text, &file, a));
+            seen.push(file);
         }
     }
     true
