@@ -199,7 +199,7 @@ impl Trace {
         for (tid, lane) in self.lanes.iter().enumerate() {
             events.push(named("thread_name", tid, &lane.name));
             events.extend(lane.bars.iter().map(|b| {
-                let (name, kernel) = (quoted(&b.title()), quoted(&b.name));
+                let (name, kernel) = (quoted(b.title()), quoted(&b.name));
                 let place = if lane.name == "CPU" { "host" } else { "device" };
                 let (from, duration) = (b.from, b.to - b.from);
                 format!(
