@@ -203,10 +203,26 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
         return sum;
     };
     if constexpr (SPLIT == 1) {
+        if (sizeof(Out) == 2 && epilogue.is_plain()) {
+            // In words of two elements. A row may start in the middle of a word: then its first and its last element are stored alone.
+            constexpr unsigned WORDS = BN / 2;
 #pragma unroll 4
-        for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
-            const unsigned r = i / BN, at = i % BN;
-            if (row + r < m && column + at < n) epilogue.store(c, row + r, column + at, ldc, of_slices(r, at));
+            for (unsigned i = threadIdx.x; i < BM * WORDS; i += THREADS) {
+                const unsigned r = i / WORDS, word = i % WORDS;
+                if (row + r >= m) break;
+                Out* const to = c + (size_t)(row + r) * ldc + column;
+                const unsigned columns = min((unsigned)BN, n - column), odd = (unsigned)((size_t)to / 2 % 2), at = 2 * word + odd;
+                const auto value = [&](unsigned at) { return epilogue.plain(of_slices(r, at), column + at); };
+                if (at + 1 < columns) store_word(to + at, value(at), value(at + 1));
+                else if (at < columns) to[at] = from_float<Out>(value(at));
+                if (odd && word == WORDS - 1) to[0] = from_float<Out>(value(0));
+            }
+        } else {
+#pragma unroll 4
+            for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
+                const unsigned r = i / BN, at = i % BN;
+                if (row + r < m && column + at < n) epilogue.store(c, row + r, column + at, ldc, of_slices(r, at));
+            }
         }
     } else {
         // A block sends its sums to the one that stores their rows, to a slot per sender behind the groups' memory.

@@ -19,6 +19,7 @@ mod test;
 mod web;
 mod webdriver;
 mod workspace;
+mod yardstick;
 
 use clap::{Args, Parser, Subcommand};
 use std::process::ExitCode;

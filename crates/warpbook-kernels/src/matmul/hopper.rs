@@ -34,6 +34,15 @@ fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64,
 /// Registers per thread of a producer and of a consumer, where a kernel moves them: 64 x 256 sums take 128 per thread.
 const REGISTERS: [(&str, i64); 2] = [("PRODUCER_REGISTERS", 40), ("CONSUMER_REGISTERS", 232)];
 
+/// The same for a kernel with a consumer for every 64 of `rows` rows, `blocks` of which fit on an SM: the registers of a thread come in
+/// units of 8, and the consumers divide those that the producer gives up.
+fn registers(rows: i64, blocks: i64) -> [(&'static str, i64); 2] {
+    let (consumers, threads) = (rows / 64, (rows / 64 + 1) * 128);
+    let each = 65536 / (threads * blocks) / 8 * 8;
+    let [(producer, kept), (consumer, most)] = REGISTERS;
+    [(producer, kept), (consumer, ((each * (consumers + 1) - kept) / consumers / 8 * 8).min(most))]
+}
+
 fn specialised(id: &'static str, shape: (i64, i64), stages: i64) -> Tile {
     hopper_tile(id, shape, stages, 1, &REGISTERS)
 }
@@ -44,24 +53,18 @@ fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2]
     // Two chunks of C in flight for each consumer.
     let chunks = if out { shape.0 / 64 * 2 } else { 0 };
     let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (EXTRA, chunks * CHUNK_BYTES)];
-    hopper_tile(id, shape, stages, 1, &[&REGISTERS[..], &cluster].concat())
+    hopper_tile(id, shape, stages, 1, &[&registers(shape.0, 1)[..], &cluster].concat())
 }
 
 /// A tile whose k is split over `split` blocks, `blocks` of which fit on an SM, so that those of the next launch can start early.
 fn split(id: &'static str, shape: (i64, i64), stages: i64, split: i64, blocks: i64) -> Tile {
-    // The registers of each of `threads` threads, in units of 8; the consumers divide those that the producer gives up.
-    let (consumers, threads) = (shape.0 / 64, (shape.0 / 64 + 1) * 128);
-    let each = 65536 / (threads * blocks) / 8 * 8;
-    let registers = ((each * (consumers + 1) - 40) / consumers / 8 * 8).min(232);
     let more = [
         ("SPLIT", split),
         ("BLOCKS_PER_SM", blocks),
-        ("PRODUCER_REGISTERS", 40),
-        ("CONSUMER_REGISTERS", registers),
         // The partial sums that the other blocks send, of its part of the columns.
         (EXTRA, shape.0 * shape.1 * 4 / split * (split - 1)),
     ];
-    hopper_tile(id, shape, stages, 1, &more)
+    hopper_tile(id, shape, stages, 1, &[&registers(shape.0, blocks)[..], &more].concat())
 }
 
 const WGMMA: Source = source!("matmul/11_wgmma_tma.cu");
@@ -110,6 +113,7 @@ fn overlapped_store() -> KernelSpec {
         persistent("128x256s4c1x2g8", (128, 256), 4, [1, 2], 8, true),
         persistent("128x192s4c1g8", (128, 192), 4, [1, 1], 8, true),
         persistent("128x192s4c1g16", (128, 192), 4, [1, 1], 16, true),
+        persistent("192x128s4c1g8", (192, 128), 4, [1, 1], 8, true),
         persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
         persistent("128x128s6c1g8", (128, 128), 6, [1, 1], 8, true),
         persistent("128x128s6c2x2g4", (128, 128), 6, [2, 2], 4, true),
@@ -126,6 +130,10 @@ fn split_k() -> KernelSpec {
         split("128x128s5k4", (128, 128), 5, 4, 1),
         split("128x128s5k8", (128, 128), 5, 8, 1),
         split("128x256s3k2", (128, 256), 3, 2, 1),
+        split("128x192s4k2", (128, 192), 4, 2, 1),
+        split("128x192s4k3", (128, 192), 4, 3, 1),
+        split("192x128s4k2", (192, 128), 4, 2, 1),
+        split("192x192s3k2", (192, 192), 3, 2, 1),
         split("128x64s8k2", (128, 64), 8, 2, 1),
         split("128x64s8k4", (128, 64), 8, 4, 1),
         split("128x64s8k8", (128, 64), 8, 8, 1),
@@ -149,6 +157,10 @@ fn small_tiles() -> KernelSpec {
         split("64x64s12k1", (64, 64), 12, 1, 1),
         split("128x64s8k1", (128, 64), 8, 1, 1),
         split("128x128s6k1", (128, 128), 6, 1, 1),
+        split("128x192s5k1", (128, 192), 5, 1, 1),
+        split("192x128s5k1", (192, 128), 5, 1, 1),
+        split("192x192s4k1", (192, 192), 4, 1, 1),
+        split("128x256s4k1", (128, 256), 4, 1, 1),
         split("128x64s4k1b2", (128, 64), 4, 1, 2),
         split("64x128s4k1b2", (64, 128), 4, 1, 2),
         split("64x64s6k1b2", (64, 64), 6, 1, 2),
@@ -201,6 +213,8 @@ fn unaligned() -> KernelSpec {
     let tiles = [
         shifted("64x64s4", [64, 64], [32, 32], [4, 1], 1),
         shifted("64x64s2b2", [64, 64], [32, 32], [2, 1], 2),
+        shifted("64x64s1b4", [64, 64], [32, 32], [1, 1], 4),
+        shifted("128x64s1b2", [128, 64], [32, 32], [1, 1], 2),
         shifted("64x64s4k2", [64, 64], [32, 32], [4, 2], 1),
         shifted("64x64s4k4", [64, 64], [32, 32], [4, 4], 1),
         shifted("64x64s4k8", [64, 64], [32, 32], [4, 8], 1),
@@ -313,23 +327,28 @@ pub(super) fn on_hopper() -> Vec<Row> {
     ]
 }
 
-const OVERLAPPED_COSTS: [Cost; 9] = [
+const OVERLAPPED_COSTS: [Cost; 10] = [
     cost("128x256s4c2g8", [1.70, 1.50, 0.616]),
     cost("128x256s4c1g1", [1.70, 1.31, 0.605]),
     // Too close to tell apart: the order of 16 rows pays where k is long.
     cost("128x256s4c1g8", [1.70, 1.50, 0.552]),
     cost("128x256s4c1g16", [1.70, 1.70, 0.550]),
     cost("128x192s4c1g8", [1.70, 1.25, 0.441]),
+    cost("192x128s4c1g8", [1.70, 1.25, 0.441]),
     cost("128x128s6c1g8", [1.70, 0.72, 0.298]),
     cost("128x64s8c1g8", [1.70, 0.47, 0.146]),
     cost("128x64s6c1x2g1", [1.70, 0.26, 0.231]),
     cost("64x256s4c1g16", [1.70, 0.95, 0.340]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 12] = [
+const SPLIT_K_COSTS: [Cost; 16] = [
     cost("128x128s6k2", [0.00, 3.33, 0.378]),
     cost("128x128s5k4", [0.00, 3.49, 0.360]),
     cost("128x256s3k2", [0.00, 4.81, 0.684]),
+    cost("128x192s4k2", [0.00, 4.00, 0.520]),
+    cost("128x192s4k3", [0.00, 4.20, 0.520]),
+    cost("192x128s4k2", [0.00, 4.00, 0.520]),
+    cost("192x192s3k2", [0.00, 5.20, 0.740]),
     cost("64x256s4k2", [0.00, 3.13, 0.447]),
     cost("64x128s8k2", [0.00, 2.28, 0.237]),
     cost("64x64s12k2", [0.00, 1.94, 0.170]),
@@ -342,9 +361,14 @@ const SPLIT_K_COSTS: [Cost; 12] = [
     cost("64x64s12k8", [0.00, 3.00, 0.170]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 4] = [
+const SMALL_TILE_COSTS: [Cost; 9] = [
     cost("128x64s8k1", [0.00, 1.66, 0.167]),
     cost("64x64s12k1", [0.00, 1.51, 0.129]),
+    cost("128x128s6k1", [0.00, 2.30, 0.300]),
+    cost("128x192s5k1", [0.00, 2.80, 0.441]),
+    cost("192x128s5k1", [0.00, 2.80, 0.441]),
+    cost("192x192s4k1", [0.00, 3.40, 0.640]),
+    cost("128x256s4k1", [0.00, 3.40, 0.560]),
     // Measured over the shapes of the published record only.
     cost("128x64s4k1b2", [0.00, 1.85, 0.330]),
     cost("64x64s6k1b2", [0.00, 1.55, 0.209]),
@@ -357,9 +381,11 @@ const REGISTER_COSTS: [Cost; 4] = [
     cost("64x64s12c1g8", [0.14, 1.51, 0.146]),
 ];
 
-const UNALIGNED_COSTS: [Cost; 12] = [
+const UNALIGNED_COSTS: [Cost; 14] = [
     cost("64x64s4", [0.00, 2.46, 0.756]),
     cost("64x64s2b2", [0.00, 2.16, 1.338]),
+    cost("64x64s1b4", [0.00, 2.60, 4.000]),
+    cost("128x64s1b2", [0.00, 2.60, 4.000]),
     cost("64x64s4k2", [0.00, 3.13, 0.672]),
     cost("64x64s4k4", [0.00, 2.89, 0.663]),
     cost("64x32s4", [0.00, 1.75, 0.691]),
