@@ -25,6 +25,7 @@ mod graph;
 mod layer;
 mod presets;
 mod rebuild;
+mod segments;
 mod shape;
 mod sizes;
 mod text;
@@ -108,6 +109,8 @@ pub struct Network {
     nodes: Vec<Node>,
     values: Vec<Shape>,
     params: Vec<ParamSpec>,
+    /// The first operations of the segments after the first: see [`Network::checkpointed`].
+    cuts: Vec<usize>,
 }
 
 impl Network {
@@ -121,7 +124,7 @@ impl Network {
         if nodes.is_empty() {
             return Err(NetworkError("The network has no layers: give it at least one.".into()));
         }
-        Ok(Self { nodes, values, params })
+        Ok(Self { nodes, values, params, cuts: Vec::new() })
     }
 
     /// The same network with all probabilities of dropout 0.

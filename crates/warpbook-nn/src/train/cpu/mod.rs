@@ -2,18 +2,20 @@
 
 mod own;
 mod passes;
+mod segments;
 mod training;
 
 pub(super) use training::CpuTraining;
 
 use super::fits::ensure_host_memory;
 use super::{BatchLoss, Loss, Target, TrainError};
-use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind};
+use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind, Shape};
 use crate::ops::muon;
 use crate::ops::optimizer::groups::Grouped;
 use crate::ops::optimizer::{self, Optimizer};
 use crate::weights::Weights;
 use std::mem::take;
+use std::ops::Range;
 
 /// How a pass is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +45,9 @@ pub struct CpuEngine {
     value_gradients: Vec<Vec<f32>>,
     /// What else a node's backward pass reads.
     kept: Vec<Kept>,
+    /// Of each value, whether it is there only while its segment is at work.
+    again: Vec<bool>,
+    most_bytes: u64,
     /// How the last forward pass was made.
     mode: Mode,
 }
@@ -77,7 +82,7 @@ fn planned_bytes(network: &Network, batch: usize, optimizer: &Optimizer) -> u64 
     let all = network.params().iter();
     let params =
         all.map(|p| p.len() * if p.role.is_trained() { 2 + optimizer.state_slots() } else { 1 }).sum::<usize>();
-    let values: usize = network.values().iter().map(|v| v.elements()).fold(0, usize::saturating_add);
+    let values = segments::value_floats(network).into_iter().fold(0, usize::saturating_add);
     let kept = |node: &Node| match node.op {
         Op::Pool(p) if p.kind == PoolKind::Max => network.value(node.output).elements().saturating_mul(batch),
         Op::BatchNorm { .. } => 8 * network.value(node.output).channels(),
@@ -110,7 +115,9 @@ impl CpuEngine {
         let trained = |id: ParamId| network.params()[id].role.is_trained();
         let zeros = |id: usize| if trained(id) { vec![0.0; stored[id].len()] } else { Vec::new() };
         let state = |id: usize| (0..if trained(id) { optimizer.state_slots() } else { 0 }).map(|_| zeros(id)).collect();
-        let activations = |_| network.values().iter().map(|s| vec![0.0; s.elements() * batch]).collect::<Vec<_>>();
+        let again = segments::recomputed(network);
+        let place = |(shape, again): (&Shape, &bool)| vec![0.0; if *again { 0 } else { shape.elements() * batch }];
+        let activations = |_| network.values().iter().zip(&again).map(place).collect::<Vec<_>>();
         let kept = network.nodes().iter().map(|node| Kept::of(network, node, batch)).collect();
         let ids = 0..stored.len();
         Ok(Self {
@@ -119,6 +126,8 @@ impl CpuEngine {
             values: activations(()),
             value_gradients: activations(()),
             kept,
+            again: again.clone(),
+            most_bytes: 0,
             mode: Mode::Inference,
             network: network.clone(),
             arrangement,
@@ -139,9 +148,13 @@ impl CpuEngine {
         self.batch
     }
 
-    /// Bytes of weights, gradients, the optimiser's state, and activations with their gradients.
+    /// The most bytes so far of weights, gradients, the optimiser's state, and activations with their gradients.
     #[must_use]
     pub fn bytes(&self) -> u64 {
+        self.most_bytes.max(self.held_bytes())
+    }
+
+    fn held_bytes(&self) -> u64 {
         let floats = |arrays: &[Vec<f32>]| arrays.iter().map(Vec::len).sum::<usize>();
         let state: usize = self.state.iter().map(|s| floats(s)).sum();
         let all = [&self.weights, &self.gradients, &self.values, &self.value_gradients];
@@ -170,13 +183,14 @@ impl CpuEngine {
     }
 
     /// The gradient of what an operation, as `conv1`, has written, of the first `n` samples of the last backward pass and times its scale: f32
-    /// `[n][height][width][channels]`, or `[n][features]`. `None` where the network has no such operation.
+    /// `[n][height][width][channels]`, or `[n][features]`. `None` where the network has no such operation, and inside of a segment, where
+    /// it is not kept ([`Network::checkpointed`]).
     ///
     /// # Panics
     /// If `n` is more than the engine's batch.
     #[must_use]
     pub fn output_gradient(&self, operation: &str, n: usize) -> Option<&[f32]> {
-        let node = self.network.nodes().iter().find(|node| node.name == operation)?;
+        let node = self.network.nodes().iter().find(|node| node.name == operation && !self.again[node.output])?;
         Some(&self.value_gradients[node.output][..self.network.value(node.output).elements() * n])
     }
 
@@ -247,14 +261,15 @@ impl CpuEngine {
         loss.of(self.outputs(n), target, None)
     }
 
-    /// The name of the first operation in the last forward pass with an output that is no finite number.
+    /// The name of the first operation in the last forward pass with an output that is no finite number, of those whose outputs are kept.
     #[must_use]
     pub fn first_not_finite(&self, n: usize) -> Option<&str> {
-        let is_broken = |node: &&Node| {
-            let len = self.network.value(node.output).elements() * n;
-            self.values[node.output][..len].iter().any(|v| !v.is_finite())
-        };
-        self.network.nodes().iter().find(is_broken).map(|node| node.name.as_str())
+        self.network.nodes().iter().find(|node| self.is_not_finite(node, n)).map(|node| node.name.as_str())
+    }
+
+    fn is_not_finite(&self, node: &Node, n: usize) -> bool {
+        let (values, len) = (&self.values[node.output], self.network.value(node.output).elements() * n);
+        values[..len.min(values.len())].iter().any(|v| !v.is_finite())
     }
 
     fn in_pytorch_layout(&self, stored: &[Vec<f32>]) -> Result<Weights, TrainError> {
@@ -272,13 +287,10 @@ impl CpuEngine {
     pub fn forward(&mut self, n: usize, mode: Mode) -> Result<(), TrainError> {
         assert!(n <= self.batch, "{n} samples of at most {}", self.batch);
         self.mode = mode;
-        for i in 0..self.network.nodes().len() {
-            let node = self.network.nodes()[i].clone();
-            // Taken out, so that the others can be read while it is written.
-            let mut y = take(&mut self.values[node.output]);
-            let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
-            let done = self.node_forward(&node, n, &mut y, &mut kept);
-            (self.values[node.output], self.kept[i]) = (y, kept);
+        for segment in self.network.segments() {
+            self.open(&segment, false);
+            let done = self.forward_segment(&segment, n, true);
+            self.close(&segment);
             done?;
         }
         Ok(())
@@ -295,14 +307,26 @@ impl CpuEngine {
         let batch_loss = loss.of(&self.values[last][..outputs], target, Some((scale, gradient)))?;
         let mut written = vec![false; self.values.len()];
         written[last] = true;
-        for i in (0..self.network.nodes().len()).rev() {
-            let node = self.network.nodes()[i].clone();
-            let dy = take(&mut self.value_gradients[node.output]);
-            let done = self.node_backward(i, &node, n, &dy, &mut written);
-            self.value_gradients[node.output] = dy;
+        for segment in self.network.segments().into_iter().rev() {
+            self.open(&segment, true);
+            let done = self.backward_segment(&segment, n, &mut written);
+            self.close(&segment);
             done?;
         }
         Ok(batch_loss)
+    }
+
+    /// What was not kept, computed again, then the gradients.
+    fn backward_segment(&mut self, segment: &Range<usize>, n: usize, written: &mut [bool]) -> Result<(), TrainError> {
+        self.forward_segment(segment, n, false)?;
+        for i in segment.clone().rev() {
+            let node = self.network.nodes()[i].clone();
+            let dy = take(&mut self.value_gradients[node.output]);
+            let done = self.node_backward(i, &node, n, &dy, written);
+            self.value_gradients[node.output] = dy;
+            done?;
+        }
+        Ok(())
     }
 
     /// One step of the optimiser with the gradients of the last backward pass; `step` counts from 1.

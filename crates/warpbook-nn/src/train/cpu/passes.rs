@@ -15,11 +15,12 @@ impl CpuEngine {
         n: usize,
         y: &mut [f32],
         kept: &mut Kept,
+        is_first: bool,
     ) -> Result<(), TrainError> {
         let (input, output) = (self.network.value(node.input), self.network.value(node.output));
         let y = &mut y[..output.elements() * n];
         if let Op::BatchNorm { .. } = node.op {
-            return self.batch_norm_forward(node, n, y, kept);
+            return self.batch_norm_forward(node, n, y, kept, is_first);
         }
         let x = &self.values[node.input][..input.elements() * n];
         match node.op {
@@ -53,8 +54,19 @@ impl CpuEngine {
         Ok(())
     }
 
-    fn batch_norm_forward(&mut self, node: &Node, n: usize, y: &mut [f32], kept: &mut Kept) -> Result<(), TrainError> {
-        let b = self.network.batch_norm_sizes(node, n);
+    fn batch_norm_forward(
+        &mut self,
+        node: &Node,
+        n: usize,
+        y: &mut [f32],
+        kept: &mut Kept,
+        is_first: bool,
+    ) -> Result<(), TrainError> {
+        let mut b = self.network.batch_norm_sizes(node, n);
+        if !is_first {
+            // The running statistics have this batch's already.
+            b.momentum = 0.0;
+        }
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|i| node.params[i]);
         let x = &self.values[node.input][..y.len()];
         match (self.mode, kept) {

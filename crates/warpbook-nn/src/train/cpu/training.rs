@@ -132,7 +132,7 @@ impl CpuTraining {
         self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
         let loss = self.engine.backward(self.recipe.loss, targets.target(), n, 1.0)?;
         if !loss.mean.is_finite() {
-            let layer = self.engine.first_not_finite(n).unwrap_or("the loss").to_owned();
+            let layer = self.engine.find_not_finite(n)?.unwrap_or_else(|| "the loss".into());
             self.engine.put_back(statistics);
             return Ok(Err(Broken { loss: loss.mean, layer }));
         }

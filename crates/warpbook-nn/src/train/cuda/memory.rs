@@ -21,25 +21,55 @@ pub(in crate::train) enum Purpose {
 }
 
 /// The times at which a network of so many operations uses its memory.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct Times {
     count: usize,
-    trains: bool,
+    /// Of each operation backwards; empty where nothing goes backwards.
+    backward: Vec<usize>,
+    /// Of each operation when it is computed again, where it is.
+    again: Vec<Option<usize>>,
 }
 
 impl Times {
-    fn forward(self, i: usize) -> usize {
+    fn of(network: &Network, sharing: &Sharing, trains: bool) -> Self {
+        let count = network.nodes().len();
+        let mut times = Self { count, backward: Vec::new(), again: vec![None; count] };
+        if !trains {
+            return times;
+        }
+        times.backward = vec![0; count];
+        let mut now = times.loss();
+        let mut next = || {
+            now += 1;
+            now
+        };
+        for segment in network.segments().into_iter().rev() {
+            for i in segment.clone().filter(|i| sharing.computes_again(network.nodes(), *i)) {
+                times.again[i] = Some(next());
+            }
+            segment.rev().for_each(|i| times.backward[i] = next());
+        }
+        times
+    }
+
+    fn forward(&self, i: usize) -> usize {
         i + 1
     }
 
+    /// When the second stream has surely done what it was given at a time: before a segment is computed again, and at the end.
+    fn joined(&self, time: usize) -> usize {
+        let joins = self.again.iter().flatten().copied().filter(|again| *again > time);
+        joins.min().map_or_else(|| self.backward[0], |again| again - 1)
+    }
+
     /// When the outputs are read.
-    fn loss(self) -> usize {
+    fn loss(&self) -> usize {
         self.count + 1
     }
 
     /// `None` where nothing goes backwards.
-    fn backward(self, i: usize) -> Option<usize> {
-        self.trains.then_some(2 * self.count + 1 - i)
+    fn backward(&self, i: usize) -> Option<usize> {
+        self.backward.get(i).copied()
     }
 }
 
@@ -57,6 +87,11 @@ impl Life {
 
 fn value_name(buffer: usize) -> String {
     format!("value {buffer}")
+}
+
+/// The name of an array that is written again for the backward pass.
+fn again(name: &str) -> String {
+    format!("{name} again")
 }
 
 fn gradient_name(buffer: usize) -> String {
@@ -85,17 +120,18 @@ pub(in crate::train) fn plan(
 ) -> ArenaLayout {
     let nodes = network.nodes();
     let trains = purpose != Purpose::Inference;
-    let (times, count) = (Times { count: nodes.len(), trains }, network.values().len());
+    let (times, count) = (Times::of(network, sharing, trains), network.values().len());
     let bytes = |value: ValueId| network.value(value).elements().saturating_mul(batch * dtype.bytes() as usize);
     let (mut values, mut gradients) = (vec![Life::default(); count], vec![Life::default(); count]);
+    // From when they are computed again, of what is.
+    let mut again_values = vec![Life::default(); count];
     let buffer = |value: ValueId| sharing.buffer[value];
     values[buffer(0)].at(0);
     values[buffer(count - 1)].at(times.loss());
     gradients[buffer(count - 1)].at(trains.then_some(times.loss()));
     // When what the weight gradient of an operation reads is free.
-    let weight_gradient = |i: usize| {
-        if purpose == (Purpose::Training { overlaps: true }) { times.backward(0) } else { times.backward(i) }
-    };
+    let overlaps = purpose == Purpose::Training { overlaps: true };
+    let weight_gradient = |i: usize| times.backward(i).map(|time| if overlaps { times.joined(time) } else { time });
     let mut plan = ArenaPlan::new();
     for (i, node) in nodes.iter().enumerate() {
         let (forward, backward) = (times.forward(i), times.backward(i));
@@ -103,6 +139,9 @@ pub(in crate::train) fn plan(
         for read in others.into_iter().chain([node.input, sharing.writes(nodes, i)]) {
             if sharing.is_stored(nodes, read) {
                 values[buffer(read)].at(forward);
+                // What an operation reads of a segment before is kept, and so used as it is.
+                let lives = if trains && sharing.again[buffer(read)] { &mut again_values } else { &mut values };
+                lives[buffer(read)].at(times.again[i]);
             }
         }
         for read in others.into_iter().chain([node.input, node.output]) {
@@ -110,20 +149,24 @@ pub(in crate::train) fn plan(
                 gradients[buffer(read)].at(backward);
             }
         }
+        let mut used_backwards = |value: ValueId, time: Option<usize>| {
+            let lives = if sharing.again[buffer(value)] { &mut again_values } else { &mut values };
+            lives[buffer(value)].at(time);
+        };
         if multiplies(&node.op) {
             let read = weight_gradient(i);
-            values[buffer(node.input)].at(read);
+            used_backwards(node.input, read);
             gradients[buffer(sharing.reads_backwards(nodes, i))].at(read);
             if let Some(pool) = sharing.unpooled(i).filter(|pool| sharing.mask_before[*pool]) {
-                values[buffer(nodes[pool].output)].at(read);
+                used_backwards(nodes[pool].output, read);
             }
         }
         match node.op {
-            Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => values[buffer(node.input)].at(backward),
-            Op::Activation(Activation::Gelu) => values[buffer(node.input)].at(backward),
-            Op::Activation(Activation::Relu) if !sharing.done[i][1] => values[buffer(node.output)].at(backward),
-            Op::Pool(_) if sharing.mask_before[i] => values[buffer(node.output)].at(backward),
-            Op::Own => [node.input, node.output].into_iter().for_each(|v| values[buffer(v)].at(backward)),
+            Op::Conv2d(_) | Op::Linear { .. } | Op::BatchNorm { .. } => used_backwards(node.input, backward),
+            Op::Activation(Activation::Gelu) => used_backwards(node.input, backward),
+            Op::Activation(Activation::Relu) if !sharing.done[i][1] => used_backwards(node.output, backward),
+            Op::Pool(_) if sharing.mask_before[i] => used_backwards(node.output, backward),
+            Op::Own => [node.input, node.output].into_iter().for_each(|v| used_backwards(v, backward)),
             _ => {}
         }
         let adds = others.is_none() && !sharing.in_place(node) && sharing.joins(nodes, i, node.input);
@@ -142,7 +185,13 @@ pub(in crate::train) fn plan(
                 if by.is_none() || trains {
                     let len = network.value(node.output).elements() * batch;
                     let last = by.filter(|conv| sharing.unpools[*conv]).map_or(backward, weight_gradient);
-                    plan.add(kept_name(i), len, first, last.unwrap_or(forward));
+                    let last = last.unwrap_or(forward);
+                    if let Some(time) = times.again[by.unwrap_or(i)] {
+                        plan.add(kept_name(i), len, first, forward);
+                        plan.add(again(&kept_name(i)), len, time, last);
+                    } else {
+                        plan.add(kept_name(i), len, first, last);
+                    }
                 }
             }
             Op::BatchNorm { .. } => {
@@ -153,6 +202,9 @@ pub(in crate::train) fn plan(
                     let Some(time) = time else { continue };
                     let scratch = 8 * batch_norm::cuda::Normalisation::sums_len(&b) + 12 * b.channels;
                     plan.add(scratch_name(i, backwards), scratch, time, time);
+                    if let Some(time) = times.again[i].filter(|_| !backwards) {
+                        plan.add(again(&scratch_name(i, false)), scratch, time, time);
+                    }
                 }
             }
             Op::Own => {
@@ -167,7 +219,8 @@ pub(in crate::train) fn plan(
     }
     let sizes: Vec<usize> =
         (0..count).map(|b| (0..count).filter(|v| buffer(*v) == b).map(bytes).max().unwrap_or(0)).collect();
-    for (lives, name) in [(&values, value_name as fn(usize) -> String), (&gradients, gradient_name)] {
+    let names: [fn(usize) -> String; 3] = [value_name, |b| again(&value_name(b)), gradient_name];
+    for (lives, name) in [&values, &again_values, &gradients].into_iter().zip(names) {
         for (b, life) in lives.iter().enumerate() {
             if let Some((first, last)) = life.0 {
                 plan.add(name(b), sizes[b], first, last);
@@ -200,7 +253,9 @@ pub(in crate::train) fn node_bytes(layout: &ArenaLayout, sharing: &Sharing, node
     let [output, gradient] =
         if buffer == node.output { [of(&value_name(buffer)), of(&gradient_name(buffer))] } else { [0, 0] };
     let other = [kept_name(i), join_name(i), scratch_name(i, false), scratch_name(i, true)];
-    NodeBytes { output, gradient, other: other.iter().map(|name| of(name)).sum() }
+    let twice = |name: &str| of(name) + of(&again(name));
+    let output = if output > 0 { twice(&value_name(buffer)) } else { 0 };
+    NodeBytes { output, gradient, other: other.iter().map(|name| twice(name)).sum() }
 }
 
 /// The planned memory, allocated.
@@ -228,6 +283,16 @@ impl Memory {
         self.array(&value_name(buffer), len)
     }
 
+    /// The same of what is computed again for the backward pass.
+    pub fn value_again(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
+        self.array(&again(&value_name(buffer)), len)
+    }
+
+    /// As [`Memory::kept`], of what is computed again.
+    pub fn kept_again<T: Element>(&self, i: usize, len: usize) -> Result<Slice<T>> {
+        Ok(self.arena.planned::<T>(&again(&kept_name(i)))?.range(..len))
+    }
+
     /// The first `len` elements of its gradient's.
     pub fn gradient(&self, buffer: usize, len: usize) -> Result<DeviceArray> {
         self.array(&gradient_name(buffer), len)
@@ -245,9 +310,17 @@ impl Memory {
 
     /// What a node needs while it runs: f64 `[sums]`, then f32 `[lines]`.
     pub fn scratch(&self, i: usize, backwards: bool, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
-        let name = scratch_name(i, backwards);
-        let first = self.arena.planned::<f64>(&name)?.range(..sums);
-        let rest = self.arena.planned::<f32>(&name)?.range(2 * sums..2 * sums + lines);
+        self.scratch_of(&scratch_name(i, backwards), sums, lines)
+    }
+
+    /// What a node needs while it is computed again.
+    pub fn scratch_again(&self, i: usize, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
+        self.scratch_of(&again(&scratch_name(i, false)), sums, lines)
+    }
+
+    fn scratch_of(&self, name: &str, sums: usize, lines: usize) -> Result<(Slice<f64>, Slice<f32>)> {
+        let first = self.arena.planned::<f64>(name)?.range(..sums);
+        let rest = self.arena.planned::<f32>(name)?.range(2 * sums..2 * sums + lines);
         Ok((first, rest))
     }
 }

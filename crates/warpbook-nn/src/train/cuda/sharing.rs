@@ -20,6 +20,8 @@ pub(in crate::train) struct Sharing {
     /// Whether another operation computes it forwards, and backwards: an epilogue a ReLU or a maximum, a maximum a dropout, a weight
     /// gradient a maximum.
     pub done: Vec<[bool; 2]>,
+    /// Whether a buffer is written again for the backward pass: see [`Network::checkpointed`].
+    pub again: Vec<bool>,
 }
 
 pub(super) fn multiplies(op: &Op) -> bool {
@@ -66,6 +68,7 @@ impl Sharing {
             unpools: vec![false; nodes.len()],
             dropout_after: vec![None; nodes.len()],
             done: vec![[false; 2]; nodes.len()],
+            again: Vec::new(),
         };
         for (i, node) in nodes.iter().enumerate() {
             let (x, before) = (node.input, producer[node.input]);
@@ -120,6 +123,7 @@ impl Sharing {
             let written = shared.buffer[node.output];
             kept[written] = kept[written].max(keeps);
         }
+        shared.again = network.recomputed(&shared.buffer);
         shared
     }
 
@@ -147,6 +151,11 @@ impl Sharing {
     /// What operation i writes forwards: the output of the maximum after it, where its epilogue computes that.
     pub fn writes(&self, nodes: &[Node], i: usize) -> ValueId {
         nodes[self.pool_after[i].unwrap_or(i)].output
+    }
+
+    /// Whether operation i is computed again for the backward pass.
+    pub fn computes_again(&self, nodes: &[Node], i: usize) -> bool {
+        self.again[self.buffer[self.writes(nodes, i)]]
     }
 
     /// Whether a value is stored: what a pool in an epilogue reads is not.

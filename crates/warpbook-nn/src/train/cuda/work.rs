@@ -28,7 +28,8 @@ impl StepWork<'_> {
     pub fn operation(&self, name: &str) -> StepOperation {
         let of_node = |node: &Node| {
             let pass = name.strip_prefix(&node.name)?.strip_prefix(' ')?;
-            self.of_node(node, pass)
+            // The forward pass once more.
+            self.of_node(node, if pass == "recomputation" { "forward" } else { pass })
         };
         let work = self.network().nodes().iter().find_map(of_node).unwrap_or_else(|| self.around(name));
         let Work { flops, read, written } = work;

@@ -21,6 +21,15 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// The same for the backward pass, of the same bits; running statistics stay as they are.
+    pub(super) fn forward_again(&mut self, i: usize) -> Result<(), TrainError> {
+        let before = self.passes.len();
+        self.queue_forward(i)?;
+        let name = format!("{} recomputation", self.node(i).name);
+        self.passes[before..].iter_mut().for_each(|pass| pass.name.clone_from(&name));
+        Ok(())
+    }
+
     fn queue_forward(&mut self, i: usize) -> Result<(), TrainError> {
         let node = self.node(i);
         let Parts { sharing, kernels, .. } = self.parts;
@@ -38,7 +47,7 @@ impl Builder<'_> {
             Op::Pool(p) => {
                 let (kernel, g) = (kernels.pooling()?, self.network().pool_geometry(node, self.n));
                 if p.kind == PoolKind::Max {
-                    let places = self.parts.memory.kept::<u8>(i, y.len())?;
+                    let places = self.places(i, y.len())?;
                     self.push(&node.name, "forward", move |s| kernel.max_forward(s, &g, &x, &y, &places));
                 } else {
                     self.push(&node.name, "forward", move |s| kernel.average_forward(s, &g, &x, &y));
@@ -78,7 +87,7 @@ impl Builder<'_> {
                     });
                     return Ok(());
                 };
-                let places = self.trains.then(|| self.parts.memory.kept::<u8>(pool, y.len())).transpose()?;
+                let places = self.trains.then(|| self.places(pool, y.len())).transpose()?;
                 self.push(&node.name, "forward", move |s| {
                     c.forward_pooled(s, &x, &w, b.as_ref(), epilogue, (&y, places.as_ref()), &workspace)
                 });
@@ -95,11 +104,17 @@ impl Builder<'_> {
     fn batch_norm_forward(&mut self, i: usize, x: DeviceArray, y: DeviceArray) -> Result<(), TrainError> {
         let node = self.node(i);
         let kernel = self.parts.kernels.normalisation()?;
-        let b = self.network().batch_norm_sizes(node, self.n);
+        let mut b = self.network().batch_norm_sizes(node, self.n);
+        if self.again {
+            // The running statistics have this batch's already.
+            b.momentum = 0.0;
+        }
         let pixels = self.network().value(node.input).positions();
         let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|p| self.parts.params.master(node.params[p]));
         let sums = Normalisation::sums_len(&b);
-        let (sums, lines) = self.parts.memory.scratch(i, false, sums, 3 * b.channels)?;
+        let (memory, lines) = (self.parts.memory, 3 * b.channels);
+        let (sums, lines) =
+            if self.again { memory.scratch_again(i, sums, lines)? } else { memory.scratch(i, false, sums, lines)? };
         if !self.trains {
             self.push(&node.name, "forward", move |s| {
                 let pairs = ([&gamma, &beta], [&mean, &variance]);

@@ -69,6 +69,8 @@ struct Builder<'a> {
     workspaces: [Workspace; 2],
     /// The targets of a batch of rows.
     targets: Option<Slice<f32>>,
+    /// Whether it is past the loss, so that what is computed again is where it is then.
+    again: bool,
     passes: Vec<Pass>,
 }
 
@@ -89,9 +91,7 @@ pub(super) fn passes(
     }
     builder.loss(step)?;
     if trains {
-        for i in (0..parts.network.nodes().len()).rev() {
-            builder.backward(i)?;
-        }
+        builder.backward_all()?;
         builder.update(step)?;
     }
     builder.finish(step);
@@ -151,11 +151,42 @@ impl<'a> Builder<'a> {
         let [main, side] = workspaces;
         let main = workspace(main)?;
         let workspaces = [main.clone(), if options.overlap && trains { workspace(side)? } else { main }];
-        Ok(Self { parts, n, trains, random: None, products, workspaces, targets: None, passes: Vec::new() })
+        Ok(Self {
+            parts,
+            n,
+            trains,
+            random: None,
+            products,
+            workspaces,
+            targets: None,
+            again: false,
+            passes: Vec::new(),
+        })
     }
 
     fn forward_all(&mut self) -> std::result::Result<(), TrainError> {
         (0..self.network().nodes().len()).try_for_each(|i| self.forward(i))
+    }
+
+    /// Segment by segment from the last: what is computed again, then the gradients.
+    fn backward_all(&mut self) -> std::result::Result<(), TrainError> {
+        self.again = true;
+        for segment in self.network().segments().into_iter().rev() {
+            let before = self.passes.len();
+            let nodes = self.network().nodes();
+            let again: Vec<usize> = segment.clone().filter(|i| self.parts.sharing.computes_again(nodes, *i)).collect();
+            again.iter().try_for_each(|i| self.forward_again(*i))?;
+            if !again.is_empty() {
+                // What the second stream still reads may lie where this is written.
+                if self.passes.len() == before {
+                    self.push("recomputation", "", |_| Ok(()));
+                }
+                self.passes[before].on = On::Both;
+            }
+            segment.rev().try_for_each(|i| self.backward(i))?;
+        }
+        self.again = false;
+        Ok(())
     }
 
     fn network(&self) -> &'a Network {
@@ -183,7 +214,23 @@ impl<'a> Builder<'a> {
     }
 
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
-        self.parts.memory.value(self.parts.sharing.buffer[value], self.len(value))
+        let (buffer, len) = (self.parts.sharing.buffer[value], self.len(value));
+        if self.is_again(value) {
+            self.parts.memory.value_again(buffer, len)
+        } else {
+            self.parts.memory.value(buffer, len)
+        }
+    }
+
+    /// Whether a value is now the one that was computed again.
+    fn is_again(&self, value: ValueId) -> bool {
+        self.again && self.parts.sharing.again[self.parts.sharing.buffer[value]]
+    }
+
+    /// The places of a pool's maxima.
+    fn places(&self, pool: usize, len: usize) -> Result<Slice<u8>> {
+        let memory = self.parts.memory;
+        if self.is_again(self.node(pool).output) { memory.kept_again(pool, len) } else { memory.kept(pool, len) }
     }
 
     fn gradient(&self, value: ValueId) -> Result<DeviceArray> {

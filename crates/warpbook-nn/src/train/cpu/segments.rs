@@ -1,0 +1,88 @@
+//! Passes segment by segment: see [`crate::network::Network::checkpointed`].
+
+use super::{CpuEngine, Kept, Mode};
+use crate::network::Network;
+use crate::train::TrainError;
+use std::mem::take;
+use std::ops::Range;
+
+/// What is computed again: a flag for each value.
+pub(super) fn recomputed(network: &Network) -> Vec<bool> {
+    network.recomputed(&(0..network.values().len()).collect::<Vec<_>>())
+}
+
+/// Floats of one sample: those of values that are always there, and the most of a segment's inner values.
+pub(super) fn value_floats(network: &Network) -> [usize; 2] {
+    let again = recomputed(network);
+    let len = |value: usize| network.value(value).elements();
+    let kept = (0..again.len()).filter(|v| !again[*v]).map(len).fold(0, usize::saturating_add);
+    let inner = |segment: Range<usize>| {
+        let outputs = segment.map(|i| network.nodes()[i].output);
+        outputs.filter(|v| again[*v]).map(len).fold(0, usize::saturating_add)
+    };
+    [kept, network.segments().into_iter().map(inner).max().unwrap_or(0)]
+}
+
+impl CpuEngine {
+    /// What a segment's operations write that is computed again.
+    fn inner(&self, segment: &Range<usize>) -> Vec<usize> {
+        segment.clone().map(|i| self.network.nodes()[i].output).filter(|v| self.again[*v]).collect()
+    }
+
+    /// Makes room for a segment's inner values, and for their gradients.
+    pub(super) fn open(&mut self, segment: &Range<usize>, with_gradients: bool) {
+        for value in self.inner(segment) {
+            let len = self.network.value(value).elements() * self.batch;
+            self.values[value].resize(len, 0.0);
+            if with_gradients {
+                self.value_gradients[value].resize(len, 0.0);
+            }
+        }
+        self.most_bytes = self.most_bytes.max(self.held_bytes());
+    }
+
+    /// Frees it.
+    pub(super) fn close(&mut self, segment: &Range<usize>) {
+        for value in self.inner(segment) {
+            drop((take(&mut self.values[value]), take(&mut self.value_gradients[value])));
+        }
+    }
+
+    /// The forward pass of a segment's operations; `is_first` where it is the step's first, which moves the running statistics.
+    pub(super) fn forward_segment(
+        &mut self,
+        segment: &Range<usize>,
+        n: usize,
+        is_first: bool,
+    ) -> Result<(), TrainError> {
+        for i in segment.clone() {
+            let node = self.network.nodes()[i].clone();
+            if !is_first && !self.again[node.output] {
+                continue;
+            }
+            // Taken out, so that the others can be read while it is written.
+            let mut y = take(&mut self.values[node.output]);
+            let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
+            let done = self.node_forward(&node, n, &mut y, &mut kept, is_first);
+            (self.values[node.output], self.kept[i]) = (y, kept);
+            done?;
+        }
+        Ok(())
+    }
+
+    /// The name of the first operation of the last training step with an output that is no finite number; computes again what was not kept.
+    pub(crate) fn find_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
+        for segment in self.network.segments() {
+            self.open(&segment, false);
+            let found = self.forward_segment(&segment, n, self.mode == Mode::Inference).map(|()| {
+                let nodes = &self.network.nodes()[segment.clone()];
+                nodes.iter().find(|node| self.is_not_finite(node, n)).map(|node| node.name.clone())
+            });
+            self.close(&segment);
+            if let Some(name) = found? {
+                return Ok(Some(name));
+            }
+        }
+        Ok(None)
+    }
+}
