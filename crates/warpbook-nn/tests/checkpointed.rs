@@ -21,8 +21,11 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, optimizer: Optimizer::adam(), learning_rate: 1e-3, batch: 16, steps, ..Recipe::mnist() }
 }
 
+/// What [`bits`] tells of a training, and its bytes.
+type Bits = (Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>, u64);
+
 /// Losses, weights with running statistics, and gradients.
-fn bits(place: &Place, recipe: Recipe) -> (Vec<u64>, Vec<Vec<u32>>, Vec<Vec<u32>>, u64) {
+fn bits(place: &Place, recipe: Recipe) -> Bits {
     let digits = synthetic_digits(40, 16, 3);
     let mut trainer = Trainer::on(place, recipe, &digits.train, None).unwrap();
     let mut losses = Vec::new();
