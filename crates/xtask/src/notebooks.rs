@@ -96,7 +96,10 @@ pub fn check(w: &Workspace) -> Result<Report> {
         judge(run, (i == 0).then_some(("cold", COLD_LIMIT.mul_f64(slowness))));
         if i == 0 {
             println!("{name}, its first plot again");
-            judge(execute(w, &venv, notebook, &["--until-plot"], &builds)?, Some(("warm", WARM_LIMIT.mul_f64(slowness))));
+            judge(
+                execute(w, &venv, notebook, &["--until-plot"], &builds)?,
+                Some(("warm", WARM_LIMIT.mul_f64(slowness))),
+            );
         }
     }
     report.note = format!("first cell to first plot: {}; limits times {slowness:.2}", waits.join(", "));

@@ -97,7 +97,8 @@ pub struct Recorded {
 /// Records what the GPUs of this process do until it is finished or dropped. There is one at a time in a process.
 ///
 /// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. While it records, each launch takes the host longer, and in a
-/// graph the kernels lie further apart than without: compare with a time that was measured without it.
+/// graph the kernels lie further apart than without: compare with a time that was measured without it. CUPTI stays attached to the process
+/// afterwards: a launch then takes the host 4.9 us instead of 3.9, measured on a machine with an NVIDIA H200.
 /// Kernels that are dropped meanwhile stay loaded until it ends.
 #[derive(Debug)]
 pub struct Recorder {

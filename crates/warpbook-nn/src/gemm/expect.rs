@@ -29,6 +29,11 @@ const TENSOR_US: f64 = 0.0757;
 /// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
 const UNALIGNED_LINE_US: f64 = 0.0211;
 
+/// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
+/// and the tiles come in no order that reuses L2. Assumed, and the same for lines of C in pieces: such tiles were measured
+/// where one wave of them computes the product.
+const LARGE_FROM_REGISTERS: f64 = 1.25;
+
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
@@ -58,8 +63,10 @@ pub(super) fn expected_us(
     let lines = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { 0.0 };
     let share = blocks_per_sm as f64;
     let k_us = cost.k_us.max(LINE_US * lines * share);
-    let stored_us = if by_tma { UNALIGNED_LINE_US * unaligned_lines(tile, product) * share } else { 0.0 };
-    let waves_us = waves * (cost.wave_us + k_blocks * k_us + stored_us);
+    let large = can.operands == Operands::TensorMaps && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
+    let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
+    let stored_us = if by_tma { later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share } else { 0.0 };
+    let waves_us = (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us);
     let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
     let tensor_us = blocks * k_blocks * multiplied / sms as f64 * TENSOR_US;
     let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * L2_MIB_US;
