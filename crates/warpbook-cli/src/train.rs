@@ -283,7 +283,7 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
         if !(1..=MOST_EDGE).contains(&edge) {
             return Err(Failure::usage(format!("--edge {edge}: choose from 1 to {MOST_EDGE}.")));
         }
-        let recipe = Recipe { network: amp_recipe(edge), ..configured(Recipe::amp_recipe(), args) };
+        let recipe = configured(Recipe { network: amp_recipe(edge), ..Recipe::amp_recipe() }, args)?;
         let all = RANDOM_BATCHES + 1;
         let bytes = |batch: usize| [all, batch, 2 * edge, 4].into_iter().fold(1, usize::saturating_mul) as u64;
         ensure_host_memory(recipe.batch, bytes).map_err(|why| {
@@ -298,12 +298,12 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
     }
     let plan = Plan::find(&args.recipe)?;
     let data = plan.open(args.from.data.as_deref())?;
-    let recipe = configured(plan.recipe, args);
+    let recipe = configured(plan.recipe, args)?;
     Ok(Planned { recipe, data: Data::Images(data), by: plan.by, images: Some(plan.images.name()) })
 }
 
 /// The recipe with what the command line says otherwise.
-fn configured(mut recipe: Recipe, args: &TrainArgs) -> Recipe {
+fn configured(mut recipe: Recipe, args: &TrainArgs) -> Result<Recipe, Failure> {
     recipe.batch = args.batch.unwrap_or(recipe.batch);
     recipe.epochs = args.epochs.unwrap_or(recipe.epochs);
     recipe.steps = args.steps.or(recipe.steps);
@@ -311,7 +311,11 @@ fn configured(mut recipe: Recipe, args: &TrainArgs) -> Recipe {
     recipe.learning_rate = args.lr.unwrap_or(recipe.learning_rate);
     recipe.shuffle &= !args.no_shuffle;
     recipe.augmentation = recipe.augmentation.filter(|_| !args.no_augment);
-    if args.no_dropout { recipe.without_dropout() } else { recipe }
+    if let Some(segments) = args.segments {
+        let usage = |why| Failure::usage(format!("--segments: {why}"));
+        recipe.network = recipe.network.checkpointed(segments).map_err(usage)?;
+    }
+    Ok(if args.no_dropout { recipe.without_dropout() } else { recipe })
 }
 
 fn introduce(underway: &Underway<'_>, data: &Data) {

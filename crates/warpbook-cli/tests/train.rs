@@ -36,6 +36,20 @@ fn a_training_is_kept_gone_on_with_and_judged() {
 }
 
 #[test]
+fn segments_save_memory_and_change_no_bit() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, more: &[&str]| {
+        let words = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--batch", "16", "--steps", "3"];
+        warpbook(folder.path(), &[&words[..], &["--checkpoint", name], more].concat())
+    };
+    expect(&run("plain", &[]), 0, &["step 3"]);
+    expect(&run("segments", &["--segments", "3"]), 0, &["step 3"]);
+    let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
+    assert!(read("plain") == read("segments"), "the files differ");
+    expect(&run("none", &["--segments", "9"]), 2, &["--segments: ", "1 to 4 segments, not 9"]);
+}
+
+#[test]
 fn some_steps_are_profiled() {
     let folder = tempfile::tempdir().unwrap();
     let run = |steps: &str, more: &[&str]| {

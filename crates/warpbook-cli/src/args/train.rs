@@ -28,6 +28,7 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   batch = 128
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
+  # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
   # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8; convolution = \"own\" or \"stock\"
   network = [
       \"conv2d 32 3x3 padding 1\", \"batch_norm\", \"relu\",
@@ -114,6 +115,10 @@ pub struct TrainArgs {
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
+    /// Keep the activations at the borders of so many segments of the network only, and compute the others again in the backward pass: less
+    /// memory, up to a forward pass more time, the same bits. [default: the recipe's, or else 1]
+    #[arg(long, value_name = "N")]
+    pub segments: Option<usize>,
     /// Passes over the training images. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub epochs: Option<u32>,

@@ -14,7 +14,7 @@ use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
 use warpbook::nn::train::{Augmentation, Initial, Loss, Recipe, Views};
 
-const KEYS: [&str; 21] = [
+const KEYS: [&str; 22] = [
     "name",
     "data",
     "input",
@@ -26,6 +26,7 @@ const KEYS: [&str; 21] = [
     "clip",
     "shuffle",
     "network",
+    "segments",
     "optimizer",
     "schedule",
     "loss",
@@ -62,6 +63,13 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
     let images = images(&keys, path)?;
     let input = input(&keys, &images)?;
     let network = network(&source, &keys, input, &images)?;
+    let network = match keys.whole("segments", 1)? {
+        None => network,
+        Some(n) => {
+            let n = usize::try_from(n).unwrap_or(usize::MAX);
+            network.checkpointed(n).or_else(|why| keys.refuse("segments", format!("cannot be used: {why}")))?
+        }
+    };
     let (mean, deviation) = normalise(&keys, &images, input[0])?;
     let (schedule, schedule_by_step) = schedule(&keys)?;
     let above_0 = |n: f64| n > 0.0 && n.is_finite();

@@ -30,6 +30,17 @@ fn a_file_says_what_computes_it_on_a_gpu() {
 }
 
 #[test]
+fn a_file_says_in_how_many_segments_it_is_checkpointed() {
+    let two =
+        "data = \"synthetic\"\nlearning_rate = 0.1\nnetwork = [\"flatten\", \"linear 16\", \"relu\", \"linear 10\"]\n";
+    let segments = |keys: &str| parse(&format!("{keys}\n{two}")).map(|plan| plan.recipe.network.segments().len());
+    assert_eq!([segments("").unwrap(), segments("segments = 2").unwrap()], [1, 2]);
+    let error = segments("\nsegments = 9").unwrap_err();
+    assert!(error.contains("line 2") && error.contains("1 to 3 segments, not 9"), "{error}");
+    assert!(segments("segments = 0").is_err());
+}
+
+#[test]
 fn a_file_says_everything_that_a_recipe_has() {
     let plan = parse(
         r#"

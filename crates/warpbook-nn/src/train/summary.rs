@@ -64,6 +64,10 @@ pub struct Summary {
     pub rows: Vec<SummaryRow>,
     /// FLOPs of one training step: forward, and the gradients of weights and inputs.
     pub step_flops: u64,
+    /// Segments of the network: see [`Network::checkpointed`].
+    pub segments: usize,
+    /// FLOPs of what a step computes again because it was not kept; not among [`Self::step_flops`], so that rates compare.
+    pub again_flops: u64,
     /// Bytes of the input.
     pub input_bytes: u64,
     /// What a training on a GPU takes.
@@ -95,6 +99,8 @@ impl Summary {
             input: network.input().to_string(),
             rows: rows.collect(),
             step_flops: network.training_flops() * batch as u64,
+            segments: network.segments().len(),
+            again_flops: plan.again_flops,
             input_bytes: plan.input,
             memory: PlannedMemory {
                 weights: params.weights + params.running,

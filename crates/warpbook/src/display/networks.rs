@@ -39,6 +39,18 @@ fn total(summary: &Summary) -> String {
     )
 }
 
+/// As "In 4 segments: ..."; nothing of a network that keeps everything.
+fn segments(summary: &Summary) -> Option<String> {
+    (summary.segments > 1).then(|| {
+        format!(
+            "In {} segments: what lies inside of them is computed again in the backward pass, which is {} GFLOP more a step, {:.0} % of it.",
+            summary.segments,
+            figures::number(summary.again_flops as f64 / 1e9),
+            100.0 * summary.again_flops as f64 / summary.step_flops.max(1) as f64
+        )
+    })
+}
+
 /// As "Planned for a training on a GPU in fp32: 186 MiB = weights 4.58 MiB + ...".
 fn memory(summary: &Summary) -> String {
     let m = &summary.memory;
@@ -60,14 +72,19 @@ fn memory(summary: &Summary) -> String {
     )
 }
 
+/// What is said below the table.
+fn lines(summary: &Summary) -> Vec<String> {
+    segments(summary).into_iter().chain([memory(summary)]).collect()
+}
+
 impl Show for Summary {
     fn html(&self) -> String {
-        let [total, memory] = [total(self), memory(self)].map(|text| html::escape(&text));
-        format!("<p>{total}</p>{}<p>{memory}</p>", Show::html(&table(self)))
+        let below: String = lines(self).iter().map(|line| format!("<p>{}</p>", html::escape(line))).collect();
+        format!("<p>{}</p>{}{below}", html::escape(&total(self)), Show::html(&table(self)))
     }
 
     fn text(&self) -> String {
-        format!("{}\n{}\n{}", total(self), Show::text(&table(self)), memory(self))
+        format!("{}\n{}\n{}", total(self), Show::text(&table(self)), lines(self).join("\n"))
     }
 }
 
@@ -85,7 +102,7 @@ impl Show for Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nn::network::mnist_cnn;
+    use crate::nn::network::{conv2d, gelu, mnist_cnn};
     use crate::nn::train::{CudaOptions, Precision, Recipe};
 
     #[test]
@@ -100,6 +117,20 @@ mod tests {
         assert!(line("relu2").eq("relu2 relu 64 x 24 x 24".split(' ')), "in place: {text}");
         let html = network.html();
         assert!(html.contains("dropout 0.25") && html.contains("1179776"), "{html}");
+    }
+
+    #[test]
+    fn a_checkpointed_network_says_what_it_computes_again() {
+        let layers = (0..8).flat_map(|_| [conv2d(16, 3).padding(1), gelu()]);
+        let network = Network::new([16, 32, 32], layers).unwrap();
+        assert!(!Show::text(&network.summary(32)).contains("segments"));
+        let summary = network.checkpointed(2).unwrap().summary(32);
+        // The four convolutions of the first segment.
+        let four: u64 = summary.rows[..8].iter().map(|r| r.flops).sum();
+        assert_eq!((summary.segments, summary.again_flops), (2, four));
+        let text = Show::text(&summary);
+        assert!(text.contains("In 2 segments: ") && text.contains("0.604 GFLOP more a step, 17 % of it"), "{text}");
+        assert!(summary.html().contains("<p>In 2 segments: "));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub(in crate::train) struct Footprint {
     pub unshared: u64,
     /// Of the arena.
     pub activations: u64,
+    /// FLOPs of what is computed again in the backward pass.
+    pub again_flops: u64,
 }
 
 /// What is planned for a network's training with an optimiser of so many slots, on an H200.
@@ -50,7 +52,9 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     let (sharing, dtype) = (sharing(network, &options, Some(HOPPER)), options.precision.activations());
     let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
     let nodes = network.nodes().iter().enumerate();
+    let again = nodes.clone().filter(|(i, _)| sharing.computes_again(network.nodes(), *i));
     Footprint {
+        again_flops: again.map(|(_, node)| network.node_flops(node)).sum::<u64>().saturating_mul(batch as u64),
         params: ParamBytes::of(network, Some(slots), dtype),
         nodes: nodes.map(|(i, node)| memory::node_bytes(&layout, &sharing, node, i)).collect(),
         input: memory::input_bytes(&layout),
