@@ -99,7 +99,7 @@ pub enum Command {
     Share(ShareArgs),
     /// Train a network.
     #[command(after_help = TRAIN_EXAMPLES)]
-    Train(TrainArgs),
+    Train(Box<TrainArgs>),
     /// Classify the test images with a trained network.
     #[command(after_help = EVAL_EXAMPLES)]
     Eval(EvalArgs),
