@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// What the program takes on the machine for which limits are written: two cores of a server of 2023, with nothing else to do.
-const REFERENCE: Duration = Duration::from_millis(2300);
+/// What the program takes on a machine for which limits are written.
+const REFERENCE: Duration = Duration::from_millis(2000);
 /// Copies of the functions below in the program.
 const COPIES: usize = 12;
 const PROGRAM: &str = r#"
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_fast_machine_has_no_shorter_limits() {
         assert_eq!(times_reference(REFERENCE / 2), 1.0);
-        assert_eq!(times_reference(REFERENCE * 3), 3.0);
+        assert!((times_reference(REFERENCE * 3) - 3.0).abs() < 1e-9);
     }
 
     #[test]
