@@ -71,36 +71,33 @@ pub fn check(w: &Workspace) -> Result<Report> {
     }
     let mut report = Report::default();
     let mut waits = Vec::new();
-    let mut slowness = yardstick::slowness(w)?;
-    for (i, notebook) in measured_first(all(w)?).iter().enumerate() {
-        let name = w.show(notebook);
-        let mut judge = |run: Run, limit: Option<(&str, Duration)>| {
-            let error = run.error.or_else(|| limit.and_then(|(when, limit)| too_late(run.first_plot, when, limit)));
-            if let (Some((when, _)), Some(t)) = (limit, run.first_plot) {
-                waits.push(format!("{when} {}", seconds(t)));
-            }
-            match error {
-                None => report.passed += 1,
-                Some(e) => {
-                    report.failed += 1;
-                    report.errors.push(format!("{name}: {e}"));
-                }
-            }
-        };
-        println!("{name}");
-        let run = execute(w, &venv, notebook, &[], &builds)?;
-        if i == 0 {
-            // Before and after: other work may have come in between.
-            slowness = slowness.max(yardstick::slowness(w)?);
+    let mut judge = |notebook: &Path, run: Run, limit: Option<(&str, Duration)>| {
+        let error = run.error.or_else(|| limit.and_then(|(when, limit)| too_late(run.first_plot, when, limit)));
+        if let (Some((when, _)), Some(t)) = (limit, run.first_plot) {
+            waits.push(format!("{when} {}", seconds(t)));
         }
-        judge(run, (i == 0).then_some(("cold", COLD_LIMIT.mul_f64(slowness))));
-        if i == 0 {
-            println!("{name}, its first plot again");
-            judge(
-                execute(w, &venv, notebook, &["--until-plot"], &builds)?,
-                Some(("warm", WARM_LIMIT.mul_f64(slowness))),
-            );
+        match error {
+            None => report.passed += 1,
+            Some(e) => {
+                report.failed += 1;
+                report.errors.push(format!("{}: {e}", w.show(notebook)));
+            }
         }
+    };
+    let notebooks = measured_first(all(w)?);
+    let (measured, others) = notebooks.split_first().context("notebooks/ holds no notebook")?;
+    let before = yardstick::slowness(w)?;
+    println!("{}", w.show(measured));
+    let cold = execute(w, &venv, measured, &[], &builds)?;
+    // Before and after: other work may have come in between.
+    let slowness = before.max(yardstick::slowness(w)?);
+    judge(measured, cold, Some(("cold", COLD_LIMIT.mul_f64(slowness))));
+    println!("{}, its first plot again", w.show(measured));
+    let warm = execute(w, &venv, measured, &["--until-plot"], &builds)?;
+    judge(measured, warm, Some(("warm", WARM_LIMIT.mul_f64(slowness))));
+    for notebook in others {
+        println!("{}", w.show(notebook));
+        judge(notebook, execute(w, &venv, notebook, &[], &builds)?, None);
     }
     report.note = format!("first cell to first plot: {}; limits times {slowness:.2}", waits.join(", "));
     Ok(report)
