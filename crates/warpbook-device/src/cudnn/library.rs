@@ -12,9 +12,8 @@ use std::sync::Arc;
 
 pub(super) type Status = c_int;
 pub(super) type Handle = *mut c_void;
-pub(super) type Descriptor = *mut c_void;
-pub(super) type Destroy = unsafe extern "C" fn(Descriptor) -> Status;
-pub(super) type Create = unsafe extern "C" fn(*mut Descriptor) -> Status;
+/// `cudnnBackendDescriptor_t`.
+pub(super) type Raw = *mut c_void;
 
 /// The major version whose functions are declared here.
 const MAJOR: u32 = 9;
@@ -23,55 +22,6 @@ const BAD_PARAM: Status = 2;
 const NOT_SUPPORTED: Status = 3;
 /// The longest explanation that is read.
 const LONGEST: usize = 1024;
-
-/// `cudnnConvolutionFwdAlgoPerf_t`, and those of the two gradients, which are the same but for the names of the algorithms.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Suggestion {
-    pub algorithm: c_int,
-    pub status: Status,
-    pub time_ms: f32,
-    pub workspace_bytes: usize,
-    pub determinism: c_int,
-    pub math: c_int,
-    pub reserved: [c_int; 3],
-}
-const _: () = assert!(size_of::<Suggestion>() == 48);
-
-/// The functions of one pass of a convolution. The three passes take their arguments in the same order: two inputs, the
-/// convolution, the output.
-pub(super) struct PassCalls {
-    /// `cudnnGetConvolution*Algorithm_v7`.
-    pub suggest: unsafe extern "C" fn(
-        Handle,
-        Descriptor,
-        Descriptor,
-        Descriptor,
-        Descriptor,
-        c_int,
-        *mut c_int,
-        *mut Suggestion,
-    ) -> Status,
-    /// `cudnnGetConvolution*WorkspaceSize`.
-    pub workspace:
-        unsafe extern "C" fn(Handle, Descriptor, Descriptor, Descriptor, Descriptor, c_int, *mut usize) -> Status,
-    /// `cudnnConvolution*`.
-    pub run: unsafe extern "C" fn(
-        Handle,
-        *const c_void,
-        Descriptor,
-        u64,
-        Descriptor,
-        u64,
-        Descriptor,
-        c_int,
-        u64,
-        usize,
-        *const c_void,
-        Descriptor,
-        u64,
-    ) -> Status,
-}
 
 /// The functions that are used.
 pub(super) struct Calls {
@@ -83,16 +33,16 @@ pub(super) struct Calls {
     pub create: unsafe extern "C" fn(*mut Handle) -> Status,
     pub destroy: unsafe extern "C" fn(Handle) -> Status,
     pub set_stream: unsafe extern "C" fn(Handle, sys::CUstream) -> Status,
-    pub tensor: (Create, Destroy),
-    pub filter: (Create, Destroy),
-    pub convolution: (Create, Destroy),
-    pub set_tensor: unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int) -> Status,
-    pub set_filter: unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int) -> Status,
-    pub set_convolution:
-        unsafe extern "C" fn(Descriptor, c_int, c_int, c_int, c_int, c_int, c_int, c_int, c_int) -> Status,
-    pub set_math: unsafe extern "C" fn(Descriptor, c_int) -> Status,
-    /// Forwards, of the input's gradient, and of the weight's.
-    pub passes: [PassCalls; 3],
+    /// `cudnnBackendCreateDescriptor`, of a kind.
+    pub make: unsafe extern "C" fn(c_int, *mut Raw) -> Status,
+    pub unmake: unsafe extern "C" fn(Raw) -> Status,
+    /// `cudnnBackendSetAttribute`: the attribute's name, the type of its values, their number, and the values.
+    pub set: unsafe extern "C" fn(Raw, c_int, c_int, i64, *const c_void) -> Status,
+    /// `cudnnBackendGetAttribute`: as of `set`, with room for so many values, and the number that there are.
+    pub get: unsafe extern "C" fn(Raw, c_int, c_int, i64, *mut i64, *mut c_void) -> Status,
+    pub finalize: unsafe extern "C" fn(Raw) -> Status,
+    /// `cudnnBackendExecute`, of an execution plan and a variant pack.
+    pub execute: unsafe extern "C" fn(Handle, Raw, Raw) -> Status,
 }
 
 /// The library. It loads its parts by itself, from its own folder.
@@ -152,8 +102,7 @@ impl Cudnn9 {
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
         macro_rules! call {
             ($name:literal) => {
-                // SAFETY: the type of the field is the function's in cudnn_graph.h, cudnn_ops.h or cudnn_cnn.h; a pointer to device
-                // memory is passed as the number that it is.
+                // SAFETY: the type of the field is the function's in cudnn_graph.h.
                 *unsafe { library.get($name) }.map_err(|e| e.to_string())?
             };
         }
@@ -165,30 +114,12 @@ impl Cudnn9 {
             create: call!(b"cudnnCreate\0"),
             destroy: call!(b"cudnnDestroy\0"),
             set_stream: call!(b"cudnnSetStream\0"),
-            tensor: (call!(b"cudnnCreateTensorDescriptor\0"), call!(b"cudnnDestroyTensorDescriptor\0")),
-            filter: (call!(b"cudnnCreateFilterDescriptor\0"), call!(b"cudnnDestroyFilterDescriptor\0")),
-            convolution: (call!(b"cudnnCreateConvolutionDescriptor\0"), call!(b"cudnnDestroyConvolutionDescriptor\0")),
-            set_tensor: call!(b"cudnnSetTensor4dDescriptor\0"),
-            set_filter: call!(b"cudnnSetFilter4dDescriptor\0"),
-            set_convolution: call!(b"cudnnSetConvolution2dDescriptor\0"),
-            set_math: call!(b"cudnnSetConvolutionMathType\0"),
-            passes: [
-                PassCalls {
-                    suggest: call!(b"cudnnGetConvolutionForwardAlgorithm_v7\0"),
-                    workspace: call!(b"cudnnGetConvolutionForwardWorkspaceSize\0"),
-                    run: call!(b"cudnnConvolutionForward\0"),
-                },
-                PassCalls {
-                    suggest: call!(b"cudnnGetConvolutionBackwardDataAlgorithm_v7\0"),
-                    workspace: call!(b"cudnnGetConvolutionBackwardDataWorkspaceSize\0"),
-                    run: call!(b"cudnnConvolutionBackwardData\0"),
-                },
-                PassCalls {
-                    suggest: call!(b"cudnnGetConvolutionBackwardFilterAlgorithm_v7\0"),
-                    workspace: call!(b"cudnnGetConvolutionBackwardFilterWorkspaceSize\0"),
-                    run: call!(b"cudnnConvolutionBackwardFilter\0"),
-                },
-            ],
+            make: call!(b"cudnnBackendCreateDescriptor\0"),
+            unmake: call!(b"cudnnBackendDestroyDescriptor\0"),
+            set: call!(b"cudnnBackendSetAttribute\0"),
+            get: call!(b"cudnnBackendGetAttribute\0"),
+            finalize: call!(b"cudnnBackendFinalize\0"),
+            execute: call!(b"cudnnBackendExecute\0"),
         };
         let found = Self { calls, _loaded: library, path: path.to_owned() };
         match version(found.calls.property) {
@@ -211,18 +142,22 @@ impl Cudnn9 {
         }
     }
 
-    /// An error unless a call has succeeded; one that the library does not make is told apart from one that failed.
+    /// An error unless a call has succeeded.
     pub fn check(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Result<()> {
+        if status == 0 { Ok(()) } else { Err(self.error(device, what, status)) }
+    }
+
+    /// That of a status: a call that the library does not make is told apart from one that failed.
+    pub fn error(&self, device: &Inner, what: &dyn Fn() -> String, status: Status) -> Error {
         match status / 1000 {
-            _ if status == 0 => Ok(()),
-            BAD_PARAM | NOT_SUPPORTED => Err(Error::Unsupported {
+            BAD_PARAM | NOT_SUPPORTED => Error::Unsupported {
                 what: "cuDNN".into(),
                 why: format!("refuses {}: {}", what(), self.describe(status)),
-            }),
+            },
             _ => {
                 // It may be the error of an earlier kernel, of which cuDNN does not say that it ended the context.
                 let sticky = result::mem_get_info().is_err_and(|e| device.note(e));
-                Err(Error::Cuda { what: format!("cuDNN, asked for {},", what()), why: self.describe(status), sticky })
+                Error::Cuda { what: format!("cuDNN, asked for {},", what()), why: self.describe(status), sticky }
             }
         }
     }

@@ -1,56 +1,104 @@
 //! Convolutions by cuDNN, loaded from wherever it is.
 //!
-//! As cuBLAS, and for the same reasons: cudarc panics where there is none, and pip puts it where no loader looks. What is called are the
-//! functions of version 7's interface, which version 9 still has: three passes, a list of algorithms for each, no graphs.
-//! Signatures and numbers are those of cudnn_graph.h, cudnn_ops.h and cudnn_cnn.h of version 9.
+//! As cuBLAS, and for the same reasons: cudarc panics where there is none, and pip puts it where no loader looks. What is called is the graph
+//! interface, which PyTorch calls too: a graph of one operation, the engines that the heuristics suggest for it, and a plan of one of them.
+//! The older interface, of one function and a few algorithms for each pass, reaches fewer engines: in our layers it was two to ten times
+//! slower. Signatures and numbers are those of cudnn_graph.h of version 9.
 
+mod descriptor;
 mod library;
 
 use crate::capture::{between_captures, relaxed};
-use crate::cublas::{launched, version};
+use crate::cublas::version;
 use crate::cuda::Inner;
 use crate::memory::Allocation;
 use crate::trial::Trial;
 use crate::{CudaDevice, Error, Result, Slice, Stream};
-use library::{Create, Cudnn9, Descriptor, Destroy, Handle, Status, Suggestion};
+use cudarc::driver::result;
+use descriptor::{Address, ConvolutionMode, DataType, Descriptor, Heuristics, Note, OfHandle};
+use library::{Cudnn9, Handle, Status};
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use warpbook_kernels::Launch;
 use warpbook_record::Dtype;
 
 /// `CUDNN_DATA_FLOAT`, `_HALF` and `_BFLOAT16`.
-const FLOAT: c_int = 0;
-const HALF: c_int = 2;
-const BFLOAT16: c_int = 9;
-/// `CUDNN_TENSOR_NCHW` and `_NHWC`.
-const NCHW: c_int = 0;
-const NHWC: c_int = 1;
+const FLOAT: DataType = DataType(0);
+const HALF: DataType = DataType(2);
+const BFLOAT16: DataType = DataType(9);
 /// `CUDNN_CROSS_CORRELATION`.
-const CROSS_CORRELATION: c_int = 1;
-/// `CUDNN_DEFAULT_MATH`, by which fp32 may be TF32, `CUDNN_TENSOR_OP_MATH` and `CUDNN_FMA_MATH`.
-const DEFAULT_MATH: c_int = 0;
-const TENSOR_OP_MATH: c_int = 1;
-const FMA_MATH: c_int = 3;
-/// `CUDNN_DETERMINISTIC`.
-const DETERMINISTIC: c_int = 1;
-/// Algorithms that are asked for: more than there are of a pass.
-const SUGGESTIONS: usize = 16;
-/// Algorithms of each pass that take most shapes, where the library suggests nothing.
-const USUAL: [[c_int; 2]; 3] = [[1, 0], [1, 0], [1, 0]];
-/// Their names, as `CUDNN_CONVOLUTION_FWD_ALGO_GEMM`.
-const FORWARD: [&str; 8] = [
-    "implicit GEMM",
-    "implicit precomputed GEMM",
-    "GEMM",
-    "direct",
-    "FFT",
-    "tiled FFT",
-    "Winograd",
-    "Winograd, not fused",
-];
-const INPUT: [&str; 6] = ["algorithm 0", "algorithm 1", "FFT", "tiled FFT", "Winograd", "Winograd, not fused"];
-const WEIGHT: [&str; 7] =
-    ["algorithm 0", "algorithm 1", "FFT", "algorithm 3", "Winograd", "Winograd, not fused", "tiled FFT"];
+const CROSS_CORRELATION: ConvolutionMode = ConvolutionMode(1);
+/// `CUDNN_HEUR_MODE_A`, the better of the decision trees, and `_FALLBACK`, engines that take most shapes.
+const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
+/// Suggestions that are read of each.
+const SUGGESTIONS: usize = 32;
+/// Engines that [`Cudnn::plans`] builds at most, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
+const PLANS: usize = 10;
+/// What arrays are aligned to, at least, in bytes.
+const ALIGNMENT: u64 = 16;
+
+/// Kinds of descriptors, and their attributes.
+mod kind {
+    use std::ffi::c_int;
+
+    pub const CONVOLUTION: c_int = 1;
+    pub const ENGINE: c_int = 2;
+    pub const CONFIGURATION: c_int = 3;
+    pub const HEURISTICS: c_int = 4;
+    pub const PLAN: c_int = 5;
+    pub const FORWARD: c_int = 10;
+    pub const WEIGHT_GRADIENT: c_int = 11;
+    pub const INPUT_GRADIENT: c_int = 12;
+    pub const GRAPH: c_int = 15;
+    pub const VARIANT_PACK: c_int = 16;
+    pub const TENSOR: c_int = 17;
+}
+
+mod attribute {
+    use std::ffi::c_int;
+
+    pub const COMPUTE_TYPE: c_int = 100;
+    pub const MODE: c_int = 101;
+    pub const DILATIONS: c_int = 102;
+    pub const STRIDES: c_int = 103;
+    pub const POST_PADDINGS: c_int = 104;
+    pub const PRE_PADDINGS: c_int = 105;
+    pub const DIMENSIONS: c_int = 106;
+    pub const HEURISTICS_MODE: c_int = 200;
+    pub const HEURISTICS_GRAPH: c_int = 201;
+    pub const HEURISTICS_RESULTS: c_int = 202;
+    pub const CONFIGURATION_ENGINE: c_int = 300;
+    pub const PLAN_HANDLE: c_int = 400;
+    pub const PLAN_CONFIGURATION: c_int = 401;
+    pub const PLAN_WORKSPACE: c_int = 402;
+    pub const GRAPH_HANDLE: c_int = 800;
+    pub const GRAPH_OPERATIONS: c_int = 801;
+    pub const TENSOR_ALIGNMENT: c_int = 900;
+    pub const TENSOR_TYPE: c_int = 901;
+    pub const TENSOR_SIDES: c_int = 902;
+    pub const TENSOR_STRIDES: c_int = 903;
+    pub const TENSOR_ID: c_int = 906;
+    pub const PACK_IDS: c_int = 1000;
+    pub const PACK_ADDRESSES: c_int = 1001;
+    pub const PACK_WORKSPACE: c_int = 1003;
+    pub const ENGINE_INDEX: c_int = 1301;
+    pub const ENGINE_NOTES: c_int = 1303;
+}
+
+/// `CUDNN_NUMERICAL_NOTE_*`: what an engine does to numbers.
+mod note {
+    use super::Note;
+
+    pub const TENSOR_CORES: Note = Note(0);
+    pub const ROUNDS_INPUTS: Note = Note(1);
+    pub const SHORT_SUMS: Note = Note(2);
+    pub const FFT: Note = Note(3);
+    pub const NOT_DETERMINISTIC: Note = Note(4);
+    pub const WINOGRAD: [Note; 4] = [Note(5), Note(6), Note(7), Note(8)];
+    /// As many as there are.
+    pub const COUNT: usize = 10;
+}
 
 /// A convolution as the library takes it: a cross-correlation, as in PyTorch. Pairs are height, width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +154,23 @@ impl ConvolutionPass {
         }
     }
 
-    fn algorithms(self) -> &'static [&'static str] {
+    /// The kind of its operation, and the first of the operation's attributes: the factor of the result.
+    fn operation(self) -> (c_int, c_int) {
         match self {
-            Self::Forward => &FORWARD,
-            Self::InputGradient => &INPUT,
-            Self::WeightGradient => &WEIGHT,
+            Self::Forward => (kind::FORWARD, 700),
+            Self::InputGradient => (kind::INPUT_GRADIENT, 706),
+            Self::WeightGradient => (kind::WEIGHT_GRADIENT, 712),
+        }
+    }
+}
+
+impl Of {
+    /// Its place after an operation's first attribute, and its name in a graph.
+    fn place(self) -> c_int {
+        match self {
+            Self::Weight => 3,
+            Self::X => 4,
+            Self::Y => 5,
         }
     }
 }
@@ -128,24 +188,37 @@ impl LibraryConvolution {
         self.elements(of).iter().fold(self.dtype.bytes(), |all, side| all.saturating_mul((*side).into()))
     }
 
-    /// Its sides as the library counts them.
-    fn sides(&self, of: Of) -> Result<[c_int; 4]> {
-        let sides = self.elements(of).map(|side| c_int::try_from(side).unwrap_or(0));
-        if sides.contains(&0) {
-            return Err(self.refused(format!("needs sides from 1 to 2^31, and {of:?} has {:?}", self.elements(of))));
+    /// Its sides as the library takes them: images, channels, rows, columns, in whatever order they lie.
+    fn sides(&self, of: Of) -> Result<[i64; 4]> {
+        let sides = self.elements(of);
+        if sides.iter().any(|side| c_int::try_from(*side).unwrap_or(0) == 0) {
+            return Err(self.refused(format!("needs sides from 1 to 2^31, and {of:?} has {sides:?}")));
         }
-        Ok(sides)
+        Ok(sides.map(i64::from))
     }
 
-    /// Types of the elements and of the arithmetic.
-    fn types(&self) -> Result<(c_int, c_int)> {
+    /// Elements from one index of each side to the next.
+    fn strides(&self, [_, c, h, w]: [i64; 4]) -> [i64; 4] {
+        if self.channels_last { [c * h * w, 1, w * c, c] } else { [c * h * w, h * w, w, 1] }
+    }
+
+    /// The type of its elements.
+    fn data_type(&self) -> Result<DataType> {
         match self.dtype {
-            Dtype::F32 => Ok((FLOAT, FMA_MATH)),
-            Dtype::Tf32 => Ok((FLOAT, DEFAULT_MATH)),
-            Dtype::F16 => Ok((HALF, TENSOR_OP_MATH)),
-            Dtype::Bf16 => Ok((BFLOAT16, TENSOR_OP_MATH)),
+            Dtype::F32 | Dtype::Tf32 => Ok(FLOAT),
+            Dtype::F16 => Ok(HALF),
+            Dtype::Bf16 => Ok(BFLOAT16),
             other => Err(self.refused(format!("is asked for fp32, tf32, fp16 and bf16 here, not for {other:?}"))),
         }
+    }
+
+    /// Whether an engine computes what its type promises: fp32 without tensor cores, inputs as they are, sums in f32.
+    fn permits(&self, notes: &[Note]) -> bool {
+        let has = |note| notes.contains(&note);
+        let is_wide = matches!(self.dtype, Dtype::F32 | Dtype::Tf32);
+        !(has(note::SHORT_SUMS)
+            || is_wide && has(note::ROUNDS_INPUTS)
+            || self.dtype == Dtype::F32 && has(note::TENSOR_CORES))
     }
 
     fn refused(&self, why: String) -> Error {
@@ -200,72 +273,85 @@ impl std::fmt::Debug for Cudnn {
     }
 }
 
-/// A descriptor, destroyed with its owner.
-struct Owned {
-    raw: Descriptor,
-    destroy: Destroy,
-    /// What `destroy` is in.
-    _library: Arc<Cudnn9>,
+/// The graph of one pass: its operation, with the arrays that it names by [`Of::place`].
+fn graph(
+    library: &Arc<Cudnn9>,
+    handle: Handle,
+    shape: &LibraryConvolution,
+    pass: ConvolutionPass,
+) -> Result<Result<Arc<Descriptor>, Status>> {
+    let dtype = shape.data_type()?;
+    let sides = [Of::Weight, Of::X, Of::Y].map(|of| shape.sides(of).map(|sides| (of, sides)));
+    let sides = sides.into_iter().collect::<Result<Vec<_>>>()?;
+    Ok(described(library, handle, shape, pass, dtype, &sides))
 }
 
-// SAFETY: a descriptor is plain memory of no thread, and is only read after it was made.
-unsafe impl Send for Owned {}
-// SAFETY: as above.
-unsafe impl Sync for Owned {}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: the descriptor was made by the library of `destroy` and is not used again.
-        unsafe { (self.destroy)(self.raw) };
+fn described(
+    library: &Arc<Cudnn9>,
+    handle: Handle,
+    shape: &LibraryConvolution,
+    pass: ConvolutionPass,
+    dtype: DataType,
+    sides: &[(Of, [i64; 4])],
+) -> Result<Arc<Descriptor>, Status> {
+    let pair = |[rows, columns]: [u32; 2]| [i64::from(rows), i64::from(columns)];
+    let convolution = Descriptor::new(library, kind::CONVOLUTION)?
+        .with(attribute::COMPUTE_TYPE, &[FLOAT])?
+        .with(attribute::MODE, &[CROSS_CORRELATION])?
+        .with(attribute::DIMENSIONS, &[2i64])?
+        .with(attribute::DILATIONS, &[1i64, 1])?
+        .with(attribute::STRIDES, &pair(shape.stride))?
+        .with(attribute::PRE_PADDINGS, &pair(shape.padding))?
+        .with(attribute::POST_PADDINGS, &pair(shape.padding))?
+        .finalized()?;
+    let (kind, first) = pass.operation();
+    // Alpha, beta and the convolution come first. Beta is 0: the result is overwritten.
+    let mut operation = Descriptor::new(library, kind)?
+        .with(first, &[1f32])?
+        .with(first + 1, &[0f32])?
+        .with_part(first + 2, &convolution)?;
+    for (of, sides) in sides {
+        let array = Descriptor::new(library, kind::TENSOR)?
+            .with(attribute::TENSOR_TYPE, &[dtype])?
+            .with(attribute::TENSOR_SIDES, sides)?
+            .with(attribute::TENSOR_STRIDES, &shape.strides(*sides))?
+            .with(attribute::TENSOR_ALIGNMENT, &[ALIGNMENT as i64])?
+            .with(attribute::TENSOR_ID, &[i64::from(of.place())])?
+            .finalized()?;
+        operation = operation.with_part(first + of.place(), &array)?;
     }
+    Descriptor::new(library, kind::GRAPH)?
+        .with(attribute::GRAPH_HANDLE, &[OfHandle(handle)])?
+        .with_part(attribute::GRAPH_OPERATIONS, &operation.finalized()?)?
+        .finalized()
 }
 
-impl Owned {
-    fn new(
-        library: &Arc<Cudnn9>,
-        (create, destroy): (Create, Destroy),
-        set: impl FnOnce(Descriptor) -> Status,
-    ) -> Result<Self, Status> {
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: the pointer is to a live value.
-        match unsafe { create(&raw mut raw) } {
-            0 => {}
-            status => return Err(status),
-        }
-        let owned = Self { raw, destroy, _library: library.clone() };
-        match set(raw) {
-            0 => Ok(owned),
-            status => Err(status),
-        }
+/// An engine that the heuristics suggest, and how it is to be run.
+struct Suggestion {
+    configuration: Arc<Descriptor>,
+    /// What the configuration is of.
+    _heuristics: Arc<Descriptor>,
+    engine: i64,
+    notes: Vec<Note>,
+    /// Its place among the suggestions, from 1.
+    rank: usize,
+}
+
+impl Suggestion {
+    fn is_deterministic(&self) -> bool {
+        !self.notes.contains(&note::NOT_DETERMINISTIC)
     }
 
-    /// An array's.
-    fn array(library: &Arc<Cudnn9>, shape: &LibraryConvolution, of: Of) -> Result<Result<Self, Status>> {
-        let ([n, c, h, w], (dtype, _)) = (shape.sides(of)?, shape.types()?);
-        let (calls, format) = (&library.calls, if shape.channels_last { NHWC } else { NCHW });
-        Ok(match of {
-            Of::Weight => Self::new(library, calls.filter, |d| {
-                // SAFETY: the descriptor is a live one of a filter. Type and format come the other way round than in a tensor's.
-                unsafe { (calls.set_filter)(d, dtype, format, n, c, h, w) }
-            }),
-            // SAFETY: the descriptor is a live one of a tensor.
-            _ => Self::new(library, calls.tensor, |d| unsafe { (calls.set_tensor)(d, format, dtype, n, c, h, w) }),
-        })
-    }
-
-    /// The convolution's, with an arithmetic.
-    fn convolution(library: &Arc<Cudnn9>, shape: &LibraryConvolution, math: c_int) -> Result<Self, Status> {
-        let calls = &library.calls;
-        let [[ph, pw], [sh, sw]] =
-            [shape.padding, shape.stride].map(|pair| pair.map(|side| c_int::try_from(side).unwrap_or(c_int::MAX)));
-        Self::new(library, calls.convolution, |d| {
-            // SAFETY: the descriptor is a live one of a convolution. Sums are in f32 in all types.
-            match unsafe { (calls.set_convolution)(d, ph, pw, sh, sw, 1, 1, CROSS_CORRELATION, FLOAT) } {
-                // SAFETY: as above.
-                0 => unsafe { (calls.set_math)(d, math) },
-                status => status,
-            }
-        })
+    /// In words, as "engine 46 on tensor cores".
+    fn words(&self) -> String {
+        let has = |note| self.notes.contains(&note);
+        let method = match () {
+            () if has(note::FFT) => " by FFT",
+            () if note::WINOGRAD.iter().any(|n| has(*n)) => " by Winograd",
+            () => "",
+        };
+        let place = if has(note::TENSOR_CORES) { "on tensor cores" } else { "without tensor cores" };
+        format!("engine {}{method} {place}", self.engine)
     }
 }
 
@@ -310,31 +396,39 @@ impl Cudnn {
         &self.0.library.path
     }
 
-    /// A pass of a convolution by the algorithm that the library's heuristics hold to be the fastest: of those that give the same bits
+    /// A pass of a convolution by the engine that the library's heuristics hold to be the fastest: of those that give the same bits
     /// on every run and need no more than `workspace_bytes`, if there is one, else of all. Nothing is measured, so the choice is the
-    /// same every time. The algorithm has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
+    /// same every time. The engine has been run once, on temporary arrays where there is room for them, so a capture loads nothing.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for a convolution that no algorithm takes; the device's.
+    /// [`Error::Unsupported`] for a convolution that no engine takes; the device's.
     pub fn plan(&self, shape: &LibraryConvolution, pass: ConvolutionPass, workspace_bytes: u64) -> Result<CudnnPlan> {
-        let mut candidates = self.candidates(shape, pass)?;
-        let too_large = |p: &CudnnPlan| p.workspace_bytes as u64 > workspace_bytes;
+        let mut suggestions = self.suggestions(shape, pass)?;
         // The sort is stable: the order of the suggestions stays.
-        candidates
-            .sort_by_key(|p| (too_large(p), if too_large(p) { p.workspace_bytes } else { 0 }, !p.is_deterministic));
-        let mut refused = None;
-        for plan in candidates {
+        suggestions.sort_by_key(|s| !s.is_deterministic());
+        let (mut larger, mut refused): (Option<CudnnPlan>, _) = (None, None);
+        for suggestion in suggestions {
+            let Some(plan) = self.built(shape, pass, suggestion) else { continue };
+            if plan.workspace_bytes() > workspace_bytes {
+                if larger.as_ref().is_none_or(|l| plan.workspace_bytes() < l.workspace_bytes()) {
+                    larger = Some(plan);
+                }
+                continue;
+            }
             match plan.try_out() {
                 Ok(()) => return Ok(plan),
                 Err(why) if why.is_sticky() => return Err(why),
                 Err(why) => refused = Some(why),
             }
         }
-        Err(refused.unwrap_or_else(|| shape.refused(format!("has no algorithm for {}", shape.name(pass)))))
+        match larger {
+            Some(plan) => plan.try_out().map(|()| plan),
+            None => Err(refused.unwrap_or_else(|| shape.refused(format!("has no engine for {}", shape.name(pass))))),
+        }
     }
 
-    /// The pass by each algorithm that takes it, in the heuristics' order, whether or not it gives the same bits on every run: to be timed.
-    /// Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
+    /// The pass by each of the first ten engines that take it, in the heuristics' order, whether or not they give the same bits on every
+    /// run: to be timed. Each has been run once, as in [`Cudnn::plan`], and needs no more than `workspace_bytes`; there may be none.
     ///
     /// # Errors
     /// A convolution that the library cannot describe; the device's, after which it cannot be used.
@@ -345,11 +439,12 @@ impl Cudnn {
         workspace_bytes: u64,
     ) -> Result<Vec<CudnnPlan>> {
         let mut plans: Vec<CudnnPlan> = Vec::new();
-        for plan in self.candidates(shape, pass)? {
-            let is_known = plans.iter().any(|p| (p.algorithm, p.math) == (plan.algorithm, plan.math));
-            if is_known || plan.workspace_bytes as u64 > workspace_bytes {
-                continue;
+        for suggestion in self.suggestions(shape, pass)? {
+            if plans.len() == PLANS {
+                break;
             }
+            let fits = |plan: &CudnnPlan| plan.workspace_bytes() <= workspace_bytes;
+            let Some(plan) = self.built(shape, pass, suggestion).filter(fits) else { continue };
             match plan.try_out() {
                 Ok(()) => plans.push(plan),
                 Err(why) if why.is_sticky() => return Err(why),
@@ -359,90 +454,93 @@ impl Cudnn {
         Ok(plans)
     }
 
-    /// Each algorithm that says which workspace it needs, in the heuristics' order.
-    fn candidates(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<CudnnPlan>> {
-        let Opened { library, device, .. } = &*self.0;
+    /// The engines that the heuristics suggest, the fastest first, of those that compute what the type promises.
+    fn suggestions(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<Suggestion>> {
+        let Opened { library, device, raw, .. } = &*self.0;
         device.bind()?;
-        let check = |status| library.check(device, &|| shape.name(pass), status);
-        let array = |of| match Owned::array(library, shape, of)? {
-            Ok(owned) => Ok(owned),
-            Err(status) => Err(check(status).err().unwrap_or(Error::Cancelled)),
-        };
-        let [first, second, third] = pass.arrays();
-        let arrays = Arc::new([array(first)?, array(second)?, array(third)?]);
-        let convolution = |math| {
-            Owned::convolution(library, shape, math).map_err(|status| check(status).err().unwrap_or(Error::Cancelled))
-        };
-        let (_, math) = shape.types()?;
-        let asked = convolution(math)?;
-        let mut candidates = Vec::new();
-        for suggestion in self.suggestions(pass, &arrays, &asked) {
-            // Of fp32 the arithmetic stays what was asked for; otherwise it is the algorithm's, with or without tensor cores.
-            let math = if math == FMA_MATH { math } else { suggestion.math };
-            let plan = CudnnPlan {
-                cudnn: self.clone(),
-                shape: *shape,
-                pass,
-                arrays: arrays.clone(),
-                convolution: convolution(math)?,
-                algorithm: suggestion.algorithm,
-                math,
-                is_deterministic: suggestion.determinism == DETERMINISTIC,
-                workspace_bytes: 0,
-            };
-            if let Some(bytes) = plan.needed() {
-                candidates.push(CudnnPlan { workspace_bytes: bytes, ..plan });
-            }
+        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed here and below, since the library may load and unload kernels during a capture.
+        let graph = relaxed(|| graph(library, *handle, shape, pass))?
+            .map_err(|status| library.error(device, &|| shape.name(pass), status))?;
+        let mut found = Vec::new();
+        for mode in HEURISTICS {
+            // One that knows nothing of the operation says that it is not supported.
+            found.extend(relaxed(|| suggested(library, &graph, mode)).unwrap_or_default());
         }
-        Ok(candidates)
+        found.retain(|s| shape.permits(&s.notes));
+        found.iter_mut().zip(1..).for_each(|(s, rank)| s.rank = rank);
+        Ok(found)
     }
 
-    /// What the heuristics suggest, the fastest first, and then what takes most shapes.
-    fn suggestions(&self, pass: ConvolutionPass, arrays: &[Owned; 3], convolution: &Owned) -> Vec<Suggestion> {
+    /// The plan of a suggestion; `None` where the engine does not take the convolution after all.
+    fn built(&self, shape: &LibraryConvolution, pass: ConvolutionPass, suggestion: Suggestion) -> Option<CudnnPlan> {
         let Opened { library, raw, .. } = &*self.0;
-        let mut found = vec![Suggestion::default(); SUGGESTIONS];
-        let mut count = 0;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        let [first, second, third] = arrays;
-        // SAFETY: handle and descriptors are live; there is room for as many suggestions as are asked for.
-        let status = relaxed(|| unsafe {
-            (library.calls.passes[pass as usize].suggest)(
-                *handle,
-                first.raw,
-                second.raw,
-                convolution.raw,
-                third.raw,
-                SUGGESTIONS as c_int,
-                &raw mut count,
-                found.as_mut_ptr(),
-            )
-        });
-        drop(handle);
-        found.truncate(if status == 0 { usize::try_from(count).unwrap_or(0) } else { 0 });
-        found.retain(|s| s.status == 0);
-        let usual = USUAL[pass as usize].into_iter().map(|algorithm| Suggestion {
-            algorithm,
-            math: DEFAULT_MATH,
-            // Algorithm 0 of both gradients adds with atomics.
-            determinism: c_int::from(pass == ConvolutionPass::Forward || algorithm != 0),
-            ..Suggestion::default()
-        });
-        found.extend(usual);
-        found
+        let make = || {
+            let plan = Descriptor::new(library, kind::PLAN)?
+                .with(attribute::PLAN_HANDLE, &[OfHandle(*handle)])?
+                .with_part(attribute::PLAN_CONFIGURATION, &suggestion.configuration)?
+                .finalized()?;
+            let workspace = plan.value(attribute::PLAN_WORKSPACE, 0i64)?;
+            Ok::<_, Status>((plan, workspace))
+        };
+        let (descriptor, workspace) = relaxed(make).ok()?;
+        let workspace_bytes = usize::try_from(workspace).ok()?;
+        let built = Built { descriptor: Some(descriptor), workspace_bytes, suggestion, cudnn: self.clone() };
+        Some(CudnnPlan { shape: *shape, pass, built: Arc::new(built) })
     }
 }
 
-/// One pass of one convolution by one algorithm.
-pub struct CudnnPlan {
+/// What one of the heuristics suggests.
+fn suggested(library: &Arc<Cudnn9>, graph: &Arc<Descriptor>, mode: Heuristics) -> Result<Vec<Suggestion>, Status> {
+    let heuristics = Descriptor::new(library, kind::HEURISTICS)?
+        .with_part(attribute::HEURISTICS_GRAPH, graph)?
+        .with(attribute::HEURISTICS_MODE, &[mode])?
+        .finalized()?;
+    let results = heuristics.descriptors(attribute::HEURISTICS_RESULTS, kind::CONFIGURATION, SUGGESTIONS)?;
+    let read = |configuration: Arc<Descriptor>| {
+        let engine = configuration.descriptors(attribute::CONFIGURATION_ENGINE, kind::ENGINE, 1)?;
+        let engine = engine.first().ok_or(0)?;
+        Ok::<_, Status>(Suggestion {
+            engine: engine.value(attribute::ENGINE_INDEX, -1i64)?,
+            notes: engine.values(attribute::ENGINE_NOTES, [Note::default(); note::COUNT])?,
+            configuration,
+            _heuristics: heuristics.clone(),
+            rank: 0,
+        })
+    };
+    Ok(results.into_iter().filter_map(|configuration| read(configuration).ok()).collect())
+}
+
+/// One engine, ready to run. A graph that has captured it keeps it, as its kernels are unloaded with it.
+struct Built {
+    /// `Some` until it is dropped.
+    descriptor: Option<Arc<Descriptor>>,
+    workspace_bytes: usize,
+    suggestion: Suggestion,
     cudnn: Cudnn,
+}
+
+impl Drop for Built {
+    fn drop(&mut self) {
+        let device = &self.cudnn.0.device;
+        if device.may_free() {
+            // Its kernels may still run.
+            between_captures(|| {
+                let _ = result::ctx::synchronize();
+                self.descriptor = None;
+            });
+        } else {
+            std::mem::forget(self.descriptor.take());
+        }
+    }
+}
+
+/// One pass of one convolution by one engine.
+pub struct CudnnPlan {
     shape: LibraryConvolution,
     pass: ConvolutionPass,
-    arrays: Arc<[Owned; 3]>,
-    convolution: Owned,
-    algorithm: c_int,
-    math: c_int,
-    is_deterministic: bool,
-    workspace_bytes: usize,
+    built: Arc<Built>,
 }
 
 impl std::fmt::Debug for CudnnPlan {
@@ -455,67 +553,45 @@ impl CudnnPlan {
     /// The workspace that it needs, in bytes.
     #[must_use]
     pub fn workspace_bytes(&self) -> u64 {
-        self.workspace_bytes as u64
+        self.built.workspace_bytes as u64
     }
 
     /// Whether it gives the same bits on every run.
     #[must_use]
     pub fn is_deterministic(&self) -> bool {
-        self.is_deterministic
+        self.built.suggestion.is_deterministic()
     }
 
-    /// The algorithm and its arithmetic in words, as "implicit precomputed GEMM with tensor cores".
+    /// The engine in words, as "engine 46 on tensor cores". The library numbers its engines and tells no more of them.
     #[must_use]
     pub fn algorithm(&self) -> String {
-        let known = usize::try_from(self.algorithm).ok().and_then(|i| self.pass.algorithms().get(i));
-        let name = known.map_or_else(|| format!("algorithm {}", self.algorithm), ToString::to_string);
-        match self.math {
-            FMA_MATH => format!("{name} with fp32 multiply-adds"),
-            DEFAULT_MATH => name,
-            _ => format!("{name} with tensor cores"),
-        }
+        self.built.suggestion.words()
+    }
+
+    /// Its place among the heuristics' suggestions, from 1.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.built.suggestion.rank
     }
 
     /// Whether it transforms its operands (FFT or Winograd), which rounds more than sums of products do.
     #[must_use]
     pub fn transforms(&self) -> bool {
-        let name = self.algorithm();
-        name.contains("FFT") || name.contains("Winograd")
-    }
-
-    /// The workspace that the library asks for; `None` where the algorithm does not take the convolution.
-    fn needed(&self) -> Option<usize> {
-        let Opened { library, raw, .. } = &*self.cudnn.0;
-        let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
-        let [first, second, third] = &*self.arrays;
-        let mut bytes = 0;
-        // SAFETY: handle and descriptors are live, as is the number.
-        let status = relaxed(|| unsafe {
-            (library.calls.passes[self.pass as usize].workspace)(
-                *handle,
-                first.raw,
-                second.raw,
-                self.convolution.raw,
-                third.raw,
-                self.algorithm,
-                &raw mut bytes,
-            )
-        });
-        (status == 0).then_some(bytes)
+        let notes = &self.built.suggestion.notes;
+        notes.iter().any(|n| *n == note::FFT || note::WINOGRAD.contains(n))
     }
 
     /// Runs it once on temporary arrays, which loads its kernels; not at all where they do not fit.
     fn try_out(&self) -> Result<()> {
-        let device = &self.cudnn.0.device;
+        let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
             self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(of)).unwrap_or(usize::MAX));
-        let arrays = Trial::new(device, [first, second, third, self.workspace_bytes]);
+        let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
         let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(()) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
         // SAFETY: the arrays are as large as their descriptors say, and live until the wait is over.
         let queued = unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
         let done = queued.and_then(|()| stream.synchronize());
-        let Opened { library, raw, .. } = &*self.cudnn.0;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handle is live, and forgets the stream, which ends here.
         unsafe { (library.calls.set_stream)(*handle, std::ptr::null_mut()) };
@@ -544,8 +620,9 @@ impl CudnnPlan {
                     .refused(format!("needs {needed} bytes of {of:?}, and is given {}", array.bytes())));
             }
         }
-        if workspace.bytes() < self.workspace_bytes {
-            let (needed, there) = (self.workspace_bytes, workspace.bytes());
+        let needed = self.built.workspace_bytes;
+        if workspace.bytes() < needed {
+            let there = workspace.bytes();
             return Err(self.shape.refused(format!("needs a workspace of {needed} bytes, and is given {there}")));
         }
         let all = [inputs[0], inputs[1], output, workspace];
@@ -554,6 +631,12 @@ impl CudnnPlan {
         }
         if [inputs[0], inputs[1], workspace].iter().any(|s| s.overlaps(output)) {
             return Err(self.shape.refused("needs an output that overlaps no other array".into()));
+        }
+        // A workspace of no bytes may begin anywhere.
+        if arrays.iter().any(|s| !s.address.is_multiple_of(ALIGNMENT))
+            || needed > 0 && !workspace.address.is_multiple_of(ALIGNMENT)
+        {
+            return Err(self.shape.refused(format!("needs arrays that begin at multiples of {ALIGNMENT} bytes")));
         }
         let kept = all.map(Slice::memory);
         // SAFETY: the lengths were checked; freeing memory waits for kernels in flight, and graphs keep it.
@@ -570,38 +653,32 @@ impl CudnnPlan {
         workspace: u64,
         kept: &[&Arc<Allocation>],
     ) -> Result<()> {
-        let Opened { library, device, raw, name } = &*self.cudnn.0;
+        let Opened { library, device, raw, name } = &*self.built.cudnn.0;
         device.bind()?;
         let check = |status| library.check(device, &|| self.shape.name(self.pass), status);
-        let (one, zero) = (1f32, 0f32);
-        let [first, second, third] = &*self.arrays;
+        let plan = self.built.descriptor.as_ref().map_or(std::ptr::null_mut(), |plan| plan.raw());
+        let ids = self.pass.arrays().map(|of| i64::from(of.place()));
+        let pack = || {
+            Descriptor::new(library, kind::VARIANT_PACK)?
+                .with(attribute::PACK_IDS, &ids)?
+                .with(attribute::PACK_ADDRESSES, &[a, b, c].map(Address))?
+                .with(attribute::PACK_WORKSPACE, &[Address(workspace)])?
+                .finalized()
+        };
         let queueing = stream.queueing()?;
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: both handles are live.
         check(relaxed(|| unsafe { (library.calls.set_stream)(*handle, stream.raw) }))?;
-        // Relaxed, since a library may load a kernel during a capture.
-        // SAFETY: handle and descriptors are live; the factors are f32, as of all our types, and are read before the call returns; the
-        // arrays are the caller's.
-        let status = relaxed(|| unsafe {
-            (library.calls.passes[self.pass as usize].run)(
-                *handle,
-                (&raw const one).cast(),
-                first.raw,
-                a,
-                second.raw,
-                b,
-                self.convolution.raw,
-                self.algorithm,
-                workspace,
-                self.workspace_bytes,
-                (&raw const zero).cast(),
-                third.raw,
-                c,
-            )
-        });
+        // SAFETY: handle and descriptors are live; the arrays are the caller's.
+        let run = |pack: Arc<Descriptor>| unsafe { (library.calls.execute)(*handle, plan, pack.raw()) };
+        let status = relaxed(|| pack().map_or_else(|status| status, run));
         drop(handle);
         check(status)?;
-        launched(queueing, name, kept);
+        let shape = Launch { grid: [0; 3], block: [0; 3], dynamic_shared_bytes: 0 };
+        queueing.launched(name, shape, |captured| {
+            kept.iter().for_each(|m| captured.keep(Arc::clone(m) as _));
+            captured.keep(self.built.clone());
+        });
         Ok(())
     }
 }
@@ -631,13 +708,19 @@ mod tests {
         assert_eq!(s.bytes(Of::X), 2 * 2 * 3 * 7 * 5);
         assert_eq!(s.bytes(Of::Weight), 2 * 4 * 3 * 3 * 3);
         assert_eq!(s.bytes(Of::Y), 2 * 2 * 4 * 4 * 3);
-        let types = |dtype| LibraryConvolution { dtype, ..s }.types().unwrap();
-        assert_eq!(types(Dtype::F32), (0, 3), "fp32 is no TF32");
-        assert_eq!(types(Dtype::Tf32), (0, 0));
-        assert_eq!(types(Dtype::F16), (2, 1));
-        assert_eq!(types(Dtype::Bf16), (9, 1));
+        let of = |dtype| LibraryConvolution { dtype, ..s };
+        let types = [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16].map(|dtype| of(dtype).data_type().unwrap());
+        assert_eq!(types, [FLOAT, FLOAT, HALF, BFLOAT16]);
+        let x = s.sides(Of::X).unwrap();
+        assert_eq!((x, s.strides(x)), ([2, 3, 7, 5], [105, 1, 15, 3]));
+        assert_eq!(LibraryConvolution { channels_last: false, ..s }.strides(x), [105, 35, 5, 1]);
+        let permitted = |note| [Dtype::F32, Dtype::Tf32, Dtype::F16].map(|dtype| of(dtype).permits(&[note]));
+        assert_eq!(permitted(note::TENSOR_CORES), [false, true, true], "fp32 is no TF32");
+        assert_eq!(permitted(note::ROUNDS_INPUTS), [false, false, true]);
+        assert_eq!(permitted(note::SHORT_SUMS), [false; 3]);
+        assert_eq!(permitted(note::NOT_DETERMINISTIC), [true; 3]);
         let refused =
-            |s: LibraryConvolution| s.types().map(drop).and(s.sides(Of::X).map(drop)).unwrap_err().to_string();
+            |s: LibraryConvolution| s.data_type().map(drop).and(s.sides(Of::X).map(drop)).unwrap_err().to_string();
         assert!(refused(LibraryConvolution { dtype: Dtype::F64, ..s }).contains("not for F64"));
         assert!(refused(LibraryConvolution { batch: 0, ..s }).contains("sides from 1"));
         assert!(refused(LibraryConvolution { x: [1 << 31, 1], ..s }).contains("2147483648"));
@@ -648,21 +731,25 @@ mod tests {
         }
     }
 
-    /// Descriptors need no device: the library says what it made of ours.
+    /// The library says what it made of ours. It loads its engines for that, and they need a driver.
     #[test]
     fn descriptors_are_taken() {
+        let Some(_device) = crate::testing::gpu("descriptors_are_taken by cuDNN") else { return };
         let Some(library) = library::tests::installed("descriptors_are_taken by cuDNN") else { return };
-        for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
-            for channels_last in [false, true] {
-                let s = LibraryConvolution { dtype, channels_last, ..shape() };
-                for of in [Of::X, Of::Weight, Of::Y] {
-                    assert!(Owned::array(&library, &s, of).unwrap().is_ok(), "{of:?} of {s:?}");
-                }
-                let (_, math) = s.types().unwrap();
-                assert!(Owned::convolution(&library, &s, math).is_ok(), "{s:?}");
-            }
-        }
-        assert!(Owned::convolution(&library, &LibraryConvolution { stride: [0, 1], ..shape() }, FMA_MATH).is_err());
+        let sides = [2i64, 3, 7, 5];
+        let array = |alignment: i64| {
+            Descriptor::new(&library, kind::TENSOR)?
+                .with(attribute::TENSOR_TYPE, &[HALF])?
+                .with(attribute::TENSOR_SIDES, &sides)?
+                .with(attribute::TENSOR_STRIDES, &shape().strides(sides))?
+                .with(attribute::TENSOR_ALIGNMENT, &[alignment])?
+                .with(attribute::TENSOR_ID, &[7i64])?
+                .finalized()
+        };
+        let made = array(16).unwrap_or_else(|status| panic!("{}", library.describe(status)));
+        assert_eq!(made.values(attribute::TENSOR_SIDES, [0i64; 8]).unwrap(), sides);
+        assert_eq!(made.value(attribute::TENSOR_ID, 0i64).unwrap(), 7);
+        assert!(array(0).is_err());
     }
 
     #[test]

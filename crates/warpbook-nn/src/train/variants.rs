@@ -102,8 +102,7 @@ impl Way {
         let cublas = (self.options.product == ProductBy::Stock).then(|| CublasLt::find(device));
         let both = [cudnn.map(|v| v.map(|v| words("cuDNN", v))), cublas.map(|v| v.map(|v| words("cuBLASLt", v)))];
         let found: Vec<String> = both.into_iter().flatten().flatten().collect();
-        (!found.is_empty())
-            .then(|| format!("By {}, with the algorithms that their heuristics suggest first.", found.join(" and ")))
+        (!found.is_empty()).then(|| format!("By {}, with what their heuristics suggest first.", found.join(" and ")))
     }
 
     /// Why it cannot train a recipe on a device, or why that would tell nothing new, in a sentence: a library is not there, a rung does not

@@ -269,7 +269,7 @@ impl Configurable for Convolutions {
     const ABOUT: &'static str = "Convolutions of the trained networks, each pass by every method and by cuDNN";
     const DETAILS: &'static str = "\
 Each pass of each convolution of the trained networks: forwards, the input's gradient, the weight's gradient, without bias, activation \
-and pool. Images lie with their channels last. cuDNN's row is the fastest of all its algorithms that give the right result; a row whose \
+and pool. Images lie with their channels last. cuDNN's row is the fastest of the ten engines that its heuristics suggest first, of those that give the right result; a row whose \
 library is not installed is skipped. Every result is held against the definition in f64, every element, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run convolution --quick

@@ -67,7 +67,7 @@ impl<'a> Work<'a> {
         Ok(Self { task, inputs, gpu })
     }
 
-    /// The fastest of cuDNN's algorithms, of those that give the right result.
+    /// The fastest of the engines that cuDNN suggests, of those that give the right result.
     fn library<'p>(&'p self, on: &'p OnGpu<'a>, trials: &Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let (shape, pass) = (library_shape(&self.task)?, library_pass(self.task.pass));
         let plans = Cudnn::open(on.device)?.plans(&shape, pass, WORKSPACE_BYTES)?;
@@ -82,11 +82,11 @@ impl<'a> Work<'a> {
         let (best, _) = trials.fastest(&right.iter().map(|c| c as &dyn Candidate).collect::<Vec<_>>())?;
         let found = right.len();
         let Some(mut best) = best.and_then(|i| right.into_iter().nth(i)) else {
-            let why = "no algorithm takes this convolution and gives the right result".into();
+            let why = "no engine takes this convolution and gives the right result".into();
             return Err(warpbook_device::Error::Unsupported { what: "cuDNN".into(), why }.into());
         };
         if let Way::Library(plan) = &best.way {
-            best.choice = Some(format!("{}, the fastest of {found} algorithms.", plan.algorithm()));
+            best.choice = Some(chosen(&plan.algorithm(), plan.rank(), found));
         }
         Ok(Box::new(best))
     }
@@ -97,6 +97,12 @@ impl<'a> Work<'a> {
         let workspace = Workspace::new(on.device, convolution.workspace_bytes())?;
         Ok(Box::new(Ready::new(on, pass, Way::Ours(Box::new(convolution)), workspace)?))
     }
+}
+
+/// Which engine it is, and of how many.
+fn chosen(engine: &str, rank: usize, found: usize) -> String {
+    let place = if rank == 1 { "suggested first".to_owned() } else { format!("suggestion {rank}") };
+    format!("cuDNN's {engine} ({place}), the fastest of {found} that were timed.")
 }
 
 impl<'a> OnGpu<'a> {

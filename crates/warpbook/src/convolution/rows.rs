@@ -28,7 +28,7 @@ const ROWS: [Row; 8] = {
         Row {
             id: LIBRARY,
             title: "cuDNN, best",
-            idea: "The fastest of all algorithms that cuDNN has for this shape, of those that give the right result.",
+            idea: "The fastest of the ten engines that cuDNN's heuristics suggest first, of those that give the right result.",
             method: Method::Stock,
             passes: all,
             fp32: None,

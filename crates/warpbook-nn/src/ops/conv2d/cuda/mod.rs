@@ -63,7 +63,7 @@ pub enum Method {
     /// As the last one, but of few channels, whose windows have at most 63 elements, by patches that are put together in registers: in
     /// f16 and bf16 of NHWC, with filters that are multiples of 8, from compute capability 8.0 on; not the input gradient.
     FewChannels,
-    /// By cuDNN, with the algorithms that its heuristics suggest first of those that give the same bits on every run, if there are any;
+    /// By cuDNN, with the engines that its heuristics suggest first of those that give the same bits on every run, if there are any;
     /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
     /// dw is rounded to 16 bits before it is widened.
     Stock,
@@ -304,7 +304,7 @@ impl Convolution {
         kernel.into_iter().map(|kernel| kernel.stats().clone()).collect()
     }
 
-    /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the algorithms that it has chosen; `None` of our own
+    /// cuDNN's plans forwards, of the input's gradient and of the weight's, with the engines that it has chosen; `None` of our own
     /// methods, and of an input gradient that it does not compute.
     #[must_use]
     pub fn library_plans(&self) -> Option<[Option<&CudnnPlan>; 3]> {
