@@ -20,13 +20,32 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
     match chosen {
         Some(Chosen { experiment, quick, run: options }) => {
             let bench = options.timing.bench(quick).map_err(Failure::usage)?;
-            let path = choose(options.out.as_deref(), experiment.name());
-            let interrupt = Interrupt::listen();
-            let mut lab = Lab::on(options.device.choice()?)?.with_bench(bench);
-            if let Some(author) = &options.author {
-                lab = lab.with_author(author);
+            let lab = || -> Result<Lab, Failure> {
+                let lab = Lab::on(options.device.choice()?)?.with_bench(bench.clone());
+                Ok(match &options.author {
+                    Some(author) => lab.with_author(author),
+                    None => lab,
+                })
+            };
+            let parts = experiment.each();
+            if let (Some(out), false) = (&options.out, parts.is_empty()) {
+                return Err(Failure::usage(format!(
+                    "`{}` alone is {} experiments, each with a record, which one file {} cannot hold. Name one of them, or leave --out away.",
+                    experiment.name(),
+                    parts.len(),
+                    out.display()
+                )));
             }
-            run(&*experiment, lab, &path, &interrupt, options.losses).map(ExitCode::from)
+            let interrupt = Interrupt::listen();
+            let mut worst = 0;
+            for experiment in if parts.is_empty() { vec![experiment] } else { parts } {
+                let path = choose(options.out.as_deref(), experiment.name());
+                worst = worst.max(run(&*experiment, lab()?, &path, &interrupt, options.losses)?);
+                if interrupt.cancelled() {
+                    break;
+                }
+            }
+            Ok(ExitCode::from(worst))
         }
         None if args.quick => suite(args),
         None => {
@@ -47,10 +66,16 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     })?;
     let interrupt = Interrupt::listen();
     let mut worst = 0;
+    let mut all = Vec::new();
     for entry in experiments() {
-        let path = folder.join(format!("{}.json", entry.name));
+        let experiment = entry.make(Preset::Quick, &[])?;
+        let parts = experiment.each();
+        all.extend(if parts.is_empty() { vec![experiment] } else { parts });
+    }
+    for experiment in all {
+        let path = folder.join(format!("{}.json", experiment.name()));
         let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
-        worst = worst.max(run(&*entry.make(Preset::Quick, &[])?, lab, &path, &interrupt, false)?);
+        worst = worst.max(run(&*experiment, lab, &path, &interrupt, false)?);
         if interrupt.cancelled() {
             break;
         }

@@ -3,6 +3,7 @@
 //! A new rung is a `.cu` below `kernels/` and a row here. Everything is plain data and pure functions; nothing is compiled or run.
 #![forbid(unsafe_code)]
 
+pub mod guide;
 mod launch;
 pub mod matmul;
 pub mod nn;

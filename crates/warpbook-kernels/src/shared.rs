@@ -171,6 +171,7 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
             }
         }
     }
+    all.extend(crate::guide::all().into_iter().map(|k| (k, claimed.clone())));
     all.extend(crate::matmul::compiled_forms());
     all.extend(crate::nn::all().into_iter().map(|k| {
         let requires = k.requires.clone().unwrap_or(claimed.clone());

@@ -49,6 +49,7 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
              same clocks."
         ));
     }
+    run.notes.extend(experiment.notes(&run));
     // The clocks were watched while it ran; the rest of the environment has not changed.
     run.environment.clocks = lab.watch().report();
     if lab.bench().cancel.is_cancelled() {

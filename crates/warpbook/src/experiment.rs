@@ -86,6 +86,17 @@ pub trait Experiment {
         None
     }
 
+    /// What the measurements say, in sentences, which become notes of the record.
+    fn notes(&self, measured: &Run) -> Vec<String> {
+        let _ = measured;
+        Vec::new()
+    }
+
+    /// The experiments that it stands for, where it is not one but several, each with a record.
+    fn each(&self) -> Vec<Box<dyn Experiment>> {
+        Vec::new()
+    }
+
     /// What the GPU does in a run of some of the rungs, recorded after all was measured: an error becomes a note of the record.
     ///
     /// # Errors
@@ -257,6 +268,7 @@ pub struct Closures<'p> {
     launch: Region<'p>,
     check: Box<dyn Fn() -> Result<Check> + 'p>,
     details: Details,
+    as_launched: bool,
 }
 
 /// A candidate on the CPU: `launch` does the work, `check` holds what it wrote against the reference.
@@ -270,6 +282,7 @@ pub fn on_cpu<'p>(
         launch: Box::new(launch),
         check: Box::new(check),
         details: Details::default(),
+        as_launched: false,
     }
 }
 
@@ -291,6 +304,14 @@ impl<'p> Closures<'p> {
         self
     }
 
+    /// The same, timed run by run as the host launches it, with what the host waits for; otherwise short work is captured and replayed
+    /// as a graph of several runs.
+    #[must_use]
+    pub fn as_launched(mut self) -> Self {
+        self.as_launched = true;
+        self
+    }
+
     /// The same with these details.
     #[must_use]
     pub fn details(self, details: Details) -> Self {
@@ -306,6 +327,10 @@ impl Candidate for Closures<'_> {
     fn reset(&self) -> warpbook_device::Result<()> {
         self.stream.map_or(Ok(()), Stream::synchronize)?;
         self.reset.as_ref().map_or(Ok(()), |reset| reset())
+    }
+
+    fn resets_each_run(&self) -> bool {
+        self.as_launched
     }
 
     fn launch(&self) -> warpbook_device::Result<()> {

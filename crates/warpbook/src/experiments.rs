@@ -1,10 +1,16 @@
 use crate::settings::Entry;
-use crate::{Convolutions, Experiment, Matmul, Regression, Training};
+use crate::{Convolutions, Experiment, Guide, Matmul, Regression, Training};
 
 /// The experiments that the command line and the lab know, in their order.
 #[must_use]
 pub fn experiments() -> Vec<Entry> {
-    vec![Entry::of::<Regression>(), Entry::of::<Matmul>(), Entry::of::<Convolutions>(), Entry::of::<Training>()]
+    vec![
+        Entry::of::<Regression>(),
+        Entry::of::<Matmul>(),
+        Entry::of::<Convolutions>(),
+        Entry::of::<Training>(),
+        Entry::of::<Guide>(),
+    ]
 }
 
 /// A small experiment that shows within seconds whether a device, its compiler and the checks work.

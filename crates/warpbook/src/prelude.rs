@@ -24,8 +24,8 @@ pub use crate::record::{
     Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,
 };
 pub use crate::{
-    Attempt, Candidate, Checked, ConfusionMatrix, Convolutions, Details, Error, EvcxrDisplay, Event, Experiment,
-    KernelDiff, KernelView, Lab, LiveKernel, Matmul, Panel, PredictionGrid, Prepared, Regression, Result, Show,
-    Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure, notebook_progress,
-    on_cpu, on_gpu, read_record, training_progress, write_record,
+    Attempt, Candidate, Checked, ConfusionMatrix, Convolutions, Details, Error, EvcxrDisplay, Event, Experiment, Guide,
+    KernelDiff, KernelView, Lab, LiveKernel, Matmul, PAIRS, Pair, Panel, PredictionGrid, Prepared, Regression, Result,
+    Show, Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure,
+    notebook_progress, on_cpu, on_gpu, read_record, training_progress, write_record,
 };

@@ -1,0 +1,92 @@
+//! The kernels of the guide's pairs: the same work in a slow way and in a fast one.
+//!
+//! All take `(x, y, n, size)`: two arrays of floats, their elements, and the size that the pair is swept over.
+
+use crate::shared::source;
+use warpbook_record::{Grid, KernelSpec, Tile};
+
+/// Threads of a block, and blocks of an SM where the grid stays resident.
+fn tile(threads: i64, blocks: i64) -> [Tile; 1] {
+    [Tile::new(format!("t{threads}b{blocks}"), &[("THREADS", threads), ("BLOCKS_PER_SM", blocks)])]
+}
+
+macro_rules! covering {
+    ($($(#[$about:meta])* $name:ident = $path:literal, $entry:literal, $threads:literal;)*) => {
+        $(
+            $(#[$about])*
+            #[must_use]
+            pub fn $name() -> KernelSpec {
+                KernelSpec::new(source!($path), $entry, &tile($threads, 1), Grid::Cover)
+            }
+        )*
+
+        fn all_covering() -> Vec<KernelSpec> {
+            vec![$($name()),*]
+        }
+    };
+}
+
+covering! {
+    /// Reads words that lie `size` apart.
+    strided = "guide/strided.cu", "scale", 256;
+    /// Reads neighbouring words.
+    coalesced = "guide/coalesced.cu", "scale", 256;
+    /// Transposes a matrix of edge `size`, a thread an element.
+    transpose_direct = "guide/transpose_direct.cu", "transpose", 256;
+    /// By tiles in shared memory, with bank conflicts. A thread has four elements.
+    transpose_shared = "guide/transpose_shared.cu", "transpose", 256;
+    /// The same without, by padding.
+    transpose_padded = "guide/transpose_padded.cu", "transpose", 256;
+    /// The same without, by a swizzle.
+    transpose_swizzled = "guide/transpose_swizzled.cu", "transpose", 256;
+    /// `size` paths through the code, with all of them in each warp.
+    branches_divergent = "guide/branches_divergent.cu", "branch", 256;
+    /// The same with one in each warp.
+    branches_uniform = "guide/branches_uniform.cu", "branch", 256;
+    /// A sum by an atomic addition an element.
+    sum_atomics = "guide/sum_atomics.cu", "sum", 256;
+    /// A sum by one a warp.
+    sum_warps = "guide/sum_warps.cu", "sum", 256;
+    /// Accesses of 4 bytes.
+    loads_4 = "guide/loads_4.cu", "scale", 256;
+    /// Accesses of 8 bytes, by a thread for every two elements.
+    loads_8 = "guide/loads_8.cu", "scale", 256;
+    /// Accesses of 16 bytes, by a thread for every four elements.
+    loads_16 = "guide/loads_16.cu", "scale", 256;
+    /// Operation number `size` on every element.
+    one_operation = "guide/one_operation.cu", "operation", 256;
+    /// The first `size` operations on every element.
+    all_operations = "guide/all_operations.cu", "operations", 256;
+    /// A layer of 64 neurons; a thread for each neuron of each of `n` samples.
+    dense = "guide/dense.cu", "dense", 64;
+}
+
+/// A sum by registers, shuffles and one atomic addition a block.
+#[must_use]
+pub fn sum_blocks() -> KernelSpec {
+    KernelSpec::new(source!("guide/sum_blocks.cu"), "sum", &tile(512, 4), Grid::Resident)
+}
+
+/// The sum of the products of both halves of x, added to `y[size]`.
+#[must_use]
+pub fn products() -> KernelSpec {
+    KernelSpec::new(source!("guide/products.cu"), "products", &tile(512, 2), Grid::Resident)
+}
+
+/// Warps that [`chains`] has on an SM, of 32 threads a block.
+pub const WARPS: [u64; 6] = [1, 2, 4, 8, 16, 32];
+
+/// Eight sums an element, so many of them at a time; a tile for each of [`WARPS`], by its place there.
+#[must_use]
+pub fn chains(at_a_time: u32) -> KernelSpec {
+    let tiles =
+        WARPS.map(|warps| Tile::new(format!("w{warps}"), &[("THREADS", 32), ("BLOCKS_PER_SM", warps.cast_signed())]));
+    KernelSpec::new(source!("guide/chains.cu"), "chains", &tiles, Grid::Resident).define("CHAINS", at_a_time.into())
+}
+
+pub(crate) fn all() -> Vec<KernelSpec> {
+    let mut all = all_covering();
+    all.extend([sum_blocks(), products()]);
+    all.extend([1, 2, 4, 8].map(chains));
+    all
+}

@@ -1,0 +1,23 @@
+//! The launches of the guide's kernels: the only unsafe code of the experiment.
+#![allow(unsafe_code)]
+
+use warpbook_device::{Buffer, Kernel, Result, Slice, Stream};
+use warpbook_kernels::Launch;
+
+/// Queues `kernel(x, y, n, size)`. The arrays are the pair's, as long as its kernels assume for this n and size.
+pub(super) fn queue(
+    stream: &Stream,
+    (kernel, shape): (&Kernel, Launch),
+    x: &Slice<f32>,
+    y: &Slice<f32>,
+    [n, size]: [u32; 2],
+) -> Result<()> {
+    // SAFETY: every kernel of `kernels/guide` takes (x, y, n, size) and touches what its header says of them, which is what the pair's
+    // `work` allocates; the arrays are kept until the stream has been waited for, and by a graph that captures the launch.
+    unsafe { kernel.launch(stream, shape, &[x, y, &n, &size]) }
+}
+
+/// The whole of a buffer.
+pub(super) fn whole(buffer: &Buffer<f32>) -> Slice<f32> {
+    buffer.range(..)
+}

@@ -1,0 +1,315 @@
+//! The optimisation guide: pairs of a slow way and a fast one to do the same work, each a small experiment.
+
+mod halves;
+mod launch;
+mod pairs;
+mod prepared;
+
+pub use pairs::PAIRS;
+
+use crate::experiment::Prepared;
+use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting};
+use crate::{Error, Experiment, Lab, Result, figures};
+use halves::{Half, How, Work};
+use warpbook_record::{
+    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
+    SweepPoint, count, nearest,
+};
+
+/// A lesson of the guide: the same result in a slow way and in a fast one.
+pub struct Pair {
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// The name of its records.
+    record: &'static str,
+    /// A few words for a heading.
+    pub title: &'static str,
+    /// What is compared, in a sentence.
+    pub about: &'static str,
+    /// Why one is faster, in a sentence or two.
+    pub reason: &'static str,
+    /// In which direction the ratio goes on a GPU with fewer SMs and less bandwidth, and why: reasoning, not a measurement.
+    pub on_a_smaller_gpu: &'static str,
+    /// What it is swept over, as in "32 kinds of elements".
+    axis: &'static str,
+    headline: Quantity,
+    /// The sizes of the full sweep; those of the quick suite; the one that charts show first.
+    sizes: &'static [u64],
+    quick: &'static [u64],
+    shown: u64,
+    /// The work at a size, on a GPU or (smaller) without.
+    work: fn(size: u64, quick: bool) -> Work,
+    /// Element i of the input.
+    input: fn(i: u64) -> f32,
+    /// The output, in f64.
+    want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
+    /// What results may be off, relative to an element or to 1; 0 where both halves are exact.
+    tolerance: f64,
+    halves: &'static [Half],
+}
+
+impl std::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pair({})", self.name)
+    }
+}
+
+impl Pair {
+    /// The pair of a name.
+    ///
+    /// # Errors
+    /// There is none; the nearest names.
+    pub fn named(name: &str) -> Result<&'static Self, String> {
+        PAIRS.iter().copied().find(|pair| pair.name == name.trim()).ok_or_else(|| {
+            let near = nearest(name, PAIRS.iter().map(|p| p.name)).join(", ");
+            format!("there is no pair `{name}`. The nearest are {near}; `warpbook run guide --help` lists all")
+        })
+    }
+}
+
+/// The experiment, with its settings: one pair, or all of them one after another.
+#[derive(Debug, Clone)]
+pub struct Guide {
+    pair: Option<&'static Pair>,
+    /// The sizes of the full sweep where none is set.
+    sizes: Option<Vec<u64>>,
+    quick: bool,
+    selection: Selection,
+}
+
+impl Guide {
+    /// The pair of a name; see [`PAIRS`].
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pair(name: &str) -> Result<Self> {
+        Ok(Self { pair: Some(Pair::named(name).map_err(Error::Setting)?), ..Self::all() })
+    }
+
+    /// All pairs, which [`Experiment::each`] gives one by one.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { pair: None, sizes: None, quick: false, selection: Selection::default() }
+    }
+
+    /// With little work and few sizes, for a machine without a GPU.
+    #[must_use]
+    pub fn quick(mut self) -> Self {
+        self.quick = true;
+        self
+    }
+
+    /// Sizes of the sweep, of those that the pair has.
+    #[must_use]
+    pub fn sizes(mut self, sizes: impl IntoIterator<Item = u64>) -> Self {
+        self.sizes = Some(sizes.into_iter().collect());
+        self
+    }
+
+    /// Only these rungs, by id.
+    #[must_use]
+    pub fn rungs<S: Into<String>>(mut self, ids: impl IntoIterator<Item = S>) -> Self {
+        self.selection.rungs = Some(ids.into_iter().map(Into::into).collect());
+        self
+    }
+
+    fn all_rungs(&self) -> Vec<Rung> {
+        self.pair.map(|pair| pair.halves.iter().map(Half::rung).collect()).unwrap_or_default()
+    }
+
+    fn swept(&self) -> Vec<u64> {
+        let Some(pair) = self.pair else { return Vec::new() };
+        let all = if self.quick { pair.quick } else { pair.sizes };
+        self.sizes.clone().unwrap_or_else(|| all.to_vec())
+    }
+
+    fn problem(&self, pair: &Pair, size: u64) -> Problem {
+        let work = (pair.work)(size, self.quick);
+        let sizes = vec![count("size", size, pair.axis), count("n", work.n, "elements")];
+        Problem::new(format!("{size} {}", pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
+            p.id = format!("{} {}", pair.name, p.id);
+            (p.flops, p.bytes, p.written_bytes) = (work.flops, work.bytes, work.written_bytes);
+            p.working_set_bytes = work.bytes;
+            p.sweep = Some(SweepPoint { size, line: pair.title.into() });
+        })
+    }
+}
+
+impl Selects for Guide {
+    fn selection(&self) -> &Selection {
+        &self.selection
+    }
+
+    fn selection_mut(&mut self) -> &mut Selection {
+        &mut self.selection
+    }
+}
+
+/// The half of a rung.
+fn half_of<'p>(pair: &'p Pair, rung: &Rung) -> Option<&'p Half> {
+    pair.halves.iter().find(|h| h.id == rung.id)
+}
+
+impl Experiment for Guide {
+    fn name(&self) -> &str {
+        self.pair.map_or(Self::NAME, |pair| pair.record)
+    }
+
+    fn title(&self) -> String {
+        self.pair.map_or("The optimisation guide", |pair| pair.title).into()
+    }
+
+    fn descriptor(&self) -> Descriptor {
+        use Column::{Check, Mad, Median, OfBound, SpeedUp};
+        let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));
+        let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
+        quantities.dedup();
+        Descriptor {
+            headline,
+            quantities,
+            baseline: Baseline::FirstValid,
+            axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
+            columns: vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check],
+            charts: vec![ChartKind::Ladder, ChartKind::Sweep],
+            ..Descriptor::default()
+        }
+    }
+
+    fn inputs(&self) -> String {
+        "numbers that follow from an element's place, the same on every device".into()
+    }
+
+    fn command(&self, device: &str) -> String {
+        settings::command(self, device)
+    }
+
+    fn settings(&self) -> Option<Vec<(String, String)>> {
+        Some(settings::values(self))
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let of = |pair| self.swept().into_iter().map(|size| self.problem(pair, size)).collect();
+        self.pair.map(of).unwrap_or_default()
+    }
+
+    fn main_problem(&self) -> Option<Problem> {
+        let (pair, sizes) = (self.pair?, self.swept());
+        let shown = sizes.iter().find(|s| **s == pair.shown).or(sizes.last())?;
+        Some(self.problem(pair, *shown))
+    }
+
+    fn rungs(&self) -> Vec<Rung> {
+        self.selection.of(self.all_rungs())
+    }
+
+    fn validate(&self, _lab: &Lab) -> Result<()> {
+        let Some(pair) = self.pair else {
+            let names: Vec<&str> = PAIRS.iter().map(|p| p.name).collect();
+            return Err(Error::Setting(format!("Name a pair of the guide: {}.", names.join(", "))));
+        };
+        for size in self.swept() {
+            if !pair.sizes.contains(&size) && !pair.quick.contains(&size) {
+                let sizes: Vec<String> = pair.sizes.iter().map(u64::to_string).collect();
+                return Err(Error::Setting(format!(
+                    "The pair {} has no size {size}. Choose from {}.",
+                    pair.name,
+                    sizes.join(", ")
+                )));
+            }
+        }
+        self.selection.validate(&self.all_rungs())
+    }
+
+    fn each(&self) -> Vec<Box<dyn Experiment>> {
+        if self.pair.is_some() {
+            return Vec::new();
+        }
+        PAIRS.iter().map(|pair| Box::new(Self { pair: Some(*pair), ..self.clone() }) as _).collect()
+    }
+
+    fn obstacle(&self, _lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
+        let (half, work) = (half_of(self.pair?, rung)?, (self.pair?.work)(problem.size(), self.quick));
+        let is_long = matches!(half.how, How::Cpu(_)) && work.bytes.max(work.flops / 4) > 1 << 28;
+        is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
+    }
+
+    fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
+        let spec = rung.kernels().first()?;
+        let tile = half_of(self.pair?, rung)?.tile(spec, problem.size())?.clone();
+        Some(KernelSpec { tiles: vec![tile], ..spec.clone() })
+    }
+
+    fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
+        let pair = self.pair.ok_or_else(|| Error::Setting("Name a pair of the guide.".into()))?;
+        Ok(Box::new(prepared::Arrays::new(lab, pair, (pair.work)(problem.size(), self.quick), problem.size())?))
+    }
+
+    /// The ratio at the size that charts show, and the reason.
+    fn notes(&self, measured: &Run) -> Vec<String> {
+        let (Some(pair), Some(problem)) = (self.pair, self.main_problem()) else { return Vec::new() };
+        let of = |is_gpu: bool| {
+            let rungs = measured.rungs.iter().filter(|r| r.is_cpu() != is_gpu);
+            rungs.filter_map(|r| measured.measurement(&r.id, &problem)).collect::<Vec<&Measurement>>()
+        };
+        let timed = |rows: Vec<&Measurement>| {
+            rows.iter().filter(|m| m.is_valid()).filter_map(|m| Some((m.rung.clone(), m.median_us()?))).collect()
+        };
+        let gpu: Vec<(_, f64)> = timed(of(true));
+        let rows: Vec<(_, f64)> = if gpu.is_empty() { timed(of(false)) } else { gpu };
+        let mut notes = Vec::new();
+        if let (Some((slow, slow_us)), Some((fast, fast_us))) =
+            (rows.first(), rows.iter().skip(1).min_by(|a, b| a.1.total_cmp(&b.1)))
+        {
+            let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
+            notes.push(format!("With {at}, {fast} is {ratio} as fast as {slow}. {}", pair.reason));
+        }
+        notes
+    }
+}
+
+impl Configurable for Guide {
+    const NAME: &'static str = "guide";
+    const ABOUT: &'static str = "The optimisation guide: pairs of a slow way and a fast one, a record for each";
+    const DETAILS: &'static str = "\
+Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
+Without --pair all of them run, one after another, each into its own record. The pairs: coalescing, bank-conflicts, divergence, \
+reduction, vector-loads, latency, fusion, copy-back, batches, pinned.";
+    const EXAMPLES: &'static str = "\
+  warpbook run guide --pair coalescing
+  warpbook run guide --pair pinned --out pinned.json
+  warpbook run guide --quick
+  warpbook run guide";
+
+    fn preset(preset: Preset) -> Self {
+        if preset == Preset::Quick { Self::all().quick() } else { Self::all() }
+    }
+
+    fn offered() -> Vec<Setting<Self>> {
+        let [rungs, _] = Selection::settings();
+        vec![
+            Setting {
+                name: "pair",
+                value: Some("NAME"),
+                help: "One pair: coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, fusion, copy-back, batches, \
+                       pinned. [default: all, each into its own record]",
+                set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
+                get: |e| e.pair.map(|p| p.name.to_owned()),
+            },
+            Setting {
+                name: "size",
+                value: Some("N[,N..]"),
+                help: "Sizes of the sweep, of those that the pair has; several with commas. [default: all]",
+                set: |e, text| Ok(e.sizes(settings::list(text, settings::parse_count)?)),
+                get: |e| e.sizes.as_ref().map(|s| settings::joined(s.iter().map(u64::to_string))),
+            },
+            Setting {
+                name: "small",
+                value: None,
+                help: "Little work and few sizes, as with --quick.",
+                set: |e, _| Ok(e.quick()),
+                get: |e| e.quick.then(String::new),
+            },
+            rungs,
+        ]
+    }
+}

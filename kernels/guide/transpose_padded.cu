@@ -1,0 +1,14 @@
+// Idea: rows of 33 words instead of 32 put the elements of a column into 32 different banks.
+// Formula: y[c][r] = x[r][c]; f32[edge][edge].
+// Since the last rung: one more word a row; not an instruction more.
+// Needs: an edge that is a multiple of 32.
+// Expect: no conflicts; 128 bytes of shared memory a tile are wasted.
+extern "C" __global__ void __launch_bounds__(THREADS)
+transpose(const float* __restrict__ x /* [edge][edge] */, float* __restrict__ y /* [edge][edge] */, unsigned, unsigned edge) {
+    __shared__ float tile[32][33];
+    const unsigned tiles = edge / 32, row = blockIdx.x / tiles * 32, column = blockIdx.x % tiles * 32;
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    for (unsigned r = warp; r < 32; r += THREADS / 32) tile[r][lane] = x[(row + r) * edge + column + lane];
+    __syncthreads();
+    for (unsigned r = warp; r < 32; r += THREADS / 32) y[(column + r) * edge + row + lane] = tile[lane][r];
+}
