@@ -70,14 +70,19 @@ impl Allocation {
 
     /// Memory of zeros; `what` names it where it does not fit.
     pub(crate) fn zeros(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
+        let memory = Self::uninitialised(device, bytes, what)?;
+        memory.fill(memory.address, bytes, 0)?;
+        Ok(memory)
+    }
+
+    /// Memory of whatever bytes were there.
+    pub(crate) fn uninitialised(device: &CudaDevice, bytes: usize, what: String) -> Result<Arc<Self>> {
         device.ensure_free(what, bytes as u64)?;
         let inner = &device.0;
         // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
-        let memory = Arc::new(Self { device: inner.clone(), address, bytes, owned: true });
-        memory.fill(address, bytes, 0)?;
-        Ok(memory)
+        Ok(Arc::new(Self { device: inner.clone(), address, bytes, owned: true }))
     }
 
     /// Its size in bytes.

@@ -57,6 +57,10 @@ covering! {
     one_operation = "guide/one_operation.cu", "operation", 256;
     /// The first `size` operations on every element.
     all_operations = "guide/all_operations.cu", "operations", 256;
+    /// Walks through a cycle of lines in shared memory.
+    chase_shared = "guide/chase_shared.cu", "chase", 256;
+    /// Numbers that follow from an element's place.
+    made = "guide/made.cu", "make", 256;
     /// A layer of 64 neurons; a thread for each neuron of each of `n` samples.
     dense = "guide/dense.cu", "dense", 64;
 }
@@ -76,6 +80,20 @@ pub fn products() -> KernelSpec {
 /// Warps that [`chains`] has on an SM, of 32 threads a block.
 pub const WARPS: [u64; 6] = [1, 2, 4, 8, 16, 32];
 
+/// Eight walks through a cycle of lines by one thread, so many of them at a time.
+#[must_use]
+pub fn chase(at_a_time: u32) -> KernelSpec {
+    KernelSpec::new(source!("guide/chase.cu"), "chase", &tile(32, 1), Grid::One).define("CHAINS", at_a_time.into())
+}
+
+/// Sums of eight words from random places, so many of them asked for at a time; tiles as of [`chains`].
+#[must_use]
+pub fn gather(at_a_time: u32) -> KernelSpec {
+    let tiles =
+        WARPS.map(|warps| Tile::new(format!("w{warps}"), &[("THREADS", 32), ("BLOCKS_PER_SM", warps.cast_signed())]));
+    KernelSpec::new(source!("guide/gather.cu"), "gather", &tiles, Grid::Resident).define("LOADS", at_a_time.into())
+}
+
 /// Eight sums an element, so many of them at a time; a tile for each of [`WARPS`], by its place there.
 #[must_use]
 pub fn chains(at_a_time: u32) -> KernelSpec {
@@ -88,5 +106,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = all_covering();
     all.extend([sum_blocks(), products()]);
     all.extend([1, 2, 4, 8].map(chains));
+    all.extend([1, 2, 4, 8].map(gather));
+    all.extend([1, 8].map(chase));
     all
 }

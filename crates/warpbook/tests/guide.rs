@@ -37,7 +37,8 @@ fn every_half_of_the_gpu_is_right() {
         let run = lab.run(&quick(pair)).unwrap();
         let (_, skipped, failed) = run.counts();
         let why: Vec<_> = run.measurements.iter().filter(|m| !m.is_valid()).map(|m| (&m.rung, &m.outcome)).collect();
-        assert!(skipped == 0 && failed == 0, "{pair:?}: {why:?}");
+        // A half of memory-latency takes the smaller sizes alone.
+        assert!(skipped == usize::from(pair.name == "memory-latency") && failed == 0, "{pair:?}: {why:?}");
         let note = run.notes.iter().find(|n| n.contains(pair.reason)).unwrap_or_else(|| panic!("{pair:?}"));
         println!("{}: {note}", pair.name);
     }
@@ -59,7 +60,8 @@ fn names_sizes_and_words_agree() {
         for text in [pair.about, pair.reason, pair.on_a_smaller_gpu] {
             assert!(text.ends_with('.') && !text.contains("  "), "{text}");
         }
-        assert!(!pair.on_a_smaller_gpu.contains('%') && !pair.on_a_smaller_gpu.chars().any(|c| c.is_ascii_digit()));
+        let words = pair.on_a_smaller_gpu.replace("L2", "");
+        assert!(!pair.on_a_smaller_gpu.contains("%") && !words.chars().any(|c| c.is_ascii_digit()));
     }
 }
 
@@ -71,7 +73,7 @@ fn it_is_one_pair_or_all_of_them() {
     assert!(Guide::pair("pinned").unwrap().each().is_empty());
     let lab = lab(Choice::Cpu);
     let error = |guide: &Guide| lab.run(guide).unwrap_err().to_string();
-    assert!(error(&all).contains("coalescing, bank-conflicts"), "{}", error(&all));
+    assert!(error(&all).contains("made-on-device, coalescing, bank-conflicts"), "{}", error(&all));
     let odd = Guide::pair("pinned").unwrap().sizes([5]);
     assert!(error(&odd).contains("has no size 5. Choose from 4, 64"), "{}", error(&odd));
     let unknown = Guide::pair("pined").unwrap_err().to_string();

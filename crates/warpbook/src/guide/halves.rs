@@ -36,6 +36,8 @@ pub(super) struct Half {
     pub title: &'static str,
     pub idea: &'static str,
     pub how: How,
+    /// The largest size that it takes.
+    pub most: u64,
 }
 
 /// The work on a CPU: input, output, n and the size.
@@ -62,6 +64,10 @@ pub(super) enum Program {
     Sums { copied_each: bool },
     /// Samples copied to the device, computed and copied back: one by one, or `size` at a time.
     Batches { one_by_one: bool },
+    /// Ten times an array for an intermediate result: each from the driver and back to it, or from a pool.
+    Allocations { pooled: bool },
+    /// The input made by all threads of the host and copied to the device.
+    Made,
     /// Copies between host and device, of memory that is page-locked or not.
     Copy { pinned: bool, to_device: bool },
 }

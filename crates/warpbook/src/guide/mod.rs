@@ -39,8 +39,8 @@ pub struct Pair {
     shown: u64,
     /// The work at a size, on a GPU or (smaller) without.
     work: fn(size: u64, quick: bool) -> Work,
-    /// Element i of the input.
-    input: fn(i: u64) -> f32,
+    /// The input.
+    input: fn(work: &Work) -> Vec<f32>,
     /// The output, in f64.
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
     /// What results may be off, relative to an element or to 1; 0 where both halves are exact.
@@ -229,6 +229,9 @@ impl Experiment for Guide {
 
     fn obstacle(&self, _lab: &Lab, rung: &Rung, problem: &Problem, _so_far: &Run) -> Option<String> {
         let (half, work) = (half_of(self.pair?, rung)?, (self.pair?.work)(problem.size(), self.quick));
+        if problem.size() > half.most {
+            return Some(format!("takes sizes up to {}", half.most));
+        }
         let is_long = matches!(half.how, How::Cpu(_)) && work.bytes.max(work.flops / 4) > 1 << 28;
         is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
     }
@@ -272,8 +275,8 @@ impl Configurable for Guide {
     const ABOUT: &'static str = "The optimisation guide: pairs of a slow way and a fast one, a record for each";
     const DETAILS: &'static str = "\
 Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
-Without --pair all of them run, one after another, each into its own record. The pairs: coalescing, bank-conflicts, divergence, \
-reduction, vector-loads, latency, fusion, copy-back, batches, pinned.";
+Without --pair all of them run, one after another, each into its own record. The pairs: made-on-device, coalescing, \
+bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned.";
     const EXAMPLES: &'static str = "\
   warpbook run guide --pair coalescing
   warpbook run guide --pair pinned --out pinned.json
@@ -290,8 +293,8 @@ reduction, vector-loads, latency, fusion, copy-back, batches, pinned.";
             Setting {
                 name: "pair",
                 value: Some("NAME"),
-                help: "One pair: coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, fusion, copy-back, batches, \
-                       pinned. [default: all, each into its own record]",
+                help: "One pair: made-on-device, coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, \
+                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned. [default: all, each into its own record]",
                 set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
                 get: |e| e.pair.map(|p| p.name.to_owned()),
             },

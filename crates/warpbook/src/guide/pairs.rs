@@ -9,12 +9,16 @@ use warpbook_record::Quantity;
 
 /// All of them.
 pub const PAIRS: &[&Pair] = &[
+    &MADE_ON_DEVICE,
     &COALESCING,
     &BANK_CONFLICTS,
     &DIVERGENCE,
     &REDUCTION,
     &VECTOR_LOADS,
     &LATENCY,
+    &MEMORY_LATENCY,
+    &GATHER,
+    &ALLOCATION,
     &FUSION,
     &COPY_BACK,
     &BATCHES,
@@ -25,6 +29,11 @@ pub const PAIRS: &[&Pair] = &[
 fn scattered(i: u64) -> f32 {
     let word = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
     word as f32 / (1 << 23) as f32 - 1.0
+}
+
+/// An input whose elements follow from their place.
+fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
+    (0..work.inputs).into_par_iter().map(of).collect()
 }
 
 /// 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.
@@ -59,16 +68,21 @@ const fn kernel(
     spec: fn() -> warpbook_record::KernelSpec,
     threads: fn(u64, u64) -> u64,
 ) -> Half {
-    Half { id, title, idea, how: How::Kernel { spec, threads, adds: false } }
+    Half { id, title, idea, how: How::Kernel { spec, threads, adds: false }, most: u64::MAX }
 }
 
-const fn adding(half: Half) -> Half {
-    match half.how {
-        How::Kernel { spec, threads, .. } => {
-            Half { how: How::Kernel { spec, threads, adds: true }, id: half.id, title: half.title, idea: half.idea }
-        }
-        _ => half,
+/// The same, given y as zeros.
+const fn adding(mut half: Half) -> Half {
+    if let How::Kernel { adds, .. } = &mut half.how {
+        *adds = true;
     }
+    half
+}
+
+/// The same at sizes up to this one.
+const fn up_to(most: u64, mut half: Half) -> Half {
+    half.most = most;
+    half
 }
 
 const fn host(
@@ -78,11 +92,11 @@ const fn host(
     spec: Option<fn() -> warpbook_record::KernelSpec>,
     program: Program,
 ) -> Half {
-    Half { id, title, idea, how: How::Host { spec, program } }
+    Half { id, title, idea, how: How::Host { spec, program }, most: u64::MAX }
 }
 
 const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: super::halves::OnCpu) -> Half {
-    Half { id, title, idea, how: How::Cpu(run) }
+    Half { id, title, idea, how: How::Cpu(run), most: u64::MAX }
 }
 
 /// Words of a line of a CPU's cache.
@@ -101,7 +115,7 @@ static COALESCING: Pair = Pair {
     quick: &[1, 8, 32],
     shown: 32,
     work: |size, quick| Work::each(if quick { 1 << 20 } else { 1 << 25 }, 1).with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,
     halves: &[
@@ -135,7 +149,7 @@ static BANK_CONFLICTS: Pair = Pair {
     quick: &[256, 512, 1024],
     shown: 4096,
     work: |size, _| Work::each(size * size, 0).with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: |x, _, size| {
         let edge = size as usize;
         (0..x.len()).into_par_iter().map(|i| f64::from(x[i % edge * edge + i / edge])).collect()
@@ -204,7 +218,7 @@ static DIVERGENCE: Pair = Pair {
     quick: &[1, 4, 32],
     shown: 32,
     work: |size, quick| Work::each(if quick { 1 << 18 } else { 1 << 22 }, 128).with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: |x, _, kinds| x.par_iter().enumerate().map(|(i, x)| steps(*x, i as u64 % kinds)).collect(),
     tolerance: 128.0 * f32::EPSILON as f64,
     halves: &[
@@ -251,7 +265,7 @@ static REDUCTION: Pair = Pair {
     quick: &[1 << 12, 1 << 16, 1 << 20],
     shown: 1 << 20,
     work: |size, _| Work { outputs: 1, bytes: 4 * size + 4, written_bytes: 4, ..Work::each(size, 1) }.with(size),
-    input: small,
+    input: |work| made(work, small),
     want: |x, _, _| vec![x.iter().map(|v| f64::from(*v)).sum()],
     tolerance: 0.0,
     halves: &[
@@ -297,7 +311,7 @@ static VECTOR_LOADS: Pair = Pair {
     quick: &[1 << 14, 1 << 18],
     shown: 1 << 22,
     work: |size, _| Work::each(size, 1).with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,
     halves: &[
@@ -330,7 +344,7 @@ static LATENCY: Pair = Pair {
     quick: &[1, 8, 32],
     shown: 4,
     work: |size, quick| Work::each(if quick { 1 << 16 } else { 1 << 21 }, 1024).with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: |x, _, _| x.par_iter().map(|x| eight_chains(*x)).collect(),
     tolerance: 512.0 * f32::EPSILON as f64,
     halves: &[
@@ -361,6 +375,202 @@ static LATENCY: Pair = Pair {
     ],
 };
 
+/// The line after each: all lines of 32 words in one cycle, in a random order (Sattolo's algorithm, with the numbers of [`scattered`]).
+fn cycle(lines: usize) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..lines as u32).collect();
+    for i in (1..lines).rev() {
+        let share = f64::from(scattered(i as u64)).mul_add(0.5, 0.5);
+        order.swap(i, ((share * i as f64) as usize).min(i - 1));
+    }
+    order
+}
+
+/// Steps of each of eight walks.
+const STEPS: usize = 125_000;
+
+fn walks(next: impl Fn(usize) -> usize, lines: usize, y: &mut [f32], together: bool) {
+    let mut at: [usize; 8] = std::array::from_fn(|j| j * (lines / 8));
+    if together {
+        (0..STEPS).for_each(|_| at.iter_mut().for_each(|p| *p = next(*p)));
+    } else {
+        at.iter_mut().for_each(|p| (0..STEPS).for_each(|_| *p = next(*p)));
+    }
+    y.iter_mut().zip(at).for_each(|(y, p)| *y = p as f32);
+}
+
+static MEMORY_LATENCY: Pair = Pair {
+    name: "memory-latency",
+    record: "guide-memory-latency",
+    title: "Latency of memory",
+    about: "A million loads, each of which needs the one before it to know its address, or eight such chains at once, in a set of lines \
+            that fits into L1, into L2, or into neither. A millisecond of the time of one chain is a nanosecond a load.",
+    reason: "The time of a load is the latency of the level that has the line. Independent loads wait together.",
+    on_a_smaller_gpu: "The same for the chains; L2 is smaller, so a set leaves it earlier.",
+    axis: "KiB walked through",
+    headline: Quantity::Time,
+    sizes: &[16, 128, 1024, 8192, 32768, 131_072],
+    quick: &[16, 512],
+    shown: 131_072,
+    work: |size, _| Work {
+        inputs: 256 * size,
+        outputs: 8,
+        bytes: 4_000_000,
+        written_bytes: 0,
+        flops: 0,
+        n: 256 * size,
+        argument: 0,
+    },
+    input: |work| {
+        let next = cycle(work.n as usize / 32);
+        (0..work.n as usize).map(|i| if i % 32 == 0 { f32::from_bits(next[i / 32]) } else { 0.0 }).collect()
+    },
+    want: |x, _, _| {
+        let mut y = vec![0.0; 8];
+        walks(|p| x[32 * p].to_bits() as usize, x.len() / 32, &mut y, true);
+        y.into_iter().map(f64::from).collect()
+    },
+    tolerance: 0.0,
+    halves: &[
+        kernel("01_one_chain", "One chain", "Each load waits for the one before.", || kernels::chase(1), one_each),
+        kernel("02_eight_chains", "Eight chains at once", "Eight loads wait together.", || kernels::chase(8), one_each),
+        up_to(
+            128,
+            kernel("03_shared_memory", "One chain in shared memory", "The same walk.", kernels::chase_shared, |_, _| 1),
+        ),
+        cpu("cpu_one_chain", "CPU, one chain", "Each load waits for the one before.", |x, y, _, _| {
+            walks(|p| x[32 * p].to_bits() as usize, x.len() / 32, y, false);
+        }),
+        cpu("cpu_eight_chains", "CPU, eight chains at once", "Eight loads wait together.", |x, y, _, _| {
+            walks(|p| x[32 * p].to_bits() as usize, x.len() / 32, y, true);
+        }),
+    ],
+};
+
+/// The place of a random word, as in `guide/gather.cu`.
+fn place(k: usize, words: usize) -> usize {
+    let h = (k as u32).wrapping_mul(0x9e37_79b1);
+    ((h ^ h >> 15).wrapping_mul(0x85eb_ca6b)) as usize & (words - 1)
+}
+
+static GATHER: Pair = Pair {
+    name: "gather",
+    record: "guide-gather",
+    title: "Occupancy and loads in flight",
+    about: "Words from random places in DRAM with 1 to 32 warps an SM, each thread asking for 1, 2, 4 or 8 of them at a time.",
+    reason: "Little's law again: bytes in flight over the latency. More warps and more loads a thread are two ways to the same number; \
+             registers are what the second one costs, and what limits the first.",
+    on_a_smaller_gpu: "Smaller: less bandwidth is reached with fewer bytes in flight.",
+    axis: "warps an SM",
+    headline: Quantity::Time,
+    sizes: &kernels::WARPS,
+    quick: &[1, 32],
+    shown: 8,
+    work: |_, quick| {
+        let words: u64 = if quick { 1 << 18 } else { 1 << 26 };
+        Work { outputs: words / 8, bytes: 4 * words + words / 2, written_bytes: words / 2, ..Work::each(words, 1) }
+    },
+    input: |work| made(work, small),
+    want: |x, work, _| {
+        let sum = |i: usize| (0..8).map(|j| f64::from(x[place(8 * i + j, x.len())])).sum();
+        (0..work.outputs as usize).into_par_iter().map(sum).collect()
+    },
+    tolerance: 0.0,
+    halves: &[
+        kernel("01_one_load", "One load at a time", "The next one waits for it.", || kernels::gather(1), eighth),
+        kernel("02_two_loads", "Two", "Two wait together.", || kernels::gather(2), eighth),
+        kernel("03_four_loads", "Four", "Four wait together.", || kernels::gather(4), eighth),
+        kernel("04_eight_loads", "Eight", "Eight wait together.", || kernels::gather(8), eighth),
+        cpu("cpu_1_thread", "CPU, one thread", "Its core looks ahead by itself.", |x, y, _, _| {
+            for (i, y) in y.iter_mut().enumerate() {
+                *y = (0..8).map(|j| x[place(8 * i + j, x.len())]).sum();
+            }
+        }),
+    ],
+};
+
+fn eighth(n: u64, _: u64) -> u64 {
+    n / 8
+}
+
+static MADE_ON_DEVICE: Pair = Pair {
+    name: "made-on-device",
+    record: "guide-made-on-device",
+    title: "Data made on the host, or on the device",
+    about: "An array of numbers is made by all threads of the host and copied to the device, or made by the device.",
+    reason: "The link to the host has a small part of the device's bandwidth, and the host makes numbers more slowly than a GPU.",
+    on_a_smaller_gpu: "Smaller: the device makes them more slowly, while host and link stay the same.",
+    axis: "numbers",
+    headline: Quantity::Time,
+    sizes: &[1 << 12, 1 << 16, 1 << 20, 1 << 24, 1 << 26],
+    quick: &[1 << 12, 1 << 18],
+    shown: 1 << 24,
+    work: |size, _| Work { bytes: 4 * size, ..Work::each(size, 2) },
+    input: |work| made(work, scattered),
+    want: same,
+    tolerance: 0.0,
+    halves: &[
+        host(
+            "01_on_the_host",
+            "On the host, and copied",
+            "All threads make it, then it is copied.",
+            None,
+            Program::Made,
+        ),
+        host("02_on_the_device", "On the device", "A thread makes a number.", Some(kernels::made), Program::Whole),
+        cpu("cpu_all_threads", "CPU, all threads", "It stays where it was made.", |_, y, _, _| {
+            y.par_iter_mut().enumerate().for_each(|(i, y)| *y = scattered(i as u64));
+        }),
+    ],
+};
+
+static ALLOCATION: Pair = Pair {
+    name: "allocation",
+    record: "guide-allocation",
+    title: "Memory from the driver, or from a pool",
+    about: "Ten times an array is allocated for an intermediate result: each time by the driver, or from a pool that keeps what was given back.",
+    reason: "The driver maps memory, and waits for the device before it takes it back, so the kernels cannot run ahead. A pool hands the same \
+             block out again without asking.",
+    on_a_smaller_gpu: "Smaller: the driver costs the same, while the kernels take longer.",
+    axis: "elements",
+    headline: Quantity::Time,
+    sizes: &[1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26],
+    quick: &[1 << 10, 1 << 18],
+    shown: 1 << 18,
+    work: |size, _| Work { bytes: 160 * size, written_bytes: 80 * size, ..Work::each(size, 20) },
+    input: |work| made(work, scattered),
+    want: |x, _, _| x.iter().map(|v| 4.0 * f64::from(*v)).collect(),
+    tolerance: 0.0,
+    halves: &[
+        host(
+            "01_driver",
+            "From the driver each time",
+            "And back to it.",
+            Some(kernels::loads_4),
+            Program::Allocations { pooled: false },
+        ),
+        host(
+            "02_pool",
+            "From a pool",
+            "The driver is asked once.",
+            Some(kernels::loads_4),
+            Program::Allocations { pooled: true },
+        ),
+        cpu("cpu_each_time", "CPU, allocated each time", "The host's allocator keeps a pool itself.", |x, y, _, _| {
+            for _ in 0..10 {
+                let between: Vec<f32> = x.iter().map(|v| 2.0 * v).collect();
+                y.iter_mut().zip(&between).for_each(|(y, v)| *y = 2.0 * v);
+            }
+        }),
+        cpu("cpu_once", "CPU, allocated once", "Ten times the same array.", |x, y, _, _| {
+            let mut between = vec![0.0f32; x.len()];
+            for _ in 0..10 {
+                between.iter_mut().zip(x).for_each(|(v, x)| *v = 2.0 * x);
+                y.iter_mut().zip(&between).for_each(|(y, v)| *y = 2.0 * v);
+            }
+        }),
+    ],
+};
+
 /// Operations of the expression.
 const OPERATIONS: u64 = 8;
 
@@ -379,7 +589,7 @@ static FUSION: Pair = Pair {
     quick: &[1 << 10, 1 << 16],
     shown: 1 << 14,
     work: |size, _| Work::each(size, 2 * OPERATIONS).with(OPERATIONS),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: |x, _, _| {
         let operation = |v: f64, k: u64| if k.is_multiple_of(2) { v * 0.9 + 0.1 } else { v.max(0.0) };
         x.par_iter().map(|x| (0..OPERATIONS).fold(f64::from(*x), operation)).collect()
@@ -449,7 +659,7 @@ static COPY_BACK: Pair = Pair {
             argument: 0,
         }
     },
-    input: small,
+    input: |work| made(work, small),
     want: |x, _, _| {
         let (a, b) = x.split_at(x.len() / 2);
         vec![a.par_iter().zip(b).map(|(a, b)| f64::from(a * b)).sum(); SUMS as usize]
@@ -508,7 +718,7 @@ static BATCHES: Pair = Pair {
         written_bytes: 4 * SAMPLES * WIDTH,
         argument: size,
     },
-    input: scattered,
+    input: |work| made(work, scattered),
     want: |x, _, _| {
         let width = WIDTH as usize;
         let neuron =
@@ -556,7 +766,7 @@ static PINNED: Pair = Pair {
     quick: &[4, 1024],
     shown: 16384,
     work: |size, _| Work { bytes: 1024 * size, written_bytes: 0, flops: 0, ..Work::each(256 * size, 0) }.with(size),
-    input: scattered,
+    input: |work| made(work, scattered),
     want: same,
     tolerance: 0.0,
     halves: &[

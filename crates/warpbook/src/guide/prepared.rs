@@ -6,7 +6,7 @@ use super::{Pair, half_of};
 use crate::experiment::{Candidate, Closures, Details, Prepared, Trials, on_cpu, on_gpu};
 use crate::{Error, Event, Lab, Result};
 use std::cell::RefCell;
-use warpbook_device::{Buffer, CudaDevice, Kernel, Pinned, Stream};
+use warpbook_device::{Buffer, CudaDevice, Kernel, Pinned, Pool, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{Check, KernelSpec, Rung};
 
@@ -31,10 +31,7 @@ struct OnGpu {
 impl Arrays {
     pub fn new(lab: &Lab, pair: &'static Pair, work: Work, size: u64) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("making {} floats and the reference", work.inputs)));
-        let x: Vec<f32> = {
-            use rayon::prelude::*;
-            (0..work.inputs).into_par_iter().map(pair.input).collect()
-        };
+        let x = (pair.input)(&work);
         let want = (pair.want)(&x, &work, size);
         let gpu = |device: &CudaDevice| {
             device.ensure_free(pair.title.to_owned(), 4 * (work.inputs + work.outputs))?;
@@ -157,6 +154,34 @@ impl Arrays {
         Ok(on_gpu(&on.stream, launch, check).details(details).as_launched())
     }
 
+    /// y by way of an intermediate array, which is allocated anew each of ten times.
+    fn allocations<'p>(&'p self, on: &'p OnGpu, kernel: Kernel, pooled: bool) -> Closures<'p> {
+        let shape = kernel.shape(self.work.n);
+        let details = Details::of(&kernel, shape);
+        let pool = Pool::new(&on.device);
+        let launch = move || {
+            for _ in 0..10 {
+                let between = pool.array::<f32>(self.work.n as usize)?;
+                queue(&on.stream, (&kernel, shape), &on.x, &between, self.numbers())?;
+                queue(&on.stream, (&kernel, shape), &between, &on.y, self.numbers())?;
+                drop(between);
+                if !pooled {
+                    pool.empty_cache();
+                }
+            }
+            Ok(())
+        };
+        let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);
+        on_gpu(&on.stream, launch, check).poisoning(&on.y).details(details).as_launched()
+    }
+
+    /// x made anew, by all threads of the host, and copied to the device.
+    fn made<'p>(&'p self, on: &'p OnGpu) -> Closures<'p> {
+        let launch = move || on.y.write(&(self.pair.input)(&self.work));
+        let check = move || on.y.to_vec().map(|y| self.check(&y)).map_err(Error::from);
+        on_gpu(&on.stream, launch, check).poisoning(&on.y).as_launched()
+    }
+
     /// A copy of x to the device, or of y from there.
     fn copy<'p>(&'p self, on: &'p OnGpu, pinned: bool, to_device: bool) -> Result<Closures<'p>> {
         if !to_device {
@@ -208,6 +233,8 @@ impl Prepared for Arrays {
                 Program::Operations { in_a_graph } => self.operations(on, kernel()?, in_a_graph)?,
                 Program::Sums { copied_each } => self.sums(on, kernel()?, copied_each),
                 Program::Batches { one_by_one } => self.batches(on, kernel()?, one_by_one)?,
+                Program::Made => self.made(on),
+                Program::Allocations { pooled } => self.allocations(on, kernel()?, pooled),
                 Program::Copy { pinned, to_device } => self.copy(on, pinned, to_device)?,
             },
         }))
