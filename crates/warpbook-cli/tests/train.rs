@@ -5,7 +5,7 @@ mod commands;
 
 use commands::{draw, expect, recipe, warpbook};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 #[test]
 fn a_training_is_kept_gone_on_with_and_judged() {
@@ -42,8 +42,17 @@ fn segments_save_memory_and_change_no_bit() {
         let words = ["train", "mnist", "--data", "synthetic", "--device", "cpu", "--batch", "16", "--steps", "3"];
         warpbook(folder.path(), &[&words[..], &["--checkpoint", name], more].concat())
     };
-    expect(&run("plain", &[]), 0, &["step 3"]);
-    expect(&run("segments", &["--segments", "3"]), 0, &["step 3"]);
+    let mib = |out: &Output| -> f64 {
+        let text = String::from_utf8_lossy(&out.stdout);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let at = words.iter().position(|w| *w == "allocated").unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(words[at - 1], "MiB");
+        words[at - 2].parse().unwrap()
+    };
+    let (plain, segments) = (run("plain", &[]), run("segments", &["--segments", "3"]));
+    expect(&plain, 0, &["step 3"]);
+    expect(&segments, 0, &["step 3"]);
+    assert!(mib(&segments) < 0.95 * mib(&plain), "{} and {} MiB", mib(&segments), mib(&plain));
     let read = |name: &str| std::fs::read(folder.path().join(name)).unwrap();
     assert!(read("plain") == read("segments"), "the files differ");
     expect(&run("none", &["--segments", "9"]), 2, &["--segments: ", "1 to 4 segments, not 9"]);

@@ -30,8 +30,7 @@ const TENSOR_US: f64 = 0.0757;
 const UNALIGNED_LINE_US: f64 = 0.0211;
 
 /// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. Assumed, and the same for lines of C in pieces: such tiles were measured
-/// where one wave of them computes the product.
+/// and the tiles come in no order that reuses L2. An estimate, not measured, and the same for lines of C in pieces.
 const LARGE_FROM_REGISTERS: f64 = 1.25;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.

@@ -261,12 +261,7 @@ impl CpuEngine {
         loss.of(self.outputs(n), target, None)
     }
 
-    /// The name of the first operation in the last forward pass with an output that is no finite number, of those whose outputs are kept.
-    #[must_use]
-    pub fn first_not_finite(&self, n: usize) -> Option<&str> {
-        self.network.nodes().iter().find(|node| self.is_not_finite(node, n)).map(|node| node.name.as_str())
-    }
-
+    /// Whether an output of the last forward pass has an element that is no finite number.
     fn is_not_finite(&self, node: &Node, n: usize) -> bool {
         let (values, len) = (&self.values[node.output], self.network.value(node.output).elements() * n);
         values[..len.min(values.len())].iter().any(|v| !v.is_finite())

@@ -177,10 +177,12 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
                 "That is less than was counted for its {by}: the chip does better there than the count gives it credit for."
             )
         }
-        s if s >= 0.8 => format!("Its {by} {take} {share} of that: {are} what bounds it."),
-        s if s >= 0.5 => format!("Its {by} {take} {share} of that; the rest is waiting, which the counts do not know."),
+        s if s >= 0.8 => format!("Its {by} {take} {share} of that: by the count {are} the limit."),
+        s if s >= 0.5 => format!(
+            "Its {by} {take} {share} of that; what the rest goes to, a count does not say: stall reasons would."
+        ),
         _ => format!(
-            "Its {by} {take} no more than {share} of that: most of the time it waits, for answers under way or at barriers."
+            "Its {by} {take} no more than {share} of that: by the count none of the limits is near, so it mostly waits."
         ),
     };
     format!("{measured}. {why}")
