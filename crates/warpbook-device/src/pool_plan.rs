@@ -77,10 +77,12 @@ fn rounded(bytes: u64) -> u64 {
 
 /// Bytes of a segment for a block.
 fn segment_for(block: u64) -> u64 {
-    match block {
-        ..=SMALL => SMALL_SEGMENT,
-        ..=MIDDLE => MIDDLE_SEGMENT,
-        _ => block.next_multiple_of(LARGE_ROUNDED),
+    if block <= SMALL {
+        SMALL_SEGMENT
+    } else if block <= MIDDLE {
+        MIDDLE_SEGMENT
+    } else {
+        block.next_multiple_of(LARGE_ROUNDED)
     }
 }
 
