@@ -131,7 +131,7 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
         (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
         (readme_path, replace_section(&readme, &results(&records))?),
     ];
-    let pictures = records.iter().flat_map(pictures);
+    let pictures = records.iter().filter(|r| !is_of_the_guide(r)).flat_map(pictures);
     files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));
     Ok(files)
 }
@@ -172,8 +172,47 @@ fn results(records: &[Record]) -> String {
         let ladder = if dtypes.len() > 1 { side_by_side(r, main, &dtypes) } else { ladder(r, main) };
         Some([ladder, against_libraries(&r.run), against_frameworks(&r.run)])
     };
-    let tables: Vec<String> = records.iter().filter_map(tables).flatten().flatten().collect();
+    let ladders = records.iter().filter(|r| !is_of_the_guide(r)).filter_map(tables).flatten().flatten();
+    let tables: Vec<String> = ladders.chain(guide(records)).collect();
     if tables.is_empty() { "No results are published yet.".into() } else { tables.join("\n\n") }
+}
+
+/// Whether a record is of one of the guide's pairs, which share a table.
+fn is_of_the_guide(record: &Record) -> bool {
+    record.run.experiment.starts_with("guide-")
+}
+
+/// The guide's pairs, a row each: the first way on the GPU next to the fastest of the others, at the record's main problem.
+fn guide(records: &[Record]) -> Option<String> {
+    let pairs: Vec<&Record> = records.iter().filter(|r| is_of_the_guide(r)).collect();
+    let row = |r: &&Record| {
+        let problem = r.run.main_problem()?;
+        let on_gpu = r.run.rungs.iter().filter(|rung| !rung.is_cpu());
+        let timed: Vec<(&Rung, f64)> = on_gpu
+            .filter_map(|rung| {
+                let m = r.run.measurement(&rung.id, problem).filter(|m| m.is_valid())?;
+                Some((rung, m.median_us()?))
+            })
+            .collect();
+        let (slow, slow_us) = timed.first()?;
+        let (fast, fast_us) = timed.iter().skip(1).min_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some(vec![
+            format!("[{}](data/results/{})", cell(&r.run.title), r.file),
+            cell(&problem.label),
+            cell(&slow.title),
+            words::time(*slow_us),
+            cell(&fast.title),
+            words::time(*fast_us),
+            words::times(slow_us / fast_us),
+        ])
+    };
+    let rows: Vec<Vec<String>> = pairs.iter().filter_map(row).collect();
+    let headers = [words_head("pair"), words_head("with"), words_head("slow"), figures_head("")];
+    let more = [words_head("fastest of the other ways"), figures_head(""), figures_head("times as fast")];
+    let table = markdown(&[headers.as_slice(), more.as_slice()].concat(), &rows)?;
+    let first = pairs.first()?;
+    let (device, date) = (cell(&first.run.environment.device.name), first.run.created.get(..10).unwrap_or("undated"));
+    Some(format!("**The optimisation guide's pairs**, on {device} ({date}):\n\n{table}"))
 }
 
 /// Of what a record is, and where it was made.
