@@ -68,6 +68,8 @@ fn shape_name(problem: &Problem) -> String {
     let of_type = label.strip_prefix(&short).and_then(|rest| rest.trim_start().strip_prefix(problem.dtype.label()));
     match of_type {
         Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
+        // What is cut off would be what tells it from others.
+        _ if !short.is_empty() && Font::NOTE.width(&label) > LONGEST_NAME => short,
         _ => label,
     }
 }
@@ -172,6 +174,8 @@ const NARROW_CELL: f64 = 38.0;
 const LEAST_CELL: f64 = 26.0;
 /// The height of a row's name above its cells.
 const NAME_LINE: f64 = 18.0;
+/// The widest name of a row.
+const LONGEST_NAME: f64 = 180.0;
 const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 
 struct Layout {
@@ -251,7 +255,7 @@ impl<'a> HeatMap<'a> {
 
     fn layout(&self, shown: &[&str]) -> Layout {
         let (width, narrow) = (self.options.px(), self.is_narrow());
-        let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, 150.0);
+        let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
         let rates = self.rows.iter().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
         let names = if narrow { 0.0 } else { names + 14.0 };
         let figures = MARGIN + names + rates.fold(16.0, f64::max).min(70.0);
