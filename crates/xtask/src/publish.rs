@@ -131,7 +131,7 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
         (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
         (readme_path, replace_section(&readme, &results(&records))?),
     ];
-    let pictures = records.iter().filter(|r| !is_of_the_guide(r)).flat_map(pictures);
+    let pictures = records.iter().flat_map(pictures);
     files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));
     Ok(files)
 }
@@ -139,7 +139,7 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
 /// The charts of a record that the README shows, as files: (name, SVG). The ladder, the record's heat map or else its sweep, and the
 /// roofline, of those that the record's descriptor names.
 fn pictures(record: &Record) -> Vec<(String, String)> {
-    let Some(problem) = record.run.main_problem() else { return Vec::new() };
+    let Some(problem) = record.run.main_problem().filter(|_| !is_of_the_guide(record)) else { return Vec::new() };
     let (stem, run) = (record.file.trim_end_matches(".json"), &record.run);
     let has = |kind| run.descriptor.has(kind);
     let over_sizes = if has(ChartKind::HeatMap) { ("shapes", ChartKind::HeatMap) } else { ("sweep", ChartKind::Sweep) };
@@ -172,8 +172,9 @@ fn results(records: &[Record]) -> String {
         let ladder = if dtypes.len() > 1 { side_by_side(r, main, &dtypes) } else { ladder(r, main) };
         Some([ladder, against_libraries(&r.run), against_frameworks(&r.run)])
     };
-    let ladders = records.iter().filter(|r| !is_of_the_guide(r)).filter_map(tables).flatten().flatten();
-    let tables: Vec<String> = ladders.chain(guide(records)).collect();
+    let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
+    let ladders = others.into_iter().filter_map(tables).flatten().flatten();
+    let tables: Vec<String> = ladders.chain(guide(&pairs)).collect();
     if tables.is_empty() { "No results are published yet.".into() } else { tables.join("\n\n") }
 }
 
@@ -183,8 +184,7 @@ fn is_of_the_guide(record: &Record) -> bool {
 }
 
 /// The guide's pairs, a row each: the first way on the GPU next to the fastest of the others, at the record's main problem.
-fn guide(records: &[Record]) -> Option<String> {
-    let pairs: Vec<&Record> = records.iter().filter(|r| is_of_the_guide(r)).collect();
+fn guide(pairs: &[&Record]) -> Option<String> {
     let row = |r: &&Record| {
         let problem = r.run.main_problem()?;
         let on_gpu = r.run.rungs.iter().filter(|rung| !rung.is_cpu());
@@ -204,15 +204,23 @@ fn guide(records: &[Record]) -> Option<String> {
             cell(&fast.title),
             words::time(*fast_us),
             words::times(slow_us / fast_us),
+            cell(&r.run.environment.device.name),
+            r.run.created.get(..10).unwrap_or("undated").to_owned(),
         ])
     };
     let rows: Vec<Vec<String>> = pairs.iter().filter_map(row).collect();
-    let headers = [words_head("pair"), words_head("with"), words_head("slow"), figures_head("")];
-    let more = [words_head("fastest of the other ways"), figures_head(""), figures_head("times as fast")];
-    let table = markdown(&[headers.as_slice(), more.as_slice()].concat(), &rows)?;
-    let first = pairs.first()?;
-    let (device, date) = (cell(&first.run.environment.device.name), first.run.created.get(..10).unwrap_or("undated"));
-    Some(format!("**The optimisation guide's pairs**, on {device} ({date}):\n\n{table}"))
+    let headers = [
+        words_head("pair"),
+        words_head("with"),
+        words_head("slow"),
+        figures_head(""),
+        words_head("fastest of the other ways"),
+        figures_head(""),
+        figures_head("times as fast"),
+        words_head("on"),
+        words_head(""),
+    ];
+    Some(format!("**The optimisation guide's pairs**:\n\n{}", markdown(&headers, &rows)?))
 }
 
 /// Of what a record is, and where it was made.
