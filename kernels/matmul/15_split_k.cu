@@ -1,9 +1,8 @@
 // Idea: a product with few tiles and a long k leaves SMs idle, so the blocks of a cluster split the k of one tile.
 // Formula: C = f(alpha op(A) op(B) + beta C); f16, bf16 or tf32 in, f32 sums; row-major, one tile of BM x BN per cluster.
 // Since the last rung: SPLIT blocks sum a part of k each, exchange the partial sums of BN / SPLIT columns and add in a fixed order.
-// Needs: the same as 11_wgmma_tma; SPLIT at most 8; shared memory for the other blocks' partial sums next to the stages.
+// Needs: the same as 11_wgmma_tma; SPLIT * CLUSTER at most 8; shared memory for the other blocks' partial sums next to the stages.
 // Expect: thin shapes read A and B with all SMs; large ones lose, as most partial sums cross the cluster. SPLIT = 1: small tiles.
-#define CLUSTER 1
 #include "matmul/persistent.cuh"
 
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
@@ -11,7 +10,7 @@ constexpr int PART = BN / 2 / SPLIT;                     // Sums of a thread for
 constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and of all its threads: what a block sends to another.
 static_assert(BN / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
-static_assert(SPLIT <= 8, "larger clusters are not on every chip");
+static_assert(SPLIT * CLUSTER <= 8, "larger clusters are not on every chip");
 
 __device__ __forceinline__ unsigned in_block(unsigned address, unsigned rank) {
     unsigned theirs;
@@ -60,9 +59,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
-    const unsigned base = aligned_shared(), rank = SPLIT > 1 ? cluster_rank() : 0, k_blocks = (k + BK - 1) / BK;
-    const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
-    const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
+    // A cluster has CLUSTER adjacent tiles, which share what they load, and SPLIT blocks for each: those of one part of k follow each other.
+    const unsigned in_cluster = SPLIT * CLUSTER > 1 ? cluster_rank() : 0, rank = in_cluster / CLUSTER, place = in_cluster % CLUSTER;
+    const unsigned base = aligned_shared(), k_blocks = (k + BK - 1) / BK;
+    const unsigned clusters_n = (n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N), cluster = blockIdx.x / (SPLIT * CLUSTER);
+    const unsigned row = (cluster / clusters_n * CLUSTER_M + place % CLUSTER_M) * BM;
+    const unsigned column = (cluster % clusters_n * CLUSTER_N + place / CLUSTER_M) * BN;
     // The first blocks have one more where it does not divide evenly.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
     const unsigned first = rank * share + min(rank, more), end = first + share + (rank < more ? 1 : 0);
@@ -71,23 +73,28 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         prefetch(&map_a), prefetch(&map_b);
         if (SPLIT > 1) barrier_init(&received, 1), barrier_arrive_and_expect(&received, (SPLIT - 1) * SENT_BYTES);
     }
-    const Barriers barriers(full_barriers, empty_barriers);
-    // The other blocks' barriers must be ready only before the partial sums are sent.
-    if (SPLIT > 1) cluster_arrive();
+    Barriers barriers(full_barriers, empty_barriers);
+    barriers.first_rank = rank * CLUSTER;
+    // Where no tiles are shared, the other blocks' barriers must be ready only before the partial sums are sent.
+    constexpr bool MEETS_LATER = SPLIT > 1 && CLUSTER == 1;
+    if (MEETS_LATER) cluster_arrive();
     Ring ring;
     let_successor_start();
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
+        barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
             // With a single row of tiles every part of B is read once.
-            barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, 0, m <= BM);
+            barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, place, m <= BM);
+            barriers.drain(ring);
         }
         __syncwarp();
-        if (SPLIT > 1) cluster_wait();
+        if (MEETS_LATER) cluster_wait();
     } else {
         take_registers<CONSUMER_REGISTERS>();
+        barriers.meet();
         const unsigned a = descriptor(base + group * CHUNK_BYTES, !TRANS_A), b = descriptor(base + A_BYTES, TRANS_B);
         Sums sums;
         if (end > first) {
@@ -100,7 +107,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if constexpr (SPLIT == 1) {
             store_part(sums.d, c, m, n, ldc, row + group * 64, column, epilogue);
         } else {
-            cluster_wait();
+            if (MEETS_LATER) cluster_wait();
             // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
             const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(&received);
             float own[PART];
@@ -110,7 +117,8 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
                     for (int i = 0; i < PART; ++i) own[i] = sums.d[part * PART + i];
                 } else {
-                    const unsigned to = in_block(slots + (rank < part ? rank : rank - 1) * SENT_BYTES, part), theirs = in_block(signal, part);
+                    const unsigned to = in_block(slots + (rank < part ? rank : rank - 1) * SENT_BYTES, part * CLUSTER + place);
+                    const unsigned theirs = in_block(signal, part * CLUSTER + place);
 #pragma unroll
                     for (int i = 0; i < PART; i += 4) {
                         const float* from = &sums.d[part * PART + i];

@@ -41,14 +41,16 @@ struct Ring {
 };
 
 // Starts to load the tile of op(A) at (row, k), or of op(B) at (k, column). Blocks of a cluster that need the same tile each load a
-// part of it and multicast it: blocks in one row share A's tile, blocks in one column B's. `rank` counts along a column first.
+// part of it and multicast it: blocks in one row share A's tile, blocks in one column B's. `rank` counts along a column first, from the
+// cluster's block `first_rank` on, where only some of its blocks share tiles.
 // Swizzled: 16-byte piece c of row r is stored at piece c ^ (r % 8).
-__device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned row, unsigned k, unsigned barrier, unsigned rank = 0) {
+__device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned row, unsigned k, unsigned barrier, unsigned rank = 0,
+                                       unsigned first_rank = 0) {
     const unsigned part = rank / CLUSTER_M;
     const auto load = [&](unsigned to, unsigned x, unsigned y) {
         // The blocks of this row: every CLUSTER_M-th bit.
         constexpr unsigned ROW = ((1u << CLUSTER) - 1) / ((1u << CLUSTER_M) - 1);
-        if constexpr (CLUSTER_N > 1) load_box_to(ROW << rank % CLUSTER_M, to, a, x, y, barrier);
+        if constexpr (CLUSTER_N > 1) load_box_to(ROW << (rank % CLUSTER_M + first_rank), to, a, x, y, barrier);
         else load_box(to, a, x, y, barrier);
     };
     if constexpr (TRANS_A) {
@@ -62,11 +64,11 @@ __device__ __forceinline__ void load_a(unsigned to, const TensorMap* a, unsigned
     }
 }
 __device__ __forceinline__ void load_b(unsigned to, const TensorMap* b, unsigned column, unsigned k, unsigned barrier, unsigned rank = 0,
-                                       bool once = false) {
+                                       unsigned first_rank = 0, bool once = false) {
     const unsigned part = rank % CLUSTER_M;
     const auto load = [&](unsigned to, unsigned x, unsigned y) {
         constexpr unsigned COLUMN = (1u << CLUSTER_M) - 1;
-        if constexpr (CLUSTER_M > 1) load_box_to(COLUMN << rank / CLUSTER_M * CLUSTER_M, to, b, x, y, barrier);
+        if constexpr (CLUSTER_M > 1) load_box_to(COLUMN << (rank / CLUSTER_M * CLUSTER_M + first_rank), to, b, x, y, barrier);
         else if (once) load_box_once(to, b, x, y, barrier);
         else load_box(to, b, x, y, barrier);
     };

@@ -28,7 +28,8 @@ struct Tiles {
 };
 
 struct Barriers {
-    unsigned full, empty;  // Addresses of STAGES barriers each.
+    unsigned full, empty;     // Addresses of STAGES barriers each.
+    unsigned first_rank = 0;  // The first of the CLUSTER blocks that share tiles, where the cluster has others too.
 
     // Called by all threads. Other blocks may use these barriers after `meet`.
     __device__ __forceinline__ Barriers(unsigned long long* full_barriers, unsigned long long* empty_barriers)
@@ -61,8 +62,8 @@ struct Barriers {
             const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
             wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
             expect_bytes(barrier, STAGE_BYTES);
-            load_a(to, a, row, block * BK, barrier, rank);
-            load_b(to + A_BYTES, b, column, block * BK, barrier, rank, once);
+            load_a(to, a, row, block * BK, barrier, rank, first_rank);
+            load_b(to + A_BYTES, b, column, block * BK, barrier, rank, first_rank, once);
             ring.advance();
         }
     }
@@ -100,12 +101,12 @@ struct Barriers {
         sums.hold();
     }
 
-    // Every block of the cluster writes into this stage, so each is told that it is free.
+    // Every block that shares tiles with this one writes into the stage, so each is told that it is free.
     __device__ __forceinline__ void release(unsigned stage) const {
         if (CLUSTER == 1) {
             if (threadIdx.x % WARPGROUP == 0) arrive(empty + stage * 8);
         } else if (threadIdx.x % WARPGROUP < CLUSTER) {
-            arrive_at(empty + stage * 8, threadIdx.x % WARPGROUP);
+            arrive_at(empty + stage * 8, first_rank + threadIdx.x % WARPGROUP);
         }
     }
 };

@@ -28,14 +28,11 @@ pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u
 #[must_use]
 pub fn over_tiles(spec: &KernelSpec, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
     let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));
-    let cluster = tile.size(Dim::Cluster);
+    let (cluster, across) = (tile.size(Dim::Cluster), tile.size(Dim::ClusterN));
+    let tiles = rows.next_multiple_of(cluster / across).saturating_mul(columns.next_multiple_of(across));
     let blocks = match spec.grid {
-        Grid::ResidentTiles => {
-            let across = tile.size(Dim::ClusterN);
-            let tiles = rows.next_multiple_of(cluster / across).saturating_mul(columns.next_multiple_of(across));
-            tiles.min(u64::from(multiprocessors) / cluster * cluster).max(cluster)
-        }
-        _ => rows.saturating_mul(columns).saturating_mul(tile.size(Dim::Split)),
+        Grid::ResidentTiles => tiles.min(u64::from(multiprocessors) / cluster * cluster).max(cluster),
+        _ => tiles.saturating_mul(tile.size(Dim::Split)),
     };
     of_blocks(tile, blocks)
 }
@@ -80,6 +77,8 @@ mod tests {
         let tile = [("BM", 128), ("BN", 256), ("THREADS", 384)];
         check(Grid::Tiles, &tile, (129, 256), 2);
         check(Grid::Tiles, &[&tile[..], &[("SPLIT", 4)]].concat(), (129, 257), 16);
+        check(Grid::Tiles, &[&tile[..], &[("SPLIT", 2), ("CLUSTER", 2)]].concat(), (300, 257), 16);
+        check(Grid::Tiles, &[&tile[..], &[("SPLIT", 2), ("CLUSTER", 2), ("CLUSTER_N", 2)]].concat(), (300, 257), 12);
         check(Grid::ResidentTiles, &tile, (129, 256), 2);
         check(Grid::ResidentTiles, &tile, (8192, 8192), 132);
         check(Grid::ResidentTiles, &[&tile[..], &[("CLUSTER", 2)]].concat(), (1, 1), 2);

@@ -205,10 +205,10 @@ impl Tile {
         self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
     }
 
-    /// Blocks of a cluster: those that share a tile's rows and columns, or its k.
+    /// Blocks of a cluster: those that share a tile's rows and columns, times those that share its k.
     #[must_use]
     pub fn cluster_blocks(&self) -> u64 {
-        self.size(Dim::Cluster).max(self.size(Dim::Split))
+        self.size(Dim::Cluster).saturating_mul(self.size(Dim::Split))
     }
 }
 

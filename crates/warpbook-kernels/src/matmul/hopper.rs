@@ -58,8 +58,26 @@ fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2]
 
 /// A tile whose k is split over `split` blocks, `blocks` of which fit on an SM, so that those of the next launch can start early.
 fn split(id: &'static str, shape: (i64, i64), stages: i64, split: i64, blocks: i64) -> Tile {
+    split_and_shared(id, shape, stages, split, blocks, [1, 1])
+}
+
+/// The same in clusters of `[m, n]` adjacent tiles, whose blocks load what they share once.
+fn shared(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacent: [i64; 2]) -> Tile {
+    split_and_shared(id, shape, stages, split, 1, adjacent)
+}
+
+fn split_and_shared(
+    id: &'static str,
+    shape: (i64, i64),
+    stages: i64,
+    split: i64,
+    blocks: i64,
+    [m, n]: [i64; 2],
+) -> Tile {
     let more = [
         ("SPLIT", split),
+        ("CLUSTER", m * n),
+        ("CLUSTER_N", n),
         ("BLOCKS_PER_SM", blocks),
         // The partial sums that the other blocks send, of its part of the columns.
         (EXTRA, shape.0 * shape.1 * 4 / split * (split - 1)),
@@ -147,6 +165,18 @@ fn split_k() -> KernelSpec {
         split("64x64s12k8", (64, 64), 12, 8, 1),
         split("64x64s6k2b2", (64, 64), 6, 2, 2),
         split("64x64s6k4b2", (64, 64), 6, 4, 2),
+        shared("128x128s6k2c2", (128, 128), 6, 2, [2, 1]),
+        shared("128x128s6k2c1x2", (128, 128), 6, 2, [1, 2]),
+        shared("128x128s6k2c2x2", (128, 128), 6, 2, [2, 2]),
+        shared("128x128s5k4c2", (128, 128), 5, 4, [2, 1]),
+        shared("128x128s5k4c1x2", (128, 128), 5, 4, [1, 2]),
+        shared("128x192s4k2c1x2", (128, 192), 4, 2, [1, 2]),
+        shared("128x256s3k2c2", (128, 256), 3, 2, [2, 1]),
+        shared("128x64s8k2c1x2", (128, 64), 8, 2, [1, 2]),
+        shared("128x64s8k4c1x2", (128, 64), 8, 4, [1, 2]),
+        shared("64x128s8k2c2", (64, 128), 8, 2, [2, 1]),
+        shared("64x128s8k4c2", (64, 128), 8, 4, [2, 1]),
+        shared("64x256s4k2c2", (64, 256), 4, 2, [2, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -164,6 +194,12 @@ fn small_tiles() -> KernelSpec {
         split("128x64s4k1b2", (128, 64), 4, 1, 2),
         split("64x128s4k1b2", (64, 128), 4, 1, 2),
         split("64x64s6k1b2", (64, 64), 6, 1, 2),
+        shared("128x128s6k1c2", (128, 128), 6, 1, [2, 1]),
+        shared("128x128s6k1c2x2", (128, 128), 6, 1, [2, 2]),
+        shared("128x64s8k1c1x2", (128, 64), 8, 1, [1, 2]),
+        shared("64x128s8k1c2", (64, 128), 8, 1, [2, 1]),
+        shared("128x192s5k1c1x2", (128, 192), 5, 1, [1, 2]),
+        shared("192x128s5k1c2", (192, 128), 5, 1, [2, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -225,6 +261,12 @@ fn unaligned() -> KernelSpec {
         shifted("32x32s8k8", [32, 32], [16, 16], [8, 8], 1),
         shifted("128x64s2", [128, 64], [32, 32], [2, 1], 1),
         shifted("128x128s1", [128, 128], [64, 32], [1, 1], 1),
+        shifted("128x128s1b2", [128, 128], [32, 64], [1, 1], 2),
+        shifted("64x128s1b2", [64, 128], [32, 32], [1, 1], 2),
+        shifted("32x64s4", [32, 64], [16, 32], [4, 1], 1),
+        shifted("32x64s1b6", [32, 64], [16, 32], [1, 1], 6),
+        shifted("64x32s4k4", [64, 32], [32, 16], [4, 4], 1),
+        shifted("32x32s8k2", [32, 32], [16, 16], [8, 2], 1),
     ];
     KernelSpec::new(UNALIGNED, "gemm", &tiles, Grid::Tiles)
 }
@@ -342,7 +384,7 @@ const OVERLAPPED_COSTS: [Cost; 10] = [
     cost("192x128s4c1g8", [1.70, 1.25, 0.441]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 16] = [
+const SPLIT_K_COSTS: [Cost; 28] = [
     cost("128x128s6k2", [0.00, 3.33, 0.378]),
     cost("128x128s5k4", [0.00, 3.49, 0.360]),
     cost("128x256s3k2", [0.00, 4.81, 0.684]),
@@ -361,9 +403,21 @@ const SPLIT_K_COSTS: [Cost; 16] = [
     cost("128x192s4k3", [0.00, 4.20, 0.520]),
     cost("192x128s4k2", [0.00, 4.00, 0.520]),
     cost("192x192s3k2", [0.00, 5.20, 0.780]),
+    cost("128x128s6k2c2", [0.00, 3.70, 0.350]),
+    cost("128x128s6k2c1x2", [0.00, 3.70, 0.350]),
+    cost("128x128s6k2c2x2", [0.00, 4.00, 0.350]),
+    cost("128x128s5k4c2", [0.00, 4.10, 0.350]),
+    cost("128x128s5k4c1x2", [0.00, 4.10, 0.350]),
+    cost("128x192s4k2c1x2", [0.00, 4.40, 0.480]),
+    cost("128x256s3k2c2", [0.00, 5.10, 0.650]),
+    cost("128x64s8k2c1x2", [0.00, 2.80, 0.210]),
+    cost("128x64s8k4c1x2", [0.00, 3.00, 0.210]),
+    cost("64x128s8k2c2", [0.00, 2.60, 0.220]),
+    cost("64x128s8k4c2", [0.00, 3.00, 0.220]),
+    cost("64x256s4k2c2", [0.00, 3.50, 0.420]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 9] = [
+const SMALL_TILE_COSTS: [Cost; 15] = [
     cost("128x64s8k1", [0.00, 1.66, 0.167]),
     cost("64x64s12k1", [0.00, 1.51, 0.129]),
     // Measured over the shapes of the published record only.
@@ -375,6 +429,12 @@ const SMALL_TILE_COSTS: [Cost; 9] = [
     cost("192x128s5k1", [0.00, 3.10, 0.480]),
     cost("192x192s4k1", [0.00, 3.80, 0.700]),
     cost("128x256s4k1", [0.00, 3.70, 0.600]),
+    cost("128x128s6k1c2", [0.00, 2.80, 0.310]),
+    cost("128x128s6k1c2x2", [0.00, 3.10, 0.310]),
+    cost("128x64s8k1c1x2", [0.00, 2.00, 0.160]),
+    cost("64x128s8k1c2", [0.00, 2.00, 0.160]),
+    cost("128x192s5k1c1x2", [0.00, 3.40, 0.460]),
+    cost("192x128s5k1c2", [0.00, 3.40, 0.460]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
@@ -384,7 +444,7 @@ const REGISTER_COSTS: [Cost; 4] = [
     cost("64x64s12c1g8", [0.14, 1.51, 0.146]),
 ];
 
-const UNALIGNED_COSTS: [Cost; 14] = [
+const UNALIGNED_COSTS: [Cost; 20] = [
     cost("64x64s4", [0.00, 2.46, 0.756]),
     cost("64x64s2b2", [0.00, 2.16, 1.338]),
     cost("64x64s4k2", [0.00, 3.13, 0.672]),
@@ -401,4 +461,10 @@ const UNALIGNED_COSTS: [Cost; 14] = [
     // Estimated from those of other tiles.
     cost("64x64s1b4", [0.00, 2.70, 2.700]),
     cost("128x64s1b2", [0.00, 2.70, 2.700]),
+    cost("128x128s1b2", [0.00, 5.50, 4.800]),
+    cost("64x128s1b2", [0.00, 2.70, 2.700]),
+    cost("32x64s4", [0.00, 1.90, 0.900]),
+    cost("32x64s1b6", [0.00, 2.50, 2.600]),
+    cost("64x32s4k4", [0.00, 2.90, 0.680]),
+    cost("32x32s8k2", [0.00, 2.60, 0.404]),
 ];

@@ -55,7 +55,8 @@ pub(super) fn expected_us(
     let sms = u64::from(device.multiprocessors).max(1);
     let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
     let (split, bytes) = (tile.size(Dim::Split), product.form.dtype.bytes());
-    let filled = if split > 2 { (sms / FILLED_BY_CLUSTERS * FILLED_BY_CLUSTERS).max(split) } else { sms };
+    let cluster = tile.cluster_blocks();
+    let filled = if cluster > 2 { (sms / FILLED_BY_CLUSTERS * FILLED_BY_CLUSTERS).max(cluster) } else { sms };
     let (blocks, waves) = blocks_and_waves(tile, product, layouts.panel, filled * blocks_per_sm);
     let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
