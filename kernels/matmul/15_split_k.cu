@@ -6,9 +6,10 @@
 #include "matmul/persistent.cuh"
 
 constexpr int CONSUMER_THREADS = CONSUMERS * WARPGROUP;
-constexpr int PART = BN / 2 / SPLIT;                     // Sums of a thread for which one block is responsible,
+constexpr int PART = WIDTH / 2 / SPLIT;                  // Sums of a thread for which one block is responsible,
 constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and of all its threads: what a block sends to another.
-static_assert(BN / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns");
+static_assert(WIDTH / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns, or swapped of eight rows");
+static_assert(!SWAPPED || sizeof(Out) == 2, "a warp transposes 16-bit elements");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
 static_assert(SPLIT * CLUSTER <= 8, "larger clusters are not on every chip");
 
@@ -55,6 +56,59 @@ __device__ __forceinline__ void store_part(const float (&d)[N], Out* __restrict_
     }
 }
 
+// The same of sums that are swapped: 2 N rows from `row` on, 64 columns from `column` on. A lane holds two rows of a column; 8 x 8
+// transposes across the warp make two columns of a row of them, and the exchange between four lanes eight.
+template <int N>
+__device__ __forceinline__ void store_swapped(const float (&d)[N], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
+                                              unsigned row, unsigned column, const Epilogue& epilogue) {
+    const unsigned lane = threadIdx.x % 32, first = column + threadIdx.x / 32 % 4 * 16;
+    const bool plain = epilogue.is_plain(), quick = Epilogue::in_pairs(c, n, ldc);
+    const bool wide = n % 8 == 0 && ldc % 8 == 0 && (size_t)c % 16 == 0;
+    constexpr int GROUPS = N / 4;  // Of eight rows; of an odd number the last words are half unused.
+#pragma unroll
+    for (int j = 0; j < GROUPS; j += 2) {
+        unsigned words[4] = {};  // [2 jj + h]
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            if (j + w / 2 >= GROUPS) continue;
+            const unsigned at = first + lane / 4 + w % 2 * 8, r = row + 8 * (j + w / 2) + lane % 4 * 2;
+            const float* sums = &d[4 * (j + w / 2) + 2 * (w % 2)];
+            // Past the edge any bias may be read: it takes that of the last column.
+            const auto value = [&](int i) {
+                return plain ? epilogue.plain(sums[i], min(at, n - 1)) : epilogue.guarded(sums[i], c, r + i, at, m, n, ldc);
+            };
+            const unsigned pair = pack(Out{}, value(0), value(1));
+            asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(words[w]) : "r"(pair));
+        }
+        if (wide) {
+            exchange_among_four(words);
+            const unsigned jj = lane % 4 / 2, r = row + 8 * (j + jj) + lane / 4, at = first + lane % 2 * 8;
+            if (j + jj < GROUPS && r < m && at < n) *reinterpret_cast<uint4*>(c + (size_t)r * ldc + at) = make_uint4(words[0], words[1], words[2], words[3]);
+            continue;
+        }
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+            const unsigned r = row + 8 * (j + w / 2) + lane / 4, at = first + w % 2 * 8 + lane % 4 * 2;
+            if (j + w / 2 >= GROUPS || r >= m || at >= n) continue;
+            Out* const to = c + (size_t)r * ldc + at;
+            if (quick) {
+                *reinterpret_cast<unsigned*>(to) = words[w];
+            } else {
+                to[0] = Out{(unsigned short)words[w]};
+                if (at + 1 < n) to[1] = Out{(unsigned short)(words[w] >> 16)};
+            }
+        }
+    }
+}
+
+// Stores the sums, or a part of them, of a warpgroup: those of its 64 rows or columns of the tile at (row, column).
+template <int N>
+__device__ __forceinline__ void store_tile(const float (&d)[N], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
+                                           unsigned row, unsigned column, int group, unsigned part, const Epilogue& epilogue) {
+    if constexpr (SWAPPED) store_swapped(d, c, m, n, ldc, row + part * 2 * N, column + group * 64, epilogue);
+    else store_part(d, c, m, n, ldc, row + group * 64, column + part * 2 * N, epilogue);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
@@ -67,7 +121,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const unsigned column = (cluster % clusters_n * CLUSTER_N + place / CLUSTER_M) * BN;
     // The first blocks have one more where it does not divide evenly.
     const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
-    const unsigned first = rank * share + min(rank, more), end = first + share + (rank < more ? 1 : 0);
+    const unsigned begin = rank * share + min(rank, more), end = begin + share + (rank < more ? 1 : 0);
     const int group = warpgroup_index();
     if (threadIdx.x == 0) {
         prefetch(&map_a), prefetch(&map_b);
@@ -87,7 +141,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (threadIdx.x % WARPGROUP == 0) {
             wait_for_predecessor();
             // With a single row of tiles every part of B is read once.
-            barriers.fill(ring, base, &map_a, &map_b, row, column, first, end, place, m <= BM);
+            barriers.fill(ring, base, &map_a, &map_b, row, column, begin, end, place, m <= BM);
             barriers.drain(ring);
         }
         __syncwarp();
@@ -95,17 +149,19 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     } else {
         take_registers<CONSUMER_REGISTERS>();
         barriers.meet();
-        const unsigned a = descriptor(base + group * CHUNK_BYTES, !TRANS_A), b = descriptor(base + A_BYTES, TRANS_B);
+        const unsigned a = descriptor(base + (SWAPPED ? 0 : group * CHUNK_BYTES), !TRANS_A);
+        const unsigned b = descriptor(base + A_BYTES + (SWAPPED ? group * CHUNK_BYTES : 0), TRANS_B);
+        const unsigned first = SWAPPED ? b : a, second = SWAPPED ? a : b;
         Sums sums;
-        if (end > first) {
-            barriers.multiply(ring, a, b, end - first, sums);
+        if (end > begin) {
+            barriers.multiply(ring, first, second, end - begin, sums);
         } else {
             // A short k may leave a block without a part.
 #pragma unroll
-            for (int i = 0; i < BN / 2; ++i) sums.d[i] = 0.0f;
+            for (int i = 0; i < WIDTH / 2; ++i) sums.d[i] = 0.0f;
         }
         if constexpr (SPLIT == 1) {
-            store_part(sums.d, c, m, n, ldc, row + group * 64, column, epilogue);
+            store_tile(sums.d, c, m, n, ldc, row, column, group, 0, epilogue);
         } else {
             if (MEETS_LATER) cluster_wait();
             // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
@@ -136,7 +192,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                     own[i] += v.x, own[i + 1] += v.y, own[i + 2] += v.z, own[i + 3] += v.w;
                 }
             }
-            store_part(own, c, m, n, ldc, row + group * 64, column + rank * (BN / SPLIT), epilogue);
+            store_tile(own, c, m, n, ldc, row, column, group, rank, epilogue);
         }
     }
 }

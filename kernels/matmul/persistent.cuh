@@ -3,7 +3,7 @@
 #pragma once
 #include "matmul/hopper.cuh"
 
-constexpr int CONSUMERS = (B_IN_REGISTERS ? BN : BM) / 64;
+constexpr int CONSUMERS = (B_IN_REGISTERS || SWAPPED ? BN : BM) / 64;
 static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64 rows (or columns), and a producer");
 #ifndef GROUP
 #define GROUP 1

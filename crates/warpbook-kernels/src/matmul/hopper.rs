@@ -16,16 +16,23 @@ const CHUNK_BYTES: i64 = 64 * ROW_BYTES;
 /// Bytes of shared memory in addition to the stages; not a macro of the kernel.
 const EXTRA: &str = "EXTRA";
 
-/// A tile of a Hopper rung: `stages` tiles of A and B in flight, one warpgroup for every 64 rows and `others` more.
+/// The product is computed transposed.
+const SWAPPED: (&str, i64) = ("SWAPPED", 1);
+
+/// A tile of a Hopper rung: `stages` tiles of A and B in flight, one warpgroup for every 64 rows, or swapped for every 64 columns, and
+/// `others` more.
 fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64, more: &[(&'static str, i64)]) -> Tile {
     // A kernel may need room for results next to the stages; 1024 bytes are for the alignment.
     let extra = more.iter().find(|(name, _)| *name == EXTRA).map_or(0, |(_, bytes)| *bytes);
+    let warpgroups = if more.contains(&SWAPPED) { bn } else { bm } / 64;
+    // What is contiguous along m or n is loaded in boxes of 64.
+    let rows: i64 = [bm, bn].map(|side| (side + 63) / 64 * 64).iter().sum();
     let mut sizes = vec![
-        ("THREADS", (bm / 64 + others) * 128),
+        ("THREADS", (warpgroups + others) * 128),
         ("BM", bm),
         ("BN", bn),
         ("STAGES", stages),
-        ("DYNAMIC_SHARED_BYTES", stages * (bm + bn) * ROW_BYTES + extra + 1024),
+        ("DYNAMIC_SHARED_BYTES", stages * rows * ROW_BYTES + extra + 1024),
     ];
     sizes.extend(more.iter().filter(|(name, _)| *name != EXTRA));
     Tile::new(id, &sizes)
@@ -58,12 +65,17 @@ fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2]
 
 /// A tile whose k is split over `split` blocks, `blocks` of which fit on an SM, so that those of the next launch can start early.
 fn split(id: &'static str, shape: (i64, i64), stages: i64, split: i64, blocks: i64) -> Tile {
-    split_and_shared(id, shape, stages, split, blocks, [1, 1])
+    split_and_shared(id, shape, stages, split, blocks, [1, 1], &[])
 }
 
 /// The same in clusters of `[m, n]` adjacent tiles, whose blocks load what they share once.
 fn shared(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacent: [i64; 2]) -> Tile {
-    split_and_shared(id, shape, stages, split, 1, adjacent)
+    split_and_shared(id, shape, stages, split, 1, adjacent, &[])
+}
+
+/// The same with the product computed transposed.
+fn swapped(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacent: [i64; 2]) -> Tile {
+    split_and_shared(id, shape, stages, split, 1, adjacent, &[SWAPPED])
 }
 
 fn split_and_shared(
@@ -73,7 +85,9 @@ fn split_and_shared(
     split: i64,
     blocks: i64,
     [m, n]: [i64; 2],
+    swapped: &[(&'static str, i64)],
 ) -> Tile {
+    let rows = if swapped.is_empty() { shape.0 } else { shape.1 };
     let more = [
         ("SPLIT", split),
         ("CLUSTER", m * n),
@@ -82,7 +96,7 @@ fn split_and_shared(
         // The partial sums that the other blocks send, of its part of the columns.
         (EXTRA, shape.0 * shape.1 * 4 / split * (split - 1)),
     ];
-    hopper_tile(id, shape, stages, 1, &[&registers(shape.0, blocks)[..], &more].concat())
+    hopper_tile(id, shape, stages, 1, &[&registers(rows, blocks)[..], &more, swapped].concat())
 }
 
 const WGMMA: Source = source!("matmul/11_wgmma_tma.cu");
@@ -200,6 +214,47 @@ fn small_tiles() -> KernelSpec {
         shared("64x128s8k1c2", (64, 128), 8, 1, [2, 1]),
         shared("128x192s5k1c1x2", (128, 192), 5, 1, [1, 2]),
         shared("192x128s5k1c2", (192, 128), 5, 1, [2, 1]),
+        shared("128x128s6k1c4", (128, 128), 6, 1, [4, 1]),
+        shared("128x128s6k1c1x2", (128, 128), 6, 1, [1, 2]),
+        shared("128x128s6k1c1x4", (128, 128), 6, 1, [1, 4]),
+        shared("128x64s8k1c1x4", (128, 64), 8, 1, [1, 4]),
+        shared("192x192s4k1c2", (192, 192), 4, 1, [2, 1]),
+        shared("192x192s4k1c1x2", (192, 192), 4, 1, [1, 2]),
+        shared("128x256s4k1c2", (128, 256), 4, 1, [2, 1]),
+        split("128x96s6k1", (128, 96), 6, 1, 1),
+        shared("128x96s6k1c2", (128, 96), 6, 1, [2, 1]),
+        shared("256x96s4k1c2", (256, 96), 4, 1, [2, 1]),
+        split("192x96s5k1", (192, 96), 5, 1, 1),
+        split("128x160s5k1", (128, 160), 5, 1, 1),
+        split("128x224s4k1", (128, 224), 4, 1, 1),
+    ];
+    KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+/// The kernel of split k on the transposed product.
+fn transposed_product() -> KernelSpec {
+    let tiles = [
+        swapped("32x64s12k1", (32, 64), 12, 1, [1, 1]),
+        swapped("32x64s12k2", (32, 64), 12, 2, [1, 1]),
+        swapped("32x64s12k4", (32, 64), 12, 4, [1, 1]),
+        swapped("32x128s8k1", (32, 128), 8, 1, [1, 1]),
+        swapped("32x128s8k2", (32, 128), 8, 2, [1, 1]),
+        swapped("80x128s6k1", (80, 128), 6, 1, [1, 1]),
+        swapped("80x128s6k2c1x2", (80, 128), 6, 2, [1, 2]),
+        swapped("96x128s6k1", (96, 128), 6, 1, [1, 1]),
+        swapped("96x128s6k2", (96, 128), 6, 2, [1, 1]),
+        swapped("96x128s6k1c1x2", (96, 128), 6, 1, [1, 2]),
+        swapped("96x128s6k1c1x4", (96, 128), 6, 1, [1, 4]),
+        swapped("96x256s4k1", (96, 256), 4, 1, [1, 1]),
+        swapped("112x128s6k1", (112, 128), 6, 1, [1, 1]),
+        swapped("112x128s6k1c1x2", (112, 128), 6, 1, [1, 2]),
+        swapped("160x128s5k1", (160, 128), 5, 1, [1, 1]),
+        swapped("160x128s4k2", (160, 128), 4, 2, [1, 1]),
+        swapped("160x128s5k1c1x2", (160, 128), 5, 1, [1, 2]),
+        swapped("160x192s4k1", (160, 192), 4, 1, [1, 1]),
+        swapped("160x192s4k1c1x2", (160, 192), 4, 1, [1, 2]),
+        swapped("208x128s4k1", (208, 128), 4, 1, [1, 1]),
+        swapped("144x128s5k1", (144, 128), 5, 1, [1, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -338,6 +393,21 @@ pub(super) fn on_hopper() -> Vec<Row> {
         .tuned()
         .costing(&TENSOR_TYPES, hopper(), &SMALL_TILE_COSTS),
         kernel_row(
+            "15c_transposed_product",
+            "The transposed product",
+            "The kernel of split k on C^T = B^T A^T: an instruction's 64 rows are columns of C, so that a tile has any multiple of 16 rows.",
+            hopper(),
+            transposed_product(),
+        )
+        .can(|c| {
+            on_tensor_cores(Operands::TensorMaps, true)(c);
+            c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
+            c.out_bytes = Some(2);
+        })
+        .drawn(Figure::SplitK)
+        .tuned()
+        .costing(&[Dtype::F16, Dtype::Bf16], hopper(), &TRANSPOSED_COSTS),
+        kernel_row(
             "16_tf32_registers",
             "tf32 through registers",
             "The tensor cores read B through registers, in the order in which it is stored, so no copy transposes it first.",
@@ -417,7 +487,7 @@ const SPLIT_K_COSTS: [Cost; 28] = [
     cost("64x256s4k2c2", [0.00, 3.50, 0.420]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 15] = [
+const SMALL_TILE_COSTS: [Cost; 28] = [
     cost("128x64s8k1", [0.00, 1.66, 0.167]),
     cost("64x64s12k1", [0.00, 1.51, 0.129]),
     // Measured over the shapes of the published record only.
@@ -435,6 +505,43 @@ const SMALL_TILE_COSTS: [Cost; 15] = [
     cost("64x128s8k1c2", [0.00, 2.00, 0.160]),
     cost("128x192s5k1c1x2", [0.00, 3.40, 0.460]),
     cost("192x128s5k1c2", [0.00, 3.40, 0.460]),
+    cost("128x128s6k1c4", [0.00, 3.10, 0.310]),
+    cost("128x128s6k1c1x2", [0.00, 2.80, 0.310]),
+    cost("128x128s6k1c1x4", [0.00, 3.10, 0.310]),
+    cost("128x64s8k1c1x4", [0.00, 2.30, 0.160]),
+    cost("192x192s4k1c2", [0.00, 4.10, 0.680]),
+    cost("192x192s4k1c1x2", [0.00, 4.10, 0.680]),
+    cost("128x256s4k1c2", [0.00, 4.00, 0.590]),
+    cost("128x96s6k1", [0.00, 2.20, 0.250]),
+    cost("128x96s6k1c2", [0.00, 2.50, 0.240]),
+    cost("256x96s4k1c2", [0.00, 3.60, 0.450]),
+    cost("192x96s5k1", [0.00, 2.80, 0.370]),
+    cost("128x160s5k1", [0.00, 2.80, 0.410]),
+    cost("128x224s4k1", [0.00, 3.50, 0.540]),
+];
+
+const TRANSPOSED_COSTS: [Cost; 21] = [
+    cost("32x64s12k1", [0.00, 1.60, 0.120]),
+    cost("32x64s12k2", [0.00, 2.00, 0.130]),
+    cost("32x64s12k4", [0.00, 2.40, 0.130]),
+    cost("32x128s8k1", [0.00, 1.80, 0.150]),
+    cost("32x128s8k2", [0.00, 2.30, 0.160]),
+    cost("80x128s6k1", [0.00, 2.20, 0.230]),
+    cost("80x128s6k2c1x2", [0.00, 3.30, 0.230]),
+    cost("96x128s6k1", [0.00, 2.30, 0.260]),
+    cost("96x128s6k2", [0.00, 3.10, 0.270]),
+    cost("96x128s6k1c1x2", [0.00, 2.60, 0.250]),
+    cost("96x128s6k1c1x4", [0.00, 2.90, 0.250]),
+    cost("96x256s4k1", [0.00, 3.20, 0.450]),
+    cost("112x128s6k1", [0.00, 2.40, 0.290]),
+    cost("112x128s6k1c1x2", [0.00, 2.70, 0.280]),
+    cost("160x128s5k1", [0.00, 2.90, 0.410]),
+    cost("160x128s4k2", [0.00, 3.80, 0.420]),
+    cost("160x128s5k1c1x2", [0.00, 3.20, 0.400]),
+    cost("160x192s4k1", [0.00, 3.50, 0.580]),
+    cost("160x192s4k1c1x2", [0.00, 3.80, 0.570]),
+    cost("208x128s4k1", [0.00, 3.40, 0.530]),
+    cost("144x128s5k1", [0.00, 2.70, 0.370]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
