@@ -95,6 +95,11 @@ struct Store {
     recorded: Recorded,
 }
 
+/// Whether a session has been begun in this process.
+pub(super) fn is_registered() -> bool {
+    REGISTERED.get().is_some()
+}
+
 fn store() -> MutexGuard<'static, Store> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
