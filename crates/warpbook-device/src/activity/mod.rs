@@ -8,6 +8,7 @@ mod name;
 mod records;
 
 use crate::{CudaDevice, Result};
+pub(crate) use library::is_recording;
 use library::{Cupti, Session};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

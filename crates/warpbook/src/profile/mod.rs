@@ -24,17 +24,21 @@
 //! What comes of it, and from where:
 //!
 //! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
-//!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time.
+//!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
+//!   are points of a roofline.
 //! - [`Cycle::overhead`] is what recording costs: steps that `wait` in the schedule are timed too, with nothing recorded.
 //! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
 //!   stall reasons.
 //! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
 //!   profiler, times come from events then.
 
+pub(crate) mod counters;
 mod cycle;
 mod record;
+mod rungs;
 mod trace;
 
+pub use counters::{HardwareCounters, METRICS, stalls};
 pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeTime, StepTime};
 
 use crate::{Lab, Result};
@@ -444,6 +448,33 @@ pub struct Profile {
     pub device: String,
     /// One by one.
     pub cycles: Vec<Cycle>,
+}
+
+impl Profile {
+    /// All cycles as one, whose tables are those of all; `None` of a profile without a cycle.
+    #[must_use]
+    pub fn whole(&self) -> Option<Cycle> {
+        let mut cycles = self.cycles.iter();
+        let mut whole = cycles.next()?.clone();
+        for cycle in cycles {
+            let (at, base) = (cycle.began_us - whole.began_us, whole.ranges.len());
+            let moved = |range: Option<usize>| range.map(|r| r + base);
+            whole.lost += cycle.lost;
+            whole.whole_us += cycle.whole_us;
+            whole.allocated_bytes = cycle.allocated_bytes;
+            whole.overhead = None;
+            whole.steps.extend(cycle.steps.iter().map(|s| StepTime { start_us: s.start_us + at, ..*s }));
+            let range = |r: &RangeTime| RangeTime { parent: moved(r.parent), start_us: r.start_us + at, ..r.clone() };
+            whole.ranges.extend(cycle.ranges.iter().map(range));
+            let work = |w: &DeviceWork| DeviceWork { range: moved(w.range), start_us: w.start_us + at, ..w.clone() };
+            whole.work.extend(cycle.work.iter().map(work));
+            let call = |c: &HostCall| HostCall { range: moved(c.range), start_us: c.start_us + at, ..c.clone() };
+            whole.calls.extend(cycle.calls.iter().map(call));
+            let change = |m: &MemoryChange| MemoryChange { range: moved(m.range), at_us: m.at_us + at, ..m.clone() };
+            whole.memory.extend(cycle.memory.iter().map(change));
+        }
+        Some(whole)
+    }
 }
 
 fn us(time: std::time::Duration) -> f64 {

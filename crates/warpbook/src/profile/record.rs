@@ -83,7 +83,11 @@ impl Profile {
 impl Cycle {
     fn problem(&self) -> Problem {
         let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
-        let label = format!("cycle {cycle}, from step {} on", self.first_step);
+        // What it is of, where that is one thing.
+        let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
+        let only = outer.next().filter(|first| outer.all(|other| other == *first));
+        let of = only.map(|name| format!("{name}, ")).unwrap_or_default();
+        let label = format!("{of}cycle {cycle}, from step {} on", self.first_step);
         Problem::new(
             label,
             format!("cycle {cycle}"),
