@@ -4,11 +4,13 @@ use super::html::{escape, note, printable, scroll, table};
 use super::{Show, figures};
 use crate::profile::{Cycle, MemoryChange, Profile, Work};
 use std::collections::HashMap;
-use warpbook_charts::Table;
-use warpbook_device::{ActivityKind, Nvtx};
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_device::{ActivityKind, MemoryPoint, Nvtx};
 
 /// Rows that are shown unless more are asked for.
 const ROWS: usize = 10;
+/// Changes of memory that are drawn.
+const MOST_POINTS: usize = 1000;
 
 /// What has the same name, added up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -146,6 +148,37 @@ impl Cycle {
         )
     }
 
+    /// What arrays held on the device over the cycle: what the driver has given, and of that what pools have reserved and what is in use of it.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
+    pub fn memory_chart(&self) -> Result<Chart, ChartError> {
+        if self.memory.len() < 2 {
+            return Err(ChartError::NothingToDraw(
+                "Nothing was allocated or freed on the device in this cycle.".into(),
+            ));
+        }
+        let line = |name: &str, bytes: fn(&MemoryPoint) -> u64| {
+            let mut points: Vec<(f64, f64)> = Vec::new();
+            // A line is level until it changes.
+            for change in self.memory.iter().take(MOST_POINTS) {
+                let (at, value) = (change.at_us / 1e3, bytes(&change.point) as f64 / f64::from(1 << 20));
+                points.extend(points.last().map(|(_, before)| (at, *before)));
+                points.push((at, value));
+            }
+            let end = points.last().map(|(at, value)| (at.max(self.whole_us / 1e3), *value));
+            points.extend(end);
+            Curve::new(name, points)
+        };
+        let mut lines = vec![line("allocated", |p| p.allocated)];
+        if self.memory.iter().any(|m| m.point.pool_reserved > 0) {
+            lines.push(line("reserved by pools", |p| p.pool_reserved));
+            lines.push(line("in use of it", |p| p.pool_allocated));
+        }
+        let (x, y) = (("ms from the cycle's start", Scale::Linear), ("MiB on the device", Scale::Linear));
+        curves(["Device memory over time", &format!("cycle {}", self.number)], x, y, &lines)
+    }
+
     /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.
     fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
         // The only name of what ran in each range; None where there are several.
@@ -277,7 +310,8 @@ impl Show for Cycle {
     fn html(&self) -> String {
         let tables: String = self.tables().iter().map(scroll).collect();
         let remarks: String = self.remarks().iter().map(|r| note(r)).collect();
-        format!("<p><strong>{}</strong></p>{tables}{remarks}", escape(&self.heading()))
+        let memory = self.memory_chart().map(|chart| chart.html()).unwrap_or_default();
+        format!("<p><strong>{}</strong></p>{tables}{memory}{remarks}", escape(&self.heading()))
     }
 
     fn text(&self) -> String {

@@ -285,6 +285,10 @@ fn allocations_are_a_curve_a_column_and_part_of_the_record() {
     let column = |i: usize| memory.rows.iter().map(|r| r[i].clone()).collect::<Vec<_>>();
     assert_eq!(column(2), [1000, 5096, 1000].map(crate::figures::bytes));
     assert_eq!(column(4), [0, 4096, 0].map(crate::figures::bytes));
+    let chart = cycle.memory_chart().unwrap();
+    let drawn = chart.svg.as_str();
+    assert!(["allocated", "reserved by pools", "in use of it"].iter().all(|name| drawn.contains(name)), "{drawn}");
+    assert!(recorded().memory_chart().is_err() && cycle.html().contains("Device memory over time"));
     let trace: serde_json::Value = serde_json::from_str(&cycle.chrome_trace()).unwrap();
     let counters: Vec<_> = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "C").collect();
     assert_eq!(counters.len(), 4);
