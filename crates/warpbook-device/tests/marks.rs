@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::kernel;
+use common::{axpy, kernel};
 use warpbook_device::{EventTimes, Pool, testing};
 
 /// About a tenth of a millisecond.
@@ -54,11 +54,12 @@ fn a_part_has_the_time_of_what_it_queued_on_each_stream() {
 fn a_stream_that_is_captured_has_no_mark_and_stays_so() {
     let Some(device) = testing::gpu("a_stream_that_is_captured_has_no_mark_and_stays_so") else { return };
     let stream = device.stream().unwrap();
-    let y = device.zeros::<f32>(1 << 20).unwrap().range(..);
+    let array = || device.zeros::<f32>(1 << 20).unwrap().range(..);
+    let owned = (kernel(&device, "axpy", 256), array(), array());
     let times = EventTimes::start(&device).unwrap();
-    let graph = stream.capture_owning("fill", y.clone(), |y| {
+    let graph = stream.capture_owning("axpy", owned, |(add, y, x)| {
         let begin = times.mark()?;
-        stream.fill(y, 0)?;
+        axpy(add, &stream, y, x, 2.0)?;
         let end = times.mark()?;
         assert_eq!(times.between(&begin, &end)?, [], "the stream has no event");
         Ok(())
