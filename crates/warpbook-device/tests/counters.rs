@@ -102,7 +102,7 @@ fn kernels_are_counted_one_by_one() {
     let mib = |metric| value(&counted, 0, metric) / (1 << 20) as f64;
     // 128 MiB are read and 64 written, less what L2 still holds of the pass before.
     assert!((40.0..=170.0).contains(&mib(READ)), "{} MiB read", mib(READ));
-    assert!((15.0..=110.0).contains(&mib(WRITTEN)), "{} MiB written", mib(WRITTEN));
+    assert!((5.0..=120.0).contains(&mib(WRITTEN)), "{} MiB written", mib(WRITTEN));
     if counted.metrics.iter().any(|m| m == L2) {
         assert!((150.0..=500.0).contains(&mib(L2)), "{} MiB of L2", mib(L2));
     }
