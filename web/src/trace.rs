@@ -339,6 +339,8 @@ mod tests {
             stream: stream.into(),
             start_us: from,
             duration_us: us,
+            bytes: None,
+            correlation: None,
         }
     }
 

@@ -68,7 +68,7 @@ pub use loss::loss_curve;
 pub use measure::{quantity_name, rate_text};
 pub use options::{Options, Window};
 pub use parts::{ablation, operations};
-pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
+pub use roofline::{RoofLine, RoofPoint, RooflinePoints, kernel_roofline, roofline, roofline_points};
 pub use shapes::shapes;
 pub use svg::Svg;
 pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};

@@ -1,5 +1,7 @@
+mod kernels;
 mod points;
 
+pub use kernels::kernel_roofline;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
@@ -33,7 +35,11 @@ pub fn roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 }
 
 pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    let mut roofs = roofs_and_points(options, run, problem)?;
+    let mut roofs = match roofs_and_points(options, run, problem) {
+        Ok(roofs) => roofs,
+        // A profile has no rung with a figure: its operations are the points.
+        Err(why) => return kernels::with(options, run, problem).map_err(|_| why),
+    };
     crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
 }
@@ -70,7 +76,8 @@ fn roofs_and_points<'a>(options: &'a Options, run: &'a Run, problem: &'a Problem
             label(problem)
         ));
     }
-    Ok(Roofs { options, run, problem, roofs, dtype, peak: peak_of_type, lower, points, uncounted, invalid })
+    let (peak, noun) = (peak_of_type, "rung");
+    Ok(Roofs { options, run, problem, roofs, dtype, peak, lower, points, uncounted, invalid, noun })
 }
 
 /// The measured ceiling of a level of memory.
@@ -169,6 +176,8 @@ struct Roofs<'a> {
     /// Titles of valid rungs whose bytes were not counted.
     uncounted: Vec<String>,
     invalid: usize,
+    /// What a point is.
+    noun: &'static str,
 }
 
 const X_CAPTION: &str = "FLOP/byte of the rung's level of memory; logarithmic scale";
@@ -478,7 +487,7 @@ impl Roofs<'_> {
         });
         format!(
             "Points of {} on {}, {}, by FLOP/byte and FLOP/s, below the measured roofs of {}{fastest}{}.",
-            counted(self.points.len(), "rung"),
+            counted(self.points.len(), self.noun),
             device(run),
             label(self.problem),
             listed(&roofs),
@@ -487,8 +496,9 @@ impl Roofs<'_> {
     }
 
     fn table(&self) -> Table {
+        let first = format!("roof or {}", self.noun);
         let mut table = Table::new([
-            "roof or rung",
+            first.as_str(),
             "title",
             "level",
             "bytes moved there",

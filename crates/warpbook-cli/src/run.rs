@@ -6,13 +6,14 @@ use crate::output::{complain, one_line, say};
 use crate::progress::Progress;
 use crate::save::{Keeper, check_writable, choose};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use warpbook::device::{Bench, Cancel};
+use warpbook::profile::{HardwareCounters, Profile};
 use warpbook::settings::Preset;
-use warpbook::{Event, Experiment, Lab, experiments, figures};
+use warpbook::{Event, Experiment, Lab, Show, experiments, figures, write_record};
 use warpbook_record::{Outcome, Run, TrainLog};
 
 /// One experiment with its settings, or the quick suite.
@@ -36,11 +37,24 @@ pub fn start(args: &RunArgs, chosen: Option<Chosen>) -> Result<ExitCode, Failure
                     out.display()
                 )));
             }
+            if let (Some(file), false) = (&options.profile, parts.is_empty()) {
+                return Err(Failure::usage(format!(
+                    "`{}` alone is {} experiments, whose profiles one file {} cannot hold. Name one of them.",
+                    experiment.name(),
+                    parts.len(),
+                    file.display()
+                )));
+            }
+            let more = More {
+                losses: options.losses,
+                counters: options.counters,
+                profile: options.profile.as_deref().map(check_writable).transpose()?,
+            };
             let interrupt = Interrupt::listen();
             let mut worst = 0;
             for experiment in if parts.is_empty() { vec![experiment] } else { parts } {
                 let path = choose(options.out.as_deref(), experiment.name());
-                worst = worst.max(run(&*experiment, lab()?, &path, &interrupt, options.losses)?);
+                worst = worst.max(run(&*experiment, lab()?, &path, &interrupt, &more)?);
                 if interrupt.cancelled() {
                     break;
                 }
@@ -75,7 +89,7 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     for experiment in all {
         let path = folder.join(format!("{}.json", experiment.name()));
         let lab = Lab::on(args.device.choice()?)?.with_bench(Bench::quick());
-        worst = worst.max(run(&*experiment, lab, &path, &interrupt, false)?);
+        worst = worst.max(run(&*experiment, lab, &path, &interrupt, &More::default())?);
         if interrupt.cancelled() {
             break;
         }
@@ -83,8 +97,19 @@ fn suite(args: &RunArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst))
 }
 
+/// What is asked for in addition to the record.
+#[derive(Default)]
+struct More {
+    /// Every logged loss on the terminal.
+    losses: bool,
+    /// Hardware counters in the record.
+    counters: bool,
+    /// A file for a profile.
+    profile: Option<PathBuf>,
+}
+
 /// Runs one experiment and writes its record; gives the exit code.
-fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, losses: bool) -> Result<u8, Failure> {
+fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt, more: &More) -> Result<u8, Failure> {
     let path = check_writable(path)?;
     let progress = Progress::new();
     let keeper = Arc::new(Mutex::new(Keeper::new(path.clone())));
@@ -106,12 +131,47 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
     });
     interrupt.watch(lab.cancel(), progress.clone());
     let outcome = lab.run(experiment);
+    let mut record = match outcome {
+        Ok(record) => record,
+        Err(why) => {
+            progress.end();
+            return Err(why.into());
+        }
+    };
+    if more.counters && !interrupt.cancelled() {
+        match lab.count_rungs(experiment, &record) {
+            Ok((found, notes)) => {
+                record.profiled.extend(found);
+                record.notes.extend(notes);
+            }
+            // The record is worth more than what is missing in it.
+            Err(why) => record.notes.push(why.to_string()),
+        }
+    }
+    let profile = more.profile.as_deref().filter(|_| !interrupt.cancelled());
+    let profile = profile.map(|file| (file, lab.profile_rungs(experiment, &record)));
     progress.end();
-    let record = outcome?;
     let written = keeper.lock().unwrap_or_else(PoisonError::into_inner).finish(&record);
     say(&summary(&record));
-    for line in trainings(&record, losses) {
+    for line in trainings(&record, more.losses) {
         say(&line);
+    }
+    for counted in record.profiled.iter().filter(|p| !p.counters.is_empty()) {
+        let (source, kernels, notes) = (counted.source.clone(), counted.counters.clone(), Vec::new());
+        say(&format!(
+            "\n{}, {}\n{}",
+            counted.rung,
+            counted.problem.label,
+            HardwareCounters { source, kernels, notes }.text()
+        ));
+    }
+    let unprofiled = match profile {
+        Some((file, Ok(profile))) => keep_profile(&lab, &profile, file)?,
+        Some((_, Err(why))) => Some(why.to_string()),
+        None => None,
+    };
+    if let Some(why) = &unprofiled {
+        complain(&format!("There is no profile: {why}"));
     }
     let (_, _, failed) = record.counts();
     match &written {
@@ -127,6 +187,22 @@ fn run(experiment: &dyn Experiment, lab: Lab, path: &Path, interrupt: &Interrupt
         () if failed > 0 => RUNG_FAILED,
         () => 0,
     })
+}
+
+/// Shows a profile of rungs and writes its record and its trace; gives why there is none.
+fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<String>, Failure> {
+    let Some(whole) = profile.whole() else { return Ok(Some("no rung has a valid figure".into())) };
+    say(&whole.text());
+    for cycle in &profile.cycles {
+        if let (Some(range), Some(cost)) = (cycle.ranges.first(), cycle.overhead.and_then(|o| o.ratio())) {
+            say(&format!("{}: recorded runs took {} the time of others.", range.name, figures::times(cost)));
+        }
+    }
+    let trace = file.with_extension("trace.json");
+    write_record(&profile.record(lab), file)?;
+    profile.save_trace(&trace)?;
+    say(&format!("Profile: {}, and as a trace for ui.perfetto.dev {}", file.display(), trace.display()));
+    Ok(None)
 }
 
 /// What came out, in a few lines.

@@ -305,6 +305,34 @@ fn the_quick_suite_keeps_a_record_an_experiment() {
 }
 
 #[test]
+fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
+    let Some(place) = Place::new() else { return };
+    let run = ["run", "regression", "--quick", "--points", "10000", "--device", "cpu", "--out", "r.json"];
+    let with = |more: &[&str]| place.run(&[&run[..], more].concat());
+    let done = with(&["--profile", "p.json", "--counters"]);
+    done.expect(0, "Profile: p.json");
+    assert!(done.out.contains("ui.perfetto.dev p.trace.json"), "{}", done.out);
+    assert!(done.out.contains("recorded runs took"), "{}", done.out);
+    let profile = read(&place.path("p.json"));
+    assert_eq!(profile.experiment, "profile");
+    let record = read(&place.path("r.json"));
+    let main = record.main_problem().unwrap();
+    let sound = record.measurements.iter().filter(|m| m.problem == *main && record.is_sound(m)).count();
+    assert_eq!((profile.problems.len(), profile.profiled.len()), (sound, sound), "a cycle a rung");
+    assert!(profile.problems.iter().any(|p| p.label.starts_with("cpu_1_thread, cycle ")), "{:?}", profile.problems);
+    assert!(
+        profile.profiled.iter().all(|p| p.overhead.is_some_and(|o| o.unrecorded_steps == 1)),
+        "{:?}",
+        profile.profiled
+    );
+    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(place.path("p.trace.json")).unwrap()).unwrap();
+    assert!(trace["traceEvents"].as_array().unwrap().iter().any(|e| e["name"] == "cpu_1_thread"));
+    assert!(record.notes.iter().any(|n| n.contains("hardware counters needs a CUDA device")), "{:?}", record.notes);
+    with(&["--profile", "no/p.json"]).expect(2, "there is no folder no");
+    place.run(&["run", "guide", "--profile", "p.json"]).expect(2, "Name one of them");
+}
+
+#[test]
 fn records_of_the_same_work_become_one() {
     let Some(place) = Place::new() else { return };
     let ours = place.record("ours.json");

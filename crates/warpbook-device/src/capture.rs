@@ -100,6 +100,7 @@ impl Stream {
     /// is current. Not to be called again before that, as the lock is not re-entrant.
     pub(crate) fn queueing(&self) -> Result<Queueing<'_>> {
         let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
+        self.count();
         // Asking the driver costs more than this look, and usually nothing is being captured.
         let id = if captures.is_empty() { None } else { self.capture_id()? };
         Ok(Queueing { stream: self, captures, id })
@@ -205,6 +206,20 @@ pub(crate) fn relaxed<R>(call: impl FnOnce() -> R) -> R {
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
     }
     done
+}
+
+/// Makes a call that is told of a stream whether it takes part in a capture, which does not change until the call returns.
+pub(crate) fn while_captures_rest<R>(call: impl FnOnce(&dyn Fn(sys::CUstream) -> bool) -> R) -> R {
+    let captures = CAPTURES.read().unwrap_or_else(PoisonError::into_inner);
+    let is_captured = |stream| {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is live, as whoever asks has it; the pointer is to a live value.
+        let asked = unsafe { sys::cuStreamIsCapturing(stream, &raw mut status) }.result();
+        asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+    };
+    // Asking the driver costs more than this look.
+    let none = captures.is_empty();
+    call(&|stream| !none && is_captured(stream))
 }
 
 /// Makes a call that waits for the whole device, as making and ending a library's handle does, when no other thread captures: the wait

@@ -1,5 +1,6 @@
 //! The driver, probed before cudarc is let near it, and a device's context.
 
+use crate::marks::Streams;
 use crate::memory::Counters;
 use crate::module::Modules;
 use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
@@ -88,6 +89,7 @@ pub(crate) struct Inner {
     compiler: OnceLock<Result<Compiler>>,
     pub(crate) memory: Counters,
     pub(crate) modules: Modules,
+    pub(crate) streams: Streams,
     /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
     /// The error that ended the context; every launch asks for it.
@@ -118,6 +120,7 @@ impl Inner {
 
     /// Waits for the copies of this device.
     pub(crate) fn wait_for_transfers(&self, what: &str) -> Result<()> {
+        self.streams.count_transfer();
         // SAFETY: the handle lives as long as `self`.
         unsafe { result::stream::synchronize(self.transfers) }.map_err(|e| self.error(what, e))
     }
@@ -205,6 +208,7 @@ impl CudaDevice {
             compiler: OnceLock::new(),
             memory: Counters::default(),
             modules: Modules::default(),
+            streams: Streams::new(transfers),
             lost: OnceLock::new(),
             abandoned: AtomicBool::new(false),
         })))

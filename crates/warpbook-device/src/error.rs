@@ -101,6 +101,12 @@ pub enum Error {
         /// Why not, and what to do about it.
         why: String,
     },
+    /// Hardware counters cannot be read.
+    #[error("Hardware counters cannot be read: {why}.")]
+    NotCounted {
+        /// Why not, and what to do about it.
+        why: String,
+    },
     /// An index past the last device.
     #[error("There is no device cuda:{index}: {}. `warpbook devices` lists them.", count_sentence(*.count))]
     NoSuchDevice {

@@ -66,13 +66,31 @@ impl<T> Deref for Pooled<T> {
 
 impl<T> Drop for Pooled<T> {
     fn drop(&mut self) {
-        self.pool.state().plan.give_back(self.place);
+        self.pool.change(|state| state.plan.give_back(self.place));
     }
 }
 
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is in use, which the device's counters are told.
+    fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let bytes = |state: &State| (state.plan.used().allocated, state.plan.used().reserved);
+        let mut state = self.state();
+        let before = bytes(&state);
+        let done = change(&mut state);
+        self.device.0.memory.pool_changed(before, bytes(&state));
+        done
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // No array is left: each has a share in this.
+        let used = self.state().plan.used();
+        self.device.0.memory.pool_changed((used.allocated, used.reserved), (0, 0));
     }
 }
 
@@ -90,38 +108,8 @@ impl Pool {
     /// The device has not so much memory.
     pub fn array<T: Element>(&self, len: usize) -> Result<Pooled<T>> {
         let bytes = len.saturating_mul(size_of::<T>()) as u64;
-        let mut state = self.0.state();
-        let place = match state.plan.take(bytes) {
-            Some(place) => place,
-            None => {
-                let needed = PoolPlan::needed(bytes);
-                let what = || format!("A segment of {needed} bytes for {len} {}", std::any::type_name::<T>());
-                let allocate = || Allocation::uninitialised(&self.0.device, needed as usize, what());
-                let memory = match allocate() {
-                    Err(Error::OutOfMemory { .. }) => {
-                        state.give_back_unused();
-                        allocate()?
-                    }
-                    allocated => allocated?,
-                };
-                let segment = state.plan.add(needed);
-                if segment == state.segments.len() {
-                    state.segments.push(None);
-                }
-                state.segments[segment] = Some(memory);
-                let Some(place) = state.plan.take(bytes) else {
-                    return Err(Error::Unsupported {
-                        what: "A pool".into(),
-                        why: format!("has no room for {bytes} bytes"),
-                    });
-                };
-                place
-            }
-        };
-        let Some(memory) = state.segments[place.segment].clone() else {
-            return Err(Error::Unsupported { what: "A pool".into(), why: "has given this segment back".into() });
-        };
-        drop(state);
+        let what = || format!("{len} {}", std::any::type_name::<T>());
+        let (memory, place) = self.0.change(|state| state.place(&self.0.device, bytes, what))?;
         Ok(Pooled { slice: Slice::new(memory, place.offset as usize, len), place, pool: self.0.clone() })
     }
 
@@ -139,11 +127,46 @@ impl Pool {
     /// Gives the segments that no array is in back to the driver, which waits for the device; PyTorch's `empty_cache`. Segments in which a
     /// single array is left stay.
     pub fn empty_cache(&self) {
-        self.0.state().give_back_unused();
+        self.0.change(State::give_back_unused);
     }
 }
 
 impl State {
+    /// A free block for so many bytes, in a new segment where there is none.
+    fn place(
+        &mut self,
+        device: &CudaDevice,
+        bytes: u64,
+        what: impl Fn() -> String,
+    ) -> Result<(Arc<Allocation>, Place)> {
+        let refused = |why: String| Error::Unsupported { what: "A pool".into(), why };
+        let place = match self.plan.take(bytes) {
+            Some(place) => place,
+            None => {
+                let needed = PoolPlan::needed(bytes);
+                let allocate = || {
+                    let what = format!("A segment of {needed} bytes for {}", what());
+                    Allocation::uninitialised(device, needed as usize, what)
+                };
+                let memory = match allocate() {
+                    Err(Error::OutOfMemory { .. }) => {
+                        self.give_back_unused();
+                        allocate()?
+                    }
+                    allocated => allocated?,
+                };
+                let segment = self.plan.add(needed);
+                if segment == self.segments.len() {
+                    self.segments.push(None);
+                }
+                self.segments[segment] = Some(memory);
+                self.plan.take(bytes).ok_or_else(|| refused(format!("has no room for {bytes} bytes")))?
+            }
+        };
+        let memory = self.segments[place.segment].clone();
+        Ok((memory.ok_or_else(|| refused("has given this segment back".into()))?, place))
+    }
+
     fn give_back_unused(&mut self) {
         for segment in self.plan.empty() {
             self.segments[segment] = None;

@@ -21,6 +21,8 @@ pub struct Stream {
     last: Mutex<Option<Last>>,
     /// Whether kernels that wait for their predecessor are launched before it has ended.
     dependent: AtomicBool,
+    /// How often something was queued.
+    queued: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -52,7 +54,14 @@ impl Stream {
     pub(crate) fn of_handle(device: &CudaDevice, raw: sys::CUstream, owned: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Self { device: device.0.clone(), raw, id, owned, last: Mutex::new(None), dependent: AtomicBool::new(false) }
+        let queued = device.0.streams.add(id, raw);
+        let (last, dependent) = (Mutex::new(None), AtomicBool::new(false));
+        Self { device: device.0.clone(), raw, id, owned, last, dependent, queued }
+    }
+
+    /// Something is queued.
+    pub(crate) fn count(&self) {
+        self.queued.fetch_add(1, Ordering::Relaxed);
     }
 
     /// From now on kernels whose row says that they wait for their predecessor are launched on this stream before it has ended, where the
@@ -145,6 +154,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
+        self.device.streams.remove(self.id);
         if self.owned && self.device.may_free() {
             // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
             let _ = unsafe { result::stream::destroy(self.raw) };
@@ -175,6 +185,11 @@ impl Event {
         let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
             .map_err(|e| device.0.error("Creating an event", e))?;
         Ok(Self { device: device.0.clone(), raw })
+    }
+
+    /// The same while another thread may capture.
+    pub(crate) fn timed(device: &CudaDevice) -> Result<Self> {
+        relaxed(|| Self::new(device))
     }
 
     /// One that takes no time, which costs the device less.

@@ -15,6 +15,7 @@ mod environment;
 pub mod json;
 mod measurement;
 mod problem;
+mod profiled;
 mod read;
 pub mod real;
 mod roofline;
@@ -32,6 +33,7 @@ pub use measurement::{
     KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
 };
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
+pub use profiled::{CounterValue, KernelCounters, MemoryAt, Profiled, ProfilerOverhead};
 pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{Access, BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline, kept_by_cache};
 pub use run::{Bound, LadderRow, Run, SCHEMA};

@@ -446,6 +446,12 @@ pub struct Span {
     #[serde(with = "crate::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub duration_us: f64,
+    /// Bytes of a copy or a fill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// The number of the call of the driver that led to it: that of all that one launch of a graph did is the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<u32>,
 }
 
 impl Span {
@@ -453,5 +459,12 @@ impl Span {
     #[must_use]
     pub fn end_us(&self) -> f64 {
         self.start_us + self.duration_us
+    }
+
+    /// Bytes a second of a copy or a fill.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        let bytes = self.bytes.filter(|_| self.duration_us > 0.0)?;
+        Some(bytes as f64 / (self.duration_us * 1e-6))
     }
 }

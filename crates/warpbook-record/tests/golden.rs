@@ -295,6 +295,31 @@ fn a_breakdown_is_read_and_its_problem_found() {
     assert!(error.contains("breakdowns[0] has the problem `m=7`"), "{error}");
 }
 
+/// As of breakdowns.
+#[test]
+fn what_a_profiler_found_is_read_and_its_problem_found() {
+    assert!(read(&golden()).unwrap().profiled.is_empty() && !golden().contains("profiled"));
+    assert!(!golden().contains("correlation"), "a span without one has no field for it");
+    let mut record = json(&golden());
+    let id = record["problems"][2]["id"].clone();
+    record["profiled"] = serde_json::json!([{
+        "rung": "02_fused", "problem": id, "source": "CUPTI 130001",
+        "memory": [{ "at_us": 0, "allocated_bytes": 7 }],
+        "overhead": { "recorded_us": 3, "unrecorded_us": 2, "unrecorded_steps": 4 },
+        "counters": [{ "kernel": "pass", "values": [{ "metric": "dram__bytes_read.sum", "value": 4096 }] }]
+    }]);
+    record["spans"][0]["bytes"] = 3000.into();
+    let run = read(&record.to_string()).unwrap();
+    let p = run.profiled_of("02_fused", &run.problems[2]).unwrap();
+    assert_eq!((p.memory[0].allocated_bytes, p.memory[0].pool_reserved_bytes), (7, 0));
+    assert_eq!((p.overhead.unwrap().ratio(), p.counters[0].value("dram__bytes_read.sum")), (Some(1.5), Some(4096.0)));
+    assert_eq!((run.spans[0].bytes_per_s(), run.spans[1].bytes), (Some(2e9), None), "3000 bytes in 1.5 us");
+    assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
+    record["profiled"][0]["problem"] = "m=7".into();
+    let error = read(&record.to_string()).expect_err("not listed").to_string();
+    assert!(error.contains("profiled[0] has the problem `m=7`"), "{error}");
+}
+
 #[test]
 fn a_problem_that_is_not_listed_is_refused() {
     let check = |list: &str, i: usize| {

@@ -8,9 +8,10 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, Course, Descriptor, Dtype, EpochPoint, LossPoint, Measurement,
-    MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData, Quantity, Requires, Right, Run, Rung,
-    Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
+    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData,
+    Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span,
+    StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -227,8 +228,9 @@ fn part() -> impl Strategy<Value = Part> {
 }
 
 fn span() -> impl Strategy<Value = Span> {
-    (nth(), [text(), text(), text(), text()], real(), real()).prop_map(
-        |(problem, [rung, name, operation, stream], start_us, duration_us)| Span {
+    let of_copy = (proptest::option::of(any::<u64>()), proptest::option::of(any::<u32>()));
+    (nth(), [text(), text(), text(), text()], real(), real(), of_copy).prop_map(
+        |(problem, [rung, name, operation, stream], start_us, duration_us, (bytes, correlation))| Span {
             rung,
             problem,
             name,
@@ -236,6 +238,8 @@ fn span() -> impl Strategy<Value = Span> {
             stream,
             start_us,
             duration_us,
+            bytes,
+            correlation,
         },
     )
 }
@@ -264,6 +268,40 @@ fn breakdown() -> impl Strategy<Value = Breakdown> {
             busy_us,
             between_us,
             operations,
+        },
+    )
+}
+
+fn profiled() -> impl Strategy<Value = Profiled> {
+    let at = (real(), any::<[u64; 3]>()).prop_map(
+        |(at_us, [allocated_bytes, pool_allocated_bytes, pool_reserved_bytes])| MemoryAt {
+            at_us,
+            allocated_bytes,
+            pool_allocated_bytes,
+            pool_reserved_bytes,
+        },
+    );
+    let overhead = (real(), real(), any::<u64>(), any::<bool>()).prop_map(
+        |(recorded_us, unrecorded_us, unrecorded_steps, attached_before)| ProfilerOverhead {
+            recorded_us,
+            unrecorded_us,
+            unrecorded_steps,
+            attached_before,
+        },
+    );
+    let value = (text(), real()).prop_map(|(metric, value)| CounterValue { metric, value });
+    let values = proptest::collection::vec(value, 0..3);
+    let grid = proptest::collection::vec(any::<u32>(), 0..4);
+    let kernel = (text(), grid, values).prop_map(|(kernel, grid, values)| KernelCounters { kernel, grid, values });
+    let lists = (proptest::collection::vec(at, 0..3), proptest::collection::vec(kernel, 0..3));
+    (rung_id(), nth(), text(), proptest::option::of(overhead), lists).prop_map(
+        |(rung, problem, source, overhead, (memory, counters))| Profiled {
+            rung,
+            problem,
+            source,
+            memory,
+            overhead,
+            counters,
         },
     )
 }
@@ -339,7 +377,11 @@ fn run() -> impl Strategy<Value = Run> {
         proptest::collection::vec(measurement(), 0..6),
         proptest::collection::vec(train_log(), 0..3),
         proptest::collection::vec(part(), 0..3),
-        (proptest::collection::vec(span(), 0..3), proptest::collection::vec(breakdown(), 0..3)),
+        (
+            proptest::collection::vec(span(), 0..3),
+            proptest::collection::vec(breakdown(), 0..3),
+            proptest::collection::vec(profiled(), 0..3),
+        ),
         proptest::collection::vec(rung(), 0..5),
     );
     let said = (
@@ -351,7 +393,7 @@ fn run() -> impl Strategy<Value = Run> {
     let machine = (times(), real(), real(), proptest::option::of(any::<u64>()), select(DTYPES.to_vec()), any::<u64>());
     (lists, said, machine, descriptor()).prop_map(
         |(
-            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns), rungs),
+            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns, mut profiled), rungs),
             ([title, name, source], experiment, author, main_problem),
             (samples, budget_s, batch_below_us, l2_bytes, dtype, work),
             descriptor,
@@ -361,6 +403,7 @@ fn run() -> impl Strategy<Value = Run> {
             parts.iter_mut().for_each(|p| place(&mut p.problem, &problems));
             spans.iter_mut().for_each(|s| place(&mut s.problem, &problems));
             breakdowns.iter_mut().for_each(|b| place(&mut b.problem, &problems));
+            profiled.iter_mut().for_each(|p| place(&mut p.problem, &problems));
             let mut run = Run {
                 experiment,
                 title,
@@ -373,6 +416,7 @@ fn run() -> impl Strategy<Value = Run> {
                 parts,
                 spans,
                 breakdowns,
+                profiled,
                 rungs,
                 ..expected()
             };
@@ -431,7 +475,13 @@ fn use_methods(run: &Run) {
         );
         assert!(b.operations.iter().all(|o| run.operation_bound(b, o).is_none_or(|bound| bound.us >= 0.0)));
     }
+    for p in &run.profiled {
+        assert!(run.profiled_of(&p.rung, &p.problem).is_some());
+        assert!(p.overhead.and_then(|o| o.ratio()).is_none_or(f64::is_finite));
+        assert!(p.counters.iter().all(|k| k.values.iter().all(|v| k.value(&v.metric).is_none_or(f64::is_finite))));
+    }
     for s in &run.spans {
+        assert!(s.bytes_per_s().is_none_or(|rate| rate >= 0.0));
         if s.start_us.is_finite() && s.duration_us >= 0.0 {
             assert!(s.end_us() >= s.start_us);
         }
@@ -456,7 +506,7 @@ fn is_record(text: &str) -> bool {
 
 /// Any JSON, with the names and words of records among it.
 fn any_json() -> impl Strategy<Value = Value> {
-    const WORDS: [&str; 29] = [
+    const WORDS: [&str; 30] = [
         "schema",
         "experiment",
         "problem",
@@ -480,6 +530,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         "trans_a",
         "spans",
         "breakdowns",
+        "profiled",
         "parts",
         "rungs",
         "runner",
@@ -553,6 +604,7 @@ proptest! {
                 || run.parts.iter().any(|x| x.problem == *p)
                 || run.spans.iter().any(|s| s.problem == *p)
                 || run.breakdowns.iter().any(|b| b.problem == *p)
+                || run.profiled.iter().any(|x| x.problem == *p)
         };
         let text = Run { problems: Vec::new(), ..run.clone() }.to_json().unwrap();
         let mut again = Run::from_json(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));

@@ -52,6 +52,25 @@ fn a_peak_of_memory_is_a_count_or_absent() {
     assert!(!validator.is_valid(&with(0.5.into())) && !validator.is_valid(&with((-1).into())));
 }
 
+/// With `WARPBOOK_WRITE_SCHEMA` naming a file the schema is written there.
+#[test]
+fn what_a_profiler_found_is_part_of_the_format() {
+    if let Some(path) = std::env::var_os("WARPBOOK_WRITE_SCHEMA") {
+        std::fs::write(path, warpbook_record::json_schema()).expect("a file that can be written");
+    }
+    let mut record: Value = serde_json::from_str(&golden()).expect("JSON");
+    let id = record["problems"][2]["id"].clone();
+    record["profiled"] = serde_json::json!([{
+        "rung": "02_fused", "problem": id, "source": "CUPTI 130001", "memory": [{ "at_us": 0, "allocated_bytes": 7 }],
+        "overhead": { "recorded_us": 3, "unrecorded_us": 2, "unrecorded_steps": 4 },
+        "counters": [{ "kernel": "pass", "values": [{ "metric": "dram__bytes_read.sum", "value": "NaN" }] }]
+    }]);
+    record["spans"][0]["bytes"] = 7.into();
+    assert_valid(&validator(), &record.to_string());
+    record["profiled"][0]["memory"][0]["allocated_bytes"] = 0.5.into();
+    assert!(!validator().is_valid(&record));
+}
+
 /// Records of this format that are older have none, and a training's own record has one.
 #[test]
 fn a_course_is_whole_or_absent() {

@@ -18,7 +18,7 @@ pub use crate::nn::philox::gaussian;
 pub use crate::nn::tensor::Tensor;
 pub use crate::nn::train::{Loss, Place, Precision, Recipe, Trainer};
 pub use crate::nn::weights::Weights;
-pub use crate::profile::{Cycle, Profile, Profiler, Work};
+pub use crate::profile::{Cycle, HardwareCounters, Profile, Profiler, Work};
 pub use crate::record::{
     Baseline, ChartKind, Check, Column, Descriptor, Dim, Dtype, Grid, KernelSpec, MemoryLevel, Part, PartGroup,
     Problem, Quantity, Requires, Run, Rung, Runner, Source, SweepAxis, SweepPoint, Tile, Traffic, count, setting,

@@ -5,7 +5,7 @@ use warpbook::device::{Recorder, testing};
 use warpbook::nn::data::synthetic_digits;
 use warpbook::nn::train::{CudaOptions, Place, Precision, Recipe, Trainer};
 use warpbook::profile::{Cycle, Work};
-use warpbook::{Error, Lab, Show};
+use warpbook::{Error, Lab, Regression, Show};
 
 /// There is one recorder at a time in a process.
 static ONE: Mutex<()> = Mutex::new(());
@@ -113,4 +113,129 @@ fn the_steps_of_a_training_are_profiled() {
     trainer.queue_step().unwrap();
     assert!(trainer.step_outcomes(3).unwrap().iter().all(|o| o.loss.is_finite()));
     drop(Recorder::start(lab.device().cuda().unwrap()).unwrap());
+}
+
+/// Where another recorder is at work the profiler cannot record, as without CUPTI.
+#[test]
+fn events_time_ranges_where_nothing_records() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("events_time_ranges_where_nothing_records") else { return };
+    let device = lab.device().cuda().unwrap().clone();
+    let recorder = Recorder::start(&device).unwrap();
+    let (stream, x) = (device.stream().unwrap(), device.zeros::<f32>(1 << 24).unwrap().range(..));
+    let profile = lab.profiler().schedule(2, 0, 1).repeat(1).run(|p| {
+        for _ in 0..4 {
+            p.range("outer", |p| {
+                p.range("three", |_| (0..3).try_for_each(|_| stream.fill(&x, 0)))?;
+                p.range("one", |_| stream.fill(&x, 0))
+            })?;
+            p.step()?;
+        }
+        Ok(())
+    });
+    drop(recorder);
+    let profile = profile.unwrap();
+    let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
+    assert!(cycle.source.starts_with("CUDA events") && cycle.source.contains("another recorder"), "{}", cycle.source);
+    let us = |name: &str| of(cycle, name)[0].device_us;
+    let told = format!("{cycle:#?}");
+    assert_eq!(
+        (of(cycle, "three")[0].launches, of(cycle, "one")[0].launches, of(cycle, "outer")[0].launches),
+        (3, 1, 4)
+    );
+    assert!(us("one") > 1.0 && us("three") > us("one"), "{told}");
+    assert!(us("outer") >= us("three") && us("outer") <= cycle.whole_us + 50.0, "{told}");
+    assert!(cycle.overhead.is_some_and(|o| o.unrecorded_us > 0.0 && o.unrecorded_steps == 1), "{told}");
+    let record = profile.record(&lab);
+    assert!(record.breakdowns[0].source.starts_with("CUDA events"));
+    assert_eq!(record.breakdowns[0].operations.len(), 2, "{:?}", record.breakdowns);
+}
+
+#[test]
+fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("allocations_copies_and_the_cost_of_recording_are_in_the_record") else { return };
+    let device = lab.device().cuda().unwrap().clone();
+    let (stream, x) = (device.stream().unwrap(), device.zeros::<f32>(1 << 22).unwrap().range(..));
+    let profile = lab.profiler().schedule(3, 1, 2).repeat(1).run(|p| {
+        for _ in 0..7 {
+            p.range("allocate", |_| device.zeros::<f32>(1 << 20).map(drop))?;
+            let y = device.zeros::<f32>(1 << 22)?.range(..);
+            p.range("copy", |_| stream.copy(&x, &y))?;
+            stream.synchronize()?;
+            p.step()?;
+        }
+        Ok(())
+    });
+    let profile = profile.unwrap();
+    let cycle = &profile.cycles[0];
+    assert_eq!(of(cycle, "allocate").iter().map(|r| r.allocated_bytes).collect::<Vec<_>>(), [4 << 20, 4 << 20]);
+    let overhead = cycle.overhead.unwrap();
+    println!("{overhead:?}");
+    assert!(
+        overhead.unrecorded_steps == 2 && overhead.ratio().is_some_and(|r| (0.2..100.0).contains(&r)),
+        "{overhead:?}"
+    );
+    let run = profile.record(&lab);
+    let profiled = run.profiled_of("program", &run.problems[0]).unwrap();
+    assert!(profiled.memory.len() >= 9, "{:?}", profiled.memory);
+    let copies: Vec<_> = run.spans.iter().filter(|s| s.operation == "copy").filter(|s| s.stream != "host").collect();
+    assert_eq!(copies.len(), 2, "{:?}", run.spans);
+    assert!(copies.iter().all(|s| s.bytes == Some(16 << 20) && s.correlation.is_some()), "{copies:?}");
+    // 16 MiB copied at 10 GB/s to 10 TB/s.
+    assert!(copies.iter().all(|s| (1e10..1e13).contains(&s.bytes_per_s().unwrap())), "{copies:?}");
+    assert!(cycle.chrome_trace().contains("device memory (bytes)"));
+}
+
+#[test]
+fn rungs_are_profiled_and_counted() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("rungs_are_profiled_and_counted") else { return };
+    let lab = lab.with_bench(warpbook::device::Bench::quick());
+    let experiment = Regression::new().points([200_000]).epochs(10).parts(false);
+    let measured = lab.run(&experiment).unwrap();
+    let profile = lab.profile_rungs(&experiment, &measured).unwrap();
+    assert!(profile.cycles.len() >= 4, "{}", profile.cycles.len());
+    for cycle in &profile.cycles {
+        let names: Vec<&str> = cycle.ranges.iter().map(|r| &*r.name).collect();
+        let [name] = names[..] else { panic!("{names:?}") };
+        assert!(cycle.ranges[0].device_us > 0.0 && cycle.ranges[0].launches > 0, "{name}: {cycle:#?}");
+        assert!(cycle.overhead.is_some_and(|o| o.unrecorded_steps == 1), "{name}");
+    }
+    let whole = profile.whole().unwrap();
+    println!("{}", whole.text());
+    assert_eq!(whole.ranges.len(), profile.cycles.len());
+    let record = profile.record(&lab);
+    let roofline = warpbook::charts::roofline(&record, &record.problems[0]).unwrap();
+    assert!(roofline.table.headers[0].contains("kernel"), "{:?}", roofline.table.headers);
+
+    let (counted, notes) = match lab.count_rungs(&experiment, &measured) {
+        Ok(found) => found,
+        Err(why) => {
+            let said = why.to_string();
+            let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
+            assert!(known.iter().any(|k| said.contains(k)), "{said}");
+            println!("not counted: {said}");
+            return;
+        }
+    };
+    println!("{notes:#?}");
+    assert!(counted.len() >= 4, "{notes:?}");
+    for rung in &counted {
+        println!("{} by {}", rung.rung, rung.source);
+        for kernel in &rung.counters {
+            let waits: Vec<_> = warpbook::profile::stalls(kernel).into_iter().take(3).collect();
+            println!("  {} {:?} {:?} {waits:?}", kernel.kernel, kernel.grid, kernel.value("gpu__time_duration.sum"));
+            assert!(kernel.value("gpu__time_duration.sum").is_some_and(|ns| ns > 0.0), "{}: {kernel:?}", rung.rung);
+        }
+    }
+    // The first rung launches its kernels one by one, so that they have names, unless a note says why not.
+    let unfused = counted.iter().find(|c| c.rung == "01_unfused").unwrap();
+    let named = unfused.counters.iter().all(|k| !k.kernel.starts_with("kernel "));
+    assert!(named || notes.iter().any(|n| n.starts_with("01_unfused") && n.contains("numbers")), "{notes:?}");
+    let mut run = measured;
+    run.profiled.extend(counted);
+    assert!(run.text().contains("hardware counters"), "{}", run.text());
+    let again = warpbook::record::Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!(again.profiled.len(), run.profiled.len());
 }

@@ -93,3 +93,50 @@ fn nothing_recorded_is_said() {
     run.spans.iter_mut().for_each(|s| s.duration_us = f64::NAN);
     assert!(breakdown(&run, &problem).is_err() && timeline(&run, &problem).is_err());
 }
+
+#[test]
+fn every_operation_and_every_counted_kernel_is_a_point() {
+    let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let counted = run.breakdowns.iter().flat_map(|b| &b.operations).filter(|o| o.flops > 0 && o.bytes > 0).count();
+    assert!(counted >= 2, "the sample has some");
+    let value = |metric: &str, value| warpbook_record::CounterValue { metric: metric.into(), value };
+    let kernel = |name: &str, tensor| warpbook_record::KernelCounters {
+        kernel: name.into(),
+        grid: vec![1, 1, 1],
+        values: vec![
+            value("gpu__time_duration.sum", 10_000.0),
+            value("dram__bytes_read.sum", 6e6),
+            value("dram__bytes_write.sum", 2e6),
+            value("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1e6),
+            value("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1e6),
+            value("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 3e6),
+            value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", tensor),
+        ],
+    };
+    run.profiled.push(warpbook_record::Profiled {
+        rung: "02_fused".into(),
+        problem: problem.clone(),
+        source: "CUPTI 130001".into(),
+        memory: Vec::new(),
+        overhead: None,
+        counters: vec![kernel("axpy", 0.0), kernel("multiply", 40.0)],
+    });
+    let chart = kernel_roofline(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let points: Vec<_> = chart.table.rows.iter().filter(|r| r[0] != "roof").collect();
+    assert_eq!(points.len(), counted + 1, "a kernel on the tensor cores has no operations counted: {points:?}");
+    let axpy = points.iter().find(|r| r[1] == "axpy").unwrap();
+    // 8 MFLOP and 8 MB in 10 us.
+    assert_eq!((&*axpy[3], &*axpy[4], &*axpy[5], &*axpy[6], &*axpy[7]), ("8000000", "8000000", "1.000", "800.0", "800.0"));
+    assert_eq!(chart.table.headers[0], "roof or kernel");
+    assert!(chart.description.contains("kernels on"), "{}", chart.description);
+    // A record of rungs has its own; one without a point has that of its kernels.
+    assert_eq!(roofline(&run, &problem).unwrap().table.headers[0], "roof or rung");
+    run.measurements.iter_mut().for_each(|m| m.check = None);
+    assert_eq!(roofline(&run, &problem).unwrap().table.headers[0], "roof or kernel");
+    run.breakdowns.clear();
+    run.profiled.clear();
+    let why = kernel_roofline(&run, &problem).unwrap_err().to_string();
+    assert!(why.contains("range_of"), "{why}");
+}

@@ -201,7 +201,8 @@ fn breakdown(p: &Part) -> Breakdown {
 
 fn span(p: &Part, [start_us, duration_us]: [f64; 2]) -> Span {
     let (rung, name, stream) = (p.rung.clone(), p.name.clone(), p.name.clone());
-    Span { rung, problem: p.problem.clone(), operation: format!("a {name}"), name, stream, start_us, duration_us }
+    let (problem, operation) = (p.problem.clone(), format!("a {name}"));
+    Span { rung, problem, operation, name, stream, start_us, duration_us, bytes: Some(7), correlation: None }
 }
 
 fn run() -> impl Strategy<Value = Run> {

@@ -64,6 +64,8 @@ pub fn recorded() -> Run {
             stream: stream.into(),
             start_us,
             duration_us: row.3,
+            bytes: None,
+            correlation: None,
         });
     };
     let mut at = 0.0;

@@ -95,6 +95,15 @@ pub struct ExperimentArgs {
     /// Name of the person who runs it, for the record.
     #[arg(long, value_name = "NAME", env = "WARPBOOK_AUTHOR")]
     pub author: Option<String>,
+    /// File for a profile of the rungs at the main problem, made after all was measured: a few runs of each, after as many that nothing records. The file is
+    /// a record, whose timeline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each rung is an NVTX range,
+    /// which Nsight Systems shows: nsys profile --trace=cuda,nvtx -o report warpbook run ... --profile FILE.
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Read hardware counters of each kernel of the rungs at the main problem, after all was measured: bytes of DRAM and L2, sectors a request, bank
+    /// conflicts, issue slots, stall reasons, use of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
+    #[arg(long)]
+    pub counters: bool,
     #[command(flatten)]
     pub timing: TimingArgs,
     /// File for the record. An existing file is replaced only if it is named here. [default: NAME.json in the working directory,

@@ -158,6 +158,7 @@ pub struct TrainArgs {
     pub time_budget: Option<Duration>,
     /// File for a profile: of steps 13 to 16, after 10 that go by and 2 to warm up, what the device did, kernel by kernel. The file is a record, whose
     /// timeline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
+    /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
     /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.

@@ -95,6 +95,16 @@ struct Store {
     recorded: Recorded,
 }
 
+/// Whether a session is under way in this process.
+pub(crate) fn is_recording() -> bool {
+    RECORDING.load(Ordering::Acquire)
+}
+
+/// Whether a session has been begun in this process.
+pub(super) fn is_registered() -> bool {
+    REGISTERED.get().is_some()
+}
+
 fn store() -> MutexGuard<'static, Store> {
     STORE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -313,6 +323,10 @@ pub(super) struct Session {
 
 impl Session {
     pub fn start(library: Arc<Cupti>, with_calls: bool) -> Result<Self> {
+        if crate::counters::is_collecting() {
+            let why = "hardware counters are being read in this process: drop what reads them first".into();
+            return Err(Error::NotRecorded { why });
+        }
         if RECORDING.swap(true, Ordering::AcqRel) {
             let why = "another recorder is at work in this process: finish or drop it first".into();
             return Err(Error::NotRecorded { why });

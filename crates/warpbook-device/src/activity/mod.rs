@@ -8,6 +8,7 @@ mod name;
 mod records;
 
 use crate::{CudaDevice, Result};
+pub(crate) use library::is_recording;
 use library::{Cupti, Session};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,19 @@ pub enum ActivityKind {
         /// Its length.
         bytes: u64,
     },
+    /// All that a part of a program did on a stream, as its two events tell.
+    Range,
+}
+
+impl ActivityKind {
+    /// Bytes of a copy or a fill.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Copy { bytes } | Self::Fill { bytes } => Some(*bytes),
+            _ => None,
+        }
+    }
 }
 
 /// Something that a GPU did.
@@ -161,6 +175,12 @@ impl Recorder {
     /// Ends the range that this thread entered last. Those that it has not left when the recorder ends are left then.
     pub fn leave(&self) {
         self.session.pop();
+    }
+
+    /// Whether CUPTI is attached to this process, by this recorder or one before: then each launch takes the host a little longer.
+    #[must_use]
+    pub fn is_attached() -> bool {
+        library::is_registered()
     }
 
     /// Version and place of the library that [`Recorder::start`] would find, for a driver of that CUDA.

@@ -345,6 +345,8 @@ pub fn expected() -> Run {
         stream: stream.into(),
         start_us,
         duration_us: 1.5,
+        bytes: None,
+        correlation: None,
     };
     Run {
         schema: 2,
@@ -375,6 +377,7 @@ pub fn expected() -> Run {
             span("", "shuffle", "host", -1.0),
         ],
         breakdowns: Vec::new(),
+        profiled: Vec::new(),
         notes: vec!["interrupted after 5 of 6 measurements".into()],
     }
 }
@@ -544,6 +547,7 @@ pub fn expected_of_v1() -> Run {
         ],
         spans: Vec::new(),
         breakdowns: Vec::new(),
+        profiled: Vec::new(),
         notes: vec!["interrupted after 4 of 5 measurements".into()],
     }
 }

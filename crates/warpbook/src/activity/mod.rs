@@ -132,6 +132,8 @@ impl Recording {
                 stream: if free == 0 { number.to_string() } else { format!("{number}.{free}") },
                 start_us: us(activity.start_ns - zero),
                 duration_us: us(activity.duration_ns),
+                bytes: activity.kind.bytes(),
+                correlation: None,
             }
         };
         started.into_iter().map(span).collect()

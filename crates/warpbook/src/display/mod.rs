@@ -2,6 +2,7 @@
 
 mod attempts;
 mod confusion;
+mod counters;
 mod cuda_cpp;
 mod devices;
 mod diff;

@@ -2,13 +2,15 @@
 
 use super::html::{escape, note, printable, scroll, table};
 use super::{Show, figures};
-use crate::profile::{Cycle, Profile};
+use crate::profile::{Cycle, MemoryChange, Profile, Work};
 use std::collections::HashMap;
-use warpbook_charts::Table;
-use warpbook_device::ActivityKind;
+use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
+use warpbook_device::{ActivityKind, MemoryPoint, Nvtx};
 
 /// Rows that are shown unless more are asked for.
 const ROWS: usize = 10;
+/// Changes of memory that are drawn.
+const MOST_POINTS: usize = 1000;
 
 /// What has the same name, added up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,6 +21,9 @@ struct Sum {
     host_us: f64,
     flops: u64,
     bytes: u64,
+    /// The time that operations and bytes were counted for, where it is not all of it.
+    counted_us: f64,
+    allocated: u64,
 }
 
 impl Cycle {
@@ -44,61 +49,68 @@ impl Cycle {
             sum.host_us += range.duration_us;
             sum.flops += range.work.flops;
             sum.bytes += range.work.bytes;
+            sum.allocated += range.allocated_bytes;
         }
+        let allocates = sums.all.iter().any(|s| s.allocated > 0);
         let whole = if self.is_recorded() { self.device_us() } else { self.whole_us };
         let time = |s: &Sum| if self.is_recorded() { s.device_us } else { s.host_us };
         let row = |s: &Sum| {
-            let rate = |work: u64, words: fn(f64) -> String| match (work, time(s)) {
-                (0, _) => String::new(),
-                (_, us) if us <= 0.0 => String::new(),
-                (work, us) => words(work as f64 / us * 1e6),
-            };
-            [
+            let mut cells = vec![
                 s.name.clone(),
                 s.count.to_string(),
                 if self.is_recorded() { figures::time(s.device_us) } else { String::new() },
                 figures::time(s.host_us),
                 figures::time(time(s) / s.count.max(1) as f64),
                 share(time(s), whole),
-                rate(s.flops, figures::rate),
-                rate(s.bytes, figures::bandwidth),
-            ]
+                rate(s.flops, time(s), figures::rate),
+                rate(s.bytes, time(s), figures::bandwidth),
+            ];
+            cells.extend(allocates.then(|| figures::bytes(s.allocated)));
+            cells
         };
         let sorted = sums.sorted(time);
         let average = if self.is_recorded() { "device, average" } else { "host, average" };
-        table(
-            ["range", "count", "device", "host", average, "share", "FLOP/s", "bandwidth"],
-            sorted.iter().take(rows).map(row).collect(),
-        )
+        let mut headers = vec!["range", "count", "device", "host", average, "share", "FLOP/s", "bandwidth"];
+        headers.extend(allocates.then_some("allocated"));
+        let headers = headers.into_iter().map(str::to_owned).collect();
+        Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
     }
 
-    /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them.
+    /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
+    /// kernel has rates where it is the only one of ranges whose work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
-        for work in &self.work {
+        for work in self.work.iter().filter(|w| !w.is_range()) {
             let sum = sums.of(&work.name);
             sum.count += 1;
             sum.device_us += work.duration_us;
-            if let ActivityKind::Copy { bytes } | ActivityKind::Fill { bytes } = work.kind {
+            if let Some(bytes) = work.kind.bytes() {
                 sum.bytes += bytes;
+                sum.counted_us += work.duration_us;
             }
+        }
+        for (name, work, us) in self.work_of_kernels() {
+            let sum = sums.of(name);
+            sum.flops += work.flops;
+            sum.bytes += work.bytes;
+            sum.counted_us += us;
         }
         let whole = self.device_us();
         let row = |s: &Sum| {
-            let moved = s.bytes > 0 && s.device_us > 0.0;
             [
                 s.name.clone(),
                 s.count.to_string(),
                 figures::time(s.device_us),
                 figures::time(s.device_us / s.count.max(1) as f64),
                 share(s.device_us, whole),
-                if moved { figures::bandwidth(s.bytes as f64 / s.device_us * 1e6) } else { String::new() },
+                rate(s.flops, s.counted_us, figures::rate),
+                rate(s.bytes, s.counted_us, figures::bandwidth),
             ]
         };
         let sorted = sums.sorted(|s| s.device_us);
         table(
-            ["kernel, copy or fill", "count", "total", "average", "share", "bandwidth"],
+            ["kernel, copy or fill", "count", "total", "average", "share", "FLOP/s", "bandwidth"],
             sorted.iter().take(rows).map(row).collect(),
         )
     }
@@ -118,6 +130,80 @@ impl Cycle {
         };
         let sorted = sums.sorted(|s| s.host_us);
         table(["driver function", "count", "total", "average"], sorted.iter().take(rows).map(row).collect())
+    }
+
+    /// What arrays held on the device, at the start, where it was the most, and at the end; with what was allocated and freed.
+    #[must_use]
+    pub fn memory_table(&self) -> Table {
+        let (Some(first), Some(last)) = (self.memory.first(), self.memory.last()) else { return Table::default() };
+        let most = self.memory.iter().max_by_key(|m| (m.point.allocated, m.point.pool_allocated)).unwrap_or(last);
+        let row = |when: &str, m: &MemoryChange| {
+            let p = &m.point;
+            let [allocated, used, reserved] = [p.allocated, p.pool_allocated, p.pool_reserved].map(figures::bytes);
+            [when.to_owned(), figures::time(m.at_us), allocated, used, reserved]
+        };
+        table(
+            ["device memory", "at", "allocated", "pools in use", "pools reserved"],
+            vec![row("start", first), row("most", most), row("end", last)],
+        )
+    }
+
+    /// What arrays held on the device over the cycle: what the driver has given, and of that what pools have reserved and what is in use of it.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
+    pub fn memory_chart(&self) -> Result<Chart, ChartError> {
+        if self.memory.len() < 2 {
+            return Err(ChartError::NothingToDraw(
+                "Nothing was allocated or freed on the device in this cycle.".into(),
+            ));
+        }
+        let line = |name: &str, bytes: fn(&MemoryPoint) -> u64| {
+            let mut points: Vec<(f64, f64)> = Vec::new();
+            // A line is level until it changes.
+            for change in self.memory.iter().take(MOST_POINTS) {
+                let (at, value) = (change.at_us / 1e3, bytes(&change.point) as f64 / f64::from(1 << 20));
+                points.extend(points.last().map(|(_, before)| (at, *before)));
+                points.push((at, value));
+            }
+            let end = points.last().map(|(at, value)| (at.max(self.whole_us / 1e3), *value));
+            points.extend(end);
+            Curve::new(name, points)
+        };
+        let mut lines = vec![line("allocated", |p| p.allocated)];
+        if self.memory.iter().any(|m| m.point.pool_reserved > 0) {
+            lines.push(line("reserved by pools", |p| p.pool_reserved));
+            lines.push(line("in use of it", |p| p.pool_allocated));
+        }
+        let (x, y) = (("ms from the cycle's start", Scale::Linear), ("MiB on the device", Scale::Linear));
+        curves(["Device memory over time", &format!("cycle {}", self.number)], x, y, &lines)
+    }
+
+    /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.
+    fn work_of_kernels(&self) -> Vec<(&str, Work, f64)> {
+        // The only name of what ran in each range; None where there are several.
+        let mut only: HashMap<usize, Option<&str>> = HashMap::new();
+        for work in self.work.iter().filter(|w| !w.is_range()) {
+            let mut at = work.range.filter(|r| *r < self.ranges.len());
+            while let Some(place) = at {
+                let name = only.entry(place).or_insert(Some(&work.name));
+                *name = name.filter(|n| *n == work.name && matches!(work.kind, ActivityKind::Kernel { .. }));
+                at = self.ranges[place].parent;
+            }
+        }
+        let known = |(place, name): (usize, Option<&'_ str>)| {
+            let range = &self.ranges[place];
+            // What is around it has its work too.
+            let is_told = range.work != Work::default();
+            let outer = std::iter::successors(range.parent, |p| self.ranges[*p].parent);
+            let told_around = outer
+                .into_iter()
+                .any(|p| self.ranges[p].work != Work::default() && only.get(&p).is_some_and(Option::is_some));
+            name.filter(|_| is_told && !told_around).map(|_| (place, range.work, range.device_us))
+        };
+        let mut all: Vec<_> = only.iter().filter_map(|(place, name)| known((*place, *name))).collect();
+        all.sort_by_key(|(place, ..)| *place);
+        all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
     }
 
     fn is_in_one_of_its_name(&self, place: usize) -> bool {
@@ -150,10 +236,24 @@ impl Cycle {
     /// What a reader of the figures has to know.
     fn remarks(&self) -> Vec<String> {
         let mut all = vec![format!("Recorded by {}.", self.source.trim_end_matches('.'))];
-        if self.is_recorded() {
+        if self.is_of_events() {
             all.push(
-                "While it records, each call of the driver takes the host longer: a step is longer than without."
+                "The device's time of a range is from when it could begin until the last of what it queued had ended, on all streams: gaps in it are counted."
                     .into(),
+            );
+        }
+        match self.overhead_in_words() {
+            Some(words) => all.push(format!("The cost of recording: {words}")),
+            None if self.is_recorded() => all.push(
+                "While it records, each call of the driver takes the host longer: a step is longer than without. How much longer is measured where steps \
+                 go by first, as of schedule(2, 1, 2)."
+                    .into(),
+            ),
+            None => {}
+        }
+        if self.has_device && Nvtx::tool().is_none() {
+            all.push(
+                "Nsight Systems shows the ranges too: `nsys profile --trace=cuda,nvtx` before the command; no such tool listens now.".into(),
             );
         }
         if let Some(bytes) = self.allocated_bytes {
@@ -167,7 +267,9 @@ impl Cycle {
 
     /// The tables that have rows.
     fn tables(&self) -> Vec<Table> {
-        let all = [self.table(), self.kernels(ROWS), self.driver_calls(ROWS)];
+        // A line for each moment is of use only where there was a change.
+        let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
+        let all = [self.table(), self.kernels(ROWS), self.driver_calls(ROWS), memory];
         all.into_iter().filter(|t| !t.rows.is_empty()).collect()
     }
 }
@@ -195,6 +297,11 @@ impl Sums {
     }
 }
 
+/// So much in so many microseconds, where both are known.
+fn rate(work: u64, us: f64, words: fn(f64) -> String) -> String {
+    if work > 0 && us > 0.0 { words(work as f64 / us * 1e6) } else { String::new() }
+}
+
 fn share(part: f64, whole: f64) -> String {
     if whole > 0.0 { figures::percent(part / whole) } else { String::new() }
 }
@@ -203,7 +310,8 @@ impl Show for Cycle {
     fn html(&self) -> String {
         let tables: String = self.tables().iter().map(scroll).collect();
         let remarks: String = self.remarks().iter().map(|r| note(r)).collect();
-        format!("<p><strong>{}</strong></p>{tables}{remarks}", escape(&self.heading()))
+        let memory = self.memory_chart().map(|chart| chart.html()).unwrap_or_default();
+        format!("<p><strong>{}</strong></p>{tables}{memory}{remarks}", escape(&self.heading()))
     }
 
     fn text(&self) -> String {

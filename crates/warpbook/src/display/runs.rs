@@ -1,5 +1,5 @@
 use super::html::{Facts, details, escape, heading, note, printable, scroll, table};
-use super::{Show, figures};
+use super::{Show, counters, figures};
 use warpbook_charts::{Chart, LadderTable, LadderTableRow, Table, ladder_table};
 use warpbook_record::{DeviceKind, LossPoint, Measurement, Outcome, Problem, Run, Runner, TrainLog};
 
@@ -87,6 +87,11 @@ impl Show for Run {
             true => out.extend(self.train_logs.iter().map(Show::html)),
             false => {}
         }
+        let counted = counters::of_rungs(self);
+        out.extend(counted.iter().map(|(title, table)| details(title, &scroll(table))));
+        if !counted.is_empty() {
+            out += &note(counters::MEANING);
+        }
         out.extend(notices(self).iter().map(|n| note(n)));
         out += &details("Where it was made, and how it is repeated", &environment(self).html());
         out
@@ -101,6 +106,11 @@ impl Show for Run {
             true if self.train_logs.is_empty() => parts.push("Nothing was measured.".into()),
             true => parts.extend(self.train_logs.iter().map(Show::text)),
             false => {}
+        }
+        let counted = counters::of_rungs(self);
+        parts.extend(counted.iter().map(|(title, table)| format!("{}\n{}", printable(title), table.text())));
+        if !counted.is_empty() {
+            parts.push(counters::MEANING.into());
         }
         parts.extend(notices(self).iter().map(|n| printable(n)));
         parts.join("\n\n")
@@ -310,6 +320,7 @@ pub(super) mod tests {
             parts: Vec::new(),
             spans: Vec::new(),
             breakdowns: Vec::new(),
+            profiled: Vec::new(),
             notes: vec!["a <script> note".into()],
         }
     }

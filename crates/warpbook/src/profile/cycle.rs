@@ -2,7 +2,9 @@
 
 use super::Work;
 use std::collections::BTreeMap;
-use warpbook_device::{Activity, ActivityKind, Call};
+use std::time::Instant;
+use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
+use warpbook_record::ProfilerOverhead;
 
 /// A step, by the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,8 +36,10 @@ pub struct RangeTime {
     pub work: Work,
     /// The sum of what the device did for it and for the ranges in it.
     pub device_us: f64,
-    /// How many kernels, copies and fills that is.
+    /// How many kernels, copies and fills that is; where events took the times, how often the host queued something.
     pub launches: u64,
+    /// Bytes that the driver was asked for in it; arrays from a pool's segments ask for none.
+    pub allocated_bytes: u64,
 }
 
 /// A kernel, a copy or a fill.
@@ -55,6 +59,32 @@ pub struct DeviceWork {
     pub start_us: f64,
     /// How long it took.
     pub duration_us: f64,
+}
+
+impl DeviceWork {
+    /// Whether it is the sum of what a range did, and not a single kernel, copy or fill.
+    #[must_use]
+    pub fn is_range(&self) -> bool {
+        self.kind == ActivityKind::Range
+    }
+
+    /// Bytes a second of a copy or a fill.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        let bytes = self.kind.bytes().filter(|_| self.duration_us > 0.0)?;
+        Some(bytes as f64 / (self.duration_us * 1e-6))
+    }
+}
+
+/// A change of what arrays hold on the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemoryChange {
+    /// From the cycle's start, by the host's clock.
+    pub at_us: f64,
+    /// What it was, and what there is afterwards.
+    pub point: MemoryPoint,
+    /// The innermost range that it was made in, by its place.
+    pub range: Option<usize>,
 }
 
 /// A call of the driver.
@@ -83,6 +113,8 @@ pub struct Cycle {
     pub first_step: u64,
     /// What recorded it, as "CUPTI 130001", or what there was instead, and why.
     pub source: String,
+    /// From the profiler's start to the cycle's.
+    pub began_us: f64,
     /// Whether there is a device other than the host.
     pub has_device: bool,
     /// Bytes that the lab's arrays held on the device at its end.
@@ -99,6 +131,10 @@ pub struct Cycle {
     pub work: Vec<DeviceWork>,
     /// In the order in which they were made.
     pub calls: Vec<HostCall>,
+    /// What arrays held on the device at the start, and each change.
+    pub memory: Vec<MemoryChange>,
+    /// What recording costs, where steps went by before that were not recorded.
+    pub overhead: Option<ProfilerOverhead>,
 }
 
 /// From the cycle's start; what began before it, as the clocks are not exactly one, begins with it.
@@ -132,10 +168,74 @@ pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin_ns: 
     all.iter().filter(|c| c.start_ns >= begin_ns).map(of).collect()
 }
 
+/// What each range did on each stream, by the events at its ends; those that could not be read are missing.
+pub(super) fn range_work(
+    times: &EventTimes,
+    marks: &[(usize, Mark, Mark)],
+    ranges: &mut [RangeTime],
+) -> Vec<DeviceWork> {
+    let mut all = Vec::new();
+    // Numbered by their first use, which is what a reader can tell them by.
+    let mut streams: Vec<u64> = Vec::new();
+    for (place, begin, end) in marks {
+        let Some(range) = ranges.get_mut(*place) else { continue };
+        for time in times.between(begin, end).unwrap_or_default() {
+            let known = streams.iter().position(|s| *s == time.stream);
+            let stream = known.unwrap_or_else(|| {
+                streams.push(time.stream);
+                streams.len() - 1
+            });
+            range.launches += time.queued;
+            all.push(DeviceWork {
+                name: range.name.clone(),
+                kind: ActivityKind::Range,
+                stream: stream as u32,
+                correlation: 0,
+                range: Some(*place),
+                start_us: time.start_us,
+                duration_us: time.duration_us,
+            });
+        }
+    }
+    all.sort_by(|a, b| a.start_us.total_cmp(&b.start_us));
+    all
+}
+
+/// The changes by the cycle's clock, each with the range that it was made in; what has happened before the cycle is left out.
+pub(super) fn memory_changes(points: &[MemoryPoint], begin: Instant, ranges: &mut [RangeTime]) -> Vec<MemoryChange> {
+    let mut all = Vec::new();
+    for point in points {
+        let at_us = point.at.saturating_duration_since(begin).as_secs_f64() * 1e6;
+        let holds = |r: &RangeTime| r.start_us <= at_us && at_us <= r.start_us + r.duration_us;
+        // Of nested ranges the innermost began last.
+        let range = ranges.iter().rposition(holds).filter(|_| point.change != 0);
+        if point.change > 0 && !point.of_pool {
+            let mut at = range;
+            while let Some(place) = at {
+                ranges[place].allocated_bytes += point.change as u64;
+                at = ranges[place].parent;
+            }
+        }
+        all.push(MemoryChange { at_us, point: *point, range });
+    }
+    all
+}
+
+/// How long some of what the device did took, which lies in the order of its starts; what overlaps counts once.
+fn union_us<'w>(work: impl Iterator<Item = &'w DeviceWork>) -> f64 {
+    let (mut busy, mut until) = (0.0, 0.0_f64);
+    for work in work {
+        let end = work.start_us + work.duration_us;
+        busy += (end - work.start_us.max(until)).max(0.0);
+        until = until.max(end);
+    }
+    busy
+}
+
 impl Cycle {
     /// With what the device did summed up over ranges.
     pub(super) fn with_sums(mut self) -> Self {
-        for work in &self.work {
+        for work in self.work.iter().filter(|w| !w.is_range()) {
             let mut at = work.range.filter(|r| *r < self.ranges.len());
             while let Some(place) = at {
                 let range = &mut self.ranges[place];
@@ -144,24 +244,55 @@ impl Cycle {
                 at = range.parent;
             }
         }
+        // The events of a range are around those of the ranges in it, and streams work at the same time.
+        if self.work.iter().any(DeviceWork::is_range) {
+            for (place, range) in self.ranges.iter_mut().enumerate() {
+                range.device_us = union_us(self.work.iter().filter(|w| w.range == Some(place)));
+            }
+        }
         self
+    }
+
+    /// Whether ranges were timed by events.
+    pub(crate) fn is_of_events(&self) -> bool {
+        self.work.iter().any(DeviceWork::is_range)
+    }
+
+    /// The innermost range of all that the device did, and of ranges that were timed by events those with none inside: what is counted once.
+    pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
+        let has_parts = |place| self.ranges.iter().any(|r| r.parent == Some(place));
+        self.work.iter().filter(move |w| !w.is_range() || !w.range.is_some_and(has_parts))
+    }
+
+    /// What recording costs, in a sentence; `None` where no steps went by without it.
+    pub(crate) fn overhead_in_words(&self) -> Option<String> {
+        let of = self.overhead?;
+        let [with, without] = [of.recorded_us, of.unrecorded_us].map(crate::figures::time);
+        let steps = crate::figures::counted(of.unrecorded_steps as usize, "step");
+        let ratio = of.ratio().map(|r| format!(", {} as long", crate::figures::times(r))).unwrap_or_default();
+        let attached = match of.attached_before {
+            true => {
+                "; CUPTI was attached to the process by then, which makes launches a little dearer also without recording"
+            }
+            false => "",
+        };
+        Some(format!(
+            "a recorded step took {with} and one that went by before, of {steps}, {without}{ratio}{attached}."
+        ))
     }
 
     /// The sum of what the device did.
     #[must_use]
     pub fn device_us(&self) -> f64 {
-        self.work.iter().map(|w| w.duration_us).sum()
+        match self.is_of_events() {
+            true => self.busy_us(),
+            false => self.work.iter().map(|w| w.duration_us).sum(),
+        }
     }
 
     /// The part of the cycle in which the device did something; what overlaps counts once.
     #[must_use]
     pub fn busy_us(&self) -> f64 {
-        let (mut busy, mut until) = (0.0, 0.0_f64);
-        for work in &self.work {
-            let end = work.start_us + work.duration_us;
-            busy += (end - work.start_us.max(until)).max(0.0);
-            until = until.max(end);
-        }
-        busy
+        union_us(self.work.iter())
     }
 }

@@ -1,18 +1,51 @@
 //! A profiler: what the host and the device did in some steps of a loop of the learner's own.
 //!
 //! Of most of a loop nothing is recorded: it waits, warms up and then records some steps, which are a [`Cycle`], as often as is wanted. What the device
-//! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI the host's clock is what there is.
+//! did comes from CUPTI's activity records, with the range of the program that each was asked for in; without CUPTI from events at the ends of each range.
+//!
+//! ```no_run
+//! use warpbook::prelude::*;
+//!
+//! let lab = Lab::new()?;
+//! let device = lab.device().cuda().expect("a GPU");
+//! let (stream, y) = (device.stream()?, device.zeros::<f32>(1 << 20)?.range(..));
+//! let profile = lab.profiler().schedule(1, 1, 2).repeat(1).on_cycle(|c| println!("{}", c.text())).run(|p| {
+//!     for _ in 0..4 {
+//!         p.range("clear", |_| stream.fill(&y, 0))?;
+//!         p.step()?;
+//!     }
+//!     Ok(())
+//! })?;
+//! profile.save_trace("steps.trace.json")?; // opens in ui.perfetto.dev
+//! write_record(&profile.record(&lab), "steps.json")?; // the page draws its timeline
+//! # Ok::<(), warpbook::Error>(())
+//! ```
+//!
+//! What comes of it, and from where:
+//!
+//! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
+//!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
+//!   are points of a roofline.
+//! - [`Cycle::overhead`] is what recording costs: steps that `wait` in the schedule are timed too, with nothing recorded.
+//! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
+//!   stall reasons.
+//! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
+//!   profiler, times come from events then.
 
+pub(crate) mod counters;
 mod cycle;
 mod record;
+mod rungs;
 mod trace;
 
-pub use cycle::{Cycle, DeviceWork, HostCall, RangeTime, StepTime};
+pub use counters::{HardwareCounters, METRICS, stalls};
+pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeTime, StepTime};
 
 use crate::{Lab, Result};
 use std::collections::BTreeMap;
 use std::time::Instant;
-use warpbook_device::{CudaDevice, Recorder};
+use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorder};
+use warpbook_record::ProfilerOverhead;
 
 /// What a range works on, where that is known: its table then has rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -130,6 +163,9 @@ impl<'a> ProfilerOptions<'a> {
             step: 0,
             recording: None,
             cycles: Vec::new(),
+            began: Instant::now(),
+            idle: Idle::default(),
+            unrecorded: None,
         };
         profiler.enter()?;
         program(&mut profiler)?;
@@ -153,6 +189,26 @@ pub struct Profiler<'a> {
     step: u64,
     recording: Option<Recording>,
     cycles: Vec<Cycle>,
+    began: Instant,
+    idle: Idle,
+    unrecorded: Option<Unrecorded>,
+}
+
+/// The steps under way that nothing records.
+#[derive(Default)]
+struct Idle {
+    steps: u64,
+    /// When the first one that counts began.
+    begin: Option<Instant>,
+}
+
+/// Steps that nothing recorded.
+#[derive(Clone, Copy)]
+struct Unrecorded {
+    /// Of one, on average.
+    us: f64,
+    steps: u64,
+    attached_before: bool,
 }
 
 /// The cycle under way.
@@ -166,6 +222,10 @@ struct Recording {
     ranges: Vec<RangeTime>,
     /// The ranges under way, by their places.
     open: Vec<usize>,
+    memory: Option<MemoryWatch>,
+    /// Where nothing records the device: its clock, and the ends of each range.
+    times: Option<EventTimes>,
+    marks: Vec<(usize, Mark, Mark)>,
 }
 
 impl Profiler<'_> {
@@ -197,6 +257,7 @@ impl Profiler<'_> {
 
     /// The same of a part whose work is known, so that its table has rates.
     pub fn range_of<T>(&mut self, name: &str, work: Work, part: impl FnOnce(&mut Self) -> T) -> T {
+        let _heard = Nvtx::tool().map(|tool| tool.range(name));
         let Some(recording) = &mut self.recording else { return part(self) };
         let place = recording.ranges.len();
         let (parent, depth) = (recording.open.last().copied(), recording.open.len());
@@ -210,27 +271,30 @@ impl Profiler<'_> {
             work,
             device_us: 0.0,
             launches: 0,
+            allocated_bytes: 0,
         });
         recording.open.push(place);
+        let cycle = self.cycles.len();
+        let mark = |recording: &Recording| recording.times.as_ref().and_then(|times| times.mark().ok());
+        let begin = mark(recording);
         // Ids begin with 1. A range that CUPTI does not take is timed on the host alone.
         let pushed = self.recorder.as_ref().is_some_and(|r| r.enter(place as u64 + 1).is_ok());
         let done = part(self);
         if pushed && let Some(recorder) = &self.recorder {
             recorder.leave();
         }
-        if self.recorder.is_none()
-            && let Some(device) = self.device
-        {
-            // Nothing else says how long the device takes for it. Of an error the program's next call tells.
-            let _ = device.synchronize();
-        }
         // A step may have ended inside: then the cycle, or this range of it, is no longer there.
         if let Some(recording) = &mut self.recording
+            && cycle == self.cycles.len()
             && recording.open.last() == Some(&place)
             && let Some(range) = recording.ranges.get_mut(place)
         {
             range.duration_us = us(recording.begin.elapsed()) - range.start_us;
             recording.open.pop();
+            // Of an error the program's next call tells.
+            if let (Some(begin), Some(end)) = (begin, mark(recording)) {
+                recording.marks.push((place, begin, end));
+            }
         }
         done
     }
@@ -238,10 +302,12 @@ impl Profiler<'_> {
     /// Begins what the step under way is for.
     fn enter(&mut self) -> Result<()> {
         let phase = self.steps.phase(self.step);
-        if phase == Phase::Idle || self.recording.is_some() {
-            if phase == Phase::Idle {
-                self.recorder = None;
-            }
+        if phase == Phase::Idle {
+            self.recorder = None;
+            return self.idle();
+        }
+        self.end_idle()?;
+        if self.recording.is_some() {
             return Ok(());
         }
         if let (None, Some(device)) = (&self.recorder, self.device) {
@@ -251,9 +317,8 @@ impl Profiler<'_> {
                     self.recorder = Some(recorder);
                 }
                 Err(why) => {
-                    self.source = format!(
-                        "the host's clock, which waited for the device at the end of each range, as nothing records the device: {why}"
-                    );
+                    self.source =
+                        format!("CUDA events at the ends of each range, as no kernels can be recorded: {why}");
                 }
             }
         } else if self.device.is_none() {
@@ -267,6 +332,8 @@ impl Profiler<'_> {
         }
         // What was recorded to warm up.
         self.recorder.as_ref().map(Recorder::take).transpose()?;
+        let times = self.device.filter(|_| self.recorder.is_none()).map(EventTimes::start).transpose()?;
+        let memory = self.device.map(CudaDevice::watch_memory);
         let begin_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
         let now = Instant::now();
         self.recording = Some(Recording {
@@ -277,8 +344,45 @@ impl Profiler<'_> {
             steps: Vec::new(),
             ranges: Vec::new(),
             open: Vec::new(),
+            memory,
+            times,
+            marks: Vec::new(),
         });
         Ok(())
+    }
+
+    /// Begins a step that nothing records. It is timed with others: what recording costs is known by that. The first of several is left out, since what
+    /// is slow once is slow in it.
+    fn idle(&mut self) -> Result<()> {
+        self.idle.steps += 1;
+        if self.idle.steps == self.steps.wait.min(2) {
+            self.wait()?;
+            self.idle.begin = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Ends the steps that nothing records.
+    fn end_idle(&mut self) -> Result<()> {
+        let Idle { steps, begin } = std::mem::take(&mut self.idle);
+        if let Some(begin) = begin {
+            self.wait()?;
+            let steps = steps - (self.steps.wait.min(2) - 1);
+            let us = us(begin.elapsed()) / steps as f64;
+            self.unrecorded = Some(Unrecorded { us, steps, attached_before: Recorder::is_attached() });
+        }
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<()> {
+        Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
+    }
+
+    /// What recording costs a step of a cycle that took so long.
+    fn overhead(&self, whole_us: f64, steps: usize) -> Option<ProfilerOverhead> {
+        let Unrecorded { us, steps: unrecorded_steps, attached_before } = self.unrecorded.filter(|_| steps > 0)?;
+        let recorded_us = whole_us / steps as f64;
+        Some(ProfilerOverhead { recorded_us, unrecorded_us: us, unrecorded_steps, attached_before })
     }
 
     fn end_step(&mut self) {
@@ -300,13 +404,18 @@ impl Profiler<'_> {
         }
         let whole_us = us(recording.begin.elapsed());
         let recorded = self.recorder.as_ref().map(Recorder::take).transpose()?.unwrap_or_default();
-        let Recording { begin_ns, first_step, steps, mut ranges, .. } = recording;
+        let Recording { begin, begin_ns, first_step, steps, mut ranges, memory, times, marks, .. } = recording;
         // One in which the step was ended has no end.
         for range in ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
             range.duration_us = whole_us - range.start_us;
         }
         let of_correlation: BTreeMap<u32, usize> =
             recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
+        let memory = memory.map_or_else(Vec::new, |watch| cycle::memory_changes(&watch.take(), begin, &mut ranges));
+        let work = match &times {
+            Some(times) => cycle::range_work(times, &marks, &mut ranges),
+            None => cycle::device_work(&recorded.activities, &of_correlation, begin_ns),
+        };
         let cycle = Cycle {
             number: self.cycles.len(),
             first_step,
@@ -315,8 +424,11 @@ impl Profiler<'_> {
             allocated_bytes: self.device.map(CudaDevice::allocated),
             lost: recorded.lost,
             whole_us,
+            began_us: us(begin - self.began),
+            overhead: self.overhead(whole_us, steps.len()),
             steps,
-            work: cycle::device_work(&recorded.activities, &of_correlation, begin_ns),
+            work,
+            memory,
             calls: cycle::host_calls(&recorded.calls, &of_correlation, begin_ns),
             ranges,
         };
@@ -336,6 +448,33 @@ pub struct Profile {
     pub device: String,
     /// One by one.
     pub cycles: Vec<Cycle>,
+}
+
+impl Profile {
+    /// All cycles as one, whose tables are those of all; `None` of a profile without a cycle.
+    #[must_use]
+    pub fn whole(&self) -> Option<Cycle> {
+        let mut cycles = self.cycles.iter();
+        let mut whole = cycles.next()?.clone();
+        for cycle in cycles {
+            let (at, base) = (cycle.began_us - whole.began_us, whole.ranges.len());
+            let moved = |range: Option<usize>| range.map(|r| r + base);
+            whole.lost += cycle.lost;
+            whole.whole_us += cycle.whole_us;
+            whole.allocated_bytes = cycle.allocated_bytes;
+            whole.overhead = None;
+            whole.steps.extend(cycle.steps.iter().map(|s| StepTime { start_us: s.start_us + at, ..*s }));
+            let range = |r: &RangeTime| RangeTime { parent: moved(r.parent), start_us: r.start_us + at, ..r.clone() };
+            whole.ranges.extend(cycle.ranges.iter().map(range));
+            let work = |w: &DeviceWork| DeviceWork { range: moved(w.range), start_us: w.start_us + at, ..w.clone() };
+            whole.work.extend(cycle.work.iter().map(work));
+            let call = |c: &HostCall| HostCall { range: moved(c.range), start_us: c.start_us + at, ..c.clone() };
+            whole.calls.extend(cycle.calls.iter().map(call));
+            let change = |m: &MemoryChange| MemoryChange { range: moved(m.range), at_us: m.at_us + at, ..m.clone() };
+            whole.memory.extend(cycle.memory.iter().map(change));
+        }
+        Some(whole)
+    }
 }
 
 fn us(time: std::time::Duration) -> f64 {

@@ -4,16 +4,17 @@ use super::{Cycle, Profile};
 use crate::Lab;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Breakdown, ChartKind, Column, Descriptor, DeviceKind, Dtype, Measurement, OperationTime, Outcome, Peaks, Problem,
-    Quantity, Requires, Run, Rung, Runner, SCHEMA, Span, count,
+    Breakdown, ChartKind, Column, Descriptor, DeviceKind, Dtype, Measurement, MemoryAt, OperationTime, Outcome, Peaks,
+    Problem, Profiled, Quantity, Requires, Run, Rung, Runner, SCHEMA, Span, count,
 };
 
 /// The only rung of such a record.
 const RUNG: &str = "program";
 
 impl Profile {
-    /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, and what the device did range by range. Nothing in it
-    /// is checked, so that none of its times counts as a result.
+    /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, what the device did range by range, its memory over
+    /// time and what recording costs. Nothing in it is checked, so that none of its times counts as a result. Where ranges have work, the device's
+    /// ceilings are measured first, unless they are known.
     #[must_use]
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -29,6 +30,18 @@ impl Profile {
         let mut notes: Vec<String> = self.cycles.iter().map(|c| format!("Recorded by {}.", c.source)).collect();
         notes.dedup();
         notes.push("The times are those of steps while they were recorded, which takes the host longer.".into());
+        notes
+            .extend(self.cycles.iter().filter_map(|c| Some(format!("Cycle {}: {}", c.number, c.overhead_in_words()?))));
+        let mut charts = vec![ChartKind::Ladder, ChartKind::Timeline, ChartKind::Breakdown];
+        let has_work = |c: &Cycle| c.ranges.iter().any(|r| r.work != super::Work::default());
+        let mut peaks = Peaks::default();
+        if self.cycles.iter().any(has_work) {
+            charts.insert(1, ChartKind::Roofline);
+            match lab.peaks() {
+                Ok(measured) => peaks = measured,
+                Err(why) => notes.push(format!("The ceilings could not be measured: {why}")),
+            }
+        }
         Run {
             schema: SCHEMA,
             experiment: "profile".into(),
@@ -38,17 +51,18 @@ impl Profile {
             command: String::new(),
             environment: lab.environment(),
             policy: lab.bench().policy(on_gpu, "those of the program"),
-            peaks: Peaks::default(),
+            peaks,
             descriptor: Descriptor {
                 quantities: vec![Quantity::Time],
                 columns: vec![Column::Median, Column::Mad],
-                charts: vec![ChartKind::Ladder, ChartKind::Timeline, ChartKind::Operations],
+                charts,
                 ..Descriptor::default()
             },
             main_problem: problems.first().map(|p| p.id.clone()),
             measurements: self.cycles.iter().zip(&problems).map(measurement).collect(),
             spans: of(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
+            profiled: self.cycles.iter().zip(&problems).map(|(c, p)| c.profiled(p)).collect(),
             problems,
             rungs: vec![Rung {
                 id: RUNG.into(),
@@ -69,7 +83,11 @@ impl Profile {
 impl Cycle {
     fn problem(&self) -> Problem {
         let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
-        let label = format!("cycle {cycle}, from step {} on", self.first_step);
+        // What it is of, where that is one thing.
+        let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
+        let only = outer.next().filter(|first| outer.all(|other| other == *first));
+        let of = only.map(|name| format!("{name}, ")).unwrap_or_default();
+        let label = format!("{of}cycle {cycle}, from step {} on", self.first_step);
         Problem::new(
             label,
             format!("cycle {cycle}"),
@@ -88,21 +106,45 @@ impl Cycle {
             stream,
             start_us,
             duration_us,
+            bytes: None,
+            correlation: None,
         };
         let has_parts = |place: usize| self.ranges.iter().any(|r| r.parent == Some(place));
         let leaves = self.ranges.iter().enumerate().filter(|(place, _)| !has_parts(*place));
         let mut all: Vec<Span> =
             leaves.map(|(_, r)| span(&r.name, &r.name, "host".into(), (r.start_us, r.duration_us))).collect();
         let mut streams: Vec<u32> = Vec::new();
-        for work in &self.work {
+        for work in self.counted_work() {
             let number = streams.iter().position(|s| *s == work.stream).unwrap_or_else(|| {
                 streams.push(work.stream);
                 streams.len() - 1
             });
             let range = work.range.and_then(|r| self.ranges.get(r)).map_or("", |r| &r.name);
-            all.push(span(&work.name, range, number.to_string(), (work.start_us, work.duration_us)));
+            all.push(Span {
+                bytes: work.kind.bytes(),
+                correlation: Some(work.correlation).filter(|c| *c != 0),
+                ..span(&work.name, range, number.to_string(), (work.start_us, work.duration_us))
+            });
         }
         all
+    }
+
+    /// Memory over time, and what recording costs.
+    fn profiled(&self, problem: &Problem) -> Profiled {
+        let at = |change: &super::MemoryChange| MemoryAt {
+            at_us: change.at_us,
+            allocated_bytes: change.point.allocated,
+            pool_allocated_bytes: change.point.pool_allocated,
+            pool_reserved_bytes: change.point.pool_reserved,
+        };
+        Profiled {
+            rung: RUNG.into(),
+            problem: problem.clone(),
+            source: self.source.clone(),
+            memory: self.memory.iter().map(at).collect(),
+            overhead: self.overhead,
+            counters: Vec::new(),
+        }
     }
 
     /// What the device did for each innermost range, and by itself what belongs to none; `None` where nothing recorded it.
@@ -110,7 +152,7 @@ impl Cycle {
         let (first, last) =
             (self.work.first()?, self.work.iter().map(|w| w.start_us + w.duration_us).fold(0.0, f64::max));
         let mut operations: Vec<OperationTime> = Vec::new();
-        for work in &self.work {
+        for work in self.counted_work() {
             let range = work.range.and_then(|r| self.ranges.get(r));
             let name = range.map_or(&work.name, |r| &r.name);
             let place = operations.iter().position(|o| o.name == *name).unwrap_or_else(|| {

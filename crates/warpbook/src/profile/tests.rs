@@ -127,12 +127,16 @@ fn recorded() -> Cycle {
         work: Work { flops, bytes: 0 },
         device_us: 0.0,
         launches: 0,
+        allocated_bytes: 0,
     };
     let ranges = BTreeMap::from([(1, 1), (2, 2)]);
     Cycle {
         number: 0,
         first_step: 4,
         source: "CUPTI 130001".into(),
+        began_us: 100.0,
+        memory: Vec::new(),
+        overhead: None,
         has_device: true,
         allocated_bytes: Some(1 << 20),
         lost: 0,
@@ -173,10 +177,16 @@ fn tables_begin_with_what_takes_longest() {
     assert_eq!(cycle.table_of(1).rows.len(), 1);
     let kernels = cycle.kernels(10);
     assert_eq!(
+        kernels.rows[1][5],
+        crate::figures::rate(2e9),
+        "the only kernel of a range whose work is known: {kernels:?}"
+    );
+    assert_eq!(kernels.rows[0][5], "", "in no range");
+    assert_eq!(
         (column(&kernels, 0), column(&kernels, 1)),
         (vec!["late".into(), "axpy".into(), "copy to the device".into()], vec!["1".into(), "2".into(), "1".into()])
     );
-    assert_eq!(kernels.rows[2][5], crate::figures::bandwidth(4e9));
+    assert_eq!(kernels.rows[2][6], crate::figures::bandwidth(4e9));
     assert_eq!(cycle.driver_calls(2).rows.len(), 2);
     for text in [cycle.text(), cycle.html()] {
         assert!(text.contains("CUPTI 130001") && text.contains("multiply") && text.contains("cuGraphLaunch"), "{text}");
@@ -239,4 +249,135 @@ fn a_record_has_the_timeline_and_the_breakdown_of_each_cycle() {
     let problem = again.main_problem().unwrap();
     assert!(again.measurements.iter().all(|m| !m.is_valid()), "nothing was checked");
     assert!(crate::charts::timeline(&again, problem).unwrap().svg.as_str().contains("multiply"));
+}
+
+/// The changes of a cycle that begins at a moment.
+fn changes(begin: Instant) -> Vec<warpbook_device::MemoryPoint> {
+    let point =
+        |us, change, of_pool, [allocated, pool_allocated, pool_reserved]: [u64; 3]| warpbook_device::MemoryPoint {
+            at: begin + Duration::from_micros(us),
+            change,
+            of_pool,
+            allocated,
+            pool_allocated,
+            pool_reserved,
+        };
+    vec![
+        point(0, 0, false, [1000, 0, 0]),
+        point(2, 4096, false, [5096, 0, 0]),
+        point(3, 512, true, [5096, 512, 4096]),
+        point(50, -4096, false, [1000, 0, 0]),
+    ]
+}
+
+#[test]
+fn allocations_are_a_curve_a_column_and_part_of_the_record() {
+    let mut cycle = recorded();
+    let begin = Instant::now();
+    cycle.memory = cycle::memory_changes(&changes(begin), begin, &mut cycle.ranges);
+    // All ranges of the sample are from 1 to 9 us; the last is the innermost by its start.
+    assert_eq!(cycle.memory.iter().map(|m| m.range).collect::<Vec<_>>(), [None, Some(2), Some(2), None]);
+    let allocated: Vec<u64> = cycle.ranges.iter().map(|r| r.allocated_bytes).collect();
+    assert_eq!(allocated, [4096, 0, 4096], "with the range around it; what a pool gives asks for nothing");
+    let table = cycle.table();
+    assert_eq!((table.headers[8].as_str(), table.rows[0][8].as_str()), ("allocated", &*crate::figures::bytes(4096)));
+    let memory = cycle.memory_table();
+    let column = |i: usize| memory.rows.iter().map(|r| r[i].clone()).collect::<Vec<_>>();
+    assert_eq!(column(2), [1000, 5096, 1000].map(crate::figures::bytes));
+    assert_eq!(column(4), [0, 4096, 0].map(crate::figures::bytes));
+    let chart = cycle.memory_chart().unwrap();
+    let drawn = chart.svg.as_str();
+    assert!(["allocated", "reserved by pools", "in use of it"].iter().all(|name| drawn.contains(name)), "{drawn}");
+    assert!(recorded().memory_chart().is_err() && cycle.html().contains("Device memory over time"));
+    let trace: serde_json::Value = serde_json::from_str(&cycle.chrome_trace()).unwrap();
+    let counters: Vec<_> = trace["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "C").collect();
+    assert_eq!(counters.len(), 4);
+    assert_eq!((&counters[2]["ts"], &counters[2]["args"]["pools in use"]), (&3.0.into(), &512.into()));
+    let lab = cpu();
+    let run = Profile { device: "a GPU".into(), cycles: vec![cycle] }.record(&lab);
+    let again = warpbook_record::Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    let profiled = again.profiled_of("program", again.main_problem().unwrap()).unwrap();
+    assert_eq!(profiled.memory.iter().map(|m| m.allocated_bytes).collect::<Vec<_>>(), [1000, 5096, 5096, 1000]);
+    assert_eq!((profiled.memory[3].at_us, profiled.memory[2].pool_reserved_bytes), (50.0, 4096));
+    let copy = again.spans.iter().find(|s| s.name == "copy to the device").unwrap();
+    assert_eq!((copy.bytes, copy.correlation, copy.bytes_per_s()), (Some(4000), Some(1), Some(4e9)));
+}
+
+/// A step of two ranges as events tell: one on two streams, with another inside.
+fn by_events() -> Cycle {
+    let of = |range: usize, stream, start_us, duration_us| DeviceWork {
+        name: recorded().ranges[range].name.clone(),
+        kind: ActivityKind::Range,
+        stream,
+        correlation: 0,
+        range: Some(range),
+        start_us,
+        duration_us,
+    };
+    let work = vec![of(0, 0, 1.0, 10.0), of(1, 0, 1.0, 4.0), of(2, 0, 5.0, 6.0), of(2, 1, 7.0, 6.0)];
+    let ranges = recorded().ranges.into_iter().map(|r| RangeTime { device_us: 0.0, launches: 0, ..r }).collect();
+    Cycle { source: "CUDA events at the ends of each range".into(), work, ranges, calls: Vec::new(), ..recorded() }
+        .with_sums()
+}
+
+#[test]
+fn events_are_counted_once_whether_ranges_are_nested_or_streams_overlap() {
+    let cycle = by_events();
+    let sums: Vec<f64> = cycle.ranges.iter().map(|r| r.device_us).collect();
+    assert_eq!(sums, [10.0, 4.0, 8.0], "the second range works on two streams from 5 to 13");
+    assert_eq!((cycle.device_us(), cycle.busy_us()), (12.0, 12.0));
+    assert_eq!(cycle.counted_work().count(), 3, "the outer range is those inside of it");
+    assert!(cycle.kernels(10).rows.is_empty(), "no kernel is known");
+    assert_eq!(cycle.table().rows[1][0], "multiply");
+    assert!(
+        cycle.text().contains("CUDA events") && cycle.text().contains("gaps in it are counted"),
+        "{}",
+        cycle.text()
+    );
+    let run = Profile { device: "a GPU".into(), cycles: vec![cycle] }.record(&cpu());
+    let operations = &run.breakdowns[0].operations;
+    assert_eq!(
+        operations.iter().map(|o| (&*o.name, o.samples_us[0])).collect::<Vec<_>>(),
+        [("load", 4.0), ("multiply", 12.0)]
+    );
+    assert!(run.spans.iter().all(|s| s.correlation.is_none()));
+}
+
+#[test]
+fn what_recording_costs_is_measured_by_steps_that_go_by() {
+    let lab = cpu();
+    let program = |p: &mut Profiler<'_>| {
+        for _ in 0..5 {
+            std::thread::sleep(Duration::from_millis(2));
+            p.step()?;
+        }
+        Ok(())
+    };
+    let profile = lab.profiler().schedule(3, 0, 2).run(program).unwrap();
+    let overhead = profile.cycles[0].overhead.unwrap();
+    assert_eq!((overhead.unrecorded_steps, overhead.attached_before), (2, false), "the first is left out");
+    assert!(overhead.unrecorded_us >= 2000.0 && overhead.recorded_us >= 2000.0, "{overhead:?}");
+    let run = profile.record(&lab);
+    assert_eq!(run.profiled[0].overhead, Some(overhead));
+    assert!(run.notes.iter().any(|n| n.contains("a recorded step took")), "{:?}", run.notes);
+    assert!(profile.text().contains("The cost of recording: a recorded step took"), "{}", profile.text());
+    let one = lab.profiler().schedule(1, 0, 1).run(program).unwrap();
+    assert_eq!(one.cycles[0].overhead.unwrap().unrecorded_steps, 1);
+    assert_eq!(lab.profiler().schedule(0, 0, 1).run(program).unwrap().cycles[0].overhead, None);
+}
+
+#[test]
+fn cycles_lie_in_one_trace_where_they_were() {
+    let cycles = vec![recorded(), Cycle { number: 1, began_us: 500.0, ..recorded() }];
+    let profile = Profile { device: "a GPU".into(), cycles };
+    let trace: serde_json::Value = serde_json::from_str(&profile.chrome_trace()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let late: Vec<f64> = events.iter().filter(|e| e["name"] == "late").map(|e| e["ts"].as_f64().unwrap()).collect();
+    assert_eq!(late, [109.0, 509.0]);
+    let lanes = events.iter().filter(|e| e["ph"] == "M").count();
+    let of_one: serde_json::Value = serde_json::from_str(&profile.cycles[0].chrome_trace()).unwrap();
+    assert_eq!(lanes, of_one["traceEvents"].as_array().unwrap().iter().filter(|e| e["ph"] == "M").count());
+    let flows: std::collections::BTreeSet<u64> =
+        events.iter().filter(|e| e["ph"] == "s").map(|e| e["id"].as_u64().unwrap()).collect();
+    assert_eq!(flows.len(), 6, "flows of different cycles are different");
 }

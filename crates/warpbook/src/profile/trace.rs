@@ -1,8 +1,8 @@
 //! A cycle as a trace in Chrome's format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 //!
-//! The format is that of "Trace Event Format" by the authors of Chrome's tracing: complete events, and flows from a call to what it led to.
+//! The format is that of "Trace Event Format" by the authors of Chrome's tracing: complete events, flows from a call to what it led to, and counters.
 
-use super::Cycle;
+use super::{Cycle, Profile};
 use crate::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
@@ -20,9 +20,14 @@ impl Cycle {
     /// The trace as JSON.
     #[must_use]
     pub fn chrome_trace(&self) -> String {
+        written(self.events(), &self.source)
+    }
+
+    /// Its events, from its start on.
+    fn events(&self) -> Vec<Value> {
         let mut events = vec![named("process_name", HOST, 0, "host"), named("thread_name", HOST, STEPS, "steps")];
         events.push(named("thread_name", HOST, RANGES, "ranges"));
-        if !self.work.is_empty() {
+        if !self.work.is_empty() || !self.memory.is_empty() {
             events.push(named("process_name", DEVICE, 0, "device"));
         }
         for step in &self.steps {
@@ -47,6 +52,10 @@ impl Cycle {
         let mut flowing = BTreeSet::new();
         for work in &self.work {
             let (category, mut args) = described(&work.kind);
+            args["stream"] = work.stream.into();
+            if let Some(rate) = work.bytes_per_s() {
+                args["GB/s"] = json!(rate / 1e9);
+            }
             args["correlation"] = work.correlation.into();
             args["range"] = self.name_of(work.range).into();
             let at = (work.start_us, work.duration_us);
@@ -60,7 +69,12 @@ impl Cycle {
                 events.push(flow("f", (DEVICE, work.stream), work.start_us));
             }
         }
-        json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "source": self.source } }).to_string()
+        for change in &self.memory {
+            let point = &change.point;
+            let args = json!({ "allocated": point.allocated, "pools in use": point.pool_allocated, "pools reserved": point.pool_reserved });
+            events.push(json!({ "ph": "C", "pid": DEVICE, "tid": 0, "ts": change.at_us, "name": "device memory (bytes)", "args": args }));
+        }
+        events
     }
 
     /// Writes the trace to a file.
@@ -68,15 +82,57 @@ impl Cycle {
     /// # Errors
     /// [`Error::Write`].
     pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
-        let path = path.as_ref();
-        let text = self.chrome_trace();
-        warpbook_device::write_atomic(path, text.as_bytes()).map_err(|why| Error::Write { path: path.into(), why })?;
-        Ok(path.to_owned())
+        save(path.as_ref(), &self.chrome_trace())
     }
 
     fn name_of(&self, range: Option<usize>) -> &str {
         range.and_then(|r| self.ranges.get(r)).map_or("", |r| &r.name)
     }
+}
+
+impl Profile {
+    /// All cycles in one trace, each where it was.
+    #[must_use]
+    pub fn chrome_trace(&self) -> String {
+        let (mut all, mut lanes) = (Vec::new(), Vec::new());
+        for cycle in &self.cycles {
+            // Flows of different cycles are not one.
+            let flows = (cycle.number as u64) << 32;
+            for mut event in cycle.events() {
+                if let Some(at) = event.get("ts").and_then(Value::as_f64) {
+                    event["ts"] = json!(at + cycle.began_us);
+                }
+                if let Some(id) = event.get("id").and_then(Value::as_u64) {
+                    event["id"] = json!(id + flows);
+                }
+                // Lanes have the same names in all.
+                if event["ph"] != "M" || !lanes.contains(&event) {
+                    if event["ph"] == "M" {
+                        lanes.push(event.clone());
+                    }
+                    all.push(event);
+                }
+            }
+        }
+        written(all, self.cycles.first().map_or("", |c| &c.source))
+    }
+
+    /// Writes the trace of all cycles to a file.
+    ///
+    /// # Errors
+    /// [`Error::Write`].
+    pub fn save_trace(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
+        save(path.as_ref(), &self.chrome_trace())
+    }
+}
+
+fn written(events: Vec<Value>, source: &str) -> String {
+    json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "source": source } }).to_string()
+}
+
+fn save(path: &Path, text: &str) -> Result<PathBuf> {
+    warpbook_device::write_atomic(path, text.as_bytes()).map_err(|why| Error::Write { path: path.into(), why })?;
+    Ok(path.to_owned())
 }
 
 /// What a lane or a process is called.
@@ -95,6 +151,7 @@ fn described(kind: &ActivityKind) -> (&'static str, Value) {
         }
         ActivityKind::Copy { bytes } => ("copy", json!({ "bytes": bytes })),
         ActivityKind::Fill { bytes } => ("fill", json!({ "bytes": bytes })),
+        ActivityKind::Range => ("range, by events", json!({})),
         _ => ("other", json!({})),
     }
 }

@@ -1,0 +1,116 @@
+//! The roofline of what a profiler found: each operation of a breakdown whose work is known, and each kernel that was counted, is a point.
+
+use super::roofs_and_points;
+use crate::options::Options;
+use crate::{Chart, ChartError};
+use std::borrow::Cow;
+use warpbook_record::{
+    Check, DeviceKind, KernelCounters, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner,
+    Schedule, Traffic,
+};
+
+/// Points that are made; charts draw fewer.
+const MOST: usize = 200;
+/// Thread instructions in fp32 that add, multiply, and do both.
+const FP32: [(&str, f64); 3] = [
+    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
+    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
+    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
+];
+const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
+const DRAM: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
+const TIME_NS: &str = "gpu__time_duration.sum";
+
+/// FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work was told, by its least bytes, and each kernel with
+/// hardware counters, by the bytes of DRAM and the fp32 operations that were counted. Kernels that used the tensor cores have no operations counted, and are
+/// left out. What is drawn was not checked against a reference.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where nothing has both, or no ceiling was measured.
+pub fn kernel_roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    with(&Options::default(), run, problem)
+}
+
+pub(super) fn with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let Some(kernels) = as_rungs(run, problem) else {
+        return Err(ChartError::NothingToDraw(
+            "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
+        ));
+    };
+    let mut roofs = roofs_and_points(options, &kernels, problem)?;
+    roofs.noun = "kernel";
+    crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
+    roofs.draw()
+}
+
+/// The record with a rung for each point, and nothing else that was measured.
+fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
+    let mut made = Run {
+        rungs: Vec::new(),
+        measurements: Vec::new(),
+        train_logs: Vec::new(),
+        breakdowns: Vec::new(),
+        spans: Vec::new(),
+        profiled: Vec::new(),
+        parts: Vec::new(),
+        sources: Default::default(),
+        ..run.clone()
+    };
+    let of_cpu = run.environment.device.kind == DeviceKind::Cpu;
+    let mut add = |name: &str, measurement: Measurement| {
+        if made.rungs.len() == MOST {
+            return;
+        }
+        // Names may be the same: each has its own id.
+        let id = format!("{}. {name}", made.rungs.len() + 1);
+        made.rungs.push(Rung {
+            id: id.clone().into(),
+            title: Cow::Owned(name.to_owned()),
+            idea: "".into(),
+            requires: if of_cpu { Requires::Nothing } else { Requires::AtLeast(0, 0) },
+            runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
+            variant_of: None,
+        });
+        made.measurements.push(Measurement { rung: id, ..measurement });
+    };
+    for b in run.breakdowns.iter().filter(|b| b.problem == *problem) {
+        for o in b.operations.iter().filter(|o| o.flops > 0 && o.bytes > 0) {
+            let written = o.written_bytes as f64 / o.bytes as f64;
+            let ceiling = run.peaks.ceiling_for(o.bytes, run.environment.device.l2_bytes, written);
+            let level = ceiling.map_or(MemoryLevel::Dram, |c| c.level);
+            let traffic = Traffic { level, bytes: o.bytes };
+            add(&o.name, Measurement { dtype: o.dtype, ..point(problem, o.samples_us.clone(), o.flops, traffic) });
+        }
+    }
+    for p in run.profiled.iter().filter(|p| p.problem == *problem) {
+        for k in &p.counters {
+            let Some((us, flops, bytes)) = counted(k) else { continue };
+            let traffic = Traffic { level: MemoryLevel::Dram, bytes };
+            let dtype = Some(warpbook_record::Dtype::F32);
+            add(&k.kernel, Measurement { dtype, ..point(problem, vec![us], flops, traffic) });
+        }
+    }
+    (!made.rungs.is_empty()).then_some(made)
+}
+
+/// Time, operations and bytes of a kernel, where all were counted.
+fn counted(kernel: &KernelCounters) -> Option<(f64, u64, u64)> {
+    let flops: f64 = FP32.iter().map(|(metric, each)| Some(kernel.value(metric)? * each)).sum::<Option<f64>>()?;
+    let bytes = kernel.sum(&DRAM)?;
+    let us = kernel.value(TIME_NS)? / 1e3;
+    let uses_tensor_cores = kernel.value(TENSOR).is_some_and(|share| share > 0.0);
+    (flops >= 1.0 && bytes >= 1.0 && us > 0.0 && !uses_tensor_cores).then_some((us, flops as u64, bytes as u64))
+}
+
+/// What the chart takes for a measurement: it draws only those that passed a check.
+fn point(problem: &Problem, samples_us: Vec<f64>, flops: u64, traffic: Traffic) -> Measurement {
+    let check = Check::over("none: it was profiled", [(0.0, 0.0)], 1.0, 0.0);
+    Measurement {
+        samples_total: samples_us.len() as u64,
+        samples_us,
+        flops: Some(flops),
+        traffic: vec![traffic],
+        check: Some(check),
+        ..Measurement::without_samples("", problem.clone(), Outcome::Measured)
+    }
+}

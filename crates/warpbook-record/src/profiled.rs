@@ -1,0 +1,149 @@
+//! What a profiler found in addition to times: memory over time, hardware counters, and what the profiler itself costs.
+
+use crate::problem::by_id;
+use crate::{Problem, Run};
+use serde::{Deserialize, Serialize};
+
+/// What was recorded of a rung at a problem apart from its [`Span`](crate::Span)s and its [`Breakdown`](crate::Breakdown).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Profiled {
+    /// The id of its rung.
+    pub rung: String,
+    /// The work, by its id.
+    #[serde(with = "by_id")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub problem: Problem,
+    /// What recorded it, as "CUPTI 130001" or "CUDA events", and why where it is not the usual.
+    pub source: String,
+    /// What arrays held on the device, at the start and at each change.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryAt>,
+    /// What recording costs, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overhead: Option<ProfilerOverhead>,
+    /// Hardware counters, kernel by kernel in the order of their launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counters: Vec<KernelCounters>,
+}
+
+/// Device memory at a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MemoryAt {
+    /// Microseconds from the start of the timeline.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub at_us: f64,
+    /// Bytes that the driver has given to arrays, arenas and pools.
+    pub allocated_bytes: u64,
+    /// Of these, bytes of arrays in pools that are in use.
+    #[serde(default)]
+    pub pool_allocated_bytes: u64,
+    /// Bytes of the pools' segments, used or not.
+    #[serde(default)]
+    pub pool_reserved_bytes: u64,
+}
+
+/// A step's time while it is recorded, and without that.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ProfilerOverhead {
+    /// Microseconds of a recorded step, until the device was done, averaged over the recorded ones.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub recorded_us: f64,
+    /// The same of steps that went by before, while nothing recorded.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub unrecorded_us: f64,
+    /// How many of those there were.
+    pub unrecorded_steps: u64,
+    /// Whether CUPTI was attached to the process by an earlier recording, which makes each launch a little dearer also where nothing records.
+    #[serde(default)]
+    pub attached_before: bool,
+}
+
+impl ProfilerOverhead {
+    /// Recorded over unrecorded; `None` where that makes no sense.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        Some(self.recorded_us / self.unrecorded_us).filter(|r| r.is_finite() && self.unrecorded_us > 0.0)
+    }
+}
+
+/// What the hardware counted while a kernel ran.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KernelCounters {
+    /// The kernel's name; a number where it is not known, and "whole run" of all kernels together.
+    pub kernel: String,
+    /// Blocks; empty where that is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grid: Vec<u32>,
+    /// By the names of NVIDIA's profilers.
+    pub values: Vec<CounterValue>,
+}
+
+/// A counter's value.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CounterValue {
+    /// As "dram__bytes_read.sum".
+    pub metric: String,
+    /// In the metric's unit: bytes, sectors, cycles, per cent, nanoseconds.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub value: f64,
+}
+
+impl KernelCounters {
+    /// The value of a metric, where it was collected and is a number.
+    #[must_use]
+    pub fn value(&self, metric: &str) -> Option<f64> {
+        self.values.iter().find(|v| v.metric == metric).map(|v| v.value).filter(|v| v.is_finite())
+    }
+
+    /// The sum of some metrics; `None` where one is missing.
+    #[must_use]
+    pub fn sum(&self, metrics: &[&str]) -> Option<f64> {
+        metrics.iter().map(|m| self.value(m)).sum()
+    }
+}
+
+impl Run {
+    /// What a profiler found of a rung at a problem.
+    #[must_use]
+    pub fn profiled_of(&self, rung: &str, problem: &Problem) -> Option<&Profiled> {
+        self.profiled.iter().find(|p| p.rung == rung && p.problem == *problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overhead_is_a_ratio_of_times() {
+        let overhead = |recorded_us, unrecorded_us| ProfilerOverhead {
+            recorded_us,
+            unrecorded_us,
+            unrecorded_steps: 9,
+            attached_before: false,
+        };
+        assert_eq!(overhead(3.0, 2.0).ratio(), Some(1.5));
+        assert_eq!((overhead(3.0, 0.0).ratio(), overhead(f64::NAN, 1.0).ratio()), (None, None));
+    }
+
+    #[test]
+    fn a_sum_needs_all_of_its_metrics() {
+        let value = |metric: &str, value| CounterValue { metric: metric.into(), value };
+        let values = vec![value("a", 1.0), value("b", 2.0), value("c", f64::NAN)];
+        let kernel = KernelCounters { kernel: "k".into(), grid: vec![1], values };
+        assert_eq!(
+            (kernel.sum(&["a", "b"]), kernel.sum(&["a", "c"]), kernel.sum(&["a", "d"])),
+            (Some(3.0), None, None)
+        );
+        assert_eq!(kernel.value("b"), Some(2.0));
+    }
+}
