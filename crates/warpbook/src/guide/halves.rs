@@ -16,12 +16,23 @@ pub(super) struct Work {
     pub written_bytes: u64,
     /// The kernels' last argument.
     pub argument: u64,
+    /// Bytes of the arrays, each counted once however often it is read and written: what tells whether they stay in L2.
+    pub array_bytes: u64,
 }
 
 impl Work {
     /// n floats in and n out, with so many operations an element.
     pub const fn each(n: u64, flops: u64) -> Self {
-        Self { n, inputs: n, outputs: n, flops: n * flops, bytes: 8 * n, written_bytes: 4 * n, argument: 0 }
+        Self {
+            n,
+            inputs: n,
+            outputs: n,
+            flops: n * flops,
+            bytes: 8 * n,
+            written_bytes: 4 * n,
+            argument: 0,
+            array_bytes: 8 * n,
+        }
     }
 
     /// The same with a last argument.
@@ -45,8 +56,8 @@ pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 
 /// What runs.
 pub(super) enum How {
-    /// A function on the CPU.
-    Cpu(OnCpu),
+    /// A function on the CPU, by one thread or by all.
+    Cpu { run: OnCpu, all_threads: bool },
     /// A kernel by so many threads for its n and size, which is given y as zeros if it adds to it.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
     /// Kernels and copies, as the host queues them and waits for them.
@@ -75,7 +86,9 @@ pub(super) enum Program {
 impl Half {
     pub fn rung(&self) -> Rung {
         match &self.how {
-            How::Cpu(_) => Rung::cpu(self.id, self.title, self.idea, "1 thread"),
+            How::Cpu { all_threads, .. } => {
+                Rung::cpu(self.id, self.title, self.idea, if *all_threads { "all threads" } else { "1 thread" })
+            }
             How::Kernel { spec, .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: Some(spec), .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: None, .. } => Rung {

@@ -129,7 +129,7 @@ impl Guide {
         Problem::new(format!("{size} {}", pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
             p.id = format!("{} {}", pair.name, p.id);
             (p.flops, p.bytes, p.written_bytes) = (work.flops, work.bytes, work.written_bytes);
-            p.working_set_bytes = work.bytes;
+            p.working_set_bytes = work.array_bytes;
             p.sweep = Some(SweepPoint { size, line: pair.title.into() });
         })
     }
@@ -232,7 +232,7 @@ impl Experiment for Guide {
         if problem.size() > half.most {
             return Some(format!("takes sizes up to {}", half.most));
         }
-        let is_long = matches!(half.how, How::Cpu(_)) && work.bytes.max(work.flops / 4) > 1 << 28;
+        let is_long = matches!(half.how, How::Cpu { .. }) && work.bytes.max(work.flops / 4) > 1 << 28;
         is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
     }
 
@@ -250,23 +250,11 @@ impl Experiment for Guide {
     /// The ratio at the size that charts show, and the reason.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let (Some(pair), Some(problem)) = (self.pair, self.main_problem()) else { return Vec::new() };
-        let of = |is_gpu: bool| {
-            let rungs = measured.rungs.iter().filter(|r| r.is_cpu() != is_gpu);
-            rungs.filter_map(|r| measured.measurement(&r.id, &problem)).collect::<Vec<&Measurement>>()
-        };
-        let timed = |rows: Vec<&Measurement>| {
-            rows.iter().filter(|m| m.is_valid()).filter_map(|m| Some((m.rung.clone(), m.median_us()?))).collect()
-        };
-        let gpu: Vec<(_, f64)> = timed(of(true));
-        let rows: Vec<(_, f64)> = if gpu.is_empty() { timed(of(false)) } else { gpu };
-        let mut notes = Vec::new();
-        if let (Some((slow, slow_us)), Some((fast, fast_us))) =
-            (rows.first(), rows.iter().skip(1).min_by(|a, b| a.1.total_cmp(&b.1)))
-        {
-            let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
-            notes.push(format!("With {at}, {fast} is {ratio} as fast as {slow}. {}", pair.reason));
-        }
-        notes
+        let of = |m: &Measurement| Some((m.rung.clone(), m.median_us()?));
+        let found = measured.slow_and_fast(&problem).and_then(|(slow, fast)| Some((of(slow)?, of(fast)?)));
+        let Some(((slow, slow_us), (fast, fast_us))) = found else { return Vec::new() };
+        let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
+        vec![format!("With {at}, {fast} is {ratio} as fast as {slow}. {}", pair.reason)]
     }
 }
 

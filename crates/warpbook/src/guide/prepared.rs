@@ -209,7 +209,7 @@ impl Prepared for Arrays {
     fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let unknown = || Error::Setting(format!("{} is no rung of the pair {}.", rung.id, self.pair.name));
         let half = half_of(self.pair, rung).ok_or_else(unknown)?;
-        if let How::Cpu(run) = half.how {
+        if let How::Cpu { run, .. } = half.how {
             return Ok(Box::new(self.on_cpu(run)));
         }
         let on = self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?;
@@ -218,7 +218,7 @@ impl Prepared for Arrays {
             self.kernel(on, half, spec)
         };
         Ok(Box::new(match half.how {
-            How::Cpu(run) => self.on_cpu(run),
+            How::Cpu { run, .. } => self.on_cpu(run),
             How::Kernel { threads, adds, .. } => {
                 let kernel = kernel()?;
                 let shape = kernel.shape(threads(self.work.n, self.size));
