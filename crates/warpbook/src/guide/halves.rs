@@ -1,6 +1,9 @@
 //! The halves of a pair: what runs, and how much work it is.
 
-use warpbook_record::{KernelSpec, Rung, Tile};
+use super::prepared::Arrays;
+use crate::Result;
+use crate::experiment::Candidate;
+use warpbook_record::{KernelSpec, Requires, Rung, Runner, Schedule, Tile};
 
 /// The work at one size.
 #[derive(Debug, Clone, Copy)]
@@ -54,8 +57,22 @@ pub(super) struct Half {
 /// The work on a CPU: input, output, n and the size.
 pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 
+/// A candidate for the arrays of a size.
+pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
+
+/// Where a candidate of the pair's own making runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On all threads of the CPU.
+    Cpu,
+    /// On a GPU of this compute capability or a later one.
+    Gpu(u32, u32),
+}
+
 /// What runs.
 pub(super) enum How {
+    /// Products, convolutions, networks and trainings of the engine, as the pair makes them.
+    Made { place: Place, make: Make },
     /// A function on the CPU, by one thread or by all.
     Cpu { run: OnCpu, all_threads: bool },
     /// A kernel by so many threads for its n and size, which is given y as zeros if it adds to it.
@@ -86,14 +103,20 @@ pub(super) enum Program {
 impl Half {
     pub fn rung(&self) -> Rung {
         match &self.how {
+            How::Made { place: Place::Cpu, .. } => Rung::cpu(self.id, self.title, self.idea, "all threads"),
+            How::Made { place: Place::Gpu(major, minor), .. } => Rung {
+                requires: Requires::AtLeast(*major, *minor),
+                runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
+                ..Rung::cpu(self.id, self.title, self.idea, "")
+            },
             How::Cpu { all_threads, .. } => {
                 Rung::cpu(self.id, self.title, self.idea, if *all_threads { "all threads" } else { "1 thread" })
             }
             How::Kernel { spec, .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: Some(spec), .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: None, .. } => Rung {
-                requires: warpbook_record::Requires::AtLeast(7, 5),
-                runner: warpbook_record::Runner::Library("the CUDA driver".into()),
+                requires: Requires::AtLeast(7, 5),
+                runner: Runner::Library("the CUDA driver".into()),
                 ..Rung::cpu(self.id, self.title, self.idea, "")
             },
         }

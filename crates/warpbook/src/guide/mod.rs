@@ -1,16 +1,19 @@
 //! The optimisation guide: pairs of a slow way and a fast one to do the same work, each a small experiment.
 
+mod expression;
 mod halves;
 mod launch;
+mod made;
 mod pairs;
 mod prepared;
 
+pub use expression::Expression;
 pub use pairs::PAIRS;
 
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting};
 use crate::{Error, Experiment, Lab, Result, figures};
-use halves::{Half, How, Work};
+use halves::{Half, Work};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
     SweepPoint, count, nearest,
@@ -232,7 +235,7 @@ impl Experiment for Guide {
         if problem.size() > half.most {
             return Some(format!("takes sizes up to {}", half.most));
         }
-        let is_long = matches!(half.how, How::Cpu { .. }) && work.bytes.max(work.flops / 4) > 1 << 28;
+        let is_long = rung.is_cpu() && work.bytes.max(work.flops / 4) > 1 << 28;
         is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
     }
 
@@ -264,7 +267,8 @@ impl Configurable for Guide {
     const DETAILS: &'static str = "\
 Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
 Without --pair all of them run, one after another, each into its own record. The pairs: made-on-device, coalescing, \
-bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned.";
+bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned, \
+occupancy, jit-expression, small-network, loader, precision, layout, power, checkpointing.";
     const EXAMPLES: &'static str = "\
   warpbook run guide --pair coalescing
   warpbook run guide --pair pinned --out pinned.json
@@ -282,7 +286,8 @@ bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, ga
                 name: "pair",
                 value: Some("NAME"),
                 help: "One pair: made-on-device, coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, \
-                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned. [default: all, each into its own record]",
+                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned, occupancy, jit-expression, \
+                       small-network, loader, precision, layout, power, checkpointing. [default: all, each into its own record]",
                 set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
                 get: |e| e.pair.map(|p| p.name.to_owned()),
             },

@@ -1,12 +1,14 @@
 //! The pairs, by the lessons that show them.
 
+mod compute;
 mod launches;
 mod memory;
 mod multiprocessor;
 mod transfers;
+mod waiting;
 
 use super::Pair;
-use super::halves::{Half, How, OnCpu, Program, Work};
+use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
 use rayon::prelude::*;
 
 /// All of them.
@@ -17,14 +19,22 @@ pub const PAIRS: &[&Pair] = &[
     &multiprocessor::DIVERGENCE,
     &multiprocessor::REDUCTION,
     &multiprocessor::VECTOR_LOADS,
-    &multiprocessor::LATENCY,
-    &multiprocessor::MEMORY_LATENCY,
-    &multiprocessor::GATHER,
+    &waiting::LATENCY,
+    &waiting::MEMORY_LATENCY,
+    &waiting::GATHER,
     &memory::ALLOCATION,
     &launches::FUSION,
     &transfers::COPY_BACK,
     &transfers::BATCHES,
     &transfers::PINNED,
+    &waiting::OCCUPANCY,
+    &launches::JIT_EXPRESSION,
+    &launches::SMALL_NETWORK,
+    &transfers::LOADER,
+    &compute::PRECISION,
+    &compute::LAYOUT,
+    &compute::POWER,
+    &compute::CHECKPOINTING,
 ];
 
 /// A number between -1 and 1 of an element's place.
@@ -85,6 +95,11 @@ const fn adding(mut half: Half) -> Half {
 const fn up_to(most: u64, mut half: Half) -> Half {
     half.most = most;
     half
+}
+
+/// One that the pair makes itself.
+const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
+    Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
 }
 
 const fn host(

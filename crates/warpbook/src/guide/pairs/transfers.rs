@@ -1,7 +1,8 @@
 //! What crosses the link between host and device: lesson 40.
 
-use super::{Pair, cpu, cpus, host, made, same, scattered, small};
-use crate::guide::halves::{Program, Work};
+use super::{Pair, cpu, cpus, host, its_own, made, same, scattered, small};
+use crate::guide::halves::{Place, Program, Work};
+use crate::guide::made::training::{self, RESIDENT, from_host};
 use rayon::prelude::*;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
@@ -208,6 +209,46 @@ pub(super) static PINNED: Pair = Pair {
         ),
         cpu("cpu_copy", "CPU, from array to array", "What the host's own memory allows one thread.", |x, y, _, _| {
             y.copy_from_slice(x)
+        }),
+    ],
+};
+
+pub(super) static LOADER: Pair = Pair {
+    name: "loader",
+    record: "guide-loader",
+    title: "Samples loaded before a step, or during the one before",
+    about: "Sixteen steps of a training whose images (3 x 64 x 64) come from the host's memory: gathered and copied while the GPU waits; the same \
+            without waiting for each step; from page-locked memory on a stream of its own; gathered by more threads; or all of them on the GPU.",
+    reason: "Gathering a batch on the host, its copy and the step use different hardware. A loop that waits for each of them takes the sum of their \
+             times. With page-locked memory and a stream for copies they overlap, and a step takes as long as the longest of them.",
+    on_a_smaller_gpu: "Smaller: the step takes longer there, and hides more of the same loading.",
+    axis: "images a batch",
+    headline: Quantity::Time,
+    sizes: &[64, 256, 1024],
+    quick: &[16],
+    shown: 256,
+    work: |size, _| training::fed_work(size),
+    input: |_| vec![0.0],
+    want: training::fed_want,
+    tolerance: 5e-4,
+    halves: &[
+        its_own("01_synchronous", "Load, copy, train, wait", "From pageable memory.", Place::Gpu(7, 5), |a| {
+            training::fed_steps(a, Some(from_host(false, 0)), true)
+        }),
+        its_own("02_pageable", "Without waiting for the step", "From pageable memory.", Place::Gpu(7, 5), |a| {
+            training::fed_steps(a, Some(from_host(false, 0)), false)
+        }),
+        its_own("03_pinned", "Page-locked", "Copied on a stream of its own.", Place::Gpu(7, 5), |a| {
+            training::fed_steps(a, Some(from_host(true, 0)), false)
+        }),
+        its_own("04_prefetched", "Page-locked, four threads", "Gathered faster, too.", Place::Gpu(7, 5), |a| {
+            training::fed_steps(a, Some(from_host(true, 4)), false)
+        }),
+        its_own("05_resident", "All images on the GPU", "Nothing is loaded.", Place::Gpu(7, 5), |a| {
+            training::fed_steps(a, Some(RESIDENT), false)
+        }),
+        its_own("cpu_all_threads", "CPU", "Its samples lie in its memory.", Place::Cpu, |a| {
+            training::fed_steps(a, None, false)
         }),
     ],
 };
