@@ -59,7 +59,7 @@ pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{ensure_writable, write_atomic, write_atomic_with_folder};
 pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
-pub use nvml::ClockWatch;
+pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use peaks::{cpu_peaks, cuda_peaks};
 pub use pinned::{Pinned, PinnedRead, PinnedWrite};

@@ -122,6 +122,11 @@ impl Half {
         }
     }
 
+    /// Whether the device memory that it holds is known.
+    pub fn counts_memory(&self) -> bool {
+        matches!(self.how, How::Made { place: Place::Gpu(..), .. })
+    }
+
     /// The tile for a size: of several the one that is named after it, as `w8`.
     pub fn tile<'s>(&self, spec: &'s KernelSpec, size: u64) -> Option<&'s Tile> {
         let named = format!("w{size}");

@@ -8,6 +8,8 @@ mod pairs;
 mod prepared;
 
 pub use expression::Expression;
+pub(crate) use made::product::Load;
+pub(crate) use made::training::profiled;
 pub use pairs::PAIRS;
 
 use crate::experiment::Prepared;
@@ -163,16 +165,23 @@ impl Experiment for Guide {
     }
 
     fn descriptor(&self) -> Descriptor {
-        use Column::{Check, Mad, Median, OfBound, SpeedUp};
+        use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
         let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));
         let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
         quantities.dedup();
+        // What is made for a half is counted; the others have the pair's arrays only.
+        let counts_memory = self.pair.is_some_and(|pair| pair.halves.iter().any(Half::counts_memory));
+        let columns = if counts_memory {
+            vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
+        } else {
+            vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
+        };
         Descriptor {
             headline,
             quantities,
             baseline: Baseline::FirstValid,
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
-            columns: vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check],
+            columns,
             charts: vec![ChartKind::Ladder, ChartKind::Sweep],
             ..Descriptor::default()
         }
@@ -257,7 +266,14 @@ impl Experiment for Guide {
         let found = measured.slow_and_fast(&problem).and_then(|(slow, fast)| Some((of(slow)?, of(fast)?)));
         let Some(((slow, slow_us), (fast, fast_us))) = found else { return Vec::new() };
         let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
-        vec![format!("With {at}, {fast} is {ratio} as fast as {slow}. {}", pair.reason)]
+        let bytes = |rung: &str| measured.measurement(rung, &problem)?.peak_bytes;
+        let memory = match (bytes(&fast), bytes(&slow)) {
+            (Some(a), Some(b)) if a != b => {
+                format!(" It holds {} of the device's memory, and {slow} {}.", figures::bytes(a), figures::bytes(b))
+            }
+            _ => String::new(),
+        };
+        vec![format!("With {at}, {fast} is {ratio} as fast as {slow}.{memory} {}", pair.reason)]
     }
 }
 
@@ -268,7 +284,7 @@ impl Configurable for Guide {
 Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
 Without --pair all of them run, one after another, each into its own record. The pairs: made-on-device, coalescing, \
 bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned, \
-occupancy, jit-expression, small-network, loader, precision, layout, power, checkpointing.";
+occupancy, jit-expression, small-network, loader, precision, layout, power, checkpointing, accumulation.";
     const EXAMPLES: &'static str = "\
   warpbook run guide --pair coalescing
   warpbook run guide --pair pinned --out pinned.json
@@ -287,7 +303,7 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
                 value: Some("NAME"),
                 help: "One pair: made-on-device, coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, \
                        memory-latency, gather, allocation, fusion, copy-back, batches, pinned, occupancy, jit-expression, \
-                       small-network, loader, precision, layout, power, checkpointing. [default: all, each into its own record]",
+                       small-network, loader, precision, layout, power, checkpointing, accumulation. [default: all, each into its own record]",
                 set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
                 get: |e| e.pair.map(|p| p.name.to_owned()),
             },

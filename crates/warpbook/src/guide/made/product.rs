@@ -5,6 +5,7 @@ use crate::experiment::{Candidate, Closures, Details, on_cpu, on_gpu};
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
 use rayon::prelude::*;
+use warpbook_device::{CudaDevice, Stream};
 use warpbook_kernels::matmul::Form;
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace, cpu};
 use warpbook_nn::philox::gaussian;
@@ -187,6 +188,43 @@ fn candidate<'p>(
     let written = of.c.clone();
     let check = move || Ok(judge(&of.c.to_f32()?));
     Ok(on_gpu(&on.stream, launch, check).resetting(move || written.bytes().fill_bytes(0xff)).details(details))
+}
+
+/// The product of [`repeated`], to be run for as long as is wanted.
+pub(crate) struct Load {
+    gemm: Gemm,
+    product: Product,
+    arrays: DeviceArrays,
+    workspace: Workspace,
+    stream: Stream,
+}
+
+impl Load {
+    /// A product of `[n][n]` in bf16, of Gaussian numbers or of zeros.
+    pub fn new(device: &CudaDevice, n: u32, of_zeros: bool) -> Result<Self> {
+        let len = n as usize * n as usize;
+        device.ensure_free(format!("Three matrices of {n} x {n} in bf16"), 6 * len as u64)?;
+        let inputs = if of_zeros { vec![0.0; 2 * len] } else { gaussians(&work(n.into(), 2)) };
+        let [a, b] = [&inputs[..len], &inputs[len..]].map(|v| Storage::from_f32(device, v, Dtype::Bf16));
+        let c = Storage::zeros(device, len, Dtype::Bf16)?;
+        let arrays = DeviceArrays::new(&a?, &b?, &c);
+        let product = Product::new(n, n, n, Form::plain(Dtype::Bf16)).scaled(alpha(n as usize), 0.0);
+        let gemm = Gemm::new(device);
+        let workspace = Workspace::new(device, gemm.plan_for(&product, &arrays)?.workspace_bytes())?;
+        let load = Self { gemm, product, arrays, workspace, stream: device.stream()? };
+        // Compiled and loaded before anybody looks at the clock.
+        load.run()?;
+        Ok(load)
+    }
+
+    /// Some products, waited for: their floating-point operations.
+    pub fn run(&self) -> Result<u64> {
+        for _ in 0..REPEATED {
+            self.gemm.gemm(&self.stream, &self.product, &self.arrays, &self.workspace)?;
+        }
+        self.stream.synchronize()?;
+        Ok(REPEATED * 2 * u64::from(self.product.n).pow(3))
+    }
 }
 
 #[cfg(test)]

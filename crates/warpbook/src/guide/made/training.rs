@@ -1,12 +1,13 @@
 //! Trainings: checkpointed or not, and with their samples loaded in several ways.
 
 use super::{failure, in_region};
-use crate::Result;
+use crate::profile::Profile;
+use crate::{Lab, Result};
 use crate::experiment::{Candidate, Checked, Details};
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
 use std::cell::RefCell;
-use warpbook_device::Stream;
+use warpbook_device::{CudaDevice, Stream};
 use warpbook_nn::data::Dataset;
 use warpbook_nn::network::{Layer, Network, conv2d, flatten, gelu, linear, max_pool, relu};
 use warpbook_nn::train::{CudaOptions, Loader, Place, Precision, Recipe, Residency, TrainError, Trainer};
@@ -244,6 +245,33 @@ pub(in crate::guide) fn fed_steps(
     let stream = if loader.is_some() { Some(&arrays.on_gpu()?.stream) } else { None };
     Ok(Box::new(Steps { trainer: RefCell::new(trainer), stream, steps: STEPS, one_by_one, check, error: None }))
 }
+
+/// A profile of two steps of such a training on a GPU, once some have gone by: waited for one by one, from pageable memory; or with a loader that
+/// works ahead. Of its own are the ranges in which the host loads and queues.
+pub(crate) fn profiled(lab: &Lab, device: &CudaDevice, batch: usize, ahead: bool) -> Result<Profile> {
+    let loader = if ahead { from_host(true, 4) } else { from_host(false, 0) };
+    let options = CudaOptions { loader, ..CudaOptions::new(Precision::Fp32) };
+    let recipe = fed(batch)?;
+    let set = images(BATCHES * batch, [3, 64, 64], 10)?;
+    // Inside, so that the recorder sees the graph's nodes when it is captured.
+    lab.profiler().schedule(0, WARM_UP, 2).repeat(1).run(|p| {
+        let place = Place::Cuda(device.clone(), options);
+        let mut trainer = Trainer::on(&place, recipe, &set, None).map_err(failure)?;
+        trainer.prepare_steps(&set).map_err(failure)?;
+        for _ in 0..WARM_UP + 2 {
+            p.range("load and queue", |_| trainer.queue_step()).map_err(failure)?;
+            if !ahead {
+                p.range("wait", |_| wait(&trainer))?;
+            }
+            p.step()?;
+        }
+        wait(&trainer)?;
+        Ok(())
+    })
+}
+
+/// Steps that go by before a profile.
+const WARM_UP: u64 = 4;
 
 /// Batches from host memory.
 pub(in crate::guide) const fn from_host(pinned: bool, workers: usize) -> Loader {

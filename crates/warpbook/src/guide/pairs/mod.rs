@@ -35,6 +35,7 @@ pub const PAIRS: &[&Pair] = &[
     &compute::LAYOUT,
     &compute::POWER,
     &compute::CHECKPOINTING,
+    &compute::ACCUMULATION,
 ];
 
 /// A number between -1 and 1 of an element's place.
