@@ -1,17 +1,18 @@
 // Idea: eight walks through a set of lines, each of which names the next one; CHAINS of them at a time.
-// Formula: y[j] = the line after 125,000 steps of p = next(p) from line j lines / 8, next(p) = x[32 p]; f32[8].
+// Formula: y[j] = the line after 125,000 steps of p = next(p) from line y[j], or j lines / 8 if y[j] is NaN, next(p) = x[32 p]; f32[8].
 // Since the last rung: how many of the walks wait for memory at the same time.
-// Needs: one thread; n words in lines of 32, next a single cycle.
+// Needs: one thread; n words in at most 2^24 lines of 32, next a single cycle of all lines; y NaN, or as the last launch left it.
 // Expect: a million loads one after another take as many nanoseconds each as they take milliseconds together.
 extern "C" __global__ void __launch_bounds__(THREADS)
 chase(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [8] */, unsigned n, unsigned) {
+    // A walk goes on where the last launch left it: a launch that began anew would find its million lines in L2, in however large a set.
     if (blockIdx.x != 0 || threadIdx.x != 0) return;
     const unsigned lines = n / 32;
 #pragma unroll 1
     for (unsigned first = 0; first < 8; first += CHAINS) {
         unsigned at[CHAINS];
 #pragma unroll
-        for (unsigned j = 0; j < CHAINS; ++j) at[j] = (first + j) * (lines / 8);
+        for (unsigned j = 0; j < CHAINS; ++j) at[j] = isnan(y[first + j]) ? (first + j) * (lines / 8) : (unsigned)y[first + j];
 #pragma unroll 1
         for (int step = 0; step < 125000; ++step) {
 #pragma unroll

@@ -49,6 +49,24 @@ impl Compiler {
     /// # Errors
     /// [`Error::Compile`] with the path, the line and the log.
     pub fn compile(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
+        self.compile_with(Some(&self.cache), spec, tile, architecture)
+    }
+
+    /// The same, without looking for it on the disk or keeping it there: what the first call of a kernel costs that nobody has compiled.
+    ///
+    /// # Errors
+    /// As of [`Compiler::compile`].
+    pub fn compile_anew(&self, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Result<Compiled> {
+        self.compile_with(None, spec, tile, architecture)
+    }
+
+    fn compile_with(
+        &self,
+        cache: Option<&Cache>,
+        spec: &KernelSpec,
+        tile: &Tile,
+        architecture: &str,
+    ) -> Result<Compiled> {
         let mut options = vec![
             format!("--gpu-architecture={architecture}"),
             "--std=c++17".into(),
@@ -61,7 +79,7 @@ impl Compiler {
         let headers = reachable(&spec.source, self.headers);
         let parts = [&*spec.source, &*spec.file, &version].into_iter().chain(options.iter().map(String::as_str));
         let key = Cache::key(parts.chain(headers.iter().flat_map(|h| [h.path, h.text])));
-        if let Some(found) = self.cache.read(&key) {
+        if let Some(found) = cache.and_then(|cache| cache.read(&key)) {
             return Ok(found);
         }
         // The kernel's path is its name for the compiler, so that an error points at the real line.
@@ -74,7 +92,9 @@ impl Compiler {
         })?;
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
-        self.cache.write(&key, &compiled);
+        if let Some(cache) = cache {
+            cache.write(&key, &compiled);
+        }
         Ok(compiled)
     }
 }

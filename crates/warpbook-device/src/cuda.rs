@@ -264,6 +264,16 @@ impl CudaDevice {
         Kernel::load(self, spec, tile, &compiled)
     }
 
+    /// The same, compiled whether or not it lies on the disk, and not kept there: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).
+    ///
+    /// # Errors
+    /// As of [`CudaDevice::kernel`].
+    pub fn kernel_anew(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
+        let architecture = self.architecture_of(spec);
+        let compiled = self.compiler()?.compile_anew(spec, tile, &architecture)?;
+        Kernel::load(self, spec, tile, &compiled)
+    }
+
     /// The architecture that a kernel is compiled for here: its own, as in "sm_90", or the one that the kernel needs exactly.
     #[must_use]
     pub fn architecture_of(&self, spec: &KernelSpec) -> String {

@@ -65,7 +65,7 @@ pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use marks::{EventTimes, Mark, StreamTime};
 pub use memory::{MemoryPoint, MemoryWatch};
-pub use nvml::ClockWatch;
+pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use nvtx::{Nvtx, NvtxRange};
 pub use peaks::{cpu_peaks, cuda_peaks};

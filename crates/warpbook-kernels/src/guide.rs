@@ -61,6 +61,8 @@ covering! {
     chase_shared = "guide/chase_shared.cu", "chase", 256;
     /// Numbers that follow from an element's place.
     made = "guide/made.cu", "make", 256;
+    /// An expression of each element, which whoever compiles it defines before the source.
+    expression = "guide/expression.cu", "expression", 256;
     /// A layer of 64 neurons; a thread for each neuron of each of `n` samples.
     dense = "guide/dense.cu", "dense", 64;
 }
@@ -102,11 +104,28 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
     KernelSpec::new(source!("guide/chains.cu"), "chains", &tiles, Grid::Resident).define("CHAINS", at_a_time.into())
 }
 
+/// Values that [`walk`] may keep in registers.
+pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
+
+/// A warp's walk through random lines whose values are added at once, or kept in registers: so many of them, with a tile for each of [`HELD`] that is
+/// named as those of [`chains`] are.
+#[must_use]
+pub fn walk(keeps: bool) -> KernelSpec {
+    let tile = |name: String, held: i64| Tile::new(name, &[("THREADS", 128), ("BLOCKS_PER_SM", 1), ("HELD", held)]);
+    let tiles = if keeps {
+        HELD.map(|held| tile(format!("w{held}"), held.cast_signed())).to_vec()
+    } else {
+        vec![tile("added".into(), 1)]
+    };
+    KernelSpec::new(source!("guide/walk.cu"), "walk", &tiles, Grid::Cover)
+}
+
 pub(crate) fn all() -> Vec<KernelSpec> {
     let mut all = all_covering();
     all.extend([sum_blocks(), products()]);
     all.extend([1, 2, 4, 8].map(chains));
     all.extend([1, 2, 4, 8].map(gather));
     all.extend([1, 8].map(chase));
+    all.extend([true, false].map(walk));
     all
 }

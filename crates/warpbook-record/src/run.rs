@@ -377,6 +377,22 @@ impl Run {
         self.resolve_problems()
     }
 
+    /// The first way to do the work of a problem and the fastest of the others, in the ladder's order: of the sound measurements on the GPU
+    /// where there are two or more, else of those on the CPU. `None` where neither has two.
+    #[must_use]
+    pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
+        let of = |on_cpu: bool| {
+            let is_there = |m: &&Measurement| {
+                self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu)
+            };
+            let mut rows = self.in_order(problem).into_iter().filter(is_there);
+            let slow = rows.next()?;
+            let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
+            Some((slow, rows.min_by(|a, b| us(a).total_cmp(&us(b)))?))
+        };
+        of(false).or_else(|| of(true))
+    }
+
     /// The fastest sound measurement of a problem, of those that do all of the work; see [`Run::is_sound`].
     #[must_use]
     pub fn fastest(&self, problem: &Problem) -> Option<&Measurement> {
@@ -551,6 +567,27 @@ pub(crate) mod tests {
         check(Baseline::FirstValid, &strange[..1], Some(("strange", 1.0)));
         check(Baseline::FastestLibrary, &strange, Some(("02", 10.0)));
         check(Baseline::FirstValid, &[wrong(timed("01", &p, 1.0))], None);
+    }
+
+    #[test]
+    fn the_slow_way_is_the_first_and_the_fast_one_the_fastest_of_the_others() {
+        let p = problem("p");
+        let check = |rows: &[Measurement], expect: Option<((&str, f64), (&str, f64))>| {
+            let run = Run { measurements: rows.to_vec(), ..run() };
+            let got = run.slow_and_fast(&p);
+            assert_eq!(got.and_then(|(slow, fast)| Some((who(Some(slow))?, who(Some(fast))?))), expect);
+            assert!(run.slow_and_fast(&problem("another")).is_none());
+        };
+        let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
+        // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
+        check(&[second.clone(), first.clone(), library.clone()], Some((("library", 8.0), ("01", 4.0))));
+        check(&[second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[wrong(library.clone()), second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
+        // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
+        let cpu = timed("cpu", &p, 900.0);
+        check(&[cpu.clone(), first, second.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[cpu.clone(), second], None);
+        check(&[cpu], None);
     }
 
     #[test]

@@ -304,6 +304,13 @@ impl<'p> Closures<'p> {
         self
     }
 
+    /// The same, which does this before a run that is checked.
+    #[must_use]
+    pub(crate) fn resetting(mut self, reset: impl Fn() -> warpbook_device::Result<()> + 'p) -> Self {
+        self.reset = Some(Box::new(reset));
+        self
+    }
+
     /// The same, timed run by run as the host launches it, with what the host waits for; otherwise short work is captured and replayed
     /// as a graph of several runs.
     #[must_use]

@@ -1,9 +1,10 @@
 //! What a lesson says of a record, in sentences and tables computed from it: no figure of a notebook is typed.
 //!
 //! What is here speaks of the regression, or of any record; [`matmul`] speaks of the matrix product, [`training`] of a training,
-//! [`precision`] of the types that it is made in, and [`cifar`] of one on photographs.
+//! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
 
 pub mod cifar;
+pub mod guide;
 pub mod matmul;
 pub mod precision;
 pub mod stock;

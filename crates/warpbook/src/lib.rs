@@ -41,7 +41,7 @@ pub use error::{Error, Result};
 pub use experiment::{Candidate, Checked, Closures, Details, Event, Experiment, Prepared, Trials, on_cpu, on_gpu};
 pub use experiments::{experiments, trial};
 pub use export::{read_record, write_record};
-pub use guide::{Guide, PAIRS, Pair};
+pub use guide::{Expression, Guide, PAIRS, Pair};
 pub use lab::Lab;
 pub use live::{Attempt, Compilation, LiveKernel, Request};
 pub use matmul::{Matmul, figure_of, matmul_figure, survey};

@@ -37,8 +37,13 @@ fn every_half_of_the_gpu_is_right() {
         let run = lab.run(&quick(pair)).unwrap();
         let (_, skipped, failed) = run.counts();
         let why: Vec<_> = run.measurements.iter().filter(|m| !m.is_valid()).map(|m| (&m.rung, &m.outcome)).collect();
-        // A half of memory-latency takes the smaller sizes alone.
-        assert!(skipped == usize::from(pair.name == "memory-latency") && failed == 0, "{pair:?}: {why:?}");
+        // A half of memory-latency takes the smaller sizes alone; an older GPU has neither tf32 nor bf16.
+        let lacks = |m: &warpbook::record::Measurement| {
+            let rung = run.rung(&m.rung).unwrap();
+            pair.name == "memory-latency" || lab.obstacle(rung).is_some()
+        };
+        let all_known = run.measurements.iter().filter(|m| !m.is_valid()).all(lacks);
+        assert!(skipped <= 4 && failed == 0 && all_known, "{pair:?}: {why:?}");
         let note = run.notes.iter().find(|n| n.contains(pair.reason)).unwrap_or_else(|| panic!("{pair:?}"));
         println!("{}: {note}", pair.name);
     }

@@ -183,26 +183,20 @@ fn is_of_the_guide(record: &Record) -> bool {
     record.run.experiment.starts_with("guide-")
 }
 
-/// The guide's pairs, a row each: the first way on the GPU next to the fastest of the others, at the record's main problem.
+/// The guide's pairs, a row each, at the record's main problem: see [`Run::slow_and_fast`].
 fn guide(pairs: &[&Record]) -> Option<String> {
     let row = |r: &&Record| {
         let problem = r.run.main_problem()?;
-        let on_gpu = r.run.rungs.iter().filter(|rung| !rung.is_cpu());
-        let timed: Vec<(&Rung, f64)> = on_gpu
-            .filter_map(|rung| {
-                let m = r.run.measurement(&rung.id, problem).filter(|m| m.is_valid())?;
-                Some((rung, m.median_us()?))
-            })
-            .collect();
-        let (slow, slow_us) = timed.first()?;
-        let (fast, fast_us) = timed.iter().skip(1).min_by(|a, b| a.1.total_cmp(&b.1))?;
+        let (slow, fast) = r.run.slow_and_fast(problem)?;
+        let (slow_us, fast_us) = (slow.median_us()?, fast.median_us()?);
+        let title = |m: &Measurement| r.run.rung(&m.rung).map_or_else(|| m.rung.clone(), |rung| rung.title.to_string());
         Some(vec![
             format!("[{}](data/results/{})", cell(&r.run.title), r.file),
             cell(&problem.label),
-            cell(&slow.title),
-            words::time(*slow_us),
-            cell(&fast.title),
-            words::time(*fast_us),
+            cell(&title(slow)),
+            words::time(slow_us),
+            cell(&title(fast)),
+            words::time(fast_us),
             words::times(slow_us / fast_us),
             cell(&r.run.environment.device.name),
             r.run.created.get(..10).unwrap_or("undated").to_owned(),

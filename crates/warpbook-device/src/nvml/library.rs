@@ -22,9 +22,12 @@ pub(super) enum Clock {
     Memory = 2,
 }
 
+/// `nvmlClocksThrottleReasonSwPowerCap`.
+pub(super) const POWER_CAP: u64 = 0x04;
+
 /// The bits of `nvmlClocksThrottleReasons*` that hold clocks down, in words.
 pub(super) const THROTTLING: [(u64, &str); 7] = [
-    (0x04, "power cap"),
+    (POWER_CAP, "power cap"),
     (0x08, "hardware slowdown"),
     (0x80, "external power brake"),
     (0x20, "temperature, by software"),
@@ -39,6 +42,7 @@ struct Calls {
     by_uuid: Option<unsafe extern "C" fn(*const c_char, *mut Handle) -> Status>,
     clock: Option<unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status>,
     power: Option<unsafe extern "C" fn(Handle, *mut c_uint) -> Status>,
+    power_limit: Option<unsafe extern "C" fn(Handle, *mut c_uint) -> Status>,
     temperature: Option<unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> Status>,
     throttling: Option<unsafe extern "C" fn(Handle, *mut c_ulonglong) -> Status>,
 }
@@ -80,6 +84,7 @@ impl Nvml {
             by_uuid: call!(b"nvmlDeviceGetHandleByUUID\0"),
             clock: call!(b"nvmlDeviceGetClockInfo\0"),
             power: call!(b"nvmlDeviceGetPowerUsage\0"),
+            power_limit: call!(b"nvmlDeviceGetEnforcedPowerLimit\0"),
             temperature: call!(b"nvmlDeviceGetTemperature\0"),
             throttling: call!(b"nvmlDeviceGetCurrentClocksThrottleReasons\0"),
         };
@@ -119,6 +124,14 @@ impl Gpu {
     /// Milliwatts that it draws.
     pub fn power(&self) -> Option<u32> {
         let (call, mut milliwatts) = (self.nvml.calls.power?, 0);
+        // SAFETY: as for the clock.
+        let status = unsafe { call(self.handle, &raw mut milliwatts) };
+        (status == 0).then_some(milliwatts)
+    }
+
+    /// Milliwatts that it may draw: the lowest of the limits that apply.
+    pub fn power_limit(&self) -> Option<u32> {
+        let (call, mut milliwatts) = (self.nvml.calls.power_limit?, 0);
         // SAFETY: as for the clock.
         let status = unsafe { call(self.handle, &raw mut milliwatts) };
         (status == 0).then_some(milliwatts)

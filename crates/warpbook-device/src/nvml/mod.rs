@@ -2,7 +2,7 @@
 
 mod library;
 
-use library::{Clock, Gpu, Nvml, THROTTLING};
+use library::{Clock, Gpu, Nvml, POWER_CAP, THROTTLING};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook_record::ClockReport;
@@ -21,6 +21,32 @@ pub(crate) fn snapshot_of_index(index: u32) -> Option<ClockReport> {
     let watch = ClockWatch::new(device.uuid());
     watch.read_now();
     watch.report()
+}
+
+/// What NVML says of a GPU at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct PowerReading {
+    /// The clock of the SMs in MHz.
+    pub sm_mhz: Option<u32>,
+    /// The power that it draws in watts. Recent GPUs give the mean of the last second or so.
+    pub watts: Option<f64>,
+    /// The power cap: the most that it may draw on average, in watts, before its clocks are lowered.
+    pub limit_watts: Option<f64>,
+    /// Whether its clocks are held down by the power cap now.
+    pub capped: bool,
+}
+
+/// Reads clock and power of the GPU of this UUID; `None` where there is no NVML, or no such GPU.
+#[must_use]
+pub fn power_reading(uuid: &str) -> Option<PowerReading> {
+    let gpu = Nvml::get()?.gpu(uuid)?;
+    let watts = |milliwatts: u32| f64::from(milliwatts) / 1000.0;
+    Some(PowerReading {
+        sm_mhz: gpu.clock(Clock::Sm),
+        watts: gpu.power().map(watts),
+        limit_watts: gpu.power_limit().map(watts),
+        capped: gpu.throttling().is_some_and(|reasons| reasons & POWER_CAP != 0),
+    })
 }
 
 /// Keeps the extremes of what it reads while a run goes on.
@@ -115,6 +141,7 @@ mod tests {
             let watch = ClockWatch::new(uuid);
             watch.read();
             assert_eq!(watch.report(), None, "{uuid:?}");
+            assert_eq!(uuid.and_then(power_reading), None, "{uuid:?}");
         }
     }
 
@@ -133,6 +160,9 @@ mod tests {
         let report = snapshot_of_index(0).expect("NVML comes with the driver");
         println!("{report:?}");
         assert_eq!((report.source.as_str(), report.readings), ("NVML", 1));
+        let power = power_reading(&uuid).expect("NVML comes with the driver");
+        let (watts, limit) = (power.watts.expect("a power draw"), power.limit_watts.expect("a power cap"));
+        assert!(watts > 1.0 && limit > 10.0 && watts < 2.0 * limit, "{power:?}");
         let within = |value: u32, low: u32, high: u32, what: &str| {
             assert!((low..=high).contains(&value), "{what} is {value}, not within {low} to {high}: {report:?}");
         };

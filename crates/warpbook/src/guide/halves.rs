@@ -1,6 +1,9 @@
 //! The halves of a pair: what runs, and how much work it is.
 
-use warpbook_record::{KernelSpec, Rung, Tile};
+use super::prepared::Arrays;
+use crate::Result;
+use crate::experiment::Candidate;
+use warpbook_record::{KernelSpec, Requires, Rung, Runner, Schedule, Tile};
 
 /// The work at one size.
 #[derive(Debug, Clone, Copy)]
@@ -16,12 +19,23 @@ pub(super) struct Work {
     pub written_bytes: u64,
     /// The kernels' last argument.
     pub argument: u64,
+    /// Bytes of the arrays, each counted once however often it is read and written: what tells whether they stay in L2.
+    pub array_bytes: u64,
 }
 
 impl Work {
     /// n floats in and n out, with so many operations an element.
     pub const fn each(n: u64, flops: u64) -> Self {
-        Self { n, inputs: n, outputs: n, flops: n * flops, bytes: 8 * n, written_bytes: 4 * n, argument: 0 }
+        Self {
+            n,
+            inputs: n,
+            outputs: n,
+            flops: n * flops,
+            bytes: 8 * n,
+            written_bytes: 4 * n,
+            argument: 0,
+            array_bytes: 8 * n,
+        }
     }
 
     /// The same with a last argument.
@@ -43,10 +57,24 @@ pub(super) struct Half {
 /// The work on a CPU: input, output, n and the size.
 pub(super) type OnCpu = fn(&[f32], &mut [f32], u64, u64);
 
+/// A candidate for the arrays of a size.
+pub(super) type Make = for<'p> fn(&'p Arrays) -> Result<Box<dyn Candidate + 'p>>;
+
+/// Where a candidate of the pair's own making runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On all threads of the CPU.
+    Cpu,
+    /// On a GPU of this compute capability or a later one.
+    Gpu(u32, u32),
+}
+
 /// What runs.
 pub(super) enum How {
-    /// A function on the CPU.
-    Cpu(OnCpu),
+    /// Products, convolutions, networks and trainings of the engine, as the pair makes them.
+    Made { place: Place, make: Make },
+    /// A function on the CPU, by one thread or by all.
+    Cpu { run: OnCpu, all_threads: bool },
     /// A kernel by so many threads for its n and size, which is given y as zeros if it adds to it.
     Kernel { spec: fn() -> KernelSpec, threads: fn(u64, u64) -> u64, adds: bool },
     /// Kernels and copies, as the host queues them and waits for them.
@@ -75,15 +103,28 @@ pub(super) enum Program {
 impl Half {
     pub fn rung(&self) -> Rung {
         match &self.how {
-            How::Cpu(_) => Rung::cpu(self.id, self.title, self.idea, "1 thread"),
+            How::Made { place: Place::Cpu, .. } => Rung::cpu(self.id, self.title, self.idea, "all threads"),
+            How::Made { place: Place::Gpu(major, minor), .. } => Rung {
+                requires: Requires::AtLeast(*major, *minor),
+                runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
+                ..Rung::cpu(self.id, self.title, self.idea, "")
+            },
+            How::Cpu { all_threads, .. } => {
+                Rung::cpu(self.id, self.title, self.idea, if *all_threads { "all threads" } else { "1 thread" })
+            }
             How::Kernel { spec, .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: Some(spec), .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: None, .. } => Rung {
-                requires: warpbook_record::Requires::AtLeast(7, 5),
-                runner: warpbook_record::Runner::Library("the CUDA driver".into()),
+                requires: Requires::AtLeast(7, 5),
+                runner: Runner::Library("the CUDA driver".into()),
                 ..Rung::cpu(self.id, self.title, self.idea, "")
             },
         }
+    }
+
+    /// Whether the device memory that it holds is known.
+    pub fn counts_memory(&self) -> bool {
+        matches!(self.how, How::Made { place: Place::Gpu(..), .. })
     }
 
     /// The tile for a size: of several the one that is named after it, as `w8`.

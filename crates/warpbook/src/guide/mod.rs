@@ -1,16 +1,21 @@
 //! The optimisation guide: pairs of a slow way and a fast one to do the same work, each a small experiment.
 
+mod expression;
 mod halves;
 mod launch;
+mod made;
 mod pairs;
 mod prepared;
 
+pub use expression::Expression;
+pub(crate) use made::product::Load;
+pub(crate) use made::training::profiled;
 pub use pairs::PAIRS;
 
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting};
 use crate::{Error, Experiment, Lab, Result, figures};
-use halves::{Half, How, Work};
+use halves::{Half, Work};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
     SweepPoint, count, nearest,
@@ -129,7 +134,7 @@ impl Guide {
         Problem::new(format!("{size} {}", pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
             p.id = format!("{} {}", pair.name, p.id);
             (p.flops, p.bytes, p.written_bytes) = (work.flops, work.bytes, work.written_bytes);
-            p.working_set_bytes = work.bytes;
+            p.working_set_bytes = work.array_bytes;
             p.sweep = Some(SweepPoint { size, line: pair.title.into() });
         })
     }
@@ -160,16 +165,23 @@ impl Experiment for Guide {
     }
 
     fn descriptor(&self) -> Descriptor {
-        use Column::{Check, Mad, Median, OfBound, SpeedUp};
+        use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
         let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));
         let mut quantities = vec![headline, Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth];
         quantities.dedup();
+        // What is made for a half is counted; the others have the pair's arrays only.
+        let counts_memory = self.pair.is_some_and(|pair| pair.halves.iter().any(Half::counts_memory));
+        let columns = if counts_memory {
+            vec![Median, Mad, SpeedUp, Column::Throughput, PeakMemory, Check]
+        } else {
+            vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check]
+        };
         Descriptor {
             headline,
             quantities,
             baseline: Baseline::FirstValid,
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
-            columns: vec![Median, Mad, SpeedUp, Column::Bandwidth, OfBound, Check],
+            columns,
             charts: vec![ChartKind::Ladder, ChartKind::Sweep],
             ..Descriptor::default()
         }
@@ -232,7 +244,7 @@ impl Experiment for Guide {
         if problem.size() > half.most {
             return Some(format!("takes sizes up to {}", half.most));
         }
-        let is_long = matches!(half.how, How::Cpu(_)) && work.bytes.max(work.flops / 4) > 1 << 28;
+        let is_long = rung.is_cpu() && work.bytes.max(work.flops / 4) > 1 << 28;
         is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
     }
 
@@ -250,23 +262,18 @@ impl Experiment for Guide {
     /// The ratio at the size that charts show, and the reason.
     fn notes(&self, measured: &Run) -> Vec<String> {
         let (Some(pair), Some(problem)) = (self.pair, self.main_problem()) else { return Vec::new() };
-        let of = |is_gpu: bool| {
-            let rungs = measured.rungs.iter().filter(|r| r.is_cpu() != is_gpu);
-            rungs.filter_map(|r| measured.measurement(&r.id, &problem)).collect::<Vec<&Measurement>>()
+        let of = |m: &Measurement| Some((m.rung.clone(), m.median_us()?));
+        let found = measured.slow_and_fast(&problem).and_then(|(slow, fast)| Some((of(slow)?, of(fast)?)));
+        let Some(((slow, slow_us), (fast, fast_us))) = found else { return Vec::new() };
+        let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
+        let bytes = |rung: &str| measured.measurement(rung, &problem)?.peak_bytes;
+        let memory = match (bytes(&fast), bytes(&slow)) {
+            (Some(a), Some(b)) if a != b => {
+                format!(" It holds {} of the device's memory, and {slow} {}.", figures::bytes(a), figures::bytes(b))
+            }
+            _ => String::new(),
         };
-        let timed = |rows: Vec<&Measurement>| {
-            rows.iter().filter(|m| m.is_valid()).filter_map(|m| Some((m.rung.clone(), m.median_us()?))).collect()
-        };
-        let gpu: Vec<(_, f64)> = timed(of(true));
-        let rows: Vec<(_, f64)> = if gpu.is_empty() { timed(of(false)) } else { gpu };
-        let mut notes = Vec::new();
-        if let (Some((slow, slow_us)), Some((fast, fast_us))) =
-            (rows.first(), rows.iter().skip(1).min_by(|a, b| a.1.total_cmp(&b.1)))
-        {
-            let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
-            notes.push(format!("With {at}, {fast} is {ratio} as fast as {slow}. {}", pair.reason));
-        }
-        notes
+        vec![format!("With {at}, {fast} is {ratio} as fast as {slow}.{memory} {}", pair.reason)]
     }
 }
 
@@ -276,7 +283,8 @@ impl Configurable for Guide {
     const DETAILS: &'static str = "\
 Each pair does the same work in a slow way and in a fast one, checks that both give the same result, and times them over a sweep. \
 Without --pair all of them run, one after another, each into its own record. The pairs: made-on-device, coalescing, \
-bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned.";
+bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, gather, allocation, fusion, copy-back, batches, pinned, \
+occupancy, jit-expression, small-network, loader, precision, layout, power, checkpointing, accumulation.";
     const EXAMPLES: &'static str = "\
   warpbook run guide --pair coalescing
   warpbook run guide --pair pinned --out pinned.json
@@ -294,7 +302,8 @@ bank-conflicts, divergence, reduction, vector-loads, latency, memory-latency, ga
                 name: "pair",
                 value: Some("NAME"),
                 help: "One pair: made-on-device, coalescing, bank-conflicts, divergence, reduction, vector-loads, latency, \
-                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned. [default: all, each into its own record]",
+                       memory-latency, gather, allocation, fusion, copy-back, batches, pinned, occupancy, jit-expression, \
+                       small-network, loader, precision, layout, power, checkpointing, accumulation. [default: all, each into its own record]",
                 set: |e, text| Ok(Self { pair: Some(Pair::named(text)?), ..e }),
                 get: |e| e.pair.map(|p| p.name.to_owned()),
             },

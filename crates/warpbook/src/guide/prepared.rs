@@ -12,20 +12,20 @@ use warpbook_record::{Check, KernelSpec, Rung};
 
 pub(super) struct Arrays {
     pair: &'static Pair,
-    work: Work,
-    size: u64,
-    x: Vec<f32>,
-    want: Vec<f64>,
+    pub work: Work,
+    pub size: u64,
+    pub x: Vec<f32>,
+    pub want: Vec<f64>,
     /// What a half on the CPU, or the host's part of one on the GPU, writes.
-    out: RefCell<Vec<f32>>,
+    pub out: RefCell<Vec<f32>>,
     gpu: Option<OnGpu>,
 }
 
-struct OnGpu {
-    device: CudaDevice,
-    stream: Stream,
-    x: Buffer<f32>,
-    y: Buffer<f32>,
+pub(super) struct OnGpu {
+    pub device: CudaDevice,
+    pub stream: Stream,
+    pub x: Buffer<f32>,
+    pub y: Buffer<f32>,
 }
 
 impl Arrays {
@@ -43,12 +43,22 @@ impl Arrays {
         Ok(Self { pair, work, size, x, want, out, gpu })
     }
 
-    fn check(&self, got: &[f32]) -> Check {
+    /// The GPU with its copies of the arrays.
+    pub fn on_gpu(&self) -> Result<&OnGpu> {
+        Ok(self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?)
+    }
+
+    pub fn check(&self, got: &[f32]) -> Check {
         let pairs = got.iter().map(|v| f64::from(*v)).zip(self.want.iter().copied());
         Check::over("the same in f64 on the CPU, every element", pairs, 1.0, self.pair.tolerance)
     }
 
-    fn numbers(&self) -> [u32; 2] {
+    /// What results of the pair may be off.
+    pub fn tolerance(&self) -> f64 {
+        self.pair.tolerance
+    }
+
+    pub fn numbers(&self) -> [u32; 2] {
         [self.work.n, self.work.argument].map(|v| u32::try_from(v).unwrap_or(u32::MAX))
     }
 
@@ -209,16 +219,20 @@ impl Prepared for Arrays {
     fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let unknown = || Error::Setting(format!("{} is no rung of the pair {}.", rung.id, self.pair.name));
         let half = half_of(self.pair, rung).ok_or_else(unknown)?;
-        if let How::Cpu(run) = half.how {
+        if let How::Cpu { run, .. } = half.how {
             return Ok(Box::new(self.on_cpu(run)));
         }
-        let on = self.gpu.as_ref().ok_or(warpbook_device::Error::NeedsCuda("This rung"))?;
+        if let How::Made { make, .. } = half.how {
+            return make(self);
+        }
+        let on = self.on_gpu()?;
         let kernel = || {
             let spec = rung.kernels().first().ok_or_else(unknown)?;
             self.kernel(on, half, spec)
         };
         Ok(Box::new(match half.how {
-            How::Cpu(run) => self.on_cpu(run),
+            How::Cpu { run, .. } => self.on_cpu(run),
+            How::Made { make, .. } => return make(self),
             How::Kernel { threads, adds, .. } => {
                 let kernel = kernel()?;
                 let shape = kernel.shape(threads(self.work.n, self.size));

@@ -1,0 +1,123 @@
+//! The pairs, by the lessons that show them.
+
+mod compute;
+mod launches;
+mod memory;
+mod multiprocessor;
+mod transfers;
+mod waiting;
+
+use super::Pair;
+use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
+use rayon::prelude::*;
+
+/// All of them.
+pub const PAIRS: &[&Pair] = &[
+    &transfers::MADE_ON_DEVICE,
+    &multiprocessor::COALESCING,
+    &multiprocessor::BANK_CONFLICTS,
+    &multiprocessor::DIVERGENCE,
+    &multiprocessor::REDUCTION,
+    &multiprocessor::VECTOR_LOADS,
+    &waiting::LATENCY,
+    &waiting::MEMORY_LATENCY,
+    &waiting::GATHER,
+    &memory::ALLOCATION,
+    &launches::FUSION,
+    &transfers::COPY_BACK,
+    &transfers::BATCHES,
+    &transfers::PINNED,
+    &waiting::OCCUPANCY,
+    &launches::JIT_EXPRESSION,
+    &launches::SMALL_NETWORK,
+    &transfers::LOADER,
+    &compute::PRECISION,
+    &compute::LAYOUT,
+    &compute::POWER,
+    &compute::CHECKPOINTING,
+    &compute::ACCUMULATION,
+];
+
+/// A number between -1 and 1 of an element's place.
+fn scattered(i: u64) -> f32 {
+    let word = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    word as f32 / (1 << 23) as f32 - 1.0
+}
+
+/// An input whose elements follow from their place.
+fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
+    (0..work.inputs).into_par_iter().map(of).collect()
+}
+
+/// 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.
+fn small(i: u64) -> f32 {
+    (scattered(i).abs() * 4.0).floor().min(3.0)
+}
+
+fn doubled(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
+    x.iter().map(|v| 2.0 * f64::from(*v)).collect()
+}
+
+fn same(x: &[f32], _: &Work, _: u64) -> Vec<f64> {
+    x.iter().map(|v| f64::from(*v)).collect()
+}
+
+fn one_each(n: u64, _: u64) -> u64 {
+    n
+}
+
+fn one_for_two(n: u64, _: u64) -> u64 {
+    n / 2
+}
+
+fn one_for_four(n: u64, _: u64) -> u64 {
+    n / 4
+}
+
+const fn kernel(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    spec: fn() -> warpbook_record::KernelSpec,
+    threads: fn(u64, u64) -> u64,
+) -> Half {
+    Half { id, title, idea, how: How::Kernel { spec, threads, adds: false }, most: u64::MAX }
+}
+
+/// The same, given y as zeros.
+const fn adding(mut half: Half) -> Half {
+    if let How::Kernel { adds, .. } = &mut half.how {
+        *adds = true;
+    }
+    half
+}
+
+/// The same at sizes up to this one.
+const fn up_to(most: u64, mut half: Half) -> Half {
+    half.most = most;
+    half
+}
+
+/// One that the pair makes itself.
+const fn its_own(id: &'static str, title: &'static str, idea: &'static str, place: Place, make: Make) -> Half {
+    Half { id, title, idea, how: How::Made { place, make }, most: u64::MAX }
+}
+
+const fn host(
+    id: &'static str,
+    title: &'static str,
+    idea: &'static str,
+    spec: Option<fn() -> warpbook_record::KernelSpec>,
+    program: Program,
+) -> Half {
+    Half { id, title, idea, how: How::Host { spec, program }, most: u64::MAX }
+}
+
+const fn cpu(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
+    Half { id, title, idea, how: How::Cpu { run, all_threads: false }, most: u64::MAX }
+}
+
+/// The same by all threads.
+const fn cpus(id: &'static str, title: &'static str, idea: &'static str, run: OnCpu) -> Half {
+    Half { id, title, idea, how: How::Cpu { run, all_threads: true }, most: u64::MAX }
+}

@@ -1,0 +1,266 @@
+//! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
+
+use crate::charts::{Curve, Scale, curves};
+use crate::device::{CudaDevice, PowerReading, power_reading};
+use crate::guide::{Load, profiled};
+use crate::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Between two readings of a GPU's clock and power.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// Idle time between two loads, so that the second does not begin with what the first one left of the power budget.
+const PAUSE: Duration = Duration::from_millis(1500);
+
+/// Where the pairs are measured, in a sentence for the top of a lesson.
+#[must_use]
+pub fn place(lab: &Lab) -> String {
+    let name = &lab.device().info().name;
+    if lab.device().cuda().is_some() {
+        return format!("All pairs are measured here, on {name}.");
+    }
+    format!(
+        "There is no GPU in this lab: it runs on the processor ({name}), with small sizes. Of each pair you see the halves that a processor has; \
+         those of the GPU are compiled and listed, with the reason why they were skipped."
+    )
+}
+
+/// A pair of the guide, measured here: all of its sizes on a GPU, and small ones on a processor.
+///
+/// # Errors
+/// There is no pair of that name; as of [`Lab::run`].
+pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
+    let pair = Guide::pair(name)?;
+    lab.run(&if lab.device().cuda().is_some() { pair } else { pair.quick() })
+}
+
+/// What a record of a pair says, at the size that shows it best and over all sizes.
+#[must_use]
+pub fn shown(run: &Run) -> Panel {
+    let Some(problem) = run.main_problem() else {
+        return Panel::column([&format!("{}: nothing was measured.", run.title)]);
+    };
+    let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
+    Panel::column([&said.join(" ")]).and(&ladder(run, problem, run.descriptor.headline)).and(&sweep(&[run]))
+}
+
+/// The time of one rung over that of another at a size; `None` where one of them was not measured.
+#[must_use]
+pub fn ratio(run: &Run, slow: &str, fast: &str, size: u64) -> Option<f64> {
+    let problem = run.problems().into_iter().find(|p| p.size() == size)?;
+    let us = |rung: &str| run.measurement(rung, problem).filter(|m| m.is_valid())?.median_us();
+    Some(us(slow)? / us(fast)?)
+}
+
+/// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.
+#[must_use]
+pub fn memory_ratio(run: &Run, larger: &str, smaller: &str, size: u64) -> Option<f64> {
+    let problem = run.problems().into_iter().find(|p| p.size() == size)?;
+    let bytes = |rung: &str| run.measurement(rung, problem).filter(|m| m.is_valid())?.peak_bytes;
+    Some(bytes(larger)? as f64 / bytes(smaller)? as f64)
+}
+
+/// A guess next to what was measured.
+#[must_use]
+pub fn judged(guess: f64, measured: Option<f64>) -> String {
+    match measured {
+        Some(ratio) => format!("You guessed {guess:.1} times; measured: {ratio:.2} times."),
+        None => format!("You guessed {guess:.1} times. It was not measured here: that half needs a GPU."),
+    }
+}
+
+/// What is to be expected on a smaller GPU: reasoning, not a measurement.
+///
+/// # Errors
+/// There is no pair of that name.
+pub fn elsewhere(name: &str) -> Result<String> {
+    let pair = Pair::named(name).map_err(Error::Setting)?;
+    Ok(format!("Reasoned, not measured. The ratio on a smaller GPU: {}", pair.on_a_smaller_gpu))
+}
+
+/// Clock and power while a GPU did one thing, by the seconds since it began.
+struct Watched {
+    name: &'static str,
+    readings: Vec<(f64, PowerReading)>,
+    flops_per_s: f64,
+}
+
+/// Clocks and watts over time while the GPU multiplies matrices of `[n][n]` in bf16, of Gaussian numbers and then of zeros, for so many seconds each.
+///
+/// # Errors
+/// The matrices do not fit into its memory; the device's.
+pub fn power(lab: &Lab, n: u32, seconds: f64) -> Result<Panel> {
+    let Some(device) = lab.device().cuda() else {
+        return Ok(Panel::column([&"Clocks and watts are those of a GPU, and this lab has none."]));
+    };
+    let Some(uuid) = device.uuid().filter(|uuid| power_reading(uuid).is_some()) else {
+        let why = "NVML, which knows clocks and watts, is not installed or does not know this GPU. It comes with NVIDIA's driver.";
+        return Ok(Panel::column([&why]));
+    };
+    let seconds = if seconds.is_finite() { seconds.clamp(0.1, 60.0) } else { 3.0 };
+    let mut all = Vec::new();
+    for (name, of_zeros) in [("Gaussian numbers", false), ("zeros", true)] {
+        let load = Load::new(device, n, of_zeros)?;
+        std::thread::sleep(PAUSE);
+        all.push(watched(name, &load, uuid, Duration::from_secs_f64(seconds))?);
+    }
+    Ok(power_panel(device, n, &all)?)
+}
+
+fn watched(name: &'static str, load: &Load, uuid: &str, time: Duration) -> Result<Watched> {
+    let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut readings = Vec::new();
+            while !is_over.load(Ordering::Relaxed) {
+                readings.extend(power_reading(uuid).map(|reading| (begun.elapsed().as_secs_f64(), reading)));
+                std::thread::sleep(INTERVAL);
+            }
+            readings
+        });
+        let mut flops = 0;
+        let mut ran = Ok(());
+        while ran.is_ok() && begun.elapsed() < time {
+            ran = load.run().map(|more| flops += more);
+        }
+        let flops_per_s = flops as f64 / begun.elapsed().as_secs_f64();
+        // The reader ends also where the load failed.
+        is_over.store(true, Ordering::Relaxed);
+        let readings = reader.join().unwrap_or_default();
+        ran.map(|()| Watched { name, readings, flops_per_s })
+    })
+}
+
+fn power_panel(device: &CudaDevice, n: u32, all: &[Watched]) -> std::result::Result<Panel, crate::charts::ChartError> {
+    power_panel_of(&device.info().name, n, all)
+}
+
+fn power_panel_of(gpu: &str, n: u32, all: &[Watched]) -> std::result::Result<Panel, crate::charts::ChartError> {
+    let limit = all.iter().flat_map(|w| &w.readings).find_map(|(_, r)| r.limit_watts);
+    let curve = |w: &Watched, of: fn(&PowerReading) -> Option<f64>| {
+        Curve::new(w.name, w.readings.iter().filter_map(|(at, r)| Some((*at, of(r)?))))
+    };
+    let clocks: Vec<Curve> = all.iter().map(|w| curve(w, |r| r.sm_mhz.map(f64::from))).collect();
+    let mut watts: Vec<Curve> = all.iter().map(|w| curve(w, |r| r.watts)).collect();
+    let end = all.iter().flat_map(|w| &w.readings).map(|(at, _)| *at).fold(0.0, f64::max);
+    watts.extend(limit.map(|limit| Curve::new("power cap", [(0.0, limit), (end, limit)])));
+    let product = format!("{gpu}, products of {n} x {n} in bf16");
+    let axis = ("seconds since the products began", Scale::Linear);
+    let said: Vec<String> = all.iter().map(Watched::sentence).collect();
+    let said = format!(
+        "{} {}",
+        said.join(" "),
+        limit.map_or("NVML does not tell the power cap.".into(), |limit| format!("The power cap is {limit:.0} W."))
+    );
+    let clock = curves(["Clock of the SMs", &product], axis, ("MHz", Scale::Linear), &clocks)?;
+    let power = curves(["Power", &product], axis, ("W", Scale::Linear), &watts)?;
+    Ok(Panel::column([&said]).and(&clock).and(&power))
+}
+
+impl Watched {
+    /// What it came to, by the second half of its readings.
+    fn sentence(&self) -> String {
+        let late = &self.readings[self.readings.len() / 2..];
+        let mean = |of: fn(&PowerReading) -> Option<f64>| {
+            let values: Vec<f64> = late.iter().filter_map(|(_, r)| of(r)).collect();
+            if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
+        };
+        let capped = late.iter().filter(|(_, r)| r.capped).count();
+        format!(
+            "Of {}: {:.0} TFLOP/s at {:.0} MHz and {:.0} W; the clocks were held down by the power cap in {capped} of {} readings.",
+            self.name,
+            self.flops_per_s / 1e12,
+            mean(|r| r.sm_mhz.map(f64::from)),
+            mean(|r| r.watts),
+            late.len()
+        )
+    }
+}
+
+/// What host and GPU do in two steps of a training whose images come from the host, with this batch: each waited for, and loaded ahead. Without CUPTI
+/// there is no timeline of the GPU, and a sentence says so.
+///
+/// # Errors
+/// The device's; the batch does not fit into its memory.
+pub fn loading(lab: &Lab, batch: usize) -> Result<Panel> {
+    let Some(device) = lab.device().cuda() else {
+        return Ok(Panel::column([&"The overlap of copies and steps is one of a GPU, and this lab has none."]));
+    };
+    let mut panel = Panel::column([]);
+    for (name, ahead) in [("Loaded, copied, trained, waited for:", false), ("Loaded while the GPU trains:", true)] {
+        let run = profiled(lab, device, batch, ahead)?.record(lab);
+        let by = run.notes.first().cloned().unwrap_or_default();
+        panel = panel.and(&format!("{name} {by}"));
+        panel = match run.main_problem().or(run.problems.first()) {
+            Some(problem) => panel.and(&timeline(&run, problem)),
+            None => panel.and(&"Nothing was recorded."),
+        };
+    }
+    Ok(panel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Choice;
+
+    #[test]
+    fn clocks_and_watts_are_drawn_over_time() {
+        let reading = |i: u32, watts: f64, capped| PowerReading {
+            sm_mhz: Some(1400 + i),
+            watts: Some(watts),
+            limit_watts: Some(700.0),
+            capped,
+        };
+        let of = |name, watts, capped| Watched {
+            name,
+            readings: (0..40).map(|i| (f64::from(i) / 20.0, reading(i, watts, capped))).collect(),
+            flops_per_s: 6e14,
+        };
+        let all = [of("Gaussian numbers", 690.0, true), of("zeros", 400.0, false)];
+        let page = power_panel_of("a GPU", 8192, &all).unwrap().page("power");
+        for said in ["600 TFLOP/s at 1430 MHz and 690 W", "in 20 of 20 readings", "in 0 of 20", "power cap is 700 W"] {
+            assert!(page.contains(said), "{said}");
+        }
+        assert_eq!(page.matches("<svg").count(), 2);
+        let nothing = Watched { name: "zeros", readings: Vec::new(), flops_per_s: 0.0 };
+        assert!(power_panel_of("a GPU", 1, &[nothing]).is_err());
+    }
+
+    #[test]
+    fn without_a_gpu_a_sentence_says_so() {
+        let lab = Lab::on(Choice::Cpu).unwrap();
+        assert!(power(&lab, 64, 0.1).unwrap().page("").contains("this lab has none"));
+        assert!(loading(&lab, 8).unwrap().page("").contains("this lab has none"));
+    }
+
+    #[test]
+    fn a_gpu_s_clocks_and_overlap_are_shown() {
+        if crate::device::testing::gpu("a_gpu_s_clocks_and_overlap_are_shown").is_none() {
+            return;
+        }
+        let lab = Lab::on(Choice::Best).unwrap();
+        let page = power(&lab, 1024, 0.5).unwrap().page("");
+        assert!(page.contains("TFLOP/s at") && page.matches("<svg").count() == 2, "{page}");
+        let page = loading(&lab, 32).unwrap().page("");
+        assert!(page.contains("Recorded by"), "{page}");
+        println!("{}", page.len());
+    }
+
+    #[test]
+    fn a_guess_is_held_against_the_record() {
+        let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
+        assert!(place(&lab).contains("no GPU in this lab"));
+        let run = measured(&lab, "coalescing").unwrap();
+        let found = ratio(&run, "cpu_lines_apart", "cpu_in_order", 32).unwrap();
+        assert!(found > 0.0);
+        assert_eq!(judged(2.0, Some(3.0)), "You guessed 2.0 times; measured: 3.00 times.");
+        assert!(judged(2.0, ratio(&run, "01_strided", "02_coalesced", 32)).contains("needs a GPU"));
+        assert_eq!(ratio(&run, "cpu_lines_apart", "cpu_in_order", 5), None, "no such size");
+        assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
+        let html = shown(&run).page("coalescing");
+        assert!(html.contains("With 32 words between neighbours"), "{html}");
+        assert!(elsewhere("coalescing").unwrap().starts_with("Reasoned, not measured."));
+        assert!(elsewhere("coalesing").unwrap_err().to_string().contains("coalescing"));
+    }
+}

@@ -1,0 +1,16 @@
+// Idea: a chain of operations is given as text, and compiled while the program runs to one kernel.
+// Formula: y[i] = EXPRESSION of v = x[i]; f32[n].
+// Since the last rung: nobody wrote the fused kernel; a compiler has to do it before the first call.
+// Needs: EXPRESSION, C++ of v, before the first line; v itself where there is none.
+// Expect: tens of milliseconds for the compiler, then the time of one trip through memory.
+#ifndef EXPRESSION
+#define EXPRESSION v
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+expression(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [n] */, unsigned n, unsigned) {
+    const unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    const float v = x[i];
+    y[i] = EXPRESSION;
+}

@@ -1,0 +1,33 @@
+// Idea: a warp walks from line to line, each of which names the next; of HELD values on the way all stay in registers before they are added.
+// Formula: y[i] = sum of x[32 p_s + i mod 32] over 128 steps s, p_0 = h(w 128), p_s = h(p_(s-1) + x[32 p_(s-1)] xor w 128 + s), w = i / 32; f32.
+// Since the last rung: how many registers a thread takes; loads, additions and result are the same.
+// Needs: n words in lines of 32, a power of two of them; small integers, so that every order of the additions gives the same bits.
+// Expect: each warp waits for one line at a time, so the time is inverse to the warps that fit on an SM, which registers decide.
+__device__ unsigned place(unsigned h, unsigned lines) {
+    h *= 0x9e3779b1u;
+    h ^= h >> 15;
+    return h * 0x85ebca6bu & (lines - 1);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
+walk(const float* __restrict__ x /* [n] */, float* __restrict__ y /* [threads] */, unsigned n, unsigned threads) {
+    const unsigned i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= threads) return;
+    const unsigned lane = i % 32, seed = i / 32 * 128;
+    unsigned at = place(seed, n / 32);
+    float sum = 0;
+#pragma unroll 1
+    for (unsigned first = 0; first < 128; first += HELD) {
+        float held[HELD];
+#pragma unroll
+        for (unsigned j = 0; j < HELD; ++j) {
+            held[j] = x[32 * at + lane];
+            const unsigned named = (unsigned)__shfl_sync(0xffffffff, held[j], 0);
+            at = place((at + named) ^ (seed + first + j + 1), n / 32);
+        }
+        // From the last to the first: none can be added before all are there.
+#pragma unroll
+        for (unsigned j = HELD; j-- > 0;) sum += held[j];
+    }
+    y[i] = sum;
+}
