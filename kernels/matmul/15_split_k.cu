@@ -59,6 +59,7 @@ __device__ __forceinline__ void store_part(const float (&d)[N], Out* __restrict_
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
     const unsigned base = aligned_shared(), rank = SPLIT > 1 ? cluster_rank() : 0, k_blocks = (k + BK - 1) / BK;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
@@ -97,10 +98,13 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int i = 0; i < BN / 2; ++i) sums.d[i] = 0.0f;
         }
+        MARK(store);
         if constexpr (SPLIT == 1) {
             store_part(sums.d, c, m, n, ldc, row + group * 64, column, epilogue);
         } else {
+            MARK(barrier);
             cluster_wait();
+            MARK(exchange);
             // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
             const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(&received);
             float own[PART];
@@ -119,7 +123,9 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
             // Every block waits for all that is sent to it, so that none sends to a block that has exited.
+            MARK(barrier);
             barrier_wait(&received, 0);
+            MARK(store);
 #pragma unroll
             for (int s = 0; s < SPLIT - 1; ++s) {
 #pragma unroll
@@ -131,4 +137,5 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             store_part(own, c, m, n, ldc, row + group * 64, column + rank * (BN / SPLIT), epilogue);
         }
     }
+    MARK(end);
 }

@@ -1,7 +1,7 @@
 use crate::problem::resolve;
 use crate::{
     BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
-    Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog,
+    Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Rung, Runner, Span, TrainLog, Xray,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -66,6 +66,9 @@ pub struct Run {
     /// What the device did in one run of a rung, operation by operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub breakdowns: Vec<Breakdown>,
+    /// What every SM did in one run of a rung.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xrays: Vec<Xray>,
     /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
@@ -122,6 +125,7 @@ impl Run {
         let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
         let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
         let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
+        let of_times = of_times.chain(self.xrays.iter().map(|x| &x.problem));
         let mut seen = HashSet::new();
         let all = self.problems.iter().chain(of_rungs).chain(of_times);
         all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
@@ -155,6 +159,9 @@ impl Run {
         }
         for (i, b) in self.breakdowns.iter_mut().enumerate() {
             resolve(&mut b.problem, &known).map_err(lacks("breakdowns", i))?;
+        }
+        for (i, x) in self.xrays.iter_mut().enumerate() {
+            resolve(&mut x.problem, &known).map_err(lacks("xrays", i))?;
         }
         drop(known);
         self.problems = listed;
@@ -355,6 +362,7 @@ impl Run {
         self.parts.extend(other.parts);
         self.spans.extend(other.spans);
         self.breakdowns.extend(other.breakdowns);
+        self.xrays.extend(other.xrays);
         self.problems.extend(other.problems);
         self.problems = self.all_problems();
         self.notes.extend(other.notes);

@@ -82,6 +82,7 @@ pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
         parts: Vec::new(),
         spans: Vec::new(),
         breakdowns: Vec::new(),
+        xrays: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -147,6 +147,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
         parts: Vec::new(),
         spans: Vec::new(),
         breakdowns: Vec::new(),
+        xrays: Vec::new(),
         notes: Vec::new(),
     }
 }

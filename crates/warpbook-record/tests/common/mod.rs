@@ -375,6 +375,7 @@ pub fn expected() -> Run {
             span("", "shuffle", "host", -1.0),
         ],
         breakdowns: Vec::new(),
+        xrays: Vec::new(),
         notes: vec!["interrupted after 5 of 6 measurements".into()],
     }
 }
@@ -544,6 +545,7 @@ pub fn expected_of_v1() -> Run {
         ],
         spans: Vec::new(),
         breakdowns: Vec::new(),
+        xrays: Vec::new(),
         notes: vec!["interrupted after 4 of 5 measurements".into()],
     }
 }

@@ -49,6 +49,7 @@ impl Profile {
             measurements: self.cycles.iter().zip(&problems).map(measurement).collect(),
             spans: of(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
+            xrays: Vec::new(),
             problems,
             rungs: vec![Rung {
                 id: RUNG.into(),
