@@ -178,6 +178,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
             barriers.drain(ring);
+            MARK(end);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -214,6 +215,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         }
         // Shared memory must stay allocated until the last stores have read it.
         if (leader) store_wait_read<0>();
+        MARK(end);
     }
-    MARK(end);
 }

@@ -104,9 +104,13 @@ mod tests {
 
     #[test]
     fn names_are_read_once_from_the_source_and_what_it_includes() {
-        let text = "#include \"a.cuh\"\n#include \"xray.cuh\"\nMARK_BEGIN(pass);\nMARK(multiply); MARK(wait); MARK(end);";
+        let text =
+            "#include \"a.cuh\"\n#include \"xray.cuh\"\nMARK_BEGIN(pass);\nMARK(multiply); MARK(wait); MARK(end);";
         let marks = Marks::of_source(text, TEXTS).unwrap();
-        assert_eq!((marks.entries, marks.phases), (vec!["pass".into()], ["start", "end", "multiply", "wait", "load"].map(String::from).into()));
+        assert_eq!(
+            (marks.entries, marks.phases),
+            (vec!["pass".into()], ["start", "end", "multiply", "wait", "load"].map(String::from).into())
+        );
         assert_eq!(Marks::of_source("#include \"a.cuh\"", TEXTS), None, "a kernel that does not begin has none");
     }
 

@@ -71,8 +71,6 @@ pub struct XrayKernel {
     pub blocks: u64,
     /// Warps of a block.
     pub warps: u64,
-    /// Launches in the run; the last one is shown.
-    pub launches: u64,
 }
 
 /// An SM of an [`Xray`].

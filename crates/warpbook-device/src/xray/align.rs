@@ -74,6 +74,12 @@ impl Clocks {
         (clocks_per_ns.is_finite() && clocks_per_ns > 0.0).then_some(Self { offsets, clocks_per_ns })
     }
 
+    /// Those of SMs whose offsets and errors in clocks are known.
+    pub(crate) fn known(sms: &[(u32, f64, f64)], clocks_per_ns: f64) -> Self {
+        let offsets = sms.iter().map(|(sm, clocks, error)| (*sm, Offset { clocks: *clocks, error: *error })).collect();
+        Self { offsets, clocks_per_ns }
+    }
+
     /// The time in nanoseconds at which an SM's clock had this value, on a scale of all SMs; `None` of an SM that was not asked.
     #[must_use]
     pub fn ns(&self, sm: u32, clock: u64) -> Option<f64> {

@@ -37,8 +37,7 @@ fn compile(compiler: &Compiler, spec: &KernelSpec, tile: &Tile, architecture: &s
 #[test]
 fn marks_that_are_off_leave_the_code_as_it_is() {
     let stripped = |h: &Source| Source { path: h.path, text: without_marks(h.text).leak() };
-    let headers: Vec<Source> =
-        HEADERS.iter().map(|h| if h.path == "xray.cuh" { *h } else { stripped(h) }).collect();
+    let headers: Vec<Source> = HEADERS.iter().map(|h| if h.path == "xray.cuh" { *h } else { stripped(h) }).collect();
     let without = Compiler::with_headers(headers.leak()).unwrap_or_else(|e| panic!("{e}"));
     let with = Compiler::with_headers(HEADERS).unwrap_or_else(|e| panic!("{e}"));
     let rows = marked();
@@ -67,7 +66,8 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
             let [spill, more] = [&off, &on].map(|s| s.spill_store_bytes + s.spill_load_bytes);
             let shared = u64::from(on.static_shared_bytes) + tile.dynamic_shared_bytes();
             let name = format!("{} {} {} {architecture}", spec.file, spec.entry, tile.id);
-            report += &format!("{name}: {} registers, {} with marks, {more} bytes spilled\n", off.registers, on.registers);
+            report +=
+                &format!("{name}: {} registers, {} with marks, {more} bytes spilled\n", off.registers, on.registers);
             assert!(on.static_shared_bytes > off.static_shared_bytes, "{name}: marks were not compiled");
             // A block of Hopper has 227 KiB.
             if (spill == 0 && more > 0) || shared > 232_448 {

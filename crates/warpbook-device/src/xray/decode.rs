@@ -99,7 +99,6 @@ mod tests {
                 let kept = half - 1 + half;
                 let gap = marks.len() - kept;
                 let want: Vec<_> = marks[..half - 1].iter().chain(&marks[half - 1 + gap..]).copied().collect();
-                prop_assert_eq!(got.gaps.clone(), if gap > 0 { vec![half - 1] } else { vec![] });
                 // Over a gap the upper half of the clock may have gone on unseen.
                 let lower = |all: &[(u8, u64)]| all.iter().map(|(p, c)| (*p, *c as u32)).collect::<Vec<_>>();
                 let hidden = want[half - 1].1 - want[half - 2].1 >= u64::from(BEHIND);
@@ -107,6 +106,7 @@ mod tests {
                     prop_assert_eq!(lower(&got.marks[..half - 1]), lower(&want[..half - 1]));
                 } else {
                     prop_assert_eq!(got.marks, want);
+                    prop_assert_eq!(got.gaps, vec![half - 1]);
                 }
             }
         }

@@ -183,7 +183,8 @@ struct Question {
 impl Question {
     fn launch(&self, xray: &Xray, stream: &Stream) -> Result<()> {
         let shared = xray.clocks.stats().dynamic_shared_bytes;
-        let shape = Launch { grid: [self.sms.len() as u32, 1, 1], dynamic_shared_bytes: shared, ..xray.clocks.shape(1) };
+        let shape =
+            Launch { grid: [self.sms.len() as u32, 1, 1], dynamic_shared_bytes: shared, ..xray.clocks.shape(1) };
         let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
         // SAFETY: sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns); the arrays are as long as `ask` has made them, for as many
         // blocks, and live until the stream has been waited for.

@@ -189,7 +189,8 @@ impl Module {
         let c_name = std::ffi::CString::new(name).unwrap_or_default();
         let (mut address, mut found) = (0, 0);
         // SAFETY: the module is live, the context current, and the pointers are to live values.
-        let status = unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut found, self.raw(), c_name.as_ptr()) };
+        let status =
+            unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut found, self.raw(), c_name.as_ptr()) };
         status.result().map_err(|e| self.device.error(format!("Finding the variable {name}"), e))?;
         if found != bytes {
             let why = format!("has {found} bytes, where {bytes} were expected");
@@ -216,7 +217,8 @@ mod tests {
 
     #[test]
     fn rings_fit_into_the_bytes_that_they_may_take() {
-        let check = |warps, entries, bytes, expect| assert_eq!(size(warps, entries, bytes), expect, "{warps} {entries}");
+        let check =
+            |warps, entries, bytes, expect| assert_eq!(size(warps, entries, bytes), expect, "{warps} {entries}");
         check(0, 1, 1 << 20, None);
         check(100, 1, 1 << 20, Some((100, 1024)));
         check(100, 2, 1 << 20, Some((100, 512)));

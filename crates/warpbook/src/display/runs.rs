@@ -310,7 +310,7 @@ pub(super) mod tests {
             parts: Vec::new(),
             spans: Vec::new(),
             breakdowns: Vec::new(),
-        xrays: Vec::new(),
+            xrays: Vec::new(),
             notes: vec!["a <script> note".into()],
         }
     }

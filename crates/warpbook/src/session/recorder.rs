@@ -99,7 +99,7 @@ impl Recorder {
             parts: Vec::new(),
             spans: Vec::new(),
             breakdowns: Vec::new(),
-        xrays: Vec::new(),
+            xrays: Vec::new(),
             notes,
         };
         driver::collect_sources(&mut run, &[]);
