@@ -24,7 +24,7 @@ pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
 pub use xray::{ChosenXray, XrayArgs};
 
 use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use data::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
 use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
