@@ -12,6 +12,7 @@ constexpr int PAD = 32 / BK;
 extern "C" __global__ void __launch_bounds__(THREADS)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ float tile_a[BK][BM + PAD], tile_b[BK][BN + PAD];
     const unsigned tiles_n = (n + BN - 1) / BN;
     const unsigned row0 = blockIdx.x / tiles_n * BM, column0 = blockIdx.x % tiles_n * BN;
@@ -21,13 +22,19 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
 
     float sum = 0.0f;
     for (unsigned k0 = 0; k0 < k; k0 += BK) {
+        MARK(load);
         op_a.load(tile_a, row0, k0);
         op_b.load(tile_b, column0, k0);
+        MARK(barrier);
         __syncthreads();
+        MARK(multiply);
 #pragma unroll
         for (int kk = 0; kk < BK; ++kk) sum = fmaf(tile_a[kk][row], tile_b[kk][column], sum);
+        MARK(barrier);
         // The next tiles overwrite these.
         __syncthreads();
     }
+    MARK(store);
     if (row0 + row < m && column0 + column < n) epilogue.store(c, row0 + row, column0 + column, ldc, sum);
+    MARK(end);
 }

@@ -152,6 +152,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     const int k_first = (int)(slice * BK) - before;
     Feed<!TRANS_A, BM, VEC4> feed_a(a, lda, row0, m, k_first, thread, ring[0].a);
     Feed<TRANS_B, BN, VEC4> feed_b(b, ldb, column0, n, k_first, thread, ring[0].b);
+    MARK(load);
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < tiles) {
@@ -160,6 +161,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
         }
         end_group();
     }
+    MARK(wait);
     wait_for_groups<STAGES - 2>();
     sync_slice(slice);
 
@@ -169,8 +171,11 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     unsigned stage = 0, free = STAGES - 1;
     for (unsigned tile = 0; tile < tiles; ++tile) {
         // The next tile has arrived too, and all warps have finished the previous one, whose stage is now free.
+        MARK(wait);
         wait_for_groups<STAGES - 3>();
+        MARK(barrier);
         sync_slice(slice);
+        MARK(multiply);
         const unsigned next = stage + 1 == STAGES ? 0 : stage + 1;
         const bool more = tile + STAGES - 1 < tiles;
 #pragma unroll
@@ -186,6 +191,7 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
         if (more) feed_a.end(free), feed_b.end(free);
         free = stage, stage = next;
     }
+    MARK(store);
     if constexpr (SLICES == 1) {
         store_vec4<ROWS_APART, COLUMNS_APART>(epilogue, c, row0 + row, column0 + column, m, n, ldc, sums);
     } else {
@@ -218,9 +224,11 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     // Offsets in a tile are 32-bit: better no result than a wrong one.
     if (lda >> 24 || ldb >> 24) __trap();
     const bool vec4_a = !TRANS_A || (allows_vec4(a, lda) && m % 4 == 0), vec4_b = TRANS_B || (allows_vec4(b, ldb) && n % 4 == 0);
     if (vec4_a && vec4_b) product<true>(a, b, c, m, n, k, lda, ldb, ldc, epilogue);
     else product<false>(a, b, c, m, n, k, lda, ldb, ldc, epilogue);
+    MARK(end);
 }

@@ -11,6 +11,7 @@ static_assert(STAGES >= 2, "one stage is multiplied while another is loaded");
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES];
     const unsigned base = aligned_shared(), full = shared_address(full_barriers);
     const unsigned tiles_n = (n + BN - 1) / BN, k_blocks = (k + BK - 1) / BK;
@@ -24,6 +25,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     __syncthreads();
 
     const auto fetch = [&](unsigned block) {
+        MARK(load);
         const unsigned stage = block % STAGES, barrier = full + stage * 8, to = base + stage * STAGE_BYTES;
         expect_bytes(barrier, STAGE_BYTES);
         load_a(to, &map_a, row, block * BK, barrier);
@@ -37,14 +39,19 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     Sums sums;
     Ring ring;
     for (unsigned block = 0; block < k_blocks; ++block) {
+        MARK(wait);
         wait_phase(full + ring.stage * 8, ring.parity);
+        MARK(multiply);
         sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         sums.wait<0>();
         // All warpgroups have read this stage: the next load overwrites the one before it.
+        MARK(barrier);
         __syncthreads();
         if (leader && block + STAGES - 1 < k_blocks) fetch(block + STAGES - 1);
         ring.advance();
     }
     sums.hold();
+    MARK(store);
     sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
+    MARK(end);
 }

@@ -11,6 +11,7 @@ static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned tiles_n = (n + BN - 1) / BN, k_blocks = (k + BK - 1) / BK;
@@ -28,8 +29,10 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         if (threadIdx.x % WARPGROUP == 0) {
             for (unsigned block = 0; block < k_blocks; ++block) {
                 const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
+                MARK(wait);
                 // In the first round every stage is empty: the phase before the first counts as complete.
                 wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
+                MARK(load);
                 expect_bytes(barrier, STAGE_BYTES);
                 load_a(to, &map_a, row, block * BK, barrier);
                 load_b(to + A_BYTES, &map_b, column, block * BK, barrier);
@@ -43,7 +46,9 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         Sums sums;
         unsigned last = 0;
         for (unsigned block = 0; block < k_blocks; ++block) {
+            MARK(wait);
             wait_phase(full + ring.stage * 8, ring.parity);
+            MARK(multiply);
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
             // One stage stays in flight; the one before it has been read.
             sums.wait<1>();
@@ -53,6 +58,8 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         }
         sums.wait<0>();
         sums.hold();
+        MARK(store);
         sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
     }
+    MARK(end);
 }

@@ -8,6 +8,7 @@
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
@@ -25,6 +26,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
             barriers.drain(ring);
+            MARK(end);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -34,7 +36,9 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         for (unsigned tile = blockIdx.x / CLUSTER; tile < tiles.count(); tile += gridDim.x / CLUSTER) {
             tiles.at(tile, rank, row, column);
             barriers.multiply(ring, a, b, k_blocks, sums);
+            MARK(store);
             sums.store(c, m, n, ldc, row + group * 64, column, epilogue);
         }
+        MARK(end);
     }
 }

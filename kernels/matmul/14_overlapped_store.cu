@@ -122,6 +122,7 @@ __device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, un
 template <bool BY_COPY, class Fill>
 __device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int id, unsigned row, unsigned column, unsigned m,
                                      unsigned n, unsigned ldc, Fill fill) {
+    MARK(store);
     const bool leader = threadIdx.x % WARPGROUP == 0;
     // The store before the last used this buffer, or the last one where a tile has an odd number of chunks: wait until it has been read.
     if (BY_COPY && leader) store_wait_read<CHUNKS % 2 == 0 ? 1 : 0>();
@@ -140,6 +141,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
      unsigned by_copy /* 1: map_c describes C, whose rows and edge are at multiples of 16 bytes */, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
@@ -161,6 +163,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
             barriers.drain(ring);
+            MARK(end);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -189,6 +192,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                     });
                     tiles.at(tile, rank, row, column);
                     row += group * 64, waiting = row / 64 * 65536 + column / 64;
+                    MARK(store);
                     packed.take(sums, epilogue, column, n);
                 }
                 if (waiting != NONE) {
@@ -215,5 +219,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         }
         // Shared memory must stay allocated until the last stores have read it.
         if (threadIdx.x % WARPGROUP == 0) store_wait_read<0>();
+        MARK(end);
     }
 }

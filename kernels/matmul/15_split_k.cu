@@ -112,6 +112,7 @@ __device__ __forceinline__ void store_tile(const float (&d)[N], Out* __restrict_
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
     // A cluster has CLUSTER adjacent tiles, which share what they load, and SPLIT blocks for each: those of one part of k follow each other.
     const unsigned in_cluster = SPLIT * CLUSTER > 1 ? cluster_rank() : 0, rank = in_cluster / CLUSTER, place = in_cluster % CLUSTER;
@@ -160,10 +161,13 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int i = 0; i < WIDTH / 2; ++i) sums.d[i] = 0.0f;
         }
+        MARK(store);
         if constexpr (SPLIT == 1) {
             store_tile(sums.d, c, m, n, ldc, row, column, group, 0, epilogue);
         } else {
+            MARK(barrier);
             if (MEETS_LATER) cluster_wait();
+            MARK(exchange);
             // A thread sends to the one that has its place in the other block, to a slot per sender behind the stages.
             const unsigned slots = base + STAGES * STAGE_BYTES + threadIdx.x * 16, signal = shared_address(&received);
             float own[PART];
@@ -183,7 +187,9 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
             // Every block waits for all that is sent to it, so that none sends to a block that has exited.
+            MARK(barrier);
             barrier_wait(&received, 0);
+            MARK(store);
 #pragma unroll
             for (int s = 0; s < SPLIT - 1; ++s) {
 #pragma unroll
@@ -195,4 +201,5 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             store_tile(own, c, m, n, ldc, row, column, group, rank, epilogue);
         }
     }
+    MARK(end);
 }

@@ -77,7 +77,9 @@ struct TransposedSums {
         Fragments even, odd;
         unsigned last = 0;
         const auto fetch = [&](Fragments& fragments) {
+            MARK(wait);
             wait_phase(barriers.full + ring.stage * 8, ring.parity);
+            MARK(multiply);
             fragments.load(b + ring.stage * STAGE_BYTES);
         };
         const auto multiply_stage = [&](const Fragments& now, Fragments& next, unsigned block) {
@@ -154,6 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const __grid_constant__ TensorMap map_c,
      unsigned by_copy /* 1: map_c describes C, whose rows and edge are at multiples of 16 bytes */, float* __restrict__ c /* [m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
+    MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES];
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
@@ -175,6 +178,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
             barriers.drain(ring);
+            MARK(end);
         }
     } else {
         take_registers<CONSUMER_REGISTERS>();
@@ -192,6 +196,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
 #pragma unroll
             for (int part = 0; part < BM / OUT_ROWS; ++part) {
                 const unsigned offset = part % 2 * 2 * OUT_BYTES, first = row + part * OUT_ROWS;
+                MARK(store);
                 // The stores before the last used this buffer: wait until they have been read.
                 if (by_copy && leader) store_wait_read<1>();
                 warpgroup_sync(1 + group);
@@ -210,5 +215,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         }
         // Shared memory must stay allocated until the last stores have read it.
         if (leader) store_wait_read<0>();
+        MARK(end);
     }
 }

@@ -4,6 +4,7 @@
 //
 // A kernel is compiled with IN (type of A and B), OUT (type of C), TRANS_A and TRANS_B (1: stored transposed), and EPILOGUE.
 #pragma once
+#include "xray.cuh"
 
 // The values of IN and OUT.
 #define TYPE_F32 0

@@ -51,6 +51,7 @@ struct Barriers {
 
     // The producer's last step: it stays until no other block can still signal that a stage is free.
     __device__ __forceinline__ void drain(Ring& ring) const {
+        MARK(wait);
         for (int s = 0; s < STAGES && CLUSTER > 1; ++s) wait_phase(empty + ring.stage * 8, ring.parity ^ 1), ring.advance();
     }
 
@@ -60,7 +61,9 @@ struct Barriers {
                                          unsigned column, unsigned first, unsigned end, unsigned rank, bool once = false) const {
         for (unsigned block = first; block < end; ++block) {
             const unsigned barrier = full + ring.stage * 8, to = base + ring.stage * STAGE_BYTES;
+            MARK(wait);
             wait_phase(empty + ring.stage * 8, ring.parity ^ 1);
+            MARK(load);
             expect_bytes(barrier, STAGE_BYTES);
             load_a(to, a, row, block * BK, barrier, rank, first_rank);
             load_b(to + A_BYTES, b, column, block * BK, barrier, rank, first_rank, once);
@@ -79,7 +82,9 @@ struct Barriers {
                                                  Meanwhile meanwhile) const {
         unsigned last = 0;
         const auto begin = [&](unsigned block) {
+            MARK(wait);
             wait_phase(full + ring.stage * 8, ring.parity);
+            MARK(multiply);
             sums.multiply(a + ring.stage * (STAGE_BYTES / 16), b + ring.stage * (STAGE_BYTES / 16), block > 0);
         };
         const auto end = [&](unsigned block) {
@@ -93,6 +98,7 @@ struct Barriers {
         for (int i = 0; i < TIMES; ++i) {
             if (i < blocks) begin(i);
             meanwhile(i);
+            MARK(multiply);
             if (i < blocks) end(i);
         }
         for (unsigned block = TIMES; block < blocks; ++block) begin(block), end(block);

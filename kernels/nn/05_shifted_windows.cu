@@ -278,6 +278,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
 #endif
 ) {
     wait_for_predecessor();
+    MARK_BEGIN(shifted_windows);
     let_successor_start();
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES], weights_barrier;
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
@@ -301,8 +302,10 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         for (unsigned at = first; at < end; at += step) {
             const Tile tile(g, at);
             const unsigned barrier = full + stage * 8;
+            MARK(wait);
             // In the first round every stage is empty: the phase before the first counts as complete.
             wait_phase(empty + stage * 8, parity ^ 1);
+            MARK(load);
             expect_bytes(barrier, g.blocks * g.box_bytes);
             for (unsigned block = 0; block < g.blocks; ++block) {
                 load_box(tiles + stage * stage_bytes + block * g.block_bytes, &map_images, block * LANES, (int)tile.x + g.left,
@@ -310,11 +313,13 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
             }
             if (++stage == g.stages) stage = 0, parity ^= 1;
         }
+        MARK(end);
         return;
     }
     if (group >= g.consumers) return;
     take_registers<CONSUMER_REGISTERS>();
     // The warpgroups take tiles in turn, so that one stores while another multiplies.
+    MARK(wait);
     wait_phase(there, 0);
     Sums sums(g, bias, column);
     unsigned count = group;
@@ -324,11 +329,14 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         const size_t from = tile.first(g, POOL ? 2 : 1) + column + threadIdx.x % 4 * 8;
         // The tile before in this stage may be another warpgroup's. Its phase has the other parity, and must be over: until then a wait
         // for this tile's would return at once.
+        MARK(wait);
         wait_phase(empty + stage * 8, parity ^ 1);
         wait_phase(full + stage * 8, parity);
+        MARK(multiply);
         sums.multiply_windows(g, tiles + stage * stage_bytes, weights);
         if (PASS == INPUT_GRADIENT && mask) sums.read_mask(g, tile, mask + from);
         sums.wait();
+        MARK(store);
         if (threadIdx.x % 32 == 0) arrive(empty + stage * 8);
 #if POOL
         sums.store_maxima(g, tile, to + from, index ? index + from : nullptr);
@@ -336,4 +344,5 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         sums.store(g, tile, mask, to + from);
 #endif
     }
+    MARK(end);
 }

@@ -46,6 +46,7 @@ struct Accumulator {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, const float* weights /* [2] */,
      float* __restrict__ partial /* [3][columns] */, unsigned long long n, unsigned columns, unsigned first_block) {
+    MARK_BEGIN(pass);
     const unsigned long long first = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     const unsigned long long stride = gridDim.x * (unsigned long long)THREADS, groups = n / 4;
     const float4* x4 = reinterpret_cast<const float4*>(x);
@@ -64,13 +65,17 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
         }
     };
     // The first points are on their way before the weights are waited for.
+    MARK(load);
     load(first);
+    MARK(wait);
     wait_for_predecessor();
     const float w = weights[0], b = weights[1];
 
     Accumulator sum;
     for (unsigned long long from = first; from < groups; from += GROUPS * stride) {
+        MARK(load);
         if (from != first) load(from);
+        MARK(compute);
 #pragma unroll
         for (int g = 0; g < GROUPS; ++g) {
             if (from + g * stride < groups) sum.add(w, b, xs[g], WITHOUT_Y ? xs[g] : ys[g]);
@@ -86,12 +91,15 @@ pass(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] *
         return;
     }
     write_block_sums<THREADS>(sums, partial, columns, first_block);
+    MARK(end);
 }
 
 // Adds up the blocks' sums and takes the step.
 extern "C" __global__ void __launch_bounds__(THREADS)
 update(const float* __restrict__ partial /* [3][blocks] */, unsigned blocks, float inverse_n, float learning_rate,
        float* weights /* [2] */, float* loss /* [1], or null */) {
+    MARK_BEGIN(update);
     let_successor_start();
     end_epoch<THREADS>(partial, blocks, inverse_n, learning_rate, weights, loss);
+    MARK(end);
 }

@@ -18,6 +18,7 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         unsigned epochs, unsigned log_every, float learning_rate, float inverse_n, float* weights /* [2]: w, b */,
         float* losses /* [epochs / log_every] */, float* loss_partial /* [epochs / log_every][blocks] */,
         unsigned long long* words /* [2][blocks][SLOT_WORDS] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
+    MARK_BEGIN(descend);
     __shared__ Descent<THREADS>::Shared shared;
     const unsigned long long first = blockIdx.x * (unsigned long long)THREADS + threadIdx.x;
     const unsigned long long stride = gridDim.x * (unsigned long long)THREADS, groups = n / 4;
@@ -33,12 +34,14 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
             if (from + g * stride < groups) xs[g] = x4[from + g * stride], ys[g] = y4[from + g * stride];
         }
     };
+    MARK(load);
     load(0);
     Descent<THREADS> descent(shared, PairExchange(words, control, blocks, limit_ns), weights,
                              learning_rate * 2.0f * inverse_n, log_every, loss_partial);
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         const bool backwards = ALTERNATE && epoch % 2 == 0, logged = descent.log.next();
+        MARK(compute);
         PointSums<> points(descent.w, descent.b);
         for (unsigned k = 0; k < parts; ++k) {
             const unsigned part = backwards ? parts - 1 - k : k;
@@ -54,8 +57,11 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         float sums[SUMS];
         points.total(sums);
         // There is nothing in the points that has to wait for the weights. Alternating, the last part is the next one's first.
+        MARK(load);
         if (!ALTERNATE && parts > 1) load(0);
         if (!descent.step(epoch, logged, sums)) return;
     }
+    MARK(finish);
     descent.finish(epochs, inverse_n, weights, losses);
+    MARK(end);
 }

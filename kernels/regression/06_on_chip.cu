@@ -11,15 +11,20 @@ descend(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n
         unsigned epochs, unsigned log_every, float learning_rate, float inverse_n, float* weights /* [2]: w, b */,
         float* losses /* [epochs / log_every] */, float* loss_partial /* [epochs / log_every][blocks] */,
         unsigned long long* words /* [2][blocks][SLOT_WORDS] */, Control* control, unsigned blocks, unsigned long long limit_ns) {
+    MARK_BEGIN(descend);
     __shared__ Descent<THREADS>::Shared shared;
+    MARK(load);
     Resident points(x, y, (unsigned)n);
     Descent<THREADS> descent(shared, PairExchange(words, control, blocks, limit_ns), weights,
                              learning_rate * 2.0f * inverse_n, log_every, loss_partial);
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
         float sums[SUMS];
         const bool logged = descent.log.next();
+        MARK(compute);
         points.pass(descent.w, descent.b, logged, sums);
         if (!descent.step(epoch, logged, sums)) return;
     }
+    MARK(finish);
     descent.finish(epochs, inverse_n, weights, losses);
+    MARK(end);
 }

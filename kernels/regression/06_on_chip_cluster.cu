@@ -13,17 +13,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restrict__ y /* [n] */, unsigned long long n,
                    unsigned epochs, unsigned log_every, float learning_rate, float inverse_n,
                    float* weights /* [2]: w, b */, float* losses /* [epochs / log_every] */) {
+    MARK_BEGIN(descend_in_cluster);
     // Odd and even epochs take turns: a warp may be one epoch ahead of another.
     __shared__ __align__(16) float4 slots[2][BLOCKS * WARPS];
     __shared__ __align__(8) unsigned long long barriers[2];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, rank = cluster_rank();
     if (threadIdx.x == 0) barrier_init(&barriers[0], 1), barrier_init(&barriers[1], 1), barrier_init_done();
+    MARK(load);
     Resident points(x, y, (unsigned)n);
     float w = weights[0], b = weights[1];
     const float rate = learning_rate * 2.0f * inverse_n;
     LossLog log(log_every);
     // A lane for each block: where this warp's sums go there, in even and odd epochs.
     const unsigned to = address_in(lane % BLOCKS, &slots[0][rank * WARPS + warp]), signal = address_in(lane % BLOCKS, &barriers[0]);
+    MARK(barrier);
     cluster_sync();
 
     for (unsigned epoch = 1; epoch <= epochs; ++epoch) {
@@ -32,7 +35,9 @@ descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restric
         // One arrival a phase: the bytes are what is waited for. They may come before they are announced.
         if (threadIdx.x == 0) barrier_arrive_and_expect(&barriers[turn], sizeof slots[turn]);
         float sums[SUMS];
+        MARK(compute);
         points.pass(w, b, logged, sums);
+        MARK(exchange);
 
         float mine = warp_sum_pair(sums[GRAD_W], sums[GRAD_B]), other = __shfl_xor_sync(ALL_LANES, mine, WARP / 2);
         float loss[1] = {sums[LOSS]};
@@ -44,7 +49,9 @@ descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restric
                              make_float4(lower ? mine : other, lower ? other : mine, loss[0], 0.0f),
                              signal + turn * sizeof barriers[0]);
         }
+        MARK(barrier);
         barrier_wait(&barriers[turn], phase);
+        MARK(reduce);
 
         // Every warp adds all sums up for itself, in the same order.
         float grad_w = 0.0f, grad_b = 0.0f, total[1] = {0.0f};
@@ -60,7 +67,9 @@ descend_in_cluster(const float* __restrict__ x /* [n] */, const float* __restric
             if (lane == 0) losses[log.entries - 1] = total[0] * inverse_n;
         }
     }
+    MARK(finish);
     if (rank == 0 && threadIdx.x == 0) weights[0] = w, weights[1] = b;
     // Nobody leaves while others may still write into its shared memory.
     cluster_sync();
+    MARK(end);
 }

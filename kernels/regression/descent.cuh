@@ -4,6 +4,7 @@
 #pragma once
 #include "launch.cuh"
 #include "reduce.cuh"
+#include "xray.cuh"
 
 constexpr int SUMS = 3, LOSS = 0, GRAD_W = 1, GRAD_B = 2;
 
@@ -52,7 +53,9 @@ struct PointSums {
 template <int BLOCK>
 __device__ __forceinline__ void write_block_sums(float (&sums)[SUMS], float* __restrict__ partial /* [3][columns] */,
                                                  unsigned columns, unsigned first_block) {
+    MARK(reduce);
     block_sum<BLOCK>(sums);
+    MARK(store);
     if (threadIdx.x == 0) {
 #pragma unroll
         for (int k = 0; k < SUMS; ++k) partial[k * (size_t)columns + first_block + blockIdx.x] = sums[k];
@@ -66,12 +69,16 @@ __device__ __forceinline__ void end_epoch(const float* __restrict__ partial /* [
                                           float inverse_n, float learning_rate, float* weights /* [2]: w, b */,
                                           float* loss /* [1], or null */) {
     float sums[SUMS] = {};
+    MARK(wait);
     wait_for_predecessor();
+    MARK(load);
     for (unsigned block = threadIdx.x; block < blocks; block += BLOCK) {
 #pragma unroll
         for (int k = 0; k < SUMS; ++k) sums[k] += partial[k * (size_t)blocks + block];
     }
+    MARK(reduce);
     block_sum<BLOCK>(sums);
+    MARK(store);
     if (threadIdx.x == 0) {
         const float rate = learning_rate * 2.0f * inverse_n;
         weights[0] -= rate * sums[GRAD_W];

@@ -34,6 +34,7 @@ struct Descent {
     // Updates the weights at the end of an epoch, counted from 1, with each thread's sums; false if another block did not arrive.
     __device__ __forceinline__ bool step(unsigned epoch, bool logged, const float (&sums)[SUMS]) {
         const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        MARK(reduce);
         // One warp adds up all threads' sums: shuffles in every warp first would take their time twice.
         shared.gradients[threadIdx.x] = make_float2(sums[GRAD_W], sums[GRAD_B]);
         if (logged) {
@@ -41,8 +42,10 @@ struct Descent {
             warp_sum(loss);
             if (lane == 0) shared.losses[warp] = loss[0];
         }
+        MARK(barrier);
         __syncthreads();
         if (warp == 0) {
+            MARK(exchange);
             float2 column = shared.gradients[lane];
 #pragma unroll
             for (int k = 1; k < WARPS; ++k) {
@@ -60,6 +63,7 @@ struct Descent {
             warp_sum(loss);
             if (lane == 0) loss_partial[(log.entries - 1) * exchange.blocks + blockIdx.x] = loss[0];
         }
+        MARK(wait);
         __syncthreads();
         w = shared.weights[0], b = shared.weights[1];
         return !shared.given_up;

@@ -99,7 +99,7 @@ impl Tab {
             ChartKind::HeatMap => Some(Self::HeatMap),
             ChartKind::Roofline => Some(Self::Roofline),
             _ if is_of_training(chart) => Some(Self::Loss),
-            ChartKind::Breakdown | ChartKind::Timeline => Some(Self::Breakdown),
+            ChartKind::Breakdown | ChartKind::Timeline | ChartKind::Xray => Some(Self::Breakdown),
             _ => part_group(chart).map(|_| Self::Breakdown),
         }
     }
@@ -159,6 +159,7 @@ pub fn breakdown_name(chart: ChartKind) -> Option<String> {
     match chart {
         ChartKind::Breakdown => Some("run".into()),
         ChartKind::Timeline => Some("timeline".into()),
+        ChartKind::Xray => Some("xray".into()),
         _ => part_group(chart).map(|(_, name)| name.into()),
     }
 }
@@ -182,6 +183,7 @@ pub fn has_data(run: &Run, chart: ChartKind) -> bool {
         ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
         ChartKind::Breakdown => !run.breakdowns.is_empty(),
         ChartKind::Timeline => !run.spans.is_empty(),
+        ChartKind::Xray => !run.xrays.is_empty(),
         _ if is_of_training(chart) => !run.train_logs.is_empty(),
         _ => part_group(chart).is_none_or(|(group, _)| run.parts.iter().any(|p| p.group == group)),
     }

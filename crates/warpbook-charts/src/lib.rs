@@ -47,6 +47,7 @@ mod tiles;
 mod timeline;
 mod transfers;
 pub mod words;
+mod xray;
 
 pub use accuracy::accuracy;
 pub use board::{Board, BoardEntry, BoardTask};
@@ -78,6 +79,7 @@ pub use tiles::tiles;
 pub use timeline::{timeline, timelines};
 pub use transfers::transfers;
 pub use warpbook_record::Quantity;
+pub use xray::xray;
 
 use std::fmt;
 use warpbook_record::{ChartKind, PartGroup, Problem, Run};
@@ -137,6 +139,10 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
         let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
         if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
     };
+    let looked_into = || {
+        let mut of_xrays = run.xrays.iter().map(|x| &x.problem);
+        if of_xrays.clone().any(|p| p == problem) { problem } else { of_xrays.next().unwrap_or(problem) }
+    };
     match kind {
         ChartKind::Ladder => options.ladder(run, problem, headline),
         ChartKind::Sweep => options.sweep_of(&[run], headline, Some(problem).filter(|p| p.size() > 0), None),
@@ -148,6 +154,7 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
         ChartKind::Transfers => transfers::transfers_with(options, run, with_parts(PartGroup::Transfer)),
         ChartKind::Breakdown => breakdown::breakdown_with(options, run, recorded()),
         ChartKind::Timeline => timeline(run, recorded()),
+        ChartKind::Xray => xray::xray_with(options, run, looked_into()),
         ChartKind::Loss => loss::loss_curve_with(options, run, logged()),
         ChartKind::Accuracy => accuracy::accuracy_with(options, run, logged()),
         ChartKind::LossScale => course::loss_scale_with(options, run, logged()),

@@ -24,8 +24,9 @@ mod train;
 mod tune;
 mod view;
 mod viewer;
+mod xray;
 
-use args::{Command, SurveyCommand, TuneCommand};
+use args::{Asked, Command, SurveyCommand, TuneCommand};
 use failure::Failure;
 use std::process::ExitCode;
 
@@ -38,9 +39,15 @@ fn main() -> ExitCode {
             output::complain(&format!("This is a bug in Warpbook: {what} ({place}). RUST_BACKTRACE=1 shows more."));
         }));
     }
-    let done = args::parse(std::env::args_os()).map_err(Failure::from).and_then(|(command, chosen)| match command {
+    let done = args::parse(std::env::args_os()).map_err(Failure::from).and_then(|(command, asked)| match command {
         Command::Devices(args) => devices::list(&args),
-        Command::Run(args) => run::start(&args, chosen),
+        Command::Run(args) => run::start(&args, if let Asked::Run(chosen) = asked { Some(chosen) } else { None }),
+        Command::Xray(_) => match asked {
+            Asked::Xray(chosen) => xray::xray(&chosen),
+            _ => Err(Failure::usage(
+                "Name an experiment and a rung, as in `warpbook xray matmul --rung 14_overlapped_store`.",
+            )),
+        },
         Command::Tune(args) => match args.what {
             TuneCommand::Matmul(args) => tune::matmul(&args),
         },

@@ -35,6 +35,11 @@ impl Cache {
     }
 
     #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
+    #[cfg(test)]
     fn at(folder: &std::path::Path) -> Self {
         Self(Some(folder.to_owned()))
     }

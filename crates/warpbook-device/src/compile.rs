@@ -38,6 +38,12 @@ impl Compiler {
         Ok(Self { nvrtc: Nvrtc::load(driver_cuda)?, headers: warpbook_kernels::HEADERS, cache: Cache::of_user() })
     }
 
+    /// One that compiles with other building blocks, and keeps nothing.
+    #[cfg(test)]
+    pub(crate) fn with_headers(headers: &'static [Source]) -> Result<Self> {
+        Ok(Self { headers, cache: Cache::none(), ..Self::new(None)? })
+    }
+
     /// Its NVRTC.
     #[must_use]
     pub fn nvrtc(&self) -> &Nvrtc {

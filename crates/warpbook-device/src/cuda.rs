@@ -3,6 +3,7 @@
 use crate::marks::Streams;
 use crate::memory::Counters;
 use crate::module::Modules;
+use crate::xray::Marking;
 use crate::{Buffer, Compiler, Element, Error, Event, Kernel, Result, Stream};
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
@@ -90,6 +91,7 @@ pub(crate) struct Inner {
     pub(crate) memory: Counters,
     pub(crate) modules: Modules,
     pub(crate) streams: Streams,
+    pub(crate) marking: Marking,
     /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
     pub(crate) transfers: sys::CUstream,
     /// The error that ended the context; every launch asks for it.
@@ -209,6 +211,7 @@ impl CudaDevice {
             memory: Counters::default(),
             modules: Modules::default(),
             streams: Streams::new(transfers),
+            marking: Marking::default(),
             lost: OnceLock::new(),
             abandoned: AtomicBool::new(false),
         })))
@@ -254,11 +257,15 @@ impl CudaDevice {
         self.0.compiler.get_or_init(|| Compiler::new(Some(self.0.driver_cuda))).as_ref().map_err(Clone::clone)
     }
 
-    /// Compiles and loads a kernel with one of its tiles. Kernels with the same machine code share one module.
+    /// Compiles and loads a kernel with one of its tiles, and with its marks while an [`Xray`](crate::Xray) of this device lives. Kernels with the same
+    /// machine code share one module.
     ///
     /// # Errors
     /// It does not compile, or the device refuses it.
     pub fn kernel(&self, spec: &KernelSpec, tile: &Tile) -> Result<Kernel> {
+        if let Some(marked) = Marking::load(self, spec, tile) {
+            return marked;
+        }
         let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile(spec, tile, &architecture)?;
         Kernel::load(self, spec, tile, &compiled)

@@ -1,6 +1,7 @@
 use crate::capture::Keep;
 use crate::cuda::Inner;
 use crate::module::Module;
+use crate::xray::Marked;
 use crate::{Buffer, Compiled, CudaDevice, DevicePtr, Error, Result, Slice, Stream};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
@@ -82,6 +83,8 @@ pub struct Kernel {
     spec: KernelSpec,
     tile: Tile,
     max_threads: u32,
+    /// Where its marks go, if it was compiled with them.
+    marked: Option<Arc<Marked>>,
 }
 
 // SAFETY: as of `Module`, which it keeps alive.
@@ -125,7 +128,16 @@ impl Kernel {
         stats.blocks_per_multiprocessor = Some(blocks);
         stats.occupancy = Some(occupancy);
         let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
-        Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads })
+        Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads, marked: None })
+    }
+
+    /// The same, which notes its launches.
+    pub(crate) fn with_marks(self, marked: Arc<Marked>) -> Self {
+        Self { marked: Some(marked), ..self }
+    }
+
+    pub(crate) fn module(&self) -> &Arc<Module> {
+        &self.module
     }
 
     /// What the compiler and the device say of it.
@@ -263,8 +275,13 @@ impl Kernel {
             sys::cuLaunchKernelEx(&raw const config, self.function, pointers, std::ptr::null_mut())
         });
         status.result().map_err(|e| refused(crate::cuda::describe(e), device.note(e)))?;
+        if let Some(marked) = &self.marked {
+            marked.launched(&self.spec.entry, shape);
+        }
         queueing.launched(&self.name, shape, |captured| {
             captured.keep(self.module.clone() as Keep);
+            // Its rings are written to whenever the graph is launched.
+            self.marked.iter().for_each(|marked| captured.keep(marked.clone() as Keep));
             args.iter().filter_map(|a| a.owner()).for_each(|owner| captured.keep(owner));
         });
         Ok(())

@@ -43,6 +43,7 @@ mod tensor_map;
 #[doc(hidden)]
 pub mod testing;
 mod trial;
+mod xray;
 
 pub use activity::{Activity, ActivityKind, Call, Recorded, Recorder};
 pub use arena::Arena;
@@ -75,3 +76,4 @@ pub use pool_plan::PoolUse;
 pub use slice::Slice;
 pub use stream::{Event, Stream};
 pub use tensor_map::{BoxShape, MatrixShape, TensorMap};
+pub use xray::{Clocks, KernelMarks, Marks, WarpMarks, Xray};

@@ -88,6 +88,11 @@ impl Module {
         Ok(module)
     }
 
+    /// The driver's handle, which lives as long as `self`.
+    pub(crate) fn raw(&self) -> sys::CUmodule {
+        self.raw
+    }
+
     /// The function of an entry.
     pub(crate) fn function(&self, entry: &str) -> Result<sys::CUfunction, DriverError> {
         // SAFETY: the module is live, and the context current: whoever holds a module has bound it.

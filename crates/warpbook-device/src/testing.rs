@@ -1,6 +1,6 @@
 //! What tests begin with that need a GPU, or files whose place is known only at run time.
 
-use crate::{Choice, CudaDevice, Device};
+use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
 use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,6 +39,12 @@ pub fn skip(test: &str, needs: &str, why: impl Display) {
 #[must_use]
 pub fn manifest_dir(compiled: &str) -> PathBuf {
     std::env::var_os("CARGO_MANIFEST_DIR").map_or_else(|| compiled.into(), PathBuf::from)
+}
+
+/// Marks of kernels on SMs whose clocks are so far ahead, with such errors, in clocks; two clocks a nanosecond.
+#[must_use]
+pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
+    Marks { kernels, clocks: Clocks::known(sms, 2.0) }
 }
 
 fn append(line: &str) {

@@ -10,6 +10,7 @@ pub mod nn;
 pub mod regression;
 mod shared;
 mod tolerance;
+pub mod xray;
 
 pub use launch::{Launch, over_items, over_tiles};
 pub use shared::{

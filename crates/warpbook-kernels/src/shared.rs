@@ -19,6 +19,7 @@ pub const HEADERS: &[Source] = &[
     source!("exchange.cuh"),
     source!("cluster.cuh"),
     source!("launch.cuh"),
+    source!("xray.cuh"),
     source!("matmul/cuda_cores.cuh"),
     source!("matmul/gemm.cuh"),
     source!("matmul/hopper.cuh"),
@@ -157,6 +158,7 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
         copy(),
         fma_chains(),
         shared_sum(),
+        crate::xray::sm_clocks(),
         crate::regression::data_kernel(),
         crate::regression::featured_data_kernel(),
     ];

@@ -149,6 +149,8 @@ pub enum ChartKind {
     Breakdown,
     /// The same over time: each kernel, copy and fill.
     Timeline,
+    /// What every SM did in one run of a rung, block by block and phase by phase.
+    Xray,
     /// One that this version does not know; it is left out.
     #[serde(other)]
     Other,
@@ -156,7 +158,7 @@ pub enum ChartKind {
 
 impl ChartKind {
     /// All of them, [`ChartKind::Other`] last.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Ladder,
         Self::Sweep,
         Self::HeatMap,
@@ -172,6 +174,7 @@ impl ChartKind {
         Self::GradientNorm,
         Self::Breakdown,
         Self::Timeline,
+        Self::Xray,
         Self::Other,
     ];
 }
@@ -264,7 +267,7 @@ mod tests {
         assert_eq!(Column::ALL, columns);
         let charts = all![
             ChartKind: Ladder Sweep HeatMap Roofline Operations Ablation Tiles Transfers Loss Accuracy LossScale LearningRate GradientNorm
-                Breakdown Timeline Other
+                Breakdown Timeline Xray Other
         ];
         assert_eq!(ChartKind::ALL, charts);
     }

@@ -23,6 +23,7 @@ mod run;
 mod rung;
 pub mod stats;
 mod v1;
+pub mod xray;
 
 pub use breakdown::{Breakdown, OperationTime};
 pub use check::Check;
@@ -40,6 +41,7 @@ pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{
     Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest, source_path,
 };
+pub use xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 
 /// The JSON Schema (draft 2020-12) of a record, pretty-printed, with a newline at its end.
 #[cfg(feature = "schema")]

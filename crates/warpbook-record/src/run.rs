@@ -1,7 +1,7 @@
 use crate::problem::resolve;
 use crate::{
     BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
-    Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Requires, Rung, Runner, Span, TrainLog,
+    Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Requires, Rung, Runner, Span, TrainLog, Xray,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -69,6 +69,9 @@ pub struct Run {
     /// What a profiler found apart from times: memory over time, hardware counters, its own cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiled: Vec<Profiled>,
+    /// What every SM did in one run of a rung.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub xrays: Vec<Xray>,
     /// Remarks that a reader of the figures needs, as "interrupted after 5 of 8 measurements".
     #[serde(default)]
     pub notes: Vec<String>,
@@ -126,6 +129,7 @@ impl Run {
         let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
         let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
         let of_times = of_times.chain(self.profiled.iter().map(|p| &p.problem));
+        let of_times = of_times.chain(self.xrays.iter().map(|x| &x.problem));
         let mut seen = HashSet::new();
         let all = self.problems.iter().chain(of_rungs).chain(of_times);
         all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
@@ -162,6 +166,9 @@ impl Run {
         }
         for (i, p) in self.profiled.iter_mut().enumerate() {
             resolve(&mut p.problem, &known).map_err(lacks("profiled", i))?;
+        }
+        for (i, x) in self.xrays.iter_mut().enumerate() {
+            resolve(&mut x.problem, &known).map_err(lacks("xrays", i))?;
         }
         drop(known);
         self.problems = listed;
@@ -363,6 +370,7 @@ impl Run {
         self.spans.extend(other.spans);
         self.breakdowns.extend(other.breakdowns);
         self.profiled.extend(other.profiled);
+        self.xrays.extend(other.xrays);
         self.problems.extend(other.problems);
         self.problems = self.all_problems();
         self.notes.extend(other.notes);

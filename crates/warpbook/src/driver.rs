@@ -83,6 +83,7 @@ pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
         spans: Vec::new(),
         breakdowns: Vec::new(),
         profiled: Vec::new(),
+        xrays: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -268,8 +269,13 @@ impl Ladder<'_> {
             Ok(prepared) => prepared,
             Err(error) => return Attempted::row(outcome(Outcome::Failed { error: error.clone() })),
         };
-        let mut trials =
-            Trials { lab: self.lab, rung: rung.id.to_string(), problem: problem.clone(), parts: Vec::new() };
+        let mut trials = Trials {
+            lab: self.lab,
+            rung: rung.id.to_string(),
+            problem: problem.clone(),
+            parts: Vec::new(),
+            tile: None,
+        };
         let limit_s = self.experiment.time_limit_s(rung);
         let rehearsed = limit_s.map_or(Ok(()), |limit_s| prepared.rehearse(rung, limit_s));
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));
@@ -455,7 +461,7 @@ impl Rows {
 }
 
 /// Runs a candidate once and checks it. What is not known to end is given a limit.
-fn run_checked(candidate: &dyn Candidate, limit_s: Option<f64>) -> Result<Checked> {
+pub(crate) fn run_checked(candidate: &dyn Candidate, limit_s: Option<f64>) -> Result<Checked> {
     candidate.reset()?;
     candidate.launch()?;
     if let (Some(limit_s), Some(stream)) = (limit_s, candidate.stream()) {
@@ -468,7 +474,7 @@ fn stream_of(candidate: &dyn Candidate) -> Result<&Stream> {
     candidate.stream().ok_or_else(|| warpbook_device::Error::NeedsCuda("This rung").into())
 }
 
-fn time_alone(lab: &Lab, device: &CudaDevice, bench: &Bench, candidate: &dyn Candidate) -> Result<Samples> {
+pub(crate) fn time_alone(lab: &Lab, device: &CudaDevice, bench: &Bench, candidate: &dyn Candidate) -> Result<Samples> {
     let mut reset = || candidate.reset();
     let setup: Option<&mut dyn FnMut() -> warpbook_device::Result<()>> =
         if candidate.resets_each_run() { Some(&mut reset) } else { None };
@@ -505,7 +511,7 @@ fn time_waiting(lab: &Lab, device: &CudaDevice, waiting: &mut [Waiting<'_>]) -> 
 }
 
 /// Times candidates that run on one stream in turn.
-fn in_turn(
+pub(crate) fn in_turn(
     lab: &Lab,
     device: &CudaDevice,
     bench: &Bench,

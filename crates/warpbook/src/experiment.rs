@@ -248,6 +248,8 @@ pub struct Trials<'t> {
     pub(crate) rung: String,
     pub(crate) problem: Problem,
     pub(crate) parts: Vec<Part>,
+    /// The tile that is wanted, where it was chosen before.
+    pub(crate) tile: Option<String>,
 }
 
 impl Details {
@@ -366,7 +368,7 @@ impl Trials<'_> {
         candidate: impl Fn(&Tile) -> Result<Closures<'p>>,
     ) -> Result<Box<dyn Candidate + 'p>> {
         let (mut made, mut refused) = (Vec::new(), None);
-        for tile in &spec.tiles {
+        for tile in spec.tiles.iter().filter(|t| self.wants(t)) {
             match candidate(tile) {
                 Ok(c) => made.push(c),
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
@@ -383,6 +385,12 @@ impl Trials<'_> {
             (None, Some(error)) => Err(error),
             (None, None) => Err(Error::Setting(format!("{} has no tile.", spec.path()))),
         }
+    }
+
+    /// Whether a tile is to be tried: all are, unless one was chosen before.
+    #[must_use]
+    pub fn wants(&self, tile: &Tile) -> bool {
+        self.tile.as_ref().is_none_or(|wanted| *wanted == tile.id)
     }
 
     /// Keeps times of the rung as a part in the record.

@@ -30,6 +30,7 @@ mod regression;
 mod session;
 pub mod settings;
 mod training;
+mod xray;
 
 pub use activity::Timelines;
 pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
@@ -50,6 +51,7 @@ pub use regression::{
 };
 pub use session::{Session, Sets, TrainingRun, Underway, training_line, training_progress};
 pub use training::{Training, Workload};
+pub use xray::XrayRun;
 pub use {
     warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,
     warpbook_record as record,

@@ -3,6 +3,7 @@
 pub use crate::charts::{
     Chart, ablation, accuracy, breakdown, compare, gradient_norm, ladder, learning_rate, loss_curve, loss_scale,
     operations, roofline, shapes, sweep, sweep_bandwidth, sweep_throughput, tiles, timeline, timelines, transfers,
+    xray,
 };
 pub use crate::device::{Bench, Buffer, Choice, CudaDevice, Device, Inventory, Kernel, Slice, Stream};
 pub use crate::nn::data::{self, Dataset, Splits, synthetic_digits};
@@ -26,6 +27,6 @@ pub use crate::record::{
 pub use crate::{
     Attempt, Candidate, Checked, ConfusionMatrix, Convolutions, Details, Error, EvcxrDisplay, Event, Experiment, Guide,
     KernelDiff, KernelView, Lab, LiveKernel, Matmul, PAIRS, Pair, Panel, PredictionGrid, Prepared, Regression, Result,
-    Show, Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure,
+    Show, Training, TrainingRun, Trials, Workload, XrayRun, lines_against_speed, lines_of_code, matmul_figure,
     notebook_progress, on_cpu, on_gpu, read_record, training_progress, write_record,
 };

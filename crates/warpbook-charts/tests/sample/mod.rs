@@ -148,6 +148,7 @@ pub fn empty(name: &str, kind: DeviceKind) -> Run {
         spans: Vec::new(),
         breakdowns: Vec::new(),
         profiled: Vec::new(),
+        xrays: Vec::new(),
         notes: Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ mod run;
 mod survey;
 mod train;
 mod tune;
+mod xray;
 
 pub use attempt::{AttemptArgs, WorkArgs};
 pub use data::{DataArgs, DataCommand, FetchArgs};
@@ -20,9 +21,10 @@ pub use run::{Chosen, RunArgs};
 pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
 pub use train::TrainArgs;
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
+pub use xray::{ChosenXray, XrayArgs};
 
 use attempt::{ATTEMPT_ABOUT, ATTEMPT_EXAMPLES};
-use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use data::DATA_EXAMPLES;
 use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
 use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
@@ -33,6 +35,7 @@ use train::TRAIN_EXAMPLES;
 use tune::TUNE_EXAMPLES;
 use warpbook::experiments;
 use warpbook::settings::Entry;
+use xray::{XRAY_ABOUT, XRAY_EXAMPLES};
 
 /// A CUDA optimisation lab: kernels in steps, each checked and timed.
 #[derive(Debug, Parser)]
@@ -54,6 +57,7 @@ Examples:
   warpbook doctor                        what works, what is missing, and how to get it
   warpbook run regression --quick        a first record within a minute
   warpbook run regression --points 50M   one size, all rungs
+  warpbook xray matmul --rung 14_overlapped_store   what every SM does in it
   warpbook attempt mine.cu --like 02_coalesced   a kernel of your own
   warpbook view regression.json          the record in the browser
   warpbook share regression.json         one HTML file that shows it, to pass on
@@ -76,6 +80,9 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Show what every SM does in a run of a rung, block by block and phase by phase.
+    #[command(long_about = XRAY_ABOUT, after_help = XRAY_EXAMPLES)]
+    Xray(XrayArgs),
     /// Find the fastest rung and tile for products of some sizes on this device, and remember them.
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
@@ -117,22 +124,34 @@ pub enum Command {
     Doctor(DoctorArgs),
 }
 
-/// The command line's words as what they ask for: for `run NAME` with the experiment, set up.
-pub fn parse(
-    words: impl IntoIterator<Item = std::ffi::OsString>,
-) -> Result<(Command, Option<Chosen>), warpbook::Error> {
+/// What a command asks for in addition to its own arguments: of `run NAME` and `xray NAME` the experiment, set up.
+pub enum Asked {
+    Nothing,
+    Run(Chosen),
+    Xray(ChosenXray),
+}
+
+/// The command line's words as what they ask for.
+pub fn parse(words: impl IntoIterator<Item = std::ffi::OsString>) -> Result<(Command, Asked), warpbook::Error> {
     let entries = experiments();
     let matches = command(&entries).get_matches_from(words);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
-    let named = matches.subcommand_matches("run").and_then(ArgMatches::subcommand);
-    let Some((name, of_it)) = named else { return Ok((cli.command, None)) };
-    let Some(entry) = entries.iter().find(|e| e.name == name) else { return Ok((cli.command, None)) };
-    chosen(entry, of_it).map(|c| (cli.command, Some(c)))
+    let named = |command: &str| {
+        let (name, of_it) = matches.subcommand_matches(command)?.subcommand()?;
+        Some((entries.iter().find(|e| e.name == name)?, of_it))
+    };
+    let asked = match (named("run"), named("xray")) {
+        (Some((entry, of_it)), _) => Asked::Run(chosen(entry, of_it)?),
+        (None, Some((entry, of_it))) => Asked::Xray(xray::chosen(entry, of_it)?),
+        (None, None) => Asked::Nothing,
+    };
+    Ok((cli.command, asked))
 }
 
 /// The whole command line.
 fn command(entries: &[Entry]) -> clap::Command {
-    Cli::command().mut_subcommand("run", |command| run::with_experiments(command, entries))
+    let with_runs = Cli::command().mut_subcommand("run", |command| run::with_experiments(command, entries));
+    with_runs.mut_subcommand("xray", |command| xray::with_experiments(command, entries))
 }
 
 #[cfg(test)]
@@ -148,7 +167,10 @@ mod tests {
 
     fn run(words: &[&str]) -> Result<Chosen, warpbook::Error> {
         let words = ["warpbook", "run"].iter().chain(words).map(std::ffi::OsString::from);
-        parse(words).map(|(_, chosen)| chosen.expect("an experiment was named"))
+        parse(words).map(|(_, asked)| match asked {
+            Asked::Run(chosen) => chosen,
+            _ => panic!("an experiment was named"),
+        })
     }
 
     #[test]
@@ -202,6 +224,18 @@ mod tests {
         check(&["regression", "--also", "5M"], "--also: `5M` is not a size");
         check(&["matmul", "--dtype", "int8"], "--dtype: `int8` is not a type");
         check(&["matmul", "--shape", "1x2"], "--shape: `1x2` is not a shape");
+    }
+
+    #[test]
+    fn an_x_ray_is_of_a_rung_and_takes_the_experiment_s_settings() {
+        let words =
+            "warpbook xray matmul --rung 13_persistent_cluster --shape 512 --dtype fp16 --out x.json --device cpu";
+        let Ok((Command::Xray(_), Asked::Xray(asked))) = parse(words.split(' ').map(std::ffi::OsString::from)) else {
+            panic!("it is an X-ray")
+        };
+        assert_eq!(asked.options.rung, "13_persistent_cluster");
+        let command = asked.experiment.command("cpu");
+        assert!(command.contains("--shape 512") && command.contains("--dtype fp16"), "{command}");
     }
 
     #[test]

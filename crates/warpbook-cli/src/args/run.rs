@@ -41,6 +41,11 @@ pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warp
         (_, true) => Preset::Sweep,
         _ => Preset::Standard,
     };
+    Ok(Chosen { experiment: entry.make(preset, &setting_values(entry, matches))?, quick: run.quick, run })
+}
+
+/// The experiment's settings that were given.
+pub(super) fn setting_values(entry: &Entry, matches: &ArgMatches) -> Vec<(String, String)> {
     let mut values = Vec::new();
     for option in &entry.options {
         match option.value {
@@ -55,7 +60,18 @@ pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<Chosen, warp
             None => {}
         }
     }
-    Ok(Chosen { experiment: entry.make(preset, &values)?, quick: run.quick, run })
+    values
+}
+
+/// An option for each of the experiment's settings.
+pub(super) fn setting_options(entry: &Entry) -> impl Iterator<Item = Arg> + '_ {
+    entry.options.iter().map(|o| {
+        let arg = Arg::new(o.name).long(o.name).help(o.help);
+        match o.value {
+            Some(value) => arg.value_name(value).action(ArgAction::Append).allow_hyphen_values(true).num_args(1),
+            None => arg.action(ArgAction::SetTrue),
+        }
+    })
 }
 
 /// `run` with a command for each experiment, which has an option for each of its settings.
@@ -64,20 +80,13 @@ pub(super) fn with_experiments(run: clap::Command, entries: &[Entry]) -> clap::C
 }
 
 fn of_experiment(entry: &Entry) -> clap::Command {
-    let options = entry.options.iter().map(|o| {
-        let arg = Arg::new(o.name).long(o.name).help(o.help);
-        match o.value {
-            Some(value) => arg.value_name(value).action(ArgAction::Append).allow_hyphen_values(true).num_args(1),
-            None => arg.action(ArgAction::SetTrue),
-        }
-    });
     let after = format!(
         "Examples:\n{}\n\nCtrl-C once ends after the sample under way and keeps what is finished; twice stops at once.\n\
          See `warpbook --help` for the exit codes.",
         entry.examples
     );
     let command = clap::Command::new(entry.name).about(entry.about).long_about(entry.details).after_help(after);
-    ExperimentArgs::augment_args(command.args(options))
+    ExperimentArgs::augment_args(command.args(setting_options(entry)))
 }
 
 /// What every experiment takes in addition to its settings.

@@ -378,6 +378,7 @@ pub fn expected() -> Run {
         ],
         breakdowns: Vec::new(),
         profiled: Vec::new(),
+        xrays: Vec::new(),
         notes: vec!["interrupted after 5 of 6 measurements".into()],
     }
 }
@@ -548,6 +549,7 @@ pub fn expected_of_v1() -> Run {
         spans: Vec::new(),
         breakdowns: Vec::new(),
         profiled: Vec::new(),
+        xrays: Vec::new(),
         notes: vec!["interrupted after 4 of 5 measurements".into()],
     }
 }

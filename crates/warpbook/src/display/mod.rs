@@ -22,6 +22,7 @@ mod progress;
 mod runs;
 mod tensors;
 mod trainings;
+mod xrays;
 
 pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;

@@ -321,6 +321,7 @@ pub(super) mod tests {
             spans: Vec::new(),
             breakdowns: Vec::new(),
             profiled: Vec::new(),
+            xrays: Vec::new(),
             notes: vec!["a <script> note".into()],
         }
     }

@@ -130,7 +130,7 @@ impl<'a> Matrices<'a> {
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
-        for tile in self.wanted_tiles(row) {
+        for tile in self.wanted_tiles(row).into_iter().filter(|t| trials.wants(t)) {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
                 Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),

@@ -63,6 +63,7 @@ impl Profile {
             spans: of(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
             profiled: self.cycles.iter().zip(&problems).map(|(c, p)| c.profiled(p)).collect(),
+            xrays: Vec::new(),
             problems,
             rungs: vec![Rung {
                 id: RUNG.into(),

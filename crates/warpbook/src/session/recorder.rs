@@ -100,6 +100,7 @@ impl Recorder {
             spans: Vec::new(),
             breakdowns: Vec::new(),
             profiled: Vec::new(),
+            xrays: Vec::new(),
             notes,
         };
         driver::collect_sources(&mut run, &[]);

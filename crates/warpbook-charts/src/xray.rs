@@ -1,0 +1,470 @@
+//! What every SM did when: lanes of SMs, then some warps block by block, and the figures that are read from them.
+
+use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke};
+use crate::common::{device, heading, joined, label, names};
+use crate::facts::Facts;
+use crate::options::{Options, is_narrow};
+use crate::palette::{AMBER, BLUE, BROWN, GREY, PURPLE, Rgb, SERIES, SKY, VERMILLION};
+use crate::parts::missing;
+use crate::text::clean;
+use crate::words::{counted, percent, significant, time, times};
+use crate::{Chart, ChartError, Table};
+use warpbook_record::xray::{PhaseSpan, phase};
+use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
+
+/// Rectangles that the lanes of SMs have at most: what is drawn becomes coarser instead.
+const MOST_RECTS: usize = 7000;
+/// Warps that are drawn one by one, and their phases.
+const MOST_WARPS: usize = 14;
+const MOST_PHASES: usize = 60;
+/// The height of all lanes of SMs, and of one at most.
+const LANES: f64 = 330.0;
+const LANE: f64 = 9.0;
+/// The height of a warp's lane.
+const WARP: f64 = 15.0;
+
+/// What every SM did in one run of the first rung at the problem that was X-rayed. The table has the time by phase, the tail of the last wave, how far apart
+/// warps arrive at barriers and how far ahead loads are.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where no rung was.
+pub fn xray(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    xray_with(&Options::default(), run, problem)
+}
+
+pub(crate) fn xray_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+    let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
+    let Some(x) = shown else { return Err(missing("X-ray", problem)) };
+    let picture = Picture::of(options.px(), x);
+    frame(options, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
+}
+
+/// A lane of an SM.
+struct SmLane {
+    sm: u64,
+    error_ns: f64,
+    blocks: usize,
+    end_ns: u64,
+    /// Phases by place of their names, from and to in nanoseconds; without a phase where only the block is known.
+    runs: Vec<(Option<usize>, u64, u64)>,
+}
+
+/// A lane of a warp.
+struct WarpLane<'x> {
+    name: String,
+    spans: Vec<PhaseSpan<'x>>,
+}
+
+struct Picture<'x> {
+    of: &'x Xray,
+    width: f64,
+    names: f64,
+    end_ns: u64,
+    sms: Vec<SmLane>,
+    /// Where the first SM has no block left, in nanoseconds.
+    tail_ns: Option<u64>,
+    warps: Vec<WarpLane<'x>>,
+    window: (u64, u64),
+}
+
+impl<'x> Picture<'x> {
+    fn of(width: f64, x: &'x Xray) -> Self {
+        let names = if is_narrow(width) { 44.0 } else { 92.0 };
+        let end_ns = x.end_ns().max(1);
+        let mut columns = (width - 2.0 * MARGIN - names).max(40.0) as usize;
+        let mut sms = sm_lanes(x, end_ns, columns);
+        while sms.iter().map(|l| l.runs.len()).sum::<usize>() > MOST_RECTS && columns > 8 {
+            columns /= 2;
+            sms = sm_lanes(x, end_ns, columns);
+        }
+        let largest = largest_kernel(x);
+        let (warps, window) = warp_lanes(x, largest);
+        Self { of: x, width, names, end_ns, sms, tail_ns: x.tail(largest).map(|t| t.from_ns), warps, window }
+    }
+
+    fn lane(&self) -> f64 {
+        (LANES / self.sms.len().max(1) as f64).min(LANE)
+    }
+
+    fn legend(&self) -> Vec<(usize, &'x str)> {
+        let drawn = |p: usize| {
+            self.sms.iter().any(|l| l.runs.iter().any(|r| r.0 == Some(p)))
+                || self.warps.iter().any(|w| w.spans.iter().any(|s| s.phase == self.of.phases[p]))
+        };
+        let all = self.of.phases.iter().enumerate().filter(|(p, _)| drawn(*p));
+        all.map(|(p, name)| (p, name.as_str())).take(12).collect()
+    }
+
+    /// The lines that the legend takes.
+    fn legend_rows(&self) -> Vec<Vec<(usize, String, f64)>> {
+        let mut rows: Vec<Vec<(usize, String, f64)>> = vec![Vec::new()];
+        let mut x = MARGIN;
+        for (p, name) in self.legend() {
+            let name = clean(name);
+            let room = 16.0 + Font::SMALL.width(&name) + 14.0;
+            if x + room > self.width - MARGIN && x > MARGIN {
+                rows.push(Vec::new());
+                x = MARGIN;
+            }
+            if let Some(row) = rows.last_mut() {
+                row.push((p, name, x));
+            }
+            x += room;
+        }
+        rows
+    }
+
+    fn sms_height(&self) -> f64 {
+        self.sms.len() as f64 * self.lane()
+    }
+
+    fn height(&self) -> f64 {
+        let warps = if self.warps.is_empty() { 0.0 } else { 26.0 + self.warps.len() as f64 * WARP + 26.0 };
+        self.legend_rows().len() as f64 * 18.0 + 22.0 + self.sms_height() + 26.0 + warps
+    }
+
+    fn draw(&self, canvas: &Canvas<'_>, top: f64) -> Drawn {
+        let mut y = top + 8.0;
+        for row in self.legend_rows() {
+            for (p, name, x) in row {
+                canvas.marked(&Facts::legend(name.clone()), || {
+                    canvas.rect((x, x + 10.0), (y - 5.0, y + 5.0), self.paint(Some(p)))?;
+                    canvas.text(&name, (x + 15.0, y), At::Left, Font::SMALL)
+                })?;
+            }
+            y += 18.0;
+        }
+        let begin = MARGIN + self.names;
+        let end = self.width - MARGIN;
+        let title = format!("{}: what most of each moment was", counted(self.sms.len(), "SM"));
+        canvas.text(&title, (MARGIN, y + 4.0), At::Left, Font::HEADING)?;
+        y += 18.0;
+        let at = |ns: u64| begin + ns.min(self.end_ns) as f64 / self.end_ns as f64 * (end - begin);
+        let lane = self.lane();
+        // A name for every lane that has room.
+        let every = (12.0 / lane).ceil() as usize;
+        for (i, sm) in self.sms.iter().enumerate() {
+            let (upper, lower) =
+                (y + i as f64 * lane, y + (i as f64 + 1.0) * lane - if lane > 4.0 { 1.0 } else { 0.2 });
+            if i % every == 0 {
+                let middle = f64::midpoint(upper, lower);
+                canvas.text(&format!("SM {}", sm.sm), (begin - 6.0, middle), At::Right, Font::SMALL)?;
+            }
+            let value = format!("{} until {}", counted(sm.blocks, "block"), time(sm.end_ns as f64 / 1e3));
+            let facts = Facts { name: format!("SM {}", sm.sm), value, ..Facts::default() };
+            canvas.marked(&facts, || {
+                for (phase, from, to) in &sm.runs {
+                    let (a, b) = (at(*from), at(*to));
+                    canvas.rect((a, b.max(a + 0.3)), (upper, lower), self.paint(*phase))?;
+                }
+                // How far the end of its last block may be off.
+                let off = sm.error_ns / self.end_ns as f64 * (end - begin);
+                if sm.blocks > 0 && off.is_finite() && off > 0.0 {
+                    let (x, middle) = (at(sm.end_ns), f64::midpoint(upper, lower));
+                    let ends = [((x - off).max(begin), middle), ((x + off).min(end), middle)];
+                    canvas.line(&ends, Stroke::new(Paint::INK, (lane / 3.0).clamp(0.4, 1.2)))?;
+                }
+                Ok(())
+            })?;
+        }
+        let bottom = y + self.sms_height();
+        if let Some(tail) = self.tail_ns.filter(|t| *t < self.end_ns) {
+            let x = at(tail);
+            canvas.line(&[(x, y - 3.0), (x, bottom + 4.0)], Stroke::dashed(Paint::INK, 1.2, 1))?;
+        }
+        axis(canvas, (begin, end), bottom, (0.0, self.end_ns as f64 / 1e3))?;
+        if self.warps.is_empty() {
+            return Ok(());
+        }
+        self.draw_warps(canvas, bottom + 26.0)
+    }
+
+    fn draw_warps(&self, canvas: &Canvas<'_>, mut y: f64) -> Drawn {
+        let (from, to) = self.window;
+        let begin = MARGIN + self.names;
+        let end = self.width - MARGIN;
+        canvas.text("Some warps, phase by phase", (MARGIN, y + 6.0), At::Left, Font::HEADING)?;
+        y += 20.0;
+        let span = to.saturating_sub(from).max(1) as f64;
+        let at = |ns: u64| begin + ns.clamp(from, to).saturating_sub(from) as f64 / span * (end - begin);
+        for (i, warp) in self.warps.iter().enumerate() {
+            let (upper, lower) = (y + i as f64 * WARP + 1.0, y + (i as f64 + 1.0) * WARP - 1.0);
+            let middle = f64::midpoint(upper, lower);
+            canvas.elided(&warp.name, self.names - 6.0, (begin - 6.0, middle), At::Right, Font::SMALL)?;
+            for s in warp.spans.iter().filter(|s| s.to > from && s.from < to) {
+                let place = self.of.phases.iter().position(|p| p == s.phase);
+                let (a, b) = (at(s.from), at(s.to));
+                let value = time((s.to - s.from) as f64 / 1e3);
+                let facts = Facts { name: format!("{}: {}", warp.name, s.phase), value, ..Facts::default() };
+                canvas.marked(&facts, || {
+                    canvas.rect((a + 0.2, (b - 0.2).max(a + 0.4)), (upper, lower), self.paint(place))
+                })?;
+            }
+        }
+        let bottom = y + self.warps.len() as f64 * WARP;
+        axis(canvas, (begin, end), bottom, (from as f64 / 1e3, to as f64 / 1e3))
+    }
+
+    fn paint(&self, place: Option<usize>) -> Paint {
+        let Some(place) = place else { return Paint::faded(GREY, 0.35) };
+        let name = self.of.phases.get(place).map_or("", String::as_str);
+        match name {
+            phase::START => Paint::faded(GREY, 0.6),
+            phase::NOT_KEPT => Paint::faded(GREY, 0.25),
+            _ => Paint::solid(color(name, place)),
+        }
+    }
+}
+
+/// The colour of a phase: of those that kernels share always the same.
+fn color(name: &str, place: usize) -> Rgb {
+    match name {
+        phase::MULTIPLY | "compute" => BLUE,
+        phase::LOAD => SERIES[2],
+        phase::WAIT => VERMILLION,
+        phase::STORE => PURPLE,
+        phase::BARRIER => AMBER,
+        "exchange" => SKY,
+        "reduce" => BROWN,
+        _ => SERIES[place % SERIES.len()],
+    }
+}
+
+/// The ends of a stretch of time below it.
+fn axis(canvas: &Canvas<'_>, (begin, end): (f64, f64), y: f64, (from_us, to_us): (f64, f64)) -> Drawn {
+    canvas.line(&[(begin, y + 3.0), (end, y + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
+    let middle = f64::midpoint(from_us, to_us);
+    let ticks = [(begin, from_us, At::Left), (f64::midpoint(begin, end), middle, At::Middle), (end, to_us, At::Right)];
+    for (x, us, anchor) in ticks {
+        let text = if us > 0.0 { time(us) } else { "0".into() };
+        canvas.line(&[(x, y + 3.0), (x, y + 6.0)], Stroke::new(Paint::MUTED, 1.0))?;
+        canvas.text(&text, (x, y + 14.0), anchor, Font::SMALL)?;
+    }
+    Ok(())
+}
+
+/// The kernel whose blocks ran longest in all.
+fn largest_kernel(x: &Xray) -> usize {
+    let time = |k: usize| x.blocks_of(k).map(|b| b.end_ns.saturating_sub(b.start_ns) as f64).sum::<f64>();
+    let kernels = 0..x.kernels.len().max(1);
+    kernels.max_by(|a, b| time(*a).total_cmp(&time(*b)).then(b.cmp(a))).unwrap_or(0)
+}
+
+/// The warp of a block that its lane shows: of those that multiply or compute, else of all, the first.
+fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
+    let works = |w: &XrayWarp| w.spans(&x.phases).any(|s| s.phase == phase::MULTIPLY || s.phase == "compute");
+    block.warps.iter().position(works).or(if block.warps.is_empty() { None } else { Some(0) })
+}
+
+/// Each SM with what most of every column was, equal columns joined.
+fn sm_lanes(x: &Xray, end_ns: u64, columns: usize) -> Vec<SmLane> {
+    let mut sms: Vec<u64> = x.sms.iter().map(|s| s.sm).chain(x.blocks.iter().map(|b| b.sm)).collect();
+    crate::order::sort(&mut sms);
+    sms.dedup();
+    sms.truncate(512);
+    let column = (end_ns as f64 / columns as f64).max(1.0);
+    let lane = |sm: u64| {
+        let blocks: Vec<&XrayBlock> = x.blocks.iter().filter(|b| b.sm == sm).collect();
+        // Of every column the time in each phase; the last one is that of a block of which no phase is known.
+        let unknown = x.phases.len();
+        let mut time = vec![vec![0.0f64; unknown + 1]; columns];
+        let mut add = |p: usize, from: u64, to: u64| {
+            let (from, to) = (from.min(end_ns) as f64, to.min(end_ns) as f64);
+            let first = ((from / column) as usize).min(columns - 1);
+            let last = ((to / column) as usize).min(columns - 1);
+            for (c, of) in time.iter_mut().enumerate().take(last + 1).skip(first) {
+                let (begin, end) = (c as f64 * column, (c as f64 + 1.0) * column);
+                of[p] += (to.min(end) - from.max(begin)).max(0.0);
+            }
+        };
+        for block in &blocks {
+            match leading(x, block).and_then(|w| block.warps.get(w)) {
+                Some(warp) => {
+                    for s in warp.spans(&x.phases) {
+                        if let Some(p) = x.phases.iter().position(|n| n == s.phase) {
+                            add(p, s.from, s.to);
+                        }
+                    }
+                }
+                None => add(unknown, block.start_ns, block.end_ns),
+            }
+        }
+        let mut runs: Vec<(Option<usize>, u64, u64)> = Vec::new();
+        for (c, of) in time.iter().enumerate() {
+            let most = (0..=unknown).max_by(|a, b| of[*a].total_cmp(&of[*b]).then(b.cmp(a))).unwrap_or(unknown);
+            let busy: f64 = of.iter().sum();
+            // A column that is idle for its greater part is left empty.
+            if busy < column / 2.0 {
+                continue;
+            }
+            let place = (most < unknown).then_some(most);
+            let (from, to) = ((c as f64 * column) as u64, ((c as f64 + 1.0) * column) as u64);
+            match runs.last_mut() {
+                Some((p, _, end)) if *p == place && *end >= from => *end = to,
+                _ => runs.push((place, from, to)),
+            }
+        }
+        SmLane {
+            sm,
+            error_ns: x.sms.iter().find(|s| s.sm == sm).map_or(0.0, |s| s.error_ns),
+            blocks: blocks.len(),
+            end_ns: blocks.iter().map(|b| b.end_ns).max().unwrap_or(0),
+            runs,
+        }
+    };
+    sms.into_iter().map(lane).collect()
+}
+
+/// The warps of the block with most warps whose marks are kept, and of the next ones while there is room; and a stretch of time in which single
+/// phases can be seen.
+fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
+    let mut blocks: Vec<&XrayBlock> = x.blocks_of(kernel).filter(|b| !b.warps.is_empty()).collect();
+    crate::order::sort_by(&mut blocks, |a, b| b.warps.len().cmp(&a.warps.len()));
+    let Some(first) = blocks.first() else { return (Vec::new(), (0, 1)) };
+    let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
+    let mut lanes = Vec::new();
+    let mut end = start + 1;
+    // What runs at the same time as the first block.
+    let beside = blocks.iter().filter(|b| b.start_ns <= first.end_ns && b.end_ns >= first.start_ns);
+    for block in beside {
+        for warp in &block.warps {
+            if lanes.len() == MOST_WARPS {
+                break;
+            }
+            let spans: Vec<PhaseSpan<'_>> = warp.spans(&x.phases).take(4 * MOST_PHASES).collect();
+            if block.block == first.block {
+                let shown = spans.iter().filter(|s| s.phase != phase::NOT_KEPT).take(MOST_PHASES).last();
+                end = end.max(shown.map_or(0, |s| s.to));
+            }
+            lanes.push(WarpLane { name: format!("block {} warp {}", block.block, warp.warp), spans });
+        }
+    }
+    // The longest warp of few marks would hide the phases of the others.
+    let typical: Vec<u64> = first
+        .warps
+        .iter()
+        .filter_map(|w| w.spans(&x.phases).take(MOST_PHASES).last().map(|s| s.to))
+        .filter(|to| *to > start)
+        .collect();
+    let least = typical.iter().copied().min().unwrap_or(end);
+    (lanes, (start, end.min(least.max(start + 1)).max(start + 1)))
+}
+
+fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
+    let us = |ns: f64| significant(ns / 1e3, 4);
+    let mut table = Table::new(["kernel", "what", "times", "share", "median (µs)", "longest (µs)"]);
+    let mut said = Vec::new();
+    let blank = String::new;
+    for (k, kernel) in x.kernels.iter().enumerate() {
+        let name = &kernel.entry;
+        for p in x.phase_times(k) {
+            table.push([
+                name.clone(),
+                format!("phase {}", p.phase),
+                p.count.to_string(),
+                percent(p.share),
+                us(p.median_ns),
+                us(p.longest_ns as f64),
+            ]);
+        }
+        if let Some(tail) = x.tail(k) {
+            let length = tail.to_ns.saturating_sub(tail.from_ns) as f64;
+            table.push([
+                name.clone(),
+                "tail of the last wave".into(),
+                blank(),
+                percent(tail.lost),
+                blank(),
+                us(length),
+            ]);
+            if tail.unused > 0 {
+                let what = format!("{} without a block", counted(tail.unused, "SM"));
+                table.push([name.clone(), what, blank(), blank(), blank(), blank()]);
+            }
+            if length > 0.0 && k == largest_kernel(x) {
+                said.push(format!(
+                    "In the last {} (dashed) SMs run out of blocks, which loses {} of their time",
+                    time(length / 1e3),
+                    percent(tail.lost)
+                ));
+            }
+        }
+        for (what, spread) in
+            [("barrier, within a block", x.spread_in_blocks(k)), ("barrier, over all blocks", x.spread_over_blocks(k))]
+        {
+            let Some(s) = spread else { continue };
+            let cells = [
+                format!("spread of the {what}"),
+                s.count.to_string(),
+                blank(),
+                us(s.median_ns),
+                us(s.longest_ns as f64),
+            ];
+            table.push([name.clone()].into_iter().chain(cells));
+        }
+        if let Some(lead) = x.lead(k) {
+            let what = format!("lead of loads, {} tiles", significant(lead.median_tiles, 2));
+            table.push([name.clone(), what, lead.count.to_string(), blank(), us(lead.median_ns), blank()]);
+        }
+    }
+    table.push(["clocks".into(), "error of an SM's clock at most".into(), blank(), blank(), blank(), us(x.error_ns())]);
+    let mut notes = Vec::new();
+    if let Some(perturbation) = x.perturbation() {
+        let [with, without] = [&x.marked_us, &x.unmarked_us].map(|s| warpbook_record::stats::median(s).unwrap_or(0.0));
+        table.push([
+            "marks".into(),
+            "time with them".into(),
+            x.marked_us.len().to_string(),
+            blank(),
+            significant(with, 4),
+            blank(),
+        ]);
+        table.push([
+            "marks".into(),
+            "time without".into(),
+            x.unmarked_us.len().to_string(),
+            blank(),
+            significant(without, 4),
+            blank(),
+        ]);
+        notes.push(format!(
+            "With marks a run takes {} as long as without: {} and {}.",
+            times(perturbation),
+            time(with),
+            time(without)
+        ));
+    }
+    if !said.is_empty() {
+        notes.push(format!("{}.", said.join("; ")));
+    }
+    notes.push(format!(
+        "Times on two SMs compare within {} (the short lines at the ends); on one SM they are exact. A lane shows the first warp of each block that \
+         computes; a read into registers is waited for where it is used.",
+        time((2.0 * x.error_ns() / 1e3).max(1e-3))
+    ));
+    let rung = names(run, &x.rung).0;
+    let blocks = x.kernels.iter().map(|k| k.blocks).sum::<u64>();
+    let end = time(x.end_ns() as f64 / 1e3);
+    let largest = x.phase_times(largest_kernel(x)).into_iter().max_by(|a, b| a.share.total_cmp(&b.share));
+    let most = largest
+        .map_or_else(String::new, |p| format!(", {} of the warps' time in {}", percent(p.share), clean(&p.phase)));
+    Frame {
+        width: options.px(),
+        title: format!("{rung}: what every SM does in {end}"),
+        subtitle: joined([
+            heading(run),
+            device(run),
+            label(&x.problem),
+            counted(usize::try_from(blocks).unwrap_or(usize::MAX), "block"),
+            format!("SM clock {} MHz", significant(x.clock_mhz, 4)),
+        ]),
+        description: format!(
+            "Lanes of {} over {end}, coloured by what the first computing warp of their blocks did, of {rung} on {}, {}{most}.",
+            counted(picture.sms.len(), "SM"),
+            device(run),
+            label(&x.problem),
+        ),
+        notes,
+        table,
+    }
+}

@@ -1,0 +1,61 @@
+//! `warpbook xray`, with a command for each experiment and an option for each of its settings.
+
+use super::common::{DeviceArg, TimingArgs};
+use super::run::{setting_options, setting_values};
+use clap::{ArgMatches, Args, FromArgMatches};
+use std::path::PathBuf;
+use warpbook::Experiment;
+use warpbook::settings::{Entry, Preset};
+
+pub(super) const XRAY_ABOUT: &str = "\
+Show what every SM does in a run of a rung and when: the rung's kernels are compiled with their marks, each warp of which records \
+its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
+tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost.";
+
+pub(super) const XRAY_EXAMPLES: &str = "\
+Examples:
+  warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16
+  warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
+  warpbook xray training --rung 08_graph_bf16 --network mnist
+  warpbook view xray.json                            the picture
+
+See `warpbook --help` for the exit codes.";
+
+#[derive(Debug, Args)]
+pub struct XrayArgs {}
+
+/// One rung of an experiment with its settings.
+pub struct ChosenXray {
+    pub experiment: Box<dyn Experiment>,
+    pub options: XrayOptions,
+}
+
+/// What an X-ray takes in addition to the experiment's settings.
+#[derive(Debug, Args)]
+pub struct XrayOptions {
+    /// The rung, by id.
+    #[arg(long, value_name = "ID")]
+    pub rung: String,
+    #[command(flatten)]
+    pub timing: TimingArgs,
+    /// File for the record. An existing file is replaced only if it is named here. [default: NAME-xray.json in the working directory,
+    /// or NAME-xray-2.json and so on if it is there]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub device: DeviceArg,
+}
+
+pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, warpbook::Error> {
+    let options = XrayOptions::from_arg_matches(matches).unwrap_or_else(|e| e.exit());
+    let experiment = entry.make(Preset::Standard, &setting_values(entry, matches))?;
+    Ok(ChosenXray { experiment, options })
+}
+
+/// `xray` with a command for each experiment, which has an option for each of its settings.
+pub(super) fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
+    xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
+        let command = clap::Command::new(entry.name).about(entry.about).args(setting_options(entry));
+        XrayOptions::augment_args(command)
+    }))
+}

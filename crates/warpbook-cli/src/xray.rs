@@ -1,0 +1,36 @@
+//! `warpbook xray`.
+
+use crate::args::ChosenXray;
+use crate::failure::{Failure, USAGE};
+use crate::output::{complain, say};
+use crate::progress::Progress;
+use crate::save::{Keeper, check_writable, choose};
+use std::process::ExitCode;
+use warpbook::{Lab, Show};
+
+/// Takes the X-ray, prints its figures and writes its record.
+pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
+    let ChosenXray { experiment, options } = chosen;
+    let bench = options.timing.bench(false).map_err(Failure::usage)?;
+    let path = check_writable(&choose(options.out.as_deref(), &format!("{}-xray", experiment.name())))?;
+    let progress = Progress::new();
+    let lab = Lab::on(options.device.choice()?)?.with_bench(bench).with_listener({
+        let progress = progress.clone();
+        move |event| progress.show(event)
+    });
+    let taken = lab.xray(&**experiment, &options.rung);
+    progress.end();
+    let taken = taken?;
+    say(&taken.text());
+    match Keeper::new(path).finish(&taken.run) {
+        Ok(path) => {
+            let path = path.display();
+            say(&format!("Record: {path}\nView it with: warpbook view {path}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(why) => {
+            complain(&why);
+            Ok(ExitCode::from(USAGE))
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The machine code of kernels with their marks, and without.
+
+use crate::{Compiled, Compiler};
+use std::borrow::Cow;
+use warpbook_kernels::HEADERS;
+use warpbook_kernels::xray::Marks;
+use warpbook_record::{KernelSpec, Source, Tile};
+
+/// A source without its marks; every line stays where it is.
+fn without_marks(text: &str) -> String {
+    let is_mark = |l: &str| (l.starts_with("MARK(") || l.starts_with("MARK_BEGIN(")) && l.ends_with(");");
+    let kept = text.lines().map(|l| if is_mark(l.trim()) || l.trim() == "#include \"xray.cuh\"" { "" } else { l });
+    let stripped = kept.collect::<Vec<_>>().join("\n") + "\n";
+    assert!(!stripped.contains("MARK("), "a mark that does not have a line for itself");
+    stripped
+}
+
+/// A row of each file with marks, compiled for the architecture that has all of its instructions.
+fn marked() -> Vec<(KernelSpec, Marks, String)> {
+    let mut rows: Vec<(KernelSpec, Marks, String)> = Vec::new();
+    for (spec, requires) in warpbook_kernels::all() {
+        let Some(marks) = Marks::of(&spec) else { continue };
+        let seen = rows.iter().filter(|(s, ..)| s.file == spec.file).count();
+        let newest = requires.architectures().into_iter().find(|a| a.starts_with("sm_90"));
+        // Two forms of a file, as f32 and 16-bit elements.
+        if let Some(architecture) = newest.filter(|_| seen < 2) {
+            rows.push((spec, marks, architecture.into_owned()));
+        }
+    }
+    rows
+}
+
+fn compile(compiler: &Compiler, spec: &KernelSpec, tile: &Tile, architecture: &str) -> Compiled {
+    compiler.compile(spec, tile, architecture).unwrap_or_else(|e| panic!("{}: {e}", spec.file))
+}
+
+#[test]
+fn marks_that_are_off_leave_the_code_as_it_is() {
+    let stripped = |h: &Source| Source { path: h.path, text: without_marks(h.text).leak() };
+    let headers: Vec<Source> = HEADERS.iter().map(|h| if h.path == "xray.cuh" { *h } else { stripped(h) }).collect();
+    let without = Compiler::with_headers(headers.leak()).unwrap_or_else(|e| panic!("{e}"));
+    let with = Compiler::with_headers(HEADERS).unwrap_or_else(|e| panic!("{e}"));
+    let rows = marked();
+    assert!(rows.len() >= 14, "{} rows", rows.len());
+    for (spec, _, architecture) in rows {
+        let plain = KernelSpec { source: Cow::Owned(without_marks(&spec.source)), ..spec.clone() };
+        assert_ne!(plain.source, spec.source);
+        let tile = &spec.tiles[0];
+        let [a, b] = [(&with, &spec), (&without, &plain)].map(|(c, s)| compile(c, s, tile, &architecture));
+        assert!(a.cubin == b.cubin, "{} with {}: marks that are off change its code", spec.file, tile.id);
+    }
+}
+
+#[test]
+fn marks_that_are_on_fit_into_registers_and_shared_memory() {
+    let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+    let mut report = String::new();
+    let mut wrong = Vec::new();
+    for (spec, marks, architecture) in marked() {
+        let on = marks.on(&spec);
+        for tile in &spec.tiles {
+            let [off, on] = [&spec, &on].map(|s| {
+                let compiled = compile(&compiler, s, tile, &architecture);
+                compiled.stats_of(&spec.entry).cloned().unwrap_or_default()
+            });
+            let [spill, more] = [&off, &on].map(|s| s.spill_store_bytes + s.spill_load_bytes);
+            let shared = u64::from(on.static_shared_bytes) + tile.dynamic_shared_bytes();
+            let name = format!("{} {} {} {architecture}", spec.file, spec.entry, tile.id);
+            report +=
+                &format!("{name}: {} registers, {} with marks, {more} bytes spilled\n", off.registers, on.registers);
+            assert!(on.static_shared_bytes > off.static_shared_bytes, "{name}: marks were not compiled");
+            // A block of Hopper has 227 KiB.
+            if (spill == 0 && more > 0) || shared > 232_448 {
+                wrong.push(format!("{name}: {more} bytes spilled, {shared} bytes of shared memory"));
+            }
+        }
+    }
+    println!("{report}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

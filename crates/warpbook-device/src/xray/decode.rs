@@ -1,0 +1,140 @@
+//! Records of marks as the device leaves them.
+
+/// What a warp has marked: phases by their places, each with the SM's clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WarpMarks {
+    /// The SM that it ran on.
+    pub sm: u32,
+    /// Each mark's phase, and the clock of that SM.
+    pub marks: Vec<(u8, u64)>,
+    /// The places in `marks` before which marks are missing, as the ring had no room for them.
+    pub gaps: Vec<usize>,
+}
+
+/// Half of the lower half of a clock: what is farther ahead is taken to lie behind.
+const BEHIND: u32 = 1 << 31;
+
+/// The marks of one warp's last launch: `ring` as in `kernels/xray.cuh`, zeros where nothing was written. `None` where nothing was.
+///
+/// Successive marks are at most 2^31 clocks apart, which is a second.
+pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
+    let half = ring.len() / 2;
+    let (header, first) = (*ring.first()?, *ring.get(1)?);
+    let sm = (header[1] & !BEHIND).checked_sub(1)?;
+    if first[1] >> 8 != 1 {
+        return None;
+    }
+    // The header is written before the first mark: in between the lower half may have started again from 0.
+    let carried = header[1] & BEHIND != 0 && first[0] & BEHIND == 0;
+    let high = u64::from(header[0]) + u64::from(carried);
+    let number = |r: &[u32; 2]| r[1] >> 8;
+    let mut records: Vec<[u32; 2]> = Vec::new();
+    records.extend(ring[1..half].iter().enumerate().take_while(|(i, r)| number(r) as usize == i + 1).map(|(_, r)| r));
+    if records.len() + 1 == half {
+        let mut later: Vec<[u32; 2]> = ring[half..].iter().copied().filter(|r| number(r) as usize >= half).collect();
+        later.sort_by_key(number);
+        records.extend(later);
+    }
+    let mut marks = WarpMarks { sm, marks: Vec::new(), gaps: Vec::new() };
+    let (mut clock, mut last) = (high << 32 | u64::from(first[0]), first);
+    for record in records {
+        let ahead = record[0].wrapping_sub(last[0]);
+        if ahead >= BEHIND {
+            // What follows was left by an earlier launch, which made more marks.
+            break;
+        }
+        clock += u64::from(ahead);
+        if !marks.marks.is_empty() && number(&record) != number(&last) + 1 {
+            marks.gaps.push(marks.marks.len());
+        }
+        marks.marks.push(((record[1] & 0xff) as u8, clock));
+        last = record;
+    }
+    Some(marks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What the device does.
+    fn write(ring: &mut [[u32; 2]], sm: u32, marks: &[(u8, u64)]) {
+        let half = ring.len() / 2;
+        let before = marks[0].1.saturating_sub(7);
+        ring[0] = [(before >> 32) as u32, (sm + 1) | (before as u32 & BEHIND)];
+        for (number, (phase, clock)) in (1usize..).zip(marks) {
+            let slot = if number < half { number } else { half | (number & (half - 1)) };
+            ring[slot] = [*clock as u32, (number as u32) << 8 | u32::from(*phase)];
+        }
+    }
+
+    fn marks() -> impl Strategy<Value = Vec<(u8, u64)>> {
+        // Beginnings close to where the lower half starts again are as likely as others.
+        let begin = prop_oneof![0..1u64 << 50, (1..1u64 << 18).prop_map(|n| (n << 32) - 5), Just(10)];
+        (begin, proptest::collection::vec((any::<u8>(), 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
+            let mut at = begin.max(7);
+            let mut all = vec![(0, at)];
+            for (phase, step) in steps {
+                at += step;
+                all.push((phase, at));
+            }
+            all
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn marks_are_read_as_they_were_made(marks in marks(), sm in 0..200u32, log in 2..8u32) {
+            let mut ring = vec![[0; 2]; 1 << log];
+            write(&mut ring, sm, &marks);
+            let got = decode(&ring).unwrap();
+            prop_assert_eq!(got.sm, sm);
+            let half = ring.len() / 2;
+            if marks.len() < ring.len() {
+                prop_assert_eq!(got.marks, marks);
+                prop_assert!(got.gaps.is_empty());
+            } else {
+                // The first half, and the last as many as the second half holds.
+                let kept = half - 1 + half;
+                let gap = marks.len() - kept;
+                let want: Vec<_> = marks[..half - 1].iter().chain(&marks[half - 1 + gap..]).copied().collect();
+                // Over a gap the upper half of the clock may have gone on unseen.
+                let lower = |all: &[(u8, u64)]| all.iter().map(|(p, c)| (*p, *c as u32)).collect::<Vec<_>>();
+                let hidden = want[half - 1].1 - want[half - 2].1 >= u64::from(BEHIND);
+                if hidden {
+                    prop_assert_eq!(lower(&got.marks[..half - 1]), lower(&want[..half - 1]));
+                } else {
+                    prop_assert_eq!(got.marks, want);
+                    prop_assert_eq!(got.gaps, vec![half - 1]);
+                }
+            }
+        }
+
+        #[test]
+        fn what_an_earlier_launch_left_is_not_read(earlier in marks(), later in marks()) {
+            // The later launch begins after the earlier one has ended.
+            let shift = earlier.last().unwrap().1 - later[0].1.min(earlier.last().unwrap().1) + 1000;
+            let later: Vec<(u8, u64)> = later.iter().map(|(p, c)| (*p, c + shift)).collect();
+            let far = later.last().unwrap().1 - earlier[0].1 >= u64::from(BEHIND);
+            let mut ring = vec![[0; 2]; 256];
+            write(&mut ring, 3, &earlier);
+            write(&mut ring, 3, &later);
+            let got = decode(&ring).unwrap();
+            prop_assert_eq!(&got.marks[..later.len()], &later[..]);
+            prop_assert!(far || got.marks.len() == later.len());
+        }
+
+        #[test]
+        fn any_words_are_read(words in proptest::collection::vec(any::<[u32; 2]>(), 0..70)) {
+            let _ = decode(&words);
+        }
+    }
+
+    #[test]
+    fn an_untouched_ring_is_nobody_s() {
+        assert_eq!(decode(&[[0; 2]; 16]), None);
+        assert_eq!(decode(&[]), None);
+        assert_eq!(decode(&[[5, 1]]), None);
+    }
+}

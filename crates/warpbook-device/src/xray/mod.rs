@@ -1,0 +1,217 @@
+//! Marks of kernels, recorded: which warp was in which phase, when, and on which SM.
+//!
+//! A kernel with marks (`kernels/xray.cuh`) is compiled with them while an [`Xray`] lives. Each of its warps then writes to a ring of its own, whose
+//! address the host puts into a variable of the kernel's module, so that nobody who launches it has to know. The clocks of the SMs are set against each
+//! other before a run and after it.
+
+mod align;
+#[cfg(test)]
+mod code_tests;
+mod decode;
+mod rings;
+
+pub use align::Clocks;
+pub use decode::WarpMarks;
+pub(crate) use rings::{Marked, Marking};
+
+use crate::{CudaDevice, Error, Kernel, LaunchOptions, Result, Stream};
+use align::{Probe, Probes};
+use decode::decode;
+use std::collections::BTreeMap;
+use warpbook_kernels::Launch;
+use warpbook_kernels::xray::{CLOCK_ROUNDS, sm_clocks};
+
+/// Kernels that are loaded while it lives are compiled with their marks. One at a time.
+pub struct Xray {
+    device: CudaDevice,
+    clocks: Kernel,
+}
+
+/// What a run of marked kernels has left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Marks {
+    /// Each kernel that was launched.
+    pub kernels: Vec<KernelMarks>,
+    /// The clocks of the SMs.
+    pub clocks: Clocks,
+}
+
+/// The marks of a kernel's last launch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KernelMarks {
+    /// Its entry.
+    pub entry: String,
+    /// The path of its source below `kernels/`.
+    pub file: String,
+    /// The id of its tile.
+    pub tile: String,
+    /// The names of its phases; see [`warpbook_kernels::xray::Marks`].
+    pub phases: Vec<String>,
+    /// Blocks of the launch.
+    pub blocks: u64,
+    /// Warps of a block.
+    pub warps: u64,
+    /// Of each warp that has recorded something its block, its place in it, and its marks.
+    pub marks: Vec<(u64, u64, WarpMarks)>,
+}
+
+/// What the clocks' kernel writes for a block: two lines of words.
+const CLOCK_WORDS: usize = 32;
+/// How long it waits for an answer.
+const CLOCK_LIMIT_NS: u64 = 2_000_000_000;
+
+impl Xray {
+    /// From now on kernels of this device (and its clones) that are loaded have their marks.
+    ///
+    /// # Errors
+    /// Another one lives; the compiler's.
+    pub fn begin(device: &CudaDevice) -> Result<Self> {
+        let spec = sm_clocks();
+        let mut clocks = device.kernel(&spec, &spec.tiles[0])?;
+        // More than half of an SM's shared memory: no SM takes two blocks.
+        let info = device.info();
+        let half = info.shared_bytes_per_multiprocessor.unwrap_or(0) / 2 + 1024;
+        let most = info.shared_bytes_per_block.unwrap_or(48 << 10);
+        clocks.reserve_shared(u32::try_from(half.min(most)).unwrap_or(48 << 10))?;
+        if !device.0.marking.begin() {
+            let why = "is being made on this device already: wait for it to end".into();
+            return Err(Error::Unsupported { what: "An X-ray".into(), why });
+        }
+        Ok(Self { device: device.clone(), clocks })
+    }
+
+    /// Kernels that are loaded from now on have no marks; those that have go on recording.
+    pub fn pause(&self) {
+        self.device.0.marking.pause();
+    }
+
+    /// How many modules have been compiled with marks.
+    #[must_use]
+    pub fn marked(&self) -> usize {
+        self.device.0.marking.marked().len()
+    }
+
+    /// Gives every warp of the launches so far a ring, of at most so many bytes in all. Launches before this record nothing.
+    ///
+    /// # Errors
+    /// They do not fit.
+    pub fn allocate(&self, most_bytes: u64) -> Result<()> {
+        self.device.synchronize()?;
+        let all = self.device.0.marking.marked();
+        let needed: Vec<u64> = all.iter().map(|m| m.rings_needed()).collect();
+        let sum = needed.iter().sum::<u64>().max(1);
+        for (marked, rings) in all.iter().zip(needed).filter(|(_, rings)| *rings > 0) {
+            let share = (u128::from(most_bytes) * u128::from(rings) / u128::from(sum)) as u64;
+            marked.allocate(&self.device, share)?;
+        }
+        Ok(())
+    }
+
+    /// What one run records: `run` queues it on the stream.
+    ///
+    /// # Errors
+    /// Those of the run and the device; the clocks could not be compared.
+    pub fn record(&self, stream: &Stream, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
+        let all = self.device.0.marking.marked();
+        all.iter().try_for_each(|m| m.clear())?;
+        let (before, after) = (self.ask(stream)?, self.ask(stream)?);
+        // Queued one right after the other, so that clocks do not change in between.
+        before.launch(self, stream)?;
+        run()?;
+        after.launch(self, stream)?;
+        stream.synchronize()?;
+        let unlike = || Error::Unsupported {
+            what: "An X-ray".into(),
+            why: "found no time between its begin and its end on this GPU's clocks".into(),
+        };
+        let clocks = Clocks::of(&before.read()?, &after.read()?).ok_or_else(unlike)?;
+        let mut kernels = Vec::new();
+        for marked in &all {
+            let blocks = marked.blocks();
+            let mut of: Vec<KernelMarks> = (marked.marks.entries.iter().zip(&blocks))
+                .map(|(entry, blocks)| KernelMarks {
+                    entry: entry.clone(),
+                    file: marked.file.clone(),
+                    tile: marked.tile.clone(),
+                    phases: marked.marks.phases.clone(),
+                    blocks: *blocks,
+                    warps: marked.warps,
+                    marks: Vec::new(),
+                })
+                .collect();
+            marked.read(|entry, warp, ring| {
+                if let Some(marks) = decode(ring) {
+                    of[entry].marks.push((warp / marked.warps, warp % marked.warps, marks));
+                }
+            })?;
+            kernels.extend(of.into_iter().filter(|k| !k.marks.is_empty()));
+        }
+        Ok(Marks { kernels, clocks })
+    }
+
+    /// Prepares a launch of the kernel that asks every SM for its clock.
+    fn ask(&self, stream: &Stream) -> Result<Question> {
+        let blocks = self.device.info().multiprocessors as usize;
+        let rounds = CLOCK_ROUNDS as usize;
+        let question = Question {
+            words: self.device.zeros(blocks * CLOCK_WORDS)?,
+            samples: self.device.zeros(blocks * rounds * 3)?,
+            sms: self.device.zeros(blocks)?,
+            stamps: self.device.zeros(4)?,
+            failed: self.device.zeros(1)?,
+        };
+        stream.synchronize()?;
+        Ok(question)
+    }
+}
+
+impl Drop for Xray {
+    fn drop(&mut self) {
+        self.device.0.marking.end();
+    }
+}
+
+/// The arrays of a launch of `sm_clocks`.
+struct Question {
+    words: crate::Buffer<u64>,
+    samples: crate::Buffer<i64>,
+    sms: crate::Buffer<u32>,
+    stamps: crate::Buffer<u64>,
+    failed: crate::Buffer<u32>,
+}
+
+impl Question {
+    fn launch(&self, xray: &Xray, stream: &Stream) -> Result<()> {
+        let shared = xray.clocks.stats().dynamic_shared_bytes;
+        let shape =
+            Launch { grid: [self.sms.len() as u32, 1, 1], dynamic_shared_bytes: shared, ..xray.clocks.shape(1) };
+        let options = LaunchOptions { cooperative: true, ..LaunchOptions::default() };
+        // SAFETY: sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns); the arrays are as long as `ask` has made them, for as many
+        // blocks, and live until the stream has been waited for.
+        unsafe {
+            xray.clocks.launch_with(
+                stream,
+                shape,
+                options,
+                &[&self.words, &self.samples, &self.sms, &self.stamps, &self.failed, &CLOCK_ROUNDS, &CLOCK_LIMIT_NS],
+            )
+        }
+    }
+
+    fn read(&self) -> Result<Probes> {
+        if self.failed.to_vec()? != [0] {
+            let why = "waited in vain for an SM to answer: other programs may be using this GPU".into();
+            return Err(Error::Unsupported { what: "The comparison of the SMs' clocks".into(), why });
+        }
+        let (samples, sms, stamps) = (self.samples.to_vec()?, self.sms.to_vec()?, self.stamps.to_vec()?);
+        let rounds = CLOCK_ROUNDS as usize;
+        let mut of: BTreeMap<u32, Vec<Probe>> = BTreeMap::new();
+        for (sm, samples) in sms.iter().zip(samples.chunks_exact(rounds * 3)).skip(1) {
+            let probe = |p: &[i64]| Probe { asked: p[0], answered: p[1], received: p[2] };
+            of.entry(*sm).or_default().extend(samples.chunks_exact(3).map(probe));
+        }
+        let reference = sms.first().copied().unwrap_or(0);
+        of.remove(&reference);
+        Ok(Probes { reference, of, stamps: [(stamps[0] as i64, stamps[1]), (stamps[2] as i64, stamps[3])] })
+    }
+}

@@ -1,0 +1,229 @@
+//! Kernels that were compiled with marks, and where their records go.
+
+use crate::cuda::Inner;
+use crate::module::Module;
+use crate::{Buffer, CudaDevice, Error, Kernel, Result};
+use cudarc::driver::{result, sys};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use warpbook_kernels::Launch;
+use warpbook_kernels::xray::Marks;
+use warpbook_record::{KernelSpec, Tile};
+
+/// The symbol of `kernels/xray.cuh`.
+const SYMBOL: &str = "xray_rings";
+/// Records of a ring, at least and at most.
+const CAPACITY: std::ops::RangeInclusive<u64> = 8..=8192;
+/// Bytes of a record.
+const RECORD: u64 = 8;
+
+/// Whether kernels are compiled with their marks, and those that were.
+#[derive(Default)]
+pub(crate) struct Marking(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    begun: bool,
+    on: bool,
+    marked: Vec<Arc<Marked>>,
+}
+
+impl Marking {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns marks on; false where they are in use already.
+    pub(super) fn begin(&self) -> bool {
+        let mut state = self.lock();
+        let begun = state.begun;
+        (state.begun, state.on) = (true, true);
+        !begun
+    }
+
+    /// Kernels that are loaded from now on have no marks.
+    pub(super) fn pause(&self) {
+        self.lock().on = false;
+    }
+
+    /// Turns marks off and forgets the kernels, which keep their rings.
+    pub(super) fn end(&self) {
+        let state = std::mem::take(&mut *self.lock());
+        // Modules are unloaded without the lock.
+        drop(state);
+    }
+
+    pub(super) fn marked(&self) -> Vec<Arc<Marked>> {
+        self.lock().marked.clone()
+    }
+
+    /// The kernel with its marks, where they are on and it has any.
+    pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile) -> Option<Result<Kernel>> {
+        if !device.0.marking.lock().on {
+            return None;
+        }
+        let marks = Marks::of(spec)?;
+        Some(Self::load_marked(device, spec, tile, &marks))
+    }
+
+    fn load_marked(device: &CudaDevice, spec: &KernelSpec, tile: &Tile, marks: &Marks) -> Result<Kernel> {
+        let compiled = device.compiler()?.compile(&marks.on(spec), tile, &device.architecture_of(spec))?;
+        let kernel = Kernel::load(device, spec, tile, &compiled)?;
+        let mut state = device.0.marking.lock();
+        let known = state.marked.iter().find(|m| Arc::ptr_eq(&m.module, kernel.module())).cloned();
+        let marked = known.unwrap_or_else(|| {
+            let threads = tile.size(warpbook_record::Dim::Threads);
+            let new = Arc::new(Marked {
+                module: kernel.module().clone(),
+                file: spec.file.to_string(),
+                tile: tile.id.to_string(),
+                marks: marks.clone(),
+                warps: threads.div_ceil(32),
+                launched: Mutex::new(vec![[0; 2]; marks.entries.len()]),
+                rings: Mutex::default(),
+            });
+            state.marked.push(new.clone());
+            new
+        });
+        Ok(kernel.with_marks(marked))
+    }
+}
+
+/// A module that was compiled with marks.
+pub(crate) struct Marked {
+    module: Arc<Module>,
+    pub(super) file: String,
+    pub(super) tile: String,
+    pub(super) marks: Marks,
+    /// Warps of a block.
+    pub(super) warps: u64,
+    /// Blocks of each entry's last launch, and of its largest.
+    launched: Mutex<Vec<[u64; 2]>>,
+    rings: Mutex<Option<Rings>>,
+}
+
+/// `XrayRings` of `kernels/xray.cuh`, and its memory.
+struct Rings {
+    records: Buffer<u32>,
+    warps: u64,
+    capacity: u64,
+}
+
+impl Marked {
+    /// Notes a launch of an entry.
+    pub(crate) fn launched(&self, entry: &str, shape: Launch) {
+        let Some(place) = self.marks.entries.iter().position(|e| e == entry) else { return };
+        let blocks = shape.grid.iter().map(|n| u64::from(*n)).product::<u64>();
+        let mut launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        launched[place] = [blocks, launched[place][1].max(blocks)];
+    }
+
+    /// Blocks of the last launch of each entry.
+    pub(super) fn blocks(&self) -> Vec<u64> {
+        self.launched.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|[last, _]| *last).collect()
+    }
+
+    /// Rings that it needs for the largest launch of each entry.
+    pub(super) fn rings_needed(&self) -> u64 {
+        let launched = self.launched.lock().unwrap_or_else(PoisonError::into_inner);
+        launched.iter().map(|[_, most]| most * self.warps).max().unwrap_or(0) * self.marks.entries.len() as u64
+    }
+
+    /// Allocates rings of at most so many bytes in all, and tells the module where they are.
+    pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<()> {
+        let entries = self.marks.entries.len() as u64;
+        let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(()) };
+        let records = device.zeros::<u32>((entries * warps * capacity * RECORD / 4) as usize)?;
+        let symbol = Symbol { records: records.at(0).address(), warps: warps as u32, capacity: capacity as u32 };
+        self.write(&device.0, symbol)?;
+        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) = Some(Rings { records, warps, capacity });
+        Ok(())
+    }
+
+    /// Empties the rings.
+    pub(super) fn clear(&self) -> Result<()> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.as_ref().map_or(Ok(()), |r| r.records.fill_bytes(0))
+    }
+
+    /// The rings of an entry, a slice a warp, handed to `each` with the warp's number in the grid.
+    pub(super) fn read(&self, mut each: impl FnMut(usize, u64, &[[u32; 2]])) -> Result<()> {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(rings) = &*rings else { return Ok(()) };
+        let blocks = self.blocks();
+        let words = (rings.capacity * RECORD / 4) as usize;
+        for (entry, blocks) in blocks.into_iter().enumerate() {
+            let count = (blocks * self.warps).min(rings.warps) as usize;
+            let first = entry * rings.warps as usize * words;
+            let read = rings.records.range(first..first + count * words).to_vec()?;
+            for (warp, ring) in read.chunks_exact(words).enumerate() {
+                let pairs: Vec<[u32; 2]> = ring.chunks_exact(2).map(|r| [r[0], r[1]]).collect();
+                each(entry, warp as u64, &pairs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the symbol.
+    fn write(&self, device: &Inner, symbol: Symbol) -> Result<()> {
+        device.bind()?;
+        let address = self.module.global(SYMBOL, size_of::<Symbol>())?;
+        let words = [symbol.records, u64::from(symbol.warps) | u64::from(symbol.capacity) << 32];
+        // SAFETY: the symbol has two words, and the values live past the wait.
+        unsafe { result::memcpy_htod_async(address, &words, device.transfers) }
+            .map_err(|e| device.error("Telling a kernel where its marks go", e))?;
+        device.wait_for_transfers("Telling a kernel where its marks go")
+    }
+}
+
+/// As the device declares it.
+#[repr(C)]
+struct Symbol {
+    records: u64,
+    warps: u32,
+    capacity: u32,
+}
+
+impl Module {
+    /// The address of a variable of the device's memory, which has so many bytes.
+    pub(crate) fn global(&self, name: &str, bytes: usize) -> Result<sys::CUdeviceptr> {
+        let c_name = std::ffi::CString::new(name).unwrap_or_default();
+        let (mut address, mut found) = (0, 0);
+        // SAFETY: the module is live, the context current, and the pointers are to live values.
+        let status =
+            unsafe { sys::cuModuleGetGlobal_v2(&raw mut address, &raw mut found, self.raw(), c_name.as_ptr()) };
+        status.result().map_err(|e| self.device.error(format!("Finding the variable {name}"), e))?;
+        if found != bytes {
+            let why = format!("has {found} bytes, where {bytes} were expected");
+            return Err(Error::Unsupported { what: format!("The variable {name} of a kernel"), why });
+        }
+        Ok(address)
+    }
+}
+
+/// Rings of an entry and records of each, within so many bytes for all entries; `None` where there is nothing to record.
+fn size(warps: u64, entries: u64, most_bytes: u64) -> Option<(u64, u64)> {
+    if warps == 0 || entries == 0 {
+        return None;
+    }
+    let warps = warps.min(most_bytes / (entries * CAPACITY.start() * RECORD)).clamp(1, u64::from(u32::MAX));
+    let room = (most_bytes / (entries * warps * RECORD)).clamp(*CAPACITY.start(), *CAPACITY.end());
+    // The largest power of two.
+    Some((warps, 1 << room.ilog2()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_fit_into_the_bytes_that_they_may_take() {
+        let check =
+            |warps, entries, bytes, expect| assert_eq!(size(warps, entries, bytes), expect, "{warps} {entries}");
+        check(0, 1, 1 << 20, None);
+        check(100, 1, 1 << 20, Some((100, 1024)));
+        check(100, 2, 1 << 20, Some((100, 512)));
+        check(1, 1, 1 << 40, Some((1, 8192)));
+        // Too many warps: the first of them are recorded.
+        check(1 << 30, 1, 1 << 20, Some((1 << 14, 8)));
+    }
+}

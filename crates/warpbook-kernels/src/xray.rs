@@ -1,0 +1,149 @@
+//! The marks of a kernel, read from its source: see `kernels/xray.cuh`.
+
+use crate::HEADERS;
+use crate::shared::source;
+use warpbook_record::xray::phase;
+use warpbook_record::{Define, Grid, KernelSpec, Requires, Source, Tile};
+
+/// The header that declares the marks.
+const HEADER: &str = "xray.cuh";
+/// What the kernel calls its last mark.
+const END: &str = "end";
+/// Questions to each SM when clocks are set against each other.
+pub const CLOCK_ROUNDS: u32 = 24;
+
+/// The names that a kernel's marks have; a mark holds the place of its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Marks {
+    /// Kernels of the file that have marks.
+    pub entries: Vec<String>,
+    /// Phases: what comes before the first named one, the end, then those of the source and of what it includes.
+    pub phases: Vec<String>,
+}
+
+impl Marks {
+    /// The place of the mark that a warp makes last.
+    pub const END: usize = 1;
+
+    /// Those of a kernel; `None` of one that has none.
+    #[must_use]
+    pub fn of(spec: &KernelSpec) -> Option<Self> {
+        Self::of_source(&spec.source, HEADERS)
+    }
+
+    fn of_source(text: &str, headers: &[Source]) -> Option<Self> {
+        let mut marks = Self { entries: Vec::new(), phases: vec![phase::START.into(), END.into()] };
+        named(text, "MARK_BEGIN(").for_each(|name| add(&mut marks.entries, name));
+        if marks.entries.is_empty() {
+            return None;
+        }
+        let (mut texts, mut seen) = (vec![text], vec![HEADER]);
+        while let Some(text) = texts.pop() {
+            named(text, "MARK(").for_each(|name| add(&mut marks.phases, name));
+            for path in text.lines().filter_map(|l| l.trim().strip_prefix("#include \"")?.split('"').next()) {
+                if let Some(header) = headers.iter().find(|h| h.path == path).filter(|h| !seen.contains(&h.path)) {
+                    seen.push(header.path);
+                    texts.push(header.text);
+                }
+            }
+        }
+        Some(marks)
+    }
+
+    /// The phases that a warp spends time in by its own account, in the order of the source.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.phases.iter().skip(2).map(String::as_str)
+    }
+
+    /// The kernel compiled with its marks.
+    #[must_use]
+    pub fn on(&self, spec: &KernelSpec) -> KernelSpec {
+        let mut marked = spec.clone().define("XRAY", 1);
+        let number = |(i, name): (usize, &String), prefix: &str| Define::new(format!("{prefix}{name}"), i as i64);
+        marked.defines.extend(self.phases.iter().enumerate().skip(1).map(|of| number(of, "XRAY_")));
+        marked.defines.extend(self.entries.iter().enumerate().map(|of| number(of, "XRAY_ENTRY_")));
+        marked
+    }
+}
+
+/// The names in `what(name)`.
+fn named<'t>(text: &'t str, what: &'t str) -> impl Iterator<Item = &'t str> {
+    text.match_indices(what).filter_map(move |(at, _)| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        // XMARK( is another macro.
+        if text[..at].chars().next_back().is_some_and(is_word) {
+            return None;
+        }
+        let name = text[at + what.len()..].split(')').next()?.trim();
+        (!name.is_empty() && name.chars().all(is_word)).then_some(name)
+    })
+}
+
+fn add(names: &mut Vec<String>, name: &str) {
+    if !names.iter().any(|n| n == name) {
+        names.push(name.to_owned());
+    }
+}
+
+/// Sets the clocks of all SMs against each other: `sm_clocks(words, samples, sms, stamps, failed, rounds, limit_ns)`, a block an SM.
+#[must_use]
+pub fn sm_clocks() -> KernelSpec {
+    let tile = Tile::new("t32", &[("THREADS", 32)]);
+    KernelSpec::new(source!("xray/clocks.cu"), "sm_clocks", &[tile], Grid::Cover).needs(Requires::AtLeast(7, 5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXTS: &[Source] = &[
+        Source { path: "a.cuh", text: "#include \"b.cuh\"\nMARK(wait); XMARK(never); // MARK()" },
+        Source { path: "b.cuh", text: "#include \"a.cuh\"\nMARK(load);\n" },
+        Source { path: HEADER, text: "#define MARK(phase)" },
+    ];
+
+    #[test]
+    fn names_are_read_once_from_the_source_and_what_it_includes() {
+        let text =
+            "#include \"a.cuh\"\n#include \"xray.cuh\"\nMARK_BEGIN(pass);\nMARK(multiply); MARK(wait); MARK(end);";
+        let marks = Marks::of_source(text, TEXTS).unwrap();
+        assert_eq!(
+            (marks.entries, marks.phases),
+            (vec!["pass".into()], ["start", "end", "multiply", "wait", "load"].map(String::from).into())
+        );
+        assert_eq!(Marks::of_source("#include \"a.cuh\"", TEXTS), None, "a kernel that does not begin has none");
+    }
+
+    /// The rungs that lessons look into.
+    #[test]
+    fn the_ladder_s_rungs_have_marks() {
+        let all = crate::regression::rungs().into_iter().chain(crate::matmul::rungs());
+        let marked: Vec<String> =
+            all.filter(|r| r.kernels().iter().any(|k| Marks::of(k).is_some())).map(|r| r.id.to_string()).collect();
+        for id in [
+            "02_fused",
+            "05_persistent",
+            "06_on_chip",
+            "03_shared_tile",
+            "08_double_buffered",
+            "11_wgmma_tma",
+            "12_warp_specialised",
+            "13_persistent_cluster",
+            "14_overlapped_store",
+            "15_split_k",
+            "16_tf32_registers",
+        ] {
+            assert!(marked.iter().any(|m| m == id), "{id} in {marked:?}");
+        }
+        assert!(!marked.iter().any(|m| m == "01_naive" || m == "01_unfused"), "{marked:?}");
+    }
+
+    #[test]
+    fn every_name_has_its_number() {
+        let marks = Marks { entries: vec!["pass".into()], phases: vec!["start".into(), "end".into(), "load".into()] };
+        let spec = marks.on(&sm_clocks());
+        let defines: Vec<(&str, i64)> = spec.defines.iter().map(|d| (&*d.name, d.value)).collect();
+        assert_eq!(defines, [("XRAY", 1), ("XRAY_end", 1), ("XRAY_load", 2), ("XRAY_ENTRY_pass", 0)]);
+        assert_eq!(marks.named().collect::<Vec<_>>(), ["load"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! An X-ray in a notebook: its chart, the figures below it, and what was left out.
+
+use super::Show;
+use super::html::{note, scroll};
+use super::printable;
+use crate::xray::XrayRun;
+
+impl Show for XrayRun {
+    fn html(&self) -> String {
+        match self.chart() {
+            Ok(chart) => {
+                let notes: String = self.run.notes.iter().map(|n| note(n)).collect();
+                format!("<figure>{}{}</figure>{notes}", chart.svg.as_str(), scroll(&chart.table))
+            }
+            Err(why) => note(&why.to_string()),
+        }
+    }
+
+    fn text(&self) -> String {
+        match self.chart() {
+            Ok(chart) => {
+                let notes: Vec<String> = self.run.notes.iter().map(|n| printable(n)).collect();
+                format!(
+                    "{}\n{}\n\n{}\n\n{}",
+                    printable(&chart.title),
+                    printable(&chart.description),
+                    chart.table.text(),
+                    notes.join("\n")
+                )
+            }
+            Err(why) => why.to_string(),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Marks as a record has them.
+
+use super::keep::{Kept, keep};
+use std::collections::BTreeMap;
+use warpbook_device::{KernelMarks, Marks, WarpMarks};
+use warpbook_kernels::xray::Marks as Names;
+use warpbook_record::xray::phase;
+use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
+
+/// What a record says apart from the marks.
+pub(super) struct Taken {
+    pub(super) rung: String,
+    pub(super) problem: Problem,
+    pub(super) marked_us: Vec<f64>,
+    pub(super) unmarked_us: Vec<f64>,
+}
+
+/// The X-ray of a run, and what a reader has to know of it.
+///
+/// # Errors
+/// There are no marks; an SM's clock was not compared.
+pub(super) fn assemble(marks: &Marks, taken: Taken) -> Result<(Xray, Vec<String>), String> {
+    let phases = phases(&marks.kernels);
+    let begin_ns =
+        begin(marks)?.ok_or("The kernels were launched and marked nothing: their marks lie where no warp passes.")?;
+    let mut all: Vec<XrayBlock> = Vec::new();
+    for (place, kernel) in marks.kernels.iter().enumerate() {
+        let mut blocks: BTreeMap<u64, XrayBlock> = BTreeMap::new();
+        for (block, warp, marked) in &kernel.marks {
+            let timed = |clock: u64| {
+                let ns = marks.clocks.ns(marked.sm, clock).unwrap_or(begin_ns) - begin_ns;
+                ns.max(0.0).round() as u64
+            };
+            let of = warp_of(*warp, marked, &kernel.phases, &phases, timed);
+            let end_ns = of.start_ns + of.phases.iter().map(|(_, ns)| ns).sum::<u64>();
+            let entry = blocks.entry(*block).or_insert_with(|| XrayBlock {
+                kernel: place as u64,
+                block: *block,
+                sm: u64::from(marked.sm),
+                start_ns: of.start_ns,
+                end_ns,
+                warps: Vec::new(),
+            });
+            entry.start_ns = entry.start_ns.min(of.start_ns);
+            entry.end_ns = entry.end_ns.max(end_ns);
+            // A warp that only begins and ends does nothing of its own, as three of a producer's four.
+            if of.phases.len() > 1 {
+                entry.warps.push(of);
+            }
+        }
+        all.extend(blocks.into_values());
+    }
+    all.sort_by_key(|b| (b.start_ns, b.kernel, b.block));
+    let recorded = all.len() as u64;
+    let Kept { blocks, notes } = keep(all, &phases);
+    let xray = Xray {
+        rung: taken.rung,
+        problem: taken.problem,
+        kernels: marks.kernels.iter().map(kernel_of).collect(),
+        sms: marks
+            .clocks
+            .sms()
+            .map(|sm| XraySm { sm: u64::from(sm), error_ns: marks.clocks.error_ns(sm).unwrap_or(f64::NAN) })
+            .collect(),
+        blocks,
+        clock_mhz: marks.clocks.mhz(),
+        marked_us: taken.marked_us,
+        unmarked_us: taken.unmarked_us,
+        phases,
+    };
+    let launched: u64 = xray.kernels.iter().map(|k| k.blocks).sum();
+    let mut said = Vec::new();
+    if recorded < launched {
+        said.push(format!(
+            "Of {launched} blocks the marks of {recorded} fitted into the memory that was set aside for them."
+        ));
+    }
+    said.extend(notes);
+    said.push("Of a kernel that was launched several times in the run the last launch is shown.".into());
+    Ok((xray, said))
+}
+
+/// The first mark's time; an error names an SM whose clock was not compared.
+fn begin(marks: &Marks) -> Result<Option<f64>, String> {
+    let mut begin: Option<f64> = None;
+    for (.., warp) in marks.kernels.iter().flat_map(|k| &k.marks) {
+        let Some((_, clock)) = warp.marks.first() else { continue };
+        let ns = marks.clocks.ns(warp.sm, *clock);
+        let ns = ns.ok_or_else(|| format!("The clock of SM {} could not be compared with the others.", warp.sm))?;
+        begin = Some(begin.map_or(ns, |b| b.min(ns)));
+    }
+    Ok(begin)
+}
+
+/// The names of all kernels' phases, each once, but for the end, which is none; what was not kept comes last.
+fn phases(kernels: &[KernelMarks]) -> Vec<String> {
+    let mut all: Vec<String> = vec![phase::START.into()];
+    for name in kernels.iter().flat_map(|k| k.phases.iter().skip(Names::END + 1)) {
+        if !all.contains(name) {
+            all.push(name.clone());
+        }
+    }
+    all.push(phase::NOT_KEPT.into());
+    all
+}
+
+fn kernel_of(k: &KernelMarks) -> XrayKernel {
+    XrayKernel { entry: k.entry.clone(), file: k.file.clone(), tile: k.tile.clone(), blocks: k.blocks, warps: k.warps }
+}
+
+/// A warp's marks as phases with durations: each lasts until the next mark.
+fn warp_of(warp: u64, marked: &WarpMarks, own: &[String], all: &[String], ns: impl Fn(u64) -> u64) -> XrayWarp {
+    let times: Vec<u64> = marked.marks.iter().map(|(_, clock)| ns(*clock)).collect();
+    let not_kept = all.len() as u64 - 1;
+    let place = |p: u8| {
+        let name = own.get(usize::from(p));
+        name.and_then(|n| all.iter().position(|a| a == n)).map_or(not_kept, |at| at as u64)
+    };
+    let mut phases = Vec::new();
+    for (i, pair) in times.windows(2).enumerate() {
+        let hidden = marked.gaps.contains(&(i + 1));
+        let (mark, _) = marked.marks[i];
+        phases.push((if hidden { not_kept } else { place(mark) }, pair[1].saturating_sub(pair[0])));
+    }
+    XrayWarp { warp, start_ns: times.first().copied().unwrap_or(0), phases }
+}

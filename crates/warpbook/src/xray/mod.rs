@@ -1,0 +1,236 @@
+//! The X-ray of a rung: its kernels compiled with their marks, run once, and drawn as what every SM did when.
+
+mod assemble;
+mod keep;
+
+use crate::driver::{collect_sources, empty, in_turn, run_checked, time_alone};
+use crate::experiment::{Candidate, Prepared, Trials};
+use crate::{Error, Event, Experiment, Lab, Result};
+use assemble::{Taken, assemble};
+use warpbook_charts::{Chart, ChartError};
+use warpbook_device::{CudaDevice, Samples, Xray as Recorder};
+use warpbook_kernels::xray::Marks;
+use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, nearest};
+
+/// Device memory that marks are recorded into.
+const RING_BYTES: u64 = 512 << 20;
+
+/// What every SM did in one run of a rung: a record with one measurement and its X-ray. Displayed as a chart with its figures.
+#[derive(Debug, Clone, PartialEq)]
+pub struct XrayRun {
+    /// The record, which can be written to a file and opened by the page.
+    pub run: Run,
+}
+
+impl XrayRun {
+    /// The chart.
+    ///
+    /// # Errors
+    /// The record has no X-ray, as when somebody took it out.
+    pub fn chart(&self) -> Result<Chart, ChartError> {
+        let nothing = || ChartError::NothingToDraw("The record has no X-ray.".into());
+        let problem = self.run.xrays.first().map(|x| x.problem.clone()).ok_or_else(nothing)?;
+        warpbook_charts::xray(&self.run, &problem)
+    }
+}
+
+impl Lab {
+    /// What every SM does in a run of a rung, at the experiment's main problem or its first: the rung's kernels are compiled with their marks
+    /// (`MARK(phase)`, see `kernels/xray.cuh`), with the tile that is the fastest without them; their result is checked; a run is recorded. It is timed with marks
+    /// and without.
+    ///
+    /// ```no_run
+    /// # use warpbook::prelude::*;
+    /// # let lab = Lab::new()?;
+    /// lab.xray(&Matmul::new().shapes([(2048, 2048, 2048)]), "14_overlapped_store")?.show();
+    /// # Ok::<(), warpbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; the device's.
+    pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
+        experiment.validate(self)?;
+        let rungs = experiment.rungs_on(self);
+        let phases = phases_of(experiment, &rungs, rung)?;
+        let rung = rungs.iter().find(|r| r.id == rung).ok_or_else(|| unknown(rung, &rungs))?;
+        let setting = |why: String| Err(Error::Setting(why));
+        let Some(device) = self.device().cuda() else {
+            return setting(format!(
+                "An X-ray needs a GPU, and this lab runs on the CPU. It would show what every SM does in {} and when, block by block, in the phases \
+                 {}, with the tail of the last wave, the spread of barriers and the lead of loads as figures.",
+                rung.id,
+                phases.join(", ")
+            ));
+        };
+        let problems = experiment.problems();
+        let Some(problem) = experiment.main_problem().filter(|p| problems.contains(p)).or(problems.into_iter().next())
+        else {
+            return setting("An X-ray needs a size: the experiment has no problem.".into());
+        };
+        let mut run = empty(self, experiment);
+        let obstacle = self.obstacle(rung).or_else(|| experiment.obstacle(self, rung, &problem, &run));
+        if let Some(why) = obstacle {
+            return setting(format!("{} cannot be X-rayed here: it {why}.", rung.id));
+        }
+        run.command = command(experiment, &run.command, &rung.id);
+        run.rungs = vec![rung.clone()];
+        run.problems = vec![problem.clone()];
+        run.main_problem = Some(problem.id.clone());
+        run.descriptor.charts = vec![ChartKind::Xray];
+        collect_sources(&mut run, &experiment.headers());
+        self.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
+        let prepared = experiment.prepare(self, &problem)?;
+        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem };
+        ray.take(&mut run)?;
+        run.environment.clocks = self.watch().report();
+        Ok(XrayRun { run })
+    }
+}
+
+/// The phases that a rung's kernels mark.
+fn phases_of(experiment: &dyn Experiment, rungs: &[Rung], id: &str) -> Result<Vec<String>> {
+    let marked = |r: &Rung| -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for marks in r.kernels().iter().filter_map(Marks::of) {
+            marks
+                .named()
+                .filter(|p| !all.iter().any(|a| a == p))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|p| all.push(p));
+        }
+        all
+    };
+    let rung = rungs.iter().find(|r| r.id == id).ok_or_else(|| unknown(id, rungs))?;
+    let phases = marked(rung);
+    if !phases.is_empty() {
+        return Ok(phases);
+    }
+    let others: Vec<&str> = rungs.iter().filter(|r| !marked(r).is_empty()).map(|r| &*r.id).collect();
+    let instead = match others.as_slice() {
+        [] => format!("{} has no rung with marks.", experiment.title()),
+        others => format!("Those that have: {}.", others.join(", ")),
+    };
+    Err(Error::Setting(format!(
+        "{id} has no marks in its kernels, so there is nothing to record. {instead} A kernel of your own has them where it includes xray.cuh and says \
+         MARK_BEGIN(entry), MARK(phase) and MARK(end)."
+    )))
+}
+
+fn unknown(id: &str, rungs: &[Rung]) -> Error {
+    let near = nearest(id, rungs.iter().map(|r| &*r.id)).into_iter().map(str::to_owned).collect();
+    Error::UnknownRung { name: id.to_owned(), nearest: near }
+}
+
+/// The command that repeats an X-ray, of that which runs the experiment.
+fn command(experiment: &dyn Experiment, run: &str, rung: &str) -> String {
+    match run.strip_prefix(&format!("warpbook run {}", experiment.name())) {
+        Some(settings) => format!("warpbook xray {} --rung {rung}{settings}", experiment.name()),
+        None => run.to_owned(),
+    }
+}
+
+/// A rung about to be X-rayed.
+struct Ray<'r> {
+    lab: &'r Lab,
+    device: &'r CudaDevice,
+    prepared: &'r dyn Prepared,
+    rung: &'r Rung,
+    problem: &'r Problem,
+}
+
+impl Ray<'_> {
+    fn candidate(&self, tile: Option<String>) -> Result<Box<dyn Candidate + '_>> {
+        let rung = self.rung.id.to_string();
+        let mut trials = Trials { lab: self.lab, rung, problem: self.problem.clone(), parts: Vec::new(), tile };
+        self.prepared.candidate(self.rung, &mut trials)
+    }
+
+    /// Runs it once and holds its result against the reference.
+    fn checked(&self, candidate: &dyn Candidate, what: &str) -> Result<warpbook_record::Check> {
+        let checked = run_checked(candidate, None)?;
+        match checked.failure() {
+            Some(why) => Err(Error::Setting(format!("{} {what} gives a wrong result: {why}.", self.rung.id))),
+            None => Ok(checked.check),
+        }
+    }
+
+    fn take(&self, run: &mut Run) -> Result<()> {
+        self.lab.tell(&Event::Started { rung: self.rung, problem: self.problem });
+        let plain = self.candidate(None)?;
+        let check = self.checked(&*plain, "without marks")?;
+        let details = plain.details();
+        let alone = plain.timed_alone();
+        let bench = self.lab.bench();
+        let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
+        // Where a candidate has the memory to itself it is gone before the other one is made.
+        let (plain, first) = if alone { (None, Some(time(&*plain)?)) } else { (Some(plain), None) };
+        self.lab.tell(&Event::Preparing("compiling with marks"));
+        let recorder = Recorder::begin(self.device)?;
+        let marked = self.candidate(details.tile.clone())?;
+        recorder.pause();
+        if recorder.marked() == 0 {
+            return Err(Error::Setting(format!(
+                "{} ran none of the kernels that have marks at {}: another was chosen for this size or this GPU.",
+                self.rung.id, self.problem.label
+            )));
+        }
+        // This run says how many warps there are; the next one is the first that is recorded.
+        self.checked(&*marked, "with marks")?;
+        let (free, _) = self.device.memory()?;
+        recorder.allocate(RING_BYTES.min(free / 2))?;
+        let stream = marked.stream().ok_or(warpbook_device::Error::NeedsCuda("An X-ray"))?;
+        marked.reset()?;
+        let marks = recorder.record(stream, || marked.launch())?;
+        let found = marked.check()?;
+        if let Some(why) = found.failure() {
+            return Err(Error::Setting(format!("{} gives a wrong result while it is recorded: {why}.", self.rung.id)));
+        }
+        self.lab.tell(&Event::Preparing("timing with marks and without"));
+        let [unmarked, with_marks] = match (&plain, first) {
+            (Some(plain), _) => self.in_turn([&**plain, &*marked])?,
+            (None, first) => [first.unwrap_or_default(), time(&*marked)?],
+        };
+        let taken = Taken {
+            rung: self.rung.id.to_string(),
+            problem: self.problem.clone(),
+            marked_us: with_marks.us,
+            unmarked_us: unmarked.us.clone(),
+        };
+        let (xray, notes) = assemble(&marks, taken).map_err(Error::Setting)?;
+        run.notes.extend(notes);
+        run.xrays.push(xray);
+        let mut m = Measurement {
+            tile: details.tile,
+            kernels: details.kernels,
+            choice: details.choice,
+            traffic: details.traffic,
+            flops: details.flops,
+            dtype: details.dtype,
+            ..Measurement::without_samples(&*self.rung.id, self.problem.clone(), Outcome::Measured)
+        };
+        m.check = Some(check);
+        m.set_samples(unmarked.us, unmarked.wall_us);
+        run.measurements.push(m);
+        Ok(())
+    }
+
+    /// Times both, a sample each a round where they run on one stream and need no reset.
+    fn in_turn(&self, both: [&dyn Candidate; 2]) -> Result<[Samples; 2]> {
+        let bench = self.lab.bench();
+        let same = match both.map(Candidate::stream) {
+            [Some(a), Some(b)] => std::ptr::eq(a, b),
+            _ => false,
+        };
+        if same && !both.iter().any(|c| c.resets_each_run()) {
+            let mut samples = in_turn(self.lab, self.device, bench, &both, true)?.into_iter();
+            return Ok([samples.next().unwrap_or_default(), samples.next().unwrap_or_default()]);
+        }
+        let time = |c| time_alone(self.lab, self.device, bench, c);
+        Ok([time(both[0])?, time(both[1])?])
+    }
+}
+
+#[cfg(test)]
+mod tests;

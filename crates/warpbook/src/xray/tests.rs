@@ -1,0 +1,118 @@
+use super::assemble::{Taken, assemble};
+use super::keep::keep;
+use crate::{Experiment, Lab, Matmul, Regression, Training};
+use proptest::prelude::*;
+use warpbook_record::xray::phase;
+use warpbook_record::{XrayBlock, XrayWarp};
+
+fn names() -> Vec<String> {
+    [phase::START, phase::LOAD, phase::WAIT, phase::MULTIPLY, phase::NOT_KEPT].map(str::to_owned).into()
+}
+
+fn total(w: &XrayWarp) -> u64 {
+    w.phases.iter().map(|(_, ns)| ns).sum()
+}
+
+proptest! {
+    #[test]
+    fn what_is_left_out_keeps_every_begin_and_end(
+        sms in 1..140u64,
+        per_sm in 1..12u64,
+        warps in 1..9u64,
+        marks in 2..900usize,
+    ) {
+        let warp = |warp: u64, start_ns: u64| XrayWarp {
+            warp,
+            start_ns,
+            // The last warp is of another role.
+            phases: (0..marks).map(|i| (if warp + 1 == warps { 1 } else { 2 + (i % 2) as u64 }, 3 + (i % 5) as u64)).collect(),
+        };
+        let block = |b: u64| {
+            let start_ns = b / sms * 5000;
+            let warps: Vec<XrayWarp> = (0..warps).map(|w| warp(w, start_ns)).collect();
+            let end_ns = warps.iter().map(|w| w.start_ns + total(w)).max().unwrap();
+            XrayBlock { kernel: 0, block: b, sm: b % sms, start_ns, end_ns, warps }
+        };
+        let all: Vec<XrayBlock> = (0..sms * per_sm).map(block).collect();
+        let kept = keep(all.clone(), &names());
+        prop_assert_eq!(kept.blocks.len(), all.len());
+        let mut phases = 0;
+        for (after, before) in kept.blocks.iter().zip(&all) {
+            prop_assert_eq!((after.block, after.sm, after.start_ns, after.end_ns), (before.block, before.sm, before.start_ns, before.end_ns));
+            for w in &after.warps {
+                let of = before.warps.iter().find(|b| b.warp == w.warp).unwrap();
+                prop_assert_eq!((w.start_ns, total(w)), (of.start_ns, total(of)), "a warp takes as long as before");
+                phases += w.phases.len();
+            }
+        }
+        prop_assert!(phases <= 160_000, "{phases}");
+        // SM 0 has everything.
+        prop_assert_eq!(kept.blocks[0].warps.len() as u64, warps);
+        let left_out = kept.blocks.iter().map(|b| b.warps.len()).sum::<usize>() < (sms * per_sm * warps) as usize;
+        prop_assert!(kept.notes.iter().any(|n| n.contains("warps with marks")) == left_out, "{:?}", kept.notes);
+    }
+}
+
+#[test]
+fn a_run_without_marks_is_an_error_in_words() {
+    let problem = Regression::new().problems().remove(0);
+    let taken =
+        || Taken { rung: "02_fused".into(), problem: problem.clone(), marked_us: Vec::new(), unmarked_us: Vec::new() };
+    let marks = warpbook_device::testing::marks(Vec::new(), &[(0, 0.0, 0.0)]);
+    assert!(assemble(&marks, taken()).unwrap_err().contains("marked nothing"));
+}
+
+#[test]
+fn marks_become_phases_on_one_scale() {
+    use warpbook_device::{KernelMarks, WarpMarks};
+    let problem = Regression::new().problems().remove(0);
+    let taken = Taken { rung: "02_fused".into(), problem, marked_us: vec![12.0], unmarked_us: vec![10.0] };
+    // SM 1's clock is 1000 ahead. Two clocks a nanosecond.
+    let warp = |sm, marks: &[(u8, u64)], gaps: &[usize]| WarpMarks { sm, marks: marks.to_vec(), gaps: gaps.to_vec() };
+    let phases = ["start", "end", "load", "compute"].map(str::to_owned).to_vec();
+    let kernel = KernelMarks {
+        entry: "pass".into(),
+        file: "regression/02_fused.cu".into(),
+        tile: "t".into(),
+        phases,
+        blocks: 3,
+        warps: 2,
+        marks: vec![
+            (0, 0, warp(0, &[(0, 500), (2, 520), (3, 600), (1, 700)], &[])),
+            (0, 1, warp(0, &[(0, 500), (1, 800)], &[])),
+            (1, 0, warp(1, &[(0, 1510), (2, 1530), (2, 1930), (1, 1990)], &[2])),
+        ],
+    };
+    let marks = warpbook_device::testing::marks(vec![kernel], &[(0, 0.0, 0.0), (1, 1000.0, 80.0)]);
+    let (x, notes) = assemble(&marks, taken).unwrap();
+    assert_eq!(x.phases, ["start", "load", "compute", "not kept"]);
+    let blocks: Vec<_> = x.blocks.iter().map(|b| (b.block, b.sm, b.start_ns, b.end_ns, b.warps.len())).collect();
+    assert_eq!(blocks, [(0, 0, 0, 150, 1), (1, 1, 5, 245, 1)], "the idle warp counts for the block's end");
+    assert_eq!(x.blocks[0].warps[0].phases, [(0, 10), (1, 40), (2, 50)]);
+    assert_eq!(x.blocks[1].warps[0].phases, [(0, 10), (3, 200), (1, 30)], "over a gap nothing is known");
+    assert_eq!((x.sms[1].error_ns, x.clock_mhz, x.perturbation()), (40.0, 2000.0, Some(1.2)));
+    assert!(notes.iter().any(|n| n.contains("Of 3 blocks the marks of 2")), "{notes:?}");
+}
+
+#[test]
+fn a_cpu_says_what_a_gpu_would_show() {
+    let lab = Lab::open("cpu").unwrap();
+    let said = |e: &dyn Experiment, rung| lab.xray(e, rung).unwrap_err().to_string();
+    let text = said(&Matmul::new(), "14_overlapped_store");
+    assert!(text.contains("needs a GPU") && text.contains("load") && text.contains("multiply"), "{text}");
+    let text = said(&Regression::new(), "05_persistent");
+    assert!(text.contains("needs a GPU") && text.contains("exchange"), "{text}");
+    let text = said(&Matmul::new(), "01_naive");
+    assert!(text.contains("no marks") && text.contains("03_shared_tile") && text.contains("15_split_k"), "{text}");
+    let text = said(&Matmul::new(), "14_overlaped_store");
+    assert!(text.contains("14_overlapped_store"), "{text}");
+    let text = said(&Training::quick(), "08_graph_bf16");
+    assert!(text.contains("needs a GPU") && text.contains("multiply"), "{text}");
+}
+
+#[test]
+fn the_command_repeats_an_x_ray() {
+    let e = Regression::new().points([1000]);
+    let text = super::command(&e, &e.command("cuda:0"), "05_persistent");
+    assert!(text.starts_with("warpbook xray regression --rung 05_persistent --points 1000"), "{text}");
+}
