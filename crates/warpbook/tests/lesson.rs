@@ -94,7 +94,7 @@ fn what_a_lesson_measures_itself_comes_out_on_a_gpu() {
     if let Some(ceiling) = mma_sync_ceiling(&lab, Dtype::Bf16).unwrap() {
         let product = Matmul::new().dtypes([Dtype::Bf16]).rungs(["10_mma_swizzled"]).transfers(false);
         let run = lab.run(&product).unwrap();
-        let said = matmul::mma_sync(&run, run.main_problem().unwrap(), "10_mma_swizzled", Some(&ceiling));
+        let said = mma_sync(&run, run.main_problem().unwrap(), "10_mma_swizzled", Some(&ceiling));
         println!("{said}");
         assert!(said.contains("of that.") && !said.contains("NaN"), "{said}");
         // The ceiling is that of the same instruction, so the rung is below it.
