@@ -131,8 +131,7 @@ impl Ladder<'_> {
             let label = format!("{name}: {shown}");
             Mark { value, facts: Facts { name, ..Facts::measured(m, shown) }, label, solid: true }
         });
-        let guess =
-            guess.map(|(value, label)| Mark { value, facts: Facts::reference(&label), label, solid: false });
+        let guess = guess.map(|(value, label)| Mark { value, facts: Facts::reference(&label), label, solid: false });
         ceiling.into_iter().chain(library).chain(guess).collect()
     }
 

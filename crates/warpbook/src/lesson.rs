@@ -14,7 +14,9 @@ pub mod training;
 
 pub use edits::{attempt, variant};
 pub use guesses::{guessed, your_guess};
-pub use probes::{Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts};
+pub use probes::{
+    Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
+};
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};

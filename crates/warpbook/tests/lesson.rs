@@ -62,7 +62,8 @@ fn the_price_of_the_data_is_without_the_launch_where_that_was_timed() {
     let mut run = published();
     assert!(price_of_the_data(&run).ends_with("was not measured."), "{}", price_of_the_data(&run));
     let main = run.main_problem().unwrap().clone();
-    let reads = run.parts_of("02_fused", &main, PartGroup::Ablation).into_iter().find(|p| p.name == "only the reads").unwrap();
+    let reads =
+        run.parts_of("02_fused", &main, PartGroup::Ablation).into_iter().find(|p| p.name == "only the reads").unwrap();
     let mut launch = reads.clone();
     let us = reads.median_us().unwrap();
     (launch.name, launch.samples_us) = ("only the launch".into(), vec![us / 4.0]);

@@ -47,9 +47,8 @@ fn summary(header: &Source) -> String {
 
 impl Show for Headers {
     fn html(&self) -> String {
-        let unfolded = |h: &&Source| {
-            details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)))
-        };
+        let unfolded =
+            |h: &&Source| details(&summary(h), &format!("<pre class=\"wb-code\">{}</pre>", highlighted(h.text, 1)));
         match self.files.is_empty() {
             true => format!("<p class=\"wb-faint\">{}</p>", escape(&self.text())),
             false => self.files.iter().map(unfolded).collect(),

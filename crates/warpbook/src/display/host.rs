@@ -1,7 +1,7 @@
 //! The host's side of a launch: the Rust code that queues an experiment's kernels, as it runs.
 
-use super::html::{escape, printable};
 use super::Show;
+use super::html::{escape, printable};
 use crate::{Error, Result};
 use warpbook_record::nearest;
 
@@ -85,7 +85,8 @@ fn length(lines: &[&str]) -> usize {
 
 impl Show for HostCode {
     fn html(&self) -> String {
-        let numbered = |(line, n): (&String, usize)| format!("<span class=\"wb-n\" data-n=\"{n}\"></span>{}", escape(line));
+        let numbered =
+            |(line, n): (&String, usize)| format!("<span class=\"wb-n\" data-n=\"{n}\"></span>{}", escape(line));
         let code: Vec<String> = self.lines.iter().zip(self.first..).map(numbered).collect();
         format!(
             "<p class=\"wb-faint\"><code>{}</code></p><pre class=\"wb-code\">{}</pre>",

@@ -16,12 +16,17 @@ fn is_ratio(guess: f64) -> bool {
 #[must_use]
 pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
     if !is_ratio(guess) {
-        return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast.");
+        return format!(
+            "{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
+        );
     }
     let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
     let (names, guessed) = ((title(run, new), title(run, old)), figures::times(guess));
     let Some(measured) = of(old).zip(of(new)).map(|(was, now)| was / now) else {
-        return format!("Your guess: {} is {guessed} as fast as {}. They were not both measured here.", names.0, names.1);
+        return format!(
+            "Your guess: {} is {guessed} as fast as {}. They were not both measured here.",
+            names.0, names.1
+        );
     };
     let judged = match guess / measured {
         r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),

@@ -148,9 +148,11 @@ impl WarpReads {
             (false, true) => {
                 "equal 16-byte addresses are merged across the whole warp, as the lesson's counts assume".to_owned()
             }
-            (true, false) => "equal 16-byte addresses are merged only among the lanes that are served together: the lesson's \
+            (true, false) => {
+                "equal 16-byte addresses are merged only among the lanes that are served together: the lesson's \
                 counts of rungs 06 to 08 are too low"
-                .to_owned(),
+                    .to_owned()
+            }
             _ => format!(
                 "the count that merges across the whole warp fits {}; the other fits {}",
                 list(&merged),
@@ -184,12 +186,7 @@ pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&Compu
         || format!(" {} was not measured at {}.", title(run, rung), problem.label),
         |us| {
             let rate = problem.flops as f64 / us * 1e6;
-            format!(
-                " {} does {}, {} of that.",
-                title(run, rung),
-                figures::rate(rate),
-                figures::percent(rate / warps)
-            )
+            format!(" {} does {}, {} of that.", title(run, rung), figures::rate(rate), figures::percent(rate / warps))
         },
     );
     format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
@@ -235,7 +232,9 @@ fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
     let (shown, left) = (figures::time_difference(beyond), beyond - alone);
     if left < 0.0 {
         let hidden = figures::time(-left);
-        return format!("{name}: {shown} beyond its bytes and operations, so at least {hidden} of the exchange are hidden behind loads.");
+        return format!(
+            "{name}: {shown} beyond its bytes and operations, so at least {hidden} of the exchange are hidden behind loads."
+        );
     }
     let left = figures::time(left);
     format!("{name}: {shown} beyond its bytes and operations: the exchange, and {left} of other waiting.")
@@ -279,15 +278,19 @@ impl Together {
                 first.map(|f| figures::times(rate / f)).unwrap_or_default(),
             ]
         };
-        let headers = ["blocks that read the same lines", "what they are given", "of L2's ceiling", "over blocks that read different ones"];
+        let headers = [
+            "blocks that read the same lines",
+            "what they are given",
+            "of L2's ceiling",
+            "over blocks that read different ones",
+        ];
         table(&headers, self.rates.iter().map(row).collect())
     }
 
     /// What the rates say.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let (Some(first), Some(best)) =
-            (self.rates.first(), self.rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)))
+        let (Some(first), Some(best)) = (self.rates.first(), self.rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)))
         else {
             return on_the_gpu("Whether L2 answers requests for the same line together");
         };
@@ -347,7 +350,7 @@ mod tests {
         let parts = measured(|r| f64::from(r.by_parts()) * 1.05).sentence();
         assert!(parts.contains("too low"), "{parts}");
         let mixed = measured(|r| if r.name.contains("07") { 1.0 } else { 4.0 }).sentence();
-        assert!(mixed.contains("fits rung 07, a fragment of A and rung 07"), "{mixed}");
+        assert!(mixed.contains("fits rung 07, a fragment of A; rung 07"), "{mixed}");
     }
 
     #[test]
@@ -362,13 +365,14 @@ mod tests {
 
     #[test]
     fn an_exchange_is_hidden_or_shown() {
-        assert!(exchange_shown("A", 0.155, 1.4).contains("at least 1.25 µs of the exchange are hidden"));
+        assert!(exchange_shown("A", 0.15, 1.4).contains("at least 1.25 µs of the exchange are hidden"));
         assert!(exchange_shown("A", 1.7, 1.4).contains("the exchange, and 300 ns of other waiting"));
     }
 
     #[test]
     fn rates_above_those_of_different_lines_say_that_requests_are_merged() {
-        let with = |two: f64| Together { device: "a GPU".into(), ceiling: Some(9e12), rates: vec![(1, 9e12), (2, two)] };
+        let with =
+            |two: f64| Together { device: "a GPU".into(), ceiling: Some(9e12), rates: vec![(1, 9e12), (2, two)] };
         assert!(with(15e12).sentence().contains("groups of 2 are given 1.67×"), "{}", with(15e12).sentence());
         assert!(with(9.1e12).sentence().contains("no more than"));
         assert_eq!(with(18e12).table().rows[1][3], "2.00×");

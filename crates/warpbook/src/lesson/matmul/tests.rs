@@ -133,14 +133,19 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
     put(&mut run, &p, "01_naive", 1000.0);
     put(&mut run, &p, "02_coalesced", 100.0);
     let said = |guess: f64| your_guess(&run, &p, "02_coalesced", "01_naive", guess);
-    assert!(said(9.5).contains("9.50× as fast as Naive") && said(9.5).ends_with("10.0×, a good guess."), "{}", said(9.5));
+    assert!(
+        said(9.5).contains("9.50× as fast as Naive") && said(9.5).ends_with("10.0×, a good guess."),
+        "{}",
+        said(9.5)
+    );
     assert!(said(30.0).ends_with("you expected 3.00× too much."), "{}", said(30.0));
     assert!(said(2.0).ends_with("it brings 5.00× what you expected."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
         assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
     }
     assert!(your_guess(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
-    let drawn = |guess: f64| guessed(&run, &p, ("02_coalesced", "01_naive"), guess, &[]).unwrap().svg.as_str().to_owned();
+    let drawn =
+        |guess: f64| guessed(&run, &p, ("02_coalesced", "01_naive"), guess, &[]).unwrap().svg.as_str().to_owned();
     assert!(drawn(5.0).contains("your guess for Coalesced"), "{}", drawn(5.0));
     assert!(!drawn(-1.0).contains("your guess"));
     assert!(guessed(&run, &cube(64, Dtype::F32), ("02_coalesced", "01_naive"), 2.0, &[]).is_err());
@@ -153,7 +158,10 @@ fn attempts_stand_next_to_each_other() {
     let broken = of("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
     let tried = [lab.attempt(&of("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
     let rows = attempts(&tried).rows;
-    assert_eq!((&*rows[0][0], &*rows[1][0], &*rows[1][1]), ("02_coalesced+as_it_is", "02_coalesced+broken", "does not compile"));
+    assert_eq!(
+        (&*rows[0][0], &*rows[1][0], &*rows[1][1]),
+        ("02_coalesced+as_it_is", "02_coalesced+broken", "does not compile")
+    );
     assert_eq!(rows[0][2], "not measured");
 }
 
