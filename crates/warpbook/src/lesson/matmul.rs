@@ -5,8 +5,8 @@ mod costs;
 mod forecast;
 
 pub use super::{
-    against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines, shared_wavefronts, table,
-    with, without, your_guess,
+    Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines,
+    shared_wavefronts, table, with, without, your_guess,
 };
 use super::{cell, valid, verdict};
 use crate::figures;
