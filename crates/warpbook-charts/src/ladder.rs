@@ -67,6 +67,9 @@ struct Ladder<'a> {
     folded: Vec<(String, Vec<String>)>,
 }
 
+/// A guess that is more than so many times the longest bar is told and not drawn.
+const FAR_GUESS: f64 = 4.0;
+
 /// Rungs that were skipped for the same reason share one remark from this number on.
 const FOLD_FROM: usize = 3;
 
@@ -109,8 +112,15 @@ impl Ladder<'_> {
         (shown, second)
     }
 
-    /// What the bars are held against: the ceiling, and the library.
-    fn marks(&self, ceiling: Option<&Ceiling>) -> Vec<Mark> {
+    /// A reader's guess as it is shown, with its place on the axis.
+    fn guess(&self) -> Option<(f64, String)> {
+        let guess = self.options.guess.as_ref()?;
+        let value = usable(Some(guess.us)).map(|us| self.value(us)).filter(|v| v.is_finite() && *v > 0.0)?;
+        Some((value, format!("{}: {}", clean(&guess.label), self.measure.text(value))))
+    }
+
+    /// What the bars are held against: the ceiling, the library, and a reader's guess.
+    fn marks(&self, ceiling: Option<&Ceiling>, guess: Option<(f64, String)>) -> Vec<Mark> {
         let ceiling = ceiling.map(|c| {
             let label = self.ceiling_label(c);
             Mark { value: self.value(c.us), facts: Facts::reference(&label), label, solid: false }
@@ -121,7 +131,8 @@ impl Ladder<'_> {
             let label = format!("{name}: {shown}");
             Mark { value, facts: Facts { name, ..Facts::measured(m, shown) }, label, solid: true }
         });
-        ceiling.into_iter().chain(library).collect()
+        let guess = guess.map(|(value, label)| Mark { value, facts: Facts::reference(&label), label, solid: false });
+        ceiling.into_iter().chain(library).chain(guess).collect()
     }
 
     /// What bounds a rung, as in "62 % of shared memory's bound".
@@ -204,6 +215,13 @@ impl Ladder<'_> {
             other => (other, None),
         };
         values.extend(ceiling.iter().map(|c| self.value(c.us)));
+        let most = values.iter().copied().fold(0.0, f64::max);
+        // One that is far off would press all bars into a corner.
+        let (guess, far_guess) = match self.guess().filter(|_| !drawn.is_empty()) {
+            Some((value, label)) if value > FAR_GUESS * most => (None, Some(label)),
+            guess => (guess, None),
+        };
+        values.extend(guess.iter().map(|g| g.0));
         let (axis, base) = self.axis(&values);
         let log = axis.as_ref().is_some_and(Axis::is_log);
         let (caption, tick) = self.measure.axis(values.iter().copied().fold(0.0, f64::max), log);
@@ -222,13 +240,14 @@ impl Ladder<'_> {
             let label = self.ceiling_label(&c);
             format!("Beyond the axis: the {label}.")
         }));
+        frame.notes.extend(far_guess.map(|label| format!("Beyond the axis: {label}.")));
         Bars {
             rows: self.shown().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
             axis,
             base,
             tick,
             caption: format!("{caption}{direction}"),
-            marks: self.marks(ceiling.as_ref()),
+            marks: self.marks(ceiling.as_ref(), guess),
             legend: self.legend(&drawn),
             frame,
         }

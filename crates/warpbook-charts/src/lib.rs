@@ -67,7 +67,7 @@ pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
 pub use measure::{quantity_name, rate_text};
-pub use options::{Options, Window};
+pub use options::{Guess, Options, Window};
 pub use parts::{ablation, operations};
 pub use roofline::{RoofLine, RoofPoint, RooflinePoints, kernel_roofline, roofline, roofline_points};
 pub use shapes::shapes;

@@ -26,6 +26,15 @@ impl Window {
     }
 }
 
+/// A time that a reader expected, which a ladder marks.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Guess {
+    /// In microseconds; one that is no positive, finite number is not drawn.
+    pub us: f64,
+    /// Whose it is, as "your guess".
+    pub label: String,
+}
+
 /// How a chart is drawn: its width, what of it, and which lines stand out. [`Options::default`] is that of a notebook, and of the functions
 /// that take none. The same record and options give the same bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,11 +45,13 @@ pub struct Options {
     pub window: Option<Window>,
     /// Ids of rungs whose lines stand out of a sweep of many.
     pub picked: Vec<String>,
+    /// What a reader expected, marked in a ladder.
+    pub guess: Option<Guess>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { width: 720, window: None, picked: Vec::new() }
+        Self { width: 720, window: None, picked: Vec::new(), guess: None }
     }
 }
 

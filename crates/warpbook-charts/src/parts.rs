@@ -127,7 +127,10 @@ fn claim(groups: &[Group]) -> Option<String> {
     let mut best: Option<(&Group, &Part, f64)> = None;
     for group in groups {
         let Some((at, whole)) = group.whole().filter(|w| w.1 > 0.0) else { continue };
-        for (_, part) in group.parts.iter().enumerate().filter(|(i, _)| *i != at) {
+        // A pass of the reads or the launch alone leaves out everything else, which is no surprise.
+        let one_left_out = |p: &Part| p.name.starts_with("without");
+        let any = group.parts.iter().any(one_left_out);
+        for (_, part) in group.parts.iter().enumerate().filter(|(i, p)| *i != at && (!any || one_left_out(p))) {
             let Some(us) = part.us else { continue };
             let saved = 1.0 - us / whole;
             if best.is_none_or(|b| saved > b.2) {

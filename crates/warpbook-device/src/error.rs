@@ -115,6 +115,9 @@ pub enum Error {
         /// How many CUDA devices there are.
         count: u32,
     },
+    /// A measurement was asked for with numbers that it cannot be made with; the sentence says which can.
+    #[error("{0}")]
+    Argument(String),
     /// A device was named in a way that means nothing.
     #[error("`{0}` names no device. Write cuda:0 (or another number), cpu, or best.")]
     BadChoice(String),

@@ -156,11 +156,38 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
     let info = device.info();
     let (wgmma, mma) = (kernels::wgmma_rounds(dtype), kernels::mma_rounds(dtype));
     let runs_here = |spec: &KernelSpec| spec.requires.as_ref().is_none_or(|r| r.met_by(info.compute_capability));
-    let (spec, by_warpgroups) = match (runs_here(&wgmma), runs_here(&mma)) {
-        (true, _) => (wgmma, true),
-        (_, true) => (mma, false),
-        _ => return Ok(None),
-    };
+    match (runs_here(&wgmma), runs_here(&mma)) {
+        (true, _) => tensor_core_rate(device, bench, stream, (wgmma, dtype), true).map(Some),
+        (_, true) => tensor_core_rate(device, bench, stream, (mma, dtype), false).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The rate of `mma.sync`, the tensor-core instruction of a warp, also where a device has the faster one of warpgroups, which the ceiling
+/// is then measured with. Nothing of a type, or on a device, without it.
+///
+/// # Errors
+/// The device's.
+pub fn mma_sync_peak(device: &CudaDevice, bench: &Bench, dtype: Dtype) -> Result<Option<ComputePeak>> {
+    if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
+        return Ok(None);
+    }
+    let mma = kernels::mma_rounds(dtype);
+    if !mma.requires.as_ref().is_none_or(|r| r.met_by(device.info().compute_capability)) {
+        return Ok(None);
+    }
+    tensor_core_rate(device, bench, &device.stream()?, (mma, dtype), false).map(Some)
+}
+
+/// The rate of one of the kernels that multiply over and over.
+fn tensor_core_rate(
+    device: &CudaDevice,
+    bench: &Bench,
+    stream: &Stream,
+    (spec, dtype): (KernelSpec, Dtype),
+    by_warpgroups: bool,
+) -> Result<ComputePeak> {
+    let info = device.info();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
     let tile = &spec.tiles[0];
     let shape = kernel.shape(u64::MAX >> 16);
@@ -198,7 +225,7 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
         // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
         unsafe { kernel.launch(stream, shape, &[&values, &out, &rounds]) }
     })?;
-    Ok(Some(ComputePeak {
+    Ok(ComputePeak {
         dtype,
         method: if by_warpgroups {
             "warpgroups multiplying random tiles in shared memory (wgmma)".into()
@@ -208,11 +235,11 @@ fn tensor_core_peak(device: &CudaDevice, bench: &Bench, stream: &Stream, dtype: 
         flops: u64::from(shape.grid[0]) * a_block * u64::from(rounds),
         samples_us: samples.us,
         datasheet_flops_per_s: datasheet(&info.name).and_then(|d| d.tensor_flops_per_s(dtype)),
-    }))
+    })
 }
 
 /// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.
-fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
+pub(crate) fn fill(device: &CudaDevice, data: &Buffer<f32>) -> Result<()> {
     let spec = kernels::gaussians();
     let kernel = device.kernel(&spec, &spec.tiles[0])?;
     let stream = device.stream()?;

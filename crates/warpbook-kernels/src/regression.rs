@@ -616,6 +616,11 @@ fn resident_grids() -> Vec<Row> {
     ]
 }
 
+/// The name of the fused pass without anything but its reads.
+pub const ONLY_READS: &str = "only the reads";
+/// The name of that pass over no points at all: its launch, and the start and end of its blocks.
+pub const NO_POINTS: &str = "only the launch";
+
 /// The fused pass with one of its parts left out, by name.
 #[must_use]
 pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
@@ -626,7 +631,7 @@ pub fn ablations() -> Vec<(&'static str, KernelSpec)> {
         ("without the gradients", without(&["WITHOUT_GRADIENTS"])),
         ("without the reduction", without(&["WITHOUT_REDUCTION"])),
         ("without reading y", without(&["WITHOUT_Y"])),
-        ("only the reads", without(&["WITHOUT_LOSS", "WITHOUT_GRADIENTS", "WITHOUT_REDUCTION"])),
+        (ONLY_READS, without(&["WITHOUT_LOSS", "WITHOUT_GRADIENTS", "WITHOUT_REDUCTION"])),
     ]
 }
 

@@ -58,6 +58,9 @@ const FMA: Source = source!("peaks/fma.cu");
 const SHARED: Source = source!("peaks/shared.cu");
 const WGMMA: Source = source!("peaks/wgmma.cu");
 const MMA: Source = source!("peaks/mma.cu");
+const WAVEFRONTS: Source = source!("peaks/wavefronts.cu");
+const EXCHANGE: Source = source!("peaks/exchange.cu");
+const TOGETHER: Source = source!("peaks/together.cu");
 
 fn per_element() -> [Tile; 1] {
     [Tile::new("t256", &[("THREADS", 256)])]
@@ -146,6 +149,34 @@ pub fn shared_sum() -> KernelSpec {
     KernelSpec::new(SHARED, "shared_sum", &[tile], Grid::Resident)
 }
 
+/// Widths in bytes that a lane can read at once.
+pub const READ_WIDTHS: [u32; 3] = [4, 8, 16];
+/// The bytes of shared memory that the lanes' addresses of [`shared_reads`] lie in.
+pub const READ_SPAN: u32 = 2048;
+
+/// Counts the cycles of a warp's reads of shared memory: `reads(offsets, out, clocks, rounds)`; `bytes` is one of [`READ_WIDTHS`].
+#[must_use]
+pub fn shared_reads(bytes: u32) -> KernelSpec {
+    let tile = Tile::new("t1024x8", &[("THREADS", 1024), ("ITEMS", 8)]);
+    KernelSpec::new(WAVEFRONTS, "reads", &[tile], Grid::One)
+        .define("BYTES", bytes.into())
+        .define("SPAN", READ_SPAN.into())
+}
+
+/// The exchange of the persistent rungs by itself: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
+#[must_use]
+pub fn exchanges() -> KernelSpec {
+    let tile = Tile::new("t512", &[("THREADS", 512), ("BLOCKS_PER_SM", 1)]);
+    KernelSpec::new(EXCHANGE, "exchanges", &[tile], Grid::Resident)
+}
+
+/// Reads of L2 by blocks that ask for the same lines: `read_together(data, out, n, rounds, group)`.
+#[must_use]
+pub fn read_together() -> KernelSpec {
+    let tile = Tile::new("t512x16b4", &[("THREADS", 512), ("ITEMS", 16), ("BLOCKS_PER_SM", 4)]);
+    KernelSpec::new(TOGETHER, "read_together", &[tile], Grid::Resident)
+}
+
 /// Every kernel of Warpbook, each once, with the hardware it claims, for the tests that compile them.
 #[must_use]
 pub fn all() -> Vec<(KernelSpec, Requires)> {
@@ -159,12 +190,15 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
         fma_chains(),
         shared_sum(),
         crate::xray::sm_clocks(),
+        exchanges(),
+        read_together(),
         crate::regression::data_kernel(),
         crate::regression::featured_data_kernel(),
     ];
     let ablations = crate::regression::ablations().into_iter().map(|(_, k)| k);
     let ablations = ablations.chain(crate::regression::feature_counts());
-    let mut all: Vec<_> = shared.into_iter().chain(ablations).map(|k| (k, claimed.clone())).collect();
+    let reads = READ_WIDTHS.map(shared_reads);
+    let mut all: Vec<_> = shared.into_iter().chain(reads).chain(ablations).map(|k| (k, claimed.clone())).collect();
     for rung in crate::regression::rungs() {
         for k in rung.kernels() {
             let of_rung = (k.clone(), k.requires.clone().unwrap_or_else(|| rung.requires.clone()));

@@ -5,10 +5,19 @@
 
 pub mod cifar;
 pub mod guide;
+mod edits;
+mod guesses;
 pub mod matmul;
 pub mod precision;
+mod probes;
 pub mod stock;
 pub mod training;
+
+pub use edits::{attempt, variant};
+pub use guesses::{guessed, your_guess};
+pub use probes::{
+    Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
+};
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};
@@ -18,6 +27,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
+use warpbook_kernels::regression::{NO_POINTS, ONLY_READS};
 use warpbook_record::{DeviceInfo, Measurement, Peaks, Schedule, Traffic};
 
 /// The rung that reaches the same result with less work; the others all do the same work and are compared without it.
@@ -429,20 +439,31 @@ pub fn between_kernels(run: &Run, id: &str) -> String {
     )
 }
 
-/// What the ablation says, in words.
+/// What the ablation says, in words: what a pass costs without its arithmetic, and without its data too.
 #[must_use]
 pub fn price_of_the_data(run: &Run) -> String {
     let spans = run.main_problem().map(|p| run.parts_of("02_fused", p, PartGroup::Ablation)).unwrap_or_default();
     let of = |name: &str| spans.iter().find(|s| s.name == name).and_then(|s| s.median_us());
-    match (of("whole pass"), of("only the reads")) {
-        (Some(whole), Some(reads)) => format!(
-            "A pass that reads x and y and does next to nothing with them takes {}, which is {} of the whole pass. \
-             That is the price of the data; everything we compute makes up the rest.",
-            figures::time(reads),
-            figures::percent(reads / whole)
-        ),
-        _ => "The probes were not timed here.".into(),
-    }
+    let (Some(whole), Some(reads)) = (of("whole pass"), of(ONLY_READS)) else {
+        return "The probes were not timed here.".into();
+    };
+    let launch = of(NO_POINTS).map_or_else(
+        || "How much of that any launch costs was not measured.".to_owned(),
+        |nothing| {
+            format!(
+                "The same kernel over no points takes {}: that much is the launch, and the start and end of its blocks. The data itself \
+                 costs the other {}, {} of the whole pass.",
+                figures::time(nothing),
+                figures::time((reads - nothing).max(0.0)),
+                figures::percent(((reads - nothing) / whole).max(0.0))
+            )
+        },
+    );
+    format!(
+        "A pass that reads x and y and does next to nothing with them takes {}, which is {} of the whole pass. {launch}",
+        figures::time(reads),
+        figures::percent(reads / whole)
+    )
 }
 
 /// Rungs with the fused kernels: an epoch, and what it takes beyond its kernels.

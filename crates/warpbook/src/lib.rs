@@ -35,7 +35,7 @@ mod xray;
 pub use activity::Timelines;
 pub use convolution::{ConvolutionLayer, Convolutions, LAYERS};
 pub use display::{
-    ConfusionMatrix, EvcxrDisplay, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures,
+    ConfusionMatrix, EvcxrDisplay, Headers, HostCode, ImageRows, KernelDiff, KernelView, Panel, PredictionGrid, Show, figures,
     lines_against_speed, lines_of_code, notebook_progress, progress_line,
 };
 pub use error::{Error, Result};

@@ -58,6 +58,60 @@ fn comparisons_are_computed_and_missing_rungs_said() {
 }
 
 #[test]
+fn the_price_of_the_data_is_without_the_launch_where_that_was_timed() {
+    let mut run = published();
+    assert!(price_of_the_data(&run).ends_with("was not measured."), "{}", price_of_the_data(&run));
+    let main = run.main_problem().unwrap().clone();
+    let reads =
+        run.parts_of("02_fused", &main, PartGroup::Ablation).into_iter().find(|p| p.name == "only the reads").unwrap();
+    let mut launch = reads.clone();
+    let us = reads.median_us().unwrap();
+    (launch.name, launch.samples_us) = ("only the launch".into(), vec![us / 4.0]);
+    run.parts.push(launch);
+    let said = price_of_the_data(&run);
+    assert!(said.contains(&format!("the other {}", warpbook::figures::time(us * 0.75))), "{said}");
+}
+
+#[test]
+fn the_exchange_by_itself_needs_a_gpu() {
+    let lab = Lab::open("cpu").unwrap();
+    let run = published();
+    let said = price_of_the_exchange(&lab, &run, run.main_problem().unwrap(), &["05_persistent"]).unwrap();
+    assert!(said.len() == 1 && said[0].contains("needs a GPU"), "{said:?}");
+}
+
+#[test]
+fn what_a_lesson_measures_itself_comes_out_on_a_gpu() {
+    if warpbook::device::testing::gpu("what_a_lesson_measures_itself_comes_out_on_a_gpu").is_none() {
+        return;
+    }
+    let lab = Lab::new().unwrap().with_bench(Bench::quick());
+    let reads = shared_wavefronts(&lab).unwrap();
+    println!("{}\n{}", reads.table().text(), reads.sentence());
+    assert!(reads.reads.iter().all(|r| r.cycles.is_some_and(|c| c > 0.5 && c < 40.0)), "{reads:?}");
+    let together = same_lines(&lab, &lab.peaks().unwrap()).unwrap();
+    println!("{}\n{}", together.table().text(), together.sentence());
+    assert_eq!(together.rates.len(), 4);
+    if let Some(ceiling) = mma_sync_ceiling(&lab, Dtype::Bf16).unwrap() {
+        let product = Matmul::new().dtypes([Dtype::Bf16]).rungs(["10_mma_swizzled"]).transfers(false);
+        let run = lab.run(&product).unwrap();
+        let said = mma_sync(&run, run.main_problem().unwrap(), "10_mma_swizzled", Some(&ceiling));
+        println!("{said}");
+        assert!(said.contains("of that.") && !said.contains("NaN"), "{said}");
+        // The ceiling is that of the same instruction, so the rung is below it.
+        let share = product.problems()[0].flops as f64
+            / (run.measurements[0].median_us().unwrap() * 1e-6 * ceiling.flops_per_s());
+        assert!(share > 0.2 && share < 1.1, "{share}");
+    }
+    let experiment = Regression::new().rungs(["05_persistent", "05b_persistent_alternating"]).parts(false);
+    let run = lab.run(&experiment).unwrap();
+    let rungs = ["05_persistent", "05b_persistent_alternating"];
+    let said = price_of_the_exchange(&lab, &run, run.main_problem().unwrap(), &rungs).unwrap();
+    println!("{}", said.join("\n"));
+    assert!(said.len() >= 3 && said[0].contains("that do nothing else takes"), "{said:?}");
+}
+
+#[test]
 fn the_kernels_of_the_unfused_rung_are_named() {
     let run = published();
     let table = kernels_against_bytes(&run, &run.main_problem().unwrap().clone());

@@ -243,7 +243,7 @@ fn the_parts_of_an_epoch_are_timed() {
     };
     assert_eq!(names("01_unfused", PartGroup::Operation), ["forward", "loss", "gradient w", "gradient b", "update"]);
     assert_eq!(names("02_fused", PartGroup::Operation), ["pass", "update"]);
-    assert_eq!(names("02_fused", PartGroup::Ablation).len(), 6);
+    assert_eq!(names("02_fused", PartGroup::Ablation).len(), 7);
     assert!(run.parts.iter().all(|s| s.median_us() > Some(0.0)), "{:?}", run.parts);
 }
 

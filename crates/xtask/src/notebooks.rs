@@ -184,6 +184,63 @@ fn tail(text: &str, lines: usize) -> String {
 mod tests {
     use super::*;
 
+    /// The code cells of every notebook, each with the notebook's name.
+    fn code_cells() -> Vec<(String, serde_json::Value)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../notebooks");
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.extension().is_none_or(|e| e != "ipynb") {
+                continue;
+            }
+            let book: serde_json::Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let cells = book["cells"].as_array().unwrap().iter().filter(|c| c["cell_type"] == "code");
+            found.extend(cells.map(|c| (name.clone(), c.clone())));
+        }
+        found
+    }
+
+    fn source(cell: &serde_json::Value) -> String {
+        cell["source"].as_array().unwrap().iter().filter_map(serde_json::Value::as_str).collect()
+    }
+
+    #[test]
+    fn outputs_that_answer_a_question_are_collapsed_until_they_are_opened() {
+        let is_answer = |c: &serde_json::Value| {
+            c["metadata"]["tags"].as_array().is_some_and(|tags| tags.iter().any(|t| t == "answer"))
+        };
+        let cells = code_cells();
+        for (name, cell) in &cells {
+            let hidden = cell["metadata"]["jupyter"]["outputs_hidden"] == true;
+            assert_eq!(
+                is_answer(cell),
+                hidden,
+                "{name}: the tag `answer` and outputs_hidden belong together: {}",
+                source(cell)
+            );
+        }
+        for lesson in ["10_fused_regression.ipynb", "20_matmul_ladder.ipynb", "21_tensor_cores.ipynb"] {
+            let of: Vec<&serde_json::Value> = cells.iter().filter(|(n, _)| n == lesson).map(|(_, c)| c).collect();
+            // A guess is asked for, and used by a cell that is collapsed and comes later.
+            let guesses = of.iter().enumerate().filter_map(|(i, c)| {
+                let text = source(c);
+                let name =
+                    text.lines().find_map(|l| l.strip_prefix("let guess_")?.split(':').next().map(str::to_owned));
+                name.map(|n| (i, format!("guess_{n}")))
+            });
+            let mut asked = 0;
+            for (i, guess) in guesses {
+                asked += 1;
+                assert!(!is_answer(of[i]), "{lesson}: {guess} is hidden");
+                let users: Vec<_> = of[i + 1..].iter().filter(|c| source(c).contains(&guess)).collect();
+                assert!(!users.is_empty() && users.iter().all(|c| is_answer(c)), "{lesson}: {guess}");
+            }
+            let edits = of.iter().filter(|c| source(c).contains("// Your edit")).count();
+            assert!(asked >= 7 && edits >= 7, "{lesson}: {asked} guesses, {edits} edits");
+        }
+    }
+
     #[test]
     fn the_last_line_is_the_result() {
         let run = parse("noise\n{\"cells\": 3, \"first_plot_s\": 1.5, \"error\": null}\n").unwrap();

@@ -17,6 +17,29 @@ fn rungs_without_a_figure_say_why() {
 }
 
 #[test]
+fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
+    let (run, problem) = (sample::full(), sample::problem(5_000_000));
+    let with = |us: f64, quantity| {
+        let options = Options { guess: Some(Guess { us, label: "your guess".into() }), ..Options::default() };
+        let chart = options.ladder(&run, &problem, quantity).unwrap();
+        check_svg(&chart);
+        check_layout(&chart);
+        chart.svg.as_str().to_owned()
+    };
+    let plain = ladder(&run, &problem, Quantity::Time).unwrap();
+    let guessed = with(1234.0, Quantity::Time);
+    assert!(guessed.contains(">your guess: 1.23 ms<"), "{guessed}");
+    assert_ne!(guessed, plain.svg.as_str());
+    assert!(with(1234.0, Quantity::SpeedUp).contains(">your guess: "));
+    let far = with(1e12, Quantity::Time);
+    assert!(far.contains(">Beyond the axis: your guess:") && !far.contains(">your guess:"), "{far}");
+    // No time at all: the chart is that without a guess.
+    for nothing in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert_eq!(with(nothing, Quantity::Time), plain.svg.as_str(), "{nothing}");
+    }
+}
+
+#[test]
 fn a_ladder_without_any_figure_still_lists_its_rungs() {
     let mut run = sample::troubled();
     run.measurements.retain(|m| m.outcome != Outcome::Measured);

@@ -1,5 +1,6 @@
 use super::cuda_cpp::{highlighted, without_comments};
 use super::diff::{KernelDiff, Side};
+use super::headers::Headers;
 use super::html::{Facts, details, escape, heading, printable};
 use super::{Show, lines_of_code};
 use crate::{Error, Result};
@@ -146,6 +147,12 @@ impl KernelView {
             }
             _ => Err(Error::Setting(format!("There are no lines {first} to {last} in {}.", self.names()))),
         }
+    }
+
+    /// The building blocks that its files include, to be unfolded.
+    #[must_use]
+    pub fn headers(&self) -> Headers {
+        Headers::of(self.parts.iter().map(|p| p.source.as_str()))
     }
 
     /// What changed since an older view, as from one rung's file to the next's.

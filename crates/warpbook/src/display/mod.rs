@@ -8,6 +8,8 @@ mod devices;
 mod diff;
 mod errors;
 pub use warpbook_charts::words as figures;
+mod headers;
+mod host;
 mod html;
 mod images;
 mod kernels;
@@ -26,6 +28,8 @@ mod xrays;
 
 pub use confusion::ConfusionMatrix;
 pub use diff::KernelDiff;
+pub use headers::Headers;
+pub use host::HostCode;
 pub use images::ImageRows;
 pub use kernels::KernelView;
 pub use lines::{lines_against_speed, lines_of_code};

@@ -2,7 +2,8 @@ use super::figures;
 use super::html::printable;
 use crate::Event;
 use std::io::Write;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use warpbook_record::{Measurement, Outcome, Run};
 
 /// A finished measurement in a line, as "Fused, 5 M points: 3.12 ms, 61.4× the baseline".
@@ -40,8 +41,38 @@ pub(crate) fn print_line(line: &str) {
     let _ = std::io::stdout().flush();
 }
 
-/// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for each finished measurement, and
-/// the lines of a training: a cell cannot be written to twice.
+/// Up to so many measurements each have their line.
+const FEW: usize = 8;
+/// Of more, a line comes when the last one is so old.
+const EVERY: Duration = Duration::from_secs(3);
+
+/// Which of many measurements have a line: those that fail, the last one, and one every few seconds.
+#[derive(Debug, Default)]
+struct Throttle {
+    planned: usize,
+    done: usize,
+    last: Option<Instant>,
+}
+
+impl Throttle {
+    fn plan(&mut self, planned: usize, now: Instant) {
+        *self = Self { planned, done: 0, last: Some(now) };
+    }
+
+    /// Counts a measurement; its number and how many there are, if it has a line.
+    fn finished(&mut self, failed: bool, now: Instant) -> Option<(usize, usize)> {
+        self.done += 1;
+        let is_due = self.last.is_none_or(|last| now.duration_since(last) >= EVERY);
+        let shown = failed || is_due || self.planned <= FEW || self.done == self.planned;
+        if shown {
+            self.last = Some(now);
+        }
+        shown.then_some((self.done, self.planned))
+    }
+}
+
+/// A listener for [`Lab::with_listener`](crate::Lab::with_listener) that prints a line for a finished measurement, of many measurements every
+/// few seconds, and the lines of a training: a cell cannot be written to twice.
 ///
 /// ```no_run
 /// use warpbook::prelude::*;
@@ -49,17 +80,23 @@ pub(crate) fn print_line(line: &str) {
 /// # Ok::<(), warpbook::Error>(())
 /// ```
 pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
-    let planned = AtomicUsize::new(0);
-    let done = AtomicUsize::new(0);
+    let throttle = Mutex::new(Throttle::default());
+    let counted = move |f: &dyn Fn(&mut Throttle) -> Option<(usize, usize)>| {
+        f(&mut throttle.lock().unwrap_or_else(PoisonError::into_inner))
+    };
     move |event: &Event| match event {
         Event::Planned { measurements, .. } => {
-            planned.store(*measurements, Ordering::Relaxed);
-            done.store(0, Ordering::Relaxed);
+            counted(&|t| {
+                t.plan(*measurements, Instant::now());
+                None
+            });
         }
         Event::Finished { measurement, run } => {
-            let n = done.fetch_add(1, Ordering::Relaxed) + 1;
-            let line = super::guarded(&progress_line(measurement, run));
-            print_line(&format!("[{n}/{}] {line}", planned.load(Ordering::Relaxed)));
+            let failed = matches!(measurement.outcome, Outcome::Failed { .. });
+            if let Some((n, planned)) = counted(&|t| t.finished(failed, Instant::now())) {
+                let line = super::guarded(&progress_line(measurement, run));
+                print_line(&format!("[{n}/{planned}] {line}"));
+            }
         }
         Event::Training(line) => print_line(&super::guarded(&printable(line))),
         _ => {}
@@ -70,6 +107,22 @@ pub fn notebook_progress() -> impl Fn(&Event) + Send + Sync + 'static {
 mod tests {
     use super::super::runs::tests::sample_run;
     use super::*;
+
+    #[test]
+    fn few_measurements_have_a_line_each_and_many_one_now_and_then() {
+        let begin = Instant::now();
+        let after = |s: u64| begin + Duration::from_secs(s);
+        let shown = |planned: usize, failing: &[usize]| -> Vec<usize> {
+            let mut throttle = Throttle::default();
+            throttle.plan(planned, begin);
+            // One a second.
+            let line = |i: usize| throttle.finished(failing.contains(&i), after(i as u64)).map(|(n, _)| n);
+            (1..=planned).filter_map(line).collect()
+        };
+        assert_eq!(shown(8, &[]), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(shown(10, &[]), [3, 6, 9, 10]);
+        assert_eq!(shown(10, &[1, 4]), [1, 4, 7, 10]);
+    }
 
     #[test]
     fn a_line_says_how_it_came_out() {

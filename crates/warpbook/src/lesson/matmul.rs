@@ -4,13 +4,16 @@ mod compare;
 mod costs;
 mod forecast;
 
-pub use super::{against, at, balance, learn_at, only, table, with, without};
+pub use super::{
+    Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines,
+    shared_wavefronts, table, with, without, your_guess,
+};
 use super::{cell, valid, verdict};
 use crate::figures;
 use crate::prelude::*;
 pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_library, steps, the_line};
-pub use costs::{copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
-pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction};
+pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
+pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
 use warpbook_kernels::matmul::{self as catalogue, Row, rows, rungs, shape_of, transposed};
 use warpbook_record::{KernelStats, Measurement, Tile};
 

@@ -1,8 +1,8 @@
 //! What parts of a product cost: its tiles, its stores, its copies.
 
 use super::{along_k, device, not_measured, own_kernel, rate_of, tile_of, title, valid};
-use crate::figures;
 use crate::prelude::*;
+use crate::{Compilation, charts::Table, figures};
 use warpbook_kernels::matmul::shape_of;
 use warpbook_record::{DeviceKind, Dim, Measurement, Part};
 
@@ -130,6 +130,27 @@ pub fn there_and_back(run: &Run, problem: &Problem) -> String {
         rate_of(problem, work),
         rate_of(problem, whole)
     )
+}
+
+/// A learner's kernels next to each other: what the compiler made of them, and what they take next to the rung that they are variants of.
+#[must_use]
+pub fn attempts(tried: &[Attempt]) -> Table {
+    let row = |a: &Attempt| {
+        let stats = match a.compiled() {
+            Compilation::Code(stats) => Some(stats),
+            _ => None,
+        };
+        let us = a.measurement().filter(|m| m.is_valid()).and_then(Measurement::median_us);
+        let base = a.rung.variant_of.as_deref().and_then(|id| valid(a.run(), id, &a.problem)?.median_us());
+        vec![
+            a.rung.id.to_string(),
+            stats.map_or_else(|| "does not compile".into(), |s| s.registers.to_string()),
+            us.map_or_else(|| "not measured".into(), figures::time),
+            us.zip(base).map(|(us, base)| figures::times(base / us)).unwrap_or_default(),
+        ]
+    };
+    let headers = ["kernel", "registers a thread", "time", "as fast as its rung"];
+    super::table(&headers, tried.iter().map(row).collect())
 }
 
 /// What a rung's copy of B costs, where it has to transpose it first: by its bytes, and against B stored along k.

@@ -188,6 +188,44 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
     format!("{measured}. {why}")
 }
 
+/// What the count says that a step of the ladder relieves most, and whether its time follows.
+#[must_use]
+pub fn relieved(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
+    let (Some(now), Some(before)) = (forecast(run, problem, new), forecast(run, problem, old)) else {
+        return format!("{} and {} have no counts to compare.", title(run, new), title(run, old));
+    };
+    let less = |(name, us): &(&'static str, f64)| {
+        let was = before.parts.iter().find(|(n, _)| n == name)?.1;
+        Some((*name, 1.0 - us / was))
+    };
+    let most = now.parts.iter().filter_map(less).max_by(|a, b| a.1.total_cmp(&b.1));
+    let Some((part, relief)) = most.filter(|(_, relief)| *relief > 0.01) else {
+        return format!("By the count {} relieves nothing that {} asks for.", title(run, new), title(run, old));
+    };
+    let counted = format!(
+        "By the count {} takes {} less of its {part} than {}",
+        title(run, new),
+        figures::percent(relief),
+        title(run, old)
+    );
+    let us = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
+    let Some((was, is)) = us(old).zip(us(new)) else {
+        return format!("{counted}; their times were not both measured.");
+    };
+    let gain = 1.0 - is / was;
+    let time = match gain {
+        g if g >= 0.005 => format!("its time falls by {}", figures::percent(g)),
+        g if g <= -0.005 => format!("its time grows by {}", figures::percent(-g)),
+        _ => "its time stays the same".to_owned(),
+    };
+    let so = match gain / relief {
+        r if r >= 0.7 => format!("as it would if {part} were what limits both"),
+        r if r >= 0.3 => format!("so {part} is only a part of what limits them"),
+        _ => format!("so {part} was not what limited {}, whatever share of its time the count has", title(run, old)),
+    };
+    format!("{counted}, and {time}: {so}.")
+}
+
 /// What each rung asks for every 32 multiply-adds, what bounds it by that, and how much of its time that explains.
 #[must_use]
 pub fn demands(run: &Run, problem: &Problem, ids: &[&str]) -> Table {

@@ -108,6 +108,64 @@ fn an_outcome_says_how_much_of_it_was_foreseen() {
 }
 
 #[test]
+fn what_a_step_relieves_is_held_against_its_time() {
+    let (run, p) = (empty(), cube(4096, Dtype::Bf16));
+    let said = |old: f64, new: f64| {
+        let mut run = run.clone();
+        put(&mut run, &p, "12_warp_specialised", old);
+        put(&mut run, &p, "13_persistent_cluster", new);
+        relieved(&run, &p, "13_persistent_cluster", "12_warp_specialised")
+    };
+    // Clusters of two fetch B once for both: a third less of L2.
+    let nothing = said(200.0, 198.0);
+    assert!(nothing.contains("33 % less of its L2") && nothing.contains("falls by 1.0 %: so L2 was not"), "{nothing}");
+    assert!(said(200.0, 140.0).contains("falls by 30 %: as it would"), "{}", said(200.0, 140.0));
+    assert!(said(200.0, 165.0).contains("only a part"), "{}", said(200.0, 165.0));
+    assert!(said(200.0, 220.0).contains("grows by 10 %"), "{}", said(200.0, 220.0));
+    assert!(relieved(&run, &p, "13_persistent_cluster", "12_warp_specialised").ends_with("not both measured."));
+    assert!(relieved(&run, &p, "12_warp_specialised", "13_persistent_cluster").contains("relieves nothing"));
+    assert!(relieved(&run, &p, "cublas", "12_warp_specialised").contains("no counts"));
+}
+
+#[test]
+fn guesses_are_held_against_the_measurement_and_drawn() {
+    let (mut run, p) = (empty(), cube(4096, Dtype::F32));
+    put(&mut run, &p, "01_naive", 1000.0);
+    put(&mut run, &p, "02_coalesced", 100.0);
+    let said = |guess: f64| your_guess(&run, &p, "02_coalesced", "01_naive", guess);
+    assert!(
+        said(9.5).contains("9.50× as fast as Naive") && said(9.5).ends_with("10.0×, a good guess."),
+        "{}",
+        said(9.5)
+    );
+    assert!(said(30.0).ends_with("you expected 3.00× too much."), "{}", said(30.0));
+    assert!(said(2.0).ends_with("it brings 5.00× what you expected."), "{}", said(2.0));
+    for nothing in [0.0, -1.0, f64::NAN] {
+        assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
+    }
+    assert!(your_guess(&run, &p, "03_shared_tile", "01_naive", 2.0).contains("not both measured"));
+    let drawn =
+        |guess: f64| guessed(&run, &p, ("02_coalesced", "01_naive"), guess, &[]).unwrap().svg.as_str().to_owned();
+    assert!(drawn(5.0).contains("your guess for Coalesced"), "{}", drawn(5.0));
+    assert!(!drawn(-1.0).contains("your guess"));
+    assert!(guessed(&run, &cube(64, Dtype::F32), ("02_coalesced", "01_naive"), 2.0, &[]).is_err());
+}
+
+#[test]
+fn attempts_stand_next_to_each_other() {
+    let lab = Lab::open("cpu").unwrap();
+    let of = |name: &str| LiveKernel::of("02_coalesced").unwrap().named(name);
+    let broken = of("broken").replacing("float sum = 0.0f;", "float sum = none;").unwrap();
+    let tried = [lab.attempt(&of("as_it_is")).unwrap(), lab.attempt(&broken).unwrap()];
+    let rows = attempts(&tried).rows;
+    assert_eq!(
+        (&*rows[0][0], &*rows[1][0], &*rows[1][1]),
+        ("02_coalesced+as_it_is", "02_coalesced+broken", "does not compile")
+    );
+    assert_eq!(rows[0][2], "not measured");
+}
+
+#[test]
 fn a_step_that_brings_nothing_says_so() {
     let (mut run, p) = (empty(), cube(4096, Dtype::F32));
     for (id, us) in [("05_register_2d", 4000.0), ("06_vectorised", 3000.0), ("07_warp_tile", 3005.0)] {

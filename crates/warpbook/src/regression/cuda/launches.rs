@@ -4,7 +4,7 @@ use super::{DevicePoints, Settings, State, choose_tile, launch};
 use crate::Result;
 use warpbook_device::{Bench, Buffer, CudaDevice, Event, Graph, Kernel, Samples, Stream};
 use warpbook_kernels::Launch;
-use warpbook_kernels::regression::{self, LOG_EVERY, ablations};
+use warpbook_kernels::regression::{self, LOG_EVERY, NO_POINTS, ONLY_READS, ablations};
 use warpbook_record::{Grid, KernelStats, Rung, Schedule};
 
 /// Sums that a pass leaves behind for each block.
@@ -176,8 +176,8 @@ impl<'a> Launches<'a> {
         Ok(timed)
     }
 
-    /// Times the fused pass with each of its parts left out; by name, in microseconds a pass. Nothing of a rung without that pass,
-    /// whose kernels have other parameters.
+    /// Times the fused pass with each of its parts left out, and without points, which is what its launch costs; by name, in
+    /// microseconds a pass. Nothing of a rung without that pass, whose kernels have other parameters.
     pub(super) fn time_ablations(&mut self, device: &CudaDevice, bench: &Bench) -> Result<Vec<(String, Samples)>> {
         if !matches!(self.plan, Plan::Fused) {
             return Ok(Vec::new());
@@ -189,8 +189,13 @@ impl<'a> Launches<'a> {
             let variant = device.kernel(&spec, choose_tile(&spec, Some(&tile))?)?;
             let whole = std::mem::replace(&mut self.kernels[0], variant);
             let samples = self.time_launches(device, bench, || self.queue_pass());
+            let nothing = (name == ONLY_READS)
+                .then(|| self.time_launches(device, bench, || launch::pass(self, &self.state.stream, 0, 0, 0)));
             self.kernels[0] = whole;
             timed.push((name.to_owned(), samples?));
+            if let Some(nothing) = nothing {
+                timed.push((NO_POINTS.to_owned(), nothing?));
+            }
         }
         Ok(timed)
     }

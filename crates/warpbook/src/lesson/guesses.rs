@@ -1,0 +1,64 @@
+//! A learner's guess, held against the measurement.
+
+use super::{at, title, valid};
+use crate::figures;
+use crate::prelude::*;
+use warpbook_charts::{ChartError, Guess, Options};
+
+/// Within this factor a guess is called a good one.
+const GOOD: f64 = 1.15;
+
+fn is_ratio(guess: f64) -> bool {
+    guess.is_finite() && guess > 0.0
+}
+
+/// What came of a guess that one rung is so many times as fast as another, at a size.
+#[must_use]
+pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
+    if !is_ratio(guess) {
+        return format!(
+            "{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
+        );
+    }
+    let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
+    let (names, guessed) = ((title(run, new), title(run, old)), figures::times(guess));
+    let Some(measured) = of(old).zip(of(new)).map(|(was, now)| was / now) else {
+        return format!(
+            "Your guess: {} is {guessed} as fast as {}. They were not both measured here.",
+            names.0, names.1
+        );
+    };
+    let judged = match guess / measured {
+        r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
+        r if r > 1.0 => format!("you expected {} too much", figures::times(r)),
+        r => format!("it brings {} what you expected", figures::times(1.0 / r)),
+    };
+    format!(
+        "Your guess: {} is {guessed} as fast as {}. Measured on {}: {}, {judged}.",
+        names.0,
+        names.1,
+        run.environment.device.name,
+        figures::times(measured)
+    )
+}
+
+/// The ladder of these rungs at a size, with a mark where the guess has the new rung: so many times as fast as the old one.
+///
+/// # Errors
+/// None of the rungs was measured at that size.
+pub fn guessed(
+    run: &Run,
+    problem: &Problem,
+    (new, old): (&str, &str),
+    guess: f64,
+    rungs: &[&str],
+) -> Result<Chart, ChartError> {
+    let mut part = at(run, problem);
+    let wanted = |id: &str| id == new || id == old || rungs.contains(&id);
+    part.rungs.retain(|r| wanted(&r.id));
+    part.measurements.retain(|m| wanted(&m.rung));
+    let us = valid(&part, old, problem).and_then(|m| m.median_us()).filter(|_| is_ratio(guess)).map(|us| us / guess);
+    let guess = us.map(|us| Guess { us, label: format!("your guess for {}", title(&part, new)) });
+    let options = Options { guess, ..Options::default() };
+    options.ladder(&part, problem, part.descriptor.headline)
+}

@@ -1,0 +1,380 @@
+//! Measurements of a lesson's own, for what the ladders and the ceilings do not say. Without a GPU each says that it needs one.
+
+use super::{epoch_bound, table, title, valid};
+use crate::prelude::*;
+use crate::{charts::Table, figures};
+use warpbook_device::{exchange, mma_sync_peak, read_together, shared_read_cycles};
+use warpbook_record::{ComputePeak, MemoryLevel, Peaks};
+
+/// The words of shared memory that lie side by side: one in each bank.
+const BANKS: usize = 32;
+
+fn on_the_gpu(what: &str) -> String {
+    format!("{what} needs a GPU, so it was not measured here.")
+}
+
+/// A read of shared memory by a warp: what its lanes read, in how many wavefronts it would be served, and the cycles it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WarpRead {
+    /// What reads so.
+    pub name: &'static str,
+    /// Bytes a lane.
+    pub bytes: u32,
+    /// Where each lane reads.
+    pub offsets: [u32; 32],
+    /// Cycles a read, with many in flight; `None` where it was not measured.
+    pub cycles: Option<f64>,
+}
+
+impl WarpRead {
+    fn of(name: &'static str, bytes: u32, place: impl Fn(u32) -> u32) -> Self {
+        Self { name, bytes, offsets: std::array::from_fn(|lane| place(lane as u32)), cycles: None }
+    }
+
+    /// Different addresses among the lanes.
+    #[must_use]
+    pub fn different(&self) -> usize {
+        let mut all = self.offsets.to_vec();
+        all.sort_unstable();
+        all.dedup();
+        all.len()
+    }
+
+    /// Wavefronts where so many lanes are served together: as many as the bank has different words that has the most of them.
+    fn wavefronts_of(&self, lanes: usize) -> u32 {
+        let of = |offsets: &[u32]| {
+            let mut words: Vec<u32> =
+                offsets.iter().flat_map(|o| (0..self.bytes / 4).map(move |w| o / 4 + w)).collect();
+            words.sort_unstable();
+            words.dedup();
+            let in_bank = |bank| words.iter().filter(|w| **w as usize % BANKS == bank).count() as u32;
+            (0..BANKS).map(in_bank).max().unwrap_or(0)
+        };
+        self.offsets.chunks(lanes).map(of).sum()
+    }
+
+    /// Wavefronts if equal addresses are merged across the whole warp.
+    #[must_use]
+    pub fn merged(&self) -> u32 {
+        self.wavefronts_of(32)
+    }
+
+    /// Wavefronts if they are merged only among the lanes that 128 bytes are enough for: 8 lanes of 16 bytes, 16 of 8.
+    #[must_use]
+    pub fn by_parts(&self) -> u32 {
+        self.wavefronts_of((128 / self.bytes.max(4)) as usize)
+    }
+}
+
+/// How shared memory serves the reads of rungs 03 to 08: see [`shared_wavefronts`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct WarpReads {
+    device: String,
+    /// Each of the reads.
+    pub reads: Vec<WarpRead>,
+}
+
+/// The reads whose wavefronts are measured: reads whose number is known, and the fragments of rungs 06 and 07.
+fn reads() -> Vec<WarpRead> {
+    // Rung 06: 16 threads across; rung 07: lanes 0 and 1 in one column, four columns across.
+    let of_07 = |lane: u32| (lane / 2 / 4 * 2 + lane % 2, lane / 2 % 4);
+    vec![
+        WarpRead::of("4 bytes a lane, neighbours", 4, |lane| lane * 4),
+        WarpRead::of("4 bytes a lane, every fourth word", 4, |lane| lane * 16),
+        WarpRead::of("4 bytes a lane, all the same", 4, |_| 0),
+        WarpRead::of("16 bytes a lane, neighbours", 16, |lane| lane * 16),
+        WarpRead::of("16 bytes a lane, all the same", 16, |_| 0),
+        WarpRead::of("rung 06, a fragment of A", 16, |lane| lane / 16 * 16),
+        WarpRead::of("rung 06, a fragment of B", 16, |lane| lane % 16 * 16),
+        WarpRead::of("rung 07, a fragment of A", 16, move |lane| of_07(lane).0 * 16),
+        WarpRead::of("rung 07, a fragment of B", 16, move |lane| of_07(lane).1 * 16),
+    ]
+}
+
+/// Measures whether equal 16-byte addresses are merged across a warp: the cycles that shared memory of an SM is busy with a read.
+///
+/// # Errors
+/// The device's.
+pub fn shared_wavefronts(lab: &Lab) -> Result<WarpReads> {
+    let mut all = WarpReads { device: lab.device().info().name.clone(), reads: reads() };
+    if let Some(device) = lab.device().cuda() {
+        for read in &mut all.reads {
+            read.cycles = Some(shared_read_cycles(device, read.bytes, &read.offsets)?);
+        }
+    }
+    Ok(all)
+}
+
+impl WarpReads {
+    /// Every read with both counts and what it took.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let row = |r: &WarpRead| {
+            vec![
+                r.name.to_owned(),
+                r.different().to_string(),
+                r.merged().to_string(),
+                r.by_parts().to_string(),
+                r.cycles.map_or_else(|| "not measured".into(), figures::number),
+            ]
+        };
+        let headers = [
+            "read of a warp",
+            "different addresses",
+            "wavefronts, merged across the warp",
+            "wavefronts, merged among 8 lanes",
+            "cycles, measured",
+        ];
+        table(&headers, self.reads.iter().map(row).collect())
+    }
+
+    /// Which of the two counts the measurement agrees with, where they differ.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let telling = || self.reads.iter().filter(|r| r.merged() != r.by_parts());
+        let measured: Vec<(f64, &WarpRead)> = telling().filter_map(|r| Some((r.cycles?, r))).collect();
+        if measured.is_empty() {
+            return on_the_gpu("How equal addresses are served");
+        }
+        // Nearer by ratio.
+        let nearer = |cycles: f64, r: &WarpRead| {
+            let off = |count: u32| (cycles / f64::from(count)).ln().abs();
+            off(r.merged()) <= off(r.by_parts())
+        };
+        let merged: Vec<&str> = measured.iter().filter(|(c, r)| nearer(*c, r)).map(|(_, r)| r.name).collect();
+        let apart: Vec<&str> = measured.iter().filter(|(c, r)| !nearer(*c, r)).map(|(_, r)| r.name).collect();
+        let list = |names: &[&str]| figures::listed(&names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        let said = match (merged.is_empty(), apart.is_empty()) {
+            (false, true) => {
+                "equal 16-byte addresses are merged across the whole warp, as the lesson's counts assume".to_owned()
+            }
+            (true, false) => {
+                "equal 16-byte addresses are merged only among the lanes that are served together: the lesson's \
+                counts of rungs 06 to 08 are too low"
+                    .to_owned()
+            }
+            _ => format!(
+                "the count that merges across the whole warp fits {}; the other fits {}",
+                list(&merged),
+                list(&apart)
+            ),
+        };
+        format!("Measured on {}: {said}.", self.device)
+    }
+}
+
+/// The rate of `mma.sync` in a type, measured: [`mma_sync`] says what follows from it.
+///
+/// # Errors
+/// The device's.
+pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> {
+    let Some(device) = lab.device().cuda() else { return Ok(None) };
+    Ok(mma_sync_peak(device, lab.bench(), dtype)?)
+}
+
+/// How `mma.sync` compares with the ceiling of the type, and a rung with what `mma.sync` can do.
+#[must_use]
+pub fn mma_sync(run: &Run, problem: &Problem, rung: &str, ceiling: Option<&ComputePeak>) -> String {
+    let Some(warps) = ceiling.map(ComputePeak::flops_per_s).filter(|f| *f > 0.0) else {
+        return on_the_gpu("The ceiling of mma.sync");
+    };
+    let device = &run.environment.device.name;
+    let of_ceiling = run.arithmetic(problem).map_or_else(String::new, |p| {
+        format!(", {} of the ceiling of {}", figures::percent(warps / p.flops_per_s()), problem.dtype.label())
+    });
+    let rung = valid(run, rung, problem).and_then(|m| m.median_us()).map_or_else(
+        || format!(" {} was not measured at {}.", title(run, rung), problem.label),
+        |us| {
+            let rate = problem.flops as f64 / us * 1e6;
+            format!(" {} does {}, {} of that.", title(run, rung), figures::rate(rate), figures::percent(rate / warps))
+        },
+    );
+    format!("On {device}, mma.sync on fragments in registers does {}{of_ceiling}.{rung}", figures::rate(warps))
+}
+
+/// What an exchange among the blocks of these persistent rungs takes by itself, and how much of it each rung's epoch shows.
+///
+/// # Errors
+/// The device's.
+pub fn price_of_the_exchange(lab: &Lab, run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Vec<String>> {
+    let Some(device) = lab.device().cuda() else { return Ok(vec![on_the_gpu("An exchange by itself")]) };
+    let mut said: Vec<String> = Vec::new();
+    let mut timed: Vec<(u32, f64)> = Vec::new();
+    for id in rungs {
+        let m = valid(run, id, problem);
+        let blocks = m.and_then(|m| m.kernels.last()).and_then(|k| k.grid).map(|grid| grid[0]);
+        let beyond = m.and_then(|m| Some(m.pass_us()? - epoch_bound(run, m)?.0));
+        let (Some(blocks), Some(beyond)) = (blocks, beyond) else {
+            said.push(format!("{} was not measured here at {}.", title(run, id), problem.label));
+            continue;
+        };
+        let known = timed.iter().find(|(b, _)| *b == blocks).map(|(_, us)| *us);
+        let alone = match known {
+            Some(us) => us,
+            None => {
+                let us = exchange(device, lab.bench(), blocks)?.median_us();
+                said.push(format!(
+                    "On {}, an exchange among {blocks} blocks that do nothing else takes {}.",
+                    device.info().name,
+                    figures::time(us)
+                ));
+                timed.push((blocks, us));
+                us
+            }
+        };
+        said.push(exchange_shown(title(run, id), beyond, alone));
+    }
+    Ok(said)
+}
+
+/// What an epoch takes beyond its bytes and operations, against an exchange by itself; in microseconds.
+fn exchange_shown(name: &str, beyond: f64, alone: f64) -> String {
+    let (shown, left) = (figures::time_difference(beyond), beyond - alone);
+    if left < 0.0 {
+        let hidden = figures::time(-left);
+        return format!(
+            "{name}: {shown} beyond its bytes and operations, so at least {hidden} of the exchange are hidden behind loads."
+        );
+    }
+    let left = figures::time(left);
+    format!("{name}: {shown} beyond its bytes and operations: the exchange, and {left} of other waiting.")
+}
+
+/// The rate at which L2 answers blocks in groups that ask for the same lines, by the size of a group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Together {
+    device: String,
+    /// The measured ceiling of L2 in bytes a second.
+    ceiling: Option<f64>,
+    /// The size of a group, and the bytes a second that its blocks were given.
+    pub rates: Vec<(u32, f64)>,
+}
+
+/// Measures whether L2's requests for the same line are answered together.
+///
+/// # Errors
+/// The device's.
+pub fn same_lines(lab: &Lab, peaks: &Peaks) -> Result<Together> {
+    let ceiling = peaks.level(MemoryLevel::L2).map(|p| p.bytes_per_s());
+    let mut all = Together { device: lab.device().info().name.clone(), ceiling, rates: Vec::new() };
+    if let Some(device) = lab.device().cuda() {
+        for group in [1, 2, 4, 8] {
+            all.rates.push((group, read_together(device, lab.bench(), group)?));
+        }
+    }
+    Ok(all)
+}
+
+impl Together {
+    /// Every size of a group with its rate.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        let first = self.rates.first().map(|r| r.1);
+        let row = |(group, rate): &(u32, f64)| {
+            vec![
+                group.to_string(),
+                figures::bandwidth(*rate),
+                self.ceiling.map(|c| figures::percent(rate / c)).unwrap_or_default(),
+                first.map(|f| figures::times(rate / f)).unwrap_or_default(),
+            ]
+        };
+        let headers = [
+            "blocks that read the same lines",
+            "what they are given",
+            "of L2's ceiling",
+            "over blocks that read different ones",
+        ];
+        table(&headers, self.rates.iter().map(row).collect())
+    }
+
+    /// What the rates say.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let (Some(first), Some(best)) = (self.rates.first(), self.rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)))
+        else {
+            return on_the_gpu("Whether L2 answers requests for the same line together");
+        };
+        match best.1 / first.1 {
+            r if r > 1.1 => format!(
+                "On {}, blocks that read the same lines in groups of {} are given {} what blocks that read different lines are: \
+                 some of their requests are answered together, so a rung whose neighbours share tiles can be above L2's ceiling.",
+                self.device,
+                best.0,
+                figures::times(r)
+            ),
+            _ => format!(
+                "On {}, blocks that read the same lines are given no more than blocks that read different ones: that does not \
+                 explain a rung above L2's ceiling.",
+                self.device
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_device::Choice;
+
+    fn measured(cycles: impl Fn(&WarpRead) -> f64) -> WarpReads {
+        let mut all = WarpReads { device: "a GPU".into(), reads: reads() };
+        for read in &mut all.reads {
+            read.cycles = Some(cycles(read));
+        }
+        all
+    }
+
+    #[test]
+    fn both_counts_of_wavefronts_follow_from_the_addresses() {
+        let all = reads();
+        let check = |name: &str, different: usize, merged: u32, by_parts: u32| {
+            let read = all.iter().find(|r| r.name == name).unwrap();
+            assert_eq!((read.different(), read.merged(), read.by_parts()), (different, merged, by_parts), "{name}");
+        };
+        check("4 bytes a lane, neighbours", 32, 1, 1);
+        check("4 bytes a lane, every fourth word", 32, 4, 4);
+        check("4 bytes a lane, all the same", 1, 1, 1);
+        check("16 bytes a lane, neighbours", 32, 4, 4);
+        check("16 bytes a lane, all the same", 1, 1, 4);
+        check("rung 06, a fragment of A", 2, 1, 4);
+        check("rung 06, a fragment of B", 16, 2, 4);
+        check("rung 07, a fragment of A", 8, 1, 4);
+        check("rung 07, a fragment of B", 4, 1, 4);
+        assert!(all.iter().all(|r| r.offsets.iter().all(|o| o + r.bytes <= warpbook_kernels::READ_SPAN)));
+    }
+
+    #[test]
+    fn the_sentence_is_that_of_the_count_that_fits() {
+        let whole = measured(|r| f64::from(r.merged()) * 1.05).sentence();
+        assert!(whole.contains("merged across the whole warp, as"), "{whole}");
+        let parts = measured(|r| f64::from(r.by_parts()) * 1.05).sentence();
+        assert!(parts.contains("too low"), "{parts}");
+        let mixed = measured(|r| if r.name.contains("07") { 1.0 } else { 4.0 }).sentence();
+        assert!(mixed.contains("fits rung 07, a fragment of A; rung 07"), "{mixed}");
+    }
+
+    #[test]
+    fn without_a_gpu_each_says_so() {
+        let lab = Lab::on(Choice::Cpu).unwrap();
+        let reads = shared_wavefronts(&lab).unwrap();
+        assert!(reads.sentence().contains("needs a GPU") && reads.table().rows[0][4] == "not measured");
+        let together = same_lines(&lab, &Peaks::default()).unwrap();
+        assert!(together.sentence().contains("needs a GPU") && together.table().rows.is_empty());
+        assert_eq!(mma_sync_ceiling(&lab, Dtype::Bf16).unwrap(), None);
+    }
+
+    #[test]
+    fn an_exchange_is_hidden_or_shown() {
+        assert!(exchange_shown("A", 0.15, 1.4).contains("at least 1.25 µs of the exchange are hidden"));
+        assert!(exchange_shown("A", 1.7, 1.4).contains("the exchange, and 300 ns of other waiting"));
+    }
+
+    #[test]
+    fn rates_above_those_of_different_lines_say_that_requests_are_merged() {
+        let with =
+            |two: f64| Together { device: "a GPU".into(), ceiling: Some(9e12), rates: vec![(1, 9e12), (2, two)] };
+        assert!(with(15e12).sentence().contains("groups of 2 are given 1.67×"), "{}", with(15e12).sentence());
+        assert!(with(9.1e12).sentence().contains("no more than"));
+        assert_eq!(with(18e12).table().rows[1][3], "2.00×");
+    }
+}
