@@ -390,9 +390,8 @@ impl Run {
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
         let of = |on_cpu: bool| {
-            let is_there = |m: &&Measurement| {
-                self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu)
-            };
+            let is_there =
+                |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
             let mut rows = self.in_order(problem).into_iter().filter(is_there);
             let slow = rows.next()?;
             let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);

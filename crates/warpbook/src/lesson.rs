@@ -4,9 +4,9 @@
 //! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
 
 pub mod cifar;
-pub mod guide;
 mod edits;
 mod guesses;
+pub mod guide;
 pub mod matmul;
 pub mod precision;
 mod probes;

@@ -128,7 +128,10 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     assert_eq!(points.len(), counted + 1, "a kernel on the tensor cores has no operations counted: {points:?}");
     let axpy = points.iter().find(|r| r[1] == "axpy").unwrap();
     // 8 MFLOP and 8 MB in 10 us.
-    assert_eq!((&*axpy[3], &*axpy[4], &*axpy[5], &*axpy[6], &*axpy[7]), ("8000000", "8000000", "1.000", "800.0", "800.0"));
+    assert_eq!(
+        (&*axpy[3], &*axpy[4], &*axpy[5], &*axpy[6], &*axpy[7]),
+        ("8000000", "8000000", "1.000", "800.0", "800.0")
+    );
     assert_eq!(chart.table.headers[0], "roof or kernel");
     assert!(chart.description.contains("kernels on"), "{}", chart.description);
     // A record of rungs has its own; one without a point has that of its kernels.

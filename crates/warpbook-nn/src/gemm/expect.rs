@@ -15,32 +15,38 @@ use warpbook_record::{DeviceInfo, Dim, Tile};
 const LINE_BYTES: u64 = 128;
 
 /// Microseconds in which an SM gets a line that TMA loads.
-const LINE_US: f64 = 0.000_868;
+const LINE_US: f64 = 0.001_034;
+
+/// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
+const RECEIVE_US: f64 = 0.000_280;
 
 /// Microseconds in which L2 hands out a MiB to all SMs.
 const L2_MIB_US: f64 = 0.0821;
 
 /// Microseconds of a MiB that comes from DRAM or goes there.
-const DRAM_MIB_US: f64 = 0.232;
+const DRAM_MIB_US: f64 = 0.220;
 
 /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
 const TENSOR_US: f64 = 0.0757;
 
 /// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
-const UNALIGNED_LINE_US: f64 = 0.0211;
+const UNALIGNED_LINE_US: f64 = 0.0238;
+
+/// Microseconds in which an SM stores 64 x 64 elements of C from registers.
+const STORE_US: f64 = 0.131;
 
 /// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
-/// and the tiles come in no order that reuses L2. An estimate, not measured, and the same for lines of C in pieces.
-const LARGE_FROM_REGISTERS: f64 = 1.25;
+/// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
+const LARGE_FROM_REGISTERS: f64 = 1.09;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
 /// The same of a copy into rows of a multiple of 16 bytes.
-const REPACK_US: [f64; 2] = [1.79, 0.526];
+const REPACK_US: [f64; 2] = [1.72, 0.491];
 
-/// SMs that clusters of more than two blocks fill: the clusters of a GPC take whole multiples of as many of its 16 or 18 SMs.
-const FILLED_BY_CLUSTERS: u64 = 16;
+/// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
+const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
 
 /// The microseconds of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace.
 pub(super) fn expected_us(
@@ -56,27 +62,34 @@ pub(super) fn expected_us(
     let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
     let (split, bytes) = (tile.size(Dim::Split), product.form.dtype.bytes());
     let cluster = tile.cluster_blocks();
-    let filled = if cluster > 2 { (sms / FILLED_BY_CLUSTERS * FILLED_BY_CLUSTERS).max(cluster) } else { sms };
+    let [filled, of] = FILLED_BY_CLUSTERS;
+    let filled = if cluster > 2 { (sms * filled / of).max(cluster) } else { sms };
     let (blocks, waves) = blocks_and_waves(tile, product, layouts.panel, filled * blocks_per_sm);
     let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
-    let lines = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { 0.0 };
+    let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
     let share = blocks_per_sm as f64;
-    let k_us = cost.k_us.max(LINE_US * lines * share);
-    let large = can.operands == Operands::TensorMaps && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
+    let k_us = limited([cost.k_us, LINE_US * lines * share, RECEIVE_US * received * share]);
+    let from_registers = can.operands == Operands::TensorMaps;
+    let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
     let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
     let stored_us = if by_tma { later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share } else { 0.0 };
+    let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
     let waves_us = (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us);
     let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
     let tensor_us = blocks * k_blocks * multiplied / sms as f64 * TENSOR_US;
     let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * L2_MIB_US;
     let elements: usize = product.elements().into_iter().sum();
     let dram_us = mib(elements as f64 * bytes as f64) * DRAM_MIB_US;
-    // Of two limits that are as tight, each makes the other a little worse.
-    let body_us = [waves_us, tensor_us, l2_us, dram_us].iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt();
+    let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
     let [rows, columns] = panels(product, layouts.panel);
     let copies_us = copy_us(layouts.copies[0], rows) + copy_us(layouts.copies[1], rows * columns);
     Some(rows * columns * cost.launch_us + copies_us + body_us)
+}
+
+/// The largest of these times, and more where others are close: of two limits that are as tight, each makes the other a little worse.
+fn limited<const N: usize>(us: [f64; N]) -> f64 {
+    us.iter().map(|us| us.powi(4)).sum::<f64>().sqrt().sqrt()
 }
 
 fn mib(bytes: f64) -> f64 {
@@ -110,8 +123,9 @@ fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], at_once: u6
     (blocks as f64, waves as f64)
 }
 
-/// The lines of L2 that a block reads for 128 bytes of k. A row that does not begin at a line straddles two.
-fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> f64 {
+/// The lines of L2 that a block reads for 128 bytes of k, and those that it takes in, which other blocks of its cluster read too. A row
+/// that does not begin at a line straddles two.
+fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Option<Layout>; 2]) -> [f64; 2] {
     let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
     let lines = |along_k: bool, size: u64, ld: u32| {
         // Along m or n a box has a row for each of the k of 128 bytes.
@@ -125,7 +139,14 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
     let down = tile.size(Dim::Cluster) / across;
     let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), ld(copies[0], product.lda));
     let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ld(copies[1], product.ldb));
-    a / across as f64 + b / down as f64
+    [a / across as f64 + b / down as f64, a + b]
+}
+
+/// How many times 64 x 64 elements of C a block stores.
+fn stored(tile: &Tile, product: &Product) -> f64 {
+    let [rows, columns] =
+        [(Dim::Bm, product.m), (Dim::Bn, product.n)].map(|(dim, side)| tile.size(dim).min(side.into()));
+    (rows * columns) as f64 / (4096 * tile.size(Dim::Split)) as f64
 }
 
 /// The lines of C that a block stores in pieces; none where its rows and its edge are at multiples of 16 bytes.
@@ -170,13 +191,16 @@ mod tests {
     fn rows_that_straddle_lines_are_read_twice() {
         let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
         let tile = Tile::new("t", &[("BM", 128), ("BN", 64)]);
-        let lines = |p: Product| lines_loaded(&tile, &can, &p, [None; 2]);
+        let lines = |p: Product| lines_loaded(&tile, &can, &p, [None; 2])[0];
         assert_eq!(lines(product((512, 512, 512), false, false)), 192.0);
         // Every other row of A begins in the middle of a line.
         assert_eq!(lines(product((512, 512, 480), false, false)), 128.0 * 1.5 + 64.0);
         // Transposed, as many rows as k, whatever is left of m.
         assert_eq!(lines(product((70, 512, 512), true, false)), 128.0 * (2.0 - 4.0 / 128.0) + 64.0);
         assert_eq!(lines(product((70, 512, 512), false, false)), 70.0 + 64.0);
+        // Of a cluster of two tiles next to each other each reads half of A and all of B, and takes in both.
+        let pair = Tile::new("t", &[("BM", 128), ("BN", 64), ("CLUSTER", 2), ("CLUSTER_N", 2)]);
+        assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
     }
 
     #[test]

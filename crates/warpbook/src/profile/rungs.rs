@@ -34,7 +34,9 @@ impl Chosen<'_> {
     fn candidate<'p>(&self, lab: &Lab, prepared: &'p dyn Prepared) -> Result<Box<dyn Candidate + 'p>> {
         lab.bench().cancel.check()?;
         let (rung, problem) = (self.rung.id.to_string(), self.measurement.problem.clone());
-        prepared.candidate(self.rung, &mut Trials { lab, rung, problem, parts: Vec::new() })
+        // The one that was the fastest, without trying the others again.
+        let tile = self.measurement.tile.clone();
+        prepared.candidate(self.rung, &mut Trials { lab, rung, problem, parts: Vec::new(), tile })
     }
 }
 
