@@ -17,7 +17,7 @@ const CALLBACKS: u32 = 1;
 const VERSION_INFO: u32 = 3;
 /// Functions of the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1; the first place of each
 /// belongs to none. Only two of `CORE` are called, but a tool may want the others to be there.
-const SIZES: [usize; 6] = [16, 9, 16, 7, 16, 7];
+const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
 const CORE: usize = 0;
 /// `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
 const PUSH: usize = 9;
