@@ -325,7 +325,7 @@ fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
         "{:?}",
         profile.profiled
     );
-    let trace: serde_json::Value = serde_json::from_slice(&std::fs::read(place.path("p.trace.json")).unwrap()).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&fs::read(place.path("p.trace.json")).unwrap()).unwrap();
     assert!(trace["traceEvents"].as_array().unwrap().iter().any(|e| e["name"] == "cpu_1_thread"));
     assert!(record.notes.iter().any(|n| n.contains("hardware counters needs a CUDA device")), "{:?}", record.notes);
     with(&["--profile", "no/p.json"]).expect(2, "there is no folder no");
