@@ -126,7 +126,6 @@ impl Nvtx {
     }
 
     /// A range that is open on this thread until the result is dropped. Nothing is said to the tool where the name has a zero in it.
-    #[must_use]
     pub fn range(&self, name: &str) -> NvtxRange {
         let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
@@ -209,7 +208,7 @@ mod tests {
             for module in [-1, 0, 7] {
                 assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 0, "{module}");
             }
-            for (module, functions) in (1..).zip(SIZES).rev() {
+            for (module, functions) in (1..=SIZES.len() as c_int).zip(SIZES).rev() {
                 assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 1);
                 assert_eq!(size as usize, functions);
                 let places = std::slice::from_raw_parts(table, functions + 1);
