@@ -208,7 +208,8 @@ mod tests {
             for module in [-1, 0, 7] {
                 assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 0, "{module}");
             }
-            for (module, functions) in (1..=SIZES.len() as c_int).zip(SIZES).rev() {
+            for (place, functions) in SIZES.into_iter().enumerate().rev() {
+                let module = place as c_int + 1;
                 assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 1);
                 assert_eq!(size as usize, functions);
                 let places = std::slice::from_raw_parts(table, functions + 1);
