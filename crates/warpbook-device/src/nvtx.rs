@@ -15,11 +15,15 @@ const VARIABLE: &str = "NVTX_INJECTION64_PATH";
 /// `NVTX_ETID_CALLBACKS` and `NVTX_ETID_VERSIONINFO`.
 const CALLBACKS: u32 = 1;
 const VERSION_INFO: u32 = 3;
-/// `NVTX_CB_MODULE_CORE`, and the places of its functions: `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop` of 15.
-const CORE: c_int = 1;
+/// Functions of the modules `NVTX_CB_MODULE_CORE`, `CUDA`, `OPENCL`, `CUDART`, `CORE2` and `SYNC`, which are numbered from 1; the first place of each
+/// belongs to none. Only two of `CORE` are called, but a tool may want the others to be there.
+const SIZES: [usize; 6] = [16, 9, 15, 7, 16, 7];
+const CORE: usize = 0;
+/// `NVTX_CBID_CORE_RangePushA` and `NVTX_CBID_CORE_RangePop`.
 const PUSH: usize = 9;
 const POP: usize = 11;
-const FUNCTIONS: usize = 15;
+/// The most of a module.
+const MOST: usize = 16;
 /// `NVTX_VERSION`.
 const VERSION: u32 = 3;
 
@@ -29,30 +33,35 @@ type Initialize = unsafe extern "C" fn(GetExportTable) -> c_int;
 type Push = unsafe extern "C" fn(*const c_char) -> c_int;
 type Pop = unsafe extern "C" fn() -> c_int;
 
-/// The functions of the module `CORE`; the first place belongs to none.
-static SLOTS: [Slot; FUNCTIONS + 1] = [const { AtomicPtr::new(std::ptr::null_mut()) }; FUNCTIONS + 1];
+/// Where a tool puts its functions, module by module.
+static SLOTS: [[Slot; MOST]; SIZES.len()] =
+    [const { [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST] }; SIZES.len()];
 
-/// `NvtxFunctionTable`: pointers to the slots, and a null at the end.
+/// `NvtxFunctionTable` of each module: pointers to its slots, and a null at the end.
 #[repr(transparent)]
-struct Table([*const Slot; FUNCTIONS + 2]);
+struct Tables([[*const Slot; MOST + 1]; SIZES.len()]);
 // SAFETY: it points to statics only, which are atomic.
-unsafe impl Sync for Table {}
+unsafe impl Sync for Tables {}
 
-static TABLE: Table = {
-    let mut places = [std::ptr::null::<Slot>(); FUNCTIONS + 2];
-    let mut i = 1;
-    while i <= FUNCTIONS {
-        places[i] = &raw const SLOTS[i];
-        i += 1;
+static TABLES: Tables = {
+    let mut tables = [[std::ptr::null::<Slot>(); MOST + 1]; SIZES.len()];
+    let mut module = 0;
+    while module < SIZES.len() {
+        let mut i = 1;
+        while i < SIZES[module] {
+            tables[module][i] = &raw const SLOTS[module][i];
+            i += 1;
+        }
+        module += 1;
     }
-    Table(places)
+    Tables(tables)
 };
 
 /// `NvtxExportTableCallbacks`.
 #[repr(C)]
 struct Callbacks {
     size: usize,
-    table: unsafe extern "C" fn(c_int, *mut *const Table, *mut c_uint) -> c_int,
+    table: unsafe extern "C" fn(c_int, *mut *const *const Slot, *mut c_uint) -> c_int,
 }
 
 /// `NvtxExportTableVersionInfo`.
@@ -68,18 +77,18 @@ static OF_CALLBACKS: Callbacks = Callbacks { size: size_of::<Callbacks>(), table
 static OF_VERSION: VersionInfo =
     VersionInfo { size: size_of::<VersionInfo>(), version: VERSION, reserved: 0, set: heard_version };
 
-/// Tells a tool where a module's functions go; there are none but those of `CORE`.
-unsafe extern "C" fn table(module: c_int, out: *mut *const Table, size: *mut c_uint) -> c_int {
-    if module != CORE {
+/// Tells a tool where a module's functions go.
+unsafe extern "C" fn table(module: c_int, out: *mut *const *const Slot, size: *mut c_uint) -> c_int {
+    let Some(module) = usize::try_from(module).ok().and_then(|m| m.checked_sub(1)).filter(|m| *m < SIZES.len()) else {
         return 0;
-    }
+    };
     if !size.is_null() {
         // SAFETY: the tool gives a live integer, or null.
-        unsafe { size.write(FUNCTIONS as c_uint + 1) };
+        unsafe { size.write(SIZES[module] as c_uint) };
     }
     if !out.is_null() {
         // SAFETY: the tool gives a live pointer, or null.
-        unsafe { out.write(&raw const TABLE) };
+        unsafe { out.write(TABLES.0[module].as_ptr()) };
     }
     1
 }
@@ -117,9 +126,8 @@ impl Nvtx {
     }
 
     /// A range that is open on this thread until the result is dropped. Nothing is said to the tool where the name has a zero in it.
-    #[must_use]
     pub fn range(&self, name: &str) -> NvtxRange {
-        let push = SLOTS[PUSH].load(Ordering::Acquire);
+        let push = SLOTS[CORE][PUSH].load(Ordering::Acquire);
         let Some(name) = CString::new(name).ok().filter(|_| !push.is_null()) else { return NvtxRange { open: false } };
         // SAFETY: the tool has put a function of this type into this slot, and its library stays loaded; the name is zero-terminated.
         let depth = unsafe { std::mem::transmute::<*mut c_void, Push>(push)(name.as_ptr()) };
@@ -159,7 +167,7 @@ pub struct NvtxRange {
 
 impl Drop for NvtxRange {
     fn drop(&mut self) {
-        let pop = SLOTS[POP].load(Ordering::Acquire);
+        let pop = SLOTS[CORE][POP].load(Ordering::Acquire);
         if self.open && !pop.is_null() {
             // SAFETY: as of the push.
             unsafe { std::mem::transmute::<*mut c_void, Pop>(pop)() };
@@ -197,11 +205,19 @@ mod tests {
             let callbacks = tables(CALLBACKS).cast::<Callbacks>().read();
             assert_eq!(callbacks.size, 16);
             let (mut table, mut size) = (std::ptr::null(), 0);
-            assert_eq!((callbacks.table)(5, &raw mut table, &raw mut size), 0, "no domains");
-            assert_eq!((callbacks.table)(CORE, &raw mut table, &raw mut size), 1);
-            assert_eq!(size, 16);
-            let places = &(*table).0;
-            assert!(places[0].is_null() && places[16].is_null() && places[1..16].iter().all(|p| !p.is_null()));
+            for module in [-1, 0, 7] {
+                assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 0, "{module}");
+            }
+            for (place, functions) in SIZES.into_iter().enumerate().rev() {
+                let module = place as c_int + 1;
+                assert_eq!((callbacks.table)(module, &raw mut table, &raw mut size), 1);
+                assert_eq!(size as usize, functions);
+                let places = std::slice::from_raw_parts(table, functions + 1);
+                assert!(places[0].is_null() && places[functions].is_null(), "{module}");
+                assert!(places[1..functions].iter().all(|p| !p.is_null()), "{module}");
+            }
+            // The last one asked for is `CORE`.
+            let places = std::slice::from_raw_parts(table, SIZES[CORE]);
             // As a tool sees it: pointers to function pointers.
             (places[PUSH] as *mut *const c_void).write(push as *const c_void);
             (places[POP] as *mut *const c_void).write(pop as *const c_void);
@@ -231,7 +247,7 @@ mod tests {
         use std::mem::offset_of;
         assert_eq!((size_of::<Callbacks>(), offset_of!(Callbacks, table)), (16, 8));
         assert_eq!((offset_of!(VersionInfo, version), offset_of!(VersionInfo, set)), (8, 16));
-        assert_eq!(size_of::<Table>(), 17 * size_of::<usize>());
+        assert_eq!(size_of_val(&TABLES.0[CORE]), 17 * size_of::<usize>());
         assert_eq!(size_of::<Slot>(), size_of::<usize>());
     }
 }
