@@ -374,9 +374,8 @@ impl Run {
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
         let of = |on_cpu: bool| {
-            let is_there = |m: &&Measurement| {
-                self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu)
-            };
+            let is_there =
+                |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
             let mut rows = self.in_order(problem).into_iter().filter(is_there);
             let slow = rows.next()?;
             let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
@@ -564,20 +563,20 @@ pub(crate) mod tests {
     #[test]
     fn the_slow_way_is_the_first_and_the_fast_one_the_fastest_of_the_others() {
         let p = problem("p");
-        let check = |rows: &[Measurement], expect: Option<((&str, f64), (&str, f64))>| {
+        let check = |rows: &[Measurement], expect: Option<[(&str, f64); 2]>| {
             let run = Run { measurements: rows.to_vec(), ..run() };
             let got = run.slow_and_fast(&p);
-            assert_eq!(got.and_then(|(slow, fast)| Some((who(Some(slow))?, who(Some(fast))?))), expect);
+            assert_eq!(got.and_then(|(slow, fast)| Some([who(Some(slow))?, who(Some(fast))?])), expect);
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
         // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
-        check(&[second.clone(), first.clone(), library.clone()], Some((("library", 8.0), ("01", 4.0))));
-        check(&[second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
-        check(&[wrong(library.clone()), second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
+        check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
+        check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
         // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
         let cpu = timed("cpu", &p, 900.0);
-        check(&[cpu.clone(), first, second.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
         check(&[cpu.clone(), second], None);
         check(&[cpu], None);
     }

@@ -338,7 +338,10 @@ mod tests {
         assert_eq!(e.cuda(), "(fmaxf(((v * 0.9f) + 1e-7f), 2.0f) / (-v))");
         assert_eq!((e.operations(), e.text()), (5, "max(x * 0.9 + 1e-7, 2) / -x"));
         let source = e.kernel().source;
-        assert!(source.starts_with("#define EXPRESSION (fmaxf(") && source.contains("\n#line 1\n// Idea: "), "{source}");
+        assert!(
+            source.starts_with("#define EXPRESSION (fmaxf(") && source.contains("\n#line 1\n// Idea: "),
+            "{source}"
+        );
     }
 
     #[test]

@@ -101,11 +101,8 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, pieces: usize) -> Result<Box
     let of_error = DeviceArrays::new(&x, &weight, &e);
     let of_gradient = DeviceArrays::new(&x, &e, &on.y);
     let gemm = Gemm::new(&on.device);
-    let plans = [
-        gemm.plan_for(&error, &of_error)?,
-        gemm.plan_for(&first, &of_gradient)?,
-        gemm.plan_for(&next, &of_gradient)?,
-    ];
+    let plans =
+        [gemm.plan_for(&error, &of_error)?, gemm.plan_for(&first, &of_gradient)?, gemm.plan_for(&next, &of_gradient)?];
     let workspace = Workspace::for_plans(&on.device, plans.iter().map(|plan| &**plan))?;
     let held = 4 * (2 * len + 2 * s.weight()) as u64 + workspace.bytes();
     let details = Details {
@@ -138,10 +135,8 @@ pub(in crate::guide) fn on_the_cpu(arrays: &Arrays, pieces: usize) -> Result<Box
         let mut dw = arrays.out.borrow_mut();
         let mut e = vec![0.0f32; len];
         let share = 1.0 / s.batch as f32;
-        let refused = |e: cpu::GemmError| warpbook_device::Error::Unsupported {
-            what: "The product".into(),
-            why: e.to_string(),
-        };
+        let refused =
+            |e: cpu::GemmError| warpbook_device::Error::Unsupported { what: "The product".into(), why: e.to_string() };
         for piece in 0..pieces {
             let x = &inputs[piece * len..][..len];
             e.copy_from_slice(&targets[piece * len..][..len]);

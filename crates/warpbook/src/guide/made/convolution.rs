@@ -51,7 +51,11 @@ pub(in crate::guide) fn work(batch: u64) -> Work {
 
 /// -1, 0 or 1: sums of 576 of their products are exact in every type.
 pub(in crate::guide) fn ternary(work: &Work) -> Vec<f32> {
-    (0..work.inputs).into_par_iter().map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3).map(|v| v as f32 - 1.0).collect()
+    (0..work.inputs)
+        .into_par_iter()
+        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3)
+        .map(|v| v as f32 - 1.0)
+        .collect()
 }
 
 /// Images and weights.
@@ -145,7 +149,9 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, method: Method, layout: Layo
             Layout::Nchw => arrays.check(&channels_last(&y, batch, EDGE * EDGE)),
         })
     };
-    Ok(Box::new(on_gpu(&on.stream, launch, check).resetting(move || poisoned.bytes().fill_bytes(0xff)).details(details)))
+    Ok(Box::new(
+        on_gpu(&on.stream, launch, check).resetting(move || poisoned.bytes().fill_bytes(0xff)).details(details),
+    ))
 }
 
 /// On the CPU, an image a thread, with the same loops in both layouts: the innermost goes over the channels.

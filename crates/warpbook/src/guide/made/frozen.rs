@@ -114,8 +114,7 @@ pub(in crate::guide) fn on_the_gpu(arrays: &Arrays, passes: Passes) -> Result<Bo
     let network = if passes == Passes::Graph { saved_and_loaded()? } else { frozen()? };
     let images = images(arrays);
     let batch = arrays.size as usize;
-    let mut predictor =
-        network.to(Place::Cuda(on.device.clone(), options)).predictor(batch).map_err(failure)?;
+    let mut predictor = network.to(Place::Cuda(on.device.clone(), options)).predictor(batch).map_err(failure)?;
     // Kernels are compiled and the graph is captured by the first pass.
     predictor.outputs(&images).map_err(failure)?;
     let details = Details { peak_bytes: Some(predictor.bytes()), ..Details::default() };

@@ -111,10 +111,8 @@ fn on_the_cpu_of<'p>(
             alpha: alpha(n),
             beta: 0.0,
         };
-        let refused = |e: cpu::GemmError| warpbook_device::Error::Unsupported {
-            what: "The product".into(),
-            why: e.to_string(),
-        };
+        let refused =
+            |e: cpu::GemmError| warpbook_device::Error::Unsupported { what: "The product".into(), why: e.to_string() };
         (0..times).try_for_each(|_| cpu::library(&operands, &mut arrays.out.borrow_mut()).map_err(refused))
     };
     on_cpu(launch, move || Ok(judge(&arrays.out.borrow())))

@@ -1,11 +1,11 @@
 //! Trainings: checkpointed or not, and with their samples loaded in several ways.
 
 use super::{failure, in_region};
-use crate::profile::Profile;
-use crate::{Lab, Result};
 use crate::experiment::{Candidate, Checked, Details};
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
+use crate::profile::Profile;
+use crate::{Lab, Result};
 use std::cell::RefCell;
 use warpbook_device::{CudaDevice, Stream};
 use warpbook_nn::data::Dataset;
@@ -162,7 +162,11 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
 }
 
 /// A training step in fp32 whose network keeps all activations, or those at the borders of so many segments.
-pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, checkpointed: bool) -> Result<Box<dyn Candidate + '_>> {
+pub(in crate::guide) fn deep_steps(
+    arrays: &Arrays,
+    on_gpu: bool,
+    checkpointed: bool,
+) -> Result<Box<dyn Candidate + '_>> {
     let place = place(arrays, on_gpu, Loader::default(), Precision::Fp32)?;
     let layers = arrays.work.n as usize;
     let segments = if checkpointed { arrays.size as usize } else { 1 };

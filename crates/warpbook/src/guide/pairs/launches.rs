@@ -124,18 +124,28 @@ pub(super) static SMALL_NETWORK: Pair = Pair {
     want: frozen::want,
     tolerance: 256.0 * f32::EPSILON as f64,
     halves: &[
-        its_own("01_operations", "Operation by operation", "A launch for each, biases and ReLUs too.", Place::Gpu(7, 5), |a| {
-            frozen::on_the_gpu(a, Passes::Operations)
-        }),
-        its_own("02_fused", "Fused, launch by launch", "Biases and ReLUs are in the products.", Place::Gpu(7, 5), |a| {
-            frozen::on_the_gpu(a, Passes::Fused)
-        }),
+        its_own(
+            "01_operations",
+            "Operation by operation",
+            "A launch for each, biases and ReLUs too.",
+            Place::Gpu(7, 5),
+            |a| frozen::on_the_gpu(a, Passes::Operations),
+        ),
+        its_own(
+            "02_fused",
+            "Fused, launch by launch",
+            "Biases and ReLUs are in the products.",
+            Place::Gpu(7, 5),
+            |a| frozen::on_the_gpu(a, Passes::Fused),
+        ),
         its_own("03_frozen", "Frozen, as one graph", "Saved and loaded again.", Place::Gpu(7, 5), |a| {
             frozen::on_the_gpu(a, Passes::Graph)
         }),
         its_own("cpu_anew", "CPU, made ready each time", "Memory and weights anew in each pass.", Place::Cpu, |a| {
             frozen::on_the_cpu(a, false)
         }),
-        its_own("cpu_kept", "CPU, made ready once", "Saved and loaded again.", Place::Cpu, |a| frozen::on_the_cpu(a, true)),
+        its_own("cpu_kept", "CPU, made ready once", "Saved and loaded again.", Place::Cpu, |a| {
+            frozen::on_the_cpu(a, true)
+        }),
     ],
 };

@@ -172,7 +172,10 @@ pub(super) static REDUCTION: Pair = Pair {
     sizes: &[1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22],
     quick: &[1 << 12, 1 << 16, 1 << 20],
     shown: 1 << 20,
-    work: |size, _| Work { outputs: 1, bytes: 4 * size + 4, written_bytes: 4, array_bytes: 4 * size + 4, ..Work::each(size, 1) }.with(size),
+    work: |size, _| {
+        Work { outputs: 1, bytes: 4 * size + 4, written_bytes: 4, array_bytes: 4 * size + 4, ..Work::each(size, 1) }
+            .with(size)
+    },
     input: |work| made(work, small),
     want: |x, _, _| vec![x.iter().map(|v| f64::from(*v)).sum()],
     tolerance: 0.0,
