@@ -579,20 +579,20 @@ pub(crate) mod tests {
     #[test]
     fn the_slow_way_is_the_first_and_the_fast_one_the_fastest_of_the_others() {
         let p = problem("p");
-        let check = |rows: &[Measurement], expect: Option<((&str, f64), (&str, f64))>| {
+        let check = |rows: &[Measurement], expect: Option<[(&str, f64); 2]>| {
             let run = Run { measurements: rows.to_vec(), ..run() };
             let got = run.slow_and_fast(&p);
-            assert_eq!(got.and_then(|(slow, fast)| Some((who(Some(slow))?, who(Some(fast))?))), expect);
+            assert_eq!(got.and_then(|(slow, fast)| Some([who(Some(slow))?, who(Some(fast))?])), expect);
             assert!(run.slow_and_fast(&problem("another")).is_none());
         };
         let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
         // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
-        check(&[second.clone(), first.clone(), library.clone()], Some((("library", 8.0), ("01", 4.0))));
-        check(&[second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
-        check(&[wrong(library.clone()), second.clone(), first.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
+        check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
+        check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
         // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
         let cpu = timed("cpu", &p, 900.0);
-        check(&[cpu.clone(), first, second.clone()], Some((("01", 4.0), ("02", 6.0))));
+        check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
         check(&[cpu.clone(), second], None);
         check(&[cpu], None);
     }
