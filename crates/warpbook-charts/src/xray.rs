@@ -20,6 +20,8 @@ const MOST_PHASES: usize = 60;
 /// The height of all lanes of SMs, and of one at most.
 const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
+/// The longest name in the legend.
+const LABEL: f64 = 150.0;
 /// The height of a warp's lane.
 const WARP: f64 = 15.0;
 
@@ -101,7 +103,7 @@ impl<'x> Picture<'x> {
         let mut x = MARGIN;
         for (p, name) in self.legend() {
             let name = clean(name);
-            let room = 16.0 + Font::SMALL.width(&name) + 14.0;
+            let room = 16.0 + Font::SMALL.width(&name).min(LABEL) + 14.0;
             if x + room > self.width - MARGIN && x > MARGIN {
                 rows.push(Vec::new());
                 x = MARGIN;
@@ -129,7 +131,7 @@ impl<'x> Picture<'x> {
             for (p, name, x) in row {
                 canvas.marked(&Facts::legend(name.clone()), || {
                     canvas.rect((x, x + 10.0), (y - 5.0, y + 5.0), self.paint(Some(p)))?;
-                    canvas.text(&name, (x + 15.0, y), At::Left, Font::SMALL)
+                    canvas.elided(&name, LABEL, (x + 15.0, y), At::Left, Font::SMALL)
                 })?;
             }
             y += 18.0;

@@ -23,7 +23,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     {
         assert!(shown.contains(text), "{text}: {shown}");
     }
-    assert_eq!(row(&chart, "phase multiply")[..4], ["gemm", "phase multiply", "6", "52 %"]);
+    assert_eq!(row(&chart, "phase multiply")[..4], ["gemm", "phase multiply", "6", "47 %"]);
     // SMs 1 and 2 have no block left from 1.21 and 1.22 us on, until 2.45.
     assert_eq!(row(&chart, "tail of the last wave")[5], "1.240");
     assert_eq!(row(&chart, "1 SM without a block")[0], "gemm");
