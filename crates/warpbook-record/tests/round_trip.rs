@@ -496,7 +496,7 @@ fn is_record(text: &str) -> bool {
 
 /// Any JSON, with the names and words of records among it.
 fn any_json() -> impl Strategy<Value = Value> {
-    const WORDS: [&str; 29] = [
+    const WORDS: [&str; 30] = [
         "schema",
         "experiment",
         "problem",
