@@ -20,6 +20,8 @@ const MOST_PHASES: usize = 60;
 /// The height of all lanes of SMs, and of one at most.
 const LANES: f64 = 330.0;
 const LANE: f64 = 9.0;
+/// The longest name in the legend.
+const LABEL: f64 = 150.0;
 /// The height of a warp's lane.
 const WARP: f64 = 15.0;
 
@@ -101,7 +103,7 @@ impl<'x> Picture<'x> {
         let mut x = MARGIN;
         for (p, name) in self.legend() {
             let name = clean(name);
-            let room = 16.0 + Font::SMALL.width(&name) + 14.0;
+            let room = 16.0 + Font::SMALL.width(&name).min(LABEL) + 14.0;
             if x + room > self.width - MARGIN && x > MARGIN {
                 rows.push(Vec::new());
                 x = MARGIN;
@@ -129,7 +131,7 @@ impl<'x> Picture<'x> {
             for (p, name, x) in row {
                 canvas.marked(&Facts::legend(name.clone()), || {
                     canvas.rect((x, x + 10.0), (y - 5.0, y + 5.0), self.paint(Some(p)))?;
-                    canvas.text(&name, (x + 15.0, y), At::Left, Font::SMALL)
+                    canvas.elided(&name, LABEL, (x + 15.0, y), At::Left, Font::SMALL)
                 })?;
             }
             y += 18.0;
@@ -323,7 +325,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     let Some(first) = blocks.first() else { return (Vec::new(), (0, 1)) };
     let start = first.warps.iter().map(|w| w.start_ns).min().unwrap_or(0);
     let mut lanes = Vec::new();
-    let mut end = start + 1;
+    let mut end = start.saturating_add(1);
     // What runs at the same time as the first block.
     let beside = blocks.iter().filter(|b| b.start_ns <= first.end_ns && b.end_ns >= first.start_ns);
     for block in beside {
@@ -347,7 +349,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
         .filter(|to| *to > start)
         .collect();
     let least = typical.iter().copied().min().unwrap_or(end);
-    (lanes, (start, end.min(least.max(start + 1)).max(start + 1)))
+    (lanes, (start, end.min(least.max(start.saturating_add(1))).max(start.saturating_add(1))))
 }
 
 fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
@@ -443,7 +445,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         time((2.0 * x.error_ns() / 1e3).max(1e-3))
     ));
     let rung = names(run, &x.rung).0;
-    let blocks = x.kernels.iter().map(|k| k.blocks).sum::<u64>();
+    let blocks = x.kernels.iter().fold(0u64, |sum, k| sum.saturating_add(k.blocks));
     let end = time(x.end_ns() as f64 / 1e3);
     let largest = x.phase_times(largest_kernel(x)).into_iter().max_by(|a, b| a.share.total_cmp(&b.share));
     let most = largest

@@ -8,10 +8,7 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
-    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData,
-    Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span,
-    StepValue, SweepAxis, SweepPoint, Traffic, TrainLog,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -306,6 +303,35 @@ fn profiled() -> impl Strategy<Value = Profiled> {
     )
 }
 
+fn xray() -> impl Strategy<Value = Xray> {
+    let warp = (any::<u64>(), any::<u64>(), proptest::collection::vec(any::<(u64, u64)>(), 0..4))
+        .prop_map(|(warp, start_ns, phases)| XrayWarp { warp, start_ns, phases });
+    let block = (any::<[u64; 5]>(), proptest::collection::vec(warp, 0..3)).prop_map(
+        |([kernel, block, sm, start_ns, end_ns], warps)| XrayBlock { kernel, block, sm, start_ns, end_ns, warps },
+    );
+    let kernel = ([text(), text(), text()], any::<u64>(), any::<u64>())
+        .prop_map(|([entry, file, tile], blocks, warps)| XrayKernel { entry, file, tile, blocks, warps });
+    let lists = (
+        proptest::collection::vec(text(), 0..4),
+        proptest::collection::vec(kernel, 0..3),
+        proptest::collection::vec((any::<u64>(), real()).prop_map(|(sm, error_ns)| XraySm { sm, error_ns }), 0..4),
+        proptest::collection::vec(block, 0..4),
+    );
+    (rung_id(), nth(), lists, real(), [reals(), reals()]).prop_map(
+        |(rung, problem, (phases, kernels, sms, blocks), clock_mhz, [marked_us, unmarked_us])| Xray {
+            rung,
+            problem,
+            phases,
+            kernels,
+            sms,
+            blocks,
+            clock_mhz,
+            marked_us,
+            unmarked_us,
+        },
+    )
+}
+
 fn rung() -> impl Strategy<Value = Rung> {
     let schedule = prop_oneof![
         Just(Schedule::Launches),
@@ -381,6 +407,7 @@ fn run() -> impl Strategy<Value = Run> {
             proptest::collection::vec(span(), 0..3),
             proptest::collection::vec(breakdown(), 0..3),
             proptest::collection::vec(profiled(), 0..3),
+            proptest::collection::vec(xray(), 0..3),
         ),
         proptest::collection::vec(rung(), 0..5),
     );
@@ -393,7 +420,7 @@ fn run() -> impl Strategy<Value = Run> {
     let machine = (times(), real(), real(), proptest::option::of(any::<u64>()), select(DTYPES.to_vec()), any::<u64>());
     (lists, said, machine, descriptor()).prop_map(
         |(
-            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns, mut profiled), rungs),
+            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns, mut profiled, mut xrays), rungs),
             ([title, name, source], experiment, author, main_problem),
             (samples, budget_s, batch_below_us, l2_bytes, dtype, work),
             descriptor,
@@ -404,6 +431,7 @@ fn run() -> impl Strategy<Value = Run> {
             spans.iter_mut().for_each(|s| place(&mut s.problem, &problems));
             breakdowns.iter_mut().for_each(|b| place(&mut b.problem, &problems));
             profiled.iter_mut().for_each(|p| place(&mut p.problem, &problems));
+            xrays.iter_mut().for_each(|x| place(&mut x.problem, &problems));
             let mut run = Run {
                 experiment,
                 title,
@@ -417,6 +445,7 @@ fn run() -> impl Strategy<Value = Run> {
                 spans,
                 breakdowns,
                 profiled,
+                xrays,
                 rungs,
                 ..expected()
             };
@@ -466,6 +495,10 @@ fn use_methods(run: &Run) {
         _ = (run.fraction_of_bound(m), run.on_device(m), m.mad_us(), m.median_wall_us());
         _ = (m.items_per_s(), m.effective_bytes_per_s(), m.flops_per_s());
         assert_eq!(m.pass_us().is_some(), m.problem.passes > 1 && !m.samples_us.is_empty());
+    }
+    for x in &run.xrays {
+        assert!(run.xray(&x.rung, &x.problem).is_some());
+        _ = (x.phase_times(0), x.tail(0), x.lead(0), x.spread_in_blocks(0), x.spread_over_blocks(0), x.perturbation());
     }
     for b in &run.breakdowns {
         assert!(run.breakdown(&b.rung, &b.problem).is_some());
@@ -531,6 +564,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         "spans",
         "breakdowns",
         "profiled",
+        "xrays",
         "parts",
         "rungs",
         "runner",
@@ -605,6 +639,7 @@ proptest! {
                 || run.spans.iter().any(|s| s.problem == *p)
                 || run.breakdowns.iter().any(|b| b.problem == *p)
                 || run.profiled.iter().any(|x| x.problem == *p)
+                || run.xrays.iter().any(|x| x.problem == *p)
         };
         let text = Run { problems: Vec::new(), ..run.clone() }.to_json().unwrap();
         let mut again = Run::from_json(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}"));

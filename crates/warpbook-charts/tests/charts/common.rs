@@ -48,7 +48,7 @@ pub fn of_products(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError
 /// The charts of what a device did in one run.
 pub fn of_recorded(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {
     let rungs = ["01_unfused", "a", "b", "04_fused_graph"];
-    vec![breakdown(run, problem), timeline(run, problem), timelines(run, problem, &rungs)]
+    vec![breakdown(run, problem), timeline(run, problem), timelines(run, problem, &rungs), xray(run, problem)]
 }
 
 /// Well-formed, inline and as a file; named; with nothing that runs; finite numbers only.

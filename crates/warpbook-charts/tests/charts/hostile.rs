@@ -49,6 +49,13 @@ fn with_text(mut run: Run, text: &str) -> Run {
             *words = format!("{text}{words}");
         }
     }
+    for x in &mut run.xrays {
+        x.problem = worded(&x.problem, text);
+        x.phases.iter_mut().for_each(|p| *p = format!("{text}{p}"));
+        for k in &mut x.kernels {
+            (k.entry, k.file, k.tile) = (text.into(), text.into(), text.into());
+        }
+    }
     let d = &mut run.descriptor;
     for words in [&mut d.axis.caption, &mut d.axis.unit, &mut d.pass, &mut d.item, &mut d.loss, &mut d.above_bound] {
         *words = text.into();
@@ -66,6 +73,11 @@ fn with_text(mut run: Run, text: &str) -> Run {
         l.parameters = BTreeMap::from([(text.to_owned(), 1.0)]);
     }
     run
+}
+
+/// All that a device can have recorded.
+fn recorded() -> Run {
+    Run { xrays: sample::xrayed().xrays, ..sample::recorded() }
 }
 
 /// The same problem in such words.
@@ -95,7 +107,7 @@ fn hostile_texts_are_harmless() {
         for chart in all(&with_text(sample::full(), text), &problem).into_iter().flatten() {
             check_svg(&chart);
         }
-        let of_recorded = of_recorded(&with_text(sample::recorded(), text), &problem);
+        let of_recorded = of_recorded(&with_text(recorded(), text), &problem);
         of_recorded.into_iter().for_each(|chart| check_svg(&chart.unwrap()));
         let small = worded(&sample::problem(100_000), text);
         for chart in all(&with_text(sample::troubled(), text), &small).into_iter().flatten() {
@@ -121,7 +133,7 @@ fn hostile_texts_are_harmless() {
         let rows = worded(&sample::rows(65_536), text);
         let of_rows =
             [ladder(&softmax, &rows, Quantity::ItemRate), sweep_of(&[&softmax], Quantity::ItemRate, None, None)];
-        let of_recorded = of_recorded(&with_text(sample::recorded(), text), &problem);
+        let of_recorded = of_recorded(&with_text(recorded(), text), &problem);
         let charts = all(&run, &problem).into_iter().chain(of_products).chain(of_rows).chain(of_recorded);
         for chart in charts.chain([Ok(diagram_of(text, (3, 40), 7).unwrap())]) {
             let chart = chart.unwrap();

@@ -17,3 +17,4 @@ mod records;
 #[path = "../sample/mod.rs"]
 mod sample;
 mod sweeps;
+mod xrays;

@@ -10,7 +10,8 @@ use warpbook_charts::*;
 use warpbook_record::{
     Baseline, Breakdown, Check, Column, ComputePeak, Course, Descriptor, DeviceKind, Dtype, EpochPoint, LossPoint,
     Measurement, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, Requires, Right, Run, Rung, Runner,
-    Schedule, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, count, setting,
+    Schedule, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
+    count, setting,
 };
 
 fn real() -> impl Strategy<Value = f64> {
@@ -205,6 +206,32 @@ fn span(p: &Part, [start_us, duration_us]: [f64; 2]) -> Span {
     Span { rung, problem, operation, name, stream, start_us, duration_us, bytes: Some(7), correlation: None }
 }
 
+/// One with a part's words and figures.
+fn x_ray(p: &Part) -> Xray {
+    let whole = |us: &f64| *us as u64;
+    let phases: Vec<(u64, u64)> = p.samples_us.iter().enumerate().map(|(i, us)| (i as u64 % 4, whole(us))).collect();
+    let block = |(i, us): (usize, &f64)| XrayBlock {
+        kernel: i as u64 % 2,
+        block: whole(us),
+        sm: whole(us) % 7,
+        start_ns: i as u64,
+        end_ns: whole(us),
+        warps: vec![XrayWarp { warp: 0, start_ns: whole(us), phases: phases.clone() }; i % 3],
+    };
+    let (entry, file, tile) = (p.name.clone(), p.name.clone(), p.name.clone());
+    Xray {
+        rung: p.rung.clone(),
+        problem: p.problem.clone(),
+        phases: vec![p.name.clone(), "load".into(), "multiply".into()],
+        kernels: vec![XrayKernel { entry, file, tile, blocks: u64::MAX, warps: 1 }],
+        sms: p.samples_us.iter().map(|us| XraySm { sm: whole(us), error_ns: *us }).collect(),
+        blocks: p.samples_us.iter().enumerate().map(block).collect(),
+        clock_mhz: p.samples_us.first().copied().unwrap_or(0.0),
+        marked_us: p.samples_us.clone(),
+        unmarked_us: p.samples_us.iter().rev().copied().collect(),
+    }
+}
+
 fn run() -> impl Strategy<Value = Run> {
     let many = |n| 0..n;
     let all = (
@@ -250,6 +277,7 @@ fn run() -> impl Strategy<Value = Run> {
                 datasheet_flops_per_s: peaks.first().copied(),
             });
         }
+        run.xrays = parts.iter().map(x_ray).collect();
         run.breakdowns = parts.iter().map(breakdown).collect();
         run.spans = parts.iter().flat_map(|p| p.samples_us.windows(2).map(|w| span(p, [w[0], w[1]]))).collect();
         (run.measurements, run.train_logs, run.parts) = (measurements, train_logs, parts);

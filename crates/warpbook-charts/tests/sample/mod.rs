@@ -6,12 +6,14 @@ mod products;
 mod recorded;
 mod softmax;
 mod trained;
+mod xrayed;
 
 pub use full::full;
 pub use products::{cube, part, product, products};
 pub use recorded::recorded;
 pub use softmax::{rows, softmax};
 pub use trained::{STEPS, course, trained, training_problem};
+pub use xrayed::xrayed;
 
 use std::collections::BTreeMap;
 use warpbook_record::{

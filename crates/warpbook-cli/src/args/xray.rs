@@ -16,7 +16,7 @@ pub(super) const XRAY_EXAMPLES: &str = "\
 Examples:
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
-  warpbook xray training --rung 08_graph_bf16 --network mnist
+  warpbook xray training --rung 13_last_block_bf16 --network mnist
   warpbook view xray.json                            the picture
 
 See `warpbook --help` for the exit codes.";

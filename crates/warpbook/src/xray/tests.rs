@@ -106,7 +106,7 @@ fn a_cpu_says_what_a_gpu_would_show() {
     assert!(text.contains("no marks") && text.contains("03_shared_tile") && text.contains("15_split_k"), "{text}");
     let text = said(&Matmul::new(), "14_overlaped_store");
     assert!(text.contains("14_overlapped_store"), "{text}");
-    let text = said(&Training::quick(), "08_graph_bf16");
+    let text = said(&Training::quick(), "13_last_block_bf16");
     assert!(text.contains("needs a GPU") && text.contains("multiply"), "{text}");
 }
 

@@ -1,0 +1,46 @@
+//! What every SM did when.
+
+use crate::common::{check_layout, check_svg};
+use crate::sample;
+use warpbook_charts::*;
+use warpbook_record::ChartKind;
+
+/// The row of a kernel's figure.
+fn row<'c>(chart: &'c Chart, what: &str) -> Vec<&'c str> {
+    let found = chart.table.rows.iter().find(|r| r[1] == what);
+    found.unwrap_or_else(|| panic!("{what} in {:?}", chart.table.rows)).iter().map(String::as_str).collect()
+}
+
+#[test]
+fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
+    let (run, problem) = (sample::xrayed(), sample::problem(5_000_000));
+    let chart = xray(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    for text in
+        [">SM 0<", ">multiply<", ">store<", ">Some warps, phase by phase<", "data-name=\"SM 1\"", "2 blocks until 2.45"]
+    {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert_eq!(row(&chart, "phase multiply")[..4], ["gemm", "phase multiply", "6", "47 %"]);
+    // SMs 1 and 2 have no block left from 1.21 and 1.22 us on, until 2.45.
+    assert_eq!(row(&chart, "tail of the last wave")[5], "1.240");
+    assert_eq!(row(&chart, "1 SM without a block")[0], "gemm");
+    assert_eq!(row(&chart, "lead of loads, 1.5 tiles")[2], "6");
+    assert_eq!(row(&chart, "error of an SM's clock at most")[5], "0.3800");
+    assert_eq!(row(&chart, "time without")[4], "2.500");
+    let said = shown.replace('\n', " ");
+    assert!(said.contains("With marks a run takes 1.02"), "{said}");
+    assert!(chart.title.contains("what every SM does in 2.45"), "{}", chart.title);
+    check_layout(&Options::phone().chart(&run, &problem, ChartKind::Xray).unwrap());
+}
+
+#[test]
+fn a_record_without_one_says_so() {
+    let (run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    assert_eq!(xray(&run, &problem).unwrap_err().to_string(), "The record has no X-ray at 5 M points, 200 epochs.");
+    // Asked for by kind, that of the problem that has one.
+    let other = sample::problem(100_000);
+    assert!(chart(&sample::xrayed(), &other, ChartKind::Xray).is_ok());
+}

@@ -1,0 +1,141 @@
+//! X-rays on a GPU: every rung that lessons look into.
+
+use warpbook::device::{Bench, CudaDevice, testing};
+use warpbook::record::xray::phase;
+use warpbook::record::{ChartKind, Dtype, Run, Xray};
+use warpbook::{Experiment, Lab, Matmul, Regression, Training};
+
+/// How far the clock of an SM may be off, in nanoseconds: a message to L2 and back takes less.
+const MOST_ERROR_NS: f64 = 2000.0;
+
+fn lab() -> Lab {
+    Lab::open("cuda:0").unwrap().with_bench(Bench { samples: 9, budget_s: 0.3, warmup: 2, ..Bench::default() })
+}
+
+/// What holds of any X-ray.
+fn looked_at(device: &CudaDevice, lab: &Lab, experiment: &dyn Experiment, rung: &str) -> Xray {
+    let taken = lab.xray(experiment, rung).unwrap_or_else(|e| panic!("{rung}: {e}"));
+    let run = &taken.run;
+    // Results are checked with marks on, and while they are recorded: an error otherwise.
+    assert!(run.measurements[0].is_valid(), "{rung}: {:?}", run.measurements[0].check);
+    let x = run.xrays[0].clone();
+    let said = |what: &str| format!("{rung}: {what}: {:?}, notes {:?}", x.kernels, run.notes);
+    assert!(!x.kernels.is_empty() && !x.blocks.is_empty(), "{}", said("kernels and blocks"));
+    assert_eq!(x.sms.len() as u32, device.info().multiprocessors, "{}", said("every SM was asked"));
+    let error = x.error_ns();
+    assert!((0.0..MOST_ERROR_NS).contains(&error), "{}: {error} ns", said("the error of the clocks"));
+    assert!(x.sms.iter().filter(|s| s.error_ns > 0.0).count() + 1 == x.sms.len(), "{}", said("one SM asked"));
+    assert!((300.0..4000.0).contains(&x.clock_mhz), "{}: {} MHz", said("the clock"), x.clock_mhz);
+    let perturbation = x.perturbation().unwrap();
+    assert!((0.5..20.0).contains(&perturbation), "{}: {perturbation}", said("the perturbation"));
+    let mut named = 0;
+    for block in &x.blocks {
+        assert!(block.start_ns <= block.end_ns && block.end_ns <= x.end_ns(), "{}", said("a block's times"));
+        assert!(x.sms.iter().any(|s| s.sm == block.sm), "{}", said("a block's SM"));
+        for warp in &block.warps {
+            // Marks are in order, and together they take the warp's whole time.
+            let spans: Vec<_> = warp.spans(&x.phases).collect();
+            assert_eq!(spans.len(), warp.phases.len(), "{}", said("every phase has a name"));
+            assert!(spans.windows(2).all(|w| w[0].to == w[1].from), "{}", said("phases follow each other"));
+            let end = spans.last().map_or(0, |s| s.to);
+            assert!(warp.start_ns >= block.start_ns && end <= block.end_ns, "{}", said("a warp is in its block"));
+            assert_eq!(spans.first().map(|s| s.phase), Some(phase::START), "{}", said("a warp begins"));
+            named += spans.iter().filter(|s| ![phase::START, phase::NOT_KEPT].contains(&s.phase)).count();
+        }
+    }
+    assert!(named > 0, "{}", said("phases"));
+    for (k, kernel) in x.kernels.iter().enumerate() {
+        // In a graph several launches of one kernel may have different grids.
+        let seen = x.blocks_of(k).count() as u64;
+        assert!(seen == kernel.blocks || experiment.name() == "training", "{}: {seen}", said("every block is there"));
+    }
+    let again = Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
+    assert_eq!(again.xrays, run.xrays, "{rung}: the record is read as it was written");
+    let chart = taken.chart().unwrap();
+    assert!(warpbook::charts::chart(&again, &x.problem, ChartKind::Xray).unwrap() == chart);
+    println!("{rung}: {}\n{}", chart.description, chart.table.text());
+    x
+}
+
+/// From the first mark to the last takes about as long as the run.
+fn covers(x: &Xray, rung: &str) {
+    let (end_us, run_us) = (x.end_ns() as f64 / 1e3, warpbook::record::stats::median(&x.marked_us).unwrap());
+    assert!(end_us > 0.3 * run_us - 5.0 && end_us < 2.0 * run_us + 10.0, "{rung}: {end_us} us of {run_us} us");
+}
+
+#[test]
+fn rungs_of_the_product_are_looked_into() {
+    let Some(device) = testing::gpu("rungs_of_the_product_are_looked_into") else { return };
+    let lab = lab();
+    for rung in ["03_shared_tile", "08_double_buffered"] {
+        let product = Matmul::new().shapes([(777, 1000, 515)]).dtypes([Dtype::F32]).transfers(false).tiles(false);
+        let x = looked_at(&device, &lab, &product, rung);
+        covers(&x, rung);
+        assert!(x.spread_in_blocks(0).is_some(), "{rung}: blocks have barriers");
+        assert!(x.lead(0).is_some(), "{rung}: tiles are loaded and multiplied");
+    }
+    if device.info().compute_capability != Some((9, 0)) {
+        return testing::skip("rungs_of_the_product_are_looked_into", "needs a Hopper GPU", "this is another one");
+    }
+    let rungs = [
+        ("11_wgmma_tma", Dtype::Bf16),
+        ("12_warp_specialised", Dtype::Bf16),
+        ("13_persistent_cluster", Dtype::Bf16),
+        ("14_overlapped_store", Dtype::Bf16),
+        ("15_split_k", Dtype::Bf16),
+        ("16_tf32_registers", Dtype::Tf32),
+    ];
+    for (rung, dtype) in rungs {
+        let product = Matmul::new().shapes([(2048, 1536, 1024)]).dtypes([dtype]).transfers(false);
+        let x = looked_at(&device, &lab, &product, rung);
+        covers(&x, rung);
+        let lead = x.lead(0).unwrap_or_else(|| panic!("{rung}: no lead"));
+        assert!(lead.median_tiles >= 1.0 && lead.median_ns > 0.0, "{rung}: {lead:?}");
+        assert!(x.tail(0).is_some_and(|t| (0.0..1.0).contains(&t.lost)), "{rung}: {:?}", x.tail(0));
+    }
+}
+
+#[test]
+fn rungs_of_the_regression_are_looked_into() {
+    let Some(device) = testing::gpu("rungs_of_the_regression_are_looked_into") else { return };
+    let lab = lab();
+    for rung in ["02_fused", "05_persistent", "06_on_chip"] {
+        for points in [100_003, 3_000_000] {
+            let descent = Regression::new().points([points]).epochs(20).parts(false);
+            let x = looked_at(&device, &lab, &descent, rung);
+            match rung {
+                "02_fused" => assert_eq!(x.kernels.len(), 2, "a pass and an update: {:?}", x.kernels),
+                _ => covers(&x, rung),
+            }
+            if rung == "05_persistent" {
+                let spread = x.spread_over_blocks(0).expect("all blocks run at once");
+                assert_eq!(spread.count, 20, "a barrier an epoch");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_step_of_training_is_looked_into() {
+    let Some(device) = testing::gpu("a_step_of_training_is_looked_into") else { return };
+    if device.info().compute_capability != Some((9, 0)) {
+        return testing::skip("a_step_of_training_is_looked_into", "needs a Hopper GPU", "this is another one");
+    }
+    let step = Training::quick().batches([64]).steps(2);
+    let x = looked_at(&device, &lab(), &step, "13_last_block_bf16");
+    assert!(x.kernels.iter().any(|k| k.file.starts_with("nn/") || k.file.starts_with("matmul/")), "{:?}", x.kernels);
+}
+
+/// Kernels that are loaded after an X-ray have no marks, and one that failed leaves nothing behind.
+#[test]
+fn marks_are_off_afterwards() {
+    let Some(_) = testing::gpu("marks_are_off_afterwards") else { return };
+    let lab = lab();
+    let product = Matmul::new().shapes([(256, 256, 256)]).dtypes([Dtype::F32]).transfers(false).tiles(false);
+    let product = product.rungs(["03_shared_tile"]);
+    let before = lab.run(&product).unwrap().measurements[0].kernels.clone();
+    lab.xray(&product, "03_shared_tile").unwrap();
+    assert!(lab.xray(&product, "nothing").is_err());
+    lab.xray(&product, "03_shared_tile").unwrap();
+    assert_eq!(lab.run(&product).unwrap().measurements[0].kernels, before);
+}
