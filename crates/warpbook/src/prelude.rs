@@ -25,7 +25,7 @@ pub use crate::record::{
 };
 pub use crate::{
     Attempt, Candidate, Checked, ConfusionMatrix, Convolutions, Details, Error, EvcxrDisplay, Event, Experiment, Guide,
-    HostCode, KernelDiff, KernelView, Lab, LiveKernel, Matmul, PAIRS, Pair, Panel, PredictionGrid, Prepared, Regression, Result,
-    Show, Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code, matmul_figure,
-    notebook_progress, on_cpu, on_gpu, read_record, training_progress, write_record,
+    HostCode, KernelDiff, KernelView, Lab, LiveKernel, Matmul, PAIRS, Pair, Panel, PredictionGrid, Prepared,
+    Regression, Result, Show, Training, TrainingRun, Trials, Workload, lines_against_speed, lines_of_code,
+    matmul_figure, notebook_progress, on_cpu, on_gpu, read_record, training_progress, write_record,
 };
