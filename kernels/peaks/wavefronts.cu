@@ -16,6 +16,7 @@ reads(const unsigned* __restrict__ offsets /* [32] */, float* __restrict__ out /
     float sum = 0.0f, other = 0.0f;
     __syncthreads();
     const long long begun = clock64();
+#pragma unroll 1
     for (unsigned round = 0; round < rounds; ++round) {
         // The other half of the rows in every other round, so that no read repeats the one before.
         const unsigned from = first + (round & 1) * (ITEMS * SPAN);

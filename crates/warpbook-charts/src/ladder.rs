@@ -241,6 +241,9 @@ impl Ladder<'_> {
             format!("Beyond the axis: the {label}.")
         }));
         frame.notes.extend(far_guess.map(|label| format!("Beyond the axis: {label}.")));
+        if let Some((_, label)) = &guess {
+            frame.description += &format!(" Marked is {label}.");
+        }
         Bars {
             rows: self.shown().take(MAX_ENTRIES).map(|r| self.row(r)).collect(),
             axis,

@@ -157,7 +157,7 @@ pub const READ_SPAN: u32 = 2048;
 /// Counts the cycles of a warp's reads of shared memory: `reads(offsets, out, clocks, rounds)`; `bytes` is one of [`READ_WIDTHS`].
 #[must_use]
 pub fn shared_reads(bytes: u32) -> KernelSpec {
-    let tile = Tile::new("t1024x8", &[("THREADS", 1024), ("ITEMS", 8)]);
+    let tile = Tile::new("t512x8", &[("THREADS", 512), ("ITEMS", 8)]);
     KernelSpec::new(WAVEFRONTS, "reads", &[tile], Grid::One)
         .define("BYTES", bytes.into())
         .define("SPAN", READ_SPAN.into())

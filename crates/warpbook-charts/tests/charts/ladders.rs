@@ -29,6 +29,7 @@ fn a_guess_is_a_mark_of_its_own_and_a_wild_one_is_told() {
     let plain = ladder(&run, &problem, Quantity::Time).unwrap();
     let guessed = with(1234.0, Quantity::Time);
     assert!(guessed.contains(">your guess: 1.23 ms<"), "{guessed}");
+    assert!(guessed.contains(" Marked is your guess: 1.23 ms."), "for a screen reader");
     assert_ne!(guessed, plain.svg.as_str());
     assert!(with(1234.0, Quantity::SpeedUp).contains(">your guess: "));
     let far = with(1e12, Quantity::Time);
