@@ -1,6 +1,6 @@
 //! What ranks compute together.
 
-use crate::Result;
+use crate::{Aborter, Result};
 
 /// What a reduction makes of the ranks' values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,15 @@ pub trait Collective: Send + std::fmt::Debug {
 
     /// Ends the work of all ranks, whose operations then fail with this reason and this rank's number.
     fn abort(&self, why: &str);
+
+    /// What does the same as [`Collective::abort`] from any thread.
+    fn aborter(&self) -> Aborter;
+
+    /// Waits until all ranks have done their work, and ends the group.
+    ///
+    /// # Errors
+    /// A rank failed or died before it was done.
+    fn finish(self: Box<Self>) -> Result<()>;
 
     /// The sums of f64 numbers over the ranks, added in the order of the ranks: metrics.
     ///

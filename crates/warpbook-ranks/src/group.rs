@@ -283,6 +283,14 @@ impl Collective for Group {
     }
 
     fn abort(&self, why: &str) {
-        self.aborter().abort(why);
+        Self::aborter(self).abort(why);
+    }
+
+    fn aborter(&self) -> Aborter {
+        Self::aborter(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Self::finish(*self)
     }
 }

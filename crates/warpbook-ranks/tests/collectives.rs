@@ -113,7 +113,8 @@ fn an_abort_is_heard_by_all_and_stays() {
             let placement = Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
-                group.barrier().unwrap();
+                // The others may hear of it while they are still there.
+                assert!(group.barrier().is_ok() || rank != 1);
                 if rank == 1 {
                     group.abort("the loss is NaN.");
                 }

@@ -68,7 +68,7 @@ impl Trainer {
             }
             let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
-            let batches = Batches { set: train, indices: &indices, size, learning_rates: &rates, step: self.step };
+            let batches = Batches { set: train, indices: &indices, size, learning_rates: &rates, step: self.step, shards: &[] };
             let trained = self.engine.train(&batches)?;
             self.step += trained.outcomes.len() as u64;
             if let Some(broken) = trained.broken {

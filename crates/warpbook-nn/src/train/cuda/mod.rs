@@ -41,6 +41,7 @@ use program::{Program, Side};
 use resident::{Resident, Source};
 pub(in crate::train) use sharing::Sharing;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{Arena, CudaDevice, Stream};
 use work::StepWork;
@@ -414,12 +415,12 @@ impl Engine for CudaTraining {
         Some(self.stream.clone())
     }
 
-    fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
+    fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError> {
         let source = self.source(set)?;
-        let (at_once, len) = (SLOTS * self.batch, set.len());
+        let at_once = SLOTS * self.batch;
         let mut batches = Vec::new();
-        for first in (0..len).step_by(at_once) {
-            let indices: Vec<u32> = (first as u32..(first + at_once).min(len) as u32).collect();
+        for first in part.clone().step_by(at_once) {
+            let indices: Vec<u32> = (first as u32..(first + at_once).min(part.end) as u32).collect();
             let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false)?;
             let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
