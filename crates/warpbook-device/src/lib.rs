@@ -1,6 +1,6 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, CUPTI and NVML are loaded when they are
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML are loaded when they are
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -26,6 +26,7 @@ mod graph;
 mod kernel;
 mod memory;
 mod module;
+mod nccl;
 mod nvml;
 mod nvrtc;
 mod peaks;
@@ -59,6 +60,7 @@ pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{ensure_writable, write_atomic, write_atomic_with_folder};
 pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
+pub use nccl::{Communicator, NcclId, NcclReduce};
 pub use nvml::ClockWatch;
 pub use nvrtc::Nvrtc;
 pub use peaks::{cpu_peaks, cuda_peaks};

@@ -18,7 +18,9 @@ pub enum Error {
         address: String,
     },
     /// Rank 0 cannot listen there for another reason.
-    #[error("Rank 0 cannot listen at {address}: {why}. MASTER_ADDR has to be an address of the machine that rank 0 runs on.")]
+    #[error(
+        "Rank 0 cannot listen at {address}: {why}. MASTER_ADDR has to be an address of the machine that rank 0 runs on."
+    )]
     CannotListen {
         /// Host and port.
         address: String,
@@ -83,7 +85,11 @@ mod tests {
             let (address, waited) = ("127.0.0.1:1".into(), Duration::from_secs(30));
             Error::Missing { missing: missing.to_vec(), world: 4, address, waited }.to_string()
         };
-        assert!(missing(&[2]).starts_with("Rank 2 has not come to rank 0 at 127.0.0.1:1 within 30s."), "{}", missing(&[2]));
+        assert!(
+            missing(&[2]).starts_with("Rank 2 has not come to rank 0 at 127.0.0.1:1 within 30s."),
+            "{}",
+            missing(&[2])
+        );
         assert!(missing(&[1, 3]).starts_with("Ranks 1, 3 have not come"));
     }
 }

@@ -87,7 +87,8 @@ impl Control {
         loop {
             match Message::read(&mut from) {
                 Ok(Message::Beat { begun, waiting_ms }) => {
-                    let now = Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
+                    let now =
+                        Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
                     lock(&self.seen)[peer] = now;
                 }
                 Ok(Message::Abort(why)) => {
@@ -117,7 +118,8 @@ impl Control {
             self.send_all(&Message::Beat { begun, waiting_ms });
             let wrong = {
                 let mut seen = lock(&self.seen);
-                let own = Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
+                let own =
+                    Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
                 seen[self.rank] = own;
                 if self.rank == 0 {
                     judge(&seen, limits.silence, limits.stall)

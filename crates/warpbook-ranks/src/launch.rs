@@ -54,6 +54,8 @@ pub struct Launch {
     pub args: Vec<OsString>,
     /// How many.
     pub ranks: usize,
+    /// What is added to their environment; a variable that is there already stays.
+    pub environment: Vec<(String, String)>,
     /// How long the others have to end by themselves after one has failed.
     pub grace: Duration,
     /// Set from outside to interrupt: 1 passes Ctrl-C on to the ranks, more kills them.
@@ -83,6 +85,7 @@ impl Launch {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             ranks,
+            environment: Vec::new(),
             grace: Duration::from_secs(10),
             interrupted: Arc::default(),
         }
@@ -100,7 +103,8 @@ impl Launch {
             return Err(Error::Launch("0 ranks: at least one has to be started.".into()));
         }
         let failed = |what: &str, e: std::io::Error| Error::Launch(format!("{what}: {e}."));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| failed("No port can be opened on 127.0.0.1", e))?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|e| failed("No port can be opened on 127.0.0.1", e))?;
         let port = listener.local_addr().map_err(|e| failed("No port can be opened on 127.0.0.1", e))?.port();
         let (token, mut listener) = (token(), Some(listener));
         let (to, lines) = mpsc::channel();
@@ -109,7 +113,8 @@ impl Launch {
             let mut command = self.command(rank, port, &token);
             give_listener(&mut command, listener.take());
             let spawned = command.spawn();
-            let mut child = spawned.map_err(|e| failed(&format!("Rank {rank}, {}, cannot be started", self.program.display()), e))?;
+            let mut child = spawned
+                .map_err(|e| failed(&format!("Rank {rank}, {}, cannot be started", self.program.display()), e))?;
             forward(rank, false, child.stdout.take(), &to);
             forward(rank, true, child.stderr.take(), &to);
             processes.0.push(child);
@@ -121,6 +126,9 @@ impl Launch {
     fn command(&self, rank: usize, port: u16, token: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        for (name, value) in self.environment.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
+            command.env(name, value);
+        }
         let number = rank.to_string();
         command.env("RANK", &number).env("LOCAL_RANK", &number).env("WORLD_SIZE", self.ranks.to_string());
         command.env("MASTER_ADDR", Ipv4Addr::LOCALHOST.to_string()).env("MASTER_PORT", port.to_string());
@@ -130,7 +138,12 @@ impl Launch {
         command
     }
 
-    fn watch(&self, mut processes: Processes, lines: &mpsc::Receiver<Line>, heard: &mut dyn FnMut(&Line)) -> Result<Outcome> {
+    fn watch(
+        &self,
+        mut processes: Processes,
+        lines: &mpsc::Receiver<Line>,
+        heard: &mut dyn FnMut(&Line),
+    ) -> Result<Outcome> {
         let ids: Vec<u32> = processes.0.iter().map(Child::id).collect();
         let mut ended: Vec<Option<ExitStatus>> = vec![None; ids.len()];
         // Failures in the order in which they were seen.
@@ -151,7 +164,8 @@ impl Launch {
                 if ended[rank].is_some() {
                     continue;
                 }
-                let status = child.try_wait().map_err(|e| Error::Launch(format!("Rank {rank} cannot be waited for: {e}.")))?;
+                let status =
+                    child.try_wait().map_err(|e| Error::Launch(format!("Rank {rank} cannot be waited for: {e}.")))?;
                 let Some(status) = status else { continue };
                 ended[rank] = Some(status);
                 // What a rank has started ends with it.
@@ -179,7 +193,8 @@ impl Launch {
         while let Ok(line) = lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
             heard(&line);
         }
-        let by_itself = |(rank, status): &&(usize, ExitStatus)| status.code() != Some(ENDED_BY_ANOTHER) && !killed[*rank];
+        let by_itself =
+            |(rank, status): &&(usize, ExitStatus)| status.code() != Some(ENDED_BY_ANOTHER) && !killed[*rank];
         let first = failures.iter().find(by_itself).or(failures.first());
         let failed = first.map(|(rank, status)| match status.code() {
             Some(ENDED_BY_ANOTHER) => "The ranks were ended because of the one that they name.".to_owned(),
@@ -268,7 +283,9 @@ pub fn launched_listener() -> Result<Option<TcpListener>> {
 fn standard_input() -> Result<TcpListener> {
     use std::os::fd::AsFd;
     let failed = |why: String| {
-        Error::Setting(format!("{LISTENER} says that standard input is a listening socket, which it is not: {why}. Unset it."))
+        Error::Setting(format!(
+            "{LISTENER} says that standard input is a listening socket, which it is not: {why}. Unset it."
+        ))
     };
     let owned = std::io::stdin().as_fd().try_clone_to_owned().map_err(|e| failed(e.to_string()))?;
     let listener = TcpListener::from(owned);

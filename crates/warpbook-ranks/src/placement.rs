@@ -100,7 +100,11 @@ impl Placement {
     /// Host and port of rank 0, as in "10.0.0.1:29500".
     #[must_use]
     pub fn address(&self) -> String {
-        if self.host.contains(':') { format!("[{}]:{}", self.host, self.port) } else { format!("{}:{}", self.host, self.port) }
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
     }
 }
 
@@ -143,7 +147,9 @@ fn without(name: &str, launcher: Launcher) -> String {
         Launcher::OpenMpi => {
             "mpirun does not say where ranks meet: add -x MASTER_ADDR=HOST -x MASTER_PORT=29500, with the host of rank 0 (127.0.0.1 on one machine)."
         }
-        _ => "It says where rank 0 listens: set MASTER_ADDR to its host (127.0.0.1 on one machine) and MASTER_PORT to a free port.",
+        _ => {
+            "It says where rank 0 listens: set MASTER_ADDR to its host (127.0.0.1 on one machine) and MASTER_PORT to a free port."
+        }
     };
     format!("{name} is not set. {how}")
 }
@@ -196,8 +202,13 @@ mod tests {
         of(pairs).unwrap().unwrap()
     }
 
-    const TORCH: [(&str, &str); 5] =
-        [("RANK", "3"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "10.0.0.1"), ("MASTER_PORT", "29500")];
+    const TORCH: [(&str, &str); 5] = [
+        ("RANK", "3"),
+        ("LOCAL_RANK", "1"),
+        ("WORLD_SIZE", "4"),
+        ("MASTER_ADDR", "10.0.0.1"),
+        ("MASTER_PORT", "29500"),
+    ];
 
     #[test]
     fn a_rank_of_torchrun() {
@@ -205,7 +216,11 @@ mod tests {
         assert_eq!((p.rank, p.local_rank, p.world, p.address().as_str()), (3, 1, 4, "10.0.0.1:29500"));
         assert_eq!((p.launcher, p.token.as_str()), (Launcher::Torchrun, ""));
         let more = [&TORCH[..], &[("TORCHELASTIC_USE_AGENT_STORE", "True"), ("TORCHELASTIC_RUN_ID", "run7")]].concat();
-        assert_eq!((place(&more).port, place(&more).token), (29501, "run7".to_owned()), "the agent has the port itself");
+        assert_eq!(
+            (place(&more).port, place(&more).token),
+            (29501, "run7".to_owned()),
+            "the agent has the port itself"
+        );
         let own = [&more[..], &[("WARPBOOK_TOKEN", "mine"), ("WARPBOOK_LAUNCHED", "1")]].concat();
         assert_eq!((place(&own).token.as_str(), place(&own).launcher), ("mine", Launcher::Warpbook));
         let v6 = [&TORCH[..3], &[("MASTER_ADDR", "[fe80::1]"), ("MASTER_PORT", "1")]].concat();
@@ -226,7 +241,8 @@ mod tests {
         let p = place(&step);
         assert_eq!((p.rank, p.local_rank, p.world, p.address().as_str()), (5, 1, 8, "gpu03:24567"));
         assert_eq!((p.launcher, p.token.as_str()), (Launcher::Slurm, "1234567.2"));
-        let of_step = [&step[..], &[("SLURM_STEP_NUM_TASKS", "6"), ("MASTER_ADDR", "h"), ("MASTER_PORT", "7")]].concat();
+        let of_step =
+            [&step[..], &[("SLURM_STEP_NUM_TASKS", "6"), ("MASTER_ADDR", "h"), ("MASTER_PORT", "7")]].concat();
         assert_eq!((place(&of_step).world, place(&of_step).address()), (6, "h:7".to_owned()));
     }
 

@@ -18,9 +18,13 @@ pub(crate) fn packed(values: &[f32], wire: Wire) -> Vec<u8> {
 fn each(bytes: &[u8], wire: Wire, mut take: impl FnMut(usize, f32)) {
     let pair = |b: &[u8]| [b[0], b[1]];
     match wire {
-        Wire::F32 => bytes.chunks_exact(4).enumerate().for_each(|(i, b)| take(i, f32::from_le_bytes([b[0], b[1], b[2], b[3]]))),
+        Wire::F32 => {
+            bytes.chunks_exact(4).enumerate().for_each(|(i, b)| take(i, f32::from_le_bytes([b[0], b[1], b[2], b[3]])))
+        }
         Wire::F16 => bytes.chunks_exact(2).enumerate().for_each(|(i, b)| take(i, f16::from_le_bytes(pair(b)).to_f32())),
-        Wire::Bf16 => bytes.chunks_exact(2).enumerate().for_each(|(i, b)| take(i, bf16::from_le_bytes(pair(b)).to_f32())),
+        Wire::Bf16 => {
+            bytes.chunks_exact(2).enumerate().for_each(|(i, b)| take(i, bf16::from_le_bytes(pair(b)).to_f32()))
+        }
     }
 }
 

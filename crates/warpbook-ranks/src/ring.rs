@@ -57,7 +57,8 @@ impl Ring {
         let mut to = next.try_clone()?;
         let (queue, messages) = mpsc::channel::<Vec<u8>>();
         // An error shows at the other side, and ends both.
-        let writer = std::thread::spawn(move || while messages.recv().is_ok_and(|bytes| to.write_all(&bytes).is_ok()) {});
+        let writer =
+            std::thread::spawn(move || while messages.recv().is_ok_and(|bytes| to.write_all(&bytes).is_ok()) {});
         Ok(Self { rank, world, shared, queue: Some(queue), writer: Some(writer), next, before, operation: 0 })
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// A rank's part of a global batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shard {
     /// Its first sample's place in the global batch.
     pub first: usize,

@@ -135,7 +135,9 @@ pub(crate) fn judge(seen: &[Seen], silence: Duration, stall: Duration) -> Option
 
 /// That nothing was heard of a rank.
 pub(crate) fn silent(rank: usize, time: Duration) -> String {
-    format!("Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down.")
+    format!(
+        "Rank {rank} has not been heard of for {time:.0?}: its process was stopped, or its machine or the network is down."
+    )
 }
 
 /// That the connection of a rank ended.
@@ -165,7 +167,10 @@ mod tests {
         let mut silent = seen(5, 0);
         silent.heard = Instant::now().checked_sub(61 * second).unwrap_or(silent.heard);
         let all = [seen(5, 0), silent];
-        assert!(of(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard of for")), "a machine may be up for less");
+        assert!(
+            of(&all).is_none_or(|why| why.starts_with("Rank 1 has not been heard of for")),
+            "a machine may be up for less"
+        );
         silent.left = true;
         assert_eq!(of(&[seen(5, 0), silent]), None, "it has done its work");
     }

@@ -119,7 +119,9 @@ mod tests {
 
     #[test]
     fn what_a_stranger_says_is_refused() {
-        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[9, 0, 0, 0, 0], &[1, 255, 255, 255, 255], &[1, 2, 0, 0, 0, 7, 7]] {
+        for bytes in
+            [&b"GET / HTTP/1.1\r\n\r\n"[..], &[9, 0, 0, 0, 0], &[1, 255, 255, 255, 255], &[1, 2, 0, 0, 0, 7, 7]]
+        {
             assert!(Message::read(&mut &bytes[..]).is_err(), "{bytes:?}");
         }
     }

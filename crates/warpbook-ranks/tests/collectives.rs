@@ -20,7 +20,8 @@ fn together<R: Send>(world: usize, work: impl Fn(&mut Group) -> R + Sync) -> Vec
             let (listener, work) = (listener.take(), &work);
             let host = "127.0.0.1".to_owned();
             let token = "test".to_owned();
-            let placement = Placement { rank, local_rank: rank, world, host, port, token, launcher: Launcher::Warpbook };
+            let placement =
+                Placement { rank, local_rank: rank, world, host, port, token, launcher: Launcher::Warpbook };
             all.push(scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
                 let made = work(&mut group);
@@ -110,7 +111,8 @@ fn an_abort_is_heard_by_all_and_stays() {
         for rank in 0..3 {
             let listener = listener.take();
             let (host, token) = ("127.0.0.1".to_owned(), String::new());
-            let placement = Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
+            let placement =
+                Placement { rank, local_rank: rank, world: 3, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let mut group = Group::join(&placement, limits(), listener).unwrap();
                 // The others may hear of it while they are still there.

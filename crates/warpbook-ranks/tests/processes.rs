@@ -4,7 +4,8 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use warpbook_ranks::{
-    Collective, ENDED_BY_ANOTHER, Group, Launch, Limits, Line, Outcome, Placement, Reduce, Wire, end_with_launcher, launched_listener,
+    Collective, ENDED_BY_ANOTHER, Group, Launch, Limits, Line, Outcome, Placement, Reduce, Wire, end_with_launcher,
+    launched_listener,
 };
 
 /// What a process that is a rank does; the test of this name is nothing else.
@@ -346,7 +347,10 @@ fn launcher_process() {
 
 #[test]
 fn an_interrupt_is_passed_on_and_a_second_one_kills() {
-    for (asked, job) in [(1, "trap 'echo caught; exit 130' INT; echo ready; while :; do sleep 0.1; done"), (2, "trap '' INT; echo ready; while :; do sleep 0.1; done")] {
+    for (asked, job) in [
+        (1, "trap 'echo caught; exit 130' INT; echo ready; while :; do sleep 0.1; done"),
+        (2, "trap '' INT; echo ready; while :; do sleep 0.1; done"),
+    ] {
         let launch = Launch::new("/bin/sh", ["-c", job], 2);
         let interrupted = launch.interrupted.clone();
         let (mut ready, mut caught) = (0, 0);

@@ -2,8 +2,8 @@
 
 use super::{Samples, Score, TrainError};
 use crate::weights::Weights;
-use std::ops::Range;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use warpbook_ranks::Shard;
 
 /// Batches of an epoch, one after the other.

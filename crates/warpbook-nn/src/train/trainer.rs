@@ -140,9 +140,22 @@ impl Trainer {
     ) -> Result<Self, TrainError> {
         let engine: Box<dyn Engine> = match &place {
             Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial, ranks)?),
-            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
+            Place::Cuda(device, options) => {
+                Box::new(CudaTraining::new(device, options, &recipe, batch, initial, ranks)?)
+            }
         };
-        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None, read_every: None, data: None, ranks: ranks.cloned() })
+        Ok(Self {
+            recipe,
+            place,
+            batch,
+            engine,
+            step: 0,
+            budget: None,
+            checkpoint: None,
+            read_every: None,
+            data: None,
+            ranks: ranks.cloned(),
+        })
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -287,7 +300,8 @@ impl Trainer {
             let indices = &order[first..(first + steps as usize * size).min(order.len())];
             let (parts, shards) = self.parts(indices);
             let (indices, shards) = (parts.as_deref().unwrap_or(indices), &shards[..]);
-            let batches = Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };
+            let batches =
+                Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };
             let began = Instant::now();
             let trained = self.engine.train(&batches)?;
             pace.made(steps, began.elapsed());
@@ -452,7 +466,8 @@ mod tests {
             let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
             let (queued, mut losses) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
             let initial = recipe().initial_weights(&digits.train).unwrap();
-            trainer.engine = Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial, None).unwrap(), queued.clone()));
+            trainer.engine =
+                Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial, None).unwrap(), queued.clone()));
             if let Some(every) = every {
                 trainer = trainer.read_losses_every(every);
             }

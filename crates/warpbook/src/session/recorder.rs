@@ -58,7 +58,7 @@ impl Recorder {
         let rung = rung(b.trainer);
         let (classified, first_step) = (matches!(b.train, Samples::Images(_)), b.trainer.step());
         let course = Course {
-            recipe: words::recipe(recipe, &b.trainer.place().to_string()),
+            recipe: words::recipe(recipe, &b.trainer.place().to_string(), b.trainer.ranks()),
             data: words::data_note(b.train),
             first_step,
             steps: first_step,

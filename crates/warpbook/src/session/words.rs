@@ -5,11 +5,12 @@ use warpbook_nn::data::{Dataset, Origin};
 use warpbook_nn::network::Layer;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::schedule::Schedule;
-use warpbook_nn::train::{Event, Loss, Recipe, Samples, Score};
+use warpbook_nn::train::{Event, Loss, Ranks, Recipe, Samples, Score, plan_buckets};
+use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Problem, count, setting};
 
 /// The recipe: names, each with what it is.
-pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
+pub(super) fn recipe(recipe: &Recipe, place: &str, together: Option<&Ranks>) -> Vec<(String, String)> {
     let plain = figures::plain;
     let mut words = vec![
         ("recipe", recipe.name.clone()),
@@ -23,6 +24,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ("batch", recipe.batch.to_string()),
         ("epochs", recipe.epochs.to_string()),
     ];
+    words.extend(together.map(|together| ("ranks", ranks(recipe, together))));
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));
     if !recipe.mean.is_empty() {
         let list = |values: &[f32]| {
@@ -43,6 +45,29 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     words.push(("order", if recipe.shuffle { "shuffled every epoch".into() } else { "as the samples are".into() }));
     words.push(("seed", recipe.seed.to_string()));
     words.into_iter().map(|(name, what)| (name.to_owned(), what)).collect()
+}
+
+/// How several ranks train: "4 ranks with 32 samples each; gradients in fp32 in 2 buckets, 1.0 MiB and 12 KiB".
+pub fn ranks(recipe: &Recipe, ranks: &Ranks) -> String {
+    let options = ranks.options();
+    let wire = match options.wire {
+        Wire::F32 => "fp32",
+        Wire::F16 => "fp16",
+        Wire::Bf16 => "bf16",
+    };
+    let buckets = plan_buckets(&recipe.network, options.wire.bytes(), options.bucket_bytes);
+    let sizes: Vec<String> =
+        buckets.iter().take(8).map(|b| figures::bytes((b.len * options.wire.bytes()) as u64)).collect();
+    let more = if buckets.len() > sizes.len() { ", ..." } else { "" };
+    let norm = if options.synchronised_norm { "; batch normalisation synchronised" } else { "" };
+    let plural = if buckets.len() == 1 { "" } else { "s" };
+    format!(
+        "{} ranks with {} samples of a batch each; gradients in {wire}, in {} bucket{plural}: {}{more}{norm}",
+        ranks.world(),
+        recipe.batch.div_ceil(ranks.world()),
+        buckets.len(),
+        sizes.join(", "),
+    )
 }
 
 fn network(recipe: &Recipe) -> String {

@@ -34,6 +34,7 @@ struct Prepared {
     learning_rates: Vec<f64>,
     step: u64,
     made: usize,
+    shard: Option<Shard>,
     outcomes: Vec<StepOutcome>,
 }
 
@@ -265,6 +266,7 @@ impl Engine for CpuTraining {
             learning_rates: b.learning_rates.to_vec(),
             step: b.step,
             made: 0,
+            shard: b.shards.first().copied(),
             outcomes: Vec::new(),
         });
         Ok(())
@@ -276,7 +278,8 @@ impl Engine for CpuTraining {
         };
         let at = p.made % p.learning_rates.len();
         let indices = &p.indices[at * p.size..((at + 1) * p.size).min(p.indices.len())];
-        let made = self.step(p.set.samples(), indices, (p.step + p.made as u64, p.learning_rates[at]), None);
+        let made =
+            self.step(p.set.samples(), indices, (p.step + p.made as u64, p.learning_rates[at]), p.shard.as_ref());
         if let Ok(Ok(outcome)) = &made {
             p.outcomes.push(*outcome);
         }

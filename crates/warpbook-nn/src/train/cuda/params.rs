@@ -160,6 +160,11 @@ impl Params {
         self.gradients.range(self.places[id].clone())
     }
 
+    /// Where a parameter is in the array of its kind; of a trained one in half after those in f32.
+    pub fn place(&self, id: ParamId) -> Range<usize> {
+        self.places[id].clone()
+    }
+
     /// The gradient of any trained parameter.
     pub fn gradient_array(&self, id: ParamId) -> DeviceArray {
         let (place, split) = (self.places[id].clone(), self.gradients.len());

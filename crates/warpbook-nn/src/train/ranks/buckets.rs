@@ -54,7 +54,11 @@ mod tests {
         let each = names(&plan_buckets(&network, 4, 1));
         assert_eq!(each[0], ["fc1.weight", "fc1.bias"]);
         assert_eq!(each[1], ["conv2.weight", "conv2.bias"]);
-        assert_eq!((each[2].len(), each[3].len(), each.len()), (2, 1, 4), "the scale and the shift, not the statistics: {each:?}");
+        assert_eq!(
+            (each[2].len(), each[3].len(), each.len()),
+            (2, 1, 4),
+            "the scale and the shift, not the statistics: {each:?}"
+        );
         assert_eq!(plan_buckets(&network, 4, usize::MAX).len(), 1);
         // 4096 x 4096 weights and 4096 biases a layer.
         let layers = plan_buckets(&amp_recipe(4096), 2, 25 << 20);

@@ -26,7 +26,8 @@ impl Exchange {
             network.nodes().iter().position(is_in).unwrap_or(0)
         };
         let firsts: Vec<usize> = buckets.iter().map(last_of).collect();
-        let ready = (0..network.nodes().len()).map(|node| firsts.iter().filter(|first| **first >= node).count()).collect();
+        let ready =
+            (0..network.nodes().len()).map(|node| firsts.iter().filter(|first| **first >= node).count()).collect();
         Self { ranks: ranks.clone(), buckets, ready, sent: Vec::new(), spare: Vec::new() }
     }
 

@@ -13,7 +13,9 @@ impl Ranks {
         let options = self.options();
         let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
         let samples = match data {
-            Samples::Images(set) => Sha256::digest([&format!("{:?}", set.shape()).into_bytes(), &set.labels()[..]].concat()),
+            Samples::Images(set) => {
+                Sha256::digest([&format!("{:?}", set.shape()).into_bytes(), &set.labels()[..]].concat())
+            }
             Samples::Rows(rows) => Sha256::digest(format!("{} {:?}", rows.len(), rows.widths())),
         };
         let all = self.all_gather(&[&settings[..], &samples[..]].concat())?;
@@ -52,7 +54,8 @@ impl Ranks {
         };
         let weights = shared(&own.weights)?;
         let slots = own.slots.iter().map(shared).collect::<Result<_, _>>()?;
-        let scaler = (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
+        let scaler =
+            (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
         Ok((State { weights, slots, updates: word(1), scaler }, word(0)))
     }
 }
