@@ -368,8 +368,8 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
         if steps == 1 { "" } else { "s" },
         trainer.place()
     ));
-    if let Some(ranks) = trainer.ranks() {
-        say(&ranks_line(recipe, ranks));
+    if trainer.ranks().is_some() {
+        say(&ranks_line(trainer));
     }
     match made {
         0 => {}

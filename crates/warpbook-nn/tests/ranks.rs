@@ -9,7 +9,7 @@ use warpbook_nn::train::{
     Augmentation, Ended, Event, Flow, Place, Ranks, RanksOptions, Recipe, Score, TrainError, Trainer,
 };
 use warpbook_nn::weights::Weights;
-use warpbook_ranks::{Group, Launcher, Limits, Placement, Wire};
+use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement, Wire};
 
 fn limits() -> Limits {
     Limits { join: Duration::from_secs(60), silence: Duration::from_secs(30), stall: Duration::from_secs(60) }
@@ -124,6 +124,18 @@ fn several_ranks_train_as_one_with_the_same_global_batch() {
         assert!(all.iter().all(|course| *course == all[0]), "{world} ranks have the same bits");
         // Ten steps of sums in another order, in f32.
         assert_close(&format!("{world} ranks"), &all[0], &want, 2e-4);
+    }
+}
+
+#[test]
+fn one_rank_has_the_bits_of_a_training_without_ranks() {
+    for recipe in [plain(), normalised()] {
+        for synchronised_norm in [false, true] {
+            let ranks = Ranks::new(Box::new(Alone::default()), RanksOptions { synchronised_norm, ..RanksOptions::default() });
+            let mut trainer = Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, &ranks).unwrap();
+            assert_eq!(course(&mut trainer, u64::MAX).unwrap(), alone(&recipe));
+            ranks.finish().unwrap();
+        }
     }
 }
 

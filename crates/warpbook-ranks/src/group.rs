@@ -170,6 +170,14 @@ impl Aborter {
         self.0.shared.why_within(time)
     }
 
+    /// Waits for the other ranks in a way of the caller's, as for a GPU that does: counted and watched as an operation, so that every rank has to come to it.
+    pub fn watched<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.0.shared.begin();
+        let done = wait();
+        self.0.shared.end();
+        done
+    }
+
     /// Whether the work was finished.
     #[must_use]
     pub fn has_finished(&self) -> bool {
@@ -294,5 +302,63 @@ impl Collective for Group {
 
     fn finish(self: Box<Self>) -> Result<()> {
         Self::finish(*self)
+    }
+}
+
+/// A single rank, to which all collectives give what it has: for a training by the ways of several ranks without another one.
+#[derive(Debug)]
+pub struct Alone(Arc<Control>);
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self(Arc::new(Control {
+            rank: 0,
+            shared: Arc::new(Shared::new()),
+            streams: Vec::new(),
+            seen: Mutex::new(Vec::new()),
+        }))
+    }
+}
+
+impl Alone {
+    fn check(&self) -> Result<()> {
+        self.0.shared.why_within(Duration::ZERO).map_or(Ok(()), |why| Err(Error::Lost(why)))
+    }
+}
+
+impl Collective for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn world(&self) -> usize {
+        1
+    }
+
+    fn broadcast(&mut self, _values: &mut [f32], _root: usize) -> Result<()> {
+        self.check()
+    }
+
+    fn all_reduce(&mut self, values: &mut [f32], _reduce: Reduce, wire: Wire) -> Result<()> {
+        crate::reduce::round(values, wire);
+        self.check()
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.check().map(|()| vec![bytes.to_vec()])
+    }
+
+    fn abort(&self, why: &str) {
+        Collective::aborter(self).abort(why);
+    }
+
+    fn aborter(&self) -> Aborter {
+        Aborter(self.0.clone())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.check()?;
+        self.0.shared.set_ended();
+        Ok(())
     }
 }

@@ -21,7 +21,7 @@ mod wire;
 
 pub use collective::{Collective, Reduce, Wire};
 pub use error::Error;
-pub use group::{Aborter, Group, Limits};
+pub use group::{Aborter, Alone, Group, Limits};
 pub use launch::{ENDED_BY_ANOTHER, Launch, Line, Outcome, end_with_launcher, launched_listener};
 pub use placement::{Launcher, Placement};
 pub use shard::{Shard, shard};

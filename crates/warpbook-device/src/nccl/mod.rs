@@ -6,7 +6,7 @@
 
 mod library;
 
-use crate::capture::{between_captures, relaxed};
+use crate::capture::relaxed;
 use crate::cublas::launched;
 use crate::cuda::Inner;
 use crate::{CudaDevice, Error, Result, Slice, Stream};
@@ -141,9 +141,10 @@ impl Communicator {
         std::thread::spawn(move || {
             let made = inner.bind().and_then(|()| {
                 let mut raw = std::ptr::null_mut();
+                // Relaxed, and not between captures: other ranks of this process would wait for each other.
                 // SAFETY: the pointer is to a live value; the device's context is current on this thread.
                 let status =
-                    between_captures(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
+                    relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
                 check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| Handle(raw))
             });
             // Nobody waits any more where it took too long.
@@ -410,7 +411,7 @@ impl Drop for Communicator {
             let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
         }
         // SAFETY: the communicator came from `new` and is not used again; the call waits for what was queued.
-        between_captures(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
+        relaxed(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
     }
 }
 

@@ -1,6 +1,7 @@
 //! A trainer as one of several ranks.
 
-use super::{Place, Ranks, Recipe, Samples, TrainError, Trainer};
+use super::cuda::{is_half, rounded_params};
+use super::{Place, Ranks, Recipe, Samples, TrainError, Trainer, plan_buckets};
 use crate::weights::Weights;
 use warpbook_ranks::{Shard, shard};
 
@@ -47,6 +48,21 @@ impl Trainer {
     #[must_use]
     pub fn ranks(&self) -> Option<&Ranks> {
         self.ranks.as_ref()
+    }
+
+    /// The gradients that travel together, in their order, where it is one of several ranks: bytes of each bucket.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<u64> {
+        let Some(ranks) = &self.ranks else { return Vec::new() };
+        let (options, network) = (ranks.options(), &self.recipe.network);
+        let bytes = match self.place() {
+            Place::Cpu => vec![options.wire.bytes(); network.params().len()],
+            Place::Cuda(_, cuda) => {
+                let rounded = rounded_params(network, is_half(cuda.precision.activations()));
+                rounded.into_iter().map(|rounded| if rounded { 2 } else { 4 }).collect()
+            }
+        };
+        plan_buckets(network, &bytes, options.bucket_bytes).into_iter().map(|b| b.bytes as u64).collect()
     }
 
     /// Whether this rank writes files for all.

@@ -5,12 +5,12 @@ use warpbook_nn::data::{Dataset, Origin};
 use warpbook_nn::network::Layer;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::schedule::Schedule;
-use warpbook_nn::train::{Event, Loss, Ranks, Recipe, Samples, Score, plan_buckets};
+use warpbook_nn::train::{Event, Loss, Place, Recipe, Samples, Score, Trainer};
 use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Problem, count, setting};
 
 /// The recipe: names, each with what it is.
-pub(super) fn recipe(recipe: &Recipe, place: &str, together: Option<&Ranks>) -> Vec<(String, String)> {
+pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let plain = figures::plain;
     let mut words = vec![
         ("recipe", recipe.name.clone()),
@@ -24,7 +24,6 @@ pub(super) fn recipe(recipe: &Recipe, place: &str, together: Option<&Ranks>) -> 
         ("batch", recipe.batch.to_string()),
         ("epochs", recipe.epochs.to_string()),
     ];
-    words.extend(together.map(|together| ("ranks", ranks(recipe, together))));
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));
     if !recipe.mean.is_empty() {
         let list = |values: &[f32]| {
@@ -47,24 +46,25 @@ pub(super) fn recipe(recipe: &Recipe, place: &str, together: Option<&Ranks>) -> 
     words.into_iter().map(|(name, what)| (name.to_owned(), what)).collect()
 }
 
-/// How several ranks train: "4 ranks with 32 samples each; gradients in fp32 in 2 buckets, 1.0 MiB and 12 KiB".
-pub fn ranks(recipe: &Recipe, ranks: &Ranks) -> String {
+/// How several ranks train: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0 MiB, 12 KiB". Empty of one alone.
+pub fn ranks(trainer: &Trainer) -> String {
+    let Some(ranks) = trainer.ranks() else { return String::new() };
     let options = ranks.options();
-    let wire = match options.wire {
-        Wire::F32 => "fp32",
-        Wire::F16 => "fp16",
-        Wire::Bf16 => "bf16",
+    let types = match (trainer.place(), options.wire) {
+        (Place::Cuda(..), _) => "in the types that they are kept in",
+        (Place::Cpu, Wire::F32) => "in fp32",
+        (Place::Cpu, Wire::F16) => "in fp16",
+        (Place::Cpu, Wire::Bf16) => "in bf16",
     };
-    let buckets = plan_buckets(&recipe.network, options.wire.bytes(), options.bucket_bytes);
-    let sizes: Vec<String> =
-        buckets.iter().take(8).map(|b| figures::bytes((b.len * options.wire.bytes()) as u64)).collect();
+    let buckets = trainer.buckets();
+    let sizes: Vec<String> = buckets.iter().take(8).map(|bytes| figures::bytes(*bytes)).collect();
     let more = if buckets.len() > sizes.len() { ", ..." } else { "" };
     let norm = if options.synchronised_norm { "; batch normalisation synchronised" } else { "" };
     let plural = if buckets.len() == 1 { "" } else { "s" };
     format!(
-        "{} ranks with {} samples of a batch each; gradients in {wire}, in {} bucket{plural}: {}{more}{norm}",
+        "{} ranks with {} samples of a batch each; gradients {types}, in {} bucket{plural}: {}{more}{norm}",
         ranks.world(),
-        recipe.batch.div_ceil(ranks.world()),
+        trainer.recipe().batch.div_ceil(ranks.world()),
         buckets.len(),
         sizes.join(", "),
     )

@@ -37,6 +37,7 @@ pub use loader::{Loader, Residency};
 use memory::Memory;
 pub use options::CudaOptions;
 use params::Params;
+pub(in crate::train) use params::{is_half, rounded_params};
 use passes::{Parts, StepParts};
 use program::{Others, Program, Side};
 use resident::{Resident, Source};

@@ -44,8 +44,7 @@ impl Together {
         })?;
         let place = (ranks.rank(), ranks.world());
         let communicator = Arc::new(Communicator::new(device, NcclId::of(id), place, JOIN)?);
-        let options = ranks.options();
-        let planned = plan_buckets(network, options.wire.bytes(), options.bucket_bytes);
+        let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
         let buckets = planned.iter().map(|b| (first_node(network, b), arrays(params, b))).collect();
         let together = Self { ranks: ranks.clone(), communicator, link: Arc::new(Link::new(device)?), buckets };
         let stream = device.stream()?;
@@ -90,14 +89,15 @@ impl Together {
     /// Waits for a stream as long as all ranks live.
     pub fn wait(&self, stream: &Stream) -> Result<(), TrainError> {
         let mut why = None;
-        let ended = stream.synchronize_unless(&mut || {
+        let mut gives_up = || {
             why = self.ranks.why_over(Duration::ZERO).or_else(|| {
                 let error = self.communicator.async_error()?;
                 self.ranks.aborter().abort(&format!("NCCL says: {error}."));
                 self.ranks.why_over(Duration::ZERO)
             });
             why.is_some()
-        });
+        };
+        let ended = self.ranks.aborter().watched(|| stream.synchronize_unless(&mut gives_up));
         if ended? {
             return Ok(());
         }

@@ -20,7 +20,7 @@ pub(in crate::train) struct Exchange {
 impl Exchange {
     pub fn new(ranks: &Ranks, network: &Network) -> Self {
         let options = ranks.options();
-        let buckets = plan_buckets(network, options.wire.bytes(), options.bucket_bytes);
+        let buckets = plan_buckets(network, &vec![options.wire.bytes(); network.params().len()], options.bucket_bytes);
         let last_of = |bucket: &Bucket| {
             let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
             network.nodes().iter().position(is_in).unwrap_or(0)
