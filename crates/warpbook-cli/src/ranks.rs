@@ -87,7 +87,7 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
         // Multicast over NVLink stays off unless the user says otherwise.
         ("NCCL_NVLS_ENABLE".into(), "0".into()),
     ];
-    let interrupted = launch.interrupted.clone();
+    let (interrupted, asked) = (launch.interrupted.clone(), launch.interrupted.clone());
     let handled = ctrlc::set_handler(move || {
         interrupted.fetch_add(1, Ordering::SeqCst);
     });
@@ -98,7 +98,7 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
         let text = format!("[rank {}] {}", line.rank, line.text);
         if line.is_error { complain(&text) } else { say(&text) }
     })?;
-    if let Some(failed) = &outcome.failed {
+    if let Some(failed) = outcome.failed.as_ref().filter(|_| asked.load(Ordering::SeqCst) == 0) {
         complain(failed);
     }
     Ok(ExitCode::from(u8::try_from(outcome.code).unwrap_or(1)))
