@@ -27,7 +27,6 @@ pub fn failure(error: TrainError) -> Failure {
     match error {
         TrainError::NotFinite(sentence) => Failure { code: RUNG_FAILED, sentence },
         TrainError::Ranks(why) => why.into(),
-        TrainError::Device(why) => why.into(),
         error => Failure::usage(error.to_string()),
     }
 }

@@ -273,3 +273,59 @@ fn no_gpus() -> i32 {
     let gpus = warpbook::device::Inventory::take();
     if gpus.cuda.is_ok() { 2 } else { 3 }
 }
+
+/// Whether there are two GPUs with NCCL; a machine with fewer cannot run the test, which is no fault of it.
+fn has_two_gpus(test: &str) -> bool {
+    let count = warpbook::device::Inventory::take().gpus().count();
+    if count < 2 {
+        println!("skipped: {test} needs two GPUs, and there are {count}");
+    }
+    count >= 2
+}
+
+#[test]
+fn two_gpus_train_from_the_command_line() {
+    if !has_two_gpus("two_gpus_train_from_the_command_line") {
+        return;
+    }
+    let folder = folder();
+    let train = ["train", "mnist", "--data", "synthetic", "--batch", "64", "--steps", "300", "--gpus", "2"];
+    for more in [&["--precision", "fp32", "--no-dropout"][..], &["--precision", "amp-bf16"]] {
+        let (code, text) = run(folder.path(), &[&train[..], more, &["--checkpoint", "g.safetensors"]].concat());
+        assert!(code == 0 && text.contains("2 ranks with 32 samples of a batch each"), "{text}");
+        assert!(losses(&text).last().is_some_and(|loss| *loss < 1.0), "{text}");
+    }
+    let resume =
+        ["train", "mnist", "--data", "synthetic", "--batch", "64", "--steps", "310", "--precision", "amp-bf16"];
+    let (code, text) =
+        run(folder.path(), &[&resume[..], &["--resume", "g.safetensors", "--device", "cuda:0"]].concat());
+    assert!(code == 0 && text.contains("goes on after step 300"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_rank_on_a_gpu_that_is_killed_or_hangs_ends_all() {
+    if !has_two_gpus("a_rank_on_a_gpu_that_is_killed_or_hangs_ends_all") {
+        return;
+    }
+    for (name, named) in [("-KILL", "Rank 1 died"), ("-STOP", "Rank 1 ha")] {
+        let folder = folder();
+        let mut child = command(
+            folder.path(),
+            &["train", "mnist", "--data", "synthetic", "--epochs", "1000000", "--gpus", "2", "--rank-timeout", "10s"],
+        )
+        .spawn()
+        .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("epoch 2") {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "it ended before it was under way");
+        }
+        let ranks = children(child.id());
+        signal(name, ranks[1]);
+        let (code, text) = rest(child, lines);
+        assert!(code != 0 && text.contains(named), "{text}");
+        assert!(!ranks.iter().any(|id| lives(*id)), "processes are left over");
+    }
+}

@@ -99,7 +99,12 @@ fn one_rank_has_the_bits_of_a_training_without_ranks() {
 }
 
 /// What each rank's training comes to, as threads with a GPU each.
-fn on_both(devices: &[CudaDevice; 2], recipe: &Recipe, options: CudaOptions, ranks_options: RanksOptions) -> Vec<Course> {
+fn on_both(
+    devices: &[CudaDevice; 2],
+    recipe: &Recipe,
+    options: CudaOptions,
+    ranks_options: RanksOptions,
+) -> Vec<Course> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut listener = Some(listener);
@@ -108,7 +113,8 @@ fn on_both(devices: &[CudaDevice; 2], recipe: &Recipe, options: CudaOptions, ran
         for (rank, device) in devices.iter().enumerate() {
             let listener = listener.take();
             let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
-            let placement = Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
+            let placement =
+                Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
             all.push(scope.spawn(move || {
                 let limits = Limits { join: Duration::from_secs(120), ..Limits::stall_after(Duration::from_secs(120)) };
                 let group = Group::join(&placement, limits, listener).unwrap();
@@ -159,7 +165,8 @@ fn two_ranks_on_the_same_gpu_are_refused() {
         for rank in 0..2 {
             let (listener, device) = (listener.take(), device.clone());
             let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
-            let placement = Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
+            let placement =
+                Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
             scope.spawn(move || {
                 let group = Group::join(&placement, Limits::default(), listener).unwrap();
                 let ranks = Ranks::new(Box::new(group), RanksOptions::default());

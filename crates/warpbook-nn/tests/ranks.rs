@@ -131,7 +131,8 @@ fn several_ranks_train_as_one_with_the_same_global_batch() {
 fn one_rank_has_the_bits_of_a_training_without_ranks() {
     for recipe in [plain(), normalised()] {
         for synchronised_norm in [false, true] {
-            let ranks = Ranks::new(Box::new(Alone::default()), RanksOptions { synchronised_norm, ..RanksOptions::default() });
+            let ranks =
+                Ranks::new(Box::new(Alone::default()), RanksOptions { synchronised_norm, ..RanksOptions::default() });
             let mut trainer = Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, &ranks).unwrap();
             assert_eq!(course(&mut trainer, u64::MAX).unwrap(), alone(&recipe));
             ranks.finish().unwrap();

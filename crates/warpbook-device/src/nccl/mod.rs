@@ -143,8 +143,7 @@ impl Communicator {
                 let mut raw = std::ptr::null_mut();
                 // Relaxed, and not between captures: other ranks of this process would wait for each other.
                 // SAFETY: the pointer is to a live value; the device's context is current on this thread.
-                let status =
-                    relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
+                let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
                 check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| Handle(raw))
             });
             // Nobody waits any more where it took too long.

@@ -77,7 +77,8 @@ impl CpuEngine {
                 let scale = [&self.weights[gamma][..], &self.weights[beta][..]];
                 let mut lost = Ok(());
                 let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
-                let across = batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
+                let across =
+                    batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
                 let done = batch_norm::cpu::forward_training_across(&b, x, scale, y, running, saved, across);
                 (self.weights[mean], self.weights[variance]) = (m, v);
                 lost?;
