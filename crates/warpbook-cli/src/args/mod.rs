@@ -68,7 +68,7 @@ Exit codes:
     1  a rung failed: an error, a wrong result, a descent that diverged
     2  bad usage or settings, an output that cannot be written, a file that is no record
     3  the device cannot be used
-  4    another rank of the same training failed, died or hangs (train --gpus, --ranks)
+    4  another rank of the same training failed, died or hangs (train --gpus, --ranks)
   130  interrupted (Ctrl-C); what was finished is in the record";
 
 #[derive(Debug, Subcommand)]
