@@ -76,7 +76,7 @@ fn ranks_train_as_one_process_and_say_it_once() {
     ] {
         assert!(two.1.contains(part), "{}", two.1);
     }
-    let record = warpbook::read_record(&folder.path().join("r.json")).unwrap();
+    let record = warpbook::read_record(folder.path().join("r.json")).unwrap();
     let course = record.train_logs[0].course.as_deref().unwrap();
     assert!(
         course.recipe.iter().any(|(name, what)| name == "ranks" && what.starts_with("2 ranks")),

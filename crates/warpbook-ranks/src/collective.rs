@@ -103,7 +103,7 @@ pub trait Collective: Send + std::fmt::Debug {
     ///
     /// # Errors
     /// As of [`Collective::broadcast`].
-    fn from_first(&mut self, value: u64) -> Result<u64> {
+    fn of_first(&mut self, value: u64) -> Result<u64> {
         let all = self.all_gather(&value.to_le_bytes())?;
         Ok(all.first().and_then(|b| b.as_slice().try_into().ok()).map_or(value, u64::from_le_bytes))
     }

@@ -94,7 +94,7 @@ fn bytes_and_metrics_of_all_ranks_come_in_their_order() {
         group.barrier().unwrap();
         let gathered = group.all_gather(&vec![rank as u8; rank]).unwrap();
         let sums = group.sum_f64(&[0.1 * rank as f64, 1.0]).unwrap();
-        (gathered, sums, group.from_first(100 + rank as u64).unwrap())
+        (gathered, sums, group.of_first(100 + rank as u64).unwrap())
     });
     for (gathered, sums, first) in all {
         assert_eq!(gathered, [vec![], vec![1], vec![2, 2], vec![3, 3, 3]]);

@@ -130,7 +130,7 @@ impl Ranks {
 
     /// What rank 0 says.
     pub(in crate::train) fn of_first(&self, value: u64) -> Result<u64, TrainError> {
-        self.queue(move |ranks| ranks.from_first(value)).wait()
+        self.queue(move |ranks| ranks.of_first(value)).wait()
     }
 
     /// The score of all parts of a data set.
