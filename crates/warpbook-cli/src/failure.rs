@@ -1,7 +1,7 @@
 //! What ends the program early: an exit code, and a sentence with the remedy.
 
-use warpbook::device;
 use warpbook::nn::train::TrainError;
+use warpbook::{device, ranks};
 
 /// A rung failed.
 pub const RUNG_FAILED: u8 = 1;
@@ -9,6 +9,8 @@ pub const RUNG_FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The device cannot be used.
 pub const DEVICE: u8 = 3;
+/// Another rank of the same training failed, died or hangs.
+pub const OTHER_RANK: u8 = 4;
 /// Ctrl-C.
 pub const INTERRUPTED: u8 = 130;
 
@@ -32,7 +34,17 @@ impl Failure {
 impl From<warpbook::Error> for Failure {
     fn from(error: warpbook::Error) -> Self {
         match &error {
+            warpbook::Error::Train(TrainError::Ranks(e)) => e.clone().into(),
             warpbook::Error::Device(e) | warpbook::Error::Train(TrainError::Device(e)) => e.clone().into(),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}
+
+impl From<ranks::Error> for Failure {
+    fn from(error: ranks::Error) -> Self {
+        match &error {
+            ranks::Error::Lost(_) => Self { code: OTHER_RANK, sentence: error.to_string() },
             _ => Self::usage(error.to_string()),
         }
     }
@@ -57,6 +69,8 @@ mod tests {
     fn codes_tell_settings_from_devices() {
         let check = |e: warpbook::Error, expect| assert_eq!(Failure::from(e).code, expect);
         check(warpbook::Error::Setting("s".into()), USAGE);
+        assert_eq!(i32::from(OTHER_RANK), ranks::ENDED_BY_ANOTHER, "which the launcher knows");
+        check(TrainError::Ranks(ranks::Error::Lost("Rank 1 died".into())).into(), OTHER_RANK);
         check(device::Error::NoDriver.into(), DEVICE);
         check(device::Error::BadChoice("tpu".into()).into(), USAGE);
         check(device::Error::OutOfMemory { what: "x".into(), needed: 2, free: 1, total: 1 }.into(), USAGE);

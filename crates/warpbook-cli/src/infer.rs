@@ -26,6 +26,7 @@ const TRIED: usize = 32;
 pub fn failure(error: TrainError) -> Failure {
     match error {
         TrainError::NotFinite(sentence) => Failure { code: RUNG_FAILED, sentence },
+        TrainError::Ranks(why) => why.into(),
         error => Failure::usage(error.to_string()),
     }
 }

@@ -14,6 +14,7 @@ mod live;
 mod merge;
 mod output;
 mod progress;
+mod ranks;
 mod recipe;
 mod run;
 mod save;

@@ -5,29 +5,56 @@ use crate::at_once;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
-use crate::recipe::{AMP_RECIPE, ComputedBy, Plan};
+use crate::ranks::{self, Role};
+use crate::recipe::{AMP_RECIPE, ComputedBy, Plan, SPEEDRUN};
 use crate::save::{Keeper, check_writable};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use warpbook::device::Choice;
 use warpbook::nn::data::{Rows, Splits};
 use warpbook::nn::infer::Frozen;
 use warpbook::nn::network::amp_recipe;
 use warpbook::nn::train::{
-    CudaOptions, Ended, Event, Flow, Loader, Place, Recipe, Residency, Score, Trainer, ensure_host_memory,
+    CudaOptions, Ended, Event, Flow, Loader, Place, Ranks, Recipe, Residency, Score, Trainer, ensure_host_memory,
 };
 use warpbook::nn::weights::Weights;
-use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, training_line, write_record};
+use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, training_line, write_record};
 
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    if at_once::is_asked(args) {
-        return train_at_once(args);
+    let role = Role::of(&args.together)?;
+    if !matches!(role, Role::Alone) && (at_once::is_asked(args) || args.profile.is_some()) {
+        return Err(Failure::usage(
+            format!(
+                "{} --seeds, --hold-out and --profile are for one rank: leave out --gpus and --ranks, or them.",
+                if args.recipe == SPEEDRUN {
+                    "cifar10-speedrun trains at once unless --checkpoint or --out is said."
+                } else {
+                    ""
+                }
+            )
+            .trim_start(),
+        ));
     }
-    let out = args.out.as_deref().map(check_writable).transpose()?;
+    match role {
+        Role::Alone if at_once::is_asked(args) => train_at_once(args),
+        Role::Alone => train_watched(args, args.place.device.choice()?, None),
+        Role::Launcher(count) => ranks::launch(count, args.together.gpus.is_some()),
+        Role::Rank(placement) => {
+            let choice = ranks::device(&placement, &args.together, args.place.device.choice()?)?;
+            ranks::work(&placement, &args.together, |ranks| train_watched(args, choice, Some(ranks)))
+        }
+    }
+}
+
+/// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.
+fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
+    let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
+    let out = args.out.as_deref().filter(|_| is_first).map(check_writable).transpose()?;
     let profiled = args.profile.as_deref().map(check_writable).transpose()?;
-    let mut lab = Lab::on(args.place.device.choice()?)?;
+    let mut lab = Lab::on(choice)?;
     if let Some(author) = &args.author {
         lab = lab.with_author(author);
     }
@@ -72,12 +99,17 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         // A step ends where its loss is known.
         session = session.read_losses_every(1);
     }
+    if let Some(ranks) = ranks {
+        session = session.ranks(ranks);
+    }
     let underway = session.start()?;
-    introduce(&underway, &data);
+    if is_first {
+        introduce(&underway, &data);
+    }
     let stopped = interrupt_flag();
     let classified = underway.is_classified();
     let heard = |event: &Event| {
-        if let Some(line) = training_line(event, classified) {
+        if let Some(line) = training_line(event, classified).filter(|_| is_first) {
             say(&line);
         }
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
@@ -86,7 +118,13 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         Some(path) => profile(&lab, underway, &heard, path)?,
         None => underway.finish(&mut |event| heard(event)),
     };
-    conclude(run, args, stopped.load(Ordering::Relaxed))
+    let interrupted = stopped.load(Ordering::Relaxed);
+    if is_first {
+        return conclude(run, args, interrupted);
+    }
+    run.into_parts()
+        .2
+        .map_or(Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 0 })), |error| Err(failure(error)))
 }
 
 /// Steps of a profile: those that go by, those to warm up, and those that are kept.
@@ -330,6 +368,9 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
         if steps == 1 { "" } else { "s" },
         trainer.place()
     ));
+    if trainer.ranks().is_some() {
+        say(&ranks_line(trainer));
+    }
     match made {
         0 => {}
         made if made >= steps => say(&format!(

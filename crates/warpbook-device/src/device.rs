@@ -135,7 +135,11 @@ impl Inventory {
         nvml::driver_version()
     }
 
-    fn cuda_devices() -> Result<Vec<DeviceInfo>> {
+    /// The CUDA devices, in their order.
+    ///
+    /// # Errors
+    /// There is no driver, or it does not start.
+    pub fn cuda_devices() -> Result<Vec<DeviceInfo>> {
         (0..cuda::count()?).map(cuda::info).collect()
     }
 

@@ -77,6 +77,24 @@ pub enum Error {
         /// What it said.
         why: String,
     },
+    /// NCCL cannot be loaded.
+    #[error(
+        "NCCL 2, NVIDIA's library for work on several GPUs, was not found. Install it with `pip install {package}`, or name the folder with libnccl.so.2 in WARPBOOK_NCCL."
+    )]
+    NoNccl {
+        /// The package of pip that fits the driver.
+        package: &'static str,
+    },
+    /// NCCL is there and does not work.
+    #[error(
+        "NCCL at {path} cannot be used: {why}. Install it again with `pip install --force-reinstall nvidia-nccl-cu13` (nvidia-nccl-cu12 for a driver of CUDA 12)."
+    )]
+    NcclFailed {
+        /// Which library, or which folder.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
     /// CUPTI cannot be loaded.
     #[error(
         "CUPTI, NVIDIA's interface for profilers, was not found, so what the GPU does and when cannot be recorded. Install it with `pip install {package}` (or the CUDA toolkit), or name the folder with libcupti in WARPBOOK_CUPTI."

@@ -1,6 +1,6 @@
 //! Devices, kernels, buffers, streams, graphs and timing.
 //!
-//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, CUPTI and NVML are loaded when they are
+//! The only crate that talks to CUDA. Nothing is linked: the driver, NVRTC, cuBLAS, cuDNN, NCCL, CUPTI and NVML are loaded when they are
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
@@ -28,6 +28,7 @@ mod kernel;
 mod marks;
 mod memory;
 mod module;
+mod nccl;
 mod nvml;
 mod nvrtc;
 mod nvtx;
@@ -67,6 +68,7 @@ pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use marks::{EventTimes, Mark, StreamTime};
 pub use memory::{MemoryPoint, MemoryWatch};
+pub use nccl::{Communicator, NcclId, NcclReduce};
 pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use nvtx::{Nvtx, NvtxRange};

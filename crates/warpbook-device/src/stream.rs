@@ -129,6 +129,29 @@ impl Stream {
         }
     }
 
+    /// Waits for all that was queued, unless `gives_up` says that it is in vain, which is asked every tenth of a second. Whether all has ended: if not,
+    /// it is for the caller to end what hangs.
+    ///
+    /// # Errors
+    /// As of [`Stream::synchronize`].
+    pub fn synchronize_unless(&self, gives_up: &mut dyn FnMut() -> bool) -> Result<bool> {
+        let mut asked = Instant::now();
+        loop {
+            self.device.bind()?;
+            // SAFETY: the handle is live as long as `self`.
+            if unsafe { sys::cuStreamQuery(self.raw) } != sys::CUresult::CUDA_ERROR_NOT_READY {
+                return self.synchronize().map(|()| true);
+            }
+            if asked.elapsed() > Duration::from_millis(100) {
+                asked = Instant::now();
+                if gives_up() {
+                    return Ok(false);
+                }
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
     /// Lets what is queued from now on wait for an event.
     ///
     /// # Errors

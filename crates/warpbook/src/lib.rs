@@ -49,10 +49,10 @@ pub use matmul::{Matmul, figure_of, matmul_figure, survey};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
-pub use session::{Session, Sets, TrainingRun, Underway, training_line, training_progress};
+pub use session::{Session, Sets, TrainingRun, Underway, ranks_line, training_line, training_progress};
 pub use training::{Training, Workload};
 pub use xray::XrayRun;
 pub use {
     warpbook_charts as charts, warpbook_device as device, warpbook_kernels as kernels, warpbook_nn as nn,
-    warpbook_record as record,
+    warpbook_ranks as ranks, warpbook_record as record,
 };

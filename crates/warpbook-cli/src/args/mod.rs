@@ -5,6 +5,7 @@ mod common;
 mod data;
 mod devices;
 mod infer;
+mod ranks;
 mod records;
 mod run;
 mod survey;
@@ -16,6 +17,7 @@ pub use attempt::{AttemptArgs, WorkArgs};
 pub use data::{DataArgs, DataCommand, FetchArgs};
 pub use devices::{DevicesArgs, DoctorArgs};
 pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
+pub use ranks::RanksArgs;
 pub use records::{MergeArgs, ShareArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
 pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
@@ -70,6 +72,7 @@ Exit codes:
     1  a rung failed: an error, a wrong result, a descent that diverged
     2  bad usage or settings, an output that cannot be written, a file that is no record
     3  the device cannot be used
+    4  another rank of the same training failed, died or hangs (train --gpus, --ranks)
   130  interrupted (Ctrl-C); what was finished is in the record";
 
 #[derive(Debug, Subcommand)]

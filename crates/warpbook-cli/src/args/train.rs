@@ -1,6 +1,7 @@
 //! `warpbook train`.
 
 use super::common::PlaceArgs;
+use super::ranks::RanksArgs;
 use crate::recipe::ConvolutionBy;
 use clap::Args;
 use std::path::PathBuf;
@@ -19,6 +20,9 @@ Examples:
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
   warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
+  warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
+  warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
+  torchrun --nproc-per-node 2 --no-python warpbook train cifar10     under a launcher that you have; srun and mpirun, too
   warpbook train my.toml --epochs 2      a recipe of your own; options override it
 
 A recipe of your own is a TOML file; data, learning_rate and network are needed:
@@ -88,6 +92,8 @@ pub struct TrainArgs {
     pub from: DataFrom,
     #[command(flatten)]
     pub place: PlaceArgs,
+    #[command(flatten)]
+    pub together: RanksArgs,
     /// Train as the rung of this name does, for example 01_direct or 08_graph_fp16: see `warpbook run training`. [default: the fastest of the
     /// precision]
     #[arg(long, value_name = "ID", conflicts_with = "precision")]
@@ -176,7 +182,7 @@ pub struct TrainArgs {
 }
 
 /// A time such as 90s, 5m or 1h; a number alone counts seconds.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[number.len()..] {
@@ -224,7 +230,13 @@ impl TrainArgs {
         option("checkpoint", path(&self.checkpoint));
         option("profile", path(&self.profile));
         option("out", path(&self.out));
-        let flags = [("no-shuffle", self.no_shuffle), ("no-augment", self.no_augment), ("no-dropout", self.no_dropout)];
+        self.together.options(&mut option);
+        let flags = [
+            ("sync-batch-norm", self.together.sync_batch_norm),
+            ("no-shuffle", self.no_shuffle),
+            ("no-augment", self.no_augment),
+            ("no-dropout", self.no_dropout),
+        ];
         words.extend(flags.iter().filter(|(_, on)| *on).map(|(name, _)| format!("--{name}")));
         words.iter().map(|w| quoted(w)).collect::<Vec<_>>().join(" ")
     }

@@ -102,12 +102,23 @@ impl Trainer {
         Checkpoint { state, step: self.step, seed: self.recipe.seed, network }.save(path.as_ref())
     }
 
-    /// Goes on from a checkpoint, to the same bits as without the interruption.
+    /// Goes on from a checkpoint, to the same bits as without the interruption. Where several ranks train, rank 0 reads it and gives it to the others, whose
+    /// `path` is not used; it may be of another number of ranks.
     ///
     /// # Errors
     /// The file cannot be read, or is of another network, optimiser or seed.
     pub fn resume(&mut self, path: impl AsRef<Path>) -> Result<(), TrainError> {
-        let checkpoint = Checkpoint::load(&self.recipe.network, &self.recipe.optimizer, path.as_ref())?;
+        if self.ranks.is_none() {
+            return self.read(path.as_ref());
+        }
+        if self.writes() {
+            self.read(path.as_ref()).inspect_err(|why| self.abort(why))?;
+        }
+        self.share_state()
+    }
+
+    fn read(&mut self, path: &Path) -> Result<(), TrainError> {
+        let checkpoint = Checkpoint::load(&self.recipe.network, &self.recipe.optimizer, path)?;
         if checkpoint.seed != self.recipe.seed {
             return Err(TrainError::Setting(format!(
                 "The checkpoint was made with seed {}, and this recipe has seed {}: set the same seed.",

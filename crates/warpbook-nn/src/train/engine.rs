@@ -3,6 +3,8 @@
 use super::{Samples, Score, TrainError};
 use crate::weights::Weights;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use warpbook_ranks::Shard;
 
 /// Batches of an epoch, one after the other.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +19,25 @@ pub(crate) struct Batches<'a> {
     pub learning_rates: &'a [f64],
     /// Steps that were made before.
     pub step: u64,
+    /// Where several ranks train, this rank's part of each global batch; `indices` are the samples of the parts, each with one sample at least,
+    /// which does not count where the part is empty. Otherwise empty.
+    pub shards: &'a [Shard],
+}
+
+impl<'a> Batches<'a> {
+    /// The samples of each batch, one after the other.
+    pub fn each(&self) -> Vec<&'a [u32]> {
+        if self.shards.is_empty() {
+            return self.indices.chunks(self.size).collect();
+        }
+        let mut rest = self.indices;
+        let next = |shard: &Shard| {
+            let (batch, after) = rest.split_at(shard.len.max(1));
+            rest = after;
+            batch
+        };
+        self.shards.iter().map(next).collect()
+    }
 }
 
 /// What a step came to.
@@ -107,8 +128,8 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
     /// Makes a step for each batch, until one has a loss that is no finite number.
     fn train(&mut self, batches: &Batches<'_>) -> Result<Trained, TrainError>;
 
-    /// The loss and the accuracy over a data set, without dropout and augmentation.
-    fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError>;
+    /// The loss and the accuracy over these samples of a data set, without dropout and augmentation.
+    fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError>;
 
     /// Puts samples where they are to be, and prepares steps of batches of this size, and the evaluation.
     fn make_ready(&mut self, _train: (Samples<'_>, usize), _test: Samples<'_>) -> Result<(), TrainError> {

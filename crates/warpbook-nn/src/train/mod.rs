@@ -14,11 +14,13 @@ mod moving;
 mod pace;
 mod place;
 mod precision;
+mod ranks;
 mod recipe;
 mod samples;
 mod score;
 mod summary;
 mod timed;
+mod together;
 mod trainer;
 mod variants;
 mod ways;
@@ -34,6 +36,7 @@ pub use initial::Initial;
 pub use loss::{BatchLoss, Loss, Target};
 pub use place::Place;
 pub use precision::{GradScaler, Precision, PrecisionRow, PrecisionTable};
+pub use ranks::{Bucket, Ranks, RanksOptions, plan_buckets};
 pub use recipe::{Augmentation, Recipe, Views};
 pub use samples::Samples;
 pub use score::Score;
@@ -61,6 +64,9 @@ pub enum TrainError {
     /// A tensor cannot be made, moved or read.
     #[error(transparent)]
     Tensor(#[from] crate::tensor::TensorError),
+    /// The ranks cannot go on together.
+    #[error(transparent)]
+    Ranks(#[from] warpbook_ranks::Error),
     /// A setting that makes no sense.
     #[error("{0}")]
     Setting(String),

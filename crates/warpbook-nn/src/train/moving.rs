@@ -42,12 +42,16 @@ impl Trainer {
     /// # Errors
     /// As of [`Trainer::on`]. The training is then lost, unless it was [saved](Trainer::save).
     pub fn to(self, place: impl Into<Place>) -> Result<Self, TrainError> {
+        if self.ranks.is_some() {
+            let why = "A training of several ranks stays where it is: save it, and resume it on another device.";
+            return Err(TrainError::Setting(why.into()));
+        }
         let state = self.state()?;
         let (recipe, step, batch, limits) = (self.recipe().clone(), self.step(), self.batch(), self.limits());
         let data = self.data.clone();
         // Its memory is free for the other precision on the same device.
         drop(self);
-        let mut moved = Self::with_batch(place.into(), recipe, batch, &state.weights)?;
+        let mut moved = Self::with_batch(place.into(), recipe, batch, &state.weights, None)?;
         moved.go_on(&state, step)?;
         moved.set_limits(limits);
         moved.data = data;

@@ -41,6 +41,9 @@ impl Trainer {
         train: impl Into<Samples<'a>>,
         test: impl Into<Samples<'a>>,
     ) -> Result<AtOnce, TrainError> {
+        if self.ranks.is_some() {
+            return Err(TrainError::Setting("A training at once is for one rank: train with epochs.".into()));
+        }
         let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
         let started = Instant::now();
         let fresh = self.engine.state_is_fresh();
@@ -68,7 +71,8 @@ impl Trainer {
             }
             let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
-            let batches = Batches { set: train, indices: &indices, size, learning_rates: &rates, step: self.step };
+            let batches =
+                Batches { set: train, indices: &indices, size, learning_rates: &rates, step: self.step, shards: &[] };
             let trained = self.engine.train(&batches)?;
             self.step += trained.outcomes.len() as u64;
             if let Some(broken) = trained.broken {

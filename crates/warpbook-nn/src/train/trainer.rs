@@ -4,13 +4,14 @@ use super::cpu::{self, CpuTraining};
 use super::cuda::CudaTraining;
 use super::engine::{Batches, Engine, State};
 use super::pace::{Mean, Pace};
-use super::{Ended, Event, Flow, Place, Recipe, Samples, Score, TrainError};
+use super::{Ended, Event, Flow, Place, Ranks, Recipe, Samples, Score, TrainError};
 use crate::parallel::collect;
 use crate::philox;
 use crate::weights::Weights;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use warpbook_device::ensure_writable;
+use warpbook_ranks::shard;
 
 /// A checkpoint is written at least this often, also within an epoch.
 const KEEP_EVERY: Duration = Duration::from_secs(60);
@@ -36,6 +37,8 @@ pub struct Trainer {
     read_every: Option<u64>,
     /// What the samples are called.
     pub(super) data: Option<String>,
+    /// Where several train together, this one's place.
+    pub(super) ranks: Option<Ranks>,
 }
 
 impl Trainer {
@@ -62,15 +65,24 @@ impl Trainer {
         data: impl Into<Samples<'a>>,
         weights: Option<&Weights>,
     ) -> Result<Self, TrainError> {
-        let data = data.into();
+        Self::of(place, recipe, data.into(), weights, None)
+    }
+
+    pub(super) fn of(
+        place: &Place,
+        recipe: Recipe,
+        data: Samples<'_>,
+        weights: Option<&Weights>,
+        ranks: Option<&Ranks>,
+    ) -> Result<Self, TrainError> {
         data.check(&recipe)?;
-        let batch = recipe.batch.min(data.len());
+        let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
             // Before the weights are drawn, which may be too large themselves.
             cpu::ensure_it_fits(&recipe.network, batch, &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
-        Self::with_batch(place.clone(), recipe, batch, &initial)
+        Self::with_batch(place.clone(), recipe, batch, &initial, ranks)
     }
 
     /// The same with a limit on the time of each call of [`Trainer::train`], evaluations included: it ends after the step that exceeds it,
@@ -124,12 +136,26 @@ impl Trainer {
         recipe: Recipe,
         batch: usize,
         initial: &Weights,
+        ranks: Option<&Ranks>,
     ) -> Result<Self, TrainError> {
         let engine: Box<dyn Engine> = match &place {
-            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial)?),
-            Place::Cuda(device, options) => Box::new(CudaTraining::new(device, options, &recipe, batch, initial)?),
+            Place::Cpu => Box::new(CpuTraining::new(&recipe, batch, initial, ranks)?),
+            Place::Cuda(device, options) => {
+                Box::new(CudaTraining::new(device, options, &recipe, batch, initial, ranks)?)
+            }
         };
-        Ok(Self { recipe, place, batch, engine, step: 0, budget: None, checkpoint: None, read_every: None, data: None })
+        Ok(Self {
+            recipe,
+            place,
+            batch,
+            engine,
+            step: 0,
+            budget: None,
+            checkpoint: None,
+            read_every: None,
+            data: None,
+            ranks: ranks.cloned(),
+        })
     }
 
     pub(super) fn batch(&self) -> usize {
@@ -233,8 +259,25 @@ impl Trainer {
         log_every: u64,
         listener: &mut dyn FnMut(Event) -> Flow,
     ) -> Result<Ended, TrainError> {
-        self.ensure_it_can_be_kept()?;
-        let (train, test): (Samples<'_>, Samples<'_>) = (train.into(), test.into());
+        let done = self.train_steps(until, train.into(), test.into(), log_every, listener);
+        if let (Err(why), Some(ranks)) = (&done, &self.ranks) {
+            // The others would wait for this rank.
+            ranks.aborter().abort(&why.to_string());
+        }
+        done
+    }
+
+    fn train_steps(
+        &mut self,
+        until: u64,
+        train: Samples<'_>,
+        test: Samples<'_>,
+        log_every: u64,
+        listener: &mut dyn FnMut(Event) -> Flow,
+    ) -> Result<Ended, TrainError> {
+        if self.writes() {
+            self.ensure_it_can_be_kept()?;
+        }
         let (size, log_every) = (self.recipe.batch, log_every.max(1));
         let per_epoch = train.len().div_ceil(size) as u64;
         let last = until.min(self.recipe.total_steps(train.len()));
@@ -250,12 +293,15 @@ impl Trainer {
                 ordered = Some(epoch);
             }
             let most = (per_epoch - batch).min(last - self.step).min(self.steps_at_once());
-            let steps = pace.steps(most);
+            let steps = self.agreed_steps(pace.steps(most))?;
             let rates = (self.step..self.step + steps).map(|step| self.recipe.learning_rate_at(step, per_epoch));
             let rates = rates.collect::<Result<Vec<f64>, _>>()?;
             let first = batch as usize * size;
             let indices = &order[first..(first + steps as usize * size).min(order.len())];
-            let batches = Batches { set: train, indices, size, learning_rates: &rates, step: self.step };
+            let (parts, shards) = self.parts(indices);
+            let (indices, shards) = (parts.as_deref().unwrap_or(indices), &shards[..]);
+            let batches =
+                Batches { set: train, indices, size: self.size(), learning_rates: &rates, step: self.step, shards };
             let began = Instant::now();
             let trained = self.engine.train(&batches)?;
             pace.made(steps, began.elapsed());
@@ -276,6 +322,8 @@ impl Trainer {
             }
             let (step, whole) = (self.step, self.step.is_multiple_of(per_epoch));
             let out_of_time = pace.is_over() && step < last;
+            let (stops, out_of_time) = self.agreed_end(flow == Flow::Stop, out_of_time)?;
+            flow = if stops { Flow::Stop } else { flow };
             if (flow == Flow::Stop || out_of_time) && !lines.is_empty() {
                 let (batch, learning_rate) = (batch + steps, rates.last().copied().unwrap_or_default());
                 flow = flow.and(listener(Event::Batches { epoch, batch, step, loss: lines.take(), learning_rate }));
@@ -313,7 +361,7 @@ impl Trainer {
 
     /// Writes the checkpoint, if there is to be one.
     fn keep(&self) -> Result<(), TrainError> {
-        self.checkpoint.as_ref().map_or(Ok(()), |path| self.save(path))
+        self.checkpoint.as_ref().filter(|_| self.writes()).map_or(Ok(()), |path| self.save(path))
     }
 
     /// The order of the samples in an epoch.
@@ -330,7 +378,14 @@ impl Trainer {
     pub fn evaluate<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<Score, TrainError> {
         let set = set.into();
         set.check(&self.recipe)?;
-        self.engine.evaluate(set)
+        match &self.ranks {
+            None => self.engine.evaluate(set, 0..set.len()),
+            Some(ranks) => {
+                let part = shard(set.len(), ranks.rank(), ranks.world()).range();
+                let own = self.engine.evaluate(set, part)?;
+                ranks.score(own)
+            }
+        }
     }
 }
 
@@ -358,8 +413,8 @@ mod tests {
             self.0.train(batches)
         }
 
-        fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
-            self.0.evaluate(set)
+        fn evaluate(&mut self, set: Samples<'_>, part: std::ops::Range<usize>) -> Result<Score, TrainError> {
+            self.0.evaluate(set, part)
         }
 
         fn prepare_steps(&mut self, batches: &Batches<'_>) -> Result<(), TrainError> {
@@ -411,7 +466,8 @@ mod tests {
             let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
             let (queued, mut losses) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
             let initial = recipe().initial_weights(&digits.train).unwrap();
-            trainer.engine = Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial).unwrap(), queued.clone()));
+            trainer.engine =
+                Box::new(Queueing(CpuTraining::new(&recipe(), 8, &initial, None).unwrap(), queued.clone()));
             if let Some(every) = every {
                 trainer = trainer.read_losses_every(every);
             }

@@ -8,7 +8,7 @@ mod words;
 
 pub use progress::training_progress;
 pub use training_run::TrainingRun;
-pub use words::training_line;
+pub use words::{ranks as ranks_line, training_line};
 
 use crate::{Error, Lab, Result, write_record};
 use progress::Throttle;
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use warpbook_device::Device;
 use warpbook_nn::data::{Dataset, Rows, Splits};
-use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Recipe, Samples, Trainer, ways};
+use warpbook_nn::train::{CudaOptions, Event, Flow, Loader, Place, Precision, Ranks, Recipe, Samples, Trainer, ways};
 use warpbook_nn::weights::Weights;
 
 /// Batches between two lines of progress, unless it is set.
@@ -68,6 +68,7 @@ pub struct Session<'a> {
     log_every: u64,
     budget: Option<Duration>,
     read_every: Option<u64>,
+    ranks: Option<Ranks>,
     command: String,
 }
 
@@ -103,6 +104,7 @@ impl Lab {
             log_every: LOG_EVERY,
             budget: None,
             read_every: None,
+            ranks: None,
             command: String::new(),
         }
     }
@@ -195,6 +197,13 @@ impl<'a> Session<'a> {
         self
     }
 
+    /// As one of several ranks, all of which set up the same session: see [`Trainer::on_ranks`]. Rank 0 keeps the checkpoint; the record is that of its
+    /// rank.
+    pub fn ranks(mut self, ranks: &Ranks) -> Self {
+        self.ranks = Some(ranks.clone());
+        self
+    }
+
     /// The command that repeats it, for the record.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
@@ -223,7 +232,10 @@ impl<'a> Session<'a> {
     /// A setting makes no sense for these samples, a file cannot be read or written, or it does not fit into the device's memory.
     pub fn start(self) -> Result<Underway<'a>> {
         let place = self.place()?;
-        let mut trainer = Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?;
+        let mut trainer = match &self.ranks {
+            Some(ranks) => Trainer::on_ranks(&place, self.recipe, self.sets.train, self.weights.as_ref(), ranks)?,
+            None => Trainer::on(&place, self.recipe, self.sets.train, self.weights.as_ref())?,
+        };
         if let Some(path) = &self.resume {
             trainer.resume(path)?;
         }
@@ -238,7 +250,9 @@ impl<'a> Session<'a> {
         }
         if let Some(path) = &self.checkpoint {
             trainer = trainer.checkpoint(path);
-            trainer.ensure_it_can_be_kept()?;
+            if trainer.writes() {
+                trainer.ensure_it_can_be_kept()?;
+            }
         }
         let beginning =
             Beginning { trainer: &trainer, train: self.sets.train, log_every: self.log_every, command: self.command };

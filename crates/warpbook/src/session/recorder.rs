@@ -57,8 +57,10 @@ impl Recorder {
         let problem = words::problem(recipe, b.train);
         let rung = rung(b.trainer);
         let (classified, first_step) = (matches!(b.train, Samples::Images(_)), b.trainer.step());
+        let mut recipe_words = words::recipe(recipe, &b.trainer.place().to_string());
+        recipe_words.extend(b.trainer.ranks().map(|_| ("ranks".to_owned(), words::ranks(b.trainer))));
         let course = Course {
-            recipe: words::recipe(recipe, &b.trainer.place().to_string()),
+            recipe: recipe_words,
             data: words::data_note(b.train),
             first_step,
             steps: first_step,

@@ -5,7 +5,8 @@ use warpbook_nn::data::{Dataset, Origin};
 use warpbook_nn::network::Layer;
 use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::ops::schedule::Schedule;
-use warpbook_nn::train::{Event, Loss, Recipe, Samples, Score};
+use warpbook_nn::train::{Event, Loss, Place, Recipe, Samples, Score, Trainer};
+use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Problem, count, setting};
 
 /// The recipe: names, each with what it is.
@@ -43,6 +44,30 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     words.push(("order", if recipe.shuffle { "shuffled every epoch".into() } else { "as the samples are".into() }));
     words.push(("seed", recipe.seed.to_string()));
     words.into_iter().map(|(name, what)| (name.to_owned(), what)).collect()
+}
+
+/// How several ranks train: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0 MiB, 12 KiB". Empty of one alone.
+pub fn ranks(trainer: &Trainer) -> String {
+    let Some(ranks) = trainer.ranks() else { return String::new() };
+    let options = ranks.options();
+    let types = match (trainer.place(), options.wire) {
+        (Place::Cuda(..), _) => "in the types that they are kept in",
+        (Place::Cpu, Wire::F32) => "in fp32",
+        (Place::Cpu, Wire::F16) => "in fp16",
+        (Place::Cpu, Wire::Bf16) => "in bf16",
+    };
+    let buckets = trainer.buckets();
+    let sizes: Vec<String> = buckets.iter().take(8).map(|bytes| figures::bytes(*bytes)).collect();
+    let more = if buckets.len() > sizes.len() { ", ..." } else { "" };
+    let norm = if options.synchronised_norm { "; batch normalisation synchronised" } else { "" };
+    let plural = if buckets.len() == 1 { "" } else { "s" };
+    format!(
+        "{} ranks with {} samples of a batch each; gradients {types}, in {} bucket{plural}: {}{more}{norm}",
+        ranks.world(),
+        trainer.recipe().batch.div_ceil(ranks.world()),
+        buckets.len(),
+        sizes.join(", "),
+    )
 }
 
 fn network(recipe: &Recipe) -> String {

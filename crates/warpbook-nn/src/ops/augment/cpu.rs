@@ -9,6 +9,14 @@ use crate::parallel::chunks;
 /// # Errors
 /// A size is zero, a setting is out of range, a slice has not the length of its shape, or an index is not that of an image.
 pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
+    gather_from(a, 0, images, indices, out)
+}
+
+/// The same of slots that come after `first` others, as those of a part of a batch do.
+///
+/// # Errors
+/// As of [`gather`].
+pub fn gather_from(a: &Augment<'_>, first: u32, images: &[u8], indices: &[u32], out: &mut [f32]) -> Result<()> {
     a.check(images.len(), indices, out.len())?;
     let len = a.image_len();
     // Every value of every channel once, since a division each would take longer than the rest.
@@ -16,7 +24,7 @@ pub fn gather(a: &Augment<'_>, images: &[u8], indices: &[u32], out: &mut [f32]) 
         (0..a.channels).map(|c| std::array::from_fn(|value| a.normalised(value as u8, c))).collect();
     chunks(out, len, &|slot, out| {
         let image = &images[indices[slot] as usize * len..][..len];
-        one(a, image, a.draw_of(slot as u32, indices[slot]), &values, out);
+        one(a, image, a.draw_of(first.wrapping_add(slot as u32), indices[slot]), &values, out);
     });
     Ok(())
 }

@@ -16,6 +16,30 @@ pub fn forward_training(
     running: Running<'_>,
     saved: Saved<'_>,
 ) -> Result<()> {
+    forward_training_across(b, x, [gamma, beta], y, running, saved, Across { counts: true, add: &mut |_| {} })
+}
+
+/// What joins the statistics of several ranks, each of which has some of the rows.
+pub struct Across<'a> {
+    /// Whether this rank's rows count.
+    pub counts: bool,
+    /// Adds the other ranks' sums to these.
+    pub add: &'a mut dyn FnMut(&mut [f64]),
+}
+
+/// As [`forward_training`], by the statistics of the rows of all ranks. `b` has this rank's rows.
+///
+/// # Errors
+/// As of [`forward_training`].
+pub fn forward_training_across(
+    b: &BatchNorm,
+    x: &[f32],
+    [gamma, beta]: [&[f32]; 2],
+    y: &mut [f32],
+    running: Running<'_>,
+    saved: Saved<'_>,
+    across: Across<'_>,
+) -> Result<()> {
     b.check(
         &[("x", x.len()), ("y", y.len())],
         &[
@@ -27,12 +51,16 @@ pub fn forward_training(
             ("the saved inverse deviation", saved.inverse_deviation.len()),
         ],
     )?;
-    b.check_training()?;
-    let rows = b.rows as f64;
-    let mut mean = sums(b, x, |x, _| x);
+    let none = || vec![0.0; b.channels];
+    let mut mean = if across.counts { sums(b, x, |x, _| x) } else { none() };
+    mean.push(if across.counts { b.rows as f64 } else { 0.0 });
+    (across.add)(&mut mean);
+    let rows = mean.pop().unwrap_or(0.0);
+    BatchNorm { rows: rows as usize, ..*b }.check_training()?;
     mean.iter_mut().for_each(|m| *m /= rows);
     // A second pass, since the difference of two large sums would lose the variance.
-    let squares = sums(b, x, |x, c| (x - mean[c]) * (x - mean[c]));
+    let mut squares = if across.counts { sums(b, x, |x, c| (x - mean[c]) * (x - mean[c])) } else { none() };
+    (across.add)(&mut squares);
     let blend = |old: &mut f32, new: f64| {
         let momentum = f64::from(b.momentum);
         *old = ((1.0 - momentum) * f64::from(*old) + momentum * new) as f32;
@@ -84,6 +112,25 @@ pub fn backward(
     dx: &mut [f32],
     [dgamma, dbeta]: [&mut [f32]; 2],
 ) -> Result<()> {
+    let across = Across { counts: true, add: &mut |_| {} };
+    backward_across(b, x, gamma, [mean, inverse_deviation], dy, dx, [dgamma, dbeta], across)
+}
+
+/// As [`backward`], after [`forward_training_across`]; dgamma and dbeta are of this rank's rows.
+///
+/// # Errors
+/// As of [`forward_training`].
+#[expect(clippy::too_many_arguments, reason = "those of `backward`, and the ranks")]
+pub fn backward_across(
+    b: &BatchNorm,
+    x: &[f32],
+    gamma: &[f32],
+    [mean, inverse_deviation]: [&[f32]; 2],
+    dy: &[f32],
+    dx: &mut [f32],
+    [dgamma, dbeta]: [&mut [f32]; 2],
+    across: Across<'_>,
+) -> Result<()> {
     b.check(
         &[("x", x.len()), ("dy", dy.len()), ("dx", dx.len())],
         &[
@@ -94,9 +141,8 @@ pub fn backward(
             ("dbeta", dbeta.len()),
         ],
     )?;
-    b.check_training()?;
     let channels = b.channels;
-    let both = column_sums(b.rows, 2 * channels, |rows, sums| {
+    let mut both = column_sums(b.rows, 2 * channels, |rows, sums| {
         let (of_dy, of_products) = sums.split_at_mut(channels);
         let range = rows.start * channels..rows.end * channels;
         for (x, dy) in x[range.clone()].chunks_exact(channels).zip(dy[range].chunks_exact(channels)) {
@@ -105,11 +151,22 @@ pub fn backward(
             of_products.iter_mut().zip(dy).zip(normal).for_each(|((sum, dy), n)| *sum += f64::from(*dy) * n);
         }
     });
+    if !across.counts {
+        both.fill(0.0);
+    }
     let (of_dy, of_products) = both.split_at(channels);
     dbeta.iter_mut().zip(of_dy).for_each(|(out, sum)| *out = *sum as f32);
     dgamma.iter_mut().zip(of_products).for_each(|(out, sum)| *out = *sum as f32);
+    both.push(if across.counts { b.rows as f64 } else { 0.0 });
+    (across.add)(&mut both);
+    let n = both.pop().unwrap_or(0.0);
+    BatchNorm { rows: n as usize, ..*b }.check_training()?;
+    if !across.counts {
+        dx.fill(0.0);
+        return Ok(());
+    }
+    let (of_dy, of_products) = both.split_at(channels);
     // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x, is a line in dy and x for each channel.
-    let n = b.rows as f64;
     let inverse = |c: usize| f64::from(inverse_deviation[c]);
     let factor = |c: usize| f64::from(gamma[c]) * inverse(c);
     let each = |f: &dyn Fn(usize) -> f64| (0..channels).map(|c| f(c) as f32).collect::<Vec<f32>>();

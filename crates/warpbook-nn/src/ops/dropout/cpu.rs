@@ -3,7 +3,7 @@
 use super::Dropout;
 use crate::ops::error::Result;
 use crate::parallel::{CHUNK, chunks};
-use crate::philox::blocks;
+use crate::philox::{blocks, philox4x32_4};
 use pulp::{Arch, Simd, WithSimd};
 
 /// y = x where the mask keeps it, scaled, else 0. y is not read.
@@ -11,8 +11,16 @@ use pulp::{Arch, Simd, WithSimd};
 /// # Errors
 /// The probability is out of range, or the slices differ in length.
 pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
+    forward_from(d, 0, x, y)
+}
+
+/// The same of elements that come after `first` others, as those of a part of a batch do.
+///
+/// # Errors
+/// As of [`forward`].
+pub fn forward_from(d: &Dropout, first: u64, x: &[f32], y: &mut [f32]) -> Result<()> {
     d.check(("x", x.len()), ("y", y.len()))?;
-    masked(d, x, y);
+    masked(d, first, x, y);
     Ok(())
 }
 
@@ -21,17 +29,34 @@ pub fn forward(d: &Dropout, x: &[f32], y: &mut [f32]) -> Result<()> {
 /// # Errors
 /// As of [`forward`].
 pub fn backward(d: &Dropout, dy: &[f32], dx: &mut [f32]) -> Result<()> {
+    backward_from(d, 0, dy, dx)
+}
+
+/// The same of elements that come after `first` others.
+///
+/// # Errors
+/// As of [`forward`].
+pub fn backward_from(d: &Dropout, first: u64, dy: &[f32], dx: &mut [f32]) -> Result<()> {
     d.check(("dy", dy.len()), ("dx", dx.len()))?;
-    masked(d, dy, dx);
+    masked(d, first, dy, dx);
     Ok(())
 }
 
-fn masked(d: &Dropout, from: &[f32], to: &mut [f32]) {
+fn masked(d: &Dropout, first: u64, from: &[f32], to: &mut [f32]) {
     const { assert!(CHUNK.is_multiple_of(4), "whole Philox blocks in a task") };
+    // Up to the first whole Philox block one by one.
+    let (begun, odd) = (first / 4, (first % 4) as usize);
+    let head = if odd == 0 { 0 } else { (4 - odd).min(to.len()) };
+    for (i, (to, from)) in to.iter_mut().zip(from).take(head).enumerate() {
+        let [layer, step] = d.counter();
+        let word = philox4x32_4(d.seed, [begun as u32, (begun >> 32) as u32, layer, step])[odd + i];
+        *to = if word >= d.threshold() { from * d.scale() } else { 0.0 };
+    }
+    let (from, to, begun) = (&from[head..], &mut to[head..], first.div_ceil(4));
     let arch = Arch::new();
     chunks(to, CHUNK, &|chunk, to| {
         let from = &from[chunk * CHUNK..][..to.len()];
-        arch.dispatch(Chunk { dropout: d, first_block: (chunk * CHUNK / 4) as u64, from, to });
+        arch.dispatch(Chunk { dropout: d, first_block: begun + (chunk * CHUNK / 4) as u64, from, to });
     });
 }
 

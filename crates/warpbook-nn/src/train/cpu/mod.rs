@@ -8,7 +8,7 @@ mod training;
 pub(super) use training::CpuTraining;
 
 use super::fits::ensure_host_memory;
-use super::{BatchLoss, Loss, Target, TrainError};
+use super::{BatchLoss, Loss, Ranks, Target, TrainError};
 use crate::network::{Arrangement, Network, Node, Op, ParamId, PoolKind, Shape};
 use crate::ops::muon;
 use crate::ops::optimizer::groups::Grouped;
@@ -50,6 +50,25 @@ pub struct CpuEngine {
     most_bytes: u64,
     /// How the last forward pass was made.
     mode: Mode,
+    /// Which part of a global batch its samples are.
+    pub(super) part: Part,
+}
+
+/// The part of a global batch that a rank has.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// Its first sample's place in the global batch, by which dropout draws.
+    pub first: usize,
+    /// Whether its samples count: otherwise there is one sample that stands for none.
+    pub counts: bool,
+    /// The ranks whose batch normalisation has the same statistics.
+    pub norm: Option<Ranks>,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self { first: 0, counts: true, norm: None }
+    }
 }
 
 #[derive(Debug)]
@@ -129,6 +148,7 @@ impl CpuEngine {
             again: again.clone(),
             most_bytes: 0,
             mode: Mode::Inference,
+            part: Part::default(),
             network: network.clone(),
             arrangement,
             batch,
@@ -242,6 +262,11 @@ impl CpuEngine {
         Ok(())
     }
 
+    /// All gradients, to be replaced.
+    pub(super) fn gradients_mut(&mut self) -> &mut [Vec<f32>] {
+        &mut self.gradients
+    }
+
     /// The running statistics of batch normalisations.
     pub(super) fn statistics(&self) -> Vec<(ParamId, Vec<f32>)> {
         let ids = (0..self.weights.len()).filter(|id| !self.network.params()[*id].role.is_trained());
@@ -296,6 +321,17 @@ impl CpuEngine {
     /// # Errors
     /// The target does not fit the loss or the batch.
     pub fn backward(&mut self, loss: Loss, target: Target<'_>, n: usize, scale: f32) -> Result<BatchLoss, TrainError> {
+        self.backward_telling(loss, target, (n, scale), &mut |_, _| {})
+    }
+
+    /// The same; `after` is told the number of each operation whose gradients are complete, with all gradients.
+    pub(super) fn backward_telling(
+        &mut self,
+        loss: Loss,
+        target: Target<'_>,
+        (n, scale): (usize, f32),
+        after: &mut dyn FnMut(usize, &[Vec<f32>]),
+    ) -> Result<BatchLoss, TrainError> {
         let last = self.values.len() - 1;
         let outputs = self.network.output().elements() * n;
         let gradient = &mut self.value_gradients[last][..outputs];
@@ -304,7 +340,7 @@ impl CpuEngine {
         written[last] = true;
         for segment in self.network.segments().into_iter().rev() {
             self.open(&segment, true);
-            let done = self.backward_segment(&segment, n, &mut written);
+            let done = self.backward_segment(&segment, n, &mut written, after);
             self.close(&segment);
             done?;
         }
@@ -312,7 +348,13 @@ impl CpuEngine {
     }
 
     /// What was not kept, computed again, then the gradients.
-    fn backward_segment(&mut self, segment: &Range<usize>, n: usize, written: &mut [bool]) -> Result<(), TrainError> {
+    fn backward_segment(
+        &mut self,
+        segment: &Range<usize>,
+        n: usize,
+        written: &mut [bool],
+        after: &mut dyn FnMut(usize, &[Vec<f32>]),
+    ) -> Result<(), TrainError> {
         self.forward_segment(segment, n, false)?;
         for i in segment.clone().rev() {
             let node = self.network.nodes()[i].clone();
@@ -320,6 +362,7 @@ impl CpuEngine {
             let done = self.node_backward(i, &node, n, &dy, written);
             self.value_gradients[node.output] = dy;
             done?;
+            after(i, &self.gradients);
         }
         Ok(())
     }

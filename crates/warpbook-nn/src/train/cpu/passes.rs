@@ -5,7 +5,7 @@ use crate::network::{Node, Op, PoolKind, Shape, ValueId, transpose_into};
 use crate::ops::batch_norm::{Running, Saved};
 use crate::ops::dropout::Dropout;
 use crate::ops::{activation, add, batch_norm, conv2d, dropout, linear, pool};
-use crate::train::TrainError;
+use crate::train::{Ranks, TrainError};
 use std::mem::take;
 
 impl CpuEngine {
@@ -43,7 +43,7 @@ impl CpuEngine {
                 _ => pool::cpu::average_forward(&self.network.pool_geometry(node, n), x, y)?,
             },
             Op::Dropout { .. } => match self.dropout(node) {
-                Some(d) => dropout::cpu::forward(&d, x, y)?,
+                Some(d) => dropout::cpu::forward_from(&d, self.first_element(output), x, y)?,
                 None => y.copy_from_slice(x),
             },
             Op::Flatten => self.flatten(input, x, y, Direction::Forward),
@@ -75,8 +75,13 @@ impl CpuEngine {
                 let running = Running { mean: &mut m, variance: &mut v };
                 let saved = Saved { mean: saved_mean, inverse_deviation };
                 let scale = [&self.weights[gamma][..], &self.weights[beta][..]];
-                let done = batch_norm::cpu::forward_training(&b, x, scale, y, running, saved);
+                let mut lost = Ok(());
+                let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
+                let across =
+                    batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
+                let done = batch_norm::cpu::forward_training_across(&b, x, scale, y, running, saved, across);
                 (self.weights[mean], self.weights[variance]) = (m, v);
+                lost?;
                 Ok(done?)
             }
             _ => {
@@ -170,8 +175,11 @@ impl CpuEngine {
         let [gamma, beta] = [node.params[0], node.params[1]];
         let (mut dgamma, mut dbeta) = (take(&mut self.gradients[gamma]), take(&mut self.gradients[beta]));
         let mut dx = vec![0.0; dy.len()];
+        let mut lost = Ok(());
+        let mut add = |sums: &mut [f64]| add_ranks(self.part.norm.as_ref(), sums, &mut lost);
+        let across = batch_norm::cpu::Across { counts: self.part.counts || self.part.norm.is_none(), add: &mut add };
         let done = match &self.kept[i] {
-            Kept::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward(
+            Kept::Statistics([mean, inverse_deviation]) => batch_norm::cpu::backward_across(
                 &b,
                 &self.values[node.input][..dy.len()],
                 &self.weights[gamma],
@@ -179,10 +187,12 @@ impl CpuEngine {
                 dy,
                 &mut dx,
                 [&mut dgamma, &mut dbeta],
+                across,
             ),
             _ => Ok(()),
         };
         (self.gradients[gamma], self.gradients[beta]) = (dgamma, dbeta);
+        lost?;
         done?;
         self.join(node.input, &dx, written)
     }
@@ -210,7 +220,7 @@ impl CpuEngine {
                 _ => pool::cpu::average_backward(&self.network.pool_geometry(node, n), dy, dx)?,
             },
             Op::Dropout { .. } => match self.dropout(node) {
-                Some(d) => dropout::cpu::backward(&d, dy, dx)?,
+                Some(d) => dropout::cpu::backward_from(&d, self.first_element(input), dy, dx)?,
                 None => dx.copy_from_slice(dy),
             },
             Op::Flatten => self.flatten(input, dy, dx, Direction::Backward),
@@ -218,6 +228,11 @@ impl CpuEngine {
             Op::BatchNorm { .. } | Op::Add(_) | Op::Own => {}
         }
         Ok(())
+    }
+
+    /// The place of a value's first element in the value of the global batch.
+    fn first_element(&self, value: Shape) -> u64 {
+        (self.part.first * value.elements()) as u64
     }
 
     fn weight(&self, node: &Node) -> &[f32] {
@@ -249,6 +264,15 @@ impl CpuEngine {
             Direction::Backward => (channels, pixels),
         };
         transpose_into(from, to, rows, columns);
+    }
+}
+
+/// Adds the other ranks' sums, where there are ranks with the same statistics.
+fn add_ranks(ranks: Option<&Ranks>, sums: &mut [f64], lost: &mut Result<(), TrainError>) {
+    let (Some(ranks), true) = (ranks, lost.is_ok()) else { return };
+    match ranks.sums(sums) {
+        Ok(all) => sums.copy_from_slice(&all),
+        Err(why) => *lost = Err(why),
     }
 }
 

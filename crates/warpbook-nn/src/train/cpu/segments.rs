@@ -72,6 +72,14 @@ impl CpuEngine {
 
     /// The name of the first operation of the last training step with an output that is no finite number; computes again what was not kept.
     pub(crate) fn find_not_finite(&mut self, n: usize) -> Result<Option<String>, TrainError> {
+        // The other ranks do not look for anything.
+        let norm = self.part.norm.take();
+        let found = self.find(n);
+        self.part.norm = norm;
+        found
+    }
+
+    fn find(&mut self, n: usize) -> Result<Option<String>, TrainError> {
         for segment in self.network.segments() {
             self.open(&segment, false);
             let found = self.forward_segment(&segment, n, self.mode == Mode::Inference).map(|()| {

@@ -5,10 +5,13 @@ use crate::data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
-use crate::train::{Recipe, Samples, Score, Target, TrainError, Views};
+use crate::train::ranks::Exchange;
+use crate::train::{BatchLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
+use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::Stream;
+use warpbook_ranks::{Reduce, Shard, Wire};
 
 /// A recipe's training on the CPU.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct CpuTraining {
     grouped: Option<Grouped>,
     updates: u64,
     prepared: Option<Prepared>,
+    /// Where several ranks train, and their gradients on the way.
+    ranks: Option<(Ranks, Exchange)>,
 }
 
 /// Steps that are made over and over.
@@ -29,6 +34,7 @@ struct Prepared {
     learning_rates: Vec<f64>,
     step: u64,
     made: usize,
+    shard: Option<Shard>,
     outcomes: Vec<StepOutcome>,
 }
 
@@ -82,9 +88,12 @@ impl Targets {
 }
 
 impl CpuTraining {
-    pub fn new(recipe: &Recipe, batch: usize, weights: &Weights) -> Result<Self, TrainError> {
-        let engine = CpuEngine::new(&recipe.network, batch, weights, &recipe.optimizer)?;
-        Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None })
+    /// For batches of at most so many samples, which are parts of the recipe's where several ranks train.
+    pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
+        let mut engine = CpuEngine::new(&recipe.network, batch, weights, &recipe.optimizer)?;
+        engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
+        let ranks = ranks.map(|ranks| (ranks.clone(), Exchange::new(ranks, &recipe.network)));
+        Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
     }
 
     /// Writes samples into the engine's input; those of training step `step` are augmented, and of others `view` is seen.
@@ -122,20 +131,38 @@ impl CpuTraining {
             seed: self.recipe.seed,
             step: step.unwrap_or(0) as u32,
         };
-        Ok(augment::cpu::gather(&augment, set.images(), indices, self.engine.input(indices.len()))?)
+        let first = if step.is_some() { self.engine.part.first as u32 } else { 0 };
+        Ok(augment::cpu::gather_from(&augment, first, set.images(), indices, self.engine.input(indices.len()))?)
     }
 
-    fn step(&mut self, set: Samples<'_>, indices: &[u32], step: u64, rate: f64) -> Result<StepOrBroken, TrainError> {
+    fn step(
+        &mut self,
+        set: Samples<'_>,
+        indices: &[u32],
+        (step, rate): (u64, f64),
+        shard: Option<&Shard>,
+    ) -> Result<StepOrBroken, TrainError> {
         let n = indices.len();
+        (self.engine.part.first, self.engine.part.counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
         self.gather(set, indices, Some(step), None)?;
         let (targets, statistics) = (Targets::of(set, indices), self.engine.statistics());
         self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
-        let loss = self.engine.backward(self.recipe.loss, targets.target(), n, 1.0)?;
-        if !loss.mean.is_finite() {
-            let layer = self.engine.find_not_finite(n)?.unwrap_or_else(|| "the loss".into());
-            self.engine.put_back(statistics);
-            return Ok(Err(Broken { loss: loss.mean, layer }));
-        }
+        let scale = shard.map_or(1.0, |s| s.weight() as f32);
+        let loss = match &mut self.ranks {
+            None => self.engine.backward(self.recipe.loss, targets.target(), n, scale)?,
+            Some((_, exchange)) => {
+                exchange.give_up();
+                let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
+                self.engine.backward_telling(self.recipe.loss, targets.target(), (n, scale), after)?
+            }
+        };
+        let loss = match self.of_all(loss, n, shard)? {
+            Ok(loss) => loss,
+            Err(broken) => {
+                self.engine.put_back(statistics);
+                return Ok(Err(broken));
+            }
+        };
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
         match &self.grouped {
@@ -151,6 +178,44 @@ impl CpuTraining {
     }
 }
 
+impl CpuTraining {
+    /// The loss of the global batch, with the gradients and the running statistics of all ranks in place; or why the step broke.
+    fn of_all(
+        &mut self,
+        loss: BatchLoss,
+        n: usize,
+        shard: Option<&Shard>,
+    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+        let engine = &mut self.engine;
+        let mut layer = || Ok(engine.find_not_finite(n)?.unwrap_or_else(|| "the loss".into()));
+        let (Some((ranks, exchange)), Some(shard)) = (&mut self.ranks, shard) else {
+            return Ok(if loss.mean.is_finite() { Ok(loss) } else { Err(Broken { loss: loss.mean, layer: layer()? }) });
+        };
+        let (mean, correct) = match ranks.outcome((loss.mean, loss.correct), shard, layer)? {
+            Ok(of_all) => of_all,
+            Err(broken) => {
+                exchange.give_up();
+                return Ok(Err(broken));
+            }
+        };
+        exchange.finish(engine.gradients_mut())?;
+        let mut statistics = engine.statistics();
+        if !statistics.is_empty() {
+            let weight = shard.weight() as f32;
+            let mut all: Vec<f32> = statistics.iter().flat_map(|(_, v)| v).map(|v| v * weight).collect();
+            let reduced = ranks.queue(move |ranks| {
+                ranks.all_reduce(&mut all, Reduce::Sum, Wire::F32)?;
+                Ok(all)
+            });
+            let all = reduced.wait()?;
+            let mut rest = all.iter();
+            statistics.iter_mut().flat_map(|(_, v)| v).zip(&mut rest).for_each(|(v, sum)| *v = *sum);
+            engine.put_back(statistics);
+        }
+        Ok(Ok(BatchLoss { mean, correct }))
+    }
+}
+
 type StepOrBroken = Result<StepOutcome, Broken>;
 
 impl Engine for CpuTraining {
@@ -160,8 +225,8 @@ impl Engine for CpuTraining {
 
     fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
         let mut trained = Trained::default();
-        for (i, (indices, rate)) in b.indices.chunks(b.size).zip(b.learning_rates).enumerate() {
-            match self.step(b.set, indices, b.step + i as u64, *rate)? {
+        for (i, (indices, rate)) in b.each().into_iter().zip(b.learning_rates).enumerate() {
+            match self.step(b.set, indices, (b.step + i as u64, *rate), b.shards.get(i))? {
                 Ok(outcome) => trained.outcomes.push(outcome),
                 Err(broken) => return Ok(Trained { broken: Some(broken), ..trained }),
             }
@@ -169,11 +234,11 @@ impl Engine for CpuTraining {
         Ok(trained)
     }
 
-    fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
-        let (size, len) = (self.engine.batch(), set.len());
+    fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError> {
+        let size = self.engine.batch();
         let mut batches = Vec::new();
-        for first in (0..len).step_by(size) {
-            let indices: Vec<u32> = (first as u32..(first + size).min(len) as u32).collect();
+        for first in part.clone().step_by(size) {
+            let indices: Vec<u32> = (first as u32..(first + size).min(part.end) as u32).collect();
             let n = indices.len();
             let mut outputs = Vec::new();
             for (view, share) in self.recipe.views.all() {
@@ -201,6 +266,7 @@ impl Engine for CpuTraining {
             learning_rates: b.learning_rates.to_vec(),
             step: b.step,
             made: 0,
+            shard: b.shards.first().copied(),
             outcomes: Vec::new(),
         });
         Ok(())
@@ -212,7 +278,8 @@ impl Engine for CpuTraining {
         };
         let at = p.made % p.learning_rates.len();
         let indices = &p.indices[at * p.size..((at + 1) * p.size).min(p.indices.len())];
-        let made = self.step(p.set.samples(), indices, p.step + p.made as u64, p.learning_rates[at]);
+        let made =
+            self.step(p.set.samples(), indices, (p.step + p.made as u64, p.learning_rates[at]), p.shard.as_ref());
         if let Ok(Ok(outcome)) = &made {
             p.outcomes.push(*outcome);
         }

@@ -7,7 +7,7 @@ use super::kernels::LayerKernels;
 use super::memory::{self, Memory, Purpose};
 use super::params::{ParamBytes, Params};
 use super::passes::{self, Parts};
-use super::program::Program;
+use super::program::{Others, Program};
 use super::{CudaOptions, Sharing, sharing};
 use crate::gemm::{Gemm, Workspace};
 use crate::network::{Network, Shape};
@@ -204,6 +204,6 @@ impl CudaInference {
                 Box::new(move |s| s.copy_to_host(y.bytes(), &to))
             },
         )?;
-        Ok(Program::new((&self.stream, None), "a forward pass", passes, self.options.graph)?)
+        Ok(Program::new((&self.stream, &Others::default()), "a forward pass", passes, self.options.graph)?)
     }
 }

@@ -17,10 +17,11 @@ mod passes;
 mod program;
 mod resident;
 mod sharing;
+mod together;
 mod work;
 
 use super::engine::{AfterOperation, Batches, Broken, Engine, State, Trained};
-use super::{BatchLoss, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
+use super::{BatchLoss, Ranks, Recipe, Samples, ScalerState, Score, StepOutcome, TrainError};
 use crate::data::Dataset;
 use crate::gemm::{Gemm, Workspace};
 use crate::ops::optimizer::groups::Grouped;
@@ -36,13 +37,17 @@ pub use loader::{Loader, Residency};
 use memory::Memory;
 pub use options::CudaOptions;
 use params::Params;
+pub(in crate::train) use params::{is_half, rounded_params};
 use passes::{Parts, StepParts};
-use program::{Program, Side};
+use program::{Others, Program, Side};
 use resident::{Resident, Source};
 pub(in crate::train) use sharing::Sharing;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
+use together::Together;
 use warpbook_device::{Arena, CudaDevice, Stream};
+use warpbook_ranks::Shard;
 use work::StepWork;
 
 /// Steps that are queued over and over.
@@ -51,11 +56,12 @@ struct Repeated {
     source: Source,
     indices: Vec<u32>,
     size: usize,
+    shard: Option<Shard>,
     queued: usize,
 }
 
-/// What a program was made for: samples, whether it trains, and the number of its data set.
-type ProgramKey = (usize, bool, usize);
+/// What a program was made for: samples, whether it trains, the number of its data set, and the part of a global batch that the samples are.
+type ProgramKey = (usize, bool, usize, Option<Shard>);
 
 /// A recipe's training on a GPU.
 #[derive(Debug)]
@@ -75,10 +81,12 @@ pub(crate) struct CudaTraining {
     kernels: StepKernels,
     sets: Vec<Resident>,
     programs: HashMap<ProgramKey, Program>,
+    /// Where several ranks train.
+    together: Option<Together>,
     /// Of the two streams.
     workspaces: [Option<Workspace>; 2],
-    /// The second stream.
-    side: Option<Arc<Side>>,
+    /// The second stream, and that of the ranks.
+    others: Others,
     /// What the gradients of the last step are multiplied by.
     gradient_scale: f32,
     repeated: Option<Repeated>,
@@ -97,6 +105,7 @@ impl CudaTraining {
         recipe: &Recipe,
         batch: usize,
         weights: &Weights,
+        ranks: Option<&Ranks>,
     ) -> Result<Self, TrainError> {
         options.precision.check(device.info())?;
         options.scaler.check()?;
@@ -124,15 +133,24 @@ impl CudaTraining {
             stream.make_dependent();
             side.iter().for_each(Side::make_dependent);
         }
+        let together = ranks.map(|ranks| Together::new(device, ranks, network, &params)).transpose()?;
+        if together.is_some() {
+            // What the reductions have made of them.
+            params.write(weights)?;
+        }
+        // Each rank draws its own dropout and augmentation.
+        let mut drawn = recipe.clone();
+        drawn.seed = ranks.map_or(recipe.seed, |ranks| seed_of(recipe.seed, ranks.rank()));
+        let others = Others { side: side.map(Arc::new), link: together.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
             gemm: Gemm::new(device),
             layers: LayerKernels::load(device, network, &options)?,
-            kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
+            kernels: StepKernels::load(device, (&drawn, grouped.as_ref()), &options, &params)?,
             grouped,
             is_fresh: true,
             device: device.clone(),
-            recipe: recipe.clone(),
+            recipe: drawn,
             options,
             batch,
             sharing,
@@ -142,7 +160,8 @@ impl CudaTraining {
             sets: Vec::new(),
             programs: HashMap::new(),
             workspaces: [None, None],
-            side: side.map(Arc::new),
+            others,
+            together,
             gradient_scale: 1.0,
             repeated: None,
             staging: None,
@@ -183,6 +202,17 @@ impl CudaTraining {
 
     /// Makes the programs of batches of these sizes.
     fn prepare_all(&mut self, source: &Source, sizes: &[usize], trains: bool) -> Result<(), TrainError> {
+        let all: Vec<_> = sizes.iter().map(|n| (*n, None)).collect();
+        self.prepare_parts(source, &all, trains)
+    }
+
+    /// The same of parts of global batches.
+    fn prepare_parts(
+        &mut self,
+        source: &Source,
+        parts: &[(usize, Option<Shard>)],
+        trains: bool,
+    ) -> Result<(), TrainError> {
         let sets = match source {
             Source::Resident(set) => vec![*set],
             Source::Host(set) => {
@@ -190,9 +220,9 @@ impl CudaTraining {
                 self.staging.as_ref().map_or_else(Vec::new, |(_, sets)| sets.clone())
             }
         };
-        for n in sizes {
+        for (n, shard) in parts {
             for set in &sets {
-                self.prepare((*n, trains, *set))?;
+                self.prepare((*n, trains, *set, *shard))?;
             }
         }
         Ok(())
@@ -210,17 +240,17 @@ impl CudaTraining {
     fn with_batch(
         &mut self,
         source: &Source,
-        indices: &[u32],
+        (indices, shard): (&[u32], Option<Shard>),
         trains: bool,
         queue: impl FnOnce(&Program, &Stream) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
         let n = indices.len();
         match source {
-            Source::Resident(set) => queue(&self.programs[&(n, trains, *set)], &self.stream),
+            Source::Resident(set) => queue(&self.programs[&(n, trains, *set, shard)], &self.stream),
             Source::Host(set) => {
                 let Some((staging, sets)) = &mut self.staging else { return Ok(()) };
                 let slot = staging.load(&self.stream, set, indices)?;
-                queue(&self.programs[&(n, trains, sets[slot])], &self.stream)?;
+                queue(&self.programs[&(n, trains, sets[slot], shard)], &self.stream)?;
                 staging.consumed(slot, &self.stream)
             }
         }
@@ -231,7 +261,7 @@ impl CudaTraining {
         if self.programs.contains_key(&key) {
             return Ok(());
         }
-        let (n, trains, set) = key;
+        let (n, trains, set, shard) = key;
         let parts = Parts {
             device: &self.device,
             gemm: &self.gemm,
@@ -243,9 +273,14 @@ impl CudaTraining {
             kernels: &self.layers,
         };
         let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels };
-        let passes = passes::passes(parts, step, &self.sets[set], (n, trains), &mut self.workspaces)?;
+        let reductions = self.together.as_ref().zip(shard).map_or_else(Vec::new, |(together, shard)| {
+            let mut all = together.reductions(shard);
+            all.extend(together.statistics(&self.params, shard));
+            all
+        });
+        let passes = passes::passes(parts, step, &self.sets[set], (n, trains), &mut self.workspaces, reductions)?;
         let name = if trains { "a training step" } else { "an evaluation" };
-        let program = Program::new((&self.stream, self.side.as_ref()), name, passes, self.options.graph)?;
+        let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
         self.programs.insert(key, program);
         Ok(())
     }
@@ -258,16 +293,21 @@ impl CudaTraining {
         rates: &[f64],
         (step, per_epoch): (u64, u64),
         trains: bool,
+        shards: &[Shard],
     ) -> Result<Vec<StepOutcome>, TrainError> {
-        let sizes: Vec<usize> = indices.chunks(size).map(<[u32]>::len).collect();
-        self.prepare_all(source, &sizes, trains)?;
+        let shard_of = |at: usize| shards.get(at).copied();
+        let sizes: Vec<_> = indices.chunks(size).enumerate().map(|(at, batch)| (batch.len(), shard_of(at))).collect();
+        self.prepare_parts(source, &sizes, trains)?;
         self.control.begin(&Self::order(source, indices, size), rates, step)?;
         self.write_group_rates(rates, step, per_epoch)?;
         self.is_fresh &= !trains;
-        for batch in indices.chunks(size) {
-            self.with_batch(source, batch, trains, |program, stream| Ok(program.queue(stream)?))?;
+        for (at, batch) in indices.chunks(size).enumerate() {
+            self.with_batch(source, (batch, shard_of(at)), trains, |program, stream| Ok(program.queue(stream)?))?;
         }
-        self.stream.synchronize()?;
+        match &self.together {
+            Some(together) => together.wait(&self.stream)?,
+            None => self.stream.synchronize()?,
+        }
         self.free[1] = self.free[1].min(self.device.memory()?.0);
         let outcomes = self.control.outcomes(sizes.len(), self.what(trains))?;
         if let Some(scale) = outcomes.last().and_then(|o| o.loss_scale) {
@@ -309,18 +349,48 @@ impl CudaTraining {
         };
         let first = r.queued * r.size % r.indices.len();
         let batch = &r.indices[first..first + r.size];
-        let queued = self.with_batch(&r.source, batch, true, queue);
+        let queued = self.with_batch(&r.source, (batch, r.shard), true, queue);
         r.queued += 1;
         self.repeated = Some(r);
         queued
     }
 
+    /// What the steps came to over the global batches, of this rank's parts.
+    fn of_all(
+        &mut self,
+        ranks: &Ranks,
+        b: &Batches<'_>,
+        source: &Source,
+        mut outcomes: Vec<StepOutcome>,
+    ) -> Result<Trained, TrainError> {
+        let Some((at, rank)) = ranks.outcomes(&mut outcomes, b.shards)? else {
+            return Ok(Trained { outcomes, broken: None });
+        };
+        let loss = outcomes[at].loss;
+        outcomes.truncate(at);
+        let mut name = Vec::new();
+        if rank == ranks.rank() {
+            let (batch, shard) = (b.each()[at], b.shards.get(at).copied());
+            name = self.first_not_finite(source, (batch, shard), b.step + at as u64)?.into_bytes();
+        } else {
+            self.params.put_statistics_back(&self.stream)?;
+        }
+        let named = ranks.all_gather(&name)?;
+        let layer = format!("{} on rank {rank}", String::from_utf8_lossy(&named[rank]));
+        Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
+    }
+
     /// The first operation of a step's forward pass with an output that is no finite number.
-    fn first_not_finite(&mut self, source: &Source, indices: &[u32], step: u64) -> Result<String, TrainError> {
+    fn first_not_finite(
+        &mut self,
+        source: &Source,
+        (indices, shard): (&[u32], Option<Shard>),
+        step: u64,
+    ) -> Result<String, TrainError> {
         self.control.begin(&Self::order(source, indices, indices.len()), &[], step)?;
         self.params.put_statistics_back(&self.stream)?;
         let mut found = "the loss".to_owned();
-        self.with_batch(source, indices, true, |program, stream| {
+        self.with_batch(source, (indices, shard), true, |program, stream| {
             for pass in program.passes.iter().take_while(|pass| pass.name != "loss") {
                 pass.queue(stream)?;
                 let Some(output) = &pass.output else { continue };
@@ -339,6 +409,11 @@ impl CudaTraining {
     }
 }
 
+/// The seed by which a rank draws: the recipe's at rank 0.
+fn seed_of(seed: u64, rank: usize) -> u64 {
+    seed ^ (rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 impl Engine for CudaTraining {
     fn steps_at_once(&self) -> usize {
         SLOTS
@@ -347,14 +422,17 @@ impl Engine for CudaTraining {
     fn train(&mut self, b: &Batches<'_>) -> Result<Trained, TrainError> {
         let source = self.source(b.set)?;
         let at = (b.step, self.per_epoch(b.set.len()));
-        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true)?;
+        let mut outcomes = self.run(&source, (b.indices, b.size), b.learning_rates, at, true, b.shards)?;
+        if let Some(ranks) = self.together.as_ref().map(|t| t.ranks.clone()) {
+            return self.of_all(&ranks, b, &source, outcomes);
+        }
         let Some(at) = outcomes.iter().position(|o| !o.loss.is_finite()) else {
             return Ok(Trained { outcomes, broken: None });
         };
         let loss = outcomes[at].loss;
         outcomes.truncate(at);
         let end = ((at + 1) * b.size).min(b.indices.len());
-        let layer = self.first_not_finite(&source, &b.indices[at * b.size..end], b.step + at as u64)?;
+        let layer = self.first_not_finite(&source, (&b.indices[at * b.size..end], None), b.step + at as u64)?;
         Ok(Trained { outcomes, broken: Some(Broken { loss, layer }) })
     }
 
@@ -377,11 +455,12 @@ impl Engine for CudaTraining {
 
     fn prepare_steps(&mut self, b: &Batches<'_>) -> Result<(), TrainError> {
         let source = self.source(b.set)?;
-        self.prepare_all(&source, &[b.size], true)?;
+        let shard = b.shards.first().copied();
+        self.prepare_parts(&source, &[(b.size, shard)], true)?;
         self.control.begin(&Self::order(&source, b.indices, b.size), b.learning_rates, b.step)?;
         self.write_group_rates(b.learning_rates, b.step, self.per_epoch(b.set.len()))?;
         self.is_fresh = false;
-        self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), size: b.size, queued: 0 });
+        self.repeated = Some(Repeated { source, indices: b.indices.to_vec(), size: b.size, shard, queued: 0 });
         Ok(())
     }
 
@@ -391,8 +470,9 @@ impl Engine for CudaTraining {
 
     fn step_by_operation(&mut self, after: AfterOperation<'_>) -> Result<(), TrainError> {
         let (recipe, options, sharing) = (self.recipe.clone(), self.options, self.sharing.clone());
+        let n = if self.together.is_some() { self.batch } else { recipe.batch };
         self.queue_next(|program, stream| {
-            let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: recipe.batch };
+            let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n };
             for pass in program.passes.iter() {
                 pass.queue(stream)?;
                 stream.synchronize()?;
@@ -405,7 +485,10 @@ impl Engine for CudaTraining {
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         let queued = self.repeated.as_ref().map_or(0, |r| r.queued);
         let count = count.min(queued).min(SLOTS);
-        self.stream.synchronize()?;
+        match &self.together {
+            Some(together) => together.wait(&self.stream)?,
+            None => self.stream.synchronize()?,
+        }
         let all = self.control.outcomes(SLOTS, self.what(true))?;
         Ok((queued - count..queued).map(|step| all[step % SLOTS]).collect())
     }
@@ -414,13 +497,13 @@ impl Engine for CudaTraining {
         Some(self.stream.clone())
     }
 
-    fn evaluate(&mut self, set: Samples<'_>) -> Result<Score, TrainError> {
+    fn evaluate(&mut self, set: Samples<'_>, part: Range<usize>) -> Result<Score, TrainError> {
         let source = self.source(set)?;
-        let (at_once, len) = (SLOTS * self.batch, set.len());
+        let at_once = SLOTS * self.batch;
         let mut batches = Vec::new();
-        for first in (0..len).step_by(at_once) {
-            let indices: Vec<u32> = (first as u32..(first + at_once).min(len) as u32).collect();
-            let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false)?;
+        for first in part.clone().step_by(at_once) {
+            let indices: Vec<u32> = (first as u32..(first + at_once).min(part.end) as u32).collect();
+            let outcomes = self.run(&source, (&indices, self.batch), &[], (0, 1), false, &[])?;
             let losses = outcomes.iter().map(|o| BatchLoss { mean: o.loss, correct: o.correct });
             batches.extend(losses.zip(indices.chunks(self.batch).map(<[u32]>::len)));
         }

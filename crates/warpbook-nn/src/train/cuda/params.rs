@@ -80,7 +80,8 @@ impl ParamBytes {
     }
 }
 
-fn is_half(dtype: Dtype) -> bool {
+/// Whether products of this type are in half.
+pub(in crate::train) fn is_half(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::F16 | Dtype::Bf16)
 }
 
@@ -158,6 +159,21 @@ impl Params {
     /// The gradient of a trained parameter that is no weight of a linear layer.
     pub fn gradient(&self, id: ParamId) -> Slice<f32> {
         self.gradients.range(self.places[id].clone())
+    }
+
+    /// Bytes of a value of each parameter's gradient.
+    pub fn gradient_bytes(&self) -> Vec<usize> {
+        let half = self.rounded.as_ref().map_or(4, |_| 2);
+        let is_half = |place: &Range<usize>| self.rounded.is_some() && place.start >= self.gradients.len();
+        let of = |(place, spec): (&Range<usize>, &ParamSpec)| {
+            if spec.role.is_trained() && is_half(place) { half } else { 4 }
+        };
+        self.places.iter().zip(self.network.params()).map(of).collect()
+    }
+
+    /// Where a parameter is in the array of its kind; of a trained one in half after those in f32.
+    pub fn place(&self, id: ParamId) -> Range<usize> {
+        self.places[id].clone()
     }
 
     /// The gradient of any trained parameter.
@@ -246,7 +262,7 @@ impl Params {
 
 /// Which parameters' gradients are kept in half, where products are: the weights of linear layers. A product rounds them to the type of
 /// its operands, as autocast's products do; those of convolutions are sums of many parts, added up in f32.
-pub(super) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
+pub(in crate::train) fn rounded_params(network: &Network, halves: bool) -> Vec<bool> {
     let mut rounded = vec![false; network.params().len()];
     for node in network.nodes().iter().filter(|n| halves && matches!(n.op, Op::Linear { .. })) {
         rounded[node.params[0]] = true;

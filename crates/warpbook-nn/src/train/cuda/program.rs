@@ -16,6 +16,10 @@ pub(super) enum On {
     Side,
     /// The first, once the second has got here.
     Both,
+    /// That of the ranks' reductions, once the first two have got here.
+    Link,
+    /// The first, once both others have got here.
+    All,
 }
 
 /// An operation's launches.
@@ -58,68 +62,110 @@ impl Side {
         self.stream.make_dependent();
     }
 
-    fn queue(&self, main: &Stream, passes: &[Pass]) -> Result<()> {
-        let mut is_forked = false;
-        for pass in passes {
-            match pass.on {
-                On::Main => pass.queue(main)?,
-                On::Side => {
-                    self.forked.record(main)?;
-                    self.stream.wait(&self.forked)?;
-                    pass.queue(&self.stream)?;
-                    is_forked = true;
-                }
-                On::Both => {
-                    if is_forked {
-                        self.joined.record(&self.stream)?;
-                        main.wait(&self.joined)?;
-                    }
-                    is_forked = false;
-                    pass.queue(main)?;
-                }
-            }
-        }
-        Ok(())
+    fn fork(&self, main: &Stream) -> Result<&Stream> {
+        self.forked.record(main)?;
+        self.stream.wait(&self.forked)?;
+        Ok(&self.stream)
     }
+
+    fn join(&self, main: &Stream) -> Result<()> {
+        self.joined.record(&self.stream)?;
+        main.wait(&self.joined)
+    }
+}
+
+/// The stream of the ranks' reductions, and the events that order it and the others.
+#[derive(Debug)]
+pub(super) struct Link {
+    stream: Stream,
+    main_is_here: Event,
+    side_is_here: Event,
+    joined: Event,
+}
+
+impl Link {
+    pub fn new(device: &CudaDevice) -> Result<Self> {
+        let [main_is_here, side_is_here, joined] = [device.event()?, device.event()?, device.event()?];
+        Ok(Self { stream: device.stream()?, main_is_here, side_is_here, joined })
+    }
+
+    fn follow(&self, main: &Stream, side: Option<&Side>) -> Result<&Stream> {
+        self.main_is_here.record(main)?;
+        self.stream.wait(&self.main_is_here)?;
+        if let Some(side) = side {
+            self.side_is_here.record(&side.stream)?;
+            self.stream.wait(&self.side_is_here)?;
+        }
+        Ok(&self.stream)
+    }
+
+    fn join(&self, main: &Stream) -> Result<()> {
+        self.joined.record(&self.stream)?;
+        main.wait(&self.joined)
+    }
+}
+
+/// The streams next to the first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Others {
+    pub side: Option<Arc<Side>>,
+    pub link: Option<Arc<Link>>,
 }
 
 /// A step, or the evaluation of a batch.
 #[derive(Debug)]
 pub(super) struct Program {
     pub passes: Arc<Vec<Pass>>,
-    side: Option<Arc<Side>>,
+    others: Others,
     graph: Option<Graph>,
 }
 
-fn queue_all(main: &Stream, side: Option<&Side>, passes: &[Pass]) -> Result<()> {
-    match side {
-        Some(side) => side.queue(main, passes),
-        None => passes.iter().try_for_each(|p| p.queue(main)),
+fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
+    let (side, link) = (others.side.as_deref(), others.link.as_deref());
+    let (mut forked, mut linked) = (None, None);
+    for pass in passes {
+        match (pass.on, side, link) {
+            (On::Side, Some(side), _) => {
+                pass.queue(side.fork(main)?)?;
+                forked = Some(side);
+            }
+            (On::Link, _, Some(link)) => {
+                pass.queue(link.follow(main, forked)?)?;
+                linked = Some(link);
+            }
+            (on, ..) => {
+                if let (On::Both | On::All, Some(side)) = (on, forked) {
+                    side.join(main)?;
+                    forked = None;
+                }
+                if let (On::All, Some(link)) = (on, linked) {
+                    link.join(main)?;
+                    linked = None;
+                }
+                pass.queue(main)?;
+            }
+        }
     }
+    Ok(())
 }
 
 impl Program {
     /// Captures the passes, if they are to be one graph.
-    pub fn new(
-        (stream, side): (&Stream, Option<&Arc<Side>>),
-        name: &str,
-        passes: Vec<Pass>,
-        as_graph: bool,
-    ) -> Result<Self> {
-        let (passes, side) = (Arc::new(passes), side.cloned());
+    pub fn new((stream, others): (&Stream, &Others), name: &str, passes: Vec<Pass>, as_graph: bool) -> Result<Self> {
+        let (passes, others) = (Arc::new(passes), others.clone());
         let capture = || {
-            stream.capture_owning(name, (passes.clone(), side.clone()), |(passes, side)| {
-                queue_all(stream, side.as_deref(), passes)
+            stream.capture_owning(name, (passes.clone(), others.clone()), |(passes, others)| {
+                queue_all(stream, others, passes)
             })
         };
         let graph = as_graph.then(capture).transpose()?;
-        Ok(Self { passes, side, graph })
+        Ok(Self { passes, others, graph })
     }
 
     pub fn queue(&self, stream: &Stream) -> Result<()> {
         match &self.graph {
             Some(graph) => graph.launch(stream),
-            None => queue_all(stream, self.side.as_deref(), &self.passes),
+            None => queue_all(stream, &self.others, &self.passes),
         }
     }
 }

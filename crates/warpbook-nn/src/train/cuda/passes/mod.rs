@@ -18,6 +18,7 @@ use crate::ops::cross_entropy::{self, CrossEntropy};
 use crate::ops::dropout::Dropout;
 use crate::ops::linear::cuda::Linear;
 use crate::train::{Loss, Recipe, TrainError};
+use std::collections::VecDeque;
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 
 /// All that the passes of a network are made of.
@@ -39,6 +40,20 @@ pub(super) struct StepParts<'a> {
     pub recipe: &'a Recipe,
     pub control: &'a Control,
     pub kernels: &'a StepKernels,
+}
+
+/// A reduction over the ranks, which is ready once an operation's backward pass is queued.
+pub(super) struct Reduction {
+    /// The operation's number.
+    pub node: usize,
+    pub name: String,
+    pub launch: Launch,
+}
+
+impl std::fmt::Debug for Reduction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
 }
 
 /// A convolution or a linear layer of a batch.
@@ -72,6 +87,9 @@ struct Builder<'a> {
     /// Whether it is past the loss, so that what is computed again is where it is then.
     again: bool,
     passes: Vec<Pass>,
+    /// What is still to be reduced over the ranks, in the order in which it is ready, and whether there ever was anything.
+    reductions: VecDeque<Reduction>,
+    links: bool,
 }
 
 /// The passes of a step with `n` samples of a data set, or of their evaluation.
@@ -81,8 +99,11 @@ pub(super) fn passes(
     set: &Resident,
     (n, trains): (usize, bool),
     workspaces: &mut [Option<Workspace>; 2],
+    reductions: Vec<Reduction>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
     let mut builder = Builder::new(parts, n, trains, workspaces)?;
+    builder.links = !reductions.is_empty();
+    builder.reductions = reductions.into();
     builder.random = Some((step.recipe.seed, step.control.step()));
     builder.batch(step, set)?;
     builder.forward_all()?;
@@ -161,6 +182,8 @@ impl<'a> Builder<'a> {
             targets: None,
             again: false,
             passes: Vec::new(),
+            reductions: VecDeque::new(),
+            links: false,
         })
     }
 
@@ -183,10 +206,21 @@ impl<'a> Builder<'a> {
                 }
                 self.passes[before].on = On::Both;
             }
-            segment.rev().try_for_each(|i| self.backward(i))?;
+            segment.rev().try_for_each(|i| {
+                self.backward(i)?;
+                self.reduce(i);
+                Ok::<_, TrainError>(())
+            })?;
         }
         self.again = false;
         Ok(())
+    }
+
+    /// Reduces over the ranks what is ready after an operation's backward pass.
+    fn reduce(&mut self, node: usize) {
+        while let Some(Reduction { name, launch, .. }) = self.reductions.pop_front_if(|r| r.node >= node) {
+            self.passes.push(Pass { name, output: None, on: On::Link, launch });
+        }
     }
 
     fn network(&self) -> &'a Network {

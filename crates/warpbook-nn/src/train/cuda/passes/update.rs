@@ -100,7 +100,7 @@ impl Builder<'_> {
             }
             UpdateKernels::LastBlocks { update, norm } => self.by_last_blocks(step, (*update.clone(), norm.clone()))?,
         }
-        self.passes[backward_end].on = On::Both;
+        self.passes[backward_end].on = if self.links { On::All } else { On::Both };
         Ok(())
     }
 

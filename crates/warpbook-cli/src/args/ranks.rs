@@ -1,0 +1,40 @@
+//! How several ranks train together.
+
+use super::train::time;
+use clap::Args;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub struct RanksArgs {
+    /// Train data-parallel on the first N GPUs of this machine: a process each, every batch split among them, gradients summed over them. A batch is
+    /// that of all together. Under torchrun, srun or mpirun, which start the processes, leave it out.
+    #[arg(long, value_name = "N", conflicts_with = "ranks")]
+    pub gpus: Option<usize>,
+    /// The same with N processes on the CPU.
+    #[arg(long, value_name = "N")]
+    pub ranks: Option<usize>,
+    /// Type in which gradients travel between ranks: fp32, bf16 or fp16. On GPUs those that are kept in 16 bits travel as they are, and others in fp32.
+    #[arg(long, value_name = "fp32|bf16|fp16", default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
+    pub gradients: String,
+    /// MiB of gradients after which they are sent, while the backward pass goes on.
+    #[arg(long, value_name = "MIB", default_value_t = 25.0)]
+    pub bucket: f64,
+    /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch; on the CPU.
+    #[arg(long)]
+    pub sync_batch_norm: bool,
+    /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time)]
+    pub rank_timeout: Duration,
+}
+
+impl RanksArgs {
+    /// Those that are not at their defaults.
+    pub fn options(&self, option: &mut impl FnMut(&str, Option<String>)) {
+        option("gpus", self.gpus.map(|n| n.to_string()));
+        option("ranks", self.ranks.map(|n| n.to_string()));
+        option("gradients", Some(self.gradients.clone()).filter(|g| g != "fp32"));
+        option("bucket", Some(self.bucket.to_string()).filter(|b| b != "25"));
+        let timeout = self.rank_timeout.as_secs_f64();
+        option("rank-timeout", Some(format!("{timeout}s")).filter(|_| timeout != 600.0));
+    }
+}

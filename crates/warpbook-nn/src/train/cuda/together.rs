@@ -1,0 +1,155 @@
+//! One of several ranks on a GPU: the reductions of gradients as passes on a stream of their own, so that they are captured with the step and run
+//! while the backward pass goes on.
+
+use super::params::Params;
+use super::passes::Reduction;
+use super::program::Link;
+use crate::gemm::DeviceArray;
+use crate::network::Network;
+use crate::train::{Bucket, Ranks, TrainError, plan_buckets};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Stream};
+use warpbook_ranks::Shard;
+
+/// What is waited for the other ranks' GPUs.
+const JOIN: Duration = Duration::from_secs(180);
+
+/// A rank's communicator, its stream, and what is reduced.
+#[derive(Debug)]
+pub(super) struct Together {
+    pub ranks: Ranks,
+    communicator: Arc<Communicator>,
+    pub link: Arc<Link>,
+    /// Of each bucket, the last operation of the network whose gradients it has, and where they are.
+    buckets: Vec<(usize, Vec<DeviceArray>)>,
+}
+
+impl Together {
+    /// Joins the other ranks' GPUs, and reduces every bucket once, so that all connections are there before a step is captured.
+    pub fn new(device: &CudaDevice, ranks: &Ranks, network: &Network, params: &Params) -> Result<Self, TrainError> {
+        if ranks.options().synchronised_norm && params.statistics().is_some() {
+            return Err(TrainError::Setting(
+                "Batch normalisation takes the statistics of the global batch on the CPU only: on GPUs leave --sync-batch-norm out.".into(),
+            ));
+        }
+        ensure_own_gpus(device, ranks)?;
+        let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
+        let all = ranks.all_gather(&id)?;
+        let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
+            TrainError::Setting(
+                "Rank 0 has sent no identifier of NCCL's: start the same version of Warpbook as every rank.".into(),
+            )
+        })?;
+        let place = (ranks.rank(), ranks.world());
+        let communicator = Arc::new(Communicator::new(device, NcclId::of(id), place, JOIN)?);
+        let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
+        let buckets = planned.iter().map(|b| (first_node(network, b), arrays(params, b))).collect();
+        let together = Self { ranks: ranks.clone(), communicator, link: Arc::new(Link::new(device)?), buckets };
+        let stream = device.stream()?;
+        for (_, arrays) in &together.buckets {
+            reduce(&together.communicator, &stream, arrays, NcclReduce::Mean)?;
+        }
+        if let Some(statistics) = params.statistics() {
+            // They are not zero: each rank's part of the mean makes them what they were.
+            let own: DeviceArray = (&statistics.running).into();
+            reduce(&together.communicator, &stream, &[own], NcclReduce::Mean)?;
+        }
+        together.wait(&stream)?;
+        Ok(together)
+    }
+
+    /// The reductions of a step with this part of a global batch: for each bucket the operation after whose backward pass it is ready, then that of the
+    /// running statistics.
+    pub fn reductions(&self, shard: Shard) -> Vec<Reduction> {
+        let weight = NcclReduce::Weighted(shard.weight() as f32);
+        let even = shard.len * self.ranks.world() == shard.global;
+        let how = if even { NcclReduce::Mean } else { weight };
+        let of = |(i, (node, arrays)): (usize, &(usize, Vec<DeviceArray>))| {
+            let (communicator, arrays) = (self.communicator.clone(), arrays.clone());
+            Reduction {
+                node: *node,
+                name: format!("bucket {} all-reduce", i + 1),
+                launch: Box::new(move |s| reduce(&communicator, s, &arrays, how)),
+            }
+        };
+        self.buckets.iter().enumerate().map(of).collect()
+    }
+
+    /// That of the running statistics.
+    pub fn statistics(&self, params: &Params, shard: Shard) -> Option<Reduction> {
+        let running: DeviceArray = (&params.statistics()?.running).into();
+        let communicator = self.communicator.clone();
+        let weight = NcclReduce::Weighted(shard.weight() as f32);
+        let launch = move |s: &Stream| reduce(&communicator, s, std::slice::from_ref(&running), weight);
+        Some(Reduction { node: 0, name: "running statistics all-reduce".into(), launch: Box::new(launch) })
+    }
+
+    /// Waits for a stream as long as all ranks live.
+    pub fn wait(&self, stream: &Stream) -> Result<(), TrainError> {
+        let mut why = None;
+        let mut gives_up = || {
+            why = self.ranks.why_over(Duration::ZERO).or_else(|| {
+                let error = self.communicator.async_error()?;
+                self.ranks.aborter().abort(&format!("NCCL says: {error}."));
+                self.ranks.why_over(Duration::ZERO)
+            });
+            why.is_some()
+        };
+        let ended = self.ranks.aborter().watched(|| stream.synchronize_unless(&mut gives_up));
+        if ended? {
+            return Ok(());
+        }
+        self.communicator.abort();
+        let why = why.unwrap_or_else(|| "The work of the ranks is over.".into());
+        Err(warpbook_ranks::Error::Lost(why).into())
+    }
+}
+
+fn reduce(ranks: &Communicator, stream: &Stream, arrays: &[DeviceArray], how: NcclReduce) -> Result<(), Error> {
+    ranks.group(|| arrays.iter().try_for_each(|a| ranks.all_reduce(stream, a.bytes(), a.dtype(), how)))
+}
+
+/// The first operation of the network with a parameter of the bucket: the backward pass comes to it last.
+fn first_node(network: &Network, bucket: &Bucket) -> usize {
+    let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
+    network.nodes().iter().position(is_in).unwrap_or(0)
+}
+
+/// A bucket's gradients as few arrays: neighbours in memory are one, padding between them included.
+fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
+    let (exact, rounded) = params.gradients();
+    let exact: DeviceArray = (&exact).into();
+    let mut found = Vec::new();
+    let (mut low, mut high): (Option<Range<usize>>, Option<Range<usize>>) = (None, None);
+    let widen = |range: &mut Option<Range<usize>>, place: Range<usize>| {
+        *range = Some(range.take().map_or(place.clone(), |r| r.start.min(place.start)..r.end.max(place.end)));
+    };
+    for id in &bucket.params {
+        let place = params.place(*id);
+        if place.start < exact.len() {
+            widen(&mut low, place);
+        } else {
+            widen(&mut high, place.start - exact.len()..place.end - exact.len());
+        }
+    }
+    found.extend(low.map(|range| exact.range(range)));
+    found.extend(high.zip(rounded).map(|(range, rounded)| rounded.range(range)));
+    found
+}
+
+/// An error where two ranks take the same GPU, which NCCL refuses in its own words.
+fn ensure_own_gpus(device: &CudaDevice, ranks: &Ranks) -> Result<(), TrainError> {
+    let own = device.uuid().unwrap_or_default().as_bytes().to_vec();
+    let all = ranks.all_gather(&own)?;
+    for (rank, uuid) in all.iter().enumerate().filter(|(_, uuid)| !uuid.is_empty()) {
+        if let Some(other) = all[..rank].iter().position(|o| o == uuid) {
+            return Err(TrainError::Setting(format!(
+                "Ranks {other} and {rank} have the same GPU, {}: give every rank its own (--gpus N takes the first N; srun has --gpus-per-task=1).",
+                String::from_utf8_lossy(uuid)
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Which gradients travel together.
+
+use crate::network::{Network, ParamId};
+
+/// Gradients that are reduced together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// The parameters, in the order in which the backward pass makes their gradients.
+    pub params: Vec<ParamId>,
+    /// Their elements.
+    pub len: usize,
+    /// Bytes that travel.
+    pub bytes: usize,
+}
+
+/// The buckets of a network's gradients, from its last layer to its first: each is filled until it has `bucket_bytes`, with so many
+/// `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when the operation is; what is not trained has none.
+#[must_use]
+pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> Vec<Bucket> {
+    let empty = || Bucket { params: Vec::new(), len: 0, bytes: 0 };
+    let mut buckets = Vec::new();
+    let mut open = empty();
+    for node in network.nodes().iter().rev() {
+        for id in &node.params {
+            let spec = &network.params()[*id];
+            if spec.role.is_trained() && !spec.frozen {
+                open.params.push(*id);
+                open.len += spec.len();
+                open.bytes += spec.len() * bytes[*id];
+            }
+        }
+        if !open.params.is_empty() && open.bytes >= bucket_bytes {
+            buckets.push(std::mem::replace(&mut open, empty()));
+        }
+    }
+    buckets.extend(Some(open).filter(|open| !open.params.is_empty()));
+    buckets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{amp_recipe, batch_norm, conv2d, flatten, linear, relu};
+    use proptest::prelude::*;
+
+    /// So many bytes for every parameter.
+    fn all(network: &Network, bytes: usize) -> Vec<usize> {
+        vec![bytes; network.params().len()]
+    }
+
+    fn network() -> Network {
+        let layers = [conv2d(4, 3).without_bias(), batch_norm(), relu(), conv2d(6, 3), relu(), flatten(), linear(10)];
+        Network::new([1, 12, 12], layers).unwrap()
+    }
+
+    #[test]
+    fn buckets_go_from_the_last_layer_to_the_first() {
+        let network = network();
+        let names = |buckets: &[Bucket]| -> Vec<Vec<String>> {
+            let of = |b: &Bucket| b.params.iter().map(|id| network.params()[*id].name.clone()).collect();
+            buckets.iter().map(of).collect()
+        };
+        let each = names(&plan_buckets(&network, &all(&network, 4), 1));
+        assert_eq!(each[0], ["fc1.weight", "fc1.bias"]);
+        assert_eq!(each[1], ["conv2.weight", "conv2.bias"]);
+        assert_eq!(
+            (each[2].len(), each[3].len(), each.len()),
+            (2, 1, 4),
+            "the scale and the shift, not the statistics: {each:?}"
+        );
+        assert_eq!(plan_buckets(&network, &all(&network, 4), usize::MAX).len(), 1);
+        // 4096 x 4096 weights and 4096 biases a layer.
+        let recipe = amp_recipe(4096);
+        let layers = plan_buckets(&recipe, &all(&recipe, 2), 25 << 20);
+        assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4097 * 4096; 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn every_gradient_is_in_one_bucket(bytes in prop_oneof![Just(2usize), Just(4)], bucket_bytes in 0usize..100_000) {
+            let network = network();
+            let buckets = plan_buckets(&network, &all(&network, bytes), bucket_bytes);
+            let mut all: Vec<ParamId> = buckets.iter().flat_map(|b| b.params.clone()).collect();
+            all.sort_unstable();
+            let trained = |id: &ParamId| network.params()[*id].role.is_trained();
+            prop_assert_eq!(all, (0..network.params().len()).filter(trained).collect::<Vec<_>>());
+            for (i, bucket) in buckets.iter().enumerate() {
+                prop_assert_eq!(bucket.len, bucket.params.iter().map(|id| network.params()[*id].len()).sum::<usize>());
+                prop_assert!(i + 1 == buckets.len() || bucket.bytes >= bucket_bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Data-parallel training: every rank has all weights and a part of each batch; gradients are summed over the ranks.
+//!
+//! The global batch is the recipe's. A rank takes consecutive samples of it ([`warpbook_ranks::shard`]), and its loss counts by their share, so that
+//! the sum of the ranks' gradients is that of the mean over the global batch. Dropout and augmentation draw by the place in the global
+//! batch on the CPU, so the numbers are those of one rank; on a GPU every rank draws its own.
+//!
+//! Gradients travel in buckets, in the order in which the backward pass makes them, while it goes on. Source: Li et al., "PyTorch Distributed:
+//! Experiences on Accelerating Data Parallel Training", VLDB 2020.
+
+mod buckets;
+mod exchange;
+mod state;
+mod team;
+
+pub use buckets::{Bucket, plan_buckets};
+pub(in crate::train) use exchange::Exchange;
+pub(in crate::train) use team::Pending;
+use team::Team;
+
+use super::engine::{Broken, StepOutcome};
+use super::{Score, TrainError};
+use std::sync::Arc;
+use std::time::Duration;
+use warpbook_ranks::{Aborter, Collective, Shard, Wire};
+
+/// How ranks train together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RanksOptions {
+    /// The type in which gradients travel. In 16 bits they take half of the time on a slow link and are rounded on the way; bf16 has the range of
+    /// f32, and fp16 loses gradients below 6e-8 unless the loss is scaled.
+    pub wire: Wire,
+    /// Bytes of gradients, as they travel, after which a bucket is sent: 25 MiB in PyTorch. Small ones cost a message each, large ones leave less
+    /// of the backward pass to hide behind.
+    pub bucket_bytes: usize,
+    /// Whether batch normalisation takes the statistics of the global batch; otherwise of the rank's part. The running statistics are the
+    /// means over the ranks in any case.
+    pub synchronised_norm: bool,
+}
+
+/// As PyTorch's `bucket_cap_mb`.
+const BUCKET_BYTES: usize = 25 << 20;
+
+impl Default for RanksOptions {
+    /// fp32, 25 MiB, local statistics.
+    fn default() -> Self {
+        Self { wire: Wire::F32, bucket_bytes: BUCKET_BYTES, synchronised_norm: false }
+    }
+}
+
+/// A rank's part in a training of several. Clones are the same rank.
+#[derive(Debug, Clone)]
+pub struct Ranks {
+    team: Arc<Team>,
+    options: RanksOptions,
+}
+
+impl Ranks {
+    /// A rank of a group that has met.
+    #[must_use]
+    pub fn new(collective: Box<dyn Collective>, options: RanksOptions) -> Self {
+        Self { team: Arc::new(Team::new(collective)), options }
+    }
+
+    /// This rank, from 0.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.team.rank()
+    }
+
+    /// The number of ranks.
+    #[must_use]
+    pub fn world(&self) -> usize {
+        self.team.world()
+    }
+
+    /// How they train.
+    #[must_use]
+    pub fn options(&self) -> RanksOptions {
+        self.options
+    }
+
+    /// Ends the work of all ranks for a reason, from any thread.
+    #[must_use]
+    pub fn aborter(&self) -> Aborter {
+        self.team.aborter()
+    }
+
+    /// Why the work of all ranks is over, if it is: waits so long for a reason.
+    #[must_use]
+    pub fn why_over(&self, wait: Duration) -> Option<String> {
+        self.team.aborter().why_within(wait)
+    }
+
+    /// Waits until all ranks have done their work, and ends the group. What is asked of it afterwards fails.
+    ///
+    /// # Errors
+    /// A rank failed or died before it was done.
+    pub fn finish(&self) -> Result<(), TrainError> {
+        self.team.finish()
+    }
+
+    /// Queues an operation of all ranks, which runs after those that were queued before.
+    pub(in crate::train) fn queue<R: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
+    ) -> Pending<R> {
+        self.team.queue(operation)
+    }
+
+    /// The bytes of all ranks, in their order.
+    ///
+    /// # Errors
+    /// A rank is lost.
+    pub fn all_gather(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TrainError> {
+        let bytes = bytes.to_vec();
+        self.queue(move |ranks| ranks.all_gather(&bytes)).wait()
+    }
+
+    /// Sums over the ranks, added in their order.
+    pub(in crate::train) fn sums(&self, values: &[f64]) -> Result<Vec<f64>, TrainError> {
+        let values = values.to_vec();
+        self.queue(move |ranks| ranks.sum_f64(&values)).wait()
+    }
+
+    /// Whether any rank says so.
+    pub(in crate::train) fn any(&self, flags: &[bool]) -> Result<Vec<bool>, TrainError> {
+        let flags: Vec<f64> = flags.iter().map(|flag| f64::from(u8::from(*flag))).collect();
+        Ok(self.sums(&flags)?.into_iter().map(|count| count > 0.0).collect())
+    }
+
+    /// What rank 0 says.
+    pub(in crate::train) fn of_first(&self, value: u64) -> Result<u64, TrainError> {
+        self.queue(move |ranks| ranks.of_first(value)).wait()
+    }
+
+    /// The score of all parts of a data set.
+    pub(in crate::train) fn score(&self, own: Score) -> Result<Score, TrainError> {
+        let sum = if own.of == 0 { 0.0 } else { own.loss * own.of as f64 };
+        let sums = self.sums(&[sum, own.correct as f64, own.of as f64])?;
+        Ok(Score { loss: sums[0] / sums[2].max(1.0), correct: sums[1] as usize, of: sums[2] as usize })
+    }
+
+    /// What a step came to over the global batch, of what each rank's part came to. Where a loss is no finite number, `layer` is asked on the first rank
+    /// whose part it is, and all get its answer.
+    pub(in crate::train) fn outcome(
+        &self,
+        (loss, correct): (f64, usize),
+        shard: &Shard,
+        layer: impl FnOnce() -> Result<String, TrainError>,
+    ) -> Result<Result<(f64, usize), Broken>, TrainError> {
+        let counts = shard.len > 0;
+        let mut bytes = (if counts { loss * shard.weight() } else { 0.0 }).to_le_bytes().to_vec();
+        bytes.extend((if counts { correct as u64 } else { 0 }).to_le_bytes());
+        let all = self.all_gather(&bytes)?;
+        let word = |bytes: &[u8], at: usize| -> [u8; 8] {
+            bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).unwrap_or_default()
+        };
+        let losses: Vec<f64> = all.iter().map(|b| f64::from_le_bytes(word(b, 0))).collect();
+        let correct: u64 = all.iter().map(|b| u64::from_le_bytes(word(b, 8))).sum();
+        let loss: f64 = losses.iter().sum();
+        if loss.is_finite() {
+            return Ok(Ok((loss, correct as usize)));
+        }
+        // A sum of finite numbers may overflow, in theory.
+        let first = losses.iter().position(|l| !l.is_finite()).unwrap_or(0);
+        let name = if first == self.rank() { layer()?.into_bytes() } else { Vec::new() };
+        let named = self.all_gather(&name)?;
+        let layer = String::from_utf8_lossy(&named[first]).into_owned();
+        Ok(Err(Broken { loss, layer: format!("{layer} on rank {first}") }))
+    }
+
+    /// The same of all steps that a GPU has made at once; `outcomes` are of this rank's parts.
+    pub(in crate::train) fn outcomes(
+        &self,
+        outcomes: &mut [StepOutcome],
+        shards: &[Shard],
+    ) -> Result<Option<(usize, usize)>, TrainError> {
+        let mut own = Vec::with_capacity(2 * outcomes.len());
+        for (outcome, shard) in outcomes.iter().zip(shards) {
+            let counts = shard.len > 0;
+            own.push(if counts { outcome.loss * shard.weight() } else { 0.0 });
+            own.push(if counts { outcome.correct as f64 } else { 0.0 });
+        }
+        let bytes: Vec<u8> = own.iter().flat_map(|v| v.to_le_bytes()).collect();
+        let all = self.all_gather(&bytes)?;
+        let number = |rank: usize, at: usize| {
+            let bytes = all[rank].get(8 * at..8 * at + 8).and_then(|b| b.try_into().ok());
+            f64::from_le_bytes(bytes.unwrap_or_default())
+        };
+        let mut broken = None;
+        for (i, outcome) in outcomes.iter_mut().enumerate() {
+            outcome.loss = (0..all.len()).map(|rank| number(rank, 2 * i)).sum();
+            outcome.correct = (0..all.len()).map(|rank| number(rank, 2 * i + 1)).sum::<f64>() as usize;
+            if broken.is_none() && !outcome.loss.is_finite() {
+                broken = Some((i, (0..all.len()).find(|rank| !number(*rank, 2 * i).is_finite()).unwrap_or(0)));
+            }
+        }
+        Ok(broken)
+    }
+}
+
+/// As "4 ranks".
+impl std::fmt::Display for Ranks {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ranks", self.world())
+    }
+}

@@ -1,0 +1,61 @@
+//! The same state on all ranks: what rank 0 has, at the beginning and after it has read a checkpoint.
+
+use super::Ranks;
+use crate::network::Network;
+use crate::train::engine::{ScalerState, State};
+use crate::train::{Recipe, Samples, TrainError};
+use crate::weights::Weights;
+use sha2::{Digest, Sha256};
+
+impl Ranks {
+    /// An error unless all ranks train the same recipe on the same data, which the sentence tells.
+    pub(in crate::train) fn ensure_the_same(&self, recipe: &Recipe, data: Samples<'_>) -> Result<(), TrainError> {
+        let options = self.options();
+        let settings = Sha256::digest(format!("{recipe:?} {options:?}"));
+        let samples = match data {
+            Samples::Images(set) => {
+                Sha256::digest([&format!("{:?}", set.shape()).into_bytes(), &set.labels()[..]].concat())
+            }
+            Samples::Rows(rows) => Sha256::digest(format!("{} {:?}", rows.len(), rows.widths())),
+        };
+        let all = self.all_gather(&[&settings[..], &samples[..]].concat())?;
+        for (what, part) in [("recipe", 0..32), ("data set", 32..64)] {
+            let first = all[0].get(part.clone());
+            if let Some(rank) = all.iter().position(|other| other.get(part.clone()) != first) {
+                return Err(TrainError::Setting(format!(
+                    "Rank {rank} trains with another {what} than rank 0: start all ranks with the same arguments and files."
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rank 0's state and step, on all ranks; `own` is this rank's, of the same network and optimiser.
+    pub(in crate::train) fn share(
+        &self,
+        network: &Network,
+        (own, step): (State, u64),
+    ) -> Result<(State, u64), TrainError> {
+        let scaler = own.scaler.map_or([0, 0], |s| [s.scale.to_bits(), s.steps]);
+        let words = [step, own.updates, u64::from(own.scaler.is_some()), u64::from(scaler[0]), u64::from(scaler[1])];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        let all = self.all_gather(&bytes)?;
+        let word = |at: usize| {
+            let bytes = all[0].get(8 * at..8 * at + 8).and_then(|b| b.try_into().ok());
+            u64::from_le_bytes(bytes.unwrap_or_default())
+        };
+        let shared = |weights: &Weights| -> Result<Weights, TrainError> {
+            let values = weights.values().iter().map(|values| {
+                let mut values = values.clone();
+                let broadcast = self.queue(move |ranks| ranks.broadcast(&mut values, 0).map(|()| values));
+                broadcast.wait()
+            });
+            Ok(Weights::new(network, values.collect::<Result<_, _>>()?)?)
+        };
+        let weights = shared(&own.weights)?;
+        let slots = own.slots.iter().map(shared).collect::<Result<_, _>>()?;
+        let scaler =
+            (word(2) == 1).then(|| ScalerState { scale: f32::from_bits(word(3) as u32), steps: word(4) as u32 });
+        Ok((State { weights, slots, updates: word(1), scaler }, word(0)))
+    }
+}

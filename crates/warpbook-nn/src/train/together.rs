@@ -1,0 +1,121 @@
+//! A trainer as one of several ranks.
+
+use super::cuda::{is_half, rounded_params};
+use super::{Place, Ranks, Recipe, Samples, TrainError, Trainer, plan_buckets};
+use crate::weights::Weights;
+use warpbook_ranks::{Shard, shard};
+
+impl Trainer {
+    /// A rank's part of a training on several. The recipe's batch is that of all ranks together; each has all weights, which are those of rank 0.
+    ///
+    /// Every rank calls it, and then the same methods in the same order: [`Trainer::resume`], [`Trainer::train`], [`Trainer::evaluate`]. Losses and
+    /// scores are of the global batch and of the whole data set on every rank; a listener that stops, stops all. Rank 0 writes the checkpoint.
+    /// The same number of ranks gives the same bits on every run.
+    ///
+    /// # Errors
+    /// As of [`Trainer::on`]; the ranks train different things, or one is lost.
+    pub fn on_ranks<'a>(
+        place: &Place,
+        recipe: Recipe,
+        data: impl Into<Samples<'a>>,
+        weights: Option<&Weights>,
+        ranks: &Ranks,
+    ) -> Result<Self, TrainError> {
+        let data = data.into();
+        let made = || {
+            let batch = recipe.batch.min(data.len());
+            let world = ranks.world();
+            if batch < world {
+                return Err(TrainError::Setting(format!(
+                    "A batch of {batch} has fewer samples than there are ranks, {world}: choose a batch of {world} at least, or fewer ranks."
+                )));
+            }
+            if matches!(place, Place::Cuda(..)) && !batch.is_multiple_of(world) {
+                let (below, above) = (batch / world * world, batch.next_multiple_of(world));
+                return Err(TrainError::Setting(format!(
+                    "A batch of {batch} cannot be split evenly among {world} GPUs: choose {below} or {above}."
+                )));
+            }
+            ranks.ensure_the_same(&recipe, data)?;
+            let mut trainer = Self::of(place, recipe.clone(), data, weights, Some(ranks))?;
+            trainer.share_state()?;
+            Ok(trainer)
+        };
+        made().inspect_err(|why: &TrainError| ranks.aborter().abort(&why.to_string()))
+    }
+
+    /// Where it is one of several ranks, its place.
+    #[must_use]
+    pub fn ranks(&self) -> Option<&Ranks> {
+        self.ranks.as_ref()
+    }
+
+    /// The gradients that travel together, in their order, where it is one of several ranks: bytes of each bucket.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<u64> {
+        let Some(ranks) = &self.ranks else { return Vec::new() };
+        let (options, network) = (ranks.options(), &self.recipe.network);
+        let bytes = match self.place() {
+            Place::Cpu => vec![options.wire.bytes(); network.params().len()],
+            Place::Cuda(_, cuda) => {
+                let rounded = rounded_params(network, is_half(cuda.precision.activations()));
+                rounded.into_iter().map(|rounded| if rounded { 2 } else { 4 }).collect()
+            }
+        };
+        plan_buckets(network, &bytes, options.bucket_bytes).into_iter().map(|b| b.bytes as u64).collect()
+    }
+
+    /// Whether this rank writes files for all.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        self.ranks.as_ref().is_none_or(|ranks| ranks.rank() == 0)
+    }
+
+    /// Ends the work of the other ranks, where there are any.
+    pub(super) fn abort(&self, why: &TrainError) {
+        if let Some(ranks) = &self.ranks {
+            ranks.aborter().abort(&why.to_string());
+        }
+    }
+
+    /// Takes rank 0's state.
+    pub(super) fn share_state(&mut self) -> Result<(), TrainError> {
+        let Some(ranks) = self.ranks.clone() else { return Ok(()) };
+        let (state, step) = ranks.share(&self.recipe.network, (self.engine.state()?, self.step))?;
+        self.go_on(&state, step)
+    }
+
+    /// The samples of a batch that this rank has.
+    pub(super) fn size(&self) -> usize {
+        let batch = self.recipe.batch;
+        self.ranks.as_ref().map_or(batch, |ranks| shard(batch, ranks.rank(), ranks.world()).len.max(1))
+    }
+
+    /// This rank's samples of global batches, and which part of each they are; none where there are no others.
+    pub(super) fn parts(&self, indices: &[u32]) -> (Option<Vec<u32>>, Vec<Shard>) {
+        let Some(ranks) = &self.ranks else { return (None, Vec::new()) };
+        let (mut own, mut shards) = (Vec::new(), Vec::new());
+        for batch in indices.chunks(self.recipe.batch) {
+            let part = shard(batch.len(), ranks.rank(), ranks.world());
+            // One that does not count, where there is none: every rank takes part in every step.
+            own.extend_from_slice(if part.len == 0 { &batch[..1] } else { &batch[part.range()] });
+            shards.push(part);
+        }
+        (Some(own), shards)
+    }
+
+    /// The steps that are made next, by rank 0's clock.
+    pub(super) fn agreed_steps(&self, steps: u64) -> Result<u64, TrainError> {
+        match &self.ranks {
+            Some(ranks) if self.limits().0.is_some() => ranks.of_first(steps),
+            _ => Ok(steps),
+        }
+    }
+
+    /// Whether any rank was told to stop, and whether rank 0 is out of time.
+    pub(super) fn agreed_end(&self, stops: bool, out_of_time: bool) -> Result<(bool, bool), TrainError> {
+        let Some(ranks) = &self.ranks else { return Ok((stops, out_of_time)) };
+        let all = ranks.any(&[stops, out_of_time && ranks.rank() == 0])?;
+        Ok((all[0], all[1]))
+    }
+}

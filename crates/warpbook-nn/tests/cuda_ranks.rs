@@ -1,0 +1,180 @@
+//! Data-parallel training on GPUs, over NCCL.
+
+use std::net::TcpListener;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use warpbook_device::{Choice, CudaDevice, Device, Error, NcclId, testing};
+use warpbook_nn::data::{Dataset, synthetic_digits};
+use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, linear, max_pool, relu};
+use warpbook_nn::train::{CudaOptions, Event, Flow, Place, Precision, Ranks, RanksOptions, Recipe, Trainer};
+use warpbook_nn::weights::Weights;
+use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement};
+
+/// Ranks that are threads of one process wait for each other inside of NCCL, where a test next to them could keep one: one test at a time.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TESTS: Mutex<()> = Mutex::new(());
+    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A GPU with NCCL.
+fn gpu(test: &str) -> Option<CudaDevice> {
+    let device = testing::gpu(test)?;
+    match NcclId::new(&device) {
+        Ok(_) => Some(device),
+        Err(why @ Error::NoNccl { .. }) => {
+            testing::skip(test, "needs NCCL", why);
+            None
+        }
+        Err(why) => panic!("{why}"),
+    }
+}
+
+/// Two GPUs; a machine with one cannot run the test, which is no fault of it.
+fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
+    let first = gpu(test)?;
+    match Device::open(Choice::Cuda(1)) {
+        Ok(Device::Cuda(second)) => Some([first, second]),
+        _ => {
+            println!("skipped: {test} needs two GPUs");
+            None
+        }
+    }
+}
+
+/// Without dropout and augmentation, which every rank of a GPU draws for itself.
+fn recipe() -> Recipe {
+    let layers = [conv2d(8, 5), relu(), max_pool(2), flatten(), linear(32), relu(), linear(10)];
+    let network = Network::new([1, 28, 28], layers).unwrap();
+    Recipe { network, batch: 24, epochs: 2, learning_rate: 0.02, ..Recipe::mnist() }
+}
+
+fn normalised() -> Recipe {
+    let layers = [conv2d(8, 5).without_bias(), batch_norm(), relu(), max_pool(2), flatten(), linear(10)];
+    Recipe { network: Network::new([1, 28, 28], layers).unwrap(), clip: Some(5.0), ..recipe() }
+}
+
+/// 98 images: four batches of 24 and one of 2.
+fn digits() -> (Dataset, Dataset) {
+    let digits = synthetic_digits(98, 41, 3);
+    (digits.train, digits.test)
+}
+
+type Course = (Vec<f64>, Weights);
+
+fn course(mut trainer: Trainer) -> Course {
+    let (train, test) = digits();
+    let mut losses = Vec::new();
+    trainer
+        .train(&train, &test, 100, &mut |event| {
+            if let Event::Step { loss, .. } = event {
+                losses.push(loss);
+            }
+            Flow::Continue
+        })
+        .unwrap();
+    (losses, trainer.weights().unwrap())
+}
+
+fn options() -> Vec<CudaOptions> {
+    let best = CudaOptions::new(Precision::Fp32);
+    let plain = CudaOptions { graph: false, overlap: false, last_block: false, ..best };
+    vec![best, plain, CudaOptions::new(Precision::AmpFp16)]
+}
+
+#[test]
+fn one_rank_has_the_bits_of_a_training_without_ranks() {
+    let _one = one_at_a_time();
+    let Some(device) = gpu("one_rank_has_the_bits_of_a_training_without_ranks") else { return };
+    for recipe in [recipe(), normalised()] {
+        for options in options() {
+            let place = Place::Cuda(device.clone(), options);
+            let alone = course(Trainer::on(&place, recipe.clone(), &digits().0, None).unwrap());
+            let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
+            let ranks = Ranks::new(Box::new(Alone::default()), small);
+            let one = course(Trainer::on_ranks(&place, recipe.clone(), &digits().0, None, &ranks).unwrap());
+            ranks.finish().unwrap();
+            assert!(one == alone, "{options:?}: {:?} and {:?}", one.0, alone.0);
+        }
+    }
+}
+
+/// What each rank's training comes to, as threads with a GPU each.
+fn on_both(
+    devices: &[CudaDevice; 2],
+    recipe: &Recipe,
+    options: CudaOptions,
+    ranks_options: RanksOptions,
+) -> Vec<Course> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut listener = Some(listener);
+    std::thread::scope(|scope| {
+        let mut all = Vec::new();
+        for (rank, device) in devices.iter().enumerate() {
+            let listener = listener.take();
+            let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
+            let placement =
+                Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
+            all.push(scope.spawn(move || {
+                let limits = Limits { join: Duration::from_secs(120), ..Limits::stall_after(Duration::from_secs(120)) };
+                let group = Group::join(&placement, limits, listener).unwrap();
+                let ranks = Ranks::new(Box::new(group), ranks_options);
+                let place = Place::Cuda(device.clone(), options);
+                let made = course(Trainer::on_ranks(&place, recipe.clone(), &digits().0, None, &ranks).unwrap());
+                ranks.finish().unwrap();
+                made
+            }));
+        }
+        all.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn two_gpus_train_as_one_with_the_same_global_batch() {
+    let _one = one_at_a_time();
+    let Some(devices) = two_gpus("two_gpus_train_as_one_with_the_same_global_batch") else { return };
+    for options in options() {
+        let place = Place::Cuda(devices[0].clone(), options);
+        let (want, _) = course(Trainer::on(&place, recipe(), &digits().0, None).unwrap());
+        let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
+        let both = on_both(&devices, &recipe(), options, small);
+        assert!(both[0] == both[1], "{options:?}: both have the same bits");
+        assert!(both == on_both(&devices, &recipe(), options, small), "{options:?}: on every run");
+        let allowed = if options.precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
+        let most = both[0].0.iter().zip(&want).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max);
+        assert!(both[0].0.len() == want.len() && most <= allowed, "{options:?}: losses differ by {most:.1e}");
+    }
+}
+
+#[test]
+fn running_statistics_are_the_same_on_both() {
+    let _one = one_at_a_time();
+    let Some(devices) = two_gpus("running_statistics_are_the_same_on_both") else { return };
+    let both = on_both(&devices, &normalised(), CudaOptions::new(Precision::Fp32), RanksOptions::default());
+    assert!(both[0] == both[1] && both[0].0.iter().all(|loss| loss.is_finite()), "{:?}", both[0].0);
+}
+
+#[test]
+fn two_ranks_on_the_same_gpu_are_refused() {
+    let _one = one_at_a_time();
+    let Some(device) = gpu("two_ranks_on_the_same_gpu_are_refused") else { return };
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut listener = Some(listener);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let (listener, device) = (listener.take(), device.clone());
+            let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
+            let placement =
+                Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
+            scope.spawn(move || {
+                let group = Group::join(&placement, Limits::default(), listener).unwrap();
+                let ranks = Ranks::new(Box::new(group), RanksOptions::default());
+                let place = Place::Cuda(device, CudaOptions::new(Precision::Fp32));
+                let made = Trainer::on_ranks(&place, recipe(), &digits().0, None, &ranks);
+                let why = made.unwrap_err().to_string();
+                assert!(why.contains("Ranks 0 and 1 have the same GPU"), "{why}");
+            });
+        }
+    });
+}

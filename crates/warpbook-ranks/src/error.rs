@@ -1,0 +1,95 @@
+//! What can go wrong between ranks, each with what to do about it.
+
+use std::time::Duration;
+
+/// Why ranks cannot be started, find each other or go on.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A variable of the environment is missing or makes no sense.
+    #[error("{0}")]
+    Setting(String),
+    /// Rank 0 cannot listen where it is to.
+    #[error(
+        "Rank 0 cannot listen at {address}: the port is in use, by another training or another program. Choose another MASTER_PORT, or end that program."
+    )]
+    PortInUse {
+        /// Host and port.
+        address: String,
+    },
+    /// Rank 0 cannot listen there for another reason.
+    #[error(
+        "Rank 0 cannot listen at {address}: {why}. MASTER_ADDR has to be an address of the machine that rank 0 runs on."
+    )]
+    CannotListen {
+        /// Host and port.
+        address: String,
+        /// The system's error.
+        why: String,
+    },
+    /// Nobody answered.
+    #[error(
+        "Rank {rank} did not reach rank 0 at {address} within {waited:.0?}: {why}. Check that rank 0 was started, that MASTER_ADDR and MASTER_PORT are the same for all ranks, and that no firewall is in between."
+    )]
+    Unreachable {
+        /// Who asked.
+        rank: usize,
+        /// Host and port.
+        address: String,
+        /// How long it tried.
+        waited: Duration,
+        /// The last error.
+        why: String,
+    },
+    /// Some ranks did not come.
+    #[error(
+        "{} not come to rank 0 at {address} within {waited:.0?}. Check that all {world} ranks were started, with the same MASTER_ADDR, MASTER_PORT and WORLD_SIZE.",
+        missing_words(.missing)
+    )]
+    Missing {
+        /// The ranks that did not.
+        missing: Vec<usize>,
+        /// Of how many.
+        world: usize,
+        /// Host and port.
+        address: String,
+        /// How long rank 0 waited.
+        waited: Duration,
+    },
+    /// The ranks do not fit together; the sentence says how.
+    #[error("{0}")]
+    Refused(String),
+    /// Another rank failed, died or hangs; the sentence names it.
+    #[error("{0}")]
+    Lost(String),
+    /// The ranks' processes cannot be started.
+    #[error("{0}")]
+    Launch(String),
+}
+
+fn missing_words(missing: &[usize]) -> String {
+    let all: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    match all.as_slice() {
+        [one] => format!("Rank {one} has"),
+        many => format!("Ranks {} have", many.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_ranks_are_named() {
+        let missing = |missing: &[usize]| {
+            let (address, waited) = ("127.0.0.1:1".into(), Duration::from_secs(30));
+            Error::Missing { missing: missing.to_vec(), world: 4, address, waited }.to_string()
+        };
+        assert!(
+            missing(&[2]).starts_with("Rank 2 has not come to rank 0 at 127.0.0.1:1 within 30s."),
+            "{}",
+            missing(&[2])
+        );
+        assert!(missing(&[1, 3]).starts_with("Ranks 1, 3 have not come"));
+    }
+}

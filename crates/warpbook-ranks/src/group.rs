@@ -1,0 +1,364 @@
+//! The ranks of a run, from their rendezvous to their end.
+
+use crate::rendezvous::{self, Met};
+use crate::ring::Ring;
+use crate::watch::{Seen, Shared, died, judge, silent};
+use crate::wire::Message;
+use crate::{Collective, Error, Placement, Reduce, Result, Wire};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long is waited for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// For all ranks to come to the rendezvous.
+    pub join: Duration,
+    /// For a sign of life of a rank: heartbeats come in a quarter of it, or every second.
+    pub silence: Duration,
+    /// For a rank that lives to come to the operation that others are at.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    /// Two minutes to come, 30 seconds of silence, ten minutes for an operation.
+    fn default() -> Self {
+        Self { join: Duration::from_secs(120), silence: Duration::from_secs(30), stall: Duration::from_secs(600) }
+    }
+}
+
+impl Limits {
+    /// An operation may wait so long; a silent rank is given up after the same time, and after 30 seconds at most.
+    #[must_use]
+    pub fn stall_after(stall: Duration) -> Self {
+        let default = Self::default();
+        Self { stall, silence: default.silence.min(stall), ..default }
+    }
+
+    fn beat(&self) -> Duration {
+        (self.silence / 4).clamp(Duration::from_millis(20), Duration::from_secs(1))
+    }
+}
+
+/// How long a rank that has ended waits for the others' goodbyes.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The connections to rank 0, or rank 0's to the others, and what they tell.
+#[derive(Debug)]
+struct Control {
+    rank: usize,
+    shared: Arc<Shared>,
+    /// In the order of the ranks: rank 0 has one to each other rank, and they have one to rank 0.
+    streams: Vec<Mutex<TcpStream>>,
+    /// What is known of all ranks; at other ranks only the first counts.
+    seen: Mutex<Vec<Seen>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Control {
+    /// The rank at the other end of a connection.
+    fn peer(&self, at: usize) -> usize {
+        if self.rank == 0 { at + 1 } else { 0 }
+    }
+
+    fn send(&self, at: usize, message: &Message) {
+        // Who cannot be written to is found out by who reads.
+        let _ = message.write(&mut *lock(&self.streams[at]));
+    }
+
+    fn send_all(&self, message: &Message) {
+        (0..self.streams.len()).for_each(|at| self.send(at, message));
+    }
+
+    /// Ends the work of all ranks for a reason.
+    fn abort(&self, why: &str) {
+        if self.shared.abort(why) {
+            self.send_all(&Message::Abort(why.to_owned()));
+        }
+    }
+
+    /// Reads what the rank at the other end says until it says goodbye.
+    fn listen(&self, at: usize, mut from: TcpStream) {
+        let peer = self.peer(at);
+        loop {
+            match Message::read(&mut from) {
+                Ok(Message::Beat { begun, waiting_ms }) => {
+                    let now =
+                        Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
+                    lock(&self.seen)[peer] = now;
+                }
+                Ok(Message::Abort(why)) => {
+                    self.abort(&why);
+                    return;
+                }
+                Ok(Message::Bye) => {
+                    lock(&self.seen)[peer].left = true;
+                    return;
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    let left = std::mem::replace(&mut lock(&self.seen)[peer].left, true);
+                    if !left && !self.shared.has_ended() {
+                        self.abort(&died(peer));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Says that this rank lives, and looks after the others, until the work is over.
+    fn beat(&self, limits: Limits) {
+        while !self.shared.has_ended() && !self.shared.is_aborted() {
+            let (begun, waiting_ms) = self.shared.progress();
+            self.send_all(&Message::Beat { begun, waiting_ms });
+            let wrong = {
+                let mut seen = lock(&self.seen);
+                let own =
+                    Seen { heard: Instant::now(), begun, waiting: Duration::from_millis(waiting_ms), left: false };
+                seen[self.rank] = own;
+                if self.rank == 0 {
+                    judge(&seen, limits.silence, limits.stall)
+                } else {
+                    let time = seen[0].heard.elapsed();
+                    (time > limits.silence && !seen[0].left).then(|| silent(0, time))
+                }
+            };
+            if let Some(why) = wrong {
+                return self.abort(&why);
+            }
+            // A reason ends the wait.
+            self.shared.why_within(limits.beat());
+        }
+    }
+
+    fn everybody_left(&self) -> bool {
+        let seen = lock(&self.seen);
+        (0..self.streams.len()).all(|at| seen[self.peer(at)].left)
+    }
+}
+
+/// A rank's place in a group that has met: the collectives over TCP, and the watch over all ranks.
+///
+/// A group that is dropped before [`Group::finish`] ends the work of all.
+#[derive(Debug)]
+pub struct Group {
+    placement: Placement,
+    limits: Limits,
+    ring: Ring,
+    control: Arc<Control>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Ends the work of all ranks of a group, from any thread; see [`Group::aborter`].
+#[derive(Debug, Clone)]
+pub struct Aborter(Arc<Control>);
+
+impl Aborter {
+    /// Ends the work of all ranks, whose operations then fail with this rank's number and this reason.
+    pub fn abort(&self, why: &str) {
+        self.0.abort(&format!("Rank {}: {why}", self.0.rank));
+    }
+
+    /// Why the work is over, once it is: waits so long for it.
+    #[must_use]
+    pub fn why_within(&self, time: Duration) -> Option<String> {
+        self.0.shared.why_within(time)
+    }
+
+    /// Waits for the other ranks in a way of the caller's, as for a GPU that does: counted and watched as an operation, so that every rank has to come to it.
+    pub fn watched<R>(&self, wait: impl FnOnce() -> R) -> R {
+        self.0.shared.begin();
+        let done = wait();
+        self.0.shared.end();
+        done
+    }
+
+    /// Whether the work was finished.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        self.0.shared.has_ended()
+    }
+}
+
+impl Group {
+    /// Meets all ranks. Rank 0 listens at the placement's address, or with a listener that it was given there ([`crate::launched_listener`]).
+    ///
+    /// # Errors
+    /// The port is in use or not of this machine, rank 0 cannot be reached, a rank does not come in time, two say that they are the same rank, or
+    /// were started as of another number of ranks: the sentence says which.
+    pub fn join(placement: &Placement, limits: Limits, listener: Option<TcpListener>) -> Result<Self> {
+        let Met { control, ring } = rendezvous::meet(placement, &limits, listener)?;
+        let shared = Arc::new(Shared::new());
+        let failed = |e: std::io::Error| Error::Lost(format!("A connection between ranks failed: {e}."));
+        let ring = Ring::new(placement.rank, placement.world, ring, shared.clone()).map_err(failed)?;
+        let mut readers = Vec::new();
+        for stream in &control {
+            stream.set_read_timeout(None).map_err(failed)?;
+            // A rank that was stopped reads nothing; it must not keep the others.
+            stream.set_write_timeout(Some(limits.silence)).map_err(failed)?;
+            readers.push(stream.try_clone().map_err(failed)?);
+        }
+        let seen = Seen { heard: Instant::now(), begun: 0, waiting: Duration::ZERO, left: false };
+        let control = Arc::new(Control {
+            rank: placement.rank,
+            shared,
+            streams: control.into_iter().map(Mutex::new).collect(),
+            seen: Mutex::new(vec![seen; placement.world]),
+        });
+        let mut threads: Vec<JoinHandle<()>> = Vec::new();
+        for (at, from) in readers.into_iter().enumerate() {
+            let control = control.clone();
+            threads.push(std::thread::spawn(move || control.listen(at, from)));
+        }
+        let beating = control.clone();
+        threads.push(std::thread::spawn(move || beating.beat(limits)));
+        Ok(Self { placement: placement.clone(), limits, ring, control, threads })
+    }
+
+    /// This rank's place.
+    #[must_use]
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// The time limits that it was joined with.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// What ends the work of all from another thread.
+    #[must_use]
+    pub fn aborter(&self) -> Aborter {
+        Aborter(self.control.clone())
+    }
+
+    /// Waits for all ranks to be done, and says goodbye.
+    ///
+    /// # Errors
+    /// A rank failed or died before it was done.
+    pub fn finish(mut self) -> Result<()> {
+        self.barrier()?;
+        self.ring.close();
+        self.control.shared.set_ended();
+        self.control.send_all(&Message::Bye);
+        let begun = Instant::now();
+        while !self.control.everybody_left() && begun.elapsed() < GOODBYE {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if !self.control.shared.has_ended() && !self.control.shared.is_aborted() {
+            self.aborter().abort("it ended before its work was done.");
+        }
+        self.control.shared.set_ended();
+        self.ring.close();
+        for stream in &self.control.streams {
+            let _ = lock(stream).shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Collective for Group {
+    fn rank(&self) -> usize {
+        self.placement.rank
+    }
+
+    fn world(&self) -> usize {
+        self.placement.world
+    }
+
+    fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()> {
+        self.ring.broadcast(values, root)
+    }
+
+    fn all_reduce(&mut self, values: &mut [f32], reduce: Reduce, wire: Wire) -> Result<()> {
+        self.ring.all_reduce(values, reduce, wire)
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.ring.all_gather(bytes)
+    }
+
+    fn abort(&self, why: &str) {
+        Self::aborter(self).abort(why);
+    }
+
+    fn aborter(&self) -> Aborter {
+        Self::aborter(self)
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        Self::finish(*self)
+    }
+}
+
+/// A single rank, to which all collectives give what it has: for a training by the ways of several ranks without another one.
+#[derive(Debug)]
+pub struct Alone(Arc<Control>);
+
+impl Default for Alone {
+    fn default() -> Self {
+        Self(Arc::new(Control {
+            rank: 0,
+            shared: Arc::new(Shared::new()),
+            streams: Vec::new(),
+            seen: Mutex::new(Vec::new()),
+        }))
+    }
+}
+
+impl Alone {
+    fn check(&self) -> Result<()> {
+        self.0.shared.why_within(Duration::ZERO).map_or(Ok(()), |why| Err(Error::Lost(why)))
+    }
+}
+
+impl Collective for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
+    fn world(&self) -> usize {
+        1
+    }
+
+    fn broadcast(&mut self, _values: &mut [f32], _root: usize) -> Result<()> {
+        self.check()
+    }
+
+    fn all_reduce(&mut self, values: &mut [f32], _reduce: Reduce, wire: Wire) -> Result<()> {
+        crate::reduce::round(values, wire);
+        self.check()
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.check().map(|()| vec![bytes.to_vec()])
+    }
+
+    fn abort(&self, why: &str) {
+        Collective::aborter(self).abort(why);
+    }
+
+    fn aborter(&self) -> Aborter {
+        Aborter(self.0.clone())
+    }
+
+    fn finish(self: Box<Self>) -> Result<()> {
+        self.check()?;
+        self.0.shared.set_ended();
+        Ok(())
+    }
+}

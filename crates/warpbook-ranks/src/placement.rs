@@ -1,0 +1,294 @@
+//! A rank's place, as its launcher tells it by variables of the environment.
+
+use crate::{Error, Result};
+
+/// Who started the ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launcher {
+    /// `warpbook train --gpus N` or `--ranks N`.
+    Warpbook,
+    /// `torchrun`, or whoever else sets `RANK` and `WORLD_SIZE`.
+    Torchrun,
+    /// `srun` of SLURM.
+    Slurm,
+    /// `mpirun` of Open MPI.
+    OpenMpi,
+}
+
+/// A rank's place among the others, and where they meet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placement {
+    /// Which rank it is, from 0.
+    pub rank: usize,
+    /// Which of its machine it is, from 0: the number of its GPU.
+    pub local_rank: usize,
+    /// Ranks in all.
+    pub world: usize,
+    /// The host of rank 0.
+    pub host: String,
+    /// The port where rank 0 listens.
+    pub port: u16,
+    /// What all ranks of this run have in common, and no others: who does not know it is turned away. It is sent as it is, so it keeps runs apart
+    /// and keeps nothing secret.
+    pub token: String,
+    /// Who started it.
+    pub launcher: Launcher,
+}
+
+/// What our own launcher sets in addition to `RANK`, `LOCAL_RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT`.
+pub(crate) const TOKEN: &str = "WARPBOOK_TOKEN";
+pub(crate) const LAUNCHED: &str = "WARPBOOK_LAUNCHED";
+
+/// SLURM numbers jobs; the ports that are made of these lie in this range.
+const SLURM_PORTS: (u64, u64) = (20_000, 10_000);
+
+type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Placement {
+    /// What this process's environment says: `None` where no launcher has started it, or only this rank.
+    ///
+    /// In this order: `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR` and `MASTER_PORT`, as torchrun and our own launcher set them;
+    /// `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS`, and `SLURM_LOCALID`, as srun; `OMPI_COMM_WORLD_RANK`, `_SIZE` and
+    /// `_LOCAL_RANK`, as mpirun. `MASTER_ADDR` and `MASTER_PORT` go first where they are set. Without them SLURM's ranks meet at the first machine of the
+    /// job step, at a port made of the job's number.
+    ///
+    /// # Errors
+    /// A variable is missing or makes no sense; the sentence names it.
+    pub fn from_environment() -> Result<Option<Self>> {
+        Self::of(&|name| std::env::var(name).ok().filter(|v| !v.trim().is_empty()))
+    }
+
+    fn of(get: Lookup<'_>) -> Result<Option<Self>> {
+        let (launcher, names) = if get("RANK").is_some() || get("WORLD_SIZE").is_some() {
+            let launcher = if get(LAUNCHED).is_some() { Launcher::Warpbook } else { Launcher::Torchrun };
+            (launcher, ["RANK", "WORLD_SIZE", "LOCAL_RANK"])
+        } else if get("SLURM_PROCID").is_some() && get("SLURM_STEP_ID").is_some() {
+            // Outside of srun, in the script of a job, there are the tasks of the job and only one process.
+            let size = if get("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
+            (Launcher::Slurm, ["SLURM_PROCID", size, "SLURM_LOCALID"])
+        } else if get("OMPI_COMM_WORLD_RANK").is_some() {
+            (Launcher::OpenMpi, ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"])
+        } else {
+            return Ok(None);
+        };
+        let [rank, world] = [names[0], names[1]].map(|name| number(get, name));
+        let (rank, world) = (rank?, world?);
+        if world == 0 || rank >= world {
+            return Err(Error::Setting(format!(
+                "{} is {rank} and {} is {world}: ranks are numbered from 0 to {}.",
+                names[0],
+                names[1],
+                world.saturating_sub(1)
+            )));
+        }
+        if world == 1 {
+            return Ok(None);
+        }
+        let local_rank = match get(names[2]) {
+            Some(_) => number(get, names[2])?,
+            None if launcher == Launcher::Torchrun => {
+                return Err(Error::Setting(
+                    "LOCAL_RANK is not set, though RANK and WORLD_SIZE are: it says which of its machine's GPUs a rank takes.".into(),
+                ));
+            }
+            None => 0,
+        };
+        let (host, port) = master(get, launcher)?;
+        Ok(Some(Self { rank, local_rank, world, host, port, token: token(get), launcher }))
+    }
+
+    /// Host and port of rank 0, as in "10.0.0.1:29500".
+    #[must_use]
+    pub fn address(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+fn number(get: Lookup<'_>, name: &str) -> Result<usize> {
+    let Some(text) = get(name) else {
+        return Err(Error::Setting(format!(
+            "{name} is not set, though other variables of its launcher are: start all ranks with the same launcher, or set it."
+        )));
+    };
+    text.trim().parse().map_err(|_| Error::Setting(format!("{name} is `{text}`; it has to be a number from 0 on.")))
+}
+
+fn port(name: &str, text: &str) -> Result<u16> {
+    let wrong = || Error::Setting(format!("{name} is `{text}`; it has to be a port from 1 to 65535."));
+    text.trim().parse().ok().filter(|port| *port > 0).ok_or_else(wrong)
+}
+
+/// Where rank 0 listens.
+fn master(get: Lookup<'_>, launcher: Launcher) -> Result<(String, u16)> {
+    let host = match (get("MASTER_ADDR"), launcher) {
+        (Some(host), _) => host.trim().trim_matches(['[', ']']).to_owned(),
+        (None, Launcher::Slurm) => slurm_host(get)?,
+        (None, launcher) => return Err(Error::Setting(without("MASTER_ADDR", launcher))),
+    };
+    let port = match (get("MASTER_PORT"), launcher) {
+        (Some(text), _) => port("MASTER_PORT", &text)?,
+        (None, Launcher::Slurm) => {
+            let job = number(get, "SLURM_JOB_ID")? as u64;
+            (SLURM_PORTS.0 + job % SLURM_PORTS.1) as u16
+        }
+        (None, launcher) => return Err(Error::Setting(without("MASTER_PORT", launcher))),
+    };
+    // torchrun's agent listens at the port itself, and says so.
+    let is_taken = get("TORCHELASTIC_USE_AGENT_STORE").is_some_and(|v| v.eq_ignore_ascii_case("true"));
+    Ok((host, if is_taken { port.checked_add(1).unwrap_or(port - 1) } else { port }))
+}
+
+fn without(name: &str, launcher: Launcher) -> String {
+    let how = match launcher {
+        Launcher::OpenMpi => {
+            "mpirun does not say where ranks meet: add -x MASTER_ADDR=HOST -x MASTER_PORT=29500, with the host of rank 0 (127.0.0.1 on one machine)."
+        }
+        _ => {
+            "It says where rank 0 listens: set MASTER_ADDR to its host (127.0.0.1 on one machine) and MASTER_PORT to a free port."
+        }
+    };
+    format!("{name} is not set. {how}")
+}
+
+/// The machine of the first rank of a job step.
+fn slurm_host(get: Lookup<'_>) -> Result<String> {
+    let list = get("SLURM_STEP_NODELIST").or_else(|| get("SLURM_JOB_NODELIST")).or_else(|| get("SLURM_NODELIST"));
+    list.as_deref().and_then(first_host).ok_or_else(|| Error::Setting(without("MASTER_ADDR", Launcher::Slurm)))
+}
+
+/// The first host of a list as SLURM writes it: "node07", "node[03-06,9],login", "rack[1-2]-gpu[0-7]".
+fn first_host(list: &str) -> Option<String> {
+    let mut host = String::new();
+    let mut rest = list.trim();
+    while let Some(c) = rest.chars().next() {
+        match c {
+            ',' => break,
+            '[' => {
+                let (inside, after) = rest[1..].split_once(']')?;
+                host.push_str(inside.split([',', '-']).next()?);
+                rest = after;
+            }
+            c => {
+                host.push(c);
+                rest = &rest[c.len_utf8()..];
+            }
+        }
+    }
+    (!host.is_empty()).then_some(host)
+}
+
+/// What the ranks of a run have in common: set by the user or by our launcher, or else the name that the launcher has for the run.
+fn token(get: Lookup<'_>) -> String {
+    let job = || {
+        let slurm = get("SLURM_JOB_ID").map(|job| format!("{job}.{}", get("SLURM_STEP_ID").unwrap_or_default()));
+        get("TORCHELASTIC_RUN_ID").or(slurm).or_else(|| get("PMIX_NAMESPACE"))
+    };
+    get(TOKEN).or_else(job).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Result<Option<Placement>> {
+        Placement::of(&|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    fn place(pairs: &[(&str, &str)]) -> Placement {
+        of(pairs).unwrap().unwrap()
+    }
+
+    const TORCH: [(&str, &str); 5] = [
+        ("RANK", "3"),
+        ("LOCAL_RANK", "1"),
+        ("WORLD_SIZE", "4"),
+        ("MASTER_ADDR", "10.0.0.1"),
+        ("MASTER_PORT", "29500"),
+    ];
+
+    #[test]
+    fn a_rank_of_torchrun() {
+        let p = place(&TORCH);
+        assert_eq!((p.rank, p.local_rank, p.world, p.address().as_str()), (3, 1, 4, "10.0.0.1:29500"));
+        assert_eq!((p.launcher, p.token.as_str()), (Launcher::Torchrun, ""));
+        let more = [&TORCH[..], &[("TORCHELASTIC_USE_AGENT_STORE", "True"), ("TORCHELASTIC_RUN_ID", "run7")]].concat();
+        assert_eq!(
+            (place(&more).port, place(&more).token),
+            (29501, "run7".to_owned()),
+            "the agent has the port itself"
+        );
+        let own = [&more[..], &[("WARPBOOK_TOKEN", "mine"), ("WARPBOOK_LAUNCHED", "1")]].concat();
+        assert_eq!((place(&own).token.as_str(), place(&own).launcher), ("mine", Launcher::Warpbook));
+        let v6 = [&TORCH[..3], &[("MASTER_ADDR", "[fe80::1]"), ("MASTER_PORT", "1")]].concat();
+        assert_eq!(place(&v6).address(), "[fe80::1]:1");
+    }
+
+    #[test]
+    fn a_rank_of_slurm() {
+        let job = [
+            ("SLURM_PROCID", "5"),
+            ("SLURM_LOCALID", "1"),
+            ("SLURM_NTASKS", "8"),
+            ("SLURM_JOB_ID", "1234567"),
+            ("SLURM_STEP_NODELIST", "gpu[03-06],login1"),
+        ];
+        assert_eq!(of(&job).unwrap(), None, "the script of a job, outside of srun");
+        let step = [&job[..], &[("SLURM_STEP_ID", "2")]].concat();
+        let p = place(&step);
+        assert_eq!((p.rank, p.local_rank, p.world, p.address().as_str()), (5, 1, 8, "gpu03:24567"));
+        assert_eq!((p.launcher, p.token.as_str()), (Launcher::Slurm, "1234567.2"));
+        let of_step =
+            [&step[..], &[("SLURM_STEP_NUM_TASKS", "6"), ("MASTER_ADDR", "h"), ("MASTER_PORT", "7")]].concat();
+        assert_eq!((place(&of_step).world, place(&of_step).address()), (6, "h:7".to_owned()));
+    }
+
+    #[test]
+    fn a_rank_of_open_mpi() {
+        let of_mpi =
+            [("OMPI_COMM_WORLD_RANK", "1"), ("OMPI_COMM_WORLD_SIZE", "2"), ("OMPI_COMM_WORLD_LOCAL_RANK", "1")];
+        let why = of(&of_mpi).unwrap_err().to_string();
+        assert!(why.starts_with("MASTER_ADDR is not set.") && why.contains("-x MASTER_ADDR=HOST"), "{why}");
+        let all = [&of_mpi[..], &[("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29500")]].concat();
+        let p = place(&all);
+        assert_eq!((p.rank, p.local_rank, p.world, p.launcher), (1, 1, 2, Launcher::OpenMpi));
+    }
+
+    #[test]
+    fn nobody_or_one_rank_is_no_group() {
+        assert_eq!(of(&[]).unwrap(), None);
+        assert_eq!(of(&[("RANK", "0"), ("WORLD_SIZE", "1")]).unwrap(), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named() {
+        let check = |changed: (&str, &str), expect: &str| {
+            let pairs = TORCH.map(|pair| if pair.0 == changed.0 { changed } else { pair });
+            // An empty variable is none.
+            let all = pairs.into_iter().filter(|pair| !pair.1.is_empty()).collect::<Vec<_>>();
+            let why = of(&all).unwrap_err().to_string();
+            assert!(why.contains(expect), "{why}");
+        };
+        check(("RANK", "4"), "RANK is 4 and WORLD_SIZE is 4: ranks are numbered from 0 to 3");
+        check(("RANK", "x"), "RANK is `x`");
+        check(("RANK", ""), "RANK is not set");
+        check(("WORLD_SIZE", "0"), "WORLD_SIZE is 0");
+        check(("LOCAL_RANK", ""), "LOCAL_RANK is not set");
+        check(("MASTER_ADDR", ""), "MASTER_ADDR is not set");
+        check(("MASTER_PORT", ""), "MASTER_PORT is not set");
+        check(("MASTER_PORT", "70000"), "MASTER_PORT is `70000`");
+    }
+
+    #[test]
+    fn the_first_host_of_a_list() {
+        let check = |list: &str, expect: &str| assert_eq!(first_host(list).as_deref(), Some(expect), "{list}");
+        check("node07", "node07");
+        check("node[03-06,9],login", "node03");
+        check("login,node[1-2]", "login");
+        check("rack[1-2]-gpu[0,4-7]", "rack1-gpu0");
+        assert_eq!((first_host(""), first_host("node[1")), (None, None));
+    }
+}

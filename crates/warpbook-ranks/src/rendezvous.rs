@@ -1,0 +1,237 @@
+//! How ranks find each other: all greet rank 0, which tells each where its neighbour is.
+
+use crate::group::Limits;
+use crate::wire::Message;
+use crate::{Error, Placement, Result};
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long somebody who has connected may take to say who it is.
+const GREETING: Duration = Duration::from_secs(5);
+/// Between two looks at who has come, and between two attempts to connect.
+const POLL: Duration = Duration::from_millis(10);
+/// What a rank waits for the answer beyond the time limit, so that rank 0, which knows more, says first what is wrong.
+const MARGIN: Duration = Duration::from_secs(5);
+
+/// A rank's connections.
+pub(crate) struct Met {
+    /// To the others at rank 0, in their order; to rank 0 at the others.
+    pub control: Vec<TcpStream>,
+    /// To the next rank, and from the one before.
+    pub ring: [TcpStream; 2],
+}
+
+/// Meets the other ranks. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
+pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>) -> Result<Met> {
+    let deadline = Instant::now() + limits.join;
+    if p.rank == 0 { host(p, limits, listener, deadline) } else { guest(p, limits, deadline) }
+}
+
+/// The addresses of the place where rank 0 listens.
+fn addresses(p: &Placement) -> io::Result<Vec<SocketAddr>> {
+    let all: Vec<SocketAddr> = (p.host.as_str(), p.port).to_socket_addrs()?.collect();
+    if all.is_empty() { Err(io::Error::new(io::ErrorKind::NotFound, "the host has no address")) } else { Ok(all) }
+}
+
+fn listen(p: &Placement) -> Result<TcpListener> {
+    let address = p.address();
+    let failed = |e: io::Error| match e.kind() {
+        io::ErrorKind::AddrInUse => Error::PortInUse { address: address.clone() },
+        _ => Error::CannotListen { address: address.clone(), why: e.to_string() },
+    };
+    TcpListener::bind(&*addresses(p).map_err(&failed)?).map_err(failed)
+}
+
+/// Somebody at the door.
+struct Guest {
+    stream: TcpStream,
+    from: SocketAddr,
+    greeting: io::Result<Message>,
+}
+
+/// Lets somebody say who it is, without keeping the others waiting.
+fn greet(stream: TcpStream, from: SocketAddr, to: mpsc::Sender<Guest>) {
+    std::thread::spawn(move || {
+        let greeting = (|| {
+            stream.set_nonblocking(false)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(GREETING))?;
+            stream.set_write_timeout(Some(GREETING))?;
+            Message::read(&mut &stream)
+        })();
+        let _ = to.send(Guest { stream, from, greeting });
+    });
+}
+
+fn refuse(stream: &TcpStream, why: &str) {
+    let _ = Message::Refused(why.to_owned()).write(&mut &*stream);
+    let _ = stream.shutdown(Shutdown::Write);
+}
+
+fn host(p: &Placement, limits: &Limits, listener: Option<TcpListener>, deadline: Instant) -> Result<Met> {
+    let listener = listener.map_or_else(|| listen(p), Ok)?;
+    let failed = |e: io::Error| Error::CannotListen { address: p.address(), why: e.to_string() };
+    let own = listener.local_addr().map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    let ring = TcpListener::bind((own.ip(), 0)).map_err(failed)?;
+    let ring_port = ring.local_addr().map_err(failed)?.port();
+    let mut guests: Vec<Option<(TcpStream, SocketAddr, u16)>> = (0..p.world).map(|_| None).collect();
+    let (to, door) = mpsc::channel();
+    let everybody = |guests: &[Option<(TcpStream, SocketAddr, u16)>], why: &Error| {
+        guests.iter().flatten().for_each(|(stream, ..)| refuse(stream, &why.to_string()));
+    };
+    while guests.iter().skip(1).any(Option::is_none) {
+        while let Ok((stream, from)) = listener.accept() {
+            greet(stream, from, to.clone());
+        }
+        match door.recv_timeout(POLL) {
+            Ok(guest) => match take(p, &guests, &guest) {
+                Ok(Some((rank, port))) => guests[rank] = Some((guest.stream, guest.from, port)),
+                Ok(None) => {}
+                Err(why) => {
+                    refuse(&guest.stream, &why.to_string());
+                    everybody(&guests, &why);
+                    return Err(why);
+                }
+            },
+            Err(_) if Instant::now() >= deadline => {
+                let missing = (1..p.world).filter(|rank| guests[*rank].is_none()).collect();
+                let why = Error::Missing { missing, world: p.world, address: p.address(), waited: limits.join };
+                everybody(&guests, &why);
+                return Err(why);
+            }
+            Err(_) => {}
+        }
+    }
+    let mut places = vec![(String::new(), ring_port)];
+    places.extend(guests.iter().flatten().map(|(_, from, port)| (from.ip().to_string(), *port)));
+    let control: Vec<TcpStream> = guests.into_iter().flatten().map(|(stream, ..)| stream).collect();
+    for (rank, stream) in (1..).zip(&control) {
+        let told = Message::Welcome { places: places.clone() }.write(&mut &*stream);
+        told.map_err(|e| Error::Lost(format!("Rank {rank} left during the rendezvous: {e}.")))?;
+    }
+    let next = place_of(&places, 1, own.ip())?;
+    Ok(Met { ring: neighbours(p, &ring, next, deadline)?, control })
+}
+
+/// Which rank somebody is, and the port of its ring; `None` of a stranger; an error that ends the rendezvous where the ranks do not fit together.
+fn take(p: &Placement, guests: &[Option<(TcpStream, SocketAddr, u16)>], guest: &Guest) -> Result<Option<(usize, u16)>> {
+    let Ok(Message::Hello { token, rank, world, port }) = &guest.greeting else {
+        refuse(&guest.stream, "it does not speak as a rank of Warpbook does");
+        return Ok(None);
+    };
+    let (rank, from) = (*rank as usize, guest.from);
+    if *token != p.token {
+        refuse(
+            &guest.stream,
+            &format!(
+                "Rank 0 at {} belongs to another run: its token is another. Choose another MASTER_PORT, or set the same WARPBOOK_TOKEN for all ranks of a run.",
+                p.address()
+            ),
+        );
+        return Ok(None);
+    }
+    if *world as usize != p.world {
+        return Err(Error::Refused(format!(
+            "Rank {rank} (from {from}) was started as one of {world} ranks, and rank 0 as one of {}: start all with the same WORLD_SIZE.",
+            p.world
+        )));
+    }
+    let before = if rank == 0 { Some(None) } else { guests.get(rank).and_then(Option::as_ref).map(|g| Some(g.1)) };
+    match before {
+        Some(before) => {
+            let before = before.map_or_else(|| "that at the rendezvous".to_owned(), |b| format!("one from {b}"));
+            Err(Error::Refused(format!(
+                "Two processes say that they are rank {rank}, {before} and one from {from}: give every process another RANK."
+            )))
+        }
+        None if rank >= p.world => {
+            Err(Error::Refused(format!("A process from {from} says that it is rank {rank} of {}.", p.world)))
+        }
+        None => Ok(Some((rank, *port))),
+    }
+}
+
+fn guest(p: &Placement, limits: &Limits, deadline: Instant) -> Result<Met> {
+    let unreachable = |why: String| Error::Unreachable { rank: p.rank, address: p.address(), waited: limits.join, why };
+    let stream = connect(|| addresses(p), deadline).map_err(|e| unreachable(e.to_string()))?;
+    let io = |e: io::Error| unreachable(e.to_string());
+    let (own, first) = (stream.local_addr().map_err(io)?, stream.peer_addr().map_err(io)?);
+    let ring = TcpListener::bind((own.ip(), 0)).map_err(io)?;
+    let (rank, world) = (p.rank as u32, p.world as u32);
+    let port = ring.local_addr().map_err(io)?.port();
+    stream.set_write_timeout(Some(GREETING)).map_err(io)?;
+    Message::Hello { token: p.token.clone(), rank, world, port }.write(&mut &stream).map_err(io)?;
+    let left = deadline.saturating_duration_since(Instant::now()) + MARGIN;
+    stream.set_read_timeout(Some(left)).map_err(io)?;
+    let places = match Message::read(&mut &stream) {
+        Ok(Message::Welcome { places }) if places.len() == p.world => places,
+        Ok(Message::Refused(why)) => return Err(Error::Refused(why)),
+        Err(e) if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            return Err(unreachable("whoever listens there did not answer".into()));
+        }
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+            return Err(unreachable("whoever listened there hung up".into()));
+        }
+        Err(e) => return Err(unreachable(e.to_string())),
+        Ok(_) => return Err(unreachable("whoever listens there does not speak as rank 0 of Warpbook does".into())),
+    };
+    let next = place_of(&places, (p.rank + 1) % p.world, first.ip())?;
+    Ok(Met { ring: neighbours(p, &ring, next, deadline + MARGIN)?, control: vec![stream] })
+}
+
+/// Where a rank's neighbour reaches it; rank 0 is where it was found.
+fn place_of(places: &[(String, u16)], rank: usize, first: IpAddr) -> Result<SocketAddr> {
+    let (host, port) = &places[rank];
+    let ip = if host.is_empty() { Ok(first) } else { host.parse() };
+    ip.map(|ip| SocketAddr::new(ip, *port)).map_err(|_| Error::Lost(format!("`{host}` is no address of rank {rank}.")))
+}
+
+/// Connects, again and again until it works or time is up.
+fn connect(to: impl Fn() -> io::Result<Vec<SocketAddr>>, deadline: Instant) -> io::Result<TcpStream> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now()).max(POLL);
+        let tried = to().and_then(|all| {
+            let each = all.iter().map(|address| TcpStream::connect_timeout(address, left.min(GREETING)));
+            each.reduce(|before, next| before.or(next)).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
+        });
+        match tried {
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                return Ok(stream);
+            }
+            Err(e) if Instant::now() >= deadline => return Err(e),
+            Err(_) => std::thread::sleep(5 * POLL),
+        }
+    }
+}
+
+/// The connections to the next rank and from the one before.
+fn neighbours(p: &Placement, ring: &TcpListener, next: SocketAddr, deadline: Instant) -> Result<[TcpStream; 2]> {
+    let (after, before) = ((p.rank + 1) % p.world, (p.rank + p.world - 1) % p.world);
+    let lost = |rank: usize, why: &dyn std::fmt::Display| {
+        Error::Lost(format!("Rank {} did not get its connection with rank {rank}: {why}.", p.rank))
+    };
+    let stream = connect(|| Ok(vec![next]), deadline).map_err(|e| lost(after, &e))?;
+    let (rank, world) = (p.rank as u32, p.world as u32);
+    let hello = Message::Hello { token: p.token.clone(), rank, world, port: 0 };
+    hello.write(&mut &stream).map_err(|e| lost(after, &e))?;
+    ring.set_nonblocking(true).map_err(|e| lost(before, &e))?;
+    let (to, door) = mpsc::channel();
+    loop {
+        while let Ok((stream, from)) = ring.accept() {
+            greet(stream, from, to.clone());
+        }
+        match door.recv_timeout(POLL) {
+            Ok(Guest { stream: from_before, greeting: Ok(Message::Hello { token, rank, .. }), .. })
+                if token == p.token && rank as usize == before =>
+            {
+                return Ok([stream, from_before]);
+            }
+            Err(_) if Instant::now() >= deadline => return Err(lost(before, &"it did not come in time")),
+            _ => {}
+        }
+    }
+}

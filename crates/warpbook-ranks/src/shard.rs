@@ -1,0 +1,67 @@
+//! Which samples of a global batch belong to which rank.
+
+use std::ops::Range;
+
+/// A rank's part of a global batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shard {
+    /// Its first sample's place in the global batch.
+    pub first: usize,
+    /// Its samples; 0 where the batch has fewer samples than there are ranks.
+    pub len: usize,
+    /// Samples of the global batch.
+    pub global: usize,
+}
+
+impl Shard {
+    /// Its places in the global batch.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.first + self.len
+    }
+
+    /// What its mean counts in the mean over the global batch.
+    #[must_use]
+    pub fn weight(&self) -> f64 {
+        self.len as f64 / self.global.max(1) as f64
+    }
+}
+
+/// The part of a rank in a batch of `global` samples: consecutive samples, in the order of the ranks; the lengths differ by one at most.
+#[must_use]
+pub fn shard(global: usize, rank: usize, world: usize) -> Shard {
+    let begin = |rank: usize| global * rank / world.max(1);
+    Shard { first: begin(rank), len: begin(rank + 1) - begin(rank), global }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn shards_are_disjoint_and_cover_the_batch(global in 0usize..5000, world in 1usize..70) {
+            let all: Vec<Shard> = (0..world).map(|rank| shard(global, rank, world)).collect();
+            let covered: Vec<usize> = all.iter().flat_map(Shard::range).collect();
+            prop_assert_eq!(covered, (0..global).collect::<Vec<_>>());
+            let (least, most) = (all.iter().map(|s| s.len).min().unwrap(), all.iter().map(|s| s.len).max().unwrap());
+            prop_assert!(most - least <= 1);
+            let whole: f64 = all.iter().map(Shard::weight).sum();
+            prop_assert!(global == 0 || (whole - 1.0).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn an_epoch_is_covered_once_by_all_ranks() {
+        // 103 samples in batches of 16, the last of which has 7 samples for 8 ranks.
+        let (samples, batch, world) = (103usize, 16, 8);
+        let mut seen = vec![0; samples];
+        for first in (0..samples).step_by(batch) {
+            let global = batch.min(samples - first);
+            (0..world).flat_map(|rank| shard(global, rank, world).range()).for_each(|at| seen[first + at] += 1);
+        }
+        assert!(seen.iter().all(|count| *count == 1), "{seen:?}");
+        assert_eq!((0..world).filter(|rank| shard(7, *rank, world).len == 0).count(), 1);
+    }
+}

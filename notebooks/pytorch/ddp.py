@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+"""Times training steps of PyTorch's DistributedDataParallel: the same networks as `training.py`, on 1 to N GPUs.
+
+    python3 ddp.py --gpus 2 --network cifar10 --batch 512 --out ddp.json
+    python3 ddp.py --ranks 2 --network mnist --batch 32 --steps 5        on the CPU, over gloo
+
+One process a GPU, started here and joined over TCP on 127.0.0.1. Each line is a way on a number of ranks, with the median time of a step on the
+slowest rank and the efficiency, which is the time on one rank over it: weak scaling, since every rank has --batch samples.
+
+    ddp_fp32             fp32, TF32 off, buckets of 25 MiB
+    ddp_amp_fp16         torch.autocast with fp16 and GradScaler
+    ddp_amp_bf16         torch.autocast with bf16
+    ddp_amp_fp16_hook    the same as ddp_amp_fp16, gradients travelling in fp16 (fp16_compress_hook)
+    ddp_amp_bf16_hook    the same as ddp_amp_bf16, gradients travelling in bf16 (bf16_compress_hook)
+
+A step is forward, loss, backward with its all-reduces, and the optimiser, on batches that lie ready on the device. Before the timed loop and after
+it the weights of all ranks are compared: they have to be the same bits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from training import NETWORKS, Sizes
+
+WAYS = {
+    "ddp_fp32": (None, None),
+    "ddp_amp_fp16": ("float16", None),
+    "ddp_amp_bf16": ("bfloat16", None),
+    "ddp_amp_fp16_hook": ("float16", "fp16_compress_hook"),
+    "ddp_amp_bf16_hook": ("bfloat16", "bf16_compress_hook"),
+}
+# What a processor is timed with.
+CPU_WAYS = ("ddp_fp32",)
+# Steps before the timed ones: DDP arranges its buckets anew after the first.
+WARM_UP = 10
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Rank:
+    """One process's model and its steps in one way."""
+
+    def __init__(self, torch: Any, way: str, sizes: Sizes, device: str):
+        dtype, hook = WAYS[way]
+        self.torch, self.device = torch, device
+        self.dtype = getattr(torch, dtype) if dtype else None
+        torch.manual_seed(1)
+        model = NETWORKS[sizes.network](torch, sizes).to(device)
+        if torch.distributed.get_world_size() > 1:
+            ids = [torch.device(device).index] if device != "cpu" else None
+            model = torch.nn.parallel.DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+            if hook:
+                from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+                model.register_comm_hook(None, getattr(default_hooks, hook))
+        self.model = model
+        self.loss = sizes.loss(torch)
+        self.optimizer = sizes.optimizer(torch, model, fused=False)
+        self.scaler = torch.amp.GradScaler("cuda", enabled=dtype == "float16")
+        x, y = sizes.inputs(torch, device)
+        # Another part of the data on every rank.
+        shift = torch.distributed.get_rank() % len(x)
+        self.x, self.y, self.at = x.roll(shift, 0), y.roll(shift, 0), 0
+
+    def step(self) -> None:
+        kind = "cpu" if self.device == "cpu" else "cuda"
+        x, y = self.x[self.at % len(self.x)], self.y[self.at % len(self.y)]
+        self.at += 1
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.torch.autocast(kind, dtype=self.dtype or self.torch.bfloat16, enabled=self.dtype is not None):
+            loss = self.loss(self.model(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def synchronize(self) -> None:
+        if self.device != "cpu":
+            self.torch.cuda.synchronize()
+
+    def ensure_the_same_weights(self) -> None:
+        torch = self.torch
+        own = torch.cat([p.detach().flatten().float() for p in self.model.parameters()])
+        first = own.clone()
+        torch.distributed.broadcast(first, 0)
+        if not torch.equal(own, first):
+            raise SystemExit(f"Rank {torch.distributed.get_rank()} has other weights than rank 0.")
+
+    def samples_us(self, steps: int, repeats: int) -> list[float]:
+        """The time of a step, as the mean of `steps`, so often; of the slowest rank."""
+        torch, samples = self.torch, []
+        for _ in range(WARM_UP):
+            self.step()
+        self.ensure_the_same_weights()
+        for _ in range(repeats):
+            self.synchronize()
+            torch.distributed.barrier()
+            begun = time.perf_counter()
+            for _ in range(steps):
+                self.step()
+            self.synchronize()
+            samples.append((time.perf_counter() - begun) / steps * 1e6)
+        self.ensure_the_same_weights()
+        slowest = torch.tensor(samples, dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(slowest, op=torch.distributed.ReduceOp.MAX)
+        return slowest.tolist()
+
+
+def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any) -> None:
+    import torch
+
+    # Multicast over NVLink stays off, as in Warpbook.
+    os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
+    on_gpu = args.gpus is not None
+    device = f"cuda:{rank}" if on_gpu else "cpu"
+    if on_gpu:
+        torch.cuda.set_device(rank)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+    else:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // world))
+    address = f"tcp://127.0.0.1:{port}"
+    torch.distributed.init_process_group("nccl" if on_gpu else "gloo", address, rank=rank, world_size=world)
+    sizes = Sizes(args.network, args.batch, args.edge)
+    for way in args.ways:
+        samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
+        if rank == 0:
+            queue.put((way, world, samples))
+    torch.distributed.destroy_process_group()
+
+
+def parsed(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--gpus", type=int, metavar="N", help="1 to N GPUs, doubling")
+    where.add_argument("--ranks", type=int, metavar="N", help="1 to N processes on the CPU, doubling")
+    parser.add_argument("--network", choices=list(NETWORKS), default="cifar10")
+    parser.add_argument("--batch", type=int, default=512, help="samples of each rank")
+    parser.add_argument("--edge", type=int, default=4096, help="of the amp-recipe's layers")
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), help="[all; on the CPU ddp_fp32]")
+    parser.add_argument("--steps", type=int, default=50, help="of a sample")
+    parser.add_argument("--repeats", type=int, default=15, help="samples")
+    parser.add_argument("--out", type=Path, help="file for the samples, as JSON")
+    args = parser.parse_args(words)
+    args.ways = args.ways or list(WAYS if args.gpus is not None else CPU_WAYS)
+    if (args.gpus or args.ranks or 0) < 1:
+        parser.error("choose 1 rank at least")
+    return args
+
+
+def main(words: list[str]) -> None:
+    args = parsed(words)
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit("PyTorch is not installed: `pip install torch`.") from None
+    most = args.gpus or args.ranks
+    if args.gpus and torch.cuda.device_count() < args.gpus:
+        raise SystemExit(f"--gpus {args.gpus}: PyTorch sees {torch.cuda.device_count()}.")
+    worlds = [w for w in (1, 2, 4, 8, 16, 32, 64) if w < most] + [most]
+    results: list[dict[str, Any]] = []
+    for world in worlds:
+        context = torch.multiprocessing.get_context("spawn")
+        queue = context.Queue()
+        torch.multiprocessing.spawn(work, (world, free_port(), args, queue), nprocs=world)
+        for _ in args.ways:
+            way, ranks, samples = queue.get(timeout=60)
+            results.append({"way": way, "ranks": ranks, "batch_per_rank": args.batch, "samples_us": samples})
+            median = statistics.median(samples)
+            one = next(statistics.median(r["samples_us"]) for r in results if r["way"] == way)
+            print(f"{way:20} {ranks} ranks  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %", flush=True)
+    if args.out:
+        device = torch.cuda.get_device_name(0) if args.gpus else "CPU"
+        about = {"script": "ddp.py", "torch": torch.__version__, "device": device, "network": args.network}
+        temporary = args.out.with_name(args.out.name + ".part")
+        temporary.write_text(json.dumps(about | {"results": results}, indent=1) + "\n")
+        temporary.replace(args.out)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
