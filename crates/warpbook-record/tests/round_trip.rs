@@ -8,7 +8,10 @@ use proptest::sample::{Index, select, subsequence};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
-    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters, LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
+    Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
+    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData,
+    Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span,
+    StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -420,7 +423,14 @@ fn run() -> impl Strategy<Value = Run> {
     let machine = (times(), real(), real(), proptest::option::of(any::<u64>()), select(DTYPES.to_vec()), any::<u64>());
     (lists, said, machine, descriptor()).prop_map(
         |(
-            (problems, mut measurements, mut train_logs, mut parts, (mut spans, mut breakdowns, mut profiled, mut xrays), rungs),
+            (
+                problems,
+                mut measurements,
+                mut train_logs,
+                mut parts,
+                (mut spans, mut breakdowns, mut profiled, mut xrays),
+                rungs,
+            ),
             ([title, name, source], experiment, author, main_problem),
             (samples, budget_s, batch_below_us, l2_bytes, dtype, work),
             descriptor,
@@ -539,7 +549,7 @@ fn is_record(text: &str) -> bool {
 
 /// Any JSON, with the names and words of records among it.
 fn any_json() -> impl Strategy<Value = Value> {
-    const WORDS: [&str; 30] = [
+    const WORDS: [&str; 31] = [
         "schema",
         "experiment",
         "problem",
