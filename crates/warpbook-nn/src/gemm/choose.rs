@@ -144,7 +144,7 @@ mod tests {
         check(&h200, cube, Dtype::Bf16, "14_overlapped_store 128x256s4c1g8");
         check(&h200, (8192, 8192, 8192), Dtype::F16, "14_overlapped_store 128x256s4c1g16");
         check(&h200, (8192, 8192, 128), Dtype::Bf16, "14_overlapped_store 128x256s4c1g1");
-        check(&h200, (1000, 1000, 1000), Dtype::Bf16, "14_overlapped_store 128x64s6c1x2g1");
+        check(&h200, (1000, 1000, 1000), Dtype::Bf16, "15b_small_tiles 64x128s8k1c2");
         check(&h200, (1024, 1024, 1024), Dtype::Bf16, "15b_small_tiles 128x64s8k1");
         check(&h200, (64, 4096, 11008), Dtype::Bf16, "15_split_k 64x64s12k2");
         // Small and of odd sides: nothing is copied. Of a large one copies cost little.
@@ -201,19 +201,28 @@ mod tests {
     /// Shapes of a survey on an H200 where one class of tiles was clearly ahead: by rung, and by how many blocks share k.
     #[test]
     fn clear_measurements_are_followed() {
-        let chosen = |(m, n, k), (trans_a, trans_b)| {
+        let choice = |(m, n, k), (trans_a, trans_b)| {
             let form = Form { trans_a, trans_b, ..Form::plain(Dtype::Bf16) };
-            let choice = choose(&Product::new(m, n, k, form), &h200(), &Findings::default()).unwrap();
-            (choice.row.rung.id, choice.tile.size(Dim::Split), choice.tile.size(Dim::Bm) * choice.tile.size(Dim::Bn))
+            choose(&Product::new(m, n, k, form), &h200(), &Findings::default()).unwrap()
         };
+        let chosen = |shape, form| {
+            let Choice { row, tile, .. } = choice(shape, form);
+            (row.rung.id, tile.size(Dim::Split), tile.size(Dim::Bm) * tile.size(Dim::Bn))
+        };
+        let cluster = |shape, form| choice(shape, form).tile.size(Dim::Cluster);
         // Few tiles and a long k: it pays to share it.
         for ((m, n, k), form) in [((944, 56, 7568), (true, false)), ((768, 128, 8064), (true, true))] {
             let (rung, split, _) = chosen((m, n, k), form);
             assert!(rung == "15_split_k" && split >= 2, "{m}x{n}x{k}: {rung}, {split}");
         }
-        // As many small tiles as half of the SMs: an exchange costs more than it gains.
-        let (rung, split, _) = chosen((3008, 192, 4736), (true, false));
+        // As many small tiles as half of the SMs and a short k: an exchange costs more than it gains.
+        let (rung, split, _) = chosen((3008, 192, 320), (true, false));
         assert_eq!((&*rung, split), ("15b_small_tiles", 1));
+        // Where rows begin in the middle of lines, L2 is the limit, and clusters read what their tiles share once.
+        for ((m, n, k), form) in [((1896, 808, 3592), (true, true)), ((9264, 280, 1416), (false, true))] {
+            assert!(cluster((m, n, k), form) >= 2, "{m}x{n}x{k}");
+        }
+        assert_eq!(cluster((448, 1216, 9792), (false, true)), 4);
         // Hardly any k: the largest tile stores most at a time.
         let (rung, _, area) = chosen((13376, 9600, 256), (true, true));
         assert_eq!((&*rung, area), ("14_overlapped_store", 128 * 256));

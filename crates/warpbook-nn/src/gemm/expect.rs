@@ -15,25 +15,25 @@ use warpbook_record::{DeviceInfo, Dim, Tile};
 const LINE_BYTES: u64 = 128;
 
 /// Microseconds in which an SM gets a line that TMA loads.
-const LINE_US: f64 = 0.001_034;
+const LINE_US: f64 = 0.001_042;
 
 /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
-const RECEIVE_US: f64 = 0.000_280;
+const RECEIVE_US: f64 = 0.000_267;
 
 /// Microseconds in which L2 hands out a MiB to all SMs.
 const L2_MIB_US: f64 = 0.0821;
 
 /// Microseconds of a MiB that comes from DRAM or goes there.
-const DRAM_MIB_US: f64 = 0.220;
+const DRAM_MIB_US: f64 = 0.219;
 
 /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
 const TENSOR_US: f64 = 0.0757;
 
 /// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
-const UNALIGNED_LINE_US: f64 = 0.0238;
+const UNALIGNED_LINE_US: f64 = 0.0236;
 
 /// Microseconds in which an SM stores 64 x 64 elements of C from registers.
-const STORE_US: f64 = 0.131;
+const STORE_US: f64 = 0.135;
 
 /// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
 /// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
