@@ -15,35 +15,35 @@ use warpbook_record::{DeviceInfo, Dim, Tile};
 const LINE_BYTES: u64 = 128;
 
 /// Microseconds in which an SM gets a line that TMA loads.
-const LINE_US: f64 = 0.001_042;
+const LINE_US: f64 = 0.000_990;
 
 /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
-const RECEIVE_US: f64 = 0.000_267;
+const RECEIVE_US: f64 = 0.000_277;
 
 /// Microseconds in which L2 hands out a MiB to all SMs.
-const L2_MIB_US: f64 = 0.0821;
+const L2_MIB_US: f64 = 0.0504;
 
 /// Microseconds of a MiB that comes from DRAM or goes there.
-const DRAM_MIB_US: f64 = 0.219;
+const DRAM_MIB_US: f64 = 0.215;
 
 /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
 const TENSOR_US: f64 = 0.0757;
 
 /// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
-const UNALIGNED_LINE_US: f64 = 0.0236;
+const UNALIGNED_LINE_US: f64 = 0.0234;
 
 /// Microseconds in which an SM stores 64 x 64 elements of C from registers.
-const STORE_US: f64 = 0.135;
+const STORE_US: f64 = 0.131;
 
 /// How many times as long waves after the first take where a block stores a large tile from registers: nothing overlaps its stores,
 /// and the tiles come in no order that reuses L2. The same for lines of C in pieces.
-const LARGE_FROM_REGISTERS: f64 = 1.09;
+const LARGE_FROM_REGISTERS: f64 = 1.11;
 
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
 /// The same of a copy into rows of a multiple of 16 bytes.
-const REPACK_US: [f64; 2] = [1.72, 0.491];
+const REPACK_US: [f64; 2] = [1.72, 0.509];
 
 /// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
 const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
