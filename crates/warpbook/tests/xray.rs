@@ -86,7 +86,7 @@ fn rungs_of_the_product_are_looked_into() {
         ("16_tf32_registers", Dtype::Tf32),
     ];
     for (rung, dtype) in rungs {
-        let product = Matmul::new().shapes([(2048, 1536, 1024)]).dtypes([dtype]).transfers(false);
+        let product = Matmul::new().shapes([(2048, 1536, 1024)]).dtypes([dtype]).transfers(false).tiles(false);
         let x = looked_at(&device, &lab, &product, rung);
         covers(&x, rung);
         let lead = x.lead(0).unwrap_or_else(|| panic!("{rung}: no lead"));

@@ -145,7 +145,11 @@ impl Counters {
         mut run: impl FnMut() -> Result<()>,
     ) -> Result<Counted> {
         self.device.synchronize()?;
-        let metrics = self.library.known(&self.chip, metrics)?;
+        // Instructions are counted kernel by kernel: of a graph, which is counted as a whole, they would be 0.
+        let by_kernel = |metric: &str| metric.contains("__sass_");
+        let metrics: Vec<&str> =
+            metrics.iter().copied().filter(|m| matches!(ranges, Ranges::Kernels) || !by_kernel(m)).collect();
+        let metrics = self.library.known(&self.chip, &metrics)?;
         if metrics.is_empty() {
             return Err(Error::NotCounted { why: format!("{} has none of these metrics", self.chip()) });
         }

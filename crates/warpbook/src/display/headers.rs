@@ -74,8 +74,8 @@ mod tests {
         let of = |file: &str| -> Vec<&str> {
             KernelView::file(file).unwrap().headers().files.iter().map(|h| h.path).collect()
         };
-        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh"]);
-        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh"]);
+        assert_eq!(of("regression/02_fused.cu"), ["regression/descent.cuh", "launch.cuh", "reduce.cuh", "xray.cuh"]);
+        assert_eq!(of("matmul/01_naive.cu"), ["matmul/gemm.cuh", "xray.cuh"]);
         assert!(of("matmul/13_persistent_cluster.cu").contains(&"matmul/wgmma.cuh"));
         assert!(of("peaks/fma.cu").is_empty());
     }
@@ -84,9 +84,9 @@ mod tests {
     fn each_is_folded_with_what_it_says_of_itself() {
         let headers = KernelView::file("matmul/07_warp_tile.cu").unwrap().headers();
         let html = headers.html();
-        assert_eq!(html.matches("<details>").count(), 2);
+        assert_eq!(html.matches("<details>").count(), 3);
         assert!(html.contains("What the rungs on CUDA cores share") && html.contains("read_fragment"));
-        assert_eq!(headers.text().lines().count(), 2);
+        assert_eq!(headers.text().lines().count(), 3);
         assert!(KernelView::file("peaks/fma.cu").unwrap().headers().html().contains("no building blocks"));
     }
 }

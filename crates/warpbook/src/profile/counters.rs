@@ -190,7 +190,8 @@ fn counted<B: FnMut() -> Result<()>, P: FnMut() -> Result<()>>(
     device.synchronize()?;
     let of_kernels = counters.of_kernels(metrics, || runs.before(), || runs.run());
     let (counted, is_whole) = match of_kernels {
-        Ok(counted) if !counted.values.is_empty() => (counted, false),
+        // Of a graph there is one range, in which nothing was counted.
+        Ok(counted) if counted.values.iter().flatten().any(|v| *v > 0.0) => (counted, false),
         Err(error) if runs.has_failed() || error.is_sticky() => return Err(error),
         first => match (counters.of_run(metrics, || runs.before(), || runs.run()), first) {
             (Ok(counted), _) => (counted, true),
