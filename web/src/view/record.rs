@@ -234,7 +234,6 @@ pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
             || match tab {
                 Tab::Breakdown => {
                     let taken_apart = run.breakdowns.iter().map(|b| &b.problem);
-                    let taken_apart = taken_apart.chain(run.xrays.iter().map(|x| &x.problem));
                     run.parts.iter().map(|part| &part.problem).chain(taken_apart).any(|of| of == *p)
                 }
                 Tab::Loss => run.train_logs.iter().any(|l| l.problem == **p),
