@@ -8,7 +8,7 @@ use crate::save::{Keeper, check_writable, choose};
 use std::process::ExitCode;
 use warpbook::{Lab, Show};
 
-/// Takes the X-ray, prints its figures and writes its record.
+/// Takes the X-ray, prints its figures, and writes its record and, next to that, its picture.
 pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     let ChosenXray { experiment, options } = chosen;
     let bench = options.timing.bench(false).map_err(Failure::usage)?;
@@ -24,8 +24,12 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     say(&taken.text());
     match Keeper::new(path).finish(&taken.run) {
         Ok(path) => {
-            let path = path.display();
-            say(&format!("Record: {path}\nView it with: warpbook view {path}"));
+            let picture = path.with_extension("svg");
+            let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", picture.display()));
+            let chart = taken.chart().map_err(|e| refused(e.to_string()))?;
+            warpbook::device::write_atomic(&picture, chart.svg.standalone().as_bytes())
+                .map_err(|e| refused(e.to_string()))?;
+            say(&format!("Record: {}\nPicture: {}", path.display(), picture.display()));
             Ok(ExitCode::SUCCESS)
         }
         Err(why) => {

@@ -17,7 +17,6 @@ Examples:
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
   warpbook xray training --rung 13_last_block_bf16 --network mnist
-  warpbook view xray.json                            the picture
 
 See `warpbook --help` for the exit codes.";
 
