@@ -464,7 +464,7 @@ const TRANSPOSED_COSTS: [Cost; 5] = [
     cost("32x128s8k2", [0.00, 1.93, 0.183]),
     cost("96x128s6k2", [0.00, 3.01, 0.324]),
     cost("96x128s6k1c1x4", [0.00, 2.81, 0.251]),
-    cost("112x128s6k1c1x2", [0.00, 3.22, 0.318]),
+    cost("112x128s6k1c1x2", [0.00, 3.22, 0.317]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
