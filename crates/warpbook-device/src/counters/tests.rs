@@ -294,7 +294,7 @@ fn the_library_has_these_metrics_of_hopper() {
     }
     let (known, passes) = match counter_passes("GH100", &SOME) {
         Ok(found) => found,
-        Err(why) => return testing::skip(test, "needs CUPTI of CUDA 12.6 or later", why),
+        Err(why) => return testing::skip(test, "needs CUPTI of CUDA 12.6 or later, which is installed for a GPU", why),
     };
     assert_eq!(known, SOME);
     assert!((1..=8).contains(&passes), "{passes}");

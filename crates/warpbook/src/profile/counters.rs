@@ -317,9 +317,11 @@ mod tests {
                 println!("{passes} passes");
                 assert!((2..=16).contains(&passes), "{passes}");
             }
-            Err(why) => {
-                warpbook_device::testing::skip("hopper_has_every_metric", "needs CUPTI of CUDA 12.6 or later", why)
-            }
+            Err(why) => warpbook_device::testing::skip(
+                "hopper_has_every_metric",
+                "needs CUPTI of CUDA 12.6 or later, which is installed for a GPU",
+                why,
+            ),
         }
     }
 
