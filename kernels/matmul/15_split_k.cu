@@ -110,7 +110,7 @@ __device__ __forceinline__ void store_tile(const float (&d)[N], Out* __restrict_
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
-gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [m][ldc] */,
+gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, Out* __restrict__ c /* [gridDim.y][m][ldc] */,
      unsigned m, unsigned n, unsigned k, unsigned ldc, Epilogue epilogue) {
     MARK_BEGIN(gemm);
     __shared__ __align__(8) unsigned long long full_barriers[STAGES], empty_barriers[STAGES], received;
@@ -120,9 +120,12 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const unsigned clusters_n = (n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N), cluster = blockIdx.x / (SPLIT * CLUSTER);
     const unsigned row = (cluster / clusters_n * CLUSTER_M + place % CLUSTER_M) * BM;
     const unsigned column = (cluster % clusters_n * CLUSTER_N + place / CLUSTER_M) * BN;
-    // The first blocks have one more where it does not divide evenly.
-    const unsigned share = k_blocks / SPLIT, more = k_blocks % SPLIT;
-    const unsigned begin = rank * share + min(rank, more), end = begin + share + (rank < more ? 1 : 0);
+    // A grid of several blocks in y splits k once more, and each y has a matrix of partial sums for itself.
+    const unsigned parts = SPLIT * gridDim.y, part_of_k = blockIdx.y * SPLIT + rank;
+    c += (size_t)blockIdx.y * m * ldc;
+    // The first parts have one more where it does not divide evenly.
+    const unsigned share = k_blocks / parts, more = k_blocks % parts;
+    const unsigned begin = part_of_k * share + min(part_of_k, more), end = begin + share + (part_of_k < more ? 1 : 0);
     const int group = warpgroup_index();
     if (threadIdx.x == 0) {
         prefetch(&map_a), prefetch(&map_b);

@@ -23,8 +23,8 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
     let seed = args.seed.unwrap_or_else(drawn_seed);
     say(&format!("Seed {seed}: --random {} --seed {seed} repeats these products.", args.random));
     let begun = Instant::now();
-    let report =
-        Survey::new(args.random, seed).candidates(args.candidates).run(&lab, |compared| say(&line(compared)))?;
+    let survey = Survey::new(args.random, seed).candidates(args.candidates).only(&args.only)?;
+    let report = survey.run(&lab, |compared| say(&line(compared)))?;
     say(&format!("\n{}\n{:.0} s in all.", report.text().trim_end(), begun.elapsed().as_secs_f64()));
     if let Some(path) = out {
         write(&report, &path)?;

@@ -8,7 +8,7 @@ mod row;
 
 pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};
-pub use helpers::{column_sums, compare, reference, repack};
+pub use helpers::{column_sums, compare, reference, repack, sum_parts};
 pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
 use row::{cpu_row, library_row, plain_row, rung};
 use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};
@@ -157,7 +157,7 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     for row in rows() {
         let (Some(can), Some(spec)) = (row.capabilities(), row.kernel()) else { continue };
         for (i, (dtype, requires)) in can.dtypes.iter().enumerate() {
-            let mut spec = can.operands.given(Form::plain(*dtype)).of(spec);
+            let mut spec = can.compiled_for(Form::plain(*dtype)).of(spec);
             // All tiles for the first type, one for the others.
             if i > 0 {
                 spec.tiles.truncate(1);
@@ -169,6 +169,11 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
         all.push((reference(Form::plain(dtype)), Requires::AtLeast(7, 5)));
         all.push((compare(Form::plain(dtype)), Requires::AtLeast(7, 5)));
+    }
+    for out in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        for epilogue in Epilogue::ALL {
+            all.push((sum_parts(Form { epilogue, ..Form::plain(out) }), Requires::AtLeast(9, 0)));
+        }
     }
     for transpose in [false, true] {
         for bytes in [2, 4] {

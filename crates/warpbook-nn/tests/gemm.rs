@@ -284,7 +284,7 @@ fn every_tile_of_every_rung_is_right() {
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
-    let shares_k = |row: &Row| ["15_split_k", "17_unaligned"].contains(&&*row.rung.id);
+    let shares_k = |row: &Row| ["15_split_k", "15d_split_over_workspace", "17_unaligned"].contains(&&*row.rung.id);
     for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
         for (j, (m, n, k)) in [(69, 63, 531), (131, 257, 33), (65, 129, 2049)].into_iter().enumerate() {
             let tight = Product::new(m, n, k, form);
@@ -300,6 +300,37 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
                     case.check(row, tile, &want);
                 }
             }
+        }
+    }
+}
+
+/// Few tiles of a long k: several parts of it for every tile, with rows that are copied first, panels of C and sums behind the copies.
+#[test]
+fn a_k_in_many_parts_is_right() {
+    let Some(device) = testing::gpu("a_k_in_many_parts_is_right") else { return };
+    let rows = kernels(&device);
+    let Some(row) = rows.iter().find(|r| r.rung.id == "15d_split_over_workspace") else {
+        println!("skipped: a k in many parts needs a GPU of Hopper");
+        return;
+    };
+    for (form, (m, n, k)) in every_form(Dtype::Bf16)
+        .into_iter()
+        .zip([(136, 200, 4096), (72, 65, 9000), (200, 264, 5001)].into_iter().cycle())
+    {
+        let tight = Product::new(m, n, k, form);
+        let product = if n % 2 == 0 {
+            tight
+        } else {
+            tight.leading(tight.lda + 3, tight.ldb + 1, tight.ldc + 5).scaled(0.5, -1.0)
+        };
+        let product = if k % 2 == 0 { product } else { product.with_bias_gradient() };
+        let case = Case::new(&device, product, usize::from(n % 2 != 0), normal);
+        let want = case.want();
+        for tile in &row.kernel().unwrap().tiles {
+            let plan = Plan::new(&device, row, tile, &product, [n % 2 == 0; 2]).unwrap_or_else(|e| panic!("{e}"));
+            assert!(plan.parts() > 1, "{}: one part of {product:?}", tile.id);
+            assert!(plan.preparation().is_some_and(|text| text.contains("parts")));
+            case.check(row, tile, &want);
         }
     }
 }

@@ -10,6 +10,7 @@ Examples:
   warpbook survey matmul --random 24 --seed 7
   warpbook survey matmul --strict --out survey.json
   warpbook survey matmul --candidates 12 --out costs.json
+  warpbook survey matmul --candidates 12 --only 15_split_k,15b_small_tiles/128x64s8k1 --out costs.json
 
 Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
 suggests first, \"to best\" against the fastest of 32, with a workspace of 64 MiB for both sides.";
@@ -39,6 +40,9 @@ pub struct SurveyMatmulArgs {
     /// measured.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub candidates: usize,
+    /// Only tiles of these rungs, or these tiles, are such candidates: of rungs without costs too. Several with commas.
+    #[arg(long, value_name = "RUNG[/TILE]", value_delimiter = ',', requires = "candidates")]
+    pub only: Vec<String>,
     /// Write every product with its times, as JSON.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -7,6 +7,7 @@ use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
 const COPY: Source = source!("matmul/repack.cu");
 const TRANSPOSE: Source = source!("matmul/transpose.cu");
 const COLUMN_SUMS: Source = source!("matmul/column_sums.cu");
+const SUM_PARTS: Source = source!("matmul/sum_parts.cu");
 const REFERENCE: Source = source!("matmul/reference.cu");
 
 /// Copies a matrix into rows at multiples of 16 bytes; `element_bytes` is 2 or 4.
@@ -28,6 +29,19 @@ pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
 pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
     Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
+}
+
+/// Adds the partial sums of C that a product leaves in the workspace and applies the form's epilogue:
+/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`, four columns of a row for each thread.
+#[must_use]
+pub fn sum_parts(form: Form) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256)]);
+    Form { out: form.out, epilogue: form.epilogue, ..Form::plain(Dtype::F32) }.of(&KernelSpec::new(
+        SUM_PARTS,
+        "sum_parts",
+        &[tile],
+        Grid::Cover,
+    ))
 }
 
 /// The product in f64 that results are checked against.

@@ -213,6 +213,9 @@ fn small_tiles() -> KernelSpec {
         shared("128x96s6k1c2", (128, 96), 6, 1, [2, 1]),
         shared("256x96s4k1c2", (256, 96), 4, 1, [2, 1]),
         split("192x96s5k1", (192, 96), 5, 1, 1),
+        shared("192x192s4k1c2x2", (192, 192), 4, 1, [2, 2]),
+        shared("128x192s5k1c2x2", (128, 192), 5, 1, [2, 2]),
+        shared("256x96s4k1c4", (256, 96), 4, 1, [4, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -225,6 +228,25 @@ fn transposed_product() -> KernelSpec {
         swapped("96x128s6k2", (96, 128), 6, 2, [1, 1]),
         swapped("96x128s6k1c1x4", (96, 128), 6, 1, [1, 4]),
         swapped("112x128s6k1c1x2", (112, 128), 6, 1, [1, 2]),
+    ];
+    KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
+}
+
+/// The kernel of split k, each part of k with sums of C for itself.
+fn split_over_workspace() -> KernelSpec {
+    let tiles = [
+        shared("128x128s6c4", (128, 128), 6, 1, [4, 1]),
+        shared("128x128s6c1x4", (128, 128), 6, 1, [1, 4]),
+        shared("128x128s6c2x2", (128, 128), 6, 1, [2, 2]),
+        split("128x128s6c1", (128, 128), 6, 1, 1),
+        shared("64x128s8c4", (64, 128), 8, 1, [4, 1]),
+        shared("128x64s8c1x4", (128, 64), 8, 1, [1, 4]),
+        shared("64x64s12c2x2", (64, 64), 12, 1, [2, 2]),
+        split("64x64s12c1", (64, 64), 12, 1, 1),
+        shared("128x192s5c1x2", (128, 192), 5, 1, [1, 2]),
+        shared("192x128s5c2", (192, 128), 5, 1, [2, 1]),
+        shared("192x192s4c1x2", (192, 192), 4, 1, [1, 2]),
+        shared("128x256s4c2", (128, 256), 4, 1, [2, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -375,6 +397,19 @@ pub(super) fn on_hopper() -> Vec<Row> {
         .drawn(Figure::SplitK)
         .tuned()
         .costing(&[Dtype::F16, Dtype::Bf16], hopper(), &TRANSPOSED_COSTS),
+        kernel_row(
+            "15d_split_over_workspace",
+            "Split k over the workspace",
+            "The kernel of split k in any number of parts: each leaves its sums in the workspace, and a second kernel adds them.",
+            hopper(),
+            split_over_workspace(),
+        )
+        .can(|c| {
+            on_tensor_cores(Operands::TensorMaps, true)(c);
+            c.in_parts = true;
+        })
+        .drawn(Figure::SplitK)
+        .tuned(),
         kernel_row(
             "16_tf32_registers",
             "tf32 through registers",

@@ -1,6 +1,6 @@
 //! What a row of the ladder says, and how rows are made.
 
-use super::{Form, Operands, shape_of};
+use super::{Epilogue, Form, Operands, shape_of};
 use warpbook_record::{Dim, Dtype, KernelSpec, MemoryLevel, Problem, Requires, Rung, Runner, Schedule, Tile, Traffic};
 
 /// What a kernel of the matrix product can do.
@@ -14,6 +14,8 @@ pub struct Capabilities {
     pub out_bytes: Option<u64>,
     /// Whether it supports programmatic dependent launch: it may start while its predecessor runs, and waits for its results.
     pub overlaps: bool,
+    /// Whether k is divided into parts, each of which leaves sums in the workspace that another kernel adds.
+    pub in_parts: bool,
     /// Whether blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic.
     pub hides_stalls: bool,
 }
@@ -23,6 +25,14 @@ impl Capabilities {
     #[must_use]
     pub fn takes(&self, dtype: Dtype) -> bool {
         self.dtypes.iter().any(|(d, _)| *d == dtype)
+    }
+
+    /// The form that its kernel is compiled for, for a product of this form: see [`Operands::given`]. Sums that are left in the
+    /// workspace are f32 without an epilogue.
+    #[must_use]
+    pub fn compiled_for(&self, form: Form) -> Form {
+        let given = self.operands.given(form);
+        if self.in_parts { Form { out: Dtype::F32, epilogue: Epilogue::None, ..given } } else { given }
     }
 }
 
@@ -238,6 +248,7 @@ pub(super) fn kernel_row(
             operands: Operands::Addresses,
             out_bytes: None,
             overlaps: false,
+            in_parts: false,
             hides_stalls: false,
         }),
         tunable: false,

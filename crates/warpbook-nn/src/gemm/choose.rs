@@ -64,14 +64,26 @@ pub struct Expected {
 /// there. Tiles of these rungs that have no costs themselves come last.
 #[must_use]
 pub fn cheapest(product: &Product, device: &DeviceInfo, count: usize) -> Vec<Expected> {
+    cheapest_of(product, device, count, None)
+}
+
+/// [`cheapest`] among the tiles that `wanted` names, of rungs without costs too.
+#[must_use]
+pub fn cheapest_of(
+    product: &Product,
+    device: &DeviceInfo,
+    count: usize,
+    wanted: Option<&dyn Fn(&Row, &Tile) -> bool>,
+) -> Vec<Expected> {
     let rows = rows();
     let taking = rows.iter().filter(|r| r.obstacle(product.form, device.compute_capability).is_none());
     let mut all: Vec<Expected> = taking
         .flat_map(|row| {
             let costed = expected(row, product, device);
             let us_of = |tile: &Tile| costed.iter().find(|(_, _, id)| *id == tile.id).map(|(us, _, _)| *us);
-            let tiles = row.kernel().filter(|_| !costed.is_empty()).map_or(&[][..], |kernel| &kernel.tiles);
-            let tiles = tiles.iter().filter(|tile| fits(tile, device));
+            let kernel = row.kernel().filter(|_| wanted.is_some() || !costed.is_empty());
+            let tiles = kernel.map_or(&[][..], |kernel| &kernel.tiles);
+            let tiles = tiles.iter().filter(|tile| fits(tile, device) && wanted.is_none_or(|wanted| wanted(row, tile)));
             tiles.map(|tile| Expected { row: row.clone(), us: us_of(tile), tile: tile.clone() }).collect::<Vec<_>>()
         })
         .collect();
@@ -99,7 +111,7 @@ fn fits(tile: &Tile, device: &DeviceInfo) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Finding;
     use super::*;
     use warpbook_kernels::matmul::{Cost, Costs, Form};
@@ -122,7 +134,7 @@ mod tests {
         }
     }
 
-    fn h200() -> DeviceInfo {
+    pub fn h200() -> DeviceInfo {
         device("H200", (9, 0), 132)
     }
 

@@ -8,7 +8,8 @@
 
 use super::Product;
 use super::copies::{Layout, Layouts};
-use warpbook_kernels::matmul::{Capabilities, Cost, Operands};
+use super::parts::Parts;
+use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row};
 use warpbook_record::{DeviceInfo, Dim, Tile};
 
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
@@ -45,6 +46,13 @@ const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 /// The same of a copy into rows of a multiple of 16 bytes.
 const REPACK_US: [f64; 2] = [1.72, 0.509];
 
+/// Microseconds of adding the sums of all parts of k, and of each MiB of them. Not fitted yet: no row that divides k so has costs.
+const SUM_US: [f64; 2] = [1.9, 0.4];
+
+/// What a tile without costs is taken to cost where only the number of its parts is asked for: microseconds of a wave, and of 64 x 64
+/// elements by 128 bytes of k.
+const UNKNOWN: [f64; 2] = [2.0, 0.068];
+
 /// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
 const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
 
@@ -58,13 +66,63 @@ pub(super) fn expected_us(
 ) -> Option<f64> {
     let by_tma = can.operands != Operands::Addresses;
     let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
+    if can.in_parts {
+        return best_parts(cost, tile, can, product, device, &layouts).map(|(us, _)| us);
+    }
+    Some(us_in_parts(cost, tile, can, product, device, &layouts, None))
+}
+
+/// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
+/// workspace.
+pub(super) fn parts(
+    row: &Row,
+    tile: &Tile,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+) -> Option<Parts> {
+    let [wave_us, each] = UNKNOWN;
+    let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
+    let unknown = Cost { tile: "", launch_us: 0.0, wave_us, k_us: each * area };
+    let known = row.costs.as_ref().and_then(|costs| costs.tiles.iter().find(|cost| *cost.tile == *tile.id));
+    let best = best_parts(known.unwrap_or(&unknown), tile, row.capabilities()?, product, device, layouts);
+    best.map(|(_, parts)| parts)
+}
+
+/// The least expected microseconds over the numbers of parts, and the parts that take them.
+fn best_parts(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+) -> Option<(f64, Parts)> {
+    let all = (1..=Parts::MOST).filter_map(|count| Parts::new(product, tile, layouts, count));
+    let timed = all.map(|parts| (us_in_parts(cost, tile, can, product, device, layouts, Some(&parts)), parts));
+    timed.min_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// The microseconds of a product with a row's tile, its k in these parts.
+fn us_in_parts(
+    cost: &Cost,
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    device: &DeviceInfo,
+    layouts: &Layouts,
+    parts: Option<&Parts>,
+) -> f64 {
+    let by_tma = can.operands != Operands::Addresses;
+    let panel = parts.map_or(layouts.panel, |parts| parts.panel);
     let sms = u64::from(device.multiprocessors).max(1);
     let blocks_per_sm = if can.hides_stalls { tile.size(Dim::BlocksPerSm) } else { 1 };
-    let (split, bytes) = (tile.size(Dim::Split), product.form.dtype.bytes());
+    let split = tile.size(Dim::Split) * parts.map_or(1, |parts| parts.count.into());
+    let bytes = product.form.dtype.bytes();
     let cluster = tile.cluster_blocks();
     let [filled, of] = FILLED_BY_CLUSTERS;
     let filled = if cluster > 2 { (sms * filled / of).max(cluster) } else { sms };
-    let (blocks, waves) = blocks_and_waves(tile, product, layouts.panel, filled * blocks_per_sm);
+    let (blocks, waves) = blocks_and_waves(tile, product, panel, split, filled * blocks_per_sm);
     let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
     let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
@@ -73,7 +131,12 @@ pub(super) fn expected_us(
     let from_registers = can.operands == Operands::TensorMaps;
     let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
     let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
-    let stored_us = if by_tma { later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share } else { 0.0 };
+    // Partial sums have rows at multiples of 16 bytes.
+    let stored_us = if by_tma && parts.is_none() {
+        later * UNALIGNED_LINE_US * unaligned_lines(tile, product) * share
+    } else {
+        0.0
+    };
     let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
     let waves_us = (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us);
     let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
@@ -82,9 +145,13 @@ pub(super) fn expected_us(
     let elements: usize = product.elements().into_iter().sum();
     let dram_us = mib(elements as f64 * bytes as f64) * DRAM_MIB_US;
     let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
-    let [rows, columns] = panels(product, layouts.panel);
+    let [rows, columns] = panels(product, panel);
     let copies_us = copy_us(layouts.copies[0], rows) + copy_us(layouts.copies[1], rows * columns);
-    Some(rows * columns * cost.launch_us + copies_us + body_us)
+    let sum_us = parts.map_or(0.0, |parts| {
+        let [launch, each] = SUM_US;
+        launch + each * mib(parts.bytes as f64)
+    });
+    rows * columns * (cost.launch_us + sum_us) + copies_us + body_us
 }
 
 /// The largest of these times, and more where others are close: of two limits that are as tight, each makes the other a little worse.
@@ -101,8 +168,8 @@ fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
     [product.m.div_ceil(panel[0].max(1)), product.n.div_ceil(panel[1].max(1))].map(f64::from)
 }
 
-/// The blocks of all panels, and the waves in which `at_once` of them are resident.
-fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], at_once: u64) -> (f64, f64) {
+/// The blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
+fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
     let across = tile.size(Dim::ClusterN);
     let down = tile.size(Dim::Cluster) / across;
     // Whole panels and what is left: how large, and how many.
@@ -115,7 +182,7 @@ fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], at_once: u6
         for (n, columns) in parts(product.n, panel[1]) {
             let tiles = m.div_ceil(tile.size(Dim::Bm)).next_multiple_of(down)
                 * n.div_ceil(tile.size(Dim::Bn)).next_multiple_of(across);
-            let of_panel = tiles * tile.size(Dim::Split);
+            let of_panel = tiles * split;
             blocks += of_panel * rows * columns;
             waves += of_panel.div_ceil(at_once) * rows * columns;
         }
@@ -168,6 +235,7 @@ fn copy_us(copy: Option<Layout>, count: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::choose::tests::h200;
     use super::*;
     use warpbook_kernels::matmul::{Form, rows};
     use warpbook_record::Dtype;
@@ -180,11 +248,38 @@ mod tests {
     fn blocks_are_counted_in_clusters_and_panels() {
         let tile = Tile::new("t", &[("BM", 128), ("BN", 256), ("CLUSTER", 2), ("SPLIT", 1)]);
         let p = product((1000, 600, 64), false, false);
-        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 132), (24.0, 1.0));
-        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 10), (24.0, 3.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 132), (24.0, 1.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [1000, 600], 1, 10), (24.0, 3.0));
         // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
-        assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 132), (30.0, 3.0));
+        assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 1, 132), (30.0, 3.0));
         assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
+    }
+
+    /// More parts fill SMs, until the sums cost more than what they gain.
+    #[test]
+    fn a_long_k_has_as_many_parts_as_sms_are_left() {
+        let row = rows().into_iter().find(|r| r.rung.id == "15d_split_over_workspace").unwrap();
+        let can = row.capabilities().unwrap().clone();
+        let tile = row.kernel().unwrap().tile("128x128s6c1").unwrap().clone();
+        let h200 = h200();
+        let count = |shape| {
+            let p = product(shape, false, false);
+            let layouts = Layouts::new(&p, &tile, can.operands, [true; 2]).unwrap();
+            parts(&row, &tile, &p, &h200, &layouts).unwrap().count
+        };
+        // 16 tiles for 132 SMs.
+        assert_eq!(count((512, 512, 16384)), 8);
+        // 40 tiles.
+        assert_eq!(count((1024, 640, 16384)), 3);
+        // As many tiles as SMs, and a single one of a short k.
+        assert_eq!(count((1408, 1536, 4096)), 1);
+        assert_eq!(count((128, 128, 64)), 1);
+        // The row's own estimate is the one of these parts.
+        let p = product((512, 512, 16384), false, false);
+        let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
+        let us = expected_us(&cost, &tile, &can, &p, &h200).unwrap();
+        let whole = Capabilities { in_parts: false, ..can };
+        assert!(us < expected_us(&cost, &tile, &whole, &p, &h200).unwrap() / 3.0, "{us}");
     }
 
     #[test]

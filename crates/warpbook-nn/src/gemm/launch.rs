@@ -2,13 +2,14 @@
 #![allow(unsafe_code)]
 
 use super::handle::refused;
-use super::plan::{Copied, KernelOperands, Multiplied, Step, Summed};
+use super::parts::COLUMNS;
+use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
 use super::product::ArraySpec;
 use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, Result, Slice, Stream};
+use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 /// `Epilogue` of `kernels/matmul/gemm.cuh`.
@@ -155,6 +156,7 @@ impl Step {
                 Self::ColumnSums(s) => s.launch(plan, stream, kept),
                 Self::Copy(c) => c.launch(plan, stream, kept),
                 Self::Multiply(m) => m.launch(plan, stream, kept),
+                Self::SumParts(a) => a.launch(plan, stream, kept),
             }
         }
     }
@@ -246,10 +248,9 @@ impl Copied {
 
 impl Multiplied {
     unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
-        let Self { operands, c, m, n, bias, mask } = self;
-        let p = plan.product();
-        let (k, ldc) = (&p.k, &p.ldc);
-        let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };
+        let Self { operands, c, m, n, ldc, alpha, beta, bias, mask } = self;
+        let k = &plan.product().k;
+        let argument = EpilogueArgs { alpha: *alpha, beta: *beta, bias: *bias, mask: *mask };
         let epilogue = &Keeping { argument, kept };
         let launch = |args: &[&dyn KernelArg]| {
             // SAFETY: the arguments are those of the kernel, see `KernelOperands`; the arrays are the caller's.
@@ -262,5 +263,18 @@ impl Multiplied {
                 launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, epilogue])
             }
         }
+    }
+}
+
+impl Added {
+    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let Self { sums, parts, ld, c, m, n, bias, mask } = self;
+        let (kernel, p) = (plan.adder().ok_or_else(|| no_kernel("The sum over parts of k"))?, plan.product());
+        let argument = EpilogueArgs { alpha: p.alpha, beta: p.beta, bias: *bias, mask: *mask };
+        let shape = kernel.shape(u64::from(*m) * u64::from(ld / COLUMNS));
+        let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
+        let args: [&dyn KernelArg; 8] = [sums, parts, ld, c, m, n, &p.ldc, &Keeping { argument, kept }];
+        // SAFETY: sum_parts(sums, parts, ld, c, m, n, ldc, epilogue); the workspace has room for the sums; the rest is the caller's.
+        unsafe { kernel.launch_with(stream, shape, options, &args) }
     }
 }

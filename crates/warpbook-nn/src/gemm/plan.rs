@@ -1,10 +1,12 @@
 //! One way to compute one product: kernels compiled and loaded, launches known.
 
 use super::copies::{Layouts, OperandCopy};
+use super::expect;
+use super::parts::{COLUMNS, Parts};
 use super::{Arrays, Product};
 use warpbook_device::{CudaDevice, DevicePtr, Error, Kernel, LaunchOptions, MatrixShape, Result, TensorMap};
 use warpbook_kernels::Launch;
-use warpbook_kernels::matmul::{Form, Operands, Row, column_sums};
+use warpbook_kernels::matmul::{Form, Operands, Row, column_sums, sum_parts};
 use warpbook_record::{Dim, Dtype, Grid, KernelSpec, KernelStats, Tile};
 
 /// Whether A and B start at multiples of 16 bytes.
@@ -31,6 +33,8 @@ pub struct Plan {
     /// Rows of op(A) and columns of op(B) that are copied, and multiplied, at a time.
     panel: [u32; 2],
     bias_gradient: Option<ColumnSums>,
+    /// The parts of k that leave their sums in the workspace, and the kernel that adds them.
+    parts: Option<(Parts, Kernel)>,
     rung: String,
 }
 
@@ -54,6 +58,7 @@ pub(super) enum Step {
     ColumnSums(Summed),
     Copy(Copied),
     Multiply(Multiplied),
+    SumParts(Added),
 }
 
 /// `column_sums(b, ldb, n, k, rows, alpha, beta, out)`.
@@ -84,6 +89,23 @@ pub(super) struct Copied {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Multiplied {
     pub operands: KernelOperands,
+    /// C, or the sums of the parts.
+    pub c: DevicePtr,
+    pub m: u32,
+    pub n: u32,
+    pub ldc: u32,
+    pub alpha: f32,
+    pub beta: f32,
+    pub bias: DevicePtr,
+    pub mask: DevicePtr,
+}
+
+/// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)` of a panel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Added {
+    pub sums: DevicePtr,
+    pub parts: u32,
+    pub ld: u32,
     pub c: DevicePtr,
     pub m: u32,
     pub n: u32,
@@ -125,6 +147,14 @@ impl Plan {
                 ))
             })?,
         };
+        let parts = if can.in_parts {
+            let parts = expect::parts(row, tile, product, device.info(), &layouts)
+                .ok_or_else(|| refused("would keep partial sums that do not fit into the workspace".into()))?;
+            let spec = sum_parts(product.form);
+            Some((parts, device.kernel(&spec, &spec.tiles[0])?))
+        } else {
+            None
+        };
         let [a, b] = layouts.copies.map(|l| l.map(|l| OperandCopy::new(device, product, l)).transpose());
         let bias_gradient =
             product.bias_gradient.then(|| ColumnSums::new(device, product, layouts.end())).transpose()?;
@@ -151,8 +181,9 @@ impl Plan {
             needs_aligned: if can.operands == Operands::Addresses { [false; 2] } else { aligned },
             most_blocks,
             copies: [a?, b?],
-            panel: layouts.panel,
+            panel: parts.as_ref().map_or(layouts.panel, |(parts, _)| parts.panel),
             bias_gradient,
+            parts,
             rung: row.rung.id.to_string(),
         })
     }
@@ -160,7 +191,7 @@ impl Plan {
     /// A row's kernel as a product needs it compiled; `None` of a row without one.
     #[must_use]
     pub fn spec(row: &Row, product: &Product) -> Option<KernelSpec> {
-        Some(row.capabilities()?.operands.given(product.form).of(row.kernel()?))
+        Some(row.capabilities()?.compiled_for(product.form).of(row.kernel()?))
     }
 
     /// The product.
@@ -186,7 +217,8 @@ impl Plan {
     pub fn workspace_bytes(&self) -> u64 {
         let copies = self.copies.iter().flatten().map(|c| c.layout.offset + c.layout.bytes);
         let sums = self.bias_gradient.iter().map(|s| if s.bytes == 0 { 0 } else { s.offset + s.bytes });
-        copies.chain(sums).max().unwrap_or(0)
+        let parts = self.parts.iter().map(|(parts, _)| parts.offset + parts.bytes);
+        copies.chain(sums).chain(parts).max().unwrap_or(0)
     }
 
     /// The statistics of its kernels, in the order of their launches.
@@ -196,12 +228,27 @@ impl Plan {
         let before = sums.chain(self.copies.iter().flatten().map(|c| &c.kernel)).map(|k| k.stats().clone());
         let mut own = self.kernel.stats().clone();
         own.grid = Some(self.shape(self.product.m.min(self.panel[0]), self.product.n.min(self.panel[1])).grid);
-        before.chain([own]).collect()
+        before.chain([own]).chain(self.parts.iter().map(|(_, kernel)| kernel.stats().clone())).collect()
     }
 
-    /// A sentence on the copies that are made before the product, if any.
+    /// The parts into which k is divided, each with sums in the workspace; 1 where it is not.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        self.parts.as_ref().map_or(1, |(parts, _)| parts.count)
+    }
+
+    /// A sentence on the copies that are made before the product and on the parts of its k, if any.
     #[must_use]
     pub fn preparation(&self) -> Option<String> {
+        let parts = self.parts.as_ref().map(|(parts, _)| match parts.count {
+            1 => "k is one part; its sums go through the workspace.".to_owned(),
+            count => format!("k is divided into {count} parts, whose sums another kernel adds."),
+        });
+        let sentences: Vec<String> = self.copies_made().into_iter().chain(parts).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+
+    fn copies_made(&self) -> Option<String> {
         let sentence = |(copy, name): (&Option<OperandCopy>, &str)| {
             let how = if copy.as_ref()?.layout.transpose {
                 "transposed"
@@ -231,6 +278,11 @@ impl Plan {
         self.copies[which].as_ref().map(|c| (&c.kernel, c.layout.ld))
     }
 
+    /// The kernel that adds the sums of the parts.
+    pub(super) fn adder(&self) -> Option<&Kernel> {
+        self.parts.as_ref().map(|(_, kernel)| kernel)
+    }
+
     /// The kernel of a level of the column sums.
     pub(super) fn sums(&self, is_total: bool) -> Option<&Kernel> {
         let sums = self.bias_gradient.as_ref()?;
@@ -241,6 +293,7 @@ impl Plan {
     pub(super) fn shape(&self, m: u32, n: u32) -> Launch {
         let mut shape = self.kernel.tiles_shape(m.into(), n.into());
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
+        shape.grid[1] = self.parts();
         shape
     }
 
@@ -259,14 +312,18 @@ impl Plan {
                 let b = self.operand(1, arrays, column, n, &mut step)?;
                 let in_c = (u64::from(row) * u64::from(p.ldc) + u64::from(column)) * p.form.out.bytes();
                 let c = arrays.c.offset(in_c);
-                step(Step::Multiply(Multiplied {
-                    operands: self.kernel_operands(a, b, c, (m, n))?,
-                    c,
-                    m,
-                    n,
-                    bias: arrays.bias.offset(u64::from(column) * 4),
-                    mask: arrays.mask.offset(in_c),
-                }))?;
+                let (bias, mask) = (arrays.bias.offset(u64::from(column) * 4), arrays.mask.offset(in_c));
+                let operands = self.kernel_operands(a, b, c, (m, n))?;
+                let Some((parts, _)) = &self.parts else {
+                    let (ldc, alpha, beta) = (p.ldc, p.alpha, p.beta);
+                    step(Step::Multiply(Multiplied { operands, c, m, n, ldc, alpha, beta, bias, mask }))?;
+                    continue;
+                };
+                let sums = arrays.workspace.offset(parts.offset);
+                let (n_of_sums, ldc) = (n.next_multiple_of(COLUMNS), parts.ld);
+                let product = Multiplied { operands, c: sums, m, n: n_of_sums, ldc, alpha: 1.0, beta: 0.0, bias, mask };
+                step(Step::Multiply(product))?;
+                step(Step::SumParts(Added { sums, parts: parts.count, ld: parts.ld, c, m, n, bias, mask }))?;
             }
         }
         Ok(())

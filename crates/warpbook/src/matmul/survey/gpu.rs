@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
-use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace, cheapest};
+use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Dtype, KernelSpec, Tile};
@@ -83,7 +83,7 @@ pub(super) struct Field<'l> {
     workspace: Workspace,
     stream: Stream,
     l2_bytes: u64,
-    candidates: usize,
+    survey: &'l Survey,
 }
 
 impl<'l> Field<'l> {
@@ -93,9 +93,8 @@ impl<'l> Field<'l> {
         device: &'l CudaDevice,
         library: &'l CublasLt,
         drawn: &[Drawn],
-        survey: &Survey,
+        survey: &'l Survey,
     ) -> Result<Self> {
-        let Survey { seed, candidates, .. } = *survey;
         let l2_bytes = device.info().l2_bytes.unwrap_or(0);
         let types = [Dtype::Bf16, Dtype::F16];
         let of_types = types.map(|dtype| needed(drawn, dtype, l2_bytes));
@@ -106,13 +105,13 @@ impl<'l> Field<'l> {
         let bytes = 2 * elements as u64 + drawing.max(reference) + 2 * WORKSPACE_BYTES;
         device.ensure_free(format!("A survey of {} products", drawn.len()), bytes)?;
         lab.tell(&Event::Preparing("drawing the matrices"));
-        let pools = types.iter().zip(of_types).map(|(dtype, needed)| Pool::new(device, *dtype, needed, seed));
+        let pools = types.iter().zip(of_types).map(|(dtype, needed)| Pool::new(device, *dtype, needed, survey.seed));
         let pools: Vec<Pool> = pools.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         let gemm = Gemm::untuned(device);
         lab.tell(&Event::Preparing("compiling what is chosen"));
-        compile_all(device, &gemm, drawn, candidates);
+        compile_all(device, &gemm, drawn, survey);
         let workspace = Workspace::new(device, WORKSPACE_BYTES)?;
-        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, candidates })
+        Ok(Self { lab, device, library, gemm, pools, workspace, stream: device.stream()?, l2_bytes, survey })
     }
 
     /// Checks and times a product by each way.
@@ -182,7 +181,7 @@ impl<'l> Field<'l> {
     /// Checks and times the tiles that the costs find the cheapest.
     fn try_cheapest(&self, arena: &Arena<'_, '_>, product: &Product) -> Result<Vec<Tried>> {
         let (mut tried, mut ways) = (Vec::new(), Vec::new());
-        for Expected { row, tile, us } in cheapest(product, self.device.info(), self.candidates) {
+        for Expected { row, tile, us } in self.survey.cheapest(product, self.device.info()) {
             let way = match Plan::new(self.device, &row, &tile, product, [true; 2]) {
                 Ok(plan) => Ok(arena.way(By::Ours(Arc::new(plan)))),
                 // Copies that do not fit into the workspace.
@@ -194,10 +193,11 @@ impl<'l> Field<'l> {
                 Ok(Err(Refused::Wrong(why))) | Err(why) => Err(why),
                 Ok(Err(Refused::Error(error))) => return Err(error),
             };
+            let parts = right.as_ref().ok().and_then(Way::parts);
             let error = right.as_ref().err().cloned();
             let (rung, tile) = (row.rung.id.to_string(), tile.id.to_string());
             ways.extend(right.ok().map(|way| (tried.len(), way)));
-            tried.push(Tried { rung, tile, expected_us: us, us: None, error });
+            tried.push(Tried { rung, tile, parts, expected_us: us, us: None, error });
         }
         let medians = self.medians(&ways.iter().map(|(_, way)| way).collect::<Vec<_>>())?;
         for ((at, _), us) in ways.iter().zip(medians) {
@@ -208,12 +208,12 @@ impl<'l> Field<'l> {
 }
 
 /// Compiles what is chosen for the products and what is tried next to it, on all threads, into the compiler's cache; what does not compile is told where it is used.
-fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], candidates: usize) {
+fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], survey: &Survey) {
     let Ok(compiler) = device.compiler() else { return };
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
         let chosen = gemm.choice(&product).ok().map(|c| (c.row, c.tile));
-        let others = cheapest(&product, device.info(), candidates).into_iter().map(|e| (e.row, e.tile));
+        let others = survey.cheapest(&product, device.info()).into_iter().map(|e| (e.row, e.tile));
         for (row, tile) in chosen.into_iter().chain(others) {
             let Some(spec) = Plan::spec(&row, &product) else { continue };
             if !jobs.iter().any(|(s, t)| *s == spec && *t == tile) {
@@ -277,6 +277,16 @@ struct Way<'a, 'l> {
     by: By,
     /// The set of arrays that comes next.
     next: Cell<usize>,
+}
+
+impl Way<'_, '_> {
+    /// The parts of k, where it is divided into several over the workspace.
+    fn parts(&self) -> Option<u32> {
+        match &self.by {
+            By::Ours(plan) => Some(plan.parts()).filter(|parts| *parts > 1),
+            By::Library(_) => None,
+        }
+    }
 }
 
 impl Candidate for Way<'_, '_> {

@@ -9,6 +9,9 @@ pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw};
 
 use crate::{Error, Lab, Result};
 use warpbook_device::{Bench, CublasLt};
+use warpbook_kernels::matmul::{Row, rows};
+use warpbook_nn::gemm::{Expected, Product, cheapest_of};
+use warpbook_record::{DeviceInfo, Tile};
 
 /// The most products of a survey.
 const MOST: u32 = 100_000;
@@ -18,18 +21,26 @@ const MOST: u32 = 100_000;
 ///
 /// Every product's sides are log-uniform from 16 to 16384, with at most 2^37 multiply-adds: a third multiples of 8, a third odd, the
 /// rest multiples of 64; in bf16 and fp16 and in the four transpositions. All ways are checked, then timed in turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
     count: u32,
     seed: u64,
     candidates: usize,
+    only: Vec<Wanted>,
+}
+
+/// A rung whose tiles are tried, or one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Wanted {
+    rung: String,
+    tile: Option<String>,
 }
 
 impl Survey {
     /// So many products, drawn from a seed.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
-        Self { count, seed, candidates: 0 }
+        Self { count, seed, candidates: 0, only: Vec::new() }
     }
 
     /// The same, with so many of our own tiles timed too: those that the costs find the cheapest, so that costs can be fitted to what
@@ -37,6 +48,42 @@ impl Survey {
     #[must_use]
     pub fn candidates(self, candidates: usize) -> Self {
         Self { candidates, ..self }
+    }
+
+    /// The same, with candidates only of these rungs, `15_split_k`, or tiles, `15_split_k/128x128s6k2`: of rungs without costs too, whose
+    /// tiles come last. All rungs with costs where none are given.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for a rung that has no kernel or is not there, and for a tile that it does not have.
+    pub fn only(self, names: &[String]) -> Result<Self> {
+        let rows = rows();
+        let wanted = |name: &String| {
+            let (id, tile) = name.split_once('/').map_or((name.as_str(), None), |(id, tile)| (id, Some(tile)));
+            let row = rows.iter().find(|row| row.rung.id == id && row.kernel().is_some());
+            let Some(kernel) = row.and_then(|row| row.kernel()) else {
+                let known: Vec<&str> = rows.iter().filter(|r| r.kernel().is_some()).map(|r| &*r.rung.id).collect();
+                return Err(Error::Setting(format!(
+                    "There is no rung {id} with a kernel: choose from {}.",
+                    known.join(", ")
+                )));
+            };
+            if let Some(tile) = tile.filter(|tile| kernel.tile(tile).is_none()) {
+                let known: Vec<&str> = kernel.tiles.iter().map(|tile| &*tile.id).collect();
+                return Err(Error::Setting(format!("{id} has no tile {tile}: choose from {}.", known.join(", "))));
+            }
+            Ok(Wanted { rung: id.to_owned(), tile: tile.map(str::to_owned) })
+        };
+        let only = names.iter().map(wanted).collect::<Result<_>>()?;
+        Ok(Self { only, ..self })
+    }
+
+    /// The tiles of ours that are timed for a product.
+    fn cheapest(&self, product: &Product, device: &DeviceInfo) -> Vec<Expected> {
+        let wanted = |row: &Row, tile: &Tile| {
+            self.only.iter().any(|w| w.rung == row.rung.id && w.tile.as_ref().is_none_or(|id| tile.id == *id))
+        };
+        let wanted: Option<&dyn Fn(&Row, &Tile) -> bool> = if self.only.is_empty() { None } else { Some(&wanted) };
+        cheapest_of(product, device, self.candidates, wanted)
     }
 
     /// Samples that are few and of many repetitions: 200 products take a few minutes.
@@ -74,5 +121,56 @@ impl Survey {
         let environment = lab.environment();
         let policy = lab.bench().policy(true, gpu::INPUTS);
         Ok(Report { seed: self.seed, environment, policy, cublaslt: library.version(), products })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_kernels::matmul::Form;
+    use warpbook_record::{DeviceKind, Dtype};
+
+    fn h200() -> DeviceInfo {
+        DeviceInfo {
+            kind: DeviceKind::Cuda,
+            index: 0,
+            name: "NVIDIA H200".into(),
+            memory_bytes: 1 << 37,
+            multiprocessors: 132,
+            compute_capability: Some((9, 0)),
+            l2_bytes: None,
+            shared_bytes_per_multiprocessor: None,
+            shared_bytes_per_block: None,
+            registers_per_multiprocessor: None,
+            max_sm_mhz: None,
+            max_memory_mhz: None,
+        }
+    }
+
+    #[test]
+    fn only_named_tiles_are_candidates() {
+        let product = Product::new(896, 320, 15552, Form::plain(Dtype::Bf16));
+        let of = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|&n| n.to_owned()).collect();
+            let survey = Survey::new(1, 1).candidates(100).only(&names).unwrap();
+            let found = survey.cheapest(&product, &h200());
+            found.into_iter().map(|e| (format!("{}/{}", e.row.rung.id, e.tile.id), e.us.is_some())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&["15_split_k/128x128s6k2"]), [("15_split_k/128x128s6k2".to_owned(), true)]);
+        let both = of(&["15d_split_over_workspace", "15_split_k/128x128s6k2"]);
+        assert!(both.len() > 5 && both[0].1 && both.iter().all(|(name, _)| name.starts_with("15")), "{both:?}");
+        assert!(of(&[]).len() > both.len());
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_is() {
+        let refused = |name: &str| Survey::new(1, 1).only(&[name.to_owned()]).unwrap_err().to_string();
+        assert!(refused("15_splitk").contains("15_split_k, 15b_small_tiles"), "{}", refused("15_splitk"));
+        assert!(refused("cublas").contains("no rung cublas with a kernel"));
+        assert!(
+            refused("15_split_k/1x1").contains("no tile 1x1: choose from 128x128s6k2, "),
+            "{}",
+            refused("15_split_k/1x1")
+        );
     }
 }

@@ -47,6 +47,9 @@ pub struct Tried {
     pub rung: String,
     /// The tile's id.
     pub tile: String,
+    /// The parts into which k is divided over the workspace, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<u32>,
     /// Microseconds that the costs expect; `None` of a tile without costs.
     pub expected_us: Option<f64>,
     /// The median time in microseconds; `None` where something failed.
