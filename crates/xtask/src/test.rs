@@ -4,7 +4,7 @@ use crate::nvrtc::{self, Cuda};
 use crate::process::{Guard, cargo, output, run, run_logged};
 use crate::python::Venv;
 use crate::steps::{Report, Steps, say};
-use crate::workspace::Workspace;
+use crate::workspace::{Workspace, files_below};
 use crate::{browser, gpu, notebooks, publish, web};
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -13,8 +13,32 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
+/// Bytes that all steps leave in the build folder.
+const BUILD_BYTES: u64 = 16_000_000_000;
+
+/// An error where the disk would be full before all steps are done: what fails then says something else in every step.
+fn check_room(w: &Workspace) -> Result<()> {
+    let built = files_below(&w.target, &[]).unwrap_or_default();
+    let built: u64 = built.iter().filter_map(|file| fs::metadata(file).ok()).map(|file| file.len()).sum();
+    let free = fs4::available_space(&w.root).context("how much of the disk is free cannot be read")?;
+    let wanted = BUILD_BYTES.saturating_sub(built);
+    if free >= wanted {
+        return Ok(());
+    }
+    let gb = |bytes: u64| bytes as f64 / 1e9;
+    bail!(
+        "{:.1} GB of the disk are free, but the tests still build about {:.1} GB: free some of it, or name a folder on a larger disk \
+         in CARGO_TARGET_DIR. One step alone (--only) takes less.",
+        gb(free),
+        gb(wanted)
+    )
+}
+
 /// Runs all steps, or those that need no Python, wasm or browser.
 pub fn run_all(w: &Workspace, quick: bool, only: Option<String>) -> Result<ExitCode> {
+    if only.is_none() {
+        check_room(w)?;
+    }
     let cuda = Cuda::probe(w);
     match cuda.devices {
         0 => say("No GPU here: what needs one is skipped, and listed at the end"),

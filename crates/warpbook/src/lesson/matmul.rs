@@ -29,7 +29,7 @@ pub const CUDA_CORES: [&str; 8] = [
     "08_double_buffered",
 ];
 /// As [`CUDA_CORES`].
-pub const TENSOR_CORES: [&str; 9] = [
+pub const TENSOR_CORES: [&str; 10] = [
     "09_wmma",
     "10_mma_swizzled",
     "11_wgmma_tma",
@@ -39,6 +39,7 @@ pub const TENSOR_CORES: [&str; 9] = [
     "15_split_k",
     "15b_small_tiles",
     "15c_transposed_product",
+    "15d_split_over_workspace",
 ];
 /// The rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
