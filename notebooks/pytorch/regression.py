@@ -32,7 +32,8 @@ CPU library may add up in long serial runs: on a CPU such sums missed the tolera
 may be a failed row. In a CUDA graph on an H200 it took 203 us per epoch at 5 M points, where w * x + b took 98.
 
 The parts of an epoch are those of pytorch_eager: each of its four calls is repeated back to back between two events.
-Where the GPU finishes before the CPU has queued the next call, that is the time of the queueing.
+Where the GPU finishes before the CPU has queued the next call, that is the time of the queueing. One such epoch is
+traced by torch.profiler: the record has the operators that the host called, and what they led to on the GPU.
 """
 
 from __future__ import annotations
@@ -513,7 +514,7 @@ class Regression(wr.Ladder):
         return results[0], descent.result(), samples
 
     def after(self, problem: Problem, prepared: Prepared) -> None:
-        """Times the parts of an eager epoch, of the problem that the record shows first."""
+        """Times and traces the parts of an eager epoch, of the problem that the record shows first."""
         way = next((way for way in self.settings.ways if way.id == "pytorch_eager"), None)
         if way is None or self.machine.obstacle(way) or self.interrupted:
             return
@@ -526,6 +527,12 @@ class Regression(wr.Ladder):
             self.say(self.line(problem, "parts", parts))
         elif not self.interrupted:
             self.record["notes"].append(f"The parts of an epoch could not be timed: {timed.outcome.get('error')}")
+        traced = self.guarded(lambda: self.trace(way, problem, prepared))
+        if not isinstance(traced, wr.Stopped):
+            self.record["spans"] += traced
+            self.say(self.line(problem, "trace", f"{len(traced)} operators, kernels and copies of an epoch"))
+        elif not self.interrupted:
+            self.record["notes"].append(f"An epoch could not be traced: {traced.outcome.get('error')}")
 
     # ---- what runs in PyTorch
 
@@ -580,6 +587,13 @@ class Regression(wr.Ladder):
         eager_descent.reset()
         calls = parts_of_an_epoch(self.torch, eager_descent)
         return [(name, time_repeated(eager_descent.stopwatch, call, self.bench)) for name, call in calls]
+
+    def trace(self, way: Way, problem: Problem, p: Prepared) -> list[dict[str, Any]]:
+        """PyTorch's own trace of an eager epoch that logs no loss, after one whose trace is dropped: the first is slower."""
+        eager_descent = self.descent(way, p)
+        eager_descent.warm_up()
+        traces = [wr.trace_of(self.torch, lambda: eager_descent.epoch(None)) for _ in range(2)]
+        return wr.span_records(way, problem, traces[-1])
 
 
 if __name__ == "__main__":

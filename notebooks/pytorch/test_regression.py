@@ -98,6 +98,10 @@ class Fake(r.Regression):
     def parts(self, way: wr.Way, p: r.Prepared):
         return [(name, [1.5, 2.5]) for name in ("forward", "loss", "backward", "optimiser step")]
 
+    def trace(self, way: wr.Way, problem: wr.Problem, p: r.Prepared):
+        event = {"ph": "X", "name": "mul_kernel", "ts": 1.0, "dur": 2.0, "cat": "kernel", "args": {"stream": 7}}
+        return wr.span_records(way, problem, [event])
+
     def release(self) -> None:
         self.released += 1
 
@@ -213,6 +217,20 @@ class Rows(InFolder):
         self.assertEqual([tuple(part.values()) for part in of()], want)
         self.assertEqual({part["problem"] for part in of("--size", "50")}, {problems[1]["id"]}, "or at the only one")
         self.assertEqual((of("--no-parts"), of("--ways", "graph")), ([], []))
+
+    def test_an_epoch_is_traced_at_the_main_problem(self):
+        problems = [work(100, short="100"), work(50, short="50")]
+        of = lambda *arguments: self.run_fake(*arguments, problems=problems)[1]["spans"]
+        want = ("pytorch_eager", problems[0]["id"], "mul_kernel", "0", 0.0, 2.0)
+        self.assertEqual([tuple(span.values()) for span in of()], [want])
+        self.assertEqual((of("--no-parts"), of("--ways", "graph")), ([], []))
+
+    def test_a_trace_that_fails_is_a_note(self):
+        fake = Fake(self.settings(r.Regression, like("regression", [work()])), WITH_GPU)
+        fake.trace = lambda way, problem, prepared: 1 // 0
+        record = fake.run()
+        self.assertEqual(record["spans"], [])
+        self.assertIn("could not be traced: ZeroDivisionError", record["notes"][0])
 
     def test_parts_that_fail_are_a_note(self):
         settings = self.settings(r.Regression, like("regression", [work()]))

@@ -450,6 +450,40 @@ class Rows(InFolder):
         self.assertEqual(row["wall_us"][0], "NaN")
 
 
+class Traces(unittest.TestCase):
+    def test_a_trace_becomes_the_spans_of_streams_and_of_the_host(self):
+        way, problem = Toy.ways[0], Problem({"id": "toy n=8"})
+        event = lambda name, ts, dur, cat, tid=1, **args: {
+            "ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat, "tid": tid, "args": args,
+        }
+        events = [
+            {"ph": "M", "name": "process_name", "args": {}},
+            event("aten::mul", 100.0, 10.0, "cpu_op"),
+            event("aten::empty", 101.0, 2.0, "cpu_op"),
+            event("cudaLaunchKernel", 104.0, 3.0, "cuda_runtime"),
+            event("mul_kernel", 112.5, 4.25, "kernel", tid=7, stream=7, correlation=5),
+            # Of another thread, as autograd's.
+            event("MulBackward0", 103.0, 3.0, "cpu_op", tid=2),
+            event("aten::add", 110.0, 5.0, "cpu_op"),
+            event("Memset (Device)", 120.0, 1.0, "gpu_memset", tid=9, stream=9, bytes=4, correlation=6),
+        ]
+        spans = wr.span_records(way, problem, events)
+        short = [(s["name"], s["stream"], s["start_us"], s["duration_us"]) for s in spans]
+        self.assertEqual(
+            short,
+            [
+                ("aten::mul", "host", 0.0, 10.0),
+                ("MulBackward0", "host", 3.0, 3.0),
+                ("aten::add", "host", 10.0, 5.0),
+                ("mul_kernel", "0", 12.5, 4.25),
+                ("Memset (Device)", "1", 20.0, 1.0),
+            ],
+        )
+        self.assertEqual((spans[3]["correlation"], spans[4]["bytes"], spans[0].get("correlation")), (5, 4, None))
+        self.assertEqual({(s["rung"], s["problem"]) for s in spans}, {(way.id, problem.id)})
+        self.assertEqual(wr.span_records(way, problem, []), [])
+
+
 class Files(InFolder):
     def test_a_record_is_written_under_another_name_and_renamed(self):
         path, seen = self.write("old", "a.json"), []

@@ -32,6 +32,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -457,6 +458,48 @@ def part_record(way: Way, problem: Problem, name: str, samples_us: list[float]) 
     """The time of one of the operations that a pass consists of."""
     times = [real(v) for v in samples_us[:MAX_SAMPLES]]
     return {"rung": way.id, "problem": problem.id, "group": "operation", "name": name, "samples_us": times}
+
+
+def trace_of(torch: Any, call: Callable[[], Any]) -> list[dict[str, Any]]:
+    """PyTorch's own trace of a call: the events of the file that torch.profiler writes for Perfetto."""
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as profile:
+        call()
+        torch.cuda.synchronize()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profile.export_chrome_trace(str(path))
+        return json.loads(path.read_text(encoding="utf-8"))["traceEvents"]
+
+
+def span_records(way: Way, problem: Problem, events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The kernels, copies and fills of a trace, and the operators that the host called, without those that others call.
+
+    Times are microseconds from the first of them; streams are numbered in the order of their first use.
+    """
+    complete = sorted((e for e in events if e.get("ph") == "X"), key=lambda e: (e["ts"], -e["dur"]))
+    kept, ends, streams = [], {}, {}
+    for event in complete:
+        if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            args = event.get("args", {})
+            stream = str(streams.setdefault(args.get("stream"), len(streams)))
+            kept.append((event, stream, {k: args[k] for k in ("bytes", "correlation") if isinstance(args.get(k), int)}))
+        elif event.get("cat") == "cpu_op" and event["ts"] >= ends.get(event["tid"], -math.inf):
+            ends[event["tid"]] = event["ts"] + event["dur"]
+            kept.append((event, "host", {}))
+    zero = min((event["ts"] for event, *_ in kept), default=0)
+    return [
+        {
+            "rung": way.id,
+            "problem": problem.id,
+            "name": event["name"],
+            "stream": stream,
+            "start_us": real(round(event["ts"] - zero, 3)),
+            "duration_us": real(round(event["dur"], 3)),
+            **more,
+        }
+        for event, stream, more in kept
+    ]
 
 
 def rung_record(way: Way, torch_version: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-use crate::common::{device, heading, joined, label, names, usable};
+use crate::common::{device, heading, joined, label, names, pass, usable};
 use crate::diagram::{Diagram, Timeline};
 use crate::parts::missing;
 use crate::text::clean;
@@ -47,7 +47,9 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
     let until = every.iter().map(|s| s.end_us()).fold(0.0, f64::max);
     let kinds = kinds(&every);
     let mut said = Vec::new();
-    let mut diagram = Diagram::new(&format!("{}: one run over time", heading(run)))
+    // Of work that goes over its inputs many times one pass is recorded.
+    let what = if problem.passes > 1 { pass(run) } else { "run".into() };
+    let mut diagram = Diagram::new(&format!("{}: one {what} over time", heading(run)))
         .subtitle(&joined([device(run), label(problem), format!("0 to {}", time(until))]))
         .table(["rung", "operation", "name", "stream", "start (µs)", "duration (µs)"]);
     for (id, spans) in &shown {
@@ -80,7 +82,7 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
     diagram
         .note("As recorded, which lengthens the gaps between kernels. Whatever has no text is shorter than its name.")
         .describe(&format!(
-            "Timelines of what {} did in one run, {}: {}.",
+            "Timelines of what {} did in one {what}, {}: {}.",
             device(run),
             label(problem),
             said.join("; ")

@@ -279,6 +279,14 @@ pub enum Plan {
     Multivariate,
 }
 
+impl Plan {
+    /// Whether every epoch is kernels for itself, launched or in a graph.
+    #[must_use]
+    pub const fn launches_each_epoch(self) -> bool {
+        matches!(self, Self::Unfused | Self::Fused)
+    }
+}
+
 /// A rung of the regression and everything that is known of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {

@@ -1,14 +1,16 @@
 //! Fused linear regression: y = w x + b by batch gradient descent.
 
+mod activity;
 mod cpu;
 mod cuda;
 pub(crate) mod data;
 mod prepared;
 pub(crate) mod reference;
 
+use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_real};
-use crate::{Error, Experiment, Lab, Result};
+use crate::{Error, Event, Experiment, Lab, Result};
 use prepared::Points;
 use warpbook_kernels::regression::{
     Descent, MAX_FEATURES, Row, STANDARD_FEATURES, STANDARD_POINTS, SWEEP_POINTS, rows,
@@ -315,6 +317,12 @@ impl Experiment for Regression {
         let why = self.row_of(rung)?.obstacle(problem)?;
         let takes = self.rows.iter().find(|r| r.several_features && !r.rung.is_cpu());
         Some(takes.map_or(why.clone(), |r| format!("{why}; {} takes several", r.rung.id)))
+    }
+
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let Some(device) = lab.device().cuda() else { return Ok(Timelines::default()) };
+        lab.tell(&Event::Preparing("recording what the GPU does in an epoch"));
+        activity::record(self, lab, device, measured)
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {

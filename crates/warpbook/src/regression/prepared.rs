@@ -60,7 +60,7 @@ impl<'a> Points<'a> {
         self.experiment.row_of(rung).ok_or_else(unknown)
     }
 
-    fn descender(&self, rung: &Rung) -> Result<Descender<'_>> {
+    pub(super) fn descender(&self, rung: &Rung) -> Result<Descender<'_>> {
         let (Some(device), Some(points)) = (self.lab.device().cuda(), &self.device) else {
             return Err(warpbook_device::Error::NeedsCuda("This rung").into());
         };
