@@ -452,7 +452,7 @@ class Rows(InFolder):
 
 class Traces(unittest.TestCase):
     def test_a_trace_becomes_the_spans_of_streams_and_of_the_host(self):
-        way, problem = Toy.ways[0], Problem({"id": "toy n=8"})
+        way, problem = Toy.ways[0], wr.Problem({"id": "toy n=8"})
         event = lambda name, ts, dur, cat, tid=1, **args: {
             "ph": "X", "name": name, "ts": ts, "dur": dur, "cat": cat, "tid": tid, "args": args,
         }

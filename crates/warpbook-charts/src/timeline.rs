@@ -10,7 +10,7 @@ use warpbook_record::{Problem, Run, Span};
 const KINDS: usize = 6;
 const OTHERS: usize = 7;
 
-/// What the device did in one run over time, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
+/// What the device did in one run over time, or in one pass of work that is many passes, a lane a stream: of the rung that others are compared with and of the fastest, of those that were recorded at
 /// the problem, on one scale.
 ///
 /// # Errors
