@@ -183,8 +183,7 @@ pub fn has_data(run: &Run, chart: ChartKind) -> bool {
         ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
         ChartKind::Breakdown => !run.breakdowns.is_empty(),
         ChartKind::Timeline => !run.spans.is_empty(),
-        // The page's copy of the charts leaves it out.
-        ChartKind::Xray => false,
+        ChartKind::Xray => !run.xrays.is_empty(),
         _ if is_of_training(chart) => !run.train_logs.is_empty(),
         _ => part_group(chart).is_none_or(|(group, _)| run.parts.iter().any(|p| p.group == group)),
     }

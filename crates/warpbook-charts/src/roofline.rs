@@ -1,8 +1,6 @@
-#[cfg(feature = "lab")]
 mod kernels;
 mod points;
 
-#[cfg(feature = "lab")]
 pub use kernels::kernel_roofline;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
 
@@ -40,10 +38,7 @@ pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> 
     let mut roofs = match roofs_and_points(options, run, problem) {
         Ok(roofs) => roofs,
         // A profile has no rung with a figure: its operations are the points.
-        #[cfg(feature = "lab")]
         Err(why) => return kernels::with(options, run, problem).map_err(|_| why),
-        #[cfg(not(feature = "lab"))]
-        Err(why) => return Err(why),
     };
     crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()
