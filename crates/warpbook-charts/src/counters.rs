@@ -22,6 +22,8 @@ pub struct Counter {
     pub number: Option<f64>,
     /// As it is shown; empty where it was not counted.
     pub text: String,
+    /// Whether the column is one of words.
+    pub in_words: bool,
 }
 
 /// Heading, heading in a file, number and how it is written.
@@ -54,11 +56,12 @@ pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
         in_file,
         number,
         text: number.map(text).unwrap_or_default(),
+        in_words: false,
     };
     let mut all: Vec<Counter> = rows.into_iter().map(figure).collect();
     let waits = kernel.stalls().into_iter().take(2).filter(|s| s.1 > 0.0);
     let text = waits.map(|(name, warps)| format!("{name} {warps:.2}")).collect::<Vec<_>>().join(", ");
-    all.push(Counter { heading: "warps wait for", in_file: "warps wait for", number: None, text });
+    all.push(Counter { heading: "warps wait for", in_file: "warps wait for", number: None, text, in_words: true });
     all
 }
 
