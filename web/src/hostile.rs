@@ -11,12 +11,17 @@ use warpbook_record::{ChartKind, Run};
 pub fn show(run: &Run) {
     let _ = (Tab::of(run), facts::sections(run), facts::notices(run), format::policy(run), facts::author(run));
     let all = run.problems();
-    for problem in &all {
+    for problem in &run.every_problem() {
         let link = Link { problem: Some(Choice::Id(problem.id.clone())), ..Link::default() };
         // An empty value of an address is none.
         let found = Link::parse(&link.query()).problem.map_or(Some(*problem), |c| c.find(run));
         assert_eq!(found, Some(*problem));
-        for sheet in [sheet::rungs(run, problem), sheet::kernels(run, problem), sheet::trainings(run, problem)] {
+        for sheet in [
+            sheet::rungs(run, problem),
+            sheet::kernels(run, problem),
+            sheet::trainings(run, problem),
+            sheet::counters(run, problem),
+        ] {
             for column in 0..sheet.columns.len() {
                 let _ = sheet.sorted(Some(sheet::Sort { column, descending: true }));
             }
@@ -27,6 +32,12 @@ pub fn show(run: &Run) {
             let _ = charts::quantity_name(run, quantity);
             harmless(&charts::ladder(run, problem, quantity));
             harmless(&charts::sweep_of(&[run], quantity, line, None));
+        }
+        let options = charts::Options::default();
+        harmless(&options.kernel_roofline(run, problem));
+        run.xrays.iter().for_each(|x| harmless(&options.xray(run, x)));
+        for p in &run.profiled {
+            harmless(&options.memory(p, 1e3, ["memory", ""]));
         }
         ChartKind::ALL.iter().for_each(|kind| harmless(&charts::chart(run, problem, *kind)));
         let _ = problems::like(&all, problem);

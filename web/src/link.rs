@@ -5,7 +5,7 @@ use crate::trace::Shown;
 use crate::zoom::{parse_window, window_text};
 use std::collections::BTreeMap;
 use warpbook_charts::{Chart, ChartError, MAX_LABEL, MAX_RECORDS, Options, Window};
-use warpbook_record::{ChartKind, Descriptor, PartGroup, Problem, Quantity, Run};
+use warpbook_record::{Breakdown, ChartKind, Descriptor, Measurement, Outcome, PartGroup, Problem, Quantity, Run};
 
 /// A part of the page about a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,10 @@ pub enum Tab {
     Loss,
     /// What a run and a pass are made of, what parts cost, tiles and transfers.
     Breakdown,
+    /// What every SM did when.
+    Xray,
+    /// The roofline of kernels, device memory over time, hardware counters.
+    Profile,
     /// Every figure.
     Table,
     /// A rung: its figures, its source and what it changed.
@@ -34,13 +38,15 @@ pub enum Tab {
 
 impl Tab {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Ladder,
         Self::Sweep,
         Self::HeatMap,
         Self::Roofline,
         Self::Loss,
         Self::Breakdown,
+        Self::Xray,
+        Self::Profile,
         Self::Table,
         Self::Source,
         Self::Environment,
@@ -57,6 +63,8 @@ impl Tab {
             Self::Loss => "loss",
             // As it was called first: links keep working.
             Self::Breakdown => "operations",
+            Self::Xray => "xray",
+            Self::Profile => "profile",
             Self::Table => "table",
             // As it was called first, too.
             Self::Source => "source",
@@ -74,6 +82,8 @@ impl Tab {
             Self::Roofline => "Roofline",
             Self::Loss => "Loss",
             Self::Breakdown => "Breakdown",
+            Self::Xray => "X-ray",
+            Self::Profile => "Profile",
             Self::Table => "Table",
             Self::Source => "Climb",
             Self::Environment => "Environment",
@@ -83,7 +93,7 @@ impl Tab {
 
     /// Whether what it shows is of one problem, which can be chosen.
     pub const fn has_problem(self) -> bool {
-        matches!(self, Self::Ladder | Self::Roofline | Self::Loss | Self::Breakdown | Self::Table)
+        !matches!(self, Self::Sweep | Self::HeatMap | Self::Source | Self::Environment | Self::Compare)
     }
 
     /// Whether what it shows is of one quantity, which can be chosen.
@@ -99,29 +109,42 @@ impl Tab {
             ChartKind::HeatMap => Some(Self::HeatMap),
             ChartKind::Roofline => Some(Self::Roofline),
             _ if is_of_training(chart) => Some(Self::Loss),
-            ChartKind::Breakdown | ChartKind::Timeline | ChartKind::Xray => Some(Self::Breakdown),
+            ChartKind::Breakdown | ChartKind::Timeline => Some(Self::Breakdown),
+            ChartKind::Xray => Some(Self::Xray),
             _ => part_group(chart).map(|_| Self::Breakdown),
         }
     }
 
-    /// Those that a record has something for: the ladder, what the record's descriptor names, in its order, and what every record
-    /// has. One of trainings alone has nothing that was measured, and begins with their losses.
+    /// Those that a record has something for: the ladder, what the record's descriptor names, in its order, what was recorded of its kernels, and what
+    /// every record has. One whose measurements say nothing by themselves, as those of a profile, begins with what there is to see.
     pub fn of(run: &Run) -> Vec<Self> {
-        let measured = !run.measurements.is_empty() || run.train_logs.is_empty();
-        let mut tabs = if measured { vec![Self::Ladder] } else { Vec::new() };
-        for tab in charts_of(run).into_iter().filter_map(|c| Self::showing(c).filter(|_| has_data(run, c))) {
-            if !tabs.contains(&tab) && (measured || tab != Self::Ladder) {
+        let mut tabs: Vec<Self> = Vec::new();
+        let named = charts_of(run).into_iter().filter(|c| has_data(run, *c)).filter_map(Self::showing);
+        let recorded = [(Self::Xray, !run.xrays.is_empty()), (Self::Profile, has_profile(run))];
+        for tab in named.chain(recorded.into_iter().filter(|(_, has)| *has).map(|(tab, _)| tab)) {
+            if tab != Self::Ladder && !tabs.contains(&tab) {
                 tabs.push(tab);
             }
         }
-        if tabs.is_empty() {
+        let told = |m: &Measurement| run.is_sound(m) || m.check.is_some() || m.outcome != Outcome::Measured;
+        if tabs.is_empty() && !run.train_logs.is_empty() {
             tabs.push(Self::Loss);
         }
-        tabs.extend(measured.then_some(Self::Table));
+        if tabs.is_empty() || run.measurements.iter().any(told) {
+            tabs.insert(0, Self::Ladder);
+        }
+        tabs.extend((!run.measurements.is_empty() || tabs[0] == Self::Ladder).then_some(Self::Table));
         tabs.extend((!run.rungs.is_empty()).then_some(Self::Source));
         tabs.extend([Self::Environment, Self::Compare]);
         tabs
     }
+}
+
+/// Whether something was recorded of a record's kernels that is no timeline: memory over time, counters, work that a roofline shows.
+fn has_profile(run: &Run) -> bool {
+    let counted = |b: &Breakdown| b.operations.iter().any(|o| o.flops > 0 && o.bytes > 0);
+    run.profiled.iter().any(|p| p.memory.len() > 1 || !p.counters.is_empty())
+        || !run.peaks.bandwidth.is_empty() && run.breakdowns.iter().any(counted)
 }
 
 /// The charts that the record's descriptor names, or those of any experiment where it names none that this version knows.
@@ -159,7 +182,6 @@ pub fn breakdown_name(chart: ChartKind) -> Option<String> {
     match chart {
         ChartKind::Breakdown => Some("run".into()),
         ChartKind::Timeline => Some("timeline".into()),
-        ChartKind::Xray => Some("xray".into()),
         _ => part_group(chart).map(|(_, name)| name.into()),
     }
 }
@@ -183,8 +205,7 @@ pub fn has_data(run: &Run, chart: ChartKind) -> bool {
         ChartKind::Roofline => run.measurements.iter().any(|m| !m.traffic.is_empty()),
         ChartKind::Breakdown => !run.breakdowns.is_empty(),
         ChartKind::Timeline => !run.spans.is_empty(),
-        // The page's copy of the charts leaves it out.
-        ChartKind::Xray => false,
+        ChartKind::Xray => !run.xrays.is_empty(),
         _ if is_of_training(chart) => !run.train_logs.is_empty(),
         _ => part_group(chart).is_none_or(|(group, _)| run.parts.iter().any(|p| p.group == group)),
     }
@@ -246,7 +267,7 @@ pub enum Choice {
 impl Choice {
     /// The problem of a record; of a size without so many problems the first.
     pub fn find<'a>(&self, run: &'a Run) -> Option<&'a Problem> {
-        let mut problems = run.problems().into_iter();
+        let mut problems = run.every_problem().into_iter();
         match self {
             Self::Id(id) => problems.find(|p| p.id == *id),
             Self::Size { size, nth } => {

@@ -56,6 +56,8 @@ pub fn open(bytes: &[u8]) -> Result<Run, String> {
         ("training logs", run.train_logs.len(), MAX_MEASUREMENTS),
         ("parts", run.parts.len(), MAX_MEASUREMENTS),
         ("spans", run.spans.len(), MAX_SPANS),
+        ("X-rayed blocks", run.xrays.iter().map(|x| x.blocks.len()).sum(), MAX_SPANS),
+        ("counted kernels", run.profiled.iter().map(|p| p.counters.len()).sum(), MAX_MEASUREMENTS),
         ("rungs", run.rungs.len(), MAX_RUNGS),
         ("problems", run.problems.len(), MAX_PROBLEMS),
     ];

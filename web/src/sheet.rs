@@ -357,6 +357,29 @@ pub fn kernels(run: &Run, problem: &Problem) -> Sheet {
     sheet
 }
 
+/// The hardware counters of each kernel that was counted at one problem.
+pub fn counters(run: &Run, problem: &Problem) -> Sheet {
+    let mut sheet = Sheet::new("Hardware counters", vec![words("Rung"), words("Kernel")]);
+    for profiled in run.profiled.iter().filter(|p| p.problem == *problem) {
+        for kernel in &profiled.counters {
+            let mut cells = vec![rung_cell(run, &profiled.rung), Cell::text(&kernel.kernel)];
+            let is_first = sheet.rows.is_empty();
+            for c in warpbook_charts::counters_of(kernel) {
+                if is_first {
+                    let heading = format::sentence_case(c.heading);
+                    sheet.columns.push(if c.in_words { words(&heading) } else { figures(&heading, c.in_file) });
+                }
+                cells.push(match c.number {
+                    None if !c.text.is_empty() => Cell::text(c.text),
+                    number => Cell::number(number, |_| c.text.clone()),
+                });
+            }
+            sheet.rows.push(Row::new(&profiled.rung, cells));
+        }
+    }
+    sheet.without_empty()
+}
+
 /// What the trainings at one problem ended with.
 pub fn trainings(run: &Run, problem: &Problem) -> Sheet {
     let logs: Vec<_> = run.train_logs.iter().filter(|l| l.problem == *problem).collect();

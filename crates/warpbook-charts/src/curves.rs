@@ -60,7 +60,12 @@ impl Scale {
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where no point can be drawn.
-pub fn curves(
+pub fn curves(head: [&str; 2], x: (&str, Scale), y: (&str, Scale), all: &[Curve]) -> Result<Chart, ChartError> {
+    curves_with(&Options::default(), head, x, y, all)
+}
+
+pub(crate) fn curves_with(
+    options: &Options,
     [title, subtitle]: [&str; 2],
     x: (&str, Scale),
     y: (&str, Scale),
@@ -108,7 +113,7 @@ pub fn curves(
         x: x.1.axis(values().map(|p| p.0)),
         y: y.1.axis(values().map(|p| p.1)),
         frame: Frame {
-            width: Options::default().px(),
+            width: options.px(),
             title: clean(title),
             subtitle: clean(subtitle),
             description: format!("{} over {}: {}.", clean(y.0), clean(x.0), ends.join("; ")),

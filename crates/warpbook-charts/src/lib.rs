@@ -19,6 +19,7 @@ mod common;
 mod compare;
 mod comparison;
 mod confusion;
+mod counters;
 mod course;
 mod curves;
 pub mod diagram;
@@ -32,6 +33,7 @@ mod ladder_table;
 mod lines;
 mod loss;
 mod measure;
+mod memory;
 mod options;
 pub mod order;
 mod palette;
@@ -47,7 +49,6 @@ mod tiles;
 mod timeline;
 mod transfers;
 pub mod words;
-#[cfg(feature = "lab")]
 mod xray;
 
 pub use accuracy::accuracy;
@@ -60,6 +61,7 @@ pub use comparison::{
     Verdict, beside, noise_rule, record_labels,
 };
 pub use confusion::{Confusion, confusion};
+pub use counters::{COUNTERS_MEANING, Counter, counters, counters_of};
 pub use course::{gradient_norm, learning_rate, loss_scale};
 pub use curves::{Curve, Scale, curves};
 pub use exponents::{ExponentRow, FormatRange, exponents};
@@ -68,9 +70,9 @@ pub use ladder::ladder;
 pub use ladder_table::{Cell, Header, LadderTable, LadderTableRow, ladder_table};
 pub use loss::loss_curve;
 pub use measure::{quantity_name, rate_text};
+pub use memory::memory;
 pub use options::{Guess, Options, Window};
 pub use parts::{ablation, operations};
-#[cfg(feature = "lab")]
 pub use roofline::kernel_roofline;
 pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
 pub use shapes::shapes;
@@ -82,7 +84,6 @@ pub use tiles::tiles;
 pub use timeline::{timeline, timelines};
 pub use transfers::transfers;
 pub use warpbook_record::Quantity;
-#[cfg(feature = "lab")]
 pub use xray::xray;
 
 use std::fmt;
@@ -143,7 +144,6 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
         let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
         if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
     };
-    #[cfg(feature = "lab")]
     let looked_into = || {
         let mut of_xrays = run.xrays.iter().map(|x| &x.problem);
         if of_xrays.clone().any(|p| p == problem) { problem } else { of_xrays.next().unwrap_or(problem) }
@@ -159,7 +159,6 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
         ChartKind::Transfers => transfers::transfers_with(options, run, with_parts(PartGroup::Transfer)),
         ChartKind::Breakdown => breakdown::breakdown_with(options, run, recorded()),
         ChartKind::Timeline => timeline(run, recorded()),
-        #[cfg(feature = "lab")]
         ChartKind::Xray => xray::xray_with(options, run, looked_into()),
         ChartKind::Loss => loss::loss_curve_with(options, run, logged()),
         ChartKind::Accuracy => accuracy::accuracy_with(options, run, logged()),

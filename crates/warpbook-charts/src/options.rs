@@ -1,7 +1,7 @@
 //! How a chart is drawn, apart from what it shows.
 
 use crate::{Chart, ChartError, Quantity};
-use warpbook_record::{ChartKind, Dtype, Problem, Run};
+use warpbook_record::{ChartKind, Dtype, Problem, Profiled, Run, Xray};
 
 /// Narrower charts have a phone's layout: rows are stacked, labels are above their bars and keys below their plots.
 const NARROW: u32 = 560;
@@ -125,6 +125,30 @@ impl Options {
     /// As [`crate::roofline`].
     pub fn roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
         crate::roofline::roofline_with(self, run, problem)
+    }
+
+    /// [`crate::kernel_roofline`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::kernel_roofline`].
+    pub fn kernel_roofline(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        crate::roofline::kernel_roofline_with(self, run, problem)
+    }
+
+    /// [`crate::memory`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::memory`].
+    pub fn memory(&self, profiled: &Profiled, until_us: f64, head: [&str; 2]) -> Result<Chart, ChartError> {
+        crate::memory::memory_with(self, profiled, until_us, head)
+    }
+
+    /// One X-ray of a record, drawn as [`crate::xray`] does, with these.
+    ///
+    /// # Errors
+    /// [`ChartError::NothingToDraw`] where it has no block with a time.
+    pub fn xray(&self, run: &Run, xray: &Xray) -> Result<Chart, ChartError> {
+        crate::xray::xray_of(self, run, xray)
     }
 
     /// [`crate::shapes`] with these.

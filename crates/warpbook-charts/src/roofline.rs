@@ -1,9 +1,8 @@
-#[cfg(feature = "lab")]
 mod kernels;
 mod points;
 
-#[cfg(feature = "lab")]
 pub use kernels::kernel_roofline;
+pub(crate) use kernels::kernel_roofline_with;
 pub use points::{RoofLine, RoofPoint, RooflinePoints, roofline_points};
 
 use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Marker, Paint, Stroke};
@@ -40,10 +39,7 @@ pub(crate) fn roofline_with(options: &Options, run: &Run, problem: &Problem) -> 
     let mut roofs = match roofs_and_points(options, run, problem) {
         Ok(roofs) => roofs,
         // A profile has no rung with a figure: its operations are the points.
-        #[cfg(feature = "lab")]
-        Err(why) => return kernels::with(options, run, problem).map_err(|_| why),
-        #[cfg(not(feature = "lab"))]
-        Err(why) => return Err(why),
+        Err(why) => return kernel_roofline_with(options, run, problem).map_err(|_| why),
     };
     crate::order::sort_by(&mut roofs.points, |a, b| b.flops_per_s().total_cmp(&a.flops_per_s()));
     roofs.draw()

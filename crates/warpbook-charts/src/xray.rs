@@ -37,6 +37,14 @@ pub fn xray(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
 pub(crate) fn xray_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let shown = run.xrays.iter().find(|x| x.problem == *problem && x.end_ns() > 0);
     let Some(x) = shown else { return Err(missing("X-ray", problem)) };
+    xray_of(options, run, x)
+}
+
+/// Of one X-ray of the record.
+pub(crate) fn xray_of(options: &Options, run: &Run, x: &Xray) -> Result<Chart, ChartError> {
+    if x.end_ns() == 0 {
+        return Err(missing("X-ray", &x.problem));
+    }
     let picture = Picture::of(options.px(), x);
     frame(options, run, x, &picture).draw(picture.height(), |canvas, top| picture.draw(canvas, top))
 }

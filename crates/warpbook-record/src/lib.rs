@@ -9,6 +9,7 @@
 
 mod breakdown;
 mod check;
+pub mod counters;
 mod course;
 mod descriptor;
 mod environment;
@@ -27,6 +28,7 @@ pub mod xray;
 
 pub use breakdown::{Breakdown, OperationTime};
 pub use check::Check;
+pub use counters::{CounterValue, KernelCounters};
 pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
 pub use descriptor::{Baseline, ChartKind, Column, Descriptor, Quantity, SweepAxis};
 pub use environment::{ClockReport, DeviceInfo, DeviceKind, Environment};
@@ -34,7 +36,7 @@ pub use measurement::{
     KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
 };
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
-pub use profiled::{CounterValue, KernelCounters, MemoryAt, Profiled, ProfilerOverhead};
+pub use profiled::{MemoryAt, Profiled, ProfilerOverhead};
 pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{Access, BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline, kept_by_cache};
 pub use run::{Bound, LadderRow, Run, SCHEMA};

@@ -1,7 +1,7 @@
 //! What a profiler found in addition to times: memory over time, hardware counters, and what the profiler itself costs.
 
 use crate::problem::by_id;
-use crate::{Problem, Run};
+use crate::{KernelCounters, Problem, Run};
 use serde::{Deserialize, Serialize};
 
 /// What was recorded of a rung at a problem apart from its [`Span`](crate::Span)s and its [`Breakdown`](crate::Breakdown).
@@ -72,45 +72,6 @@ impl ProfilerOverhead {
     }
 }
 
-/// What the hardware counted while a kernel ran.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct KernelCounters {
-    /// The kernel's name; a number where it is not known, and "whole run" of all kernels together.
-    pub kernel: String,
-    /// Blocks; empty where that is not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub grid: Vec<u32>,
-    /// By the names of NVIDIA's profilers.
-    pub values: Vec<CounterValue>,
-}
-
-/// A counter's value.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct CounterValue {
-    /// As "dram__bytes_read.sum".
-    pub metric: String,
-    /// In the metric's unit: bytes, sectors, cycles, per cent, nanoseconds.
-    #[serde(with = "crate::real::one")]
-    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
-    pub value: f64,
-}
-
-impl KernelCounters {
-    /// The value of a metric, where it was collected and is a number.
-    #[must_use]
-    pub fn value(&self, metric: &str) -> Option<f64> {
-        self.values.iter().find(|v| v.metric == metric).map(|v| v.value).filter(|v| v.is_finite())
-    }
-
-    /// The sum of some metrics; `None` where one is missing.
-    #[must_use]
-    pub fn sum(&self, metrics: &[&str]) -> Option<f64> {
-        metrics.iter().map(|m| self.value(m)).sum()
-    }
-}
-
 impl Run {
     /// What a profiler found of a rung at a problem.
     #[must_use]
@@ -133,17 +94,5 @@ mod tests {
         };
         assert_eq!(overhead(3.0, 2.0).ratio(), Some(1.5));
         assert_eq!((overhead(3.0, 0.0).ratio(), overhead(f64::NAN, 1.0).ratio()), (None, None));
-    }
-
-    #[test]
-    fn a_sum_needs_all_of_its_metrics() {
-        let value = |metric: &str, value| CounterValue { metric: metric.into(), value };
-        let values = vec![value("a", 1.0), value("b", 2.0), value("c", f64::NAN)];
-        let kernel = KernelCounters { kernel: "k".into(), grid: vec![1], values };
-        assert_eq!(
-            (kernel.sum(&["a", "b"]), kernel.sum(&["a", "c"]), kernel.sum(&["a", "d"])),
-            (Some(3.0), None, None)
-        );
-        assert_eq!(kernel.value("b"), Some(2.0));
     }
 }

@@ -1,7 +1,16 @@
+//! A record: what it holds, and how it is written and looked up.
+
+mod bound;
+mod join;
+mod ladder;
+
+pub use bound::Bound;
+pub use ladder::LadderRow;
+
 use crate::problem::resolve;
 use crate::{
-    BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
-    Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Requires, Rung, Runner, Span, TrainLog, Xray,
+    Breakdown, Descriptor, Environment, Measurement, Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Rung,
+    Span, TrainLog, Xray,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -77,36 +86,6 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// A row of a ladder: a measurement with what it is compared with.
-#[derive(Debug, Clone)]
-pub struct LadderRow<'a> {
-    /// The measurement.
-    pub measurement: &'a Measurement,
-    /// Its rung, if the record has it.
-    pub rung: Option<&'a Rung>,
-    /// How many times as fast as [`Run::baseline`].
-    pub speed_up: Option<f64>,
-    /// See [`Run::fraction_of_bound`].
-    pub fraction_of_bound: Option<f64>,
-}
-
-/// What bounds a measurement, given the measured ceilings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bound {
-    /// The level of memory; `None` where it is arithmetic.
-    pub level: Option<MemoryLevel>,
-    /// The least time in microseconds.
-    pub us: f64,
-}
-
-impl Bound {
-    /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
-    #[must_use]
-    pub fn label(&self) -> &'static str {
-        self.level.map_or("arithmetic", MemoryLevel::label)
-    }
-}
-
 impl Run {
     /// The record as JSON text with a newline at its end. Its list of problems is completed: each problem of the record, once.
     ///
@@ -125,14 +104,24 @@ impl Run {
 
     /// The list's problems and those that it lacks, each once.
     fn all_problems(&self) -> Vec<Problem> {
+        let mut seen = HashSet::new();
+        let all = self.problems.iter().chain(self.used_problems());
+        all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
+    }
+
+    /// The distinct problems that the record has anything of, those of measurements first, in the order they were run.
+    #[must_use]
+    pub fn every_problem(&self) -> Vec<&Problem> {
+        let mut seen = HashSet::new();
+        self.used_problems().filter(|p| seen.insert(p.id.as_str())).collect()
+    }
+
+    fn used_problems(&self) -> impl Iterator<Item = &Problem> {
         let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
         let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
         let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
         let of_times = of_times.chain(self.profiled.iter().map(|p| &p.problem));
-        let of_times = of_times.chain(self.xrays.iter().map(|x| &x.problem));
-        let mut seen = HashSet::new();
-        let all = self.problems.iter().chain(of_rungs).chain(of_times);
-        all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
+        of_rungs.chain(of_times).chain(self.xrays.iter().map(|x| &x.problem))
     }
 
     /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or
@@ -189,14 +178,15 @@ impl Run {
     }
 
     /// The problem that is shown when none is asked for: the experiment's choice where it has a valid measurement, else the
-    /// one with the most of them; of equals the larger. In a record without measurements that of the first training.
+    /// one with the most of them; of equals the larger. In a record without measurements the experiment's choice where it has anything of
+    /// it, else that of the first training, or of whatever else there is.
     #[must_use]
     pub fn main_problem(&self) -> Option<&Problem> {
         let all: Vec<&Problem> = self.measurements.iter().filter(|m| m.is_valid()).map(|m| &m.problem).collect();
         let valid = |p: &Problem| all.iter().filter(|of| **of == p).count();
         let chosen = |p: &Problem| self.main_problem.as_ref() == Some(&p.id);
         let measured = self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()));
-        measured.or_else(|| self.train_logs.first().map(|l| &l.problem))
+        measured.or_else(|| self.used_problems().find(|p| chosen(p)).or_else(|| self.used_problems().next()))
     }
 
     /// The measurement of a rung at a problem.
@@ -221,227 +211,6 @@ impl Run {
     #[must_use]
     pub fn spans_of(&self, rung: &str, problem: &Problem) -> Vec<&Span> {
         self.spans.iter().filter(|s| s.rung == rung && s.problem == *problem).collect()
-    }
-
-    /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
-    #[must_use]
-    pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
-        self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
-    }
-
-    /// The arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs do it in.
-    #[must_use]
-    pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
-        let others = self.measurements.iter().filter(|m| m.problem == *problem).filter_map(|m| m.dtype);
-        let peaks = std::iter::once(problem.dtype).chain(others).filter_map(|dtype| self.peaks.arithmetic(dtype));
-        peaks.max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()))
-    }
-
-    /// Whether a measurement has a figure that others may be compared with: it is valid, took longer than nothing, and its training
-    /// did not diverge. Only such rungs have a bar, are a baseline or are the fastest.
-    #[must_use]
-    pub fn is_sound(&self, m: &Measurement) -> bool {
-        m.is_valid()
-            && m.median_us().is_some_and(|us| us > 0.0)
-            && !self.train_log(&m.rung, &m.problem).is_some_and(TrainLog::diverged)
-    }
-
-    /// The measurements of a problem in the ladder's order; those of rungs that the record lacks come last.
-    fn in_order(&self, problem: &Problem) -> Vec<&Measurement> {
-        let mut rows: Vec<&Measurement> = self.measurements.iter().filter(|m| m.problem == *problem).collect();
-        rows.sort_by_cached_key(|m| self.rungs.iter().position(|r| r.id == m.rung).unwrap_or(usize::MAX));
-        rows
-    }
-
-    /// The measurements of a problem in the ladder's order, with speed-ups over [`Run::baseline`].
-    #[must_use]
-    pub fn ladder<'a>(&'a self, problem: &Problem) -> Vec<LadderRow<'a>> {
-        let baseline = self.baseline(problem).and_then(|m| m.median_us());
-        self.in_order(problem)
-            .into_iter()
-            .map(|m| LadderRow {
-                measurement: m,
-                rung: self.rung(&m.rung),
-                speed_up: baseline.zip(m.median_us()).filter(|_| self.is_sound(m)).map(|(b, t)| b / t),
-                fraction_of_bound: self.fraction_of_bound(m).filter(|_| self.is_sound(m)),
-            })
-            .collect()
-    }
-
-    /// What speed-ups at a problem are relative to, as the descriptor says; the first sound measurement of the ladder where that
-    /// was not measured, or its check failed.
-    #[must_use]
-    pub fn baseline(&self, problem: &Problem) -> Option<&Measurement> {
-        let named = match &self.descriptor.baseline {
-            Baseline::FirstValid => None,
-            Baseline::FastestLibrary => self.fastest_library(problem).map(|(m, _)| m),
-            Baseline::Rung(id) => {
-                self.measurements.iter().find(|m| m.rung == *id && m.problem == *problem && self.is_sound(m))
-            }
-        };
-        named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
-    }
-
-    /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
-    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations. `None`
-    /// where none of these has a ceiling.
-    #[must_use]
-    pub fn bound(&self, m: &Measurement) -> Option<Bound> {
-        let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
-            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
-        };
-        let written = m.problem.written_part();
-        let counted = m
-            .traffic
-            .iter()
-            .filter_map(|t| at(t.level, t.bytes, self.peaks.level_for(t.level, written)?.bytes_per_s()));
-        let uncounted = || {
-            let peak = self.ceiling(&m.problem).filter(|_| m.traffic.is_empty() && m.problem.bytes > 0)?;
-            at(peak.level, m.problem.bytes, peak.bytes_per_s())
-        };
-        let of_arithmetic = || {
-            let peak = self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
-            (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
-        };
-        counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
-    }
-
-    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
-    #[must_use]
-    pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
-        let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
-        self.bound(&Measurement { dtype, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
-    }
-
-    /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
-    /// measured.
-    #[must_use]
-    pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
-        let bound = self.bound(m).filter(|_| self.on_device(m))?;
-        Some(bound.us / m.median_us()?)
-    }
-
-    /// Whether a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run
-    /// on the CPU.
-    #[must_use]
-    pub fn on_device(&self, m: &Measurement) -> bool {
-        let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
-        by_cpu == (self.environment.device.kind == DeviceKind::Cpu)
-    }
-
-    /// Takes over the rungs and figures of another record of the same experiment on the same device, as of another framework.
-    /// Its rungs come after the CPU rungs that the ladder begins with. Where both describe a problem, this record's description
-    /// stays.
-    ///
-    /// # Errors
-    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
-    pub fn absorb(&mut self, other: Run) -> Result<(), String> {
-        let differ = |what: &str, ours: &str, theirs: &str| {
-            Err(format!(
-                "The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."
-            ))
-        };
-        if self.experiment != other.experiment {
-            return differ("the experiment", &self.experiment, &other.experiment);
-        }
-        let (ours, theirs) = (&self.environment.device, &other.environment.device);
-        if (ours.kind, &ours.name) != (theirs.kind, &theirs.name) {
-            return differ("the device", &ours.name, &theirs.name);
-        }
-        if self.environment.driver.is_some()
-            && other.environment.driver.is_some()
-            && self.environment.driver != other.environment.driver
-        {
-            let name = |d: &Option<String>| d.clone().unwrap_or_default();
-            return differ("the driver", &name(&self.environment.driver), &name(&other.environment.driver));
-        }
-        if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
-            return Err("The two records were timed in different ways, so their figures do not belong in one.".into());
-        }
-        if let Some(rung) = other.rungs.iter().find(|r| self.rung(&r.id).is_some()) {
-            return Err(format!("Both records have the rung {}. Nothing was merged.", rung.id));
-        }
-        let after_cpu = self.rungs.iter().take_while(|r| r.is_cpu()).count();
-        self.rungs.splice(after_cpu..after_cpu, other.rungs);
-        self.sources.extend(other.sources);
-        self.measurements.extend(other.measurements);
-        self.train_logs.extend(other.train_logs);
-        self.parts.extend(other.parts);
-        self.spans.extend(other.spans);
-        self.breakdowns.extend(other.breakdowns);
-        self.profiled.extend(other.profiled);
-        self.xrays.extend(other.xrays);
-        self.problems.extend(other.problems);
-        self.problems = self.all_problems();
-        self.notes.extend(other.notes);
-        for library in other.environment.libraries {
-            if !self.environment.libraries.contains(&library) {
-                self.environment.libraries.push(library);
-            }
-        }
-        if !other.command.is_empty() {
-            self.command = format!("{} && {}", self.command, other.command);
-        }
-        self.resolve_problems()
-    }
-
-    /// The first way to do the work of a problem and the fastest of the others, in the ladder's order: of the sound measurements on the GPU
-    /// where there are two or more, else of those on the CPU. `None` where neither has two.
-    #[must_use]
-    pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
-        let of = |on_cpu: bool| {
-            let is_there =
-                |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
-            let mut rows = self.in_order(problem).into_iter().filter(is_there);
-            let slow = rows.next()?;
-            let us = |m: &Measurement| m.median_us().unwrap_or(f64::INFINITY);
-            Some((slow, rows.min_by(|a, b| us(a).total_cmp(&us(b)))?))
-        };
-        of(false).or_else(|| of(true))
-    }
-
-    /// The fastest sound measurement of a problem, of those that do all of the work; see [`Run::is_sound`].
-    #[must_use]
-    pub fn fastest(&self, problem: &Problem) -> Option<&Measurement> {
-        self.fastest_where(problem, |_| true).map(|(m, _)| m)
-    }
-
-    /// The same among the record's rungs of some kind, as libraries, with its median in microseconds.
-    #[must_use]
-    pub fn fastest_of(&self, problem: &Problem, kind: impl Fn(&Rung) -> bool) -> Option<(&Measurement, f64)> {
-        self.fastest_where(problem, |m| self.rung(&m.rung).is_some_and(&kind))
-    }
-
-    fn fastest_where(&self, problem: &Problem, keep: impl Fn(&Measurement) -> bool) -> Option<(&Measurement, f64)> {
-        let ranked = |m: &&Measurement| {
-            m.problem == *problem && self.is_sound(m) && !m.does_less() && !self.repeats_a_rung(m) && keep(m)
-        };
-        let all = self.measurements.iter().filter(ranked);
-        all.filter_map(|m| Some((m, m.median_us()?))).min_by(|a, b| a.1.total_cmp(&b.1))
-    }
-
-    /// The fastest GPU library at a problem, with its median in microseconds.
-    #[must_use]
-    pub fn fastest_library(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest_of(problem, Rung::is_library)
-    }
-
-    /// The fastest rung of kernels at a problem, with its median in microseconds. What a rule chose counts only where no rung was
-    /// measured under its own name.
-    #[must_use]
-    pub fn fastest_kernels(&self, problem: &Problem) -> Option<(&Measurement, f64)> {
-        self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
-    }
-
-    /// Whether a measurement is of kernels that a rule chose, at a problem where rungs of kernels were measured under their own names:
-    /// the same kernel a second time, which is neither another way of doing the work nor another figure to be the fastest.
-    #[must_use]
-    pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
-        let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
-        let by_name = |other: &Measurement| {
-            other.problem == m.problem && matches!(runner(other), Some(Runner::Kernels { .. })) && self.is_sound(other)
-        };
-        matches!(runner(m), Some(Runner::Chosen(_))) && self.measurements.iter().any(by_name)
     }
 
     /// Counts of measured, skipped and failed measurements.
@@ -470,11 +239,11 @@ impl Run {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Check, Dtype, SweepPoint, Traffic, count};
+    use crate::{Check, Dtype, Requires, Runner, SweepPoint, count};
 
-    const GPU: Requires = Requires::AtLeast(7, 5);
+    pub(super) const GPU: Requires = Requires::AtLeast(7, 5);
 
-    fn rung(id: &'static str, requires: Requires, runner: Runner) -> Rung {
+    pub(super) fn rung(id: &'static str, requires: Requires, runner: Runner) -> Rung {
         Rung { id: id.into(), title: id.into(), idea: "".into(), requires, runner, variant_of: None }
     }
 
@@ -507,14 +276,14 @@ pub(crate) mod tests {
     }
 
     /// 1000 bytes, 600 of them resident, and 2000 FLOP.
-    fn problem(id: &str) -> Problem {
+    pub(super) fn problem(id: &str) -> Problem {
         Problem::new("", "", vec![count("n", 1, "")], Dtype::F32).with(|p| {
             p.id = id.into();
             (p.bytes, p.working_set_bytes, p.flops) = (1000, 600, 2000);
         })
     }
 
-    fn timed(rung: &str, problem: &Problem, us: f64) -> Measurement {
+    pub(super) fn timed(rung: &str, problem: &Problem, us: f64) -> Measurement {
         Measurement {
             samples_us: vec![us],
             check: Some(Check::compare("r", &[(1.0, 1.0)], 1.0, 1e-3)),
@@ -522,206 +291,13 @@ pub(crate) mod tests {
         }
     }
 
-    fn wrong(m: Measurement) -> Measurement {
+    pub(super) fn wrong(m: Measurement) -> Measurement {
         Measurement { check: Some(Check::compare("r", &[(2.0, 1.0)], 1.0, 1e-3)), ..m }
     }
 
     /// The rung and time of a measurement.
-    fn who(m: Option<&Measurement>) -> Option<(&str, f64)> {
+    pub(super) fn who(m: Option<&Measurement>) -> Option<(&str, f64)> {
         m.and_then(|m| Some((m.rung.as_str(), m.median_us()?)))
-    }
-
-    #[test]
-    fn a_baseline_is_the_descriptors_or_the_first_valid_rung() {
-        let p = problem("p");
-        let check = |baseline: Baseline, measurements: &[Measurement], expect: Option<(&str, f64)>| {
-            let mut run = Run { measurements: measurements.to_vec(), ..run() };
-            run.descriptor.baseline = baseline.clone();
-            assert_eq!(who(run.baseline(&p)), expect, "{baseline:?}");
-            assert!(run.baseline(&problem("another")).is_none());
-            let ladder = run.ladder(&p);
-            assert_eq!(ladder.len(), measurements.len());
-            for row in ladder {
-                let ratio = |m: &Measurement| Some(expect?.1 / m.median_us()?);
-                let valid = row.measurement.is_valid();
-                assert_eq!(row.speed_up, if valid { ratio(row.measurement) } else { None }, "{}", row.measurement.rung);
-            }
-        };
-        // Run in another order than the ladder's.
-        let all = [
-            timed("02", &p, 10.0),
-            timed("01", &p, 40.0),
-            timed("library", &p, 8.0),
-            timed("faster_library", &p, 5.0),
-            timed("cpu", &p, 900.0),
-        ];
-        check(Baseline::FirstValid, &all, Some(("cpu", 900.0)));
-        check(Baseline::FastestLibrary, &all, Some(("faster_library", 5.0)));
-        check(Baseline::Rung("01".into()), &all, Some(("01", 40.0)));
-        // Fallbacks: no library, no such rung, a rung whose check failed.
-        check(Baseline::FastestLibrary, &all[..2], Some(("01", 40.0)));
-        check(Baseline::Rung("03".into()), &all, Some(("cpu", 900.0)));
-        let failed = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0)];
-        check(Baseline::Rung("01".into()), &failed, Some(("02", 10.0)));
-        check(Baseline::FirstValid, &failed, Some(("02", 10.0)));
-        // A rung that was run again after it had failed.
-        let again = [wrong(timed("01", &p, 40.0)), timed("02", &p, 10.0), timed("01", &p, 41.0)];
-        check(Baseline::FirstValid, &again, Some(("01", 41.0)));
-        check(Baseline::Rung("01".into()), &again, Some(("01", 41.0)));
-        // Rungs that the record does not describe come last, and are no libraries.
-        let strange = [timed("strange", &p, 1.0), timed("02", &p, 10.0)];
-        check(Baseline::FirstValid, &strange, Some(("02", 10.0)));
-        check(Baseline::FirstValid, &strange[..1], Some(("strange", 1.0)));
-        check(Baseline::FastestLibrary, &strange, Some(("02", 10.0)));
-        check(Baseline::FirstValid, &[wrong(timed("01", &p, 1.0))], None);
-    }
-
-    #[test]
-    fn the_slow_way_is_the_first_and_the_fast_one_the_fastest_of_the_others() {
-        let p = problem("p");
-        let check = |rows: &[Measurement], expect: Option<[(&str, f64); 2]>| {
-            let run = Run { measurements: rows.to_vec(), ..run() };
-            let got = run.slow_and_fast(&p);
-            assert_eq!(got.and_then(|(slow, fast)| Some([who(Some(slow))?, who(Some(fast))?])), expect);
-            assert!(run.slow_and_fast(&problem("another")).is_none());
-        };
-        let [library, first, second] = [timed("library", &p, 8.0), timed("01", &p, 4.0), timed("02", &p, 6.0)];
-        // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
-        check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
-        check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
-        let cpu = timed("cpu", &p, 900.0);
-        check(&[cpu.clone(), first, second.clone()], Some([("01", 4.0), ("02", 6.0)]));
-        check(&[cpu.clone(), second], None);
-        check(&[cpu], None);
-    }
-
-    #[test]
-    fn a_bound_is_the_slowest_part_of_the_work() {
-        let run = run();
-        let p = problem("p");
-        let traffic = |level, bytes| Traffic { level, bytes };
-        let check = |m: &Measurement, expect: Option<(Option<MemoryLevel>, f64)>| {
-            let close =
-                |b: Bound, (level, us): (Option<MemoryLevel>, f64)| b.level == level && (b.us / us - 1.0).abs() < 1e-12;
-            let got = run.bound(m);
-            assert!(
-                got.is_some() == expect.is_some() && got.zip(expect).is_none_or(|(b, e)| close(b, e)),
-                "{got:?} {expect:?}"
-            );
-        };
-        let with = |change: &dyn Fn(&mut crate::ProblemData)| timed("01", &p.with(change), 1.0);
-        // 1000 bytes take 250 us from L2, where they stay, and 1000 us from DRAM; 2000 FLOP take 200 us.
-        check(&timed("01", &p, 1.0), Some((Some(MemoryLevel::L2), 250.0)));
-        check(&with(&|p| p.working_set_bytes = 26 << 20), Some((Some(MemoryLevel::Dram), 1000.0)));
-        check(&with(&|p| p.flops = 3000), Some((None, 300.0)));
-        // A measurement's own operations come before the problem's.
-        check(&Measurement { flops: Some(9000), ..timed("01", &p, 1.0) }, Some((None, 900.0)));
-        // What was counted comes before the least bytes, also where it is less.
-        let counted = |list: &[Traffic]| Measurement { traffic: list.to_vec(), ..timed("01", &p, 1.0) };
-        check(
-            &counted(&[traffic(MemoryLevel::L2, 1200), traffic(MemoryLevel::Dram, 500)]),
-            Some((Some(MemoryLevel::Dram), 500.0)),
-        );
-        check(
-            &counted(&[traffic(MemoryLevel::L2, 4000), traffic(MemoryLevel::Dram, 500)]),
-            Some((Some(MemoryLevel::L2), 1000.0)),
-        );
-        check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
-        // Levels and types without a ceiling, or that this version does not know, bound nothing.
-        check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
-        check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
-        check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
-        check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
-
-        // A rung in another type has that type's ceiling, and the fastest type bounds the problem.
-        let mut mixed = Run { measurements: vec![timed("01", &p, 1.0)], ..run.clone() };
-        let mut faster = mixed.peaks.arithmetic(p.dtype).unwrap().clone();
-        (faster.dtype, faster.flops) = (Dtype::Bf16, 8 * faster.flops);
-        mixed.peaks.compute.push(faster);
-        let work = p.with(|p| p.flops = 16_000);
-        let in_bf16 = Measurement { dtype: Some(Dtype::Bf16), ..timed("02", &work, 1.0) };
-        let us = |run: &Run, m: &Measurement| run.bound(m).map(|b| b.us.round());
-        assert_eq!((us(&mixed, &timed("01", &work, 1.0)), us(&mixed, &in_bf16)), (Some(1600.0), Some(250.0)));
-        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(1600.0));
-        mixed.measurements = vec![timed("01", &work, 1.0), in_bf16];
-        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(250.0));
-        assert_eq!(mixed.arithmetic(&work).map(|peak| peak.dtype), Some(Dtype::Bf16));
-
-        assert_eq!(run.least_time(&p), run.bound(&timed("01", &p, 1.0)));
-        assert_eq!(run.least_time(&p).map(|b| b.label()), Some("L2"));
-        let arithmetic = p.with(|p| p.bytes = 0);
-        assert_eq!(run.least_time(&arithmetic).map(|b| b.label()), Some("arithmetic"));
-        assert!(Run { peaks: Peaks::default(), ..run }.least_time(&p).is_none());
-    }
-
-    #[test]
-    fn the_fastest_does_all_of_the_work() {
-        let (p, other) = (problem("p"), problem("other"));
-        let less = |m: Measurement| Measurement { flops: Some(999), ..m };
-        let half = |m: Measurement| Measurement { flops: Some(1000), ..m };
-        let measurements = vec![
-            less(timed("01", &p, 1.0)),
-            wrong(timed("02", &p, 2.0)),
-            timed("01", &other, 3.0),
-            half(timed("02", &p, 4.0)),
-            timed("01", &p, 5.0),
-            less(timed("library", &p, 1.0)),
-            timed("faster_library", &p, 6.0),
-            timed("cpu", &p, 900.0),
-        ];
-        let mut run = Run { measurements, ..run() };
-        assert_eq!(who(run.fastest(&p)), Some(("02", 4.0)));
-        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
-        assert_eq!(run.fastest_library(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("faster_library", 6.0)));
-        assert_eq!(run.fastest_of(&p, Rung::is_cpu).map(|(_, us)| us), Some(900.0));
-        assert!(run.fastest_library(&other).is_none());
-        // A rung that the record does not describe is the fastest, but of no kind.
-        run.measurements.push(timed("strange", &p, 3.5));
-        assert_eq!(who(run.fastest(&p)), Some(("strange", 3.5)));
-        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.0));
-        assert!(run.fastest_of(&p, |r| r.id == "strange").is_none());
-    }
-
-    #[test]
-    fn what_a_rule_chose_is_not_a_second_fastest_kernel() {
-        let p = problem("p");
-        let mut run = run();
-        run.rungs.push(rung("as_chosen", GPU, Runner::Chosen("a rule".into())));
-        run.measurements =
-            vec![timed("library", &p, 8.0), timed("02", &p, 5.0), timed("01", &p, 9.0), timed("as_chosen", &p, 4.9)];
-        assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
-        assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
-        assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
-        // Its row is there all the same.
-        assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
-        // Alone with libraries, or next to rungs that failed, it counts under its own name.
-        for kernel in [1, 2] {
-            run.measurements[kernel] = wrong(run.measurements[kernel].clone());
-        }
-        assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
-        assert_eq!(run.fastest_kernels(&p).map(|(_, us)| us), Some(4.9));
-    }
-
-    #[test]
-    fn a_fraction_of_the_bound_needs_the_ceilings_of_its_own_device() {
-        let p = problem("p");
-        let mut run = run();
-        run.rungs.push(rung("framework_cpu", Requires::Nothing, Runner::External("PyTorch".into())));
-        let rounded = |v: f64| (v * 1e9).round() / 1e9;
-        let fraction = |run: &Run, id: &str| run.fraction_of_bound(&timed(id, &p, 500.0)).map(rounded);
-        assert_eq!(fraction(&run, "01"), Some(0.5));
-        assert_eq!(fraction(&run, "library"), Some(0.5));
-        assert_eq!((fraction(&run, "cpu"), fraction(&run, "framework_cpu")), (None, None));
-        assert_eq!(run.fraction_of_bound(&Measurement::without_samples("01", p.clone(), Outcome::Measured)), None);
-        run.measurements = vec![timed("01", &p, 500.0), timed("cpu", &p, 500.0), wrong(timed("02", &p, 500.0))];
-        let of_ladder: Vec<_> = run.ladder(&p).iter().map(|r| r.fraction_of_bound.map(rounded)).collect();
-        assert_eq!(of_ladder, [None, Some(0.5), None]);
-        // In a CPU's record the ceilings are those of the CPU.
-        run.environment.device.kind = DeviceKind::Cpu;
-        run.environment.device.l2_bytes = None;
-        assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
     }
 
     #[test]
@@ -745,57 +321,25 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn records_of_the_same_work_are_joined() {
-        let (p, q, r) = (problem("p"), problem("q"), problem("r"));
-        let ours = Run {
-            problems: vec![p.clone()],
-            measurements: vec![timed("01", &p, 10.0)],
-            command: "ours".into(),
-            ..run()
+    fn a_record_without_measurements_shows_what_else_it_has() {
+        let (p, q) = (problem("p"), problem("q"));
+        let xray = |problem: &Problem| Xray {
+            rung: "01".into(),
+            problem: problem.clone(),
+            phases: Vec::new(),
+            kernels: Vec::new(),
+            sms: Vec::new(),
+            blocks: Vec::new(),
+            clock_mhz: 1.0,
+            marked_us: Vec::new(),
+            unmarked_us: Vec::new(),
         };
-        let part = Part {
-            rung: "eager".into(),
-            problem: r.clone(),
-            group: PartGroup::Operation,
-            name: "forward".into(),
-            samples_us: vec![1.0],
-        };
-        // The same problem, described in other words.
-        let p_of_theirs = p.with(|p| p.label = "theirs".into());
-        let theirs = Run {
-            rungs: vec![rung("eager", GPU, Runner::External("PyTorch".into()))],
-            problems: vec![p_of_theirs.clone(), q.clone()],
-            measurements: vec![timed("eager", &p_of_theirs, 20.0), timed("eager", &q, 30.0)],
-            parts: vec![part],
-            notes: vec!["a note".into()],
-            command: "theirs".into(),
-            ..run()
-        };
-        let mut joined = ours.clone();
-        joined.absorb(theirs.clone()).expect("they belong together");
-        assert_eq!(joined.problems, [p.clone(), q, r], "each once, also what only a part has");
-        assert_eq!(joined.rungs.iter().map(|r| &*r.id).take(3).collect::<Vec<_>>(), ["cpu", "eager", "library"]);
-        assert_eq!(joined.rungs.len(), ours.rungs.len() + 1);
-        assert_eq!(joined.ladder(&p).len(), 2);
-        assert_eq!(joined.measurement("eager", &p).map(|m| m.problem.label.as_str()), Some(""));
-        assert_eq!((joined.command.as_str(), joined.notes.len(), joined.parts.len()), ("ours && theirs", 1, 1));
-        let again = Run::from_json(joined.to_json().expect("JSON").as_bytes()).expect("a record");
-        assert_eq!(format!("{again:?}"), format!("{joined:?}"));
-
-        let refused = |change: &dyn Fn(&mut Run), expect: &str| {
-            let mut other = theirs.clone();
-            change(&mut other);
-            let mut run = ours.clone();
-            let sentence = run.absorb(other).expect_err(expect);
-            assert!(sentence.contains(expect), "{sentence}");
-            assert_eq!(run, ours, "nothing is taken over");
-        };
-        refused(
-            &|o| o.experiment = "products".into(),
-            "the experiment is sums in the first and products in the second",
-        );
-        refused(&|o| o.environment.device.name = "TPU".into(), "the device is GPU in the first and TPU in the second");
-        refused(&|o| o.policy.l2 = crate::L2State::Cold, "timed in different ways");
-        refused(&|o| o.rungs[0].id = "01".into(), "Both records have the rung 01");
+        let mut run = Run { xrays: vec![xray(&p), xray(&q), xray(&p)], ..run() };
+        assert_eq!((run.main_problem(), run.every_problem()), (Some(&p), vec![&p, &q]));
+        assert!(run.problems().is_empty(), "none was measured");
+        run.main_problem = Some("q".into());
+        assert_eq!(run.main_problem(), Some(&q));
+        run.measurements.push(timed("01", &q, 1.0));
+        assert_eq!(run.every_problem(), [&q, &p]);
     }
 }

@@ -2,10 +2,14 @@
 
 use std::sync::Mutex;
 use warpbook::device::{Recorder, testing};
+use warpbook::kernels::matmul::Form;
 use warpbook::nn::data::synthetic_digits;
+use warpbook::nn::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
+use warpbook::nn::storage::Storage;
 use warpbook::nn::train::{CudaOptions, Place, Precision, Recipe, Trainer};
 use warpbook::profile::{Cycle, Work};
-use warpbook::{Error, Lab, Regression, Show};
+use warpbook::record::{Dtype, KernelCounters};
+use warpbook::{Error, Lab, Matmul, Regression, Show};
 
 /// There is one recorder at a time in a process.
 static ONE: Mutex<()> = Mutex::new(());
@@ -213,8 +217,7 @@ fn rungs_are_profiled_and_counted() {
         Ok(found) => found,
         Err(why) => {
             let said = why.to_string();
-            let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
-            assert!(known.iter().any(|k| said.contains(k)), "{said}");
+            assert!(refused(&said), "{said}");
             println!("not counted: {said}");
             return;
         }
@@ -224,7 +227,7 @@ fn rungs_are_profiled_and_counted() {
     for rung in &counted {
         println!("{} by {}", rung.rung, rung.source);
         for kernel in &rung.counters {
-            let waits: Vec<_> = warpbook::profile::stalls(kernel).into_iter().take(3).collect();
+            let waits: Vec<_> = kernel.stalls().into_iter().take(3).collect();
             println!("  {} {:?} {:?} {waits:?}", kernel.kernel, kernel.grid, kernel.value("gpu__time_duration.sum"));
             assert!(kernel.value("gpu__time_duration.sum").is_some_and(|ns| ns > 0.0), "{}: {kernel:?}", rung.rung);
         }
@@ -238,4 +241,124 @@ fn rungs_are_profiled_and_counted() {
     assert!(run.text().contains("hardware counters"), "{}", run.text());
     let again = warpbook::record::Run::from_json(run.to_json().unwrap().as_bytes()).unwrap();
     assert_eq!(again.profiled.len(), run.profiled.len());
+}
+
+/// Why counters cannot be read, where the machine does not let it; anything else fails.
+fn refused(said: &str) -> bool {
+    let known = ["ERR_NVGPUCTRPERM", "another process reads them", "virtual GPU", "CUDA 12.6"];
+    known.iter().any(|k| said.contains(k))
+}
+
+#[test]
+fn a_range_is_counted_within_a_profile() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("a_range_is_counted_within_a_profile") else { return };
+    let device = lab.device().cuda().unwrap().clone();
+    let stream = device.stream().unwrap();
+    let product = Product::new(512, 512, 512, Form::plain(Dtype::F32));
+    let choice = choose(&product, device.info(), &Findings::default()).unwrap();
+    let plan = Plan::new(&device, &choice.row, &choice.tile, &product, [true; 2]).unwrap();
+    let workspace = Workspace::for_plans(&device, [&plan]).unwrap();
+    let matrix = || Storage::zeros(&device, 512 * 512, Dtype::F32).unwrap();
+    let (a, b, c) = (matrix(), matrix(), matrix());
+    let ran = std::cell::Cell::new(0);
+    let multiply = || -> warpbook::Result<()> {
+        ran.set(ran.get() + 1);
+        Ok(plan.launch_checked(&stream, &DeviceArrays::new(&a, &b, &c), &workspace)?)
+    };
+    let x = device.zeros::<f32>(1 << 20).unwrap().range(..);
+    let begun = std::time::Instant::now();
+    let profile = lab.profiler().schedule(0, 1, 2).repeat(1).run(|p| {
+        for _ in 0..3 {
+            p.range("step", |p| {
+                p.range("before", |_| stream.fill(&x, 0))?;
+                p.counters("multiply", multiply)?;
+                p.range("after", |_| stream.fill(&x, 1))
+            })?;
+            p.step()?;
+        }
+        Ok(())
+    });
+    let whole_us = begun.elapsed().as_secs_f64() * 1e6;
+    let profile = profile.unwrap();
+    let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
+    let told = format!("{cycle:#?}");
+    println!("{}", cycle.text());
+    // What was recorded before and after belongs to its ranges, and nothing of the runs for the counters is in it.
+    for (name, least) in [("before", 1), ("multiply", 1), ("after", 1), ("step", 3)] {
+        let all = of(cycle, name);
+        assert_eq!(all.len(), 2, "{told}");
+        assert!(all.iter().all(|r| r.launches >= least && r.device_us > 0.0), "{name}: {told}");
+    }
+    let launches: Vec<u64> = of(cycle, "multiply").iter().map(|r| r.launches).collect();
+    assert_eq!(launches[0], launches[1], "{told}");
+    assert!(cycle.work.iter().all(|w| w.range.is_some()), "{told}");
+    assert!(cycle.work.iter().all(|w| w.start_us + w.duration_us <= cycle.whole_us + 100.0), "{told}");
+    assert!(cycle.whole_us <= whole_us, "{told}");
+    assert!(cycle.steps.iter().all(|s| s.duration_us <= cycle.whole_us), "{told}");
+    let record = profile.record(&lab);
+    if cycle.counters.is_empty() {
+        let said = cycle.notes.join(" ");
+        assert!(refused(&said), "{said}: {told}");
+        assert!(record.notes.iter().any(|n| n.contains("No hardware counters of multiply")), "{:?}", record.notes);
+        println!("not counted: {said}");
+        return;
+    }
+    // Counted once, although it ran in two steps: once a step, and then to warm up, for each pass, and for the names.
+    let [counted] = &cycle.counters[..] else { panic!("{told}") };
+    assert_eq!(cycle.ranges[counted.range].name, "multiply");
+    assert!(ran.get() > 3 + 2, "{} runs", ran.get());
+    let kernels = &counted.counters.kernels;
+    assert!(!kernels.is_empty() && kernels.iter().all(|k| k.value("gpu__time_duration.sum") > Some(0.0)), "{told}");
+    const FLOPS: f64 = 2.0 * 512.0 * 512.0 * 512.0;
+    let flops: f64 = kernels.iter().filter_map(KernelCounters::flops).map(|f| f.0).sum();
+    println!("{flops} of {FLOPS} FLOP counted");
+    assert!((0.9..4.0).contains(&(flops / FLOPS)), "{flops}: {kernels:#?}");
+    assert!(cycle.text().contains("multiply, kernels as counted"), "{}", cycle.text());
+    let profiled = record.profiled_of("program", &record.problems[0]).unwrap();
+    assert_eq!(profiled.counters.len(), kernels.len());
+    // It records on as it did.
+    drop(Recorder::start(&device).unwrap());
+}
+
+/// Whether a chip's counters count a multiply-add of the tensor cores as two operations is what this measures.
+#[test]
+fn the_operations_of_the_tensor_cores_are_counted() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("the_operations_of_the_tensor_cores_are_counted") else { return };
+    let lab = lab.with_bench(warpbook::device::Bench::quick());
+    for dtype in [Dtype::F16, Dtype::Bf16, Dtype::Tf32] {
+        let experiment = Matmul::new().shapes([(1024, 1024, 1024)]).dtypes([dtype]).transfers(false);
+        let measured = lab.run(&experiment).unwrap();
+        let (counted, notes) = match lab.count_rungs(&experiment, &measured) {
+            Ok(found) => found,
+            Err(why) => {
+                let said = why.to_string();
+                assert!(refused(&said), "{said}");
+                println!("not counted: {said}");
+                return;
+            }
+        };
+        let problem = measured.main_problem().unwrap().clone();
+        let mut found = Vec::new();
+        for rung in &counted {
+            let sum = |of: &dyn Fn(&KernelCounters) -> Option<f64>| rung.counters.iter().filter_map(of).sum::<f64>();
+            let tensor = sum(&|k| k.tensor_flops().map(|f| f.0)) / problem.flops as f64;
+            let active = sum(&|k| k.value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"));
+            let types: Vec<_> = rung.counters.iter().filter_map(KernelCounters::tensor_flops).collect();
+            println!("{dtype:?} {}: {tensor:.4} of the product's FLOP, pipe {active:.1} %, {types:?}", rung.rung);
+            found.push((rung.rung.clone(), tensor, active, types));
+        }
+        let on_tensor_cores: Vec<_> = found.iter().filter(|f| f.2 > 0.0).collect();
+        assert!(!on_tensor_cores.is_empty(), "{dtype:?}: {notes:?} {found:?}");
+        // The sides are multiples of every tile, so that none computes more than the product; a library may split it up otherwise.
+        let ours = on_tensor_cores.iter().filter(|f| f.0.as_bytes()[0].is_ascii_digit());
+        for (rung, tensor, ..) in ours {
+            assert!((0.99..1.3).contains(tensor), "{dtype:?} {rung}: {tensor} of the product's FLOP: {found:?}");
+        }
+        let mut run = measured;
+        run.profiled.extend(counted);
+        let roofline = warpbook::charts::kernel_roofline(&run, &problem).unwrap();
+        assert!(roofline.table.rows.len() > 2, "{:?}", roofline.table);
+    }
 }

@@ -13,7 +13,7 @@ use crate::markup::html;
 use crate::problems::{self, Group};
 use crate::sheet as sheets;
 use warpbook_charts as charts;
-use warpbook_record::{ChartKind, Problem, Quantity, Run};
+use warpbook_record::{ChartKind, Problem, Profiled, Quantity, Run, Xray};
 use web_sys::{HtmlInputElement, HtmlSelectElement, KeyboardEvent, MouseEvent};
 use yew::{Callback, Event, Html, TargetCast};
 
@@ -43,6 +43,8 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
         }
         (Tab::Loss, Some(problem)) => loss(app, send, run, problem),
         (Tab::Breakdown, Some(problem)) => breakdown(app, run, send, problem),
+        (Tab::Xray, Some(problem)) => xray(app, send, run, problem),
+        (Tab::Profile, Some(problem)) => profile(app, send, run, problem),
         (Tab::Table, Some(problem)) => html! {
             <>
                 { sheet::sheet(app, send, "rungs", &sheets::rungs(run, problem), run) }
@@ -83,8 +85,14 @@ fn heading(send: &Send, entry: &Entry, run: &Run, (problem, tab): (Option<&Probl
         .map(|(n, what)| format!("{n} {what}"))
         .collect();
     let title = if entry.title.is_empty() { &entry.name } else { &entry.title };
-    let made = match (run.measurements.len(), run.train_logs.len()) {
-        (0, trainings) if trainings > 0 => format::counted(trainings, "training"),
+    let others = [
+        (run.train_logs.len(), "training"),
+        (run.xrays.len(), "X-ray"),
+        (run.profiled.len().max(run.breakdowns.len()), "profile"),
+    ];
+    let made = match (run.measurements.len(), others.iter().find(|(n, _)| *n > 0)) {
+        (0, Some((n, what))) => format::counted(*n, what),
+        (0, None) => "No measurement".into(),
         (n, _) => format!("{} ({})", format::counted(n, "measurement"), counts.join(", ")),
     };
     let facts = [
@@ -228,17 +236,20 @@ fn on_choice(send: &Send) -> Callback<Event> {
 }
 
 pub fn problem_choice(send: &Send, run: &Run, now: &Problem, tab: Tab) -> Html {
-    let mut all: Vec<&Problem> = run.problems();
+    let mut all: Vec<&Problem> = run.every_problem();
     all.retain(|p| {
         *p == now
             || match tab {
                 Tab::Breakdown => {
                     let taken_apart = run.breakdowns.iter().map(|b| &b.problem);
-                    run.parts.iter().map(|part| &part.problem).chain(taken_apart).any(|of| of == *p)
+                    let over_time = run.spans.iter().map(|s| &s.problem);
+                    run.parts.iter().map(|part| &part.problem).chain(taken_apart).chain(over_time).any(|of| of == *p)
                 }
+                Tab::Xray => run.xrays.iter().any(|x| x.problem == **p),
+                Tab::Profile => profiled(run).contains(p),
                 Tab::Loss => run.train_logs.iter().any(|l| l.problem == **p),
                 Tab::Roofline => run.measurements.iter().any(|m| m.problem == **p && !m.traffic.is_empty()),
-                _ => true,
+                _ => run.measurements.iter().any(|m| m.problem == **p),
             }
     });
     match all.as_slice() {
@@ -387,6 +398,75 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
                 html! { <div key={name.clone()}>{ chart::chart(send, drawn, &name) }</div> }
             }) }
             { sheet::sheet(app, send, "trainings", &sheets::trainings(run, problem), run) }
+        </>
+    }
+}
+
+/// This problem, or the first of some others where it is none of them.
+fn of_these<'a>(problem: &'a Problem, others: &[&'a Problem]) -> &'a Problem {
+    if others.contains(&problem) { problem } else { others.first().copied().unwrap_or(problem) }
+}
+
+/// What every SM did in a run of a rung, which can be chosen where several were X-rayed.
+fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
+    let problem = of_these(problem, &run.xrays.iter().map(|x| &x.problem).collect::<Vec<_>>());
+    let all: Vec<&Xray> = run.xrays.iter().filter(|x| x.problem == *problem).collect();
+    let Some(shown) = all.iter().find(|x| app.link.rung.as_ref() == Some(&x.rung)).or(all.first()) else {
+        return html! { <p class="empty">{ "The record has no X-ray." }</p> };
+    };
+    let title = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
+    let chosen = send.reform(|e: Event| Msg::Rung(e.target_unchecked_into::<HtmlSelectElement>().value()));
+    let name = file_name(run, &["xray", &shown.rung, &problem.short]);
+    html! {
+        <>
+            if all.len() > 1 {
+                <label class="size">
+                    { "Rung" }
+                    <select id="xrayed" onchange={chosen}>
+                        { for all.iter().map(|x| html! {
+                            <option value={x.rung.clone()} selected={x.rung == shown.rung}>{ title(&x.rung) }</option>
+                        }) }
+                    </select>
+                </label>
+            }
+            { chart::chart(send, app.options().xray(run, shown), &name) }
+        </>
+    }
+}
+
+/// The problems that something was recorded of apart from times.
+fn profiled(run: &Run) -> Vec<&Problem> {
+    run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
+}
+
+/// The kernels of a problem below the roofs, device memory over time, and hardware counters.
+fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
+    let problem = of_these(problem, &profiled(run));
+    let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
+    let mut drawn: Vec<(String, _)> = Vec::new();
+    drawn.extend(app.options().kernel_roofline(run, problem).ok().map(|c| ("kernels".to_owned(), c)));
+    for p in &of {
+        let until = run.spans_of(&p.rung, problem).iter().map(|s| s.start_us + s.duration_us).fold(0.0, f64::max);
+        let rung = run.rung(&p.rung).map_or(p.rung.as_str(), |r| &r.title);
+        let head = [&format!("{rung}: device memory over time"), problem.label.as_str()];
+        drawn.extend(app.options().memory(p, until, head).ok().map(|c| (format!("memory-{}", p.rung), c)));
+    }
+    let counted = sheets::counters(run, problem);
+    let mut sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
+    sources.dedup();
+    html! {
+        <>
+            if drawn.is_empty() && counted.rows.is_empty() {
+                <p class="empty">{ "Of this problem neither memory nor counters were recorded." }</p>
+            }
+            { for drawn.into_iter().map(|(what, drawn)| {
+                let name = file_name(run, &[&what, &problem.short]);
+                html! { <div key={name.clone()}>{ chart::chart(send, Ok(drawn), &name) }</div> }
+            }) }
+            { sheet::sheet(app, send, "counters", &counted, run) }
+            if !sources.is_empty() {
+                <p class="policy">{ format!("Counted by {}. {}", sources.join("; "), charts::COUNTERS_MEANING) }</p>
+            }
         </>
     }
 }

@@ -4,34 +4,26 @@ use super::roofs_and_points;
 use crate::options::Options;
 use crate::{Chart, ChartError};
 use std::borrow::Cow;
+use warpbook_record::counters::metric::{DRAM, TIME};
 use warpbook_record::{
-    Check, DeviceKind, KernelCounters, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner,
+    Check, DeviceKind, Dtype, KernelCounters, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner,
     Schedule, Traffic,
 };
 
 /// Points that are made; charts draw fewer.
 const MOST: usize = 200;
-/// Thread instructions in fp32 that add, multiply, and do both.
-const FP32: [(&str, f64); 3] = [
-    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
-];
-const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
-const DRAM: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
-const TIME_NS: &str = "gpu__time_duration.sum";
 
 /// FLOP/s over FLOP/byte of what a profiler found at a problem: each operation of its breakdowns whose work was told, by its least bytes, and each kernel with
-/// hardware counters, by the bytes of DRAM and the fp32 operations that were counted. Kernels that used the tensor cores have no operations counted, and are
-/// left out. What is drawn was not checked against a reference.
+/// hardware counters, by the bytes of DRAM and the operations that were counted, in fp32 and on the tensor cores. Kernels that used the tensor cores of a chip that
+/// does not count what these do are left out. What is drawn was not checked against a reference.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where nothing has both, or no ceiling was measured.
 pub fn kernel_roofline(run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
-    with(&Options::default(), run, problem)
+    kernel_roofline_with(&Options::default(), run, problem)
 }
 
-pub(super) fn with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+pub(crate) fn kernel_roofline_with(options: &Options, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
     let Some(kernels) = as_rungs(run, problem) else {
         return Err(ChartError::NothingToDraw(
             "No operation of a profile has its work counted: ranges have it by `range_of`, and kernels by hardware counters.".into(),
@@ -84,22 +76,18 @@ fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
     }
     for p in run.profiled.iter().filter(|p| p.problem == *problem) {
         for k in &p.counters {
-            let Some((us, flops, bytes)) = counted(k) else { continue };
+            let Some((us, (flops, dtype), bytes)) = counted(k) else { continue };
             let traffic = Traffic { level: MemoryLevel::Dram, bytes };
-            let dtype = Some(warpbook_record::Dtype::F32);
-            add(&k.kernel, Measurement { dtype, ..point(problem, vec![us], flops, traffic) });
+            add(&k.kernel, Measurement { dtype: Some(dtype), ..point(problem, vec![us], flops, traffic) });
         }
     }
     (!made.rungs.is_empty()).then_some(made)
 }
 
-/// Time, operations and bytes of a kernel, where all were counted.
-fn counted(kernel: &KernelCounters) -> Option<(f64, u64, u64)> {
-    let flops: f64 = FP32.iter().map(|(metric, each)| Some(kernel.value(metric)? * each)).sum::<Option<f64>>()?;
-    let bytes = kernel.sum(&DRAM)?;
-    let us = kernel.value(TIME_NS)? / 1e3;
-    let uses_tensor_cores = kernel.value(TENSOR).is_some_and(|share| share > 0.0);
-    (flops >= 1.0 && bytes >= 1.0 && us > 0.0 && !uses_tensor_cores).then_some((us, flops as u64, bytes as u64))
+/// Time, operations with their type, and bytes of a kernel, where all were counted.
+fn counted(kernel: &KernelCounters) -> Option<(f64, (u64, Dtype), u64)> {
+    let ((flops, dtype), bytes, us) = (kernel.flops()?, kernel.sum(&DRAM)?, kernel.value(TIME)? / 1e3);
+    (flops >= 1.0 && bytes >= 1.0 && us > 0.0).then_some((us, (flops as u64, dtype), bytes as u64))
 }
 
 /// What the chart takes for a measurement: it draws only those that passed a check.

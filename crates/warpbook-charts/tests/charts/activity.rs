@@ -113,19 +113,24 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
             value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", tensor),
         ],
     };
+    // A chip that counts what its tensor cores do.
+    let mut gemm = kernel("gemm", 80.0);
+    gemm.values.push(value("sm__ops_path_tensor_src_tf32_dst_fp32.sum", 92e6));
     run.profiled.push(warpbook_record::Profiled {
         rung: "02_fused".into(),
         problem: problem.clone(),
         source: "CUPTI 130001".into(),
         memory: Vec::new(),
         overhead: None,
-        counters: vec![kernel("axpy", 0.0), kernel("multiply", 40.0)],
+        counters: vec![kernel("axpy", 0.0), kernel("multiply", 40.0), gemm],
     });
     let chart = kernel_roofline(&run, &problem).unwrap();
     check_svg(&chart);
     check_layout(&chart);
     let points: Vec<_> = chart.table.rows.iter().filter(|r| r[0] != "roof").collect();
-    assert_eq!(points.len(), counted + 1, "a kernel on the tensor cores has no operations counted: {points:?}");
+    assert_eq!(points.len(), counted + 2, "what tensor cores did is not known of one kernel: {points:?}");
+    let gemm = points.iter().find(|r| r[1] == "gemm").unwrap();
+    assert_eq!((&*gemm[3], &*gemm[4]), ("100000000", "8000000"));
     let axpy = points.iter().find(|r| r[1] == "axpy").unwrap();
     // 8 MFLOP and 8 MB in 10 us.
     assert_eq!(

@@ -4,13 +4,11 @@ use super::html::{escape, note, printable, scroll, table};
 use super::{Show, figures};
 use crate::profile::{Cycle, MemoryChange, Profile, Work};
 use std::collections::HashMap;
-use warpbook_charts::{Chart, ChartError, Curve, Scale, Table, curves};
-use warpbook_device::{ActivityKind, MemoryPoint, Nvtx};
+use warpbook_charts::{COUNTERS_MEANING, Chart, ChartError, Table};
+use warpbook_device::{ActivityKind, Nvtx};
 
 /// Rows that are shown unless more are asked for.
 const ROWS: usize = 10;
-/// Changes of memory that are drawn.
-const MOST_POINTS: usize = 1000;
 
 /// What has the same name, added up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -153,30 +151,8 @@ impl Cycle {
     /// # Errors
     /// [`ChartError::NothingToDraw`] where nothing was allocated or freed.
     pub fn memory_chart(&self) -> Result<Chart, ChartError> {
-        if self.memory.len() < 2 {
-            return Err(ChartError::NothingToDraw(
-                "Nothing was allocated or freed on the device in this cycle.".into(),
-            ));
-        }
-        let line = |name: &str, bytes: fn(&MemoryPoint) -> u64| {
-            let mut points: Vec<(f64, f64)> = Vec::new();
-            // A line is level until it changes.
-            for change in self.memory.iter().take(MOST_POINTS) {
-                let (at, value) = (change.at_us / 1e3, bytes(&change.point) as f64 / f64::from(1 << 20));
-                points.extend(points.last().map(|(_, before)| (at, *before)));
-                points.push((at, value));
-            }
-            let end = points.last().map(|(at, value)| (at.max(self.whole_us / 1e3), *value));
-            points.extend(end);
-            Curve::new(name, points)
-        };
-        let mut lines = vec![line("allocated", |p| p.allocated)];
-        if self.memory.iter().any(|m| m.point.pool_reserved > 0) {
-            lines.push(line("reserved by pools", |p| p.pool_reserved));
-            lines.push(line("in use of it", |p| p.pool_allocated));
-        }
-        let (x, y) = (("ms from the cycle's start", Scale::Linear), ("MiB on the device", Scale::Linear));
-        curves(["Device memory over time", &format!("cycle {}", self.number)], x, y, &lines)
+        let head = ["Device memory over time", &format!("cycle {}", self.number)];
+        warpbook_charts::memory(&self.profiled(&self.problem()), self.whole_us, head)
     }
 
     /// The work of ranges in which a single kernel ran, by its name, with the time that it took there.
@@ -251,6 +227,14 @@ impl Cycle {
             ),
             None => {}
         }
+        for c in &self.counters {
+            let name = self.ranges.get(c.range).map_or("", |r| &r.name);
+            all.push(format!("The kernels of {name} were counted by {}.", c.counters.source.trim_end_matches('.')));
+        }
+        if !self.counters.is_empty() {
+            all.push(COUNTERS_MEANING.into());
+        }
+        all.extend(self.notes.iter().cloned());
         if self.has_device && Nvtx::tool().is_none() {
             all.push(
                 "Nsight Systems shows the ranges too: `nsys profile --trace=cuda,nvtx` before the command; no such tool listens now.".into(),
@@ -269,8 +253,15 @@ impl Cycle {
     fn tables(&self) -> Vec<Table> {
         // A line for each moment is of use only where there was a change.
         let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
+        let counted = self.counters.iter().map(|c| {
+            let mut table = c.counters.table();
+            if let (Some(heading), Some(range)) = (table.headers.first_mut(), self.ranges.get(c.range)) {
+                *heading = format!("{}, kernels as counted", range.name);
+            }
+            table
+        });
         let all = [self.table(), self.kernels(ROWS), self.driver_calls(ROWS), memory];
-        all.into_iter().filter(|t| !t.rows.is_empty()).collect()
+        all.into_iter().chain(counted).filter(|t| !t.rows.is_empty()).collect()
     }
 }
 

@@ -3,53 +3,36 @@
 use crate::{Error, Lab, Result};
 use std::cell::RefCell;
 use warpbook_device::{Activity, ActivityKind, Counted, Counters, CudaDevice, Recorder};
+use warpbook_record::counters::metric;
 use warpbook_record::{CounterValue, KernelCounters};
 
-/// Nanoseconds.
-pub(crate) const TIME: &str = "gpu__time_duration.sum";
-pub(crate) const DRAM_READ: &str = "dram__bytes_read.sum";
-pub(crate) const DRAM_WRITTEN: &str = "dram__bytes_write.sum";
-pub(crate) const L2: &str = "lts__t_bytes.sum";
-/// Per cent.
-pub(crate) const L2_HITS: &str = "lts__t_sector_hit_rate.pct";
-/// Sectors of 32 bytes, and requests of warps.
-pub(crate) const LOADS: [&str; 2] =
-    ["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"];
-pub(crate) const STORES: [&str; 2] =
-    ["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum", "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"];
-/// Wavefronts that conflicts add, of loads and stores, and all of shared memory.
-pub(crate) const CONFLICTS: [&str; 2] = [
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-];
-pub(crate) const WAVEFRONTS: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum";
-/// Per cent of cycles in which a scheduler issues; of the warps that a multiprocessor can hold; of cycles in which the tensor cores compute.
-pub(crate) const ISSUE: &str = "smsp__issue_active.avg.pct_of_peak_sustained_active";
-pub(crate) const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
-pub(crate) const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
-/// What a reason's metric has around its name: warps that wait for it, of one scheduler, while it issues one instruction.
-const STALL: [&str; 2] = ["smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"];
-
 /// What [`Lab::counters`] reads, by the names of Nsight Compute. A chip that lacks some is asked for the others.
-pub const METRICS: [&str; 37] = [
-    TIME,
-    DRAM_READ,
-    DRAM_WRITTEN,
-    L2,
-    L2_HITS,
-    LOADS[0],
-    LOADS[1],
-    STORES[0],
-    STORES[1],
-    CONFLICTS[0],
-    CONFLICTS[1],
-    WAVEFRONTS,
-    ISSUE,
-    WARPS,
-    TENSOR,
-    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+pub const METRICS: [&str; 44] = [
+    metric::TIME,
+    metric::DRAM[0],
+    metric::DRAM[1],
+    metric::L2,
+    metric::L2_HITS,
+    metric::LOADS[0],
+    metric::LOADS[1],
+    metric::STORES[0],
+    metric::STORES[1],
+    metric::CONFLICTS[0],
+    metric::CONFLICTS[1],
+    metric::WAVEFRONTS,
+    metric::ISSUE,
+    metric::WARPS,
+    metric::TENSOR,
+    metric::FP32[0].0,
+    metric::FP32[1].0,
+    metric::FP32[2].0,
+    metric::TENSOR_OPS[0].0,
+    metric::TENSOR_OPS[1].0,
+    metric::TENSOR_OPS[2].0,
+    metric::TENSOR_OPS[3].0,
+    metric::TENSOR_OPS[4].0,
+    metric::TENSOR_OPS[5].0,
+    metric::TENSOR_OPS[6].0,
     "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio",
     "smsp__average_warps_issue_stalled_branch_resolving_per_issue_active.ratio",
     "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio",
@@ -85,27 +68,9 @@ pub struct HardwareCounters {
     pub notes: Vec<String>,
 }
 
-/// Reasons for which warps wait, with how many wait for each while an instruction is issued, the most first. That a warp is chosen ("selected") is no stall.
-#[must_use]
-pub fn stalls(kernel: &KernelCounters) -> Vec<(String, f64)> {
-    let reason = |v: &CounterValue| {
-        let name = v.metric.strip_prefix(STALL[0])?.strip_suffix(STALL[1])?;
-        Some((name.replace('_', " "), v.value)).filter(|(name, value)| name != "selected" && value.is_finite())
-    };
-    let mut all: Vec<(String, f64)> = kernel.values.iter().filter_map(reason).collect();
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all
-}
-
-/// Sectors of 32 bytes that a request of a warp leads to; 4 where a warp reads 128 bytes in a row. `None` without a request.
-pub(crate) fn sectors_a_request(kernel: &KernelCounters, [sectors, requests]: [&str; 2]) -> Option<f64> {
-    let (sectors, requests) = (kernel.value(sectors)?, kernel.value(requests)?);
-    (requests > 0.0).then(|| sectors / requests)
-}
-
 impl Lab {
     /// Reads hardware counters of each kernel that a part of a program launches: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall
-    /// reasons, use of the tensor cores ([`METRICS`]). The part is run once for each pass of the hardware's, about ten times, so that it has to launch the
+    /// reasons, use of the tensor cores and their operations ([`METRICS`]). The part is run once for each pass of the hardware's, about ten times, so that it has to launch the
     /// same each time; kernels run one after the other then. Where a graph's kernels cannot be told apart, its launch is counted as a whole.
     ///
     /// ```no_run
@@ -140,13 +105,23 @@ impl Lab {
         part: impl FnMut() -> Result<()>,
     ) -> Result<HardwareCounters> {
         let device = self.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A reading of hardware counters"))?;
-        let runs = Runs { before: RefCell::new(before), part: RefCell::new(part), failed: RefCell::new(None) };
-        let found = counted(device, metrics, &runs);
-        // What the part says is what went wrong, whatever CUPTI makes of it.
-        match runs.failed.into_inner() {
-            Some(error) => Err(error),
-            None => Ok(found?),
-        }
+        Ok(counted_on(device, metrics, before, part)??)
+    }
+}
+
+/// Counters of a part of a program: without rights or library the inner error; the outer one is the part's own.
+pub(super) fn counted_on(
+    device: &CudaDevice,
+    metrics: &[&str],
+    before: impl FnMut() -> Result<()>,
+    part: impl FnMut() -> Result<()>,
+) -> Result<warpbook_device::Result<HardwareCounters>> {
+    let runs = Runs { before: RefCell::new(before), part: RefCell::new(part), failed: RefCell::new(None) };
+    let found = counted(device, metrics, &runs);
+    // What the part says is what went wrong, whatever CUPTI makes of it.
+    match runs.failed.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(found),
     }
 }
 
@@ -273,22 +248,14 @@ mod tests {
     use crate::display::Show;
 
     fn sample() -> Counted {
-        let metrics = [
-            TIME,
-            DRAM_READ,
-            DRAM_WRITTEN,
-            LOADS[0],
-            LOADS[1],
-            CONFLICTS[0],
-            CONFLICTS[1],
-            WAVEFRONTS,
-            METRICS[25],
-            METRICS[18],
-            METRICS[32],
-        ];
+        use metric::{CONFLICTS, DRAM, LOADS, STALL, TIME, WAVEFRONTS};
+        let stall = |reason: &str| format!("{}{reason}{}", STALL[0], STALL[1]);
+        let metrics = [TIME, DRAM[0], DRAM[1], LOADS[0], LOADS[1], CONFLICTS[0], CONFLICTS[1], WAVEFRONTS];
+        let stalls = ["long_scoreboard", "barrier", "selected"].map(stall);
         let first = vec![2000.0, 4096.0, 1024.0, 80.0, 10.0, 6.0, 2.0, 16.0, 5.5, 0.25, 1.0];
         let second = vec![1000.0, 64.0, f64::NAN, 0.0, 0.0, 0.0, 0.0, 0.0, 0.5, 1.5, 1.0];
-        Counted { metrics: metrics.map(str::to_owned).to_vec(), values: vec![first, second], passes: 8, dropped: 0 }
+        let metrics = metrics.map(str::to_owned).into_iter().chain(stalls).collect();
+        Counted { metrics, values: vec![first, second], passes: 8, dropped: 0 }
     }
 
     fn launch(name: &str) -> Activity {
@@ -302,26 +269,42 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), METRICS.len());
-        assert_eq!(METRICS.iter().filter(|m| m.starts_with(STALL[0]) && m.ends_with(STALL[1])).count(), 19);
-        for wanted in [L2, L2_HITS, STORES[0], STORES[1], ISSUE, WARPS, TENSOR] {
+        let [before, after] = metric::STALL;
+        assert_eq!(METRICS.iter().filter(|m| m.starts_with(before) && m.ends_with(after)).count(), 19);
+        for (wanted, _) in metric::TENSOR_OPS {
             assert!(METRICS.contains(&wanted), "{wanted}");
         }
     }
 
     /// By the library itself where it is, which needs no GPU.
     #[test]
-    fn hopper_has_every_metric() {
-        match warpbook_device::counter_passes("GH100", &METRICS) {
-            Ok((known, passes)) => {
-                assert_eq!(known, METRICS);
-                println!("{passes} passes");
-                assert!((2..=16).contains(&passes), "{passes}");
+    fn chips_have_every_metric_but_those_of_others() {
+        // What each counts of its tensor cores, which is what they differ in.
+        let chips = [
+            ("GH100", vec!["bf16_dst_fp32", "fp16", "tf32_dst_fp32", "fp64"]),
+            ("GA100", vec!["bf16_dst_fp32", "fp16_dst_fp16", "fp16_dst_fp32", "tf32_dst_fp32", "fp64"]),
+        ];
+        let all = chips.map(|(chip, ops)| (warpbook_device::counter_passes(chip, &METRICS), chip, ops));
+        for (found, chip, ops) in all {
+            let (known, passes) = match found {
+                Ok(found) => found,
+                Err(why) => return skipped(why),
+            };
+            let names: Vec<String> = ops.iter().map(|o| format!("sm__ops_path_tensor_src_{o}.sum")).collect();
+            let counted: Vec<&String> = known.iter().filter(|m| m.contains("ops_path_tensor")).collect();
+            assert_eq!(counted, names.iter().collect::<Vec<_>>(), "{chip}");
+            println!("{chip}: {passes} passes");
+            if chip == "GH100" {
+                assert_eq!(known.len(), METRICS.len() - metric::TENSOR_OPS.len() + names.len());
+                assert!((2..=20).contains(&passes), "{passes}");
             }
-            Err(why) => warpbook_device::testing::skip(
-                "hopper_has_every_metric",
+        }
+        fn skipped(why: warpbook_device::Error) {
+            warpbook_device::testing::skip(
+                "chips_have_every_metric_but_those_of_others",
                 "needs CUPTI of CUDA 12.6 or later, which is installed for a GPU",
                 why,
-            ),
+            );
         }
     }
 
@@ -331,16 +314,11 @@ mod tests {
         assert_eq!((found.notes.len(), found.kernels.len()), (0, 2));
         let [first, second] = &found.kernels[..] else { unreachable!() };
         assert_eq!(
-            (first.kernel.as_str(), &first.grid[..], first.value(DRAM_READ)),
+            (first.kernel.as_str(), &first.grid[..], first.value(metric::DRAM[0])),
             ("axpy", &[4, 2, 1][..], Some(4096.0))
         );
-        assert_eq!((sectors_a_request(first, LOADS), sectors_a_request(second, LOADS)), (Some(8.0), None));
-        assert_eq!(second.value(DRAM_WRITTEN), None, "not a number");
-        assert_eq!(
-            stalls(first),
-            [("long scoreboard".to_owned(), 5.5), ("barrier".to_owned(), 0.25)],
-            "chosen is no stall"
-        );
+        assert_eq!((first.ratio(metric::LOADS), second.ratio(metric::LOADS)), (Some(8.0), None));
+        assert_eq!(second.value(metric::DRAM[1]), None, "not a number");
         let text = found.text();
         for part in ["axpy", "late", "long scoreboard 5.50", "barrier 1.50", "8.00", "50 %", "CUPTI"] {
             assert!(text.contains(part), "{part}: {text}");

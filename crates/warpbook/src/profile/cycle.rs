@@ -1,6 +1,6 @@
 //! Some steps of a program: what the host and the device did in them.
 
-use super::Work;
+use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
@@ -87,6 +87,15 @@ pub struct MemoryChange {
     pub range: Option<usize>,
 }
 
+/// Hardware counters of a range, which was run again for them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RangeCounters {
+    /// The range, by its place.
+    pub range: usize,
+    /// What was counted.
+    pub counters: HardwareCounters,
+}
+
 /// A call of the driver.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCall {
@@ -135,37 +144,50 @@ pub struct Cycle {
     pub memory: Vec<MemoryChange>,
     /// What recording costs, where steps went by before that were not recorded.
     pub overhead: Option<ProfilerOverhead>,
+    /// Of the ranges that were counted.
+    pub counters: Vec<RangeCounters>,
+    /// What is missing, and why.
+    pub notes: Vec<String>,
+}
+
+/// Where the clock of a recorder is that of a cycle.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joint {
+    /// By the recorder's clock.
+    pub ns: u64,
+    /// The same moment from the cycle's start.
+    pub us: f64,
 }
 
 /// From the cycle's start; what began before it, as the clocks are not exactly one, begins with it.
-fn since(start_ns: u64, begin_ns: u64) -> f64 {
-    start_ns.saturating_sub(begin_ns) as f64 / 1e3
+fn since(start_ns: u64, begin: Joint) -> f64 {
+    begin.us + start_ns.saturating_sub(begin.ns) as f64 / 1e3
 }
 
-pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin_ns: u64) -> Vec<DeviceWork> {
+pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<DeviceWork> {
     let of = |a: &Activity| DeviceWork {
         name: a.name.clone(),
         kind: a.kind.clone(),
         stream: a.stream,
         correlation: a.correlation,
         range: ranges.get(&a.correlation).copied(),
-        start_us: since(a.start_ns, begin_ns),
+        start_us: since(a.start_ns, begin),
         duration_us: a.duration_ns as f64 / 1e3,
     };
     all.iter().map(of).collect()
 }
 
-pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin_ns: u64) -> Vec<HostCall> {
+pub(super) fn host_calls(all: &[Call], ranges: &BTreeMap<u32, usize>, begin: Joint) -> Vec<HostCall> {
     let of = |c: &Call| HostCall {
         name: c.name.clone(),
         thread: c.thread,
         correlation: c.correlation,
         range: ranges.get(&c.correlation).copied(),
-        start_us: since(c.start_ns, begin_ns),
+        start_us: since(c.start_ns, begin),
         duration_us: c.duration_ns as f64 / 1e3,
     };
     // Those from before are the recorder's own.
-    all.iter().filter(|c| c.start_ns >= begin_ns).map(of).collect()
+    all.iter().filter(|c| c.start_ns >= begin.ns).map(of).collect()
 }
 
 /// What each range did on each stream, by the events at its ends; those that could not be read are missing.

@@ -28,23 +28,25 @@
 //!   are points of a roofline.
 //! - [`Cycle::overhead`] is what recording costs: steps that `wait` in the schedule are timed too, with nothing recorded.
 //! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
-//!   stall reasons.
+//!   stall reasons, operations of the tensor cores. [`Profiler::counters`] does that to a range of a profile.
 //! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
 //!   profiler, times come from events then.
 
+mod count;
 pub(crate) mod counters;
 mod cycle;
 mod record;
 mod rungs;
 mod trace;
 
-pub use counters::{HardwareCounters, METRICS, stalls};
-pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeTime, StepTime};
+pub use counters::{HardwareCounters, METRICS};
+pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeCounters, RangeTime, StepTime};
 
 use crate::{Lab, Result};
+use cycle::Joint;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorder};
+use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
 use warpbook_record::ProfilerOverhead;
 
 /// What a range works on, where that is known: its table then has rates.
@@ -213,9 +215,14 @@ struct Unrecorded {
 
 /// The cycle under way.
 struct Recording {
+    /// Later by as long as counters were read, which the cycle's clock leaves out.
     begin: Instant,
-    /// By the recorder's clock.
-    begin_ns: u64,
+    /// From the profiler's start to the cycle's.
+    began_us: f64,
+    /// Of the recorder at work.
+    joint: Joint,
+    /// What recorders before it have recorded.
+    earlier: Earlier,
     step_begin: Instant,
     first_step: u64,
     steps: Vec<StepTime>,
@@ -226,6 +233,34 @@ struct Recording {
     /// Where nothing records the device: its clock, and the ends of each range.
     times: Option<EventTimes>,
     marks: Vec<(usize, Mark, Mark)>,
+}
+
+/// What was recorded of a cycle before counters were read in it.
+#[derive(Default)]
+struct Earlier {
+    work: Vec<DeviceWork>,
+    calls: Vec<HostCall>,
+    memory: Vec<MemoryChange>,
+    lost: u64,
+    counters: Vec<RangeCounters>,
+    notes: Vec<String>,
+}
+
+impl Recording {
+    /// Keeps what a recorder has recorded until now.
+    fn keep(&mut self, recorded: &Recorded) {
+        let of_correlation: BTreeMap<u32, usize> =
+            recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
+        self.earlier.work.extend(cycle::device_work(&recorded.activities, &of_correlation, self.joint));
+        self.earlier.calls.extend(cycle::host_calls(&recorded.calls, &of_correlation, self.joint));
+        self.earlier.lost += recorded.lost;
+    }
+
+    /// Keeps what memory was allocated and freed until now.
+    fn keep_memory(&mut self) {
+        let points = self.memory.as_ref().map(MemoryWatch::take).unwrap_or_default();
+        self.earlier.memory.extend(cycle::memory_changes(&points, self.begin, &mut self.ranges));
+    }
 }
 
 impl Profiler<'_> {
@@ -338,7 +373,9 @@ impl Profiler<'_> {
         let now = Instant::now();
         self.recording = Some(Recording {
             begin: now,
-            begin_ns,
+            began_us: us(now - self.began),
+            joint: Joint { ns: begin_ns, us: 0.0 },
+            earlier: Earlier::default(),
             step_begin: now,
             first_step: self.step,
             steps: Vec::new(),
@@ -398,23 +435,23 @@ impl Profiler<'_> {
 
     /// Ends the cycle under way.
     fn finish(&mut self) -> Result<()> {
-        let Some(recording) = self.recording.take() else { return Ok(()) };
+        let Some(mut recording) = self.recording.take() else { return Ok(()) };
         if let Some(device) = self.device {
             device.synchronize()?;
         }
         let whole_us = us(recording.begin.elapsed());
-        let recorded = self.recorder.as_ref().map(Recorder::take).transpose()?.unwrap_or_default();
-        let Recording { begin, begin_ns, first_step, steps, mut ranges, memory, times, marks, .. } = recording;
         // One in which the step was ended has no end.
-        for range in ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
+        for range in recording.ranges.iter_mut().filter(|r| r.duration_us == 0.0) {
             range.duration_us = whole_us - range.start_us;
         }
-        let of_correlation: BTreeMap<u32, usize> =
-            recorded.ranges.iter().map(|(correlation, id)| (*correlation, *id as usize - 1)).collect();
-        let memory = memory.map_or_else(Vec::new, |watch| cycle::memory_changes(&watch.take(), begin, &mut ranges));
+        if let Some(recorder) = &self.recorder {
+            recording.keep(&recorder.take()?);
+        }
+        recording.keep_memory();
+        let Recording { began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
         let work = match &times {
             Some(times) => cycle::range_work(times, &marks, &mut ranges),
-            None => cycle::device_work(&recorded.activities, &of_correlation, begin_ns),
+            None => earlier.work,
         };
         let cycle = Cycle {
             number: self.cycles.len(),
@@ -422,15 +459,17 @@ impl Profiler<'_> {
             source: self.source.clone(),
             has_device: self.device.is_some(),
             allocated_bytes: self.device.map(CudaDevice::allocated),
-            lost: recorded.lost,
+            lost: earlier.lost,
             whole_us,
-            began_us: us(begin - self.began),
+            began_us,
             overhead: self.overhead(whole_us, steps.len()),
             steps,
             work,
-            memory,
-            calls: cycle::host_calls(&recorded.calls, &of_correlation, begin_ns),
+            memory: earlier.memory,
+            calls: earlier.calls,
             ranges,
+            counters: earlier.counters,
+            notes: earlier.notes,
         };
         let cycle = cycle.with_sums();
         if let Some(handler) = &mut self.handler {
@@ -472,6 +511,9 @@ impl Profile {
             whole.calls.extend(cycle.calls.iter().map(call));
             let change = |m: &MemoryChange| MemoryChange { range: moved(m.range), at_us: m.at_us + at, ..m.clone() };
             whole.memory.extend(cycle.memory.iter().map(change));
+            let counted = |c: &RangeCounters| RangeCounters { range: c.range + base, ..c.clone() };
+            whole.counters.extend(cycle.counters.iter().map(counted));
+            whole.notes.extend(cycle.notes.iter().cloned());
         }
         Some(whole)
     }

@@ -13,8 +13,8 @@ const RUNG: &str = "program";
 
 impl Profile {
     /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, what the device did range by range, its memory over
-    /// time and what recording costs. Nothing in it is checked, so that none of its times counts as a result. Where ranges have work, the device's
-    /// ceilings are measured first, unless they are known.
+    /// time and what recording costs. Nothing in it is checked, so that none of its times counts as a result. Where ranges have work or counters,
+    /// the device's ceilings are measured first, unless they are known.
     #[must_use]
     pub fn record(&self, lab: &Lab) -> Run {
         let on_gpu = lab.device().info().kind == DeviceKind::Cuda;
@@ -32,10 +32,11 @@ impl Profile {
         notes.push("The times are those of steps while they were recorded, which takes the host longer.".into());
         notes
             .extend(self.cycles.iter().filter_map(|c| Some(format!("Cycle {}: {}", c.number, c.overhead_in_words()?))));
+        notes.extend(self.cycles.iter().flat_map(|c| c.notes.iter().cloned()));
         let mut charts = vec![ChartKind::Ladder, ChartKind::Timeline, ChartKind::Breakdown];
         let has_work = |c: &Cycle| c.ranges.iter().any(|r| r.work != super::Work::default());
         let mut peaks = Peaks::default();
-        if self.cycles.iter().any(has_work) {
+        if self.cycles.iter().any(|c| has_work(c) || !c.counters.is_empty()) {
             charts.insert(1, ChartKind::Roofline);
             match lab.peaks() {
                 Ok(measured) => peaks = measured,
@@ -82,7 +83,7 @@ impl Profile {
 }
 
 impl Cycle {
-    fn problem(&self) -> Problem {
+    pub(crate) fn problem(&self) -> Problem {
         let (cycle, steps) = (self.number as u64, self.steps.len() as u64);
         // What it is of, where that is one thing.
         let mut outer = self.ranges.iter().filter(|r| r.parent.is_none()).map(|r| &r.name);
@@ -131,7 +132,7 @@ impl Cycle {
     }
 
     /// Memory over time, and what recording costs.
-    fn profiled(&self, problem: &Problem) -> Profiled {
+    pub(crate) fn profiled(&self, problem: &Problem) -> Profiled {
         let at = |change: &super::MemoryChange| MemoryAt {
             at_us: change.at_us,
             allocated_bytes: change.point.allocated,
@@ -144,7 +145,7 @@ impl Cycle {
             source: self.source.clone(),
             memory: self.memory.iter().map(at).collect(),
             overhead: self.overhead,
-            counters: Vec::new(),
+            counters: self.counters.iter().flat_map(|c| c.counters.kernels.iter().cloned()).collect(),
         }
     }
 

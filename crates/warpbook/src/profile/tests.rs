@@ -1,4 +1,4 @@
-use super::cycle::{device_work, host_calls};
+use super::cycle::{Joint, device_work, host_calls};
 use super::*;
 use crate::display::Show;
 use std::time::Duration;
@@ -137,13 +137,15 @@ fn recorded() -> Cycle {
         began_us: 100.0,
         memory: Vec::new(),
         overhead: None,
+        counters: Vec::new(),
+        notes: Vec::new(),
         has_device: true,
         allocated_bytes: Some(1 << 20),
         lost: 0,
         whole_us: 20.0,
         steps: vec![StepTime { number: 4, start_us: 0.0, duration_us: 20.0 }],
-        work: device_work(&activities, &ranges, 1_000),
-        calls: host_calls(&calls, &ranges, 1_000),
+        work: device_work(&activities, &ranges, Joint { ns: 1_000, us: 0.0 }),
+        calls: host_calls(&calls, &ranges, Joint { ns: 1_000, us: 0.0 }),
         ranges: vec![range("step", None, 0), range("load", Some(0), 0), range("multiply", Some(0), 8_000)],
     }
     .with_sums()
@@ -380,4 +382,52 @@ fn cycles_lie_in_one_trace_where_they_were() {
     let flows: std::collections::BTreeSet<u64> =
         events.iter().filter(|e| e["ph"] == "s").map(|e| e["id"].as_u64().unwrap()).collect();
     assert_eq!(flows.len(), 6, "flows of different cycles are different");
+}
+
+#[test]
+fn a_range_that_cannot_be_counted_runs_once_and_says_why() {
+    let lab = cpu();
+    let mut runs = 0;
+    let profile = lab.profiler().schedule(1, 0, 2).repeat(1).run(|p| {
+        for _ in 0..4 {
+            p.range("step", |p| {
+                p.counters("multiply", || {
+                    runs += 1;
+                    Ok(())
+                })
+            })?;
+            p.step()?;
+        }
+        Ok(())
+    });
+    let profile = profile.unwrap();
+    assert_eq!(runs, 4);
+    let cycle = &profile.cycles[0];
+    assert_eq!(cycle.ranges.iter().filter(|r| r.name == "multiply" && r.parent.is_some()).count(), 2);
+    assert_eq!(cycle.notes, ["No hardware counters of multiply: there is no GPU, whose counters they would be."]);
+    assert!(cycle.text().contains(&cycle.notes[0]) && cycle.counters.is_empty(), "{}", cycle.text());
+    assert!(profile.record(&lab).notes.contains(&cycle.notes[0]));
+    let failed = lab.profile(|p| p.counters("part", || Err(crate::Error::Setting("no".into()))));
+    assert_eq!(failed.unwrap_err().to_string(), "no");
+}
+
+#[test]
+fn counters_of_a_range_are_a_table_and_are_in_the_record() {
+    let value = |metric: &str, value| warpbook_record::CounterValue { metric: metric.into(), value };
+    let kernel = warpbook_record::KernelCounters {
+        kernel: "axpy".into(),
+        grid: vec![4, 1, 1],
+        values: vec![value("gpu__time_duration.sum", 2000.0), value("dram__bytes_read.sum", 4096.0)],
+    };
+    let counters = HardwareCounters { source: "CUPTI 130001".into(), kernels: vec![kernel], notes: Vec::new() };
+    let counted = Cycle { counters: vec![RangeCounters { range: 2, counters }], ..recorded() };
+    let text = counted.text();
+    assert!(text.contains("multiply, kernels as counted") && text.contains("4.00 KiB"), "{text}");
+    assert!(text.contains("The kernels of multiply were counted by CUPTI 130001."), "{text}");
+    let (lab, cycles) = (cpu(), vec![recorded(), Cycle { number: 1, ..counted }]);
+    let profile = Profile { device: "a GPU".into(), cycles };
+    let whole = profile.whole().unwrap();
+    assert_eq!(whole.counters[0].range, 3 + 2, "with the ranges of the cycle before");
+    let run = profile.record(&lab);
+    assert_eq!(run.profiled.iter().map(|p| p.counters.len()).collect::<Vec<_>>(), [0, 1]);
 }

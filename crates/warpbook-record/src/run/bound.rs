@@ -1,0 +1,170 @@
+//! The least time that measured ceilings allow.
+
+use super::Run;
+use crate::{BandwidthPeak, ComputePeak, DeviceKind, Measurement, MemoryLevel, Outcome, Problem, Requires};
+
+/// What bounds a measurement, given the measured ceilings.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bound {
+    /// The level of memory; `None` where it is arithmetic.
+    pub level: Option<MemoryLevel>,
+    /// The least time in microseconds.
+    pub us: f64,
+}
+
+impl Bound {
+    /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        self.level.map_or("arithmetic", MemoryLevel::label)
+    }
+}
+
+impl Run {
+    /// The bandwidth ceiling of a problem: that of L2 where its working set stays there between passes, else of DRAM.
+    #[must_use]
+    pub fn ceiling(&self, problem: &Problem) -> Option<&BandwidthPeak> {
+        self.peaks.ceiling_for(problem.working_set_bytes, self.environment.device.l2_bytes, problem.written_part())
+    }
+
+    /// The arithmetic ceiling of a problem: that of its element type, or the highest of the types that rungs do it in.
+    #[must_use]
+    pub fn arithmetic(&self, problem: &Problem) -> Option<&ComputePeak> {
+        let others = self.measurements.iter().filter(|m| m.problem == *problem).filter_map(|m| m.dtype);
+        let peaks = std::iter::once(problem.dtype).chain(others).filter_map(|dtype| self.peaks.arithmetic(dtype));
+        peaks.max_by(|a, b| a.flops_per_s().total_cmp(&b.flops_per_s()))
+    }
+
+    /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
+    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations. `None`
+    /// where none of these has a ceiling.
+    #[must_use]
+    pub fn bound(&self, m: &Measurement) -> Option<Bound> {
+        let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
+            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
+        };
+        let written = m.problem.written_part();
+        let counted = m
+            .traffic
+            .iter()
+            .filter_map(|t| at(t.level, t.bytes, self.peaks.level_for(t.level, written)?.bytes_per_s()));
+        let uncounted = || {
+            let peak = self.ceiling(&m.problem).filter(|_| m.traffic.is_empty() && m.problem.bytes > 0)?;
+            at(peak.level, m.problem.bytes, peak.bytes_per_s())
+        };
+        let of_arithmetic = || {
+            let peak = self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
+            (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
+        };
+        counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
+    }
+
+    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
+    #[must_use]
+    pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
+        let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
+        self.bound(&Measurement { dtype, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
+    }
+
+    /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
+    /// measured.
+    #[must_use]
+    pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
+        let bound = self.bound(m).filter(|_| self.on_device(m))?;
+        Some(bound.us / m.median_us()?)
+    }
+
+    /// Whether a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run
+    /// on the CPU.
+    #[must_use]
+    pub fn on_device(&self, m: &Measurement) -> bool {
+        let by_cpu = self.rung(&m.rung).is_some_and(|r| r.requires == Requires::Nothing);
+        by_cpu == (self.environment.device.kind == DeviceKind::Cpu)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::*;
+    use crate::{Dtype, Peaks, Runner, Traffic};
+
+    #[test]
+    fn a_bound_is_the_slowest_part_of_the_work() {
+        let run = run();
+        let p = problem("p");
+        let traffic = |level, bytes| Traffic { level, bytes };
+        let check = |m: &Measurement, expect: Option<(Option<MemoryLevel>, f64)>| {
+            let close =
+                |b: Bound, (level, us): (Option<MemoryLevel>, f64)| b.level == level && (b.us / us - 1.0).abs() < 1e-12;
+            let got = run.bound(m);
+            assert!(
+                got.is_some() == expect.is_some() && got.zip(expect).is_none_or(|(b, e)| close(b, e)),
+                "{got:?} {expect:?}"
+            );
+        };
+        let with = |change: &dyn Fn(&mut crate::ProblemData)| timed("01", &p.with(change), 1.0);
+        // 1000 bytes take 250 us from L2, where they stay, and 1000 us from DRAM; 2000 FLOP take 200 us.
+        check(&timed("01", &p, 1.0), Some((Some(MemoryLevel::L2), 250.0)));
+        check(&with(&|p| p.working_set_bytes = 26 << 20), Some((Some(MemoryLevel::Dram), 1000.0)));
+        check(&with(&|p| p.flops = 3000), Some((None, 300.0)));
+        // A measurement's own operations come before the problem's.
+        check(&Measurement { flops: Some(9000), ..timed("01", &p, 1.0) }, Some((None, 900.0)));
+        // What was counted comes before the least bytes, also where it is less.
+        let counted = |list: &[Traffic]| Measurement { traffic: list.to_vec(), ..timed("01", &p, 1.0) };
+        check(
+            &counted(&[traffic(MemoryLevel::L2, 1200), traffic(MemoryLevel::Dram, 500)]),
+            Some((Some(MemoryLevel::Dram), 500.0)),
+        );
+        check(
+            &counted(&[traffic(MemoryLevel::L2, 4000), traffic(MemoryLevel::Dram, 500)]),
+            Some((Some(MemoryLevel::L2), 1000.0)),
+        );
+        check(&counted(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 200.0)));
+        // Levels and types without a ceiling, or that this version does not know, bound nothing.
+        check(&counted(&[traffic(MemoryLevel::Shared, u64::MAX)]), Some((None, 200.0)));
+        check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
+        check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
+        check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
+
+        // A rung in another type has that type's ceiling, and the fastest type bounds the problem.
+        let mut mixed = Run { measurements: vec![timed("01", &p, 1.0)], ..run.clone() };
+        let mut faster = mixed.peaks.arithmetic(p.dtype).unwrap().clone();
+        (faster.dtype, faster.flops) = (Dtype::Bf16, 8 * faster.flops);
+        mixed.peaks.compute.push(faster);
+        let work = p.with(|p| p.flops = 16_000);
+        let in_bf16 = Measurement { dtype: Some(Dtype::Bf16), ..timed("02", &work, 1.0) };
+        let us = |run: &Run, m: &Measurement| run.bound(m).map(|b| b.us.round());
+        assert_eq!((us(&mixed, &timed("01", &work, 1.0)), us(&mixed, &in_bf16)), (Some(1600.0), Some(250.0)));
+        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(1600.0));
+        mixed.measurements = vec![timed("01", &work, 1.0), in_bf16];
+        assert_eq!(mixed.least_time(&work).map(|b| b.us.round()), Some(250.0));
+        assert_eq!(mixed.arithmetic(&work).map(|peak| peak.dtype), Some(Dtype::Bf16));
+
+        assert_eq!(run.least_time(&p), run.bound(&timed("01", &p, 1.0)));
+        assert_eq!(run.least_time(&p).map(|b| b.label()), Some("L2"));
+        let arithmetic = p.with(|p| p.bytes = 0);
+        assert_eq!(run.least_time(&arithmetic).map(|b| b.label()), Some("arithmetic"));
+        assert!(Run { peaks: Peaks::default(), ..run }.least_time(&p).is_none());
+    }
+
+    #[test]
+    fn a_fraction_of_the_bound_needs_the_ceilings_of_its_own_device() {
+        let p = problem("p");
+        let mut run = run();
+        run.rungs.push(rung("framework_cpu", Requires::Nothing, Runner::External("PyTorch".into())));
+        let rounded = |v: f64| (v * 1e9).round() / 1e9;
+        let fraction = |run: &Run, id: &str| run.fraction_of_bound(&timed(id, &p, 500.0)).map(rounded);
+        assert_eq!(fraction(&run, "01"), Some(0.5));
+        assert_eq!(fraction(&run, "library"), Some(0.5));
+        assert_eq!((fraction(&run, "cpu"), fraction(&run, "framework_cpu")), (None, None));
+        assert_eq!(run.fraction_of_bound(&Measurement::without_samples("01", p.clone(), Outcome::Measured)), None);
+        run.measurements = vec![timed("01", &p, 500.0), timed("cpu", &p, 500.0), wrong(timed("02", &p, 500.0))];
+        let of_ladder: Vec<_> = run.ladder(&p).iter().map(|r| r.fraction_of_bound.map(rounded)).collect();
+        assert_eq!(of_ladder, [None, Some(0.5), None]);
+        // In a CPU's record the ceilings are those of the CPU.
+        run.environment.device.kind = DeviceKind::Cpu;
+        run.environment.device.l2_bytes = None;
+        assert_eq!((fraction(&run, "cpu"), fraction(&run, "01")), (Some(2.0), None));
+    }
+}

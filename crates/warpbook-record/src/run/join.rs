@@ -1,0 +1,123 @@
+//! Two records of the same work made one.
+
+use super::Run;
+
+impl Run {
+    /// Takes over the rungs and figures of another record of the same experiment on the same device, as of another framework.
+    /// Its rungs come after the CPU rungs that the ladder begins with. Where both describe a problem, this record's description
+    /// stays.
+    ///
+    /// # Errors
+    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
+    pub fn absorb(&mut self, other: Run) -> Result<(), String> {
+        let differ = |what: &str, ours: &str, theirs: &str| {
+            Err(format!(
+                "The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."
+            ))
+        };
+        if self.experiment != other.experiment {
+            return differ("the experiment", &self.experiment, &other.experiment);
+        }
+        let (ours, theirs) = (&self.environment.device, &other.environment.device);
+        if (ours.kind, &ours.name) != (theirs.kind, &theirs.name) {
+            return differ("the device", &ours.name, &theirs.name);
+        }
+        if self.environment.driver.is_some()
+            && other.environment.driver.is_some()
+            && self.environment.driver != other.environment.driver
+        {
+            let name = |d: &Option<String>| d.clone().unwrap_or_default();
+            return differ("the driver", &name(&self.environment.driver), &name(&other.environment.driver));
+        }
+        if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
+            return Err("The two records were timed in different ways, so their figures do not belong in one.".into());
+        }
+        if let Some(rung) = other.rungs.iter().find(|r| self.rung(&r.id).is_some()) {
+            return Err(format!("Both records have the rung {}. Nothing was merged.", rung.id));
+        }
+        let after_cpu = self.rungs.iter().take_while(|r| r.is_cpu()).count();
+        self.rungs.splice(after_cpu..after_cpu, other.rungs);
+        self.sources.extend(other.sources);
+        self.measurements.extend(other.measurements);
+        self.train_logs.extend(other.train_logs);
+        self.parts.extend(other.parts);
+        self.spans.extend(other.spans);
+        self.breakdowns.extend(other.breakdowns);
+        self.profiled.extend(other.profiled);
+        self.xrays.extend(other.xrays);
+        self.problems.extend(other.problems);
+        self.problems = self.all_problems();
+        self.notes.extend(other.notes);
+        for library in other.environment.libraries {
+            if !self.environment.libraries.contains(&library) {
+                self.environment.libraries.push(library);
+            }
+        }
+        if !other.command.is_empty() {
+            self.command = format!("{} && {}", self.command, other.command);
+        }
+        self.resolve_problems()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::tests::*;
+    use crate::{Part, PartGroup, Runner};
+
+    #[test]
+    fn records_of_the_same_work_are_joined() {
+        let (p, q, r) = (problem("p"), problem("q"), problem("r"));
+        let ours = Run {
+            problems: vec![p.clone()],
+            measurements: vec![timed("01", &p, 10.0)],
+            command: "ours".into(),
+            ..run()
+        };
+        let part = Part {
+            rung: "eager".into(),
+            problem: r.clone(),
+            group: PartGroup::Operation,
+            name: "forward".into(),
+            samples_us: vec![1.0],
+        };
+        // The same problem, described in other words.
+        let p_of_theirs = p.with(|p| p.label = "theirs".into());
+        let theirs = Run {
+            rungs: vec![rung("eager", GPU, Runner::External("PyTorch".into()))],
+            problems: vec![p_of_theirs.clone(), q.clone()],
+            measurements: vec![timed("eager", &p_of_theirs, 20.0), timed("eager", &q, 30.0)],
+            parts: vec![part],
+            notes: vec!["a note".into()],
+            command: "theirs".into(),
+            ..run()
+        };
+        let mut joined = ours.clone();
+        joined.absorb(theirs.clone()).expect("they belong together");
+        assert_eq!(joined.problems, [p.clone(), q, r], "each once, also what only a part has");
+        assert_eq!(joined.rungs.iter().map(|r| &*r.id).take(3).collect::<Vec<_>>(), ["cpu", "eager", "library"]);
+        assert_eq!(joined.rungs.len(), ours.rungs.len() + 1);
+        assert_eq!(joined.ladder(&p).len(), 2);
+        assert_eq!(joined.measurement("eager", &p).map(|m| m.problem.label.as_str()), Some(""));
+        assert_eq!((joined.command.as_str(), joined.notes.len(), joined.parts.len()), ("ours && theirs", 1, 1));
+        let again = Run::from_json(joined.to_json().expect("JSON").as_bytes()).expect("a record");
+        assert_eq!(format!("{again:?}"), format!("{joined:?}"));
+
+        let refused = |change: &dyn Fn(&mut Run), expect: &str| {
+            let mut other = theirs.clone();
+            change(&mut other);
+            let mut run = ours.clone();
+            let sentence = run.absorb(other).expect_err(expect);
+            assert!(sentence.contains(expect), "{sentence}");
+            assert_eq!(run, ours, "nothing is taken over");
+        };
+        refused(
+            &|o| o.experiment = "products".into(),
+            "the experiment is sums in the first and products in the second",
+        );
+        refused(&|o| o.environment.device.name = "TPU".into(), "the device is GPU in the first and TPU in the second");
+        refused(&|o| o.policy.l2 = crate::L2State::Cold, "timed in different ways");
+        refused(&|o| o.rungs[0].id = "01".into(), "Both records have the rung 01");
+    }
+}

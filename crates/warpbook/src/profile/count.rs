@@ -1,0 +1,91 @@
+//! Hardware counters of a range within a profile.
+
+use super::cycle::Joint;
+use super::{Profiler, RangeCounters, counters, us};
+use crate::Result;
+use std::time::Instant;
+use warpbook_device::Recorder;
+
+impl Profiler<'_> {
+    /// A part of the program by its name, as [`Profiler::range`], which in a recorded step is run again for its hardware counters: once to warm up, once for
+    /// each pass of the hardware's, about ten times, and once for the kernels' names. So it has to launch the same each time, and what it computes must stand
+    /// being computed again: a training step moves on by as many steps. Counted is the first of each name in a cycle. The cycle's clock leaves the time for it out.
+    ///
+    /// Where counters cannot be read, the profile goes on and the cycle says why: [`Cycle::notes`](super::Cycle::notes).
+    ///
+    /// ```no_run
+    /// # use warpbook::prelude::*;
+    /// # let lab = Lab::new()?;
+    /// # let device = lab.device().cuda().expect("a GPU");
+    /// # let (stream, x, y) = (device.stream()?, device.zeros::<f32>(1 << 20)?.range(..), device.zeros::<f32>(1 << 20)?.range(..));
+    /// let profile = lab.profile(|p| p.counters("copy", || Ok(stream.copy(&x, &y)?)))?;
+    /// println!("{}", profile.text());
+    /// # Ok::<(), warpbook::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The part's, and the device's.
+    pub fn counters(&mut self, name: &str, mut part: impl FnMut() -> Result<()>) -> Result<()> {
+        let place = self.recording.as_ref().map(|recording| recording.ranges.len());
+        self.range(name, |_| part())?;
+        let Some((place, recording)) = place.zip(self.recording.as_mut()) else { return Ok(()) };
+        let is_counted = |c: &RangeCounters| recording.ranges.get(c.range).is_some_and(|r| r.name == name);
+        if recording.earlier.counters.iter().any(is_counted) {
+            return Ok(());
+        }
+        let Some(device) = self.device else {
+            return self.not_counted(name, "there is no GPU, whose counters they would be");
+        };
+        // One profiler at a time: the recorder gives way, and what it has recorded is kept.
+        let Some(recorder) = self.recorder.take() else {
+            let why = format!("the times come from {}", self.source);
+            return self.not_counted(name, &why);
+        };
+        device.synchronize()?;
+        let paused = Instant::now();
+        recording.open.iter().for_each(|_| recorder.leave());
+        recording.keep(&recorder.finish()?);
+        recording.keep_memory();
+        let found = counters::counted_on(device, &counters::METRICS, || Ok(()), &mut part);
+        match Recorder::with_calls(device) {
+            Ok(recorder) => {
+                // A range that CUPTI does not take has the rest of its work in none.
+                for place in &recording.open {
+                    let _ = recorder.enter(*place as u64 + 1);
+                }
+                self.recorder = Some(recorder);
+            }
+            Err(why) => recording.earlier.notes.push(format!(
+                "What the device did after the counters of {name} were read is missing, since it could not be recorded again: {why}"
+            )),
+        }
+        // What the runs for the counters have allocated and freed.
+        drop(recording.memory.as_ref().map(warpbook_device::MemoryWatch::take));
+        let now_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
+        let pause = paused.elapsed();
+        recording.begin += pause;
+        recording.step_begin += pause;
+        recording.joint = Joint { ns: now_ns, us: us(recording.begin.elapsed()) };
+        match found? {
+            Ok(counters) => {
+                let note = |n: &String| format!("{name}: {n}");
+                recording.earlier.notes.extend(counters.notes.iter().map(note));
+                recording.earlier.counters.push(RangeCounters { range: place, counters });
+                Ok(())
+            }
+            Err(error) if error.is_sticky() => Err(error.into()),
+            Err(why) => self.not_counted(name, &why.to_string()),
+        }
+    }
+
+    /// Says once in a cycle why there are no counters.
+    fn not_counted(&mut self, name: &str, why: &str) -> Result<()> {
+        let note = format!("No hardware counters of {name}: {}.", why.trim_end_matches('.'));
+        if let Some(recording) = &mut self.recording
+            && !recording.earlier.notes.contains(&note)
+        {
+            recording.earlier.notes.push(note);
+        }
+        Ok(())
+    }
+}
