@@ -108,7 +108,16 @@ fn jobs() -> Vec<Job> {
 impl Job {
     fn compile(&self, compiler: &Compiler) -> Compiled {
         let Self { kernel, tile, architecture } = self;
+        let begun = std::time::Instant::now();
         let compiled = compiler.compile(kernel, tile, architecture).unwrap_or_else(|e| panic!("{e}"));
+        let seconds = begun.elapsed().as_secs_f64();
+        eprintln!(
+            "JOB {seconds:.2} {} {} {} {architecture} {:?}",
+            kernel.file,
+            kernel.entry,
+            tile.id,
+            kernel.defines.iter().map(|d| format!("{}={}", d.name, d.value)).collect::<Vec<_>>().join(",")
+        );
         let stats: &KernelStats = compiled
             .stats_of(&kernel.entry)
             .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
