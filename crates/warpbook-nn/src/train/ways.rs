@@ -307,7 +307,7 @@ impl Way {
             Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
             _ => self.forward(&recipe.network, &sharing, (i, node)),
         }));
-        let last_block = self.options.last_block;
+        let last_block = self.options.last_block && recipe.accumulate == 1;
         match recipe.loss {
             Loss::CrossEntropy { .. } if last_block => all.push(nn::cross_entropy_last(dtype)),
             Loss::Mse if last_block => all.push(nn::mse_last(dtype)),

@@ -246,13 +246,12 @@ impl<'a> Builder<'a> {
         let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
         let of = (self.n as f32 / part.of as f32, part.at == 0);
         let (exact, rounded) = self.parts.params.gradients();
-        let first = self.passes.len();
-        for ((kernel, sum), array) in sums.iter().cloned().zip(std::iter::once((&exact).into()).chain(rounded)) {
-            self.push("sum of gradients", "", move |s| kernel.queue(s, &array, of, &sum));
-        }
-        if let Some(pass) = self.passes.get_mut(first) {
-            pass.on = On::Both;
-        }
+        let arrays: Vec<DeviceArray> = std::iter::once((&exact).into()).chain(rounded).collect();
+        let sums = sums.clone();
+        self.push("sum of gradients", "", move |s| {
+            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, of, sum))
+        });
+        self.last_on(On::Both);
         Ok(())
     }
 
@@ -387,7 +386,8 @@ impl<'a> Builder<'a> {
                 let count = images.len() / self.network().input().elements();
                 let per_epoch = u32::try_from(count.div_ceil(step_parts.recipe.batch)).unwrap_or(u32::MAX);
                 let gather = if trains { &gather.training } else { &gather.views[0].0 };
-                let gather = gather.clone().steps_per_epoch(per_epoch).from_place(u32::try_from(first).unwrap_or(u32::MAX));
+                let gather =
+                    gather.clone().steps_per_epoch(per_epoch).from_place(u32::try_from(first).unwrap_or(u32::MAX));
                 let images = images.clone();
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }

@@ -98,7 +98,9 @@ impl Builder<'_> {
                     update.step(s, updated.parameters(), updated.control(), rates)
                 });
             }
-            UpdateKernels::LastBlocks { update, norm } => self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?,
+            UpdateKernels::LastBlocks { update, norm } => {
+                self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
+            }
         }
         self.passes[backward_end].on = if self.links { On::All } else { On::Both };
         Ok(())
