@@ -21,12 +21,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 gather(const unsigned char* __restrict__ images /* [count][channels][h][w] */, unsigned count, unsigned channels, unsigned h,
        unsigned w, const unsigned* __restrict__ indices /* [gridDim.x] */, const float* __restrict__ values /* [channels][256] */,
        unsigned padding, unsigned flip, unsigned long long seed, const unsigned* __restrict__ step /* [1] */, unsigned reflect,
-       unsigned steps_per_epoch, unsigned drawn, unsigned fixed_row, unsigned fixed_column,
+       unsigned steps_per_epoch, unsigned drawn, unsigned fixed_row, unsigned fixed_column, unsigned first /* place of the first image in its batch */,
        In* __restrict__ out /* [gridDim.x][h][w][channels], or channels first */) {
     wait_for_predecessor();
     let_successor_start();
     const unsigned slot = blockIdx.x, index = indices[slot], pixels = h * w, len = channels * pixels;
-    const Words words = philox(seed, Words{{slot, 0u, 0x61756772u, *step}});
+    const Words words = philox(seed, Words{{first + slot, 0u, 0x61756772u, *step}});
     const unsigned long long places = 2ull * padding + 1;
     const unsigned row = drawn ? (unsigned)(words.w[0] * places >> 32) : fixed_row;
     const unsigned column = drawn ? (unsigned)(words.w[1] * places >> 32) : fixed_column;

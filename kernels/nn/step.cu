@@ -8,7 +8,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 start_step(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ rates /* [slots] */,
-           double* __restrict__ control /* [2] or null */, const unsigned* __restrict__ order /* [count] */, unsigned count,
+           double* __restrict__ control /* [2] or null */, const unsigned* __restrict__ order /* [count] */, unsigned count, unsigned first,
            const unsigned char* __restrict__ labels /* [samples] or null */, unsigned samples, unsigned n,
            unsigned* __restrict__ indices /* [n] */, unsigned char* __restrict__ batch_labels /* [n] or null */,
            const float* __restrict__ running /* [statistics] or null */, float* __restrict__ before /* [statistics] or null */,
@@ -22,9 +22,27 @@ start_step(const unsigned* __restrict__ counters /* [4] */, const double* __rest
         for (unsigned k = i; k < statistics; k += gridDim.x * THREADS) before[k] = running[k];
     }
     if (i >= n) return;
-    const unsigned at = counters[POSITION] + i, index = order[at < count ? at : at - count];
+    // A part of a batch begins `first` samples after it.
+    const unsigned at = counters[POSITION] + first + i, index = order[at < count ? at : at - count];
     indices[i] = index;
     if (labels) batch_labels[i] = index < samples ? labels[index] : 255;
+}
+
+// The loss of a batch that was made in parts: their mean, by their samples. Part i has those from n i / parts on, as the host splits them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+loss_of_parts(const unsigned* __restrict__ counters /* [4] */, const double* __restrict__ part_losses /* [parts] */,
+              const unsigned* __restrict__ part_correct /* [parts] */, unsigned parts, unsigned n, double* __restrict__ losses /* [slots] */,
+              unsigned* __restrict__ correct /* [slots] */) {
+    wait_for_predecessor();
+    let_successor_start();
+    if (threadIdx.x != 0) return;
+    double sum = 0.0;
+    unsigned hits = 0;
+    for (unsigned i = 0; i < parts; ++i) {
+        const unsigned samples = (unsigned)((unsigned long long)n * (i + 1) / parts - (unsigned long long)n * i / parts);
+        sum += part_losses[i] * samples, hits += part_correct[i];
+    }
+    losses[counters[SLOT]] = sum / n, correct[counters[SLOT]] = hits;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

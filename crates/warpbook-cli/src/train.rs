@@ -343,6 +343,13 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
 /// The recipe with what the command line says otherwise.
 fn configured(mut recipe: Recipe, args: &TrainArgs) -> Result<Recipe, Failure> {
     recipe.batch = args.batch.unwrap_or(recipe.batch);
+    recipe.accumulate = args.accumulate.unwrap_or(recipe.accumulate);
+    if recipe.accumulate == 0 || recipe.accumulate > recipe.batch {
+        let (parts, batch) = (recipe.accumulate, recipe.batch);
+        return Err(Failure::usage(format!(
+            "--accumulate: a batch of {batch} cannot be made in {parts} parts: choose from 1 to {batch}."
+        )));
+    }
     recipe.epochs = args.epochs.unwrap_or(recipe.epochs);
     recipe.steps = args.steps.or(recipe.steps);
     recipe.seed = args.seed.unwrap_or(recipe.seed);
@@ -362,8 +369,9 @@ fn introduce(underway: &Underway<'_>, data: &Data) {
     say(&underway.data_note());
     let (steps, made) = (recipe.total_steps(samples), trainer.step());
     say(&format!(
-        "{samples} samples in batches of {}, {} parameters, {steps} step{} on {}",
+        "{samples} samples in batches of {}{}, {} parameters, {steps} step{} on {}",
         recipe.batch.min(samples),
+        if recipe.accumulate > 1 { format!(" in {} parts", recipe.accumulate) } else { String::new() },
         recipe.network.parameter_count(),
         if steps == 1 { "" } else { "s" },
         trainer.place()

@@ -6,6 +6,7 @@ use crate::output::{complain, say};
 use crate::progress::Progress;
 use crate::save::{Keeper, check_writable, choose};
 use std::process::ExitCode;
+use warpbook::device::{CudaDevice, exit_at_once};
 use warpbook::{Lab, Show};
 
 /// Takes the X-ray, prints its figures, and writes its record and, next to that, its picture.
@@ -20,7 +21,18 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
     });
     let taken = lab.xray(&**experiment, &options.rung);
     progress.end();
-    let taken = taken?;
+    let taken = match taken {
+        Ok(taken) => taken,
+        Err(error) => {
+            let failure = Failure::from(error);
+            // Where a kernel hangs, what the driver does at the end of a process would wait for it.
+            if lab.device().cuda().is_some_and(CudaDevice::is_abandoned) {
+                complain(&failure.sentence);
+                exit_at_once(failure.code);
+            }
+            return Err(failure);
+        }
+    };
     say(&taken.text());
     match Keeper::new(path).finish(&taken.run) {
         Ok(path) => {

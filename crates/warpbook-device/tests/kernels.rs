@@ -1,8 +1,8 @@
 //! Every kernel against its row: the files are there, open as they should, and compile for every architecture they claim.
 //! Needs NVRTC and no GPU.
 
-use std::collections::BTreeSet;
-
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use warpbook_device::Compiler;
@@ -71,9 +71,9 @@ fn no_kernel_includes_another() {
     }
 }
 
-/// A kernel with a tile for an architecture.
+/// A file compiled with a tile and a row's defines for an architecture, and the rows whose kernels are in it.
 struct Job {
-    kernel: KernelSpec,
+    kernels: Vec<KernelSpec>,
     tile: Tile,
     architecture: String,
 }
@@ -84,45 +84,83 @@ struct Compiled {
     spilled: Option<String>,
 }
 
-/// A row's first tile for every architecture; the others for the oldest and for Hopper, which bound registers differently.
+/// A row's first tile for every architecture; the others for the oldest and for Hopper, which bound registers differently. A file that is compiled in the same way for
+/// several rows is one job. Only rows that need sm_90a are compiled for it: the others run on Hopper as code for sm_90.
 fn jobs() -> Vec<Job> {
-    let mut jobs = Vec::new();
+    let mut jobs: BTreeMap<String, Job> = BTreeMap::new();
     for (kernel, requires) in kernels::all() {
+        let mut architectures = requires.architectures();
+        if architectures.iter().any(|a| a == "sm_90") {
+            architectures.retain(|a| a != "sm_90a");
+        }
         for tile in &kernel.tiles {
-            let mut architectures = requires.architectures();
-            if *tile != kernel.tiles[0] {
-                let oldest = architectures.first().cloned();
-                architectures.retain(|a| Some(a) == oldest.as_ref() || a == "sm_90" || a == "sm_90a");
-            }
-            let of = |a: std::borrow::Cow<'static, str>| Job {
-                kernel: kernel.clone(),
-                tile: tile.clone(),
-                architecture: a.into_owned(),
+            let oldest = architectures.first();
+            let wanted = |a: &&Cow<'static, str>| {
+                *tile == kernel.tiles[0] || Some(*a) == oldest || **a == "sm_90" || **a == "sm_90a"
             };
-            jobs.extend(architectures.into_iter().map(of));
+            for architecture in architectures.iter().filter(wanted) {
+                let defines: Vec<String> =
+                    tile.defines.iter().chain(&kernel.defines).map(|d| format!("{}={}", d.name, d.value)).collect();
+                let key = format!("{} {} {architecture} {}", kernel.file, tile.id, defines.join(" "));
+                let new = || Job { kernels: Vec::new(), tile: tile.clone(), architecture: architecture.to_string() };
+                let job = jobs.entry(key).or_insert_with(new);
+                assert!(job.kernels.iter().all(|k| k.source == kernel.source), "{}: one text a path", kernel.file);
+                job.kernels.push(kernel.clone());
+            }
         }
     }
-    jobs
+    jobs.into_values().collect()
 }
 
 impl Job {
-    fn compile(&self, compiler: &Compiler) -> Compiled {
-        let Self { kernel, tile, architecture } = self;
-        let compiled = compiler.compile(kernel, tile, architecture).unwrap_or_else(|e| panic!("{e}"));
-        let stats: &KernelStats = compiled
-            .stats_of(&kernel.entry)
-            .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
-        assert!(stats.registers > 0, "{}: no registers were reported", kernel.file);
+    /// Compiles the file once, and looks at each kernel that rows have of it.
+    fn compile(&self, compiler: &Compiler) -> Vec<Compiled> {
+        let Self { kernels, tile, architecture } = self;
+        let compiled = compiler.compile(&kernels[0], tile, architecture).unwrap_or_else(|e| panic!("{e}"));
         assert!(!compiled.cubin.is_empty());
-        let spill = stats.spill_store_bytes + stats.spill_load_bytes;
-        let defines: Vec<&str> = kernel.defines.iter().map(|d| &*d.name).collect();
-        let name = [&[&*kernel.entry], &*defines].concat().join(" ");
-        let line = format!(
-            "{:<34} {name:<12} {:<12} {architecture:<8} {:>9} {:>12} {spill:>7}\n",
-            kernel.file, tile.id, stats.registers, stats.static_shared_bytes
+        let look = |kernel: &KernelSpec| {
+            let stats: &KernelStats = compiled
+                .stats_of(&kernel.entry)
+                .unwrap_or_else(|| panic!("{}: no entry `{}` in the log", kernel.file, kernel.entry));
+            assert!(stats.registers > 0, "{}: no registers were reported", kernel.file);
+            let spill = stats.spill_store_bytes + stats.spill_load_bytes;
+            let defines: Vec<&str> = kernel.defines.iter().map(|d| &*d.name).collect();
+            let name = [&[&*kernel.entry], &*defines].concat().join(" ");
+            let line = format!(
+                "{:<34} {name:<12} {:<12} {architecture:<8} {:>9} {:>12} {spill:>7}\n",
+                kernel.file, tile.id, stats.registers, stats.static_shared_bytes
+            );
+            let sentence = || format!("{name} of {} with {} for {architecture}: {spill} bytes", kernel.file, tile.id);
+            let spills = spill > 0 && !warpbook_kernels::guide::spills(kernel, tile);
+            Compiled { line, spilled: spills.then(sentence) }
+        };
+        kernels.iter().map(look).collect()
+    }
+}
+
+/// The launch bounds of a walk leave 64 registers to a thread: few values fit, and of many most are spilled.
+#[test]
+fn launch_bounds_limit_registers_and_spill_the_rest() {
+    let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+    let stats = |walk: kernels::guide::Walk, tile: &str, architecture: &str| {
+        let spec = kernels::guide::walk(walk);
+        let compiled = compiler.compile(&spec, spec.tile(tile).expect("a tile"), architecture);
+        compiled.unwrap_or_else(|e| panic!("{e}")).stats_of("walk").expect("the kernel").clone()
+    };
+    use kernels::guide::Walk::{Bounded, Held};
+    for architecture in ["sm_75", "sm_90"] {
+        let [few, many, bounded] =
+            [(Held, "w8"), (Held, "w128"), (Bounded, "w128")].map(|(walk, tile)| stats(walk, tile, architecture));
+        assert!(few.registers < 64 && many.registers > 128, "{architecture}: {few:?} {many:?}");
+        assert_eq!([few.spill_store_bytes, many.spill_store_bytes], [0, 0], "{architecture}");
+        assert!(bounded.registers <= 64, "{architecture}: {bounded:?}");
+        // At least what 128 values need beyond 64 registers.
+        assert!(
+            bounded.spill_store_bytes >= 4 * 64 && bounded.spill_load_bytes >= 4 * 64,
+            "{architecture}: {bounded:?}"
         );
-        let sentence = || format!("{name} of {} with {} for {architecture}: {spill} bytes", kernel.file, tile.id);
-        Compiled { line, spilled: (spill > 0).then(sentence) }
+        let bounded = stats(Bounded, "w16", architecture);
+        assert_eq!(bounded.spill_store_bytes, 0, "{architecture}: 16 values fit");
     }
 }
 
@@ -154,7 +192,7 @@ fn every_kernel_compiles_for_every_architecture_without_spills() {
         "file", "kernel", "tile", "for", "registers", "shared bytes", "spilled"
     );
     let mut spilled = Vec::new();
-    for compiled in on_all_threads(&jobs(), |job| job.compile(&compiler)) {
+    for compiled in on_all_threads(&jobs(), |job| job.compile(&compiler)).into_iter().flatten() {
         report += &compiled.line;
         spilled.extend(compiled.spilled);
     }

@@ -107,17 +107,39 @@ pub fn chains(at_a_time: u32) -> KernelSpec {
 /// Values that [`walk`] may keep in registers.
 pub const HELD: [u64; 5] = [8, 16, 32, 64, 128];
 
-/// A warp's walk through random lines whose values are added at once, or kept in registers: so many of them, with a tile for each of [`HELD`] that is
-/// named as those of [`chains`] are.
+/// Where the values of a [`walk`] go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// Each is added at once.
+    Added,
+    /// So many are kept before they are added, in as many registers as they take.
+    Held,
+    /// The same with `__launch_bounds__` that ask for [`WALK_BLOCKS`] blocks an SM: what does not fit into the registers that are left to a thread is spilled to
+    /// local memory.
+    Bounded,
+}
+
+/// Blocks of 128 threads an SM that [`Walk::Bounded`] asks for: 1024 threads, which an SM of every GPU holds, so 64 registers a thread.
+pub const WALK_BLOCKS: u64 = 8;
+
+/// A warp's walk through random lines. Where its values are kept there is a tile for each of [`HELD`], named as those of [`chains`] are.
 #[must_use]
-pub fn walk(keeps: bool) -> KernelSpec {
-    let tile = |name: String, held: i64| Tile::new(name, &[("THREADS", 128), ("BLOCKS_PER_SM", 1), ("HELD", held)]);
-    let tiles = if keeps {
-        HELD.map(|held| tile(format!("w{held}"), held.cast_signed())).to_vec()
-    } else {
-        vec![tile("added".into(), 1)]
+pub fn walk(values: Walk) -> KernelSpec {
+    let blocks = if values == Walk::Bounded { WALK_BLOCKS.cast_signed() } else { 1 };
+    let tile =
+        |name: String, held: i64| Tile::new(name, &[("THREADS", 128), ("BLOCKS_PER_SM", blocks), ("HELD", held)]);
+    let tiles = match values {
+        Walk::Added => vec![tile("added".into(), 1)],
+        Walk::Held | Walk::Bounded => HELD.map(|held| tile(format!("w{held}"), held.cast_signed())).to_vec(),
     };
     KernelSpec::new(source!("guide/walk.cu"), "walk", &tiles, Grid::Cover)
+}
+
+/// Whether a kernel spills registers on purpose.
+#[must_use]
+pub fn spills(kernel: &KernelSpec, tile: &Tile) -> bool {
+    let bounded = walk(Walk::Bounded);
+    *kernel == bounded && bounded.tiles.contains(tile)
 }
 
 pub(crate) fn all() -> Vec<KernelSpec> {
@@ -126,6 +148,6 @@ pub(crate) fn all() -> Vec<KernelSpec> {
     all.extend([1, 2, 4, 8].map(chains));
     all.extend([1, 2, 4, 8].map(gather));
     all.extend([1, 8].map(chase));
-    all.extend([true, false].map(walk));
+    all.extend([Walk::Held, Walk::Added, Walk::Bounded].map(walk));
     all
 }

@@ -223,14 +223,15 @@ pub fn norm(dtype: Dtype) -> [KernelSpec; 2] {
         .map(of_parts)
 }
 
-/// `start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a
+/// `start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics)`, a thread a
 /// sample;
-/// `judge_step(counters, losses, overflow, found)` and `finish_step(end)`, one thread.
+/// `judge_step(counters, losses, overflow, found)`, `finish_step(end)` and
+/// `loss_of_parts(counters, part_losses, part_correct, parts, n, losses, correct)`, one thread.
 #[must_use]
-pub fn step() -> [KernelSpec; 3] {
+pub fn step() -> [KernelSpec; 4] {
     let one = |entry| kernel(STEP, entry, Tile::new("t32", &[("THREADS", 32)]), Grid::One);
     let start = kernel(STEP, "start_step", per_element(), Grid::Cover);
-    [start, one("judge_step"), one("finish_step")]
+    [start, one("judge_step"), one("finish_step"), one("loss_of_parts")]
 }
 
 /// `gather_rows(rows, count, width, indices, out)`: a block a row.
@@ -240,7 +241,7 @@ pub fn gather_rows(dtype: Dtype) -> KernelSpec {
 }
 
 /// `gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-/// fixed_column, out)`: a block an image.
+/// fixed_column, first, out)`: a block an image.
 #[must_use]
 pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
     over_images(typed(AUGMENT, "gather", per_element(), Grid::Cover, dtype), layout)

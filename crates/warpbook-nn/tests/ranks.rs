@@ -289,3 +289,33 @@ fn a_checkpoint_that_is_not_there_ends_all() {
     });
     assert!(all.iter().all(|why| why.contains("/nowhere/c.safetensors")), "{all:?}");
 }
+
+/// Gradients are reduced once, after the last part.
+#[test]
+fn ranks_whose_batches_come_in_parts_train_as_one() {
+    for recipe in [plain(), Recipe { clip: None, ..plain() }] {
+        let want = alone(&recipe);
+        let parts = Recipe { accumulate: 3, ..recipe };
+        assert_close("one in parts", &alone(&parts), &want, 1e-4);
+        for world in [2, 3] {
+            let courses = on_ranks(&parts, world, RanksOptions::default());
+            assert_close(&format!("{world} ranks in parts"), &courses[0], &want, 1e-4);
+            assert!(
+                courses.iter().all(|c| c.weights == courses[0].weights),
+                "{world} ranks: all have the same weights"
+            );
+        }
+    }
+}
+
+#[test]
+fn statistics_of_all_ranks_are_refused_of_batches_in_parts() {
+    let recipe = Recipe { accumulate: 2, ..normalised() };
+    let options = RanksOptions { synchronised_norm: true, ..RanksOptions::default() };
+    let refused = together(2, options, |ranks| {
+        Trainer::on_ranks(&Place::Cpu, recipe.clone(), &digits().0, None, ranks).err().map(|e| e.to_string())
+    });
+    for why in refused {
+        assert!(why.is_some_and(|why| why.contains("accumulate makes it in parts")));
+    }
+}

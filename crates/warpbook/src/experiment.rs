@@ -111,6 +111,22 @@ pub trait Experiment {
     /// # Errors
     /// The device's, as where they do not fit.
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>>;
+
+    /// The same where one rung alone will be run: whoever compiles ahead for all rungs leaves that out.
+    ///
+    /// # Errors
+    /// As of [`Experiment::prepare`].
+    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
+        let _ = rung;
+        self.prepare(lab, problem)
+    }
+
+    /// The id of the tile that a rung has at a problem where none is searched for: the one that was asked for, or that costs say; `None` leaves it
+    /// to trials.
+    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
+        let _ = (lab, rung, problem);
+        None
+    }
 }
 
 /// The inputs of one problem.

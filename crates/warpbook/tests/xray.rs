@@ -1,15 +1,52 @@
 //! X-rays on a GPU: every rung that lessons look into.
 
+use std::time::{Duration, Instant};
 use warpbook::device::{Bench, CudaDevice, testing};
 use warpbook::record::xray::phase;
 use warpbook::record::{ChartKind, Dtype, Run, Xray};
-use warpbook::{Experiment, Lab, Matmul, Regression, Training};
+use warpbook::{Event, Experiment, Lab, Matmul, Regression, Training};
 
 /// How far the clock of an SM may be off, in nanoseconds: a message to L2 and back takes less.
 const MOST_ERROR_NS: f64 = 2000.0;
 
 fn lab() -> Lab {
     Lab::open("cuda:0").unwrap().with_bench(Bench { samples: 9, budget_s: 0.3, warmup: 2, ..Bench::default() })
+}
+
+/// Seconds that an X-ray may take, its compilation included. A kernel that hangs is an error long before.
+const LIMIT_S: u64 = 180;
+
+/// What `work` makes, given a lab that notes its stages; it panics where that takes longer than the limit, with the stage that lasts.
+fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R + Send + 'static) -> R {
+    use std::sync::{Arc, Mutex, mpsc};
+    let begun = Instant::now();
+    let stages: Arc<Mutex<Vec<(f64, String)>>> = Arc::default();
+    let noted = stages.clone();
+    let lab = lab().with_listener(move |event| {
+        if let Event::Preparing(stage) = event {
+            noted.lock().unwrap().push((begun.elapsed().as_secs_f64(), (*stage).to_owned()));
+        }
+    });
+    let (give, take) = mpsc::channel();
+    let worker = std::thread::spawn(move || give.send(work(lab)));
+    let made = take.recv_timeout(Duration::from_secs(LIMIT_S));
+    let stages = stages.lock().unwrap().clone();
+    for (s, stage) in &stages {
+        println!("{what}: at {s:.1} s {stage}");
+    }
+    match made {
+        Ok(made) => {
+            println!("{what}: ended at {:.1} s", begun.elapsed().as_secs_f64());
+            made
+        }
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(worker.join().expect_err("it sends what it makes"))
+        }
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!(
+            "{what} did not end within {LIMIT_S} s. This is slow work of the host, in the last of these stages, and no kernel that hangs: that would \
+             have been an error after some seconds. {stages:?}"
+        ),
+    }
 }
 
 /// What holds of any X-ray.
@@ -93,6 +130,34 @@ fn rungs_of_the_product_are_looked_into() {
         assert!(lead.median_tiles >= 1.0 && lead.median_ns > 0.0, "{rung}: {lead:?}");
         assert!(x.tail(0).is_some_and(|t| (0.0..1.0).contains(&t.lost)), "{rung}: {:?}", x.tail(0));
     }
+}
+
+/// With all settings as they are: of the ladder's hundred tiles only one is compiled.
+#[test]
+fn a_product_has_its_tile_without_a_search() {
+    let Some(device) = testing::gpu("a_product_has_its_tile_without_a_search") else { return };
+    if device.info().compute_capability != Some((9, 0)) {
+        return testing::skip("a_product_has_its_tile_without_a_search", "needs a Hopper GPU", "this is another one");
+    }
+    let product = || Matmul::new().shapes([(2048, 2048, 2048)]).dtypes([Dtype::Bf16]);
+    let taken = within_the_limit("14_overlapped_store at 2048", move |lab| {
+        lab.xray(&product(), "14_overlapped_store").unwrap_or_else(|e| panic!("{e}"))
+    });
+    let by_costs = warpbook_nn::gemm::choose_from(
+        &[warpbook_kernels::matmul::rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap()],
+        &warpbook_nn::gemm::Product::new(2048, 2048, 2048, warpbook_kernels::matmul::Form::plain(Dtype::Bf16)),
+        device.info(),
+        &warpbook_nn::gemm::Findings::of(device.info()),
+    );
+    let tile = taken.run.measurements[0].tile.clone();
+    assert_eq!(tile.as_deref(), by_costs.as_ref().map(|c| &*c.tile.id));
+    assert_eq!(Some(&taken.run.xrays[0].kernels[0].tile), tile.as_ref());
+    // The same with a tile that is asked for, whose blocks come in clusters.
+    let asked = within_the_limit("the same in clusters of two", move |lab| {
+        lab.xray(&product().tile("128x256s4c2g8"), "14_overlapped_store").unwrap_or_else(|e| panic!("{e}"))
+    });
+    assert_eq!(asked.run.xrays[0].kernels[0].tile, "128x256s4c2g8");
+    assert!(asked.run.parts.is_empty(), "no tile was timed to choose it");
 }
 
 #[test]

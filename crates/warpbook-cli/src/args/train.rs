@@ -32,6 +32,7 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   batch = 128
   epochs = 10
   learning_rate = 0.05        # also: name, steps, seed, clip, shuffle
+  # accumulate = 4            the batch in 4 parts, one after the other, gradients added up before the step: memory for 32 samples
   # segments = 4              activations inside of 4 segments are computed again, not kept: less memory, up to a forward pass more
   # product = \"stock\"         on a GPU: own, stock, naive, tiled, tiled-16, tiled-8; convolution = \"own\" or \"stock\"
   network = [
@@ -121,6 +122,10 @@ pub struct TrainArgs {
     /// Samples of a batch. [default: the recipe's]
     #[arg(long, value_name = "N")]
     pub batch: Option<usize>,
+    /// Make a batch in so many parts, one after the other, whose gradients are added up before the optimiser's step: activations of a part only are
+    /// in memory. Batch normalisation takes the statistics of each part. [default: the recipe's, or else 1]
+    #[arg(long, value_name = "N")]
+    pub accumulate: Option<usize>,
     /// Keep the activations at the borders of so many segments of the network only, and compute the others again in the backward pass: less
     /// memory, up to a forward pass more time, the same bits. [default: the recipe's, or else 1]
     #[arg(long, value_name = "N")]
@@ -217,6 +222,8 @@ impl TrainArgs {
         option("pin", Some(self.pin.clone()).filter(|p| p != "on"));
         option("edge", number(self.edge.map(|n| n as u64)));
         option("batch", number(self.batch.map(|n| n as u64)));
+        option("accumulate", number(self.accumulate.map(|n| n as u64)));
+        option("segments", number(self.segments.map(|n| n as u64)));
         option("epochs", number(self.epochs.map(u64::from)));
         option("steps", number(self.steps));
         option("lr", self.lr.map(|rate| rate.to_string()));

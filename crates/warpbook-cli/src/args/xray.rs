@@ -10,11 +10,14 @@ use warpbook::settings::{Entry, Preset};
 pub(super) const XRAY_ABOUT: &str = "\
 Show what every SM does in a run of a rung and when: the rung's kernels are compiled with their marks, each warp of which records \
 its phase, its SM and the SM's clock; the clocks of the SMs are set against each other first. The figures are the time by phase, the \
-tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost.";
+tail of the last wave, how far apart warps arrive at barriers, how far ahead loads are, and what the marks themselves cost. A \
+product has the tile that `gemm` would take of that rung, or the one that --tile names; no others are compiled or timed. Kernels \
+that do not end are given up after ten seconds, which is said to be a hang.";
 
 pub(super) const XRAY_EXAMPLES: &str = "\
 Examples:
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16
+  warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16 --tile 128x128s6c2g8
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
   warpbook xray training --rung 13_last_block_bf16 --network mnist
 

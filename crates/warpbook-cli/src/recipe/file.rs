@@ -14,11 +14,12 @@ use warpbook::nn::ops::optimizer::groups::Group;
 use warpbook::nn::ops::schedule::Schedule;
 use warpbook::nn::train::{Augmentation, Initial, Loss, Recipe, Views};
 
-const KEYS: [&str; 22] = [
+const KEYS: [&str; 23] = [
     "name",
     "data",
     "input",
     "batch",
+    "accumulate",
     "epochs",
     "steps",
     "seed",
@@ -75,6 +76,14 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
     let above_0 = |n: f64| n > 0.0 && n.is_finite();
     let learning_rate = keys.number("learning_rate", above_0, "above 0")?;
     let epochs = keys.whole("epochs", 1)?.unwrap_or(10);
+    let batch = keys.whole("batch", 1)?.unwrap_or(128) as usize;
+    let accumulate = keys.whole("accumulate", 1)?.unwrap_or(1) as usize;
+    if accumulate > batch {
+        return keys.refuse(
+            "accumulate",
+            format!("is {accumulate}, and a batch has {batch} samples: it cannot be made in more parts."),
+        );
+    }
     let recipe = Recipe {
         name: keys.text("name")?.map_or_else(|| stem(path), str::to_owned),
         network,
@@ -84,7 +93,8 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         schedule,
         schedule_by_step,
         clip: keys.number("clip", above_0, "above 0")?,
-        batch: keys.whole("batch", 1)?.unwrap_or(128) as usize,
+        batch,
+        accumulate,
         epochs: u32::try_from(epochs).or_else(|_| keys.refuse("epochs", "is at most 4294967295."))?,
         steps: keys.whole("steps", 1)?,
         mean,

@@ -47,6 +47,7 @@ fn a_file_says_everything_that_a_recipe_has() {
 name = "all"
 data = "cifar10"
 batch = 64
+accumulate = 4
 epochs = 7
 steps = 1_000
 seed = 9
@@ -107,6 +108,7 @@ deviation = [0.2470, 0.2435, 0.2616]
         schedule_by_step: true,
         clip: Some(1.0),
         batch: 64,
+        accumulate: 4,
         epochs: 7,
         steps: Some(1000),
         mean: vec![0.4914, 0.4822, 0.4465],
@@ -119,6 +121,15 @@ deviation = [0.2470, 0.2435, 0.2616]
         seed: 9,
     };
     assert_eq!(plan, Plan { recipe, images: Images::Known("cifar10"), by: ComputedBy::default() });
+}
+
+#[test]
+fn a_batch_is_made_in_so_many_parts() {
+    let parts = |keys: &str| parse(&format!("{keys}\n{SMALL}")).map(|plan| (plan.recipe.batch, plan.recipe.accumulate));
+    assert_eq!(parts("batch = 64\naccumulate = 4").unwrap(), (64, 4));
+    let error = parts("batch = 4\naccumulate = 5").unwrap_err();
+    assert!(error.contains("line 2") && error.contains("`accumulate` is 5, and a batch has 4 samples"), "{error}");
+    assert!(parts("accumulate = 0").is_err());
 }
 
 #[test]
@@ -138,6 +149,7 @@ fn what_is_left_out_is_usual() {
     let plan = parse(SMALL).unwrap();
     let r = &plan.recipe;
     assert_eq!((r.name.as_str(), r.batch, r.epochs, r.steps, r.seed, r.shuffle), ("my", 128, 10, None, 1, true));
+    assert_eq!(r.accumulate, 1);
     assert_eq!((&r.optimizer, &r.schedule), (&Optimizer::sgd(), &Schedule::Constant));
     assert_eq!((&r.mean[..], &r.deviation[..]), (&[0.1307][..], &[0.3081][..]));
     assert_eq!((plan.images.clone(), plan.shape()), (Images::Known("synthetic"), Some([1, 28, 28])));

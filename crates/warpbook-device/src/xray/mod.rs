@@ -91,27 +91,28 @@ impl Xray {
         self.device.0.marking.marked().len()
     }
 
-    /// Gives every warp of the launches so far a ring, of at most so many bytes in all. Launches before this record nothing.
+    /// Gives every warp of the launches so far a ring, of at most so many bytes in all, and says how many they have. Launches before this record nothing.
     ///
     /// # Errors
     /// They do not fit.
-    pub fn allocate(&self, most_bytes: u64) -> Result<()> {
+    pub fn allocate(&self, most_bytes: u64) -> Result<u64> {
         self.device.synchronize()?;
         let all = self.device.0.marking.marked();
         let needed: Vec<u64> = all.iter().map(|m| m.rings_needed()).collect();
         let sum = needed.iter().sum::<u64>().max(1);
+        let mut bytes = 0;
         for (marked, rings) in all.iter().zip(needed).filter(|(_, rings)| *rings > 0) {
             let share = (u128::from(most_bytes) * u128::from(rings) / u128::from(sum)) as u64;
-            marked.allocate(&self.device, share)?;
+            bytes += marked.allocate(&self.device, share)?;
         }
-        Ok(())
+        Ok(bytes)
     }
 
     /// What one run records: `run` queues it on the stream.
     ///
     /// # Errors
-    /// Those of the run and the device; the clocks could not be compared.
-    pub fn record(&self, stream: &Stream, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
+    /// Those of the run and the device; [`Error::StillRunning`] after `limit_s` seconds; the clocks could not be compared.
+    pub fn record(&self, stream: &Stream, limit_s: f64, run: impl FnOnce() -> Result<()>) -> Result<Marks> {
         let all = self.device.0.marking.marked();
         all.iter().try_for_each(|m| m.clear())?;
         let (before, after) = (self.ask(stream)?, self.ask(stream)?);
@@ -119,7 +120,7 @@ impl Xray {
         before.launch(self, stream)?;
         run()?;
         after.launch(self, stream)?;
-        stream.synchronize()?;
+        stream.synchronize_within(limit_s)?;
         let unlike = || Error::Unsupported {
             what: "An X-ray".into(),
             why: "found no time between its begin and its end on this GPU's clocks".into(),

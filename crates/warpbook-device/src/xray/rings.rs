@@ -128,15 +128,16 @@ impl Marked {
         launched.iter().map(|[_, most]| most * self.warps).max().unwrap_or(0) * self.marks.entries.len() as u64
     }
 
-    /// Allocates rings of at most so many bytes in all, and tells the module where they are.
-    pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<()> {
+    /// Allocates rings of at most so many bytes in all, says how many they are, and tells the module where they are.
+    pub(super) fn allocate(&self, device: &CudaDevice, most_bytes: u64) -> Result<u64> {
         let entries = self.marks.entries.len() as u64;
-        let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(()) };
-        let records = device.zeros::<u32>((entries * warps * capacity * RECORD / 4) as usize)?;
+        let Some((warps, capacity)) = size(self.rings_needed() / entries, entries, most_bytes) else { return Ok(0) };
+        let bytes = entries * warps * capacity * RECORD;
+        let records = device.zeros::<u32>((bytes / 4) as usize)?;
         let symbol = Symbol { records: records.at(0).address(), warps: warps as u32, capacity: capacity as u32 };
         self.write(&device.0, symbol)?;
         *self.rings.lock().unwrap_or_else(PoisonError::into_inner) = Some(Rings { records, warps, capacity });
-        Ok(())
+        Ok(bytes)
     }
 
     /// Empties the rings.

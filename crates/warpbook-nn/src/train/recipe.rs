@@ -7,6 +7,8 @@ use crate::ops::optimizer::Optimizer;
 use crate::ops::optimizer::groups::{Group, Grouped};
 use crate::ops::schedule::Schedule;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use warpbook_ranks::shard;
 
 /// Random changes of training images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +92,9 @@ pub struct Recipe {
     pub clip: Option<f64>,
     /// Samples of a batch.
     pub batch: usize,
+    /// In how many parts a batch goes through the network, one after the other, their gradients added up before the optimiser's step: 1 for the whole batch at
+    /// once. Only the activations of a part are in memory. Batch normalisation takes the statistics of each part by itself.
+    pub accumulate: usize,
     /// Passes over the training images.
     pub epochs: u32,
     /// The most steps, whatever the epochs; `None` for all.
@@ -126,6 +131,7 @@ impl Recipe {
             schedule_by_step: false,
             clip: None,
             batch: 512,
+            accumulate: 1,
             epochs: 20,
             steps: None,
             mean: vec![0.1307],
@@ -178,6 +184,20 @@ impl Recipe {
     #[must_use]
     pub fn without_dropout(self) -> Self {
         Self { network: self.network.without_dropout(), ..self }
+    }
+
+    /// The parts in which `n` samples of a batch go through the network, in their order: [`Recipe::accumulate`] of them, whose lengths differ by one at most, or a
+    /// sample each where there are fewer.
+    #[must_use]
+    pub fn parts(&self, n: usize) -> Vec<Range<usize>> {
+        let parts = self.accumulate.clamp(1, n.max(1));
+        (0..parts).map(|at| shard(n, at, parts).range()).collect()
+    }
+
+    /// The samples of the largest part of a batch of `n`.
+    #[must_use]
+    pub fn part_of(&self, n: usize) -> usize {
+        n.div_ceil(self.accumulate.max(1))
     }
 
     /// Steps of the whole training over so many samples; the last batch of an epoch may be smaller.
@@ -254,6 +274,12 @@ impl Recipe {
         if self.batch == 0 || self.epochs == 0 {
             return refuse(format!("A batch of {} and {} epochs: both are at least 1.", self.batch, self.epochs));
         }
+        if self.accumulate == 0 || self.accumulate > self.batch {
+            return refuse(format!(
+                "A batch of {} cannot be made in {} parts: accumulate is from 1 to the samples of a batch.",
+                self.batch, self.accumulate
+            ));
+        }
         if self.steps == Some(0) {
             return refuse("0 steps: there is nothing to train.".into());
         }
@@ -286,6 +312,18 @@ mod tests {
     }
 
     #[test]
+    fn parts_are_even_and_cover_the_batch() {
+        let parts = |accumulate, n| Recipe { accumulate, ..Recipe::mnist() }.parts(n);
+        assert_eq!(parts(1, 5), vec![0..5]);
+        assert_eq!(parts(4, 10), vec![0..2, 2..5, 5..7, 7..10]);
+        assert_eq!(parts(4, 2), vec![0..1, 1..2], "the last batch of an epoch may be smaller than that");
+        for (accumulate, n) in [(1, 7), (3, 7), (7, 7), (5, 128), (9, 2)] {
+            let r = Recipe { accumulate, ..Recipe::mnist() };
+            assert_eq!(r.parts(n).iter().map(ExactSizeIterator::len).max(), Some(r.part_of(n)), "{accumulate} {n}");
+        }
+    }
+
+    #[test]
     fn settings_that_make_no_sense_are_refused() {
         let check = |r: Recipe, shape, expect: &str| {
             let sentence = r.validate(shape, 10).unwrap_err().to_string();
@@ -299,6 +337,8 @@ mod tests {
         check(Recipe { deviation: vec![0.0], ..Recipe::mnist() }, [1, 28, 28], "above 0");
         check(Recipe { steps: Some(0), ..Recipe::mnist() }, [1, 28, 28], "0 steps");
         check(Recipe { batch: 0, ..Recipe::mnist() }, [1, 28, 28], "at least 1");
+        check(Recipe { accumulate: 0, ..Recipe::mnist() }, [1, 28, 28], "in 0 parts");
+        check(Recipe { accumulate: 513, ..Recipe::mnist() }, [1, 28, 28], "from 1 to the samples of a batch");
         check(Recipe { learning_rate: f64::NAN, ..Recipe::mnist() }, [1, 28, 28], "NaN");
         assert!(Recipe::mnist().validate([1, 28, 28], 47).unwrap_err().to_string().contains("linear(47)"));
     }

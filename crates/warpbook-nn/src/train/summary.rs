@@ -130,10 +130,10 @@ impl Network {
 }
 
 impl Recipe {
-    /// Its network at its batch size, with the memory that its optimiser takes and a GPU's options.
+    /// Its network at its batch size, or that of a part of a batch ([`Recipe::accumulate`]), with the memory that its optimiser takes and a GPU's options.
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
-        Summary::new(&self.network, self.batch, &self.optimizer, options)
+        Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options)
     }
 }
 

@@ -36,6 +36,10 @@ impl Trainer {
                     "A batch of {batch} cannot be split evenly among {world} GPUs: choose {below} or {above}."
                 )));
             }
+            if recipe.accumulate > 1 && ranks.options().synchronised_norm {
+                let why = "Batch normalisation over all ranks takes the statistics of a whole batch, and accumulate makes it in parts: leave one of them out.";
+                return Err(TrainError::Setting(why.into()));
+            }
             ranks.ensure_the_same(&recipe, data)?;
             let mut trainer = Self::of(place, recipe.clone(), data, weights, Some(ranks))?;
             trainer.share_state()?;

@@ -79,7 +79,7 @@ impl Trainer {
         let batch = recipe.batch.min(data.len()).div_ceil(ranks.map_or(1, Ranks::world));
         if matches!(place, Place::Cpu) {
             // Before the weights are drawn, which may be too large themselves.
-            cpu::ensure_it_fits(&recipe.network, batch, &recipe.optimizer)?;
+            cpu::ensure_it_fits(&recipe.network, recipe.part_of(batch), &recipe.optimizer)?;
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
         Self::with_batch(place.clone(), recipe, batch, &initial, ranks)

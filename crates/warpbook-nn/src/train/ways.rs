@@ -288,8 +288,11 @@ impl Way {
     fn every_launch(&self, compute_capability: Option<(u32, u32)>, recipe: &Recipe) -> Vec<KernelSpec> {
         let CudaOptions { precision, layout, .. } = self.options;
         let (dtype, nodes) = (precision.activations(), recipe.network.nodes());
-        let [start, judge, finish] = nn::step();
+        let [start, judge, finish, loss_of_parts] = nn::step();
         let mut all = vec![start];
+        if recipe.accumulate > 1 {
+            all.extend([nn::add_weighted(Dtype::F32), nn::add_weighted(dtype), loss_of_parts]);
+        }
         match recipe.network.input() {
             Shape::Image { .. } => all.push(nn::gather(dtype, layout)),
             // Targets stay in f32.
@@ -304,7 +307,7 @@ impl Way {
             Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
             _ => self.forward(&recipe.network, &sharing, (i, node)),
         }));
-        let last_block = self.options.last_block;
+        let last_block = self.options.last_block && recipe.accumulate == 1;
         match recipe.loss {
             Loss::CrossEntropy { .. } if last_block => all.push(nn::cross_entropy_last(dtype)),
             Loss::Mse if last_block => all.push(nn::mse_last(dtype)),

@@ -321,6 +321,14 @@ impl Experiment for WithVariant<'_> {
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         self.inner.prepare(lab, problem)
     }
+
+    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, rung: &Rung) -> Result<Box<dyn Prepared + 'a>> {
+        self.inner.prepare_one(lab, problem, rung)
+    }
+
+    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
+        self.inner.tile_without_trials(lab, rung, problem)
+    }
 }
 
 /// What came of a learner's kernel.

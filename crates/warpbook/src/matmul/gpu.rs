@@ -59,13 +59,11 @@ impl<'a> Matrices<'a> {
         let workspace = device.zeros(WORKSPACE_BYTES as usize)?;
         let on_gpu = Inputs { product, a, b, c, workspace, judge, stream: device.stream()? };
         let on_cpu = cpu::Matrices::of(experiment, problem);
-        let this = Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu };
-        this.compile_all();
-        Ok(this)
+        Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
     /// Compiles what will be tried, on all threads, into the compiler's cache; what does not compile is told where it is used.
-    fn compile_all(&self) {
+    pub(super) fn compile_all(&self) {
         let Ok(compiler) = self.device.compiler() else { return };
         let (form, cc) = (self.on_gpu.product.form, self.device.info().compute_capability);
         let rungs = crate::Experiment::rungs(self.experiment);
@@ -130,7 +128,11 @@ impl<'a> Matrices<'a> {
     fn best_tile(&self, row: &Row, trials: &mut Trials<'_>) -> Result<OnGpu<'_>> {
         let mut plans = Vec::new();
         let mut first_error = None;
-        for tile in self.wanted_tiles(row).into_iter().filter(|t| trials.wants(t)) {
+        let tiles = match &trials.tile {
+            Some(id) => row.kernel().and_then(|k| k.tile(id)).into_iter().cloned().collect(),
+            None => self.wanted_tiles(row),
+        };
+        for tile in tiles {
             match Plan::new(self.device, row, &tile, &self.on_gpu.product, [true; 2]) {
                 Ok(plan) => plans.push(self.candidate_of(row, Way::Ours(Arc::new(plan)))),
                 Err(e) if e.is_sticky() => return Err(e.into()),

@@ -14,9 +14,10 @@ use crate::settings::{
 };
 use crate::{Error, Experiment, Lab, Result};
 use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, rows, shape_of};
-use warpbook_nn::gemm::{Plan, Product};
+use warpbook_nn::gemm::{Findings, Plan, Product, choose_from};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
+    Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung,
+    SweepAxis,
 };
 
 /// The largest edge: products and their references are counted in 32 bits a side.
@@ -181,6 +182,19 @@ impl Matmul {
         Some(Row { rung: rung.clone(), ..base.clone() })
     }
 
+    /// The tile of a rung that was asked for; else the one that `gemm` would take if this rung were its only one; else the row's first.
+    fn tile_by_costs(&self, rung: &Rung, problem: &Problem, info: &DeviceInfo, tuned: &Findings) -> Option<String> {
+        let row = self.row_of(rung)?;
+        let kernel = row.kernel()?;
+        if let Some(asked) = self.selection.tile.as_deref().filter(|id| kernel.tile(id).is_some()) {
+            return Some(asked.to_owned());
+        }
+        let [m, n, k] = sides(problem);
+        let product = Product::new(m, n, k, self.form(problem.dtype));
+        let chosen = choose_from(std::slice::from_ref(&row), &product, info, tuned).map(|c| c.tile.id.to_string());
+        chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
+    }
+
     /// An error unless the matrices, the reference and the workspaces fit into the device's memory, or the host's.
     fn fits(&self, lab: &Lab, problem: &Problem) -> Result<()> {
         let Some((m, n, _)) = shape_of(problem) else { return Ok(()) };
@@ -311,9 +325,26 @@ impl Experiment for Matmul {
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
         Ok(match lab.device().cuda() {
-            Some(device) => Box::new(gpu::Matrices::draw(self, lab, device, problem)?),
+            Some(device) => {
+                let matrices = gpu::Matrices::draw(self, lab, device, problem)?;
+                matrices.compile_all();
+                Box::new(matrices)
+            }
             None => Box::new(cpu::Matrices::of(self, problem)),
         })
+    }
+
+    fn prepare_one<'a>(&'a self, lab: &'a Lab, problem: &Problem, _: &Rung) -> Result<Box<dyn Prepared + 'a>> {
+        match lab.device().cuda() {
+            // What is tried is compiled where it is made into a candidate.
+            Some(device) => Ok(Box::new(gpu::Matrices::draw(self, lab, device, problem)?)),
+            None => self.prepare(lab, problem),
+        }
+    }
+
+    fn tile_without_trials(&self, lab: &Lab, rung: &Rung, problem: &Problem) -> Option<String> {
+        let info = lab.device().info();
+        self.tile_by_costs(rung, problem, info, &Findings::of(info))
     }
 }
 
@@ -453,6 +484,42 @@ mod tests {
         assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32)));
         assert!(parse_product("64x8x9").unwrap_err().contains("as 4096:tf32"));
         assert!(parse_product("64x8x9:int8").is_err());
+    }
+
+    #[test]
+    fn without_trials_a_rung_has_the_tile_that_costs_choose() {
+        let h200 = DeviceInfo {
+            kind: warpbook_record::DeviceKind::Cuda,
+            index: 0,
+            name: "H200".into(),
+            memory_bytes: 1 << 37,
+            multiprocessors: 132,
+            compute_capability: Some((9, 0)),
+            l2_bytes: None,
+            shared_bytes_per_multiprocessor: None,
+            shared_bytes_per_block: Some(232_448),
+            registers_per_multiprocessor: None,
+            max_sm_mhz: None,
+            max_memory_mhz: None,
+        };
+        let tile = |experiment: &Matmul, id: &str| {
+            let rung = Experiment::rungs(experiment).into_iter().find(|r| r.id == id).unwrap();
+            let problem = Experiment::problems(experiment).remove(0);
+            experiment.tile_by_costs(&rung, &problem, &h200, &Findings::default())
+        };
+        let product = |edge| Matmul::new().shapes([(edge, edge, edge)]).dtypes([Dtype::Bf16]);
+        // Those that `gemm` takes where the choice is the same rung (`warpbook-nn`'s tests of `choose`).
+        assert_eq!(tile(&product(4096), "14_overlapped_store").as_deref(), Some("128x256s4c1g8"));
+        assert_eq!(tile(&product(1024), "15b_small_tiles").as_deref(), Some("128x64s8k1"));
+        // It depends on the size, also of a rung that is not chosen there.
+        assert_ne!(tile(&product(512), "14_overlapped_store"), tile(&product(8192), "14_overlapped_store"));
+        // Without costs the first; of a rung without tiles none.
+        assert_eq!(tile(&product(2048), "11_wgmma_tma").as_deref(), Some("128x128s4"));
+        assert_eq!(tile(&product(2048), "cublas"), None);
+        // The one that was asked for, of the rungs that have it.
+        let asked = product(2048).tile("128x128s6c2g8");
+        assert_eq!(tile(&asked, "14_overlapped_store").as_deref(), Some("128x128s6c2g8"));
+        assert_eq!(tile(&asked, "11_wgmma_tma").as_deref(), Some("128x128s4"));
     }
 
     #[test]

@@ -21,7 +21,13 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ("optimiser", optimizer(&recipe.optimizer)),
         ("learning rate", learning_rate(recipe)),
         ("gradient clipping", recipe.clip.map_or("none".into(), |most| format!("to a norm of {}", plain(most)))),
-        ("batch", recipe.batch.to_string()),
+        (
+            "batch",
+            match recipe.accumulate {
+                1 => recipe.batch.to_string(),
+                parts => format!("{} in {parts} parts, whose gradients are added up", recipe.batch),
+            },
+        ),
         ("epochs", recipe.epochs.to_string()),
     ];
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));

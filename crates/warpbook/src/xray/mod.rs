@@ -14,6 +14,9 @@ use warpbook_record::{ChartKind, Measurement, Outcome, Problem, Run, Rung, neare
 
 /// Device memory that marks are recorded into.
 const RING_BYTES: u64 = 512 << 20;
+/// How long a run is waited for before its kernels are taken for endless: so many seconds, and so many times what a run without marks has taken.
+const LEAST_LIMIT_S: f64 = 10.0;
+const LIMIT_TIMES: f64 = 200.0;
 
 /// What every SM did in one run of a rung: a record with one measurement and its X-ray. Displayed as a chart with its figures.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,8 +39,10 @@ impl XrayRun {
 
 impl Lab {
     /// What every SM does in a run of a rung, at the experiment's main problem or its first: the rung's kernels are compiled with their marks
-    /// (`MARK(phase)`, see `kernels/xray.cuh`), with the tile that is the fastest without them; their result is checked; a run is recorded. It is timed with marks
-    /// and without.
+    /// (`MARK(phase)`, see `kernels/xray.cuh`); their result is checked; a run is recorded. It is timed with marks and without.
+    ///
+    /// A product has the tile that it was told to have, else the one that `gemm` would take of that rung; no others are compiled or timed. Kernels that are still
+    /// running after 10 seconds, and after 200 times as long as without marks, are given up.
     ///
     /// ```no_run
     /// # use warpbook::prelude::*;
@@ -47,7 +52,7 @@ impl Lab {
     /// ```
     ///
     /// # Errors
-    /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; the device's.
+    /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; its kernels do not end; the device's.
     pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
         experiment.validate(self)?;
         let rungs = experiment.rungs_on(self);
@@ -79,8 +84,10 @@ impl Lab {
         run.descriptor.charts = vec![ChartKind::Xray];
         collect_sources(&mut run, &experiment.headers());
         self.tell(&Event::Preparing(&format!("preparing {}", problem.label)));
-        let prepared = experiment.prepare(self, &problem)?;
-        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem };
+        let prepared = experiment.prepare_one(self, &problem, rung)?;
+        let tile = experiment.tile_without_trials(self, rung, &problem);
+        let limit_s = experiment.time_limit_s(rung);
+        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem, tile, limit_s };
         ray.take(&mut run)?;
         run.environment.clocks = self.watch().report();
         Ok(XrayRun { run })
@@ -138,6 +145,10 @@ struct Ray<'r> {
     prepared: &'r dyn Prepared,
     rung: &'r Rung,
     problem: &'r Problem,
+    /// The tile that it has where none is searched for.
+    tile: Option<String>,
+    /// Seconds after which it is taken for endless without marks; `None` where it is known to end.
+    limit_s: Option<f64>,
 }
 
 impl Ray<'_> {
@@ -147,28 +158,51 @@ impl Ray<'_> {
         self.prepared.candidate(self.rung, &mut trials)
     }
 
+    /// What is being done, for who waits.
+    fn says(&self, what: &str) {
+        self.lab.tell(&Event::Preparing(what));
+    }
+
     /// Runs it once and holds its result against the reference.
-    fn checked(&self, candidate: &dyn Candidate, what: &str) -> Result<warpbook_record::Check> {
-        let checked = run_checked(candidate, None)?;
+    fn checked(&self, candidate: &dyn Candidate, what: &str, limit_s: Option<f64>) -> Result<warpbook_record::Check> {
+        let checked = run_checked(candidate, limit_s).map_err(|e| self.endless(e, what))?;
         match checked.failure() {
             Some(why) => Err(Error::Setting(format!("{} {what} gives a wrong result: {why}.", self.rung.id))),
             None => Ok(checked.check),
         }
     }
 
+    /// An error of a run; of one that did not end it says that the kernels hang, and with which marks.
+    fn endless(&self, error: Error, what: &str) -> Error {
+        match error {
+            Error::Device(warpbook_device::Error::StillRunning { kernel, limit_s }) => {
+                let kernel = format!("{kernel} of {} {what}", self.rung.id);
+                warpbook_device::Error::StillRunning { kernel, limit_s }.into()
+            }
+            other => other,
+        }
+    }
+
     fn take(&self, run: &mut Run) -> Result<()> {
         self.lab.tell(&Event::Started { rung: self.rung, problem: self.problem });
-        let plain = self.candidate(None)?;
-        let check = self.checked(&*plain, "without marks")?;
+        self.says(&match &self.tile {
+            Some(tile) => format!("compiling {} with the tile {tile}", self.rung.id),
+            None => format!("compiling {} and choosing its tile", self.rung.id),
+        });
+        let plain = self.candidate(self.tile.clone())?;
+        let begun = std::time::Instant::now();
+        let check = self.checked(&*plain, "without marks", self.limit_s)?;
+        // With its check, and with what a first launch loads.
+        let limit_s = (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S);
         let details = plain.details();
         let alone = plain.timed_alone();
         let bench = self.lab.bench();
         let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
         // Where a candidate has the memory to itself it is gone before the other one is made.
         let (plain, first) = if alone { (None, Some(time(&*plain)?)) } else { (Some(plain), None) };
-        self.lab.tell(&Event::Preparing("compiling with marks"));
+        self.says("compiling it with its marks");
         let recorder = Recorder::begin(self.device)?;
-        let marked = self.candidate(details.tile.clone())?;
+        let marked = self.candidate(details.tile.clone().or_else(|| self.tile.clone()))?;
         recorder.pause();
         if recorder.marked() == 0 {
             return Err(Error::Setting(format!(
@@ -176,18 +210,21 @@ impl Ray<'_> {
                 self.rung.id, self.problem.label
             )));
         }
+        self.says("running it with its marks");
         // This run says how many warps there are; the next one is the first that is recorded.
-        self.checked(&*marked, "with marks")?;
+        self.checked(&*marked, "with its marks", Some(limit_s))?;
         let (free, _) = self.device.memory()?;
-        recorder.allocate(RING_BYTES.min(free / 2))?;
+        let ring_bytes = recorder.allocate(RING_BYTES.min(free / 2))?;
         let stream = marked.stream().ok_or(warpbook_device::Error::NeedsCuda("An X-ray"))?;
         marked.reset()?;
-        let marks = recorder.record(stream, || marked.launch())?;
+        self.says(&format!("recording a run into {} MiB of marks", ring_bytes >> 20));
+        let recorded = recorder.record(stream, limit_s, || marked.launch());
+        let marks = recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))?;
         let found = marked.check()?;
         if let Some(why) = found.failure() {
             return Err(Error::Setting(format!("{} gives a wrong result while it is recorded: {why}.", self.rung.id)));
         }
-        self.lab.tell(&Event::Preparing("timing with marks and without"));
+        self.says("timing it with marks and without");
         let [unmarked, with_marks] = match (&plain, first) {
             (Some(plain), _) => self.in_turn([&**plain, &*marked])?,
             (None, first) => [first.unwrap_or_default(), time(&*marked)?],
@@ -198,6 +235,7 @@ impl Ray<'_> {
             marked_us: with_marks.us,
             unmarked_us: unmarked.us.clone(),
         };
+        self.says("setting the marks on one scale");
         let (xray, notes) = assemble(&marks, taken).map_err(Error::Setting)?;
         run.notes.extend(notes);
         run.xrays.push(xray);

@@ -40,6 +40,8 @@ pub struct Gather {
     view: Option<[u32; 2]>,
     /// Of alternating flips.
     steps_per_epoch: u32,
+    /// The place of the first image in its batch, by which images draw.
+    first: u32,
     seed: u64,
     /// f32 `[channels][256]`: what a value of a channel becomes.
     values: Slice<f32>,
@@ -78,6 +80,7 @@ impl Gather {
             reflect: a.reflect.into(),
             view: a.view.map(|v| Ok::<_, warpbook_device::Error>([word(v.row)?, word(v.column)?])).transpose()?,
             steps_per_epoch: 1,
+            first: 0,
             seed: a.seed,
             values: values.range(..),
         })
@@ -87,6 +90,12 @@ impl Gather {
     #[must_use]
     pub fn steps_per_epoch(self, steps: u32) -> Self {
         Self { steps_per_epoch: steps.max(1), ..self }
+    }
+
+    /// The same for a part of a batch that begins with its image `first`: images draw by their places in the batch.
+    #[must_use]
+    pub fn from_place(self, first: u32) -> Self {
+        Self { first, ..self }
     }
 
     /// Writes the images of the indices, `[batch]`, into `out`, `[batch]` images. `images` is `[count][channels][height][width]`; `step`,
@@ -114,7 +123,7 @@ impl Gather {
         }
         let [c, h, w] = &self.sizes;
         let (drawn, [row, column]) = (u32::from(self.view.is_none()), self.view.unwrap_or_default());
-        let args: [&dyn KernelArg; 17] = [
+        let args: [&dyn KernelArg; 18] = [
             images,
             &count,
             c,
@@ -131,13 +140,14 @@ impl Gather {
             &drawn,
             &row,
             &column,
+            &self.first,
             out.bytes(),
         ];
         let shape = self.kernel.shape(1);
         let shared_by = shared_by(len, shape.block[0] as usize, self.at_once / blocks);
         let shape = Launch { grid: [blocks, shared_by, 1], ..shape };
         // SAFETY: gather(images, count, channels, h, w, indices, values, padding, flip, seed, step, reflect, steps_per_epoch, drawn, fixed_row,
-        // fixed_column, out), a column of blocks an index; types and
+        // fixed_column, first, out), a column of blocks an index; types and
         // lengths were checked, and the kernel compares the indices with the count.
         unsafe { self.kernel.launch(stream, shape, &args) }
     }

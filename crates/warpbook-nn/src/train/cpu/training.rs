@@ -90,7 +90,7 @@ impl Targets {
 impl CpuTraining {
     /// For batches of at most so many samples, which are parts of the recipe's where several ranks train.
     pub fn new(recipe: &Recipe, batch: usize, weights: &Weights, ranks: Option<&Ranks>) -> Result<Self, TrainError> {
-        let mut engine = CpuEngine::new(&recipe.network, batch, weights, &recipe.optimizer)?;
+        let mut engine = CpuEngine::new(&recipe.network, recipe.part_of(batch), weights, &recipe.optimizer)?;
         engine.part.norm = ranks.filter(|ranks| ranks.options().synchronised_norm).cloned();
         let ranks = ranks.map(|ranks| (ranks.clone(), Exchange::new(ranks, &recipe.network)));
         Ok(Self { engine, recipe: recipe.clone(), grouped: recipe.grouped()?, updates: 0, prepared: None, ranks })
@@ -142,21 +142,8 @@ impl CpuTraining {
         (step, rate): (u64, f64),
         shard: Option<&Shard>,
     ) -> Result<StepOrBroken, TrainError> {
-        let n = indices.len();
-        (self.engine.part.first, self.engine.part.counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
-        self.gather(set, indices, Some(step), None)?;
-        let (targets, statistics) = (Targets::of(set, indices), self.engine.statistics());
-        self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
-        let scale = shard.map_or(1.0, |s| s.weight() as f32);
-        let loss = match &mut self.ranks {
-            None => self.engine.backward(self.recipe.loss, targets.target(), n, scale)?,
-            Some((_, exchange)) => {
-                exchange.give_up();
-                let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
-                self.engine.backward_telling(self.recipe.loss, targets.target(), (n, scale), after)?
-            }
-        };
-        let loss = match self.of_all(loss, n, shard)? {
+        let statistics = self.engine.statistics();
+        let loss = match self.gradients_of(set, indices, step, shard)? {
             Ok(loss) => loss,
             Err(broken) => {
                 self.engine.put_back(statistics);
@@ -179,19 +166,77 @@ impl CpuTraining {
 }
 
 impl CpuTraining {
+    /// The gradients of a batch, made in the recipe's parts, and its loss; or why the step broke. Dropout and augmentation draw by a sample's place in the batch, so
+    /// the parts have the draws of the whole.
+    fn gradients_of(
+        &mut self,
+        set: Samples<'_>,
+        indices: &[u32],
+        step: u64,
+        shard: Option<&Shard>,
+    ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+        let parts = self.recipe.parts(indices.len());
+        let (first, counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
+        let scale = shard.map_or(1.0, Shard::weight);
+        if let Some((_, exchange)) = &mut self.ranks {
+            exchange.give_up();
+        }
+        let last = parts.len() - 1;
+        let (mut whole, mut found, mut sums) = (BatchLoss { mean: 0.0, correct: 0 }, None, Vec::new());
+        for (at, part) in parts.iter().enumerate() {
+            let (n, of) = (part.len(), &indices[part.clone()]);
+            (self.engine.part.first, self.engine.part.counts) = (first + part.start, counts);
+            self.gather(set, of, Some(step), None)?;
+            let targets = Targets::of(set, of);
+            self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+            let share = n as f64 / indices.len() as f64;
+            let by = (n, (scale * share) as f32);
+            let loss = match &mut self.ranks {
+                // What is complete is on its way while the rest of the only part is computed.
+                Some((_, exchange)) if last == 0 => {
+                    let after = &mut |node: usize, gradients: &[Vec<f32>]| exchange.after(node, gradients);
+                    self.engine.backward_telling(self.recipe.loss, targets.target(), by, after)?
+                }
+                _ => self.engine.backward(self.recipe.loss, targets.target(), by.0, by.1)?,
+            };
+            whole.mean += if last == 0 { loss.mean } else { loss.mean * share };
+            whole.correct += loss.correct;
+            if at == 0 && last > 0 {
+                sums = self.engine.gradients_mut().to_vec();
+            } else if last > 0 {
+                for (sum, part) in sums.iter_mut().zip(self.engine.gradients_mut()) {
+                    sum.iter_mut().zip(part).for_each(|(sum, g)| *sum += *g);
+                }
+            }
+            if !loss.mean.is_finite() {
+                found = self.engine.find_not_finite(n)?;
+                break;
+            }
+        }
+        if last > 0 {
+            self.engine.gradients_mut().clone_from_slice(&sums);
+            if let Some((_, exchange)) = &mut self.ranks {
+                // All of it, now that the last part is done; also of a step that broke, since every rank waits for every other.
+                exchange.after(0, self.engine.gradients_mut());
+            }
+        }
+        self.of_all(whole, found, shard)
+    }
+
     /// The loss of the global batch, with the gradients and the running statistics of all ranks in place; or why the step broke.
+    /// `found` is the first operation of this rank's with an output that is no finite number.
     fn of_all(
         &mut self,
         loss: BatchLoss,
-        n: usize,
+        found: Option<String>,
         shard: Option<&Shard>,
     ) -> Result<Result<BatchLoss, Broken>, TrainError> {
         let engine = &mut self.engine;
-        let mut layer = || Ok(engine.find_not_finite(n)?.unwrap_or_else(|| "the loss".into()));
+        let layer = found.unwrap_or_else(|| "the loss".into());
         let (Some((ranks, exchange)), Some(shard)) = (&mut self.ranks, shard) else {
-            return Ok(if loss.mean.is_finite() { Ok(loss) } else { Err(Broken { loss: loss.mean, layer: layer()? }) });
+            return Ok(if loss.mean.is_finite() { Ok(loss) } else { Err(Broken { loss: loss.mean, layer }) });
         };
-        let (mean, correct) = match ranks.outcome((loss.mean, loss.correct), shard, layer)? {
+        let (mean, correct) = match ranks.outcome((loss.mean, loss.correct), shard, || Ok(layer))? {
             Ok(of_all) => of_all,
             Err(broken) => {
                 exchange.give_up();

@@ -17,6 +17,7 @@ pub(super) struct Control {
     pub(super) start: Kernel,
     pub(super) judge: Kernel,
     pub(super) finish: Kernel,
+    pub(super) loss_of_parts: Kernel,
     /// Position in the order, step, slot, halted.
     pub(super) counters: Slice<u32>,
     pub(super) rates: Slice<f64>,
@@ -43,11 +44,16 @@ pub(super) struct Control {
     pub clip: Slice<f32>,
     pub scale: Slice<f32>,
     pub(super) grown: Slice<u32>,
+    /// Of each part of a batch its number, its loss, and its samples that are classified rightly: `[parts]`.
+    part_numbers: Slice<u32>,
+    pub(super) part_losses: Slice<f64>,
+    pub(super) part_correct: Slice<u32>,
 }
 
 impl Control {
-    pub fn new(device: &CudaDevice, batch: usize) -> Result<Self> {
-        let [start, judge, finish] = load(device, warpbook_kernels::nn::step())?;
+    /// For batches of at most so many samples, in at most so many parts.
+    pub fn new(device: &CudaDevice, batch: usize, parts: usize) -> Result<Self> {
+        let [start, judge, finish, loss_of_parts] = load(device, warpbook_kernels::nn::step())?;
         let words = |len: usize| Ok::<_, warpbook_device::Error>(device.zeros::<u32>(len)?.range(..));
         let floats = |len: usize| Ok::<_, warpbook_device::Error>(device.zeros::<f32>(len)?.range(..));
         let doubles = |len: usize| Ok::<_, warpbook_device::Error>(device.zeros::<f64>(len)?.range(..));
@@ -55,6 +61,7 @@ impl Control {
             start,
             judge,
             finish,
+            loss_of_parts,
             counters: words(4)?,
             rates: doubles(SLOTS)?,
             order: words(SLOTS * batch)?,
@@ -73,6 +80,9 @@ impl Control {
             clip: floats(1)?,
             scale: floats(1)?,
             grown: words(1)?,
+            part_numbers: device.buffer_from(&(0..parts as u32).collect::<Vec<_>>())?.range(..),
+            part_losses: doubles(parts)?,
+            part_correct: words(parts)?,
         })
     }
 
@@ -93,6 +103,11 @@ impl Control {
     /// Where losses are written.
     pub fn loss_slots(&self) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
         (self.counters.range(2..3), self.losses.clone(), self.correct.clone())
+    }
+
+    /// Where the loss of a part of a batch is written.
+    pub fn part_slots(&self, part: usize) -> (Slice<u32>, Slice<f64>, Slice<u32>) {
+        (self.part_numbers.range(part..=part), self.part_losses.clone(), self.part_correct.clone())
     }
 
     /// How a step of `n` samples ends.
@@ -145,9 +160,11 @@ impl Control {
     }
 }
 
-/// How a step begins.
+/// How a step, or a part of it, begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Start<'a> {
+    /// The place of its first sample in the batch.
+    pub first: usize,
     /// Whether it is given a learning rate; otherwise it is an evaluation.
     pub trains: bool,
     /// The running statistics, where the step changes any.

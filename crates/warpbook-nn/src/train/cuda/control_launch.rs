@@ -11,17 +11,18 @@ impl Control {
     pub fn queue_start(&self, stream: &Stream, n: usize, labels: Option<&Slice<u8>>, what: Start<'_>) -> Result<()> {
         let statistics = what.statistics.map_or(0, |s| s.running.len());
         assert!(what.statistics.is_none_or(|s| s.before.len() == statistics), "as many statistics on both sides");
-        let words = [self.order.len(), labels.map_or(0, Slice::len), n, statistics];
-        let [count, samples, n, statistics] = words.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+        let words = [self.order.len(), what.first, labels.map_or(0, Slice::len), n, statistics];
+        let [count, first, samples, n, statistics] = words.map(|size| u32::try_from(size).unwrap_or(u32::MAX));
         assert!(n as usize <= self.indices.len(), "a batch is at most as large as was said");
         let control: &dyn KernelArg = if what.trains { &self.rate_and_updates } else { &DevicePtr::NULL };
         let [running, before] = [what.statistics.map(|s| &s.running), what.statistics.map(|s| &s.before)];
-        let args: [&dyn KernelArg; 13] = [
+        let args: [&dyn KernelArg; 14] = [
             &self.counters,
             &self.rates,
             control,
             &self.order,
             &count,
+            &first,
             optional(labels),
             &samples,
             &n,
@@ -31,7 +32,7 @@ impl Control {
             optional(before),
             &statistics,
         ];
-        // SAFETY: start_step(counters, rates, control, order, count, labels, samples, n, indices, batch_labels, running, before, statistics);
+        // SAFETY: start_step(counters, rates, control, order, count, first, labels, samples, n, indices, batch_labels, running, before, statistics);
         // the arrays are made by `new` for batches of at least n samples, and the statistics' lengths were checked.
         unsafe { self.start.launch(stream, self.start.shape(n.into()), &args) }
     }
@@ -42,6 +43,16 @@ impl Control {
         let args: [&dyn KernelArg; 4] = [&self.counters, &self.losses, overflow, &self.found];
         // SAFETY: judge_step(counters, losses, overflow, found), made by `new`.
         unsafe { self.judge.launch(stream, self.judge.shape(1), &args) }
+    }
+
+    /// Queues the loss of a batch of `n` samples that was made in so many parts.
+    pub fn queue_loss_of_parts(&self, stream: &Stream, n: usize, parts: usize) -> Result<()> {
+        assert!(parts <= self.part_losses.len() && parts <= n, "as many parts as there are slots, each with a sample");
+        let [parts, n] = [parts, n].map(|size| u32::try_from(size).unwrap_or(u32::MAX));
+        let args: [&dyn KernelArg; 7] =
+            [&self.counters, &self.part_losses, &self.part_correct, &parts, &n, &self.losses, &self.correct];
+        // SAFETY: loss_of_parts(counters, part_losses, part_correct, parts, n, losses, correct), made by `new`; the parts were counted.
+        unsafe { self.loss_of_parts.launch(stream, self.loss_of_parts.shape(1), &args) }
     }
 
     /// Queues the end of a step: the scaler's update, the rings, the counters.

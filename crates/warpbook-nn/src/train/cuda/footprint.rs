@@ -67,7 +67,10 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
 fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
     let dtype = options.precision.activations();
     let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
-    planned + ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype).total()
+    let params = ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
+    // Sums of gradients, in f32.
+    let sums = if recipe.accumulate > 1 { params.weights } else { 0 };
+    planned + params.total() + sums
 }
 
 pub(super) fn ensure_it_fits(

@@ -3,6 +3,7 @@
 use super::CudaOptions;
 use super::control::SLOTS;
 use super::params::Params;
+use crate::gemm::DeviceArray;
 use crate::network::{Network, Shape};
 use crate::ops::Layout;
 use crate::ops::activation::cuda::Activations;
@@ -100,6 +101,8 @@ pub(super) struct StepKernels {
     pub loss: LossKernels,
     pub update: UpdateKernels,
     pub gather: GatherKernels,
+    /// Where gradients are added up over the parts of a batch: of the arrays of gradients the kernel, and their sum.
+    pub sums: Option<Vec<(Weighted, Slice<f32>)>>,
 }
 
 /// The update, and the norm where a step needs it.
@@ -160,7 +163,9 @@ impl StepKernels {
             };
             Gather::new(device, &augment, dtype, layout)
         };
+        let sums = (recipe.accumulate > 1).then(|| sums(device, params)).transpose()?;
         Ok(Self {
+            sums,
             loss: match recipe.loss {
                 Loss::CrossEntropy { .. } => {
                     let new = if options.last_block {
@@ -190,6 +195,14 @@ impl StepKernels {
             },
         })
     }
+}
+
+/// The sums of all gradients, in f32.
+fn sums(device: &CudaDevice, params: &Params) -> Result<Vec<(Weighted, Slice<f32>)>> {
+    let (exact, rounded) = params.gradients();
+    let arrays = std::iter::once(DeviceArray::from(&exact)).chain(rounded);
+    let sum = |of: DeviceArray| Ok((Weighted::new(device, of.dtype())?, device.zeros::<f32>(of.len())?.range(..)));
+    arrays.map(sum).collect()
 }
 
 impl UpdateKernels {

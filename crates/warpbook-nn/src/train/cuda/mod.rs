@@ -72,6 +72,8 @@ pub(crate) struct CudaTraining {
     recipe: Recipe,
     grouped: Option<Grouped>,
     options: CudaOptions,
+    /// Samples of a step, and those that go through the network at once.
+    step_batch: usize,
     batch: usize,
     sharing: Sharing,
     memory: Memory,
@@ -113,8 +115,10 @@ impl CudaTraining {
         let network = &recipe.network;
         let (mut options, arrangement) = options.arranged(network);
         let grouped = recipe.grouped()?;
-        // An update in groups is several kernels, none of which is the last of a step by itself.
-        options.last_block &= grouped.is_none();
+        // An update in groups is several kernels, none of which is the last of a step by itself. Of a batch in parts no loss is that of the step.
+        options.last_block &= grouped.is_none() && recipe.accumulate == 1;
+        // What goes through the network at once.
+        let (step_batch, batch) = (batch, recipe.part_of(batch));
         device.reset_peak();
         let (free, _) = device.memory()?;
         let dtype = options.precision.activations();
@@ -125,7 +129,7 @@ impl CudaTraining {
         params.write(weights)?;
         let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
-        let control = Control::new(device, batch)?;
+        let control = Control::new(device, step_batch, recipe.accumulate)?;
         control.restore(0, options.scaler.start())?;
         let stream = device.stream()?;
         let side = options.overlap.then(|| Side::new(device)).transpose()?;
@@ -152,6 +156,7 @@ impl CudaTraining {
             device: device.clone(),
             recipe: drawn,
             options,
+            step_batch,
             batch,
             sharing,
             memory,
@@ -192,7 +197,7 @@ impl CudaTraining {
     fn ensure_staging(&mut self, set: &Dataset) -> Result<(), TrainError> {
         if self.staging.is_none() {
             let len = set.shape().iter().product();
-            let staging = Staging::new(&self.device, &self.options.loader, self.batch, len)?;
+            let staging = Staging::new(&self.device, &self.options.loader, self.step_batch, len)?;
             let first = self.sets.len();
             self.sets.extend(staging.sets());
             self.staging = Some((staging, (first..self.sets.len()).collect()));
@@ -391,7 +396,10 @@ impl CudaTraining {
         self.params.put_statistics_back(&self.stream)?;
         let mut found = "the loss".to_owned();
         self.with_batch(source, (indices, shard), true, |program, stream| {
-            for pass in program.passes.iter().take_while(|pass| pass.name != "loss") {
+            // Of a batch in parts the passes of all of them, which change no weights.
+            let in_parts = program.passes.iter().any(|pass| pass.name == passes::LOSS_OF_PARTS);
+            let end = if in_parts { passes::LOSS_OF_PARTS } else { "loss" };
+            for pass in program.passes.iter().take_while(|pass| pass.name != end) {
                 pass.queue(stream)?;
                 let Some(output) = &pass.output else { continue };
                 stream.synchronize()?;
@@ -470,7 +478,7 @@ impl Engine for CudaTraining {
 
     fn step_by_operation(&mut self, after: AfterOperation<'_>) -> Result<(), TrainError> {
         let (recipe, options, sharing) = (self.recipe.clone(), self.options, self.sharing.clone());
-        let n = if self.together.is_some() { self.batch } else { recipe.batch };
+        let n = if self.together.is_some() { self.batch } else { recipe.part_of(recipe.batch) };
         self.queue_next(|program, stream| {
             let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n };
             for pass in program.passes.iter() {

@@ -119,6 +119,8 @@ impl StepWork<'_> {
             "images" => (inputs, inputs * element),
             "rows" => (4 * (inputs + outputs), element * inputs + 4 * outputs),
             "loss" => (outputs * element, outputs * element),
+            // Each sum is read and written in f32, and left in the gradients too.
+            "sum of gradients" => (held.gradients + held.weights, held.gradients + held.weights),
             "norm of the gradients" => (held.gradients, 0),
             "optimiser" => (held.weights + held.state + held.gradients, held.weights + held.state + held.copy),
             _ => (0, 0),

@@ -3,7 +3,7 @@
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;
 use rayon::prelude::*;
-use warpbook_kernels::guide as kernels;
+use warpbook_kernels::guide::{self as kernels, Walk};
 use warpbook_record::Quantity;
 
 /// Eight chains of 64 steps, added up, in f64.
@@ -207,9 +207,11 @@ pub(super) static OCCUPANCY: Pair = Pair {
     record: "guide-occupancy",
     title: "Registers against resident warps",
     about: "Each warp walks through random lines of DRAM, one after another, and adds up what it finds: at once, or after it has kept so many \
-            values in registers.",
+            values in registers, in as many as they take or in as many as __launch_bounds__ leaves.",
     reason: "A warp of this kernel waits for one line at a time, so what hides the latency is other warps. An SM has a fixed number of registers; \
-             threads that take four times as many leave room for a quarter of the warps, and a quarter of the lines are on their way.",
+             threads that take four times as many leave room for a quarter of the warps, and a quarter of the lines are on their way. \
+             __launch_bounds__ limits the registers of a thread and so keeps the warps; values that no longer fit are spilled to local memory, which is \
+             a store and a load each.",
     on_a_smaller_gpu: "The same an SM where registers and warps of an SM are the same; smaller where it holds fewer warps at most, since there the \
                        registers limit them later.",
     axis: "values in registers",
@@ -242,8 +244,21 @@ pub(super) static OCCUPANCY: Pair = Pair {
     },
     tolerance: 0.0,
     halves: &[
-        kernel("01_held", "Kept in registers", "Added from the last to the first.", || kernels::walk(true), threads),
-        kernel("02_added", "Added at once", "One register for all.", || kernels::walk(false), threads),
+        kernel(
+            "01_held",
+            "Kept in registers",
+            "Added from the last to the first.",
+            || kernels::walk(Walk::Held),
+            threads,
+        ),
+        kernel("02_added", "Added at once", "One register for all.", || kernels::walk(Walk::Added), threads),
+        kernel(
+            "03_bounded",
+            "Kept within launch bounds",
+            "__launch_bounds__ asks for eight blocks an SM: at most 64 registers a thread, and what does not fit is spilled.",
+            || kernels::walk(Walk::Bounded),
+            threads,
+        ),
         cpu("cpu_held", "CPU, kept", "All values of a walk are kept in memory before they are added.", |x, y, _, _| {
             let mut held = vec![0.0f32; WALK as usize * 32];
             for (warp, y) in y.chunks_mut(32).enumerate() {

@@ -76,6 +76,8 @@ impl Multiply {
 struct Builder<'a> {
     parts: Parts<'a>,
     n: usize,
+    /// Which part of a batch its samples are; `None` where they are the whole.
+    part: Option<Part>,
     trains: bool,
     /// What dropout draws its numbers by: the seed, and the step.
     random: Option<(u64, Slice<u32>)>,
@@ -92,6 +94,25 @@ struct Builder<'a> {
     links: bool,
 }
 
+/// A part of a batch that goes through the network by itself; gradients are added up over the parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    /// Its number.
+    at: usize,
+    /// The place of its first sample in the batch.
+    first: usize,
+    /// Samples of the batch.
+    of: usize,
+}
+
+/// The seed by which a part of a batch draws its dropout: the step's own of the first.
+fn seed_of_part(seed: u64, part: usize) -> u64 {
+    seed ^ (part as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
+}
+
+/// The pass that comes after all parts of a batch.
+pub(super) const LOSS_OF_PARTS: &str = "loss of all parts";
+
 /// The passes of a step with `n` samples of a data set, or of their evaluation.
 pub(super) fn passes(
     parts: Parts<'_>,
@@ -101,21 +122,36 @@ pub(super) fn passes(
     workspaces: &mut [Option<Workspace>; 2],
     reductions: Vec<Reduction>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
-    let mut builder = Builder::new(parts, n, trains, workspaces)?;
+    let all = if trains { step.recipe.parts(n) } else { std::iter::once(0..n).collect() };
+    let mut passes = Vec::new();
+    if let [first @ .., _] = &all[..]
+        && all.len() > 1
+    {
+        for (at, part) in first.iter().enumerate() {
+            let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
+            builder.passes = passes;
+            builder.part = Some(Part { at, first: part.start, of: n });
+            builder.gradients(step, set)?;
+            passes = builder.passes;
+        }
+    }
+    let last = all.last().cloned().unwrap_or(0..n);
+    let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
+    builder.passes = passes;
+    builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, of: n });
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
-    builder.random = Some((step.recipe.seed, step.control.step()));
-    builder.batch(step, set)?;
-    builder.forward_all()?;
-    if !trains {
-        builder.other_views(step, set)?;
-    }
-    builder.loss(step)?;
+    builder.gradients(step, set)?;
     if trains {
-        builder.backward_all()?;
-        builder.update(step)?;
+        if builder.part.is_some() {
+            let control = step.control.clone();
+            builder.push(LOSS_OF_PARTS, "", move |s| control.queue_loss_of_parts(s, n, all.len()));
+            // Now that they are the sums over all parts.
+            builder.reduce(0);
+        }
+        builder.update(step, n)?;
     }
-    builder.finish(step);
+    builder.finish(step, n);
     Ok(builder.passes)
 }
 
@@ -175,6 +211,7 @@ impl<'a> Builder<'a> {
         Ok(Self {
             parts,
             n,
+            part: None,
             trains,
             random: None,
             products,
@@ -185,6 +222,37 @@ impl<'a> Builder<'a> {
             reductions: VecDeque::new(),
             links: false,
         })
+    }
+
+    /// A batch, or a part of one, forwards and in training backwards.
+    fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
+        let seed = self.part.map_or(step.recipe.seed, |part| seed_of_part(step.recipe.seed, part.at));
+        self.random = Some((seed, step.control.step()));
+        self.batch(step, set)?;
+        self.forward_all()?;
+        if !self.trains {
+            self.other_views(step, set)?;
+        }
+        self.loss(step)?;
+        if self.trains {
+            self.backward_all()?;
+            self.add_up(step)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a part's gradients to those of the parts before it, in f32. The gradients' own arrays then hold the sum.
+    fn add_up(&mut self, step: StepParts<'_>) -> Result<()> {
+        let (Some(part), Some(sums)) = (self.part, &step.kernels.sums) else { return Ok(()) };
+        let of = (self.n as f32 / part.of as f32, part.at == 0);
+        let (exact, rounded) = self.parts.params.gradients();
+        let arrays: Vec<DeviceArray> = std::iter::once((&exact).into()).chain(rounded).collect();
+        let sums = sums.clone();
+        self.push("sum of gradients", "", move |s| {
+            sums.iter().zip(&arrays).try_for_each(|((kernel, sum), array)| kernel.queue(s, array, of, sum))
+        });
+        self.last_on(On::Both);
+        Ok(())
     }
 
     fn forward_all(&mut self) -> std::result::Result<(), TrainError> {
@@ -208,7 +276,9 @@ impl<'a> Builder<'a> {
             }
             segment.rev().try_for_each(|i| {
                 self.backward(i)?;
-                self.reduce(i);
+                if self.part.is_none() {
+                    self.reduce(i);
+                }
                 Ok::<_, TrainError>(())
             })?;
         }
@@ -305,16 +375,20 @@ impl<'a> Builder<'a> {
         let (control, n, trains) = (step_parts.control.clone(), self.n, self.trains);
         let (indices, step, x) = (control.indices.range(..n), control.step(), self.value(0)?);
         let labels = if let Resident::Images { labels, .. } = set { Some(labels.clone()) } else { None };
-        let statistics = self.parts.params.statistics().filter(|_| trains).cloned();
+        let first = self.part.map_or(0, |part| part.first);
+        // Those before the step, of which the first part knows.
+        let statistics = self.parts.params.statistics().filter(|_| trains && first == 0).cloned();
         self.push("batch", "", move |s| {
-            control.queue_start(s, n, labels.as_ref(), Start { trains, statistics: statistics.as_ref() })
+            control.queue_start(s, n, labels.as_ref(), Start { first, trains, statistics: statistics.as_ref() })
         });
         match (set, &step_parts.kernels.gather) {
             (Resident::Images { images, .. }, GatherKernels::Images(gather)) => {
                 let count = images.len() / self.network().input().elements();
                 let per_epoch = u32::try_from(count.div_ceil(step_parts.recipe.batch)).unwrap_or(u32::MAX);
                 let gather = if trains { &gather.training } else { &gather.views[0].0 };
-                let (gather, images) = (gather.clone().steps_per_epoch(per_epoch), images.clone());
+                let gather =
+                    gather.clone().steps_per_epoch(per_epoch).from_place(u32::try_from(first).unwrap_or(u32::MAX));
+                let images = images.clone();
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }
             (Resident::Rows { inputs, targets, .. }, GatherKernels::Rows(kernels)) => {
@@ -356,7 +430,7 @@ impl<'a> Builder<'a> {
         let last = self.network().values().len() - 1;
         let outputs = self.value(last)?;
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
-        let to = step.control.loss_slots();
+        let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
         let verdict = self.verdict_of_loss(step);
         match (&step.kernels.loss, step.recipe.loss) {

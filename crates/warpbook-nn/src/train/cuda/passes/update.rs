@@ -77,12 +77,12 @@ impl Builder<'_> {
 
     /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights.
     pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
-        let decides = self.trains && self.parts.options.last_block && !self.computes_norm(step);
+        let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !self.computes_norm(step);
         if decides { self.verdict(step) } else { Verdict::none() }
     }
 
-    /// What comes after the backward passes.
-    pub(super) fn update(&mut self, step: StepParts<'_>) -> Result<()> {
+    /// What comes after the backward passes of a batch of `n` samples.
+    pub(super) fn update(&mut self, step: StepParts<'_>, n: usize) -> Result<()> {
         let backward_end = self.passes.len();
         match &step.kernels.update {
             UpdateKernels::Separate { update, norm } => {
@@ -98,7 +98,9 @@ impl Builder<'_> {
                     update.step(s, updated.parameters(), updated.control(), rates)
                 });
             }
-            UpdateKernels::LastBlocks { update, norm } => self.by_last_blocks(step, (*update.clone(), norm.clone()))?,
+            UpdateKernels::LastBlocks { update, norm } => {
+                self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
+            }
         }
         self.passes[backward_end].on = if self.links { On::All } else { On::Both };
         Ok(())
@@ -124,9 +126,10 @@ impl Builder<'_> {
     fn by_last_blocks(
         &mut self,
         step: StepParts<'_>,
+        n: usize,
         (update, norm): (UpdateAndEnd, Option<NormAndVerdict>),
     ) -> Result<()> {
-        let (updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step));
+        let (updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step, n));
         if let Some(norm) = norm {
             let of = updated.clone();
             let lengths = [of.gradients.len(), of.rounded.as_ref().map_or(0, DeviceArray::len)];
@@ -140,18 +143,18 @@ impl Builder<'_> {
         Ok(())
     }
 
-    fn end(&self, step: StepParts<'_>) -> End {
+    fn end(&self, step: StepParts<'_>, n: usize) -> End {
         let scaler = self.parts.options.scaler().filter(|_| self.trains);
         let what = StepEnd { trains: self.trains, norm_is_computed: self.computes_norm(step), scaler };
-        step.control.end(self.n, what)
+        step.control.end(n, what)
     }
 
     /// The end of the step, unless the optimiser's last block makes it.
-    pub(super) fn finish(&mut self, step: StepParts<'_>) {
+    pub(super) fn finish(&mut self, step: StepParts<'_>, n: usize) {
         if self.trains && self.parts.options.last_block {
             return;
         }
-        let (control, end) = (step.control.clone(), self.end(step));
+        let (control, end) = (step.control.clone(), self.end(step, n));
         self.push("end of the step", "", move |s| control.queue_end(s, &end));
     }
 }
