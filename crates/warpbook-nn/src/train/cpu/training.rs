@@ -5,11 +5,12 @@ use crate::data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
-use crate::train::ranks::Exchange;
+use crate::train::ranks::{Exchange, RankThread};
 use crate::train::{BatchLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use warpbook_device::Stream;
 use warpbook_ranks::{Reduce, Shard, Wire};
 
@@ -40,20 +41,20 @@ struct Prepared {
 
 /// Samples that outlive their owner: clones share the numbers.
 #[derive(Debug, Clone)]
-enum Owned {
+pub(in crate::train) enum Owned {
     Images(Dataset),
     Rows(Rows),
 }
 
 impl Owned {
-    fn of(samples: Samples<'_>) -> Self {
+    pub fn of(samples: Samples<'_>) -> Self {
         match samples {
             Samples::Images(set) => Self::Images(set.clone()),
             Samples::Rows(rows) => Self::Rows(rows.clone()),
         }
     }
 
-    fn samples(&self) -> Samples<'_> {
+    pub fn samples(&self) -> Samples<'_> {
         match self {
             Self::Images(set) => set.into(),
             Self::Rows(rows) => rows.into(),
@@ -144,9 +145,13 @@ impl CpuTraining {
     ) -> Result<StepOrBroken, TrainError> {
         let n = indices.len();
         (self.engine.part.first, self.engine.part.counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
+        let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
+        let begun = Instant::now();
         self.gather(set, indices, Some(step), None)?;
         let (targets, statistics) = (Targets::of(set, indices), self.engine.statistics());
         self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+        trace.add(RankThread::Compute, "forward", begun);
+        let begun = Instant::now();
         let scale = shard.map_or(1.0, |s| s.weight() as f32);
         let loss = match &mut self.ranks {
             None => self.engine.backward(self.recipe.loss, targets.target(), n, scale)?,
@@ -156,6 +161,8 @@ impl CpuTraining {
                 self.engine.backward_telling(self.recipe.loss, targets.target(), (n, scale), after)?
             }
         };
+        trace.add(RankThread::Compute, "backward", begun);
+        let begun = Instant::now();
         let loss = match self.of_all(loss, n, shard)? {
             Ok(loss) => loss,
             Err(broken) => {
@@ -163,18 +170,64 @@ impl CpuTraining {
                 return Ok(Err(broken));
             }
         };
+        trace.add(RankThread::Compute, "wait for the ranks", begun);
+        let begun = Instant::now();
+        let gradient_norm = self.apply(set.len(), (step, rate))?;
+        trace.add(RankThread::Compute, "update", begun);
+        let (loss, correct) = (loss.mean, loss.correct);
+        Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
+    }
+}
+
+/// What replicas in one process do, step by step.
+impl CpuTraining {
+    /// The gradients of a part of a global batch, by its share, with its own mean loss; nothing is updated.
+    pub fn part_gradients(
+        &mut self,
+        set: Samples<'_>,
+        indices: &[u32],
+        step: u64,
+        part: &Shard,
+    ) -> Result<BatchLoss, TrainError> {
+        (self.engine.part.first, self.engine.part.counts) = (part.first, part.len > 0);
+        self.gather(set, indices, Some(step), None)?;
+        self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+        let (targets, share) = (Targets::of(set, indices), part.weight() as f32);
+        self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
+    }
+
+    /// Clips and updates by the gradients that are there; `samples` are those of an epoch. The norm is that before they were clipped, where they are.
+    pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
         match &self.grouped {
             None => self.engine.update(&self.recipe.optimizer, rate, self.updates)?,
             Some(grouped) => {
-                let per_epoch = set.len().div_ceil(self.recipe.batch) as u64;
+                let per_epoch = samples.div_ceil(self.recipe.batch) as u64;
                 let rates = self.recipe.group_rates(grouped, rate, step, per_epoch)?;
                 self.engine.update_groups(grouped, &rates, self.updates)?;
             }
         }
-        let (loss, correct) = (loss.mean, loss.correct);
-        Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
+        Ok(gradient_norm)
+    }
+
+    /// Copies the weights and running statistics of another replica.
+    pub fn take_weights_of(&mut self, other: &Self) {
+        self.engine.take_weights_of(&other.engine);
+    }
+
+    /// Adds the gradients of another replica to this one's.
+    pub fn add_gradients_of(&mut self, other: &Self) {
+        self.engine.add_gradients_of(&other.engine);
+    }
+
+    pub fn engine_weights(&self) -> Result<Weights, TrainError> {
+        self.engine.weights()
+    }
+
+    /// How many numbers the two take.
+    pub fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
+        self.engine.floats_of_weights_and_gradients()
     }
 }
 
@@ -203,7 +256,7 @@ impl CpuTraining {
         if !statistics.is_empty() {
             let weight = shard.weight() as f32;
             let mut all: Vec<f32> = statistics.iter().flat_map(|(_, v)| v).map(|v| v * weight).collect();
-            let reduced = ranks.queue(move |ranks| {
+            let reduced = ranks.queue_named("running statistics all-reduce", move |ranks| {
                 ranks.all_reduce(&mut all, Reduce::Sum, Wire::F32)?;
                 Ok(all)
             });
