@@ -84,6 +84,12 @@ impl Ranks {
         self.options
     }
 
+    /// The same rank, which trains with other ones.
+    #[must_use]
+    pub fn with_options(&self, options: RanksOptions) -> Self {
+        Self { options, ..self.clone() }
+    }
+
     /// Ends the work of all ranks for a reason, from any thread.
     #[must_use]
     pub fn aborter(&self) -> Aborter {
