@@ -1,7 +1,7 @@
 //! What one rank measures.
 
 use super::timeline::{self, Moment};
-use super::{Cell, Scaling, Way, Workload};
+use super::{Cell, Scaling, Way};
 use crate::training::{Set, failure};
 use crate::{Error, Lab, Result};
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,6 @@ const ALLOWED_ON_GPU: f64 = 2e-3;
 const ALLOWED_IN_HALF: f64 = 3e-2;
 /// A loss scale that no gradient of the checked steps overflows with.
 const CHECKED_SCALE: f32 = 1024.0;
-/// Batches of numbers that are trained on.
-const ROW_BATCHES: usize = 8;
 /// Steps before the timed ones.
 const WARM_UP: [usize; 2] = [2, 20];
 /// Losses that are looked at in the end.
@@ -208,23 +206,15 @@ impl Scaling {
         Ok(())
     }
 
-    /// The samples of a piece of work: those of all ranks together.
-    fn set(&self, cell: &Cell) -> Result<Set> {
-        let batch = cell.batch as usize;
-        match cell.network {
-            Workload::AmpRecipe => Ok(Set::gaussian(ROW_BATCHES * batch, self.features, self.seed)),
-            network => self.files.set(network, batch, self.features, self.seed),
-        }
-    }
-
     /// The losses of the first steps, held against those of one rank with the same global batch.
     fn check(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Check> {
-        let set = match cell.network {
+        let set = if cell.network.is_rows() {
             // One batch again and again: only so do its losses fall from step to step.
-            Workload::AmpRecipe => Set::gaussian(cell.batch as usize, self.features, self.seed),
-            _ => self.set(cell)?,
+            Set::gaussian(cell.batch as usize, self.features, self.seed)
+        } else {
+            self.set(cell.network, cell.batch)?
         };
-        let (recipe, steps) = (cell.network.checked_recipe(cell.batch, self.features, self.seed), self.checked_steps);
+        let (recipe, steps) = (self.checked_recipe(cell.network, cell.batch)?, self.checked_steps);
         let place = place(lab, cell.way.precision, Some(CHECKED_SCALE))?;
         let alone = |place: &Place| {
             let trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
@@ -272,7 +262,7 @@ impl Scaling {
 
     /// What makes the timed steps, prepared.
     fn steps(&self, lab: &Lab, cell: &Cell, ranks: Option<&Ranks>) -> Result<Steps> {
-        let (set, recipe) = (self.set(cell)?, cell.network.recipe(cell.batch, self.features, self.seed));
+        let (set, recipe) = (self.set(cell.network, cell.batch)?, self.recipe(cell.network, cell.batch)?);
         if !cell.way.ranks {
             let places = places(lab, cell, None)?;
             let mut replicas = DataParallel::new(&places, recipe, set.samples(), None).map_err(failure)?;

@@ -3,6 +3,7 @@
 
 mod collective;
 mod measure;
+mod network;
 mod pytorch;
 mod record;
 mod threads;
@@ -12,10 +13,13 @@ pub use collective::{AllReduce, all_reduce_on_threads, bus_bytes_per_s};
 pub use measure::Measured;
 pub use pytorch::PyTorch;
 pub use record::{scaling_lines, scaling_table};
+pub use threads::on_threads;
 
 use crate::training::{Files, FilesPlace, Workload};
 use crate::{Error, Lab, Result};
-use warpbook_nn::train::{Precision, RanksOptions};
+use network::{Net, Own};
+use warpbook_nn::data::Dataset;
+use warpbook_nn::train::{Precision, RanksOptions, Recipe};
 use warpbook_ranks::Wire;
 
 /// Sizes of a global batch.
@@ -81,7 +85,7 @@ impl Way {
 /// A piece of work: so many ranks, and the samples of a batch of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Cell {
-    pub network: Workload,
+    pub network: Net,
     pub way: Way,
     pub world: usize,
     pub batch: u64,
@@ -93,7 +97,8 @@ pub(crate) struct Cell {
 /// recipe itself, with dropout and augmentation, by the clock of the host: some steps are queued and waited for, and the slowest rank counts.
 #[derive(Debug, Clone)]
 pub struct Scaling {
-    networks: Vec<Workload>,
+    networks: Vec<Net>,
+    own: Option<Own>,
     batches: Option<Vec<u64>>,
     growths: Vec<Growth>,
     worlds: Vec<usize>,
@@ -118,7 +123,8 @@ impl Scaling {
         let mut worlds: Vec<usize> = (0..16).map(|power| 1 << power).take_while(|world| *world < ranks).collect();
         worlds.push(ranks);
         Self {
-            networks: vec![Workload::Cifar10],
+            networks: vec![Net::Known(Workload::Cifar10)],
+            own: None,
             batches: None,
             growths: vec![Growth::Weak, Growth::Strong],
             worlds,
@@ -139,7 +145,16 @@ impl Scaling {
     /// Which networks are trained.
     #[must_use]
     pub fn networks(mut self, networks: impl IntoIterator<Item = Workload>) -> Self {
-        self.networks = networks.into_iter().collect();
+        self.networks = networks.into_iter().map(Net::Known).collect();
+        self
+    }
+
+    /// A network of one's own in place of those: a recipe, and the images that it trains on. What is timed is the recipe; what is checked is the same without
+    /// dropout and augmentation. A learning rate at which losses jump makes the check fail, since differences of rounding grow with them.
+    #[must_use]
+    pub fn own(mut self, recipe: Recipe, images: &Dataset) -> Self {
+        self.networks = vec![Net::Own];
+        self.own = Some(Own { recipe, images: images.clone() });
         self
     }
 
@@ -234,8 +249,8 @@ impl Scaling {
         &self.worlds
     }
 
-    fn batches_of(&self, network: Workload) -> Vec<u64> {
-        self.batches.clone().unwrap_or_else(|| network.batches()[..1].to_vec())
+    fn batches_of(&self, network: Net) -> Vec<u64> {
+        self.batches.clone().unwrap_or_else(|| self.own_batches(network))
     }
 
     /// The ways on this lab's kind of device.
@@ -312,7 +327,7 @@ impl Scaling {
             return setting(format!("{} steps to be checked: choose from 1 to 100.", self.checked_steps));
         }
         for network in &self.networks {
-            self.files.validate(*network)?;
+            self.validate_network(*network)?;
             for batch in self.batches_of(*network) {
                 for (growth, world) in self.growths.iter().flat_map(|g| self.worlds.iter().map(move |w| (*g, *w))) {
                     let global = Self::global(growth, batch, world);

@@ -1,6 +1,7 @@
 //! What was measured, as a record: a problem for each number of ranks and batch, a rung for each way.
 
-use super::{Growth, Measured, Scaling, Way, Workload, timeline};
+use super::network::Net;
+use super::{Growth, Measured, Scaling, Way, timeline};
 use crate::{Lab, figures};
 use warpbook_charts::Table;
 use warpbook_ranks::Wire;
@@ -10,9 +11,9 @@ use warpbook_record::{
 };
 
 impl Scaling {
-    pub(super) fn problem(&self, network: Workload, growth: Growth, batch: u64, world: usize) -> Problem {
+    pub(super) fn problem(&self, network: Net, growth: Growth, batch: u64, world: usize) -> Problem {
         let global = Self::global(growth, batch, world);
-        let base = network.problem(global, self.features, &self.files.label(network));
+        let (base, [samples, _]) = (self.step_problem(network, global), self.samples_of(network));
         let each = global / world as u64;
         let (title, ranks) = (network.title(), if world == 1 { "1 rank".to_owned() } else { format!("{world} ranks") });
         let line = match growth {
@@ -25,14 +26,10 @@ impl Scaling {
             count("ranks", world as u64, ""),
             count("batch", global, "samples"),
         ];
-        if network == Workload::AmpRecipe {
+        if network.is_rows() {
             sizes.push(count("features", self.features as u64, ""));
         }
-        let label = format!(
-            "{title} on {ranks}, {each} samples each, {} scaling, {}",
-            growth.name(),
-            self.files.label(network)
-        );
+        let label = format!("{title} on {ranks}, {each} samples each, {} scaling, {}", growth.name(), samples);
         Problem::new(label, format!("{} {world} × {each}", network.name()), sizes, Dtype::F32).with(|p| {
             (p.flops, p.bytes, p.written_bytes) = (base.flops, base.bytes, base.written_bytes);
             p.working_set_bytes = base.working_set_bytes;
@@ -102,10 +99,7 @@ impl Scaling {
         let inputs: Vec<String> = self
             .networks
             .iter()
-            .map(|network| match network {
-                Workload::AmpRecipe => format!("{}: Gaussian numbers (Philox, seed {})", network.title(), self.seed),
-                _ => format!("{}: {}", network.title(), self.files.note(*network, self.seed)),
-            })
+            .map(|network| format!("{}: {}", network.title(), self.samples_of(*network)[1]))
             .collect();
         let bench = lab.bench();
         Run {

@@ -5,7 +5,7 @@ use crate::{Error, Lab, Result};
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 use warpbook_device::{Bench, Choice, Inventory};
-use warpbook_nn::train::{Ranks, TrainError};
+use warpbook_nn::train::{Ranks, RanksOptions, TrainError};
 use warpbook_ranks::{Group, Launcher, Limits, Placement};
 use warpbook_record::Run;
 
@@ -43,6 +43,32 @@ pub(super) fn together<R: Send>(
         let lost = || Error::Setting("A rank has ended by a panic.".into());
         let ended: Vec<Result<R>> = all.into_iter().map(|t| t.join().unwrap_or_else(|_| Err(lost()))).collect();
         ended.into_iter().collect()
+    })
+}
+
+/// Runs `work` as so many ranks on the CPU, each a thread of this process with an equal share of its threads, and gives what each came to, in their order.
+/// They meet, talk and end as processes do. An error of one ends all, and is what comes of it.
+///
+/// # Errors
+/// That of the first rank that failed; there are no ranks, or more than 64.
+pub fn on_threads<R: Send>(
+    world: usize,
+    options: RanksOptions,
+    work: impl Fn(&Ranks) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if !(1..=64).contains(&world) {
+        return Err(Error::Setting(format!("{world} ranks: choose from 1 to 64.")));
+    }
+    let threads = (std::thread::available_parallelism().map_or(1, usize::from) / world).max(1);
+    together(world, threads, &|_, group| {
+        let ranks = Ranks::new(group, options);
+        let made = work(&ranks);
+        match &made {
+            // Where the ranks were ended meanwhile, the work has heard of it.
+            Ok(_) => drop(ranks.finish()),
+            Err(error) => ranks.aborter().abort(&error.to_string()),
+        }
+        made
     })
 }
 
