@@ -55,7 +55,7 @@ pub fn all_reduce_on_threads(ranks: usize, lengths: &[usize]) -> Result<Vec<AllR
             "An all-reduce takes from 2 to 64 ranks and arrays of 4 to {MOST} bytes; there are {ranks} ranks."
         )));
     }
-    let work = |rank: usize, mut group: Box<warpbook_ranks::Group>| {
+    let work = |rank: usize, mut group: Box<dyn Collective>| {
         let lost = |e: warpbook_ranks::Error| Error::from(TrainError::from(e));
         let mut all = Vec::new();
         for bytes in lengths {

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;
 use warpbook_device::{Bench, Choice, Inventory};
 use warpbook_nn::train::{Ranks, RanksOptions, TrainError};
-use warpbook_ranks::{Group, Launcher, Limits, Placement};
+use warpbook_ranks::{Alone, Collective, Group, Launcher, Limits, Placement};
 use warpbook_record::Run;
 
 /// What is waited for a rank before it is given up.
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 pub(super) fn together<R: Send>(
     world: usize,
     threads: usize,
-    work: &(dyn Fn(usize, Box<Group>) -> Result<R> + Sync),
+    work: &(dyn Fn(usize, Box<dyn Collective>) -> Result<R> + Sync),
 ) -> Result<Vec<R>> {
     let failed = |e: std::io::Error| Error::Setting(format!("No port can be opened on 127.0.0.1: {e}."));
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
@@ -35,8 +35,11 @@ pub(super) fn together<R: Send>(
                     pool.map_err(|e| Error::Setting(format!("The threads of a rank cannot be started: {e}.")))?;
                 pool.install(|| {
                     let limits = Limits { join: LIMIT, ..Limits::stall_after(LIMIT) };
-                    let group = Group::join(&placement, limits, listener).map_err(TrainError::from)?;
-                    work(rank, Box::new(group))
+                    let group: Box<dyn Collective> = match world {
+                        1 => Box::new(Alone::default()),
+                        _ => Box::new(Group::join(&placement, limits, listener).map_err(TrainError::from)?),
+                    };
+                    work(rank, group)
                 })
             }));
         }
@@ -92,7 +95,7 @@ impl Scaling {
             }
         }
         for world in self.worlds() {
-            let of_rank = |rank: usize, group: Box<Group>| {
+            let of_rank = |rank: usize, group: Box<dyn Collective>| {
                 // Measured as one of several, it has its own device.
                 let choice = lab.device().cuda().map_or(Choice::Cpu, |_| Choice::Cuda(rank as u32));
                 let own = Lab::on(choice)?.with_bench(Bench { cancel: lab.cancel(), ..lab.bench().clone() });
