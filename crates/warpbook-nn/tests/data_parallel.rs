@@ -58,7 +58,7 @@ fn apart(a: &Course, b: &Course) -> f64 {
 fn replicas_on_the_cpu_train_as_one_with_the_same_batch() {
     for recipe in [plain(), drawing()] {
         let want = alone(&Place::Cpu, &recipe);
-        let initial = recipe.initial_weights((&synthetic_digits(98, 8, 3).train).into()).unwrap();
+        let initial = recipe.initial_weights(&synthetic_digits(98, 8, 3).train).unwrap();
         assert!(want.1 != initial, "it trains: {:?}", want.0);
         assert_eq!(together(&[Place::Cpu], &recipe), want, "one replica has the bits of a training");
         for n in [2, 3, 5] {

@@ -2,7 +2,7 @@
 
 use crate::sample::empty;
 use warpbook_charts::{scaling_efficiency, scaling_throughput, timelines};
-use warpbook_record::{Check, DeviceKind, Dtype, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
+use warpbook_record::{Check, DeviceKind, Dtype, Measurement, Outcome, Problem, Run, Rung, Span, SweepPoint, count};
 
 fn problem(ranks: u64) -> Problem {
     let of = Problem::new("p", "p", vec![count("ranks", ranks, "")], Dtype::F32);
