@@ -12,9 +12,10 @@ slowest rank and the efficiency, which is the time on one rank over it: weak sca
     ddp_amp_bf16         torch.autocast with bf16
     ddp_amp_fp16_hook    the same as ddp_amp_fp16, gradients travelling in fp16 (fp16_compress_hook)
     ddp_amp_bf16_hook    the same as ddp_amp_bf16, gradients travelling in bf16 (bf16_compress_hook)
+    dp_fp32              torch.nn.DataParallel on as many GPUs: one process, fp32, TF32 off
 
 A step is forward, loss, backward with its all-reduces, and the optimiser, on batches that lie ready on the device. Before the timed loop and after
-it the weights of all ranks are compared: they have to be the same bits.
+it the weights of all ranks are compared: they have to be the same bits. `warpbook scaling --pytorch FILE` takes the file of --out into its record.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ WAYS = {
     "ddp_amp_fp16_hook": ("float16", "fp16_compress_hook"),
     "ddp_amp_bf16_hook": ("bfloat16", "bf16_compress_hook"),
 }
+# One process for all GPUs.
+ONE_PROCESS = "dp_fp32"
 # What a processor is timed with.
 CPU_WAYS = ("ddp_fp32",)
 # Steps before the timed ones: DDP arranges its buckets anew after the first.
@@ -53,13 +56,15 @@ def free_port() -> int:
 class Rank:
     """One process's model and its steps in one way."""
 
-    def __init__(self, torch: Any, way: str, sizes: Sizes, device: str):
-        dtype, hook = WAYS[way]
+    def __init__(self, torch: Any, way: str, sizes: Sizes, device: str, devices: int = 1):
+        dtype, hook = WAYS.get(way, (None, None))
         self.torch, self.device = torch, device
         self.dtype = getattr(torch, dtype) if dtype else None
         torch.manual_seed(1)
         model = NETWORKS[sizes.network](torch, sizes).to(device)
-        if torch.distributed.get_world_size() > 1:
+        if way == ONE_PROCESS:
+            model = torch.nn.DataParallel(model, device_ids=list(range(devices)))
+        elif torch.distributed.get_world_size() > 1:
             ids = [torch.device(device).index] if device != "cpu" else None
             model = torch.nn.parallel.DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
             if hook:
@@ -118,6 +123,11 @@ class Rank:
         return slowest.tolist()
 
 
+def numbers(most: int) -> list[int]:
+    """1 to so many, doubling."""
+    return [n for n in (1, 2, 4, 8, 16, 32, 64) if n < most] + [most]
+
+
 def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any) -> None:
     import torch
 
@@ -133,11 +143,19 @@ def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // world))
     address = f"tcp://127.0.0.1:{port}"
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo", address, rank=rank, world_size=world)
-    sizes = Sizes(args.network, args.batch, args.edge)
     for way in args.ways:
+        if way == ONE_PROCESS:
+            # Measured where there is one process.
+            continue
+        sizes = Sizes(args.network, args.batch, args.edge)
         samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
         if rank == 0:
             queue.put((way, world, samples))
+    if world == 1 and ONE_PROCESS in args.ways:
+        for devices in numbers(args.gpus):
+            sizes = Sizes(args.network, args.batch * devices, args.edge)
+            samples = Rank(torch, ONE_PROCESS, sizes, device, devices).samples_us(args.steps, args.repeats)
+            queue.put((ONE_PROCESS, devices, samples))
     torch.distributed.destroy_process_group()
 
 
@@ -149,12 +167,14 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--network", choices=list(NETWORKS), default="cifar10")
     parser.add_argument("--batch", type=int, default=512, help="samples of each rank")
     parser.add_argument("--edge", type=int, default=4096, help="of the amp-recipe's layers")
-    parser.add_argument("--ways", nargs="+", choices=list(WAYS), help="[all; on the CPU ddp_fp32]")
+    parser.add_argument("--ways", nargs="+", choices=[*WAYS, ONE_PROCESS], help="[all; on the CPU ddp_fp32]")
     parser.add_argument("--steps", type=int, default=50, help="of a sample")
     parser.add_argument("--repeats", type=int, default=15, help="samples")
     parser.add_argument("--out", type=Path, help="file for the samples, as JSON")
     args = parser.parse_args(words)
-    args.ways = args.ways or list(WAYS if args.gpus is not None else CPU_WAYS)
+    args.ways = args.ways or ([*WAYS, ONE_PROCESS] if args.gpus is not None else list(CPU_WAYS))
+    if ONE_PROCESS in args.ways and args.gpus is None:
+        parser.error(f"{ONE_PROCESS} needs GPUs: torch.nn.DataParallel does nothing on the CPU")
     if (args.gpus or args.ranks or 0) < 1:
         parser.error("choose 1 rank at least")
     return args
@@ -169,13 +189,15 @@ def main(words: list[str]) -> None:
     most = args.gpus or args.ranks
     if args.gpus and torch.cuda.device_count() < args.gpus:
         raise SystemExit(f"--gpus {args.gpus}: PyTorch sees {torch.cuda.device_count()}.")
-    worlds = [w for w in (1, 2, 4, 8, 16, 32, 64) if w < most] + [most]
+    worlds = numbers(most)
     results: list[dict[str, Any]] = []
     for world in worlds:
         context = torch.multiprocessing.get_context("spawn")
         queue = context.Queue()
         torch.multiprocessing.spawn(work, (world, free_port(), args, queue), nprocs=world)
-        for _ in args.ways:
+        of_ranks = [way for way in args.ways if way != ONE_PROCESS]
+        alone = len(worlds) if world == 1 and ONE_PROCESS in args.ways else 0
+        for _ in range(len(of_ranks) + alone):
             way, ranks, samples = queue.get(timeout=60)
             results.append({"way": way, "ranks": ranks, "batch_per_rank": args.batch, "samples_us": samples})
             median = statistics.median(samples)
@@ -183,7 +205,7 @@ def main(words: list[str]) -> None:
             print(f"{way:20} {ranks} ranks  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %", flush=True)
     if args.out:
         device = torch.cuda.get_device_name(0) if args.gpus else "CPU"
-        about = {"script": "ddp.py", "torch": torch.__version__, "device": device, "network": args.network}
+        about = {"script": "ddp.py", "torch": torch.__version__, "device": device, "network": args.network, "edge": args.edge}
         temporary = args.out.with_name(args.out.name + ".part")
         temporary.write_text(json.dumps(about | {"results": results}, indent=1) + "\n")
         temporary.replace(args.out)

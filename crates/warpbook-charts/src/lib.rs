@@ -39,6 +39,8 @@ pub mod order;
 mod palette;
 mod parts;
 mod roofline;
+#[cfg(feature = "lab")]
+mod scaling;
 mod shapes;
 mod svg;
 mod sweep;
@@ -75,6 +77,8 @@ pub use options::{Guess, Options, Window};
 pub use parts::{ablation, operations};
 pub use roofline::kernel_roofline;
 pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
+#[cfg(feature = "lab")]
+pub use scaling::{scaling_efficiency, scaling_throughput};
 pub use shapes::shapes;
 pub use svg::Svg;
 pub use sweep::{sweep, sweep_bandwidth, sweep_labelled, sweep_of, sweep_throughput};

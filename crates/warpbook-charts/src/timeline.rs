@@ -60,7 +60,10 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
                 streams.push(&span.stream);
             }
         }
-        let lane = |s: &&str| if *s == "host" { "host".to_owned() } else { format!("stream {s}") };
+        // Streams have numbers; the lanes of several ranks, and the host's, have names.
+        let lane = |s: &&str| {
+            if s.starts_with(|c: char| c.is_ascii_digit()) { format!("stream {s}") } else { (*s).to_owned() }
+        };
         let lanes: Vec<String> = streams.iter().map(lane).collect();
         let mut drawn = Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until);
         for span in spans {

@@ -18,6 +18,7 @@ mod ranks;
 mod recipe;
 mod run;
 mod save;
+mod scaling;
 mod share;
 mod shelf;
 mod survey;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
                 "Name an experiment and a rung, as in `warpbook xray matmul --rung 14_overlapped_store`.",
             )),
         },
+        Command::Scaling(args) => scaling::scaling(&args),
         Command::Tune(args) => match args.what {
             TuneCommand::Matmul(args) => tune::matmul(&args),
         },

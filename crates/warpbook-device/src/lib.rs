@@ -4,6 +4,7 @@
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
+mod across;
 mod activity;
 mod arena;
 mod arena_plan;

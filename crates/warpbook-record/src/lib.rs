@@ -22,6 +22,7 @@ pub mod real;
 mod roofline;
 mod run;
 mod rung;
+mod scaling;
 pub mod stats;
 mod v1;
 pub mod xray;

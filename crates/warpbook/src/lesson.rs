@@ -10,6 +10,7 @@ pub mod guide;
 pub mod matmul;
 pub mod precision;
 mod probes;
+pub mod scaling;
 pub mod stock;
 pub mod training;
 

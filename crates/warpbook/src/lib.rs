@@ -27,6 +27,7 @@ mod own_layer;
 pub mod prelude;
 pub mod profile;
 mod regression;
+pub mod scaling;
 mod session;
 pub mod settings;
 mod training;

@@ -16,5 +16,6 @@ mod random;
 mod records;
 #[path = "../sample/mod.rs"]
 mod sample;
+mod scaling;
 mod sweeps;
 mod xrays;

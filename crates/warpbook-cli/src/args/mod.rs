@@ -8,6 +8,7 @@ mod infer;
 mod ranks;
 mod records;
 mod run;
+mod scaling;
 mod survey;
 mod train;
 mod tune;
@@ -20,6 +21,7 @@ pub use infer::{EvalArgs, FreezeArgs, PredictArgs};
 pub use ranks::RanksArgs;
 pub use records::{MergeArgs, ShareArgs, ViewArgs};
 pub use run::{Chosen, RunArgs};
+pub use scaling::ScalingArgs;
 pub use survey::{SurveyArgs, SurveyCommand, SurveyMatmulArgs};
 pub use train::TrainArgs;
 pub use tune::{TuneArgs, TuneCommand, TuneMatmulArgs};
@@ -32,6 +34,7 @@ use devices::{DEVICES_EXAMPLES, DOCTOR_EXAMPLES};
 use infer::{EVAL_EXAMPLES, FREEZE_EXAMPLES, PREDICT_EXAMPLES};
 use records::{MERGE_EXAMPLES, SHARE_EXAMPLES, VIEW_EXAMPLES};
 use run::{RUN_EXAMPLES, chosen};
+use scaling::{SCALING_ABOUT, SCALING_EXAMPLES};
 use survey::SURVEY_EXAMPLES;
 use train::TRAIN_EXAMPLES;
 use tune::TUNE_EXAMPLES;
@@ -83,6 +86,9 @@ pub enum Command {
     /// Run an experiment, or the quick suite of all of them.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
+    /// Time training steps on 1 to N GPUs or processes, and say how well they scale.
+    #[command(long_about = SCALING_ABOUT, after_help = SCALING_EXAMPLES)]
+    Scaling(Box<ScalingArgs>),
     /// Show what every SM does in a run of a rung, block by block and phase by phase.
     #[command(long_about = XRAY_ABOUT, after_help = XRAY_EXAMPLES)]
     Xray(XrayArgs),

@@ -20,7 +20,7 @@ const CIFAR: [usize; 3] = [3, 32, 32];
 
 /// Where images are looked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Where they usually are; drawn images where they are not.
     #[default]
     Usual,
@@ -34,25 +34,25 @@ type Opened = std::result::Result<Option<Dataset>, String>;
 
 /// Images of files, read once; clones share them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Files {
+pub(crate) struct Files {
     place: Place,
     opened: Arc<Mutex<BTreeMap<&'static str, Opened>>>,
 }
 
 /// Samples that a training can be made with. Clones share the numbers.
 #[derive(Debug, Clone)]
-pub(super) enum Set {
+pub(crate) enum Set {
     Images(Dataset),
     Rows(Rows),
 }
 
 impl Set {
     /// `n` samples of so many Gaussian numbers, with as many targets.
-    pub(super) fn gaussian(n: usize, features: usize, seed: u64) -> Self {
+    pub(crate) fn gaussian(n: usize, features: usize, seed: u64) -> Self {
         Self::Rows(Rows::gaussian(n, [features; 2], seed))
     }
 
-    pub(super) fn samples(&self) -> Samples<'_> {
+    pub(crate) fn samples(&self) -> Samples<'_> {
         match self {
             Self::Images(set) => set.into(),
             Self::Rows(rows) => rows.into(),
@@ -61,7 +61,7 @@ impl Set {
 }
 
 impl Files {
-    pub(super) fn at(place: Place) -> Self {
+    pub(crate) fn at(place: Place) -> Self {
         Self { place, opened: Arc::default() }
     }
 
@@ -86,12 +86,12 @@ impl Files {
     }
 
     /// An error unless the files can be read, or are not needed.
-    pub(super) fn validate(&self, workload: Workload) -> Result<()> {
+    pub(crate) fn validate(&self, workload: Workload) -> Result<()> {
         self.open(workload).map(drop).map_err(Error::Setting)
     }
 
     /// What a workload is trained on in a few words, as "MNIST".
-    pub(super) fn label(&self, workload: Workload) -> String {
+    pub(crate) fn label(&self, workload: Workload) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) if *set.origin() == Origin::Original => set.name().to_owned(),
             (Ok(Some(set)), _) => format!("{}, modified", set.name()),
@@ -102,7 +102,7 @@ impl Files {
     }
 
     /// The same in a sentence without its full stop.
-    pub(super) fn note(&self, workload: Workload, seed: u64) -> String {
+    pub(crate) fn note(&self, workload: Workload, seed: u64) -> String {
         match (self.open(workload), workload) {
             (Ok(Some(set)), _) => set.note(),
             (_, Workload::Mnist) => format!("digits drawn by a program (seed {seed}) in place of MNIST"),
@@ -114,7 +114,7 @@ impl Files {
     }
 
     /// What is trained on with batches of this size.
-    pub(super) fn set(&self, workload: Workload, batch: usize, features: usize, seed: u64) -> Result<Set> {
+    pub(crate) fn set(&self, workload: Workload, batch: usize, features: usize, seed: u64) -> Result<Set> {
         if let Some(set) = self.open(workload).map_err(Error::Setting)? {
             return Ok(Set::Images(set));
         }

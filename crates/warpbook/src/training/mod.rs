@@ -6,18 +6,21 @@ mod prepared;
 mod steps;
 mod workload;
 
+pub(crate) use data::{Files, Place as FilesPlace, Set};
+pub(crate) use steps::failure;
+pub(crate) use workload::AMP_FEATURES;
 pub use workload::Workload;
 
 use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count};
 use crate::{Error, Event, Experiment, Lab, Result};
-use data::{Files, Place, SYNTHETIC};
+use data::{Place, SYNTHETIC};
 use warpbook_nn::train::{Recipe, Way, ways};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, KernelSpec, Problem, Quantity, Run, Rung, Runner, SweepAxis,
 };
-use workload::{AMP_BATCHES, AMP_FEATURES};
+use workload::AMP_BATCHES;
 
 /// FLOP/s that a thread of a CPU reaches at least: half a core of ten years ago.
 const CPU_FLOPS_PER_S: f64 = 10e9;

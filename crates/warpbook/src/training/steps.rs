@@ -17,7 +17,7 @@ const ALLOWED: f64 = 1.1;
 const LEAST_BATCH: usize = 32;
 
 /// An error of a training as one of the lab's: those of the device stay what they are.
-pub(super) fn failure(error: TrainError) -> Error {
+pub(crate) fn failure(error: TrainError) -> Error {
     match error {
         TrainError::Device(e) => e.into(),
         other => Error::Setting(other.to_string()),

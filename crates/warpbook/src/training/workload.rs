@@ -7,7 +7,7 @@ use warpbook_record::{Dtype, Problem, SweepPoint, count, setting};
 /// Batches of the AMP recipe that lie in memory.
 pub(super) const AMP_BATCHES: usize = 50;
 /// The published width of its layers.
-pub(super) const AMP_FEATURES: usize = 4096;
+pub(crate) const AMP_FEATURES: usize = 4096;
 
 /// A network with its recipe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,7 +44,7 @@ impl Workload {
         }
     }
 
-    pub(super) fn title(self) -> &'static str {
+    pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Mnist => "MNIST CNN",
             Self::Cifar10 => "CIFAR-10 CNN",
@@ -58,7 +58,7 @@ impl Workload {
     }
 
     /// What is timed, with dropout and augmentation.
-    pub(super) fn recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
+    pub(crate) fn recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let batch = usize::try_from(batch).unwrap_or(usize::MAX);
         let recipe = match self {
             Self::Mnist => Recipe::mnist(),
@@ -70,7 +70,7 @@ impl Workload {
 
     /// What is held against the reference: without dropout and augmentation, and with a learning rate at which the steps show in the
     /// losses, and differences of rounding do not grow from step to step as they do at the recipe's own.
-    pub(super) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
+    pub(crate) fn checked_recipe(self, batch: u64, features: usize, seed: u64) -> Recipe {
         let learning_rate = match self {
             Self::Mnist => 0.01,
             Self::Cifar10 => 1e-4,
@@ -87,7 +87,7 @@ impl Workload {
     /// times the batch. Bytes: weights and each array of the optimiser's state are read once and written once, as are the gradients, in
     /// fp32, 8 p (2 + s) for p parameters and s arrays of state; and the batch is read once as it is stored, a byte a pixel and a label, or
     /// four a number. That activations have to be kept from the forward to the backward pass is not counted.
-    pub(super) fn problem(self, batch: u64, features: usize, data: &str) -> Problem {
+    pub(crate) fn problem(self, batch: u64, features: usize, data: &str) -> Problem {
         let recipe = self.recipe(batch, features, 0);
         let network = &recipe.network;
         let held = 4 * network.parameter_count() as u64 * (2 + recipe.optimizer.state_slots() as u64);

@@ -5,7 +5,7 @@ mod passes;
 mod segments;
 mod training;
 
-pub(super) use training::CpuTraining;
+pub(super) use training::{CpuTraining, Owned};
 
 use super::fits::ensure_host_memory;
 use super::{BatchLoss, Loss, Ranks, Target, TrainError};
@@ -265,6 +265,22 @@ impl CpuEngine {
     /// All gradients, to be replaced.
     pub(super) fn gradients_mut(&mut self) -> &mut [Vec<f32>] {
         &mut self.gradients
+    }
+
+    /// Copies the weights and running statistics of another engine for the same network.
+    fn take_weights_of(&mut self, other: &Self) {
+        self.weights.iter_mut().zip(&other.weights).for_each(|(to, from)| to.copy_from_slice(from));
+    }
+
+    /// Adds the gradients of another engine for the same network.
+    fn add_gradients_of(&mut self, other: &Self) {
+        for (sum, gradients) in self.gradients.iter_mut().zip(&other.gradients) {
+            sum.iter_mut().zip(gradients).for_each(|(sum, g)| *sum += g);
+        }
+    }
+
+    fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
+        [&self.weights, &self.gradients].map(|arrays| arrays.iter().map(|a| a.len() as u64).sum())
     }
 
     /// The running statistics of batch normalisations.

@@ -5,11 +5,12 @@ use crate::data::{Dataset, Rows};
 use crate::ops::augment::{self, Augment, Draw};
 use crate::ops::optimizer::groups::Grouped;
 use crate::train::engine::{Batches, Broken, Engine, State, StepOutcome, Trained};
-use crate::train::ranks::Exchange;
+use crate::train::ranks::{Exchange, RankThread};
 use crate::train::{BatchLoss, Ranks, Recipe, Samples, Score, Target, TrainError, Views};
 use crate::weights::Weights;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 use warpbook_device::Stream;
 use warpbook_ranks::{Reduce, Shard, Wire};
 
@@ -40,20 +41,20 @@ struct Prepared {
 
 /// Samples that outlive their owner: clones share the numbers.
 #[derive(Debug, Clone)]
-enum Owned {
+pub(in crate::train) enum Owned {
     Images(Dataset),
     Rows(Rows),
 }
 
 impl Owned {
-    fn of(samples: Samples<'_>) -> Self {
+    pub fn of(samples: Samples<'_>) -> Self {
         match samples {
             Samples::Images(set) => Self::Images(set.clone()),
             Samples::Rows(rows) => Self::Rows(rows.clone()),
         }
     }
 
-    fn samples(&self) -> Samples<'_> {
+    pub fn samples(&self) -> Samples<'_> {
         match self {
             Self::Images(set) => set.into(),
             Self::Rows(rows) => rows.into(),
@@ -142,6 +143,7 @@ impl CpuTraining {
         (step, rate): (u64, f64),
         shard: Option<&Shard>,
     ) -> Result<StepOrBroken, TrainError> {
+        let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
         let statistics = self.engine.statistics();
         let loss = match self.gradients_of(set, indices, step, shard)? {
             Ok(loss) => loss,
@@ -150,18 +152,63 @@ impl CpuTraining {
                 return Ok(Err(broken));
             }
         };
+        let begun = Instant::now();
+        let gradient_norm = self.apply(set.len(), (step, rate))?;
+        trace.add(RankThread::Compute, "update", begun);
+        let (loss, correct) = (loss.mean, loss.correct);
+        Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
+    }
+}
+
+/// What replicas in one process do, step by step.
+impl CpuTraining {
+    /// The gradients of a part of a global batch, by its share, with its own mean loss; nothing is updated.
+    pub fn part_gradients(
+        &mut self,
+        set: Samples<'_>,
+        indices: &[u32],
+        step: u64,
+        part: &Shard,
+    ) -> Result<BatchLoss, TrainError> {
+        (self.engine.part.first, self.engine.part.counts) = (part.first, part.len > 0);
+        self.gather(set, indices, Some(step), None)?;
+        self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+        let (targets, share) = (Targets::of(set, indices), part.weight() as f32);
+        self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
+    }
+
+    /// Clips and updates by the gradients that are there; `samples` are those of an epoch. The norm is that before they were clipped, where they are.
+    pub fn apply(&mut self, samples: usize, (step, rate): (u64, f64)) -> Result<Option<f64>, TrainError> {
         let gradient_norm = self.recipe.clip.map(|most| self.engine.clip(most)).transpose()?;
         self.updates += 1;
         match &self.grouped {
             None => self.engine.update(&self.recipe.optimizer, rate, self.updates)?,
             Some(grouped) => {
-                let per_epoch = set.len().div_ceil(self.recipe.batch) as u64;
+                let per_epoch = samples.div_ceil(self.recipe.batch) as u64;
                 let rates = self.recipe.group_rates(grouped, rate, step, per_epoch)?;
                 self.engine.update_groups(grouped, &rates, self.updates)?;
             }
         }
-        let (loss, correct) = (loss.mean, loss.correct);
-        Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
+        Ok(gradient_norm)
+    }
+
+    /// Copies the weights and running statistics of another replica.
+    pub fn take_weights_of(&mut self, other: &Self) {
+        self.engine.take_weights_of(&other.engine);
+    }
+
+    /// Adds the gradients of another replica to this one's.
+    pub fn add_gradients_of(&mut self, other: &Self) {
+        self.engine.add_gradients_of(&other.engine);
+    }
+
+    pub fn engine_weights(&self) -> Result<Weights, TrainError> {
+        self.engine.weights()
+    }
+
+    /// How many numbers the two take.
+    pub fn floats_of_weights_and_gradients(&self) -> [u64; 2] {
+        self.engine.floats_of_weights_and_gradients()
     }
 }
 
@@ -175,6 +222,7 @@ impl CpuTraining {
         step: u64,
         shard: Option<&Shard>,
     ) -> Result<Result<BatchLoss, Broken>, TrainError> {
+        let trace = self.ranks.as_ref().map(|(ranks, _)| ranks.trace().clone()).unwrap_or_default();
         let parts = self.recipe.parts(indices.len());
         let (first, counts) = shard.map_or((0, true), |s| (s.first, s.len > 0));
         let scale = shard.map_or(1.0, Shard::weight);
@@ -185,10 +233,13 @@ impl CpuTraining {
         let (mut whole, mut found, mut sums) = (BatchLoss { mean: 0.0, correct: 0 }, None, Vec::new());
         for (at, part) in parts.iter().enumerate() {
             let (n, of) = (part.len(), &indices[part.clone()]);
+            let begun = Instant::now();
             (self.engine.part.first, self.engine.part.counts) = (first + part.start, counts);
             self.gather(set, of, Some(step), None)?;
             let targets = Targets::of(set, of);
             self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+            trace.add(RankThread::Compute, "forward", begun);
+            let begun = Instant::now();
             let share = n as f64 / indices.len() as f64;
             let by = (n, (scale * share) as f32);
             let loss = match &mut self.ranks {
@@ -199,6 +250,7 @@ impl CpuTraining {
                 }
                 _ => self.engine.backward(self.recipe.loss, targets.target(), by.0, by.1)?,
             };
+            trace.add(RankThread::Compute, "backward", begun);
             whole.mean += if last == 0 { loss.mean } else { loss.mean * share };
             whole.correct += loss.correct;
             if at == 0 && last > 0 {
@@ -220,7 +272,10 @@ impl CpuTraining {
                 exchange.after(0, self.engine.gradients_mut());
             }
         }
-        self.of_all(whole, found, shard)
+        let begun = Instant::now();
+        let of_all = self.of_all(whole, found, shard);
+        trace.add(RankThread::Compute, "wait for the ranks", begun);
+        of_all
     }
 
     /// The loss of the global batch, with the gradients and the running statistics of all ranks in place; or why the step broke.
@@ -248,7 +303,7 @@ impl CpuTraining {
         if !statistics.is_empty() {
             let weight = shard.weight() as f32;
             let mut all: Vec<f32> = statistics.iter().flat_map(|(_, v)| v).map(|v| v * weight).collect();
-            let reduced = ranks.queue(move |ranks| {
+            let reduced = ranks.queue_named("running statistics all-reduce", move |ranks| {
                 ranks.all_reduce(&mut all, Reduce::Sum, Wire::F32)?;
                 Ok(all)
             });

@@ -1,6 +1,7 @@
 //! Passes that are queued in order on one or two streams, or captured as one graph.
 
 use crate::gemm::DeviceArray;
+use std::ops::Range;
 use std::sync::Arc;
 use warpbook_device::{CudaDevice, Event, Graph, Result, Stream};
 
@@ -146,7 +147,8 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
             }
         }
     }
-    Ok(())
+    // Where only a part of a step is queued.
+    forked.map_or(Ok(()), |side| side.join(main))
 }
 
 impl Program {
@@ -160,6 +162,17 @@ impl Program {
         };
         let graph = as_graph.then(capture).transpose()?;
         Ok(Self { passes, others, graph })
+    }
+
+    /// The number of its first pass after the gradients: their norm, the verdict or the update.
+    pub fn update_begins(&self) -> usize {
+        let is_update = |pass: &Pass| matches!(&*pass.name, "norm of the gradients" | "check" | "optimiser");
+        self.passes.iter().position(is_update).unwrap_or(self.passes.len())
+    }
+
+    /// Queues some of its passes by themselves.
+    pub fn queue_part(&self, stream: &Stream, part: Range<usize>) -> Result<()> {
+        queue_all(stream, &self.others, &self.passes[part])
     }
 
     pub fn queue(&self, stream: &Stream) -> Result<()> {

@@ -40,7 +40,8 @@ impl Exchange {
             values.reserve(bucket.len);
             bucket.params.iter().for_each(|id| values.extend_from_slice(&gradients[*id]));
             let wire = self.ranks.options().wire;
-            self.sent.push(self.ranks.queue(move |ranks| {
+            let name = format!("bucket {} all-reduce", self.sent.len() + 1);
+            self.sent.push(self.ranks.queue_named(&name, move |ranks| {
                 ranks.all_reduce(&mut values, Reduce::Sum, wire)?;
                 Ok(values)
             }));

@@ -11,11 +11,14 @@ mod buckets;
 mod exchange;
 mod state;
 mod team;
+mod trace;
 
 pub use buckets::{Bucket, plan_buckets};
 pub(in crate::train) use exchange::Exchange;
 pub(in crate::train) use team::Pending;
 use team::Team;
+pub(in crate::train) use trace::Trace;
+pub use trace::{RankThread, RankWork};
 
 use super::engine::{Broken, StepOutcome};
 use super::{Score, TrainError};
@@ -52,13 +55,15 @@ impl Default for RanksOptions {
 pub struct Ranks {
     team: Arc<Team>,
     options: RanksOptions,
+    trace: Trace,
 }
 
 impl Ranks {
     /// A rank of a group that has met.
     #[must_use]
     pub fn new(collective: Box<dyn Collective>, options: RanksOptions) -> Self {
-        Self { team: Arc::new(Team::new(collective)), options }
+        let trace = Trace::default();
+        Self { team: Arc::new(Team::new(collective, trace.clone())), trace, options }
     }
 
     /// This rank, from 0.
@@ -77,6 +82,12 @@ impl Ranks {
     #[must_use]
     pub fn options(&self) -> RanksOptions {
         self.options
+    }
+
+    /// The same rank, which trains with other ones.
+    #[must_use]
+    pub fn with_options(&self, options: RanksOptions) -> Self {
+        Self { options, ..self.clone() }
     }
 
     /// Ends the work of all ranks for a reason, from any thread.
@@ -104,7 +115,31 @@ impl Ranks {
         &self,
         operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
     ) -> Pending<R> {
-        self.team.queue(operation)
+        self.team.queue("metrics", operation)
+    }
+
+    /// The same under a name of its own in what is recorded.
+    pub(in crate::train) fn queue_named<R: Send + 'static>(
+        &self,
+        name: &str,
+        operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
+    ) -> Pending<R> {
+        self.team.queue(name, operation)
+    }
+
+    /// Begins to record what this rank does in steps on the CPU.
+    pub fn record_work(&self) {
+        self.trace.start();
+    }
+
+    /// What it has done since [`Ranks::record_work`], and ends the recording.
+    #[must_use]
+    pub fn recorded_work(&self) -> Vec<RankWork> {
+        self.trace.take()
+    }
+
+    pub(in crate::train) fn trace(&self) -> &Trace {
+        &self.trace
     }
 
     /// The bytes of all ranks, in their order.

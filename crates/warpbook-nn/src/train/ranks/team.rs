@@ -1,8 +1,10 @@
 //! A thread that talks to the other ranks, so that the backward pass goes on meanwhile.
 
+use super::trace::{RankThread, Trace};
 use crate::train::TrainError;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
+use std::time::Instant;
 use warpbook_ranks::{Aborter, Collective, Error};
 
 type Operation = Box<dyn FnOnce(&mut dyn Collective) + Send>;
@@ -18,6 +20,7 @@ pub(super) struct Team {
     rank: usize,
     world: usize,
     aborter: Aborter,
+    trace: Trace,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -38,7 +41,7 @@ fn over() -> Error {
 }
 
 impl Team {
-    pub fn new(collective: Box<dyn Collective>) -> Self {
+    pub fn new(collective: Box<dyn Collective>, trace: Trace) -> Self {
         let (rank, world, aborter) = (collective.rank(), collective.world(), collective.aborter());
         let (jobs, queued) = mpsc::channel();
         let thread = std::thread::spawn(move || {
@@ -53,7 +56,7 @@ impl Team {
                 }
             }
         });
-        Self { rank, world, aborter, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }
+        Self { rank, world, aborter, trace, jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) }
     }
 
     pub fn rank(&self) -> usize {
@@ -77,12 +80,17 @@ impl Team {
 
     pub fn queue<R: Send + 'static>(
         &self,
+        name: &str,
         operation: impl FnOnce(&mut dyn Collective) -> warpbook_ranks::Result<R> + Send + 'static,
     ) -> Pending<R> {
         let (reply, done) = mpsc::channel();
+        let (trace, name) = (self.trace.clone(), name.to_owned());
         self.push(Job::Operation(Box::new(move |collective| {
+            let begun = Instant::now();
+            let result = operation(collective);
+            trace.add(RankThread::Communication, &name, begun);
             // Who has asked may have failed meanwhile.
-            let _ = reply.send(operation(collective));
+            let _ = reply.send(result);
         })));
         Pending(done)
     }

@@ -1,0 +1,246 @@
+//! `warpbook scaling`: as the launcher of ranks, and as one of them.
+
+use crate::args::{RanksArgs, ScalingArgs};
+use crate::failure::{Failure, INTERRUPTED, RUNG_FAILED};
+use crate::output::{complain, say};
+use crate::ranks;
+use crate::save::{check_writable, choose};
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use warpbook::device::{Choice, Inventory, write_atomic};
+use warpbook::nn::train::RanksOptions;
+use warpbook::ranks::{Launch, Placement, Wire, end_with_launcher};
+use warpbook::scaling::{Measured, PyTorch, Scaling, scaling_table};
+use warpbook::{Lab, write_record};
+
+/// Measures steps on 1 to N ranks.
+pub fn scaling(args: &ScalingArgs) -> Result<ExitCode, Failure> {
+    match &args.worker {
+        Some(file) => work(args, file),
+        None => launch(args),
+    }
+}
+
+/// The settings.
+fn of(args: &ScalingArgs) -> Result<Scaling, Failure> {
+    let most = args.gpus.or(args.ranks).unwrap_or(1);
+    if most == 0 || most > 64 {
+        return Err(Failure::usage(format!("{most} ranks: choose from 1 to 64.")));
+    }
+    if !(args.bucket > 0.0 && args.bucket <= 65_536.0) {
+        return Err(Failure::usage(format!("--bucket {}: choose MiB above 0, up to 65536.", args.bucket)));
+    }
+    let wire = |name: &String| match name.as_str() {
+        "bf16" => Wire::Bf16,
+        "fp16" => Wire::F16,
+        _ => Wire::F32,
+    };
+    let mut scaling = Scaling::new(most)
+        .networks(args.network.iter().copied())
+        .growths(args.growth.iter().copied())
+        .precisions(args.precision.iter().copied())
+        .gradients(args.gradients.iter().map(wire))
+        .options(RanksOptions { bucket_bytes: bucket_bytes(args), ..RanksOptions::default() })
+        .features(args.features)
+        .checked_steps(args.checked_steps)
+        .one_process(!args.no_one_process)
+        .timelines(!args.no_timeline);
+    if !args.batch.is_empty() {
+        scaling = scaling.batches(args.batch.iter().copied());
+    }
+    if args.steps.is_some() || args.samples.is_some() {
+        let [steps, samples] = if args.gpus.is_some() { [100, 15] } else { [4, 5] };
+        scaling = scaling.timed(args.steps.unwrap_or(steps), args.samples.unwrap_or(samples));
+    }
+    if let Some(folder) = &args.data {
+        scaling = scaling.data(folder);
+    }
+    Ok(if args.synthetic { scaling.synthetic() } else { scaling })
+}
+
+fn bucket_bytes(args: &ScalingArgs) -> usize {
+    (args.bucket * f64::from(1 << 20)) as usize
+}
+
+fn choice(args: &ScalingArgs) -> Choice {
+    if args.gpus.is_some() { Choice::Cuda(0) } else { Choice::Cpu }
+}
+
+/// Measures as one of several ranks, or as the only process.
+fn work(args: &ScalingArgs, file: &Path) -> Result<ExitCode, Failure> {
+    let scaling = of(args)?;
+    let mut tell = |m: &Measured| say(&m.line());
+    let Some(placement) = Placement::from_environment()? else {
+        end_with_launcher();
+        let lab = Lab::on(choice(args))?;
+        let measured = if args.in_one_process {
+            scaling.work_in_one_process(&lab, &mut tell)?
+        } else {
+            scaling.work(&lab, None, &mut tell)?
+        };
+        leave(&measured, file)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let as_ranks = RanksArgs {
+        gpus: args.gpus.map(|_| placement.world),
+        ranks: args.ranks.map(|_| placement.world),
+        // Each way says its own.
+        gradients: "fp32".into(),
+        bucket: args.bucket,
+        sync_batch_norm: false,
+        rank_timeout: args.rank_timeout,
+    };
+    let device = ranks::device(&placement, &as_ranks, Choice::Best)?;
+    ranks::work(&placement, &as_ranks, |ranks| {
+        let lab = Lab::on(device)?;
+        let is_first = ranks.rank() == 0;
+        let measured = scaling.work(&lab, Some(ranks), &mut |m| {
+            if is_first {
+                tell(m);
+            }
+        })?;
+        if is_first {
+            leave(&measured, file)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
+    let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", file.display()));
+    let text = serde_json::to_vec(measured).map_err(|e| refused(e.to_string()))?;
+    write_atomic(file, &text).map_err(|e| refused(e.to_string()))
+}
+
+/// A folder that is removed in the end.
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("warpbook-scaling-{}", std::process::id()));
+        let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));
+        fs::create_dir_all(&folder).map_err(refused)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Starts this program again as every number of ranks, one after the other, and makes a record of what they leave.
+fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
+    let scaling = of(args)?;
+    let path = check_writable(&choose(args.out.as_deref(), "scaling"))?;
+    let others = args.pytorch.iter().map(PyTorch::read).collect::<Result<Vec<_>, _>>()?;
+    if let Some(count) = args.gpus {
+        let gpus = Inventory::cuda_devices()?.len();
+        if count > gpus {
+            return Err(Failure::usage(format!(
+                "--gpus {count}: there are {gpus} GPUs. `warpbook devices` lists them; --ranks {count} measures on the CPU."
+            )));
+        }
+    }
+    let threads = {
+        let lab = Lab::on(choice(args))?;
+        scaling.validate(&lab)?;
+        scaling.threads_a_rank(&lab)
+    };
+    let (folder, interrupted) = (Folder::new()?, interrupted());
+    let mut launches: Vec<(usize, bool)> = scaling.worlds().iter().map(|world| (*world, false)).collect();
+    launches.extend((!args.no_one_process).then_some((1, true)));
+    let (mut measured, mut failures, mut code) = (Vec::new(), Vec::new(), 0);
+    for (world, in_one_process) in launches {
+        let file = folder.0.join(format!("{world}-{in_one_process}.json"));
+        let what = match (world, in_one_process) {
+            (_, true) => "One process for all devices".to_owned(),
+            (1, _) => "1 rank".to_owned(),
+            (n, _) => format!("{n} ranks"),
+        };
+        let ended = start(world, (&file, in_one_process), threads, &interrupted)?;
+        if interrupted.load(Ordering::SeqCst) > 0 {
+            code = i32::from(INTERRUPTED);
+            failures.push("Interrupted: what was measured until then is here.".to_owned());
+            break;
+        }
+        let read = fs::read(&file).ok().and_then(|text| serde_json::from_slice::<Vec<Measured>>(&text).ok());
+        match read.filter(|_| ended.is_ok()) {
+            Some(read) => measured.extend(read),
+            None => {
+                let (why, of_rank) = ended.err().unwrap_or(("It left nothing.".into(), i32::from(RUNG_FAILED)));
+                complain(&format!("{what}: {why}"));
+                failures.push(format!("{what} could not be measured: {why}"));
+                code = of_rank.max(1);
+            }
+        }
+    }
+    let lab = Lab::on(choice(args))?;
+    let command = std::iter::once("warpbook".to_owned()).chain(std::env::args().skip(1)).collect::<Vec<_>>().join(" ");
+    let mut run = scaling.record(&lab, &measured, command, "a process");
+    run.notes.extend(failures);
+    for other in &others {
+        scaling.absorb(&mut run, other)?;
+    }
+    say(&format!("\n{}", scaling_table(&run).text()));
+    run.notes.iter().for_each(|note| say(note));
+    let written = write_record(&run, &path)?;
+    say(&format!("Record: {path}\nView it with: warpbook view {path}", path = written.display()));
+    let (_, _, failed) = run.counts();
+    Ok(ExitCode::from(match code {
+        0 if failed > 0 => RUNG_FAILED,
+        code => u8::try_from(code).unwrap_or(RUNG_FAILED),
+    }))
+}
+
+/// Set by Ctrl-C, which the ranks hear too.
+fn interrupted() -> Arc<AtomicU32> {
+    let asked = Arc::new(AtomicU32::new(0));
+    let handler = asked.clone();
+    let handled = ctrlc::set_handler(move || {
+        handler.fetch_add(1, Ordering::SeqCst);
+    });
+    if let Err(why) = handled {
+        complain(&format!("Ctrl-C ends at once, without a record: {why}"));
+    }
+    asked
+}
+
+/// So many ranks, until they end; or why they failed, and with which code.
+fn start(
+    world: usize,
+    (file, in_one_process): (&Path, bool),
+    threads: usize,
+    interrupted: &Arc<AtomicU32>,
+) -> Result<Result<(), (String, i32)>, Failure> {
+    let program = std::env::current_exe().map_err(|e| {
+        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
+    })?;
+    let mut more: Vec<OsString> = vec!["--worker".into(), file.into()];
+    more.extend(in_one_process.then(|| "--in-one-process".into()));
+    let mut launch = Launch::new(program, std::env::args_os().skip(1).chain(more), world);
+    launch.environment = vec![
+        ("RAYON_NUM_THREADS".into(), threads.to_string()),
+        // Multicast over NVLink stays off unless the user says otherwise.
+        ("NCCL_NVLS_ENABLE".into(), "0".into()),
+    ];
+    launch.interrupted = interrupted.clone();
+    let mut last = String::new();
+    let outcome = launch.run(&mut |line| {
+        if line.is_error {
+            complain(&format!("[rank {}] {}", line.rank, line.text));
+            last.clone_from(&line.text);
+        } else {
+            say(&line.text);
+        }
+    })?;
+    Ok(match outcome.code {
+        0 => Ok(()),
+        code => Err((format!("{} {last}", outcome.failed.unwrap_or_default()).trim().to_owned(), code)),
+    })
+}

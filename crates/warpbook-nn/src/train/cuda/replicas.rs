@@ -1,0 +1,212 @@
+//! Replicas of a network on several GPUs, driven by one thread: copies between the GPUs, and sums on the first.
+
+use super::program::Program;
+use super::resident::Source;
+use super::{CudaTraining, ProgramKey};
+use crate::gemm::DeviceArray;
+use crate::ops::add::cuda::Weighted;
+use crate::train::engine::{Batches, Engine, StepOutcome};
+use crate::train::replicas::{Prepared, Replicas};
+use crate::train::{CudaOptions, Place, Recipe, TrainError};
+use crate::weights::Weights;
+use warpbook_device::{CudaDevice, Event, Result, Slice};
+use warpbook_ranks::Shard;
+
+/// The replicas; the first has the optimiser.
+#[derive(Debug)]
+pub(in crate::train) struct CudaReplicas {
+    all: Vec<CudaTraining>,
+    /// Where each one's work has got to.
+    here: Vec<Event>,
+    shards: Vec<Shard>,
+    gather: Vec<Gather>,
+}
+
+/// An array of gradients on the first GPU: where another GPU's are copied to, and the sum in f32.
+#[derive(Debug)]
+struct Gather {
+    weighted: Weighted,
+    staged: DeviceArray,
+    sum: Slice<f32>,
+}
+
+impl Gather {
+    fn new(device: &CudaDevice, of: &DeviceArray) -> Result<Self> {
+        let size = of.dtype().bytes() as usize;
+        let staged = DeviceArray::of_bytes(&device.zeros::<u8>(of.len() * size)?.range(..), of.dtype());
+        Ok(Self { weighted: Weighted::new(device, of.dtype())?, staged, sum: device.zeros::<f32>(of.len())?.range(..) })
+    }
+}
+
+impl CudaReplicas {
+    pub fn new(places: &[Place], recipe: &Recipe, shards: &[Shard], weights: &Weights) -> Result<Self, TrainError> {
+        let gpus = gpus(places, shards)?;
+        let (first, _) = gpus[0];
+        let mut all = Vec::new();
+        for (i, ((device, options), shard)) in gpus.iter().zip(shards).enumerate() {
+            first.reach(device)?;
+            device.reach(first)?;
+            // One thread launches passes; a graph of one device has no copies from another one.
+            let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
+            // Each draws its own dropout and augmentation, as ranks do.
+            let drawn = Recipe { seed: super::seed_of(recipe.seed, i), ..recipe.clone() };
+            all.push(CudaTraining::new(device, &options, &drawn, shard.len, weights, None)?);
+        }
+        let gather = all[0].gradients_that_travel().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
+        let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;
+        Ok(Self { all, here, shards: shards.to_vec(), gather })
+    }
+
+    /// The first GPU's weights, as all arrays that a forward pass reads, to all others.
+    fn broadcast(&self) -> Result<()> {
+        let (first, others) = (&self.all[0], &self.all[1..]);
+        self.here[0].record(&first.stream)?;
+        for other in others {
+            other.stream.wait(&self.here[0])?;
+            for (from, to) in first.arrays_that_are_read().iter().zip(other.arrays_that_are_read()) {
+                other.stream.copy_across(from.bytes(), to.bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The mean of all gradients over the global batch, on the first GPU.
+    fn gather(&self) -> Result<()> {
+        let (first, others) = (&self.all[0], &self.all[1..]);
+        for (other, event) in others.iter().zip(&self.here[1..]) {
+            event.record(&other.stream)?;
+            first.stream.wait(event)?;
+        }
+        let share = |i: usize| self.shards[i].weight() as f32;
+        for (at, (own, gather)) in first.gradients_that_travel().iter().zip(&self.gather).enumerate() {
+            gather.weighted.queue(&first.stream, own, (share(0), true), &gather.sum)?;
+            for (i, other) in others.iter().enumerate() {
+                let from = &other.gradients_that_travel()[at];
+                first.stream.copy_across(from.bytes(), gather.staged.bytes())?;
+                gather.weighted.queue(&first.stream, &gather.staged, (share(i + 1), false), &gather.sum)?;
+            }
+            if !others.is_empty() {
+                first.stream.copy(gather.staged.bytes(), own.bytes())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// GPUs that compute in the same way, each once, with parts of a batch that are equally large.
+fn gpus<'a>(places: &'a [Place], shards: &[Shard]) -> Result<Vec<(&'a CudaDevice, &'a CudaOptions)>, TrainError> {
+    let refused = |why: String| Err(TrainError::Setting(why));
+    let of = |place: &'a Place| match place {
+        Place::Cuda(device, options) => Some((device, options)),
+        Place::Cpu => None,
+    };
+    let Some(gpus) = places.iter().map(of).collect::<Option<Vec<_>>>() else {
+        return refused("One process trains on several GPUs or on the CPU, not on both.".into());
+    };
+    for (i, (device, options)) in gpus.iter().enumerate() {
+        if gpus[..i].iter().any(|(other, _)| other.info().index == device.info().index) {
+            return refused(format!("cuda:{} is named twice: name every GPU once.", device.info().index));
+        }
+        if **options != *gpus[0].1 {
+            return refused("The GPUs of one process train in the same precision, with the same options.".into());
+        }
+        if options.precision.scales_the_loss() {
+            return refused(format!(
+                "{} scales the loss, and one process with several GPUs does not: train in fp32, tf32 or bf16, or with a process a GPU (--gpus).",
+                options.precision
+            ));
+        }
+    }
+    if shards.iter().any(|shard| shard.len != shards[0].len) {
+        let n = shards.len();
+        return refused(format!("A batch of {} cannot be split evenly among {n} GPUs.", shards[0].global));
+    }
+    Ok(gpus)
+}
+
+impl Replicas for CudaReplicas {
+    fn prepare(&mut self, p: &Prepared<'_>) -> Result<(), TrainError> {
+        for (replica, shard) in self.all.iter_mut().zip(&self.shards) {
+            let part = p.part(shard);
+            let rates = vec![p.learning_rate; super::SLOTS];
+            // Where each batch begins on a replica follows from its own samples; shares are counted when gradients are gathered.
+            let batches =
+                Batches { set: p.set, indices: &part, size: shard.len, learning_rates: &rates, step: 0, shards: &[] };
+            replica.prepare_steps(&batches)?;
+            replica.ensure_resident()?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), TrainError> {
+        self.broadcast()?;
+        for replica in &mut self.all {
+            replica.queue_gradients()?;
+        }
+        self.gather()?;
+        for (i, replica) in self.all.iter().enumerate() {
+            replica.queue_end(i == 0)?;
+        }
+        Ok(())
+    }
+
+    fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError> {
+        self.all.iter_mut().map(|replica| replica.step_outcomes(count)).collect()
+    }
+
+    fn weights(&self) -> Result<Weights, TrainError> {
+        self.all[0].stream.synchronize()?;
+        self.all[0].params.read()
+    }
+
+    fn copied_bytes(&self) -> [u64; 2] {
+        let bytes = |arrays: Vec<DeviceArray>| arrays.iter().map(|a| a.bytes().len() as u64).sum();
+        [bytes(self.all[0].arrays_that_are_read()), bytes(self.all[0].gradients_that_travel())]
+    }
+}
+
+impl CudaTraining {
+    /// Weights, those in half, and running statistics.
+    fn arrays_that_are_read(&self) -> Vec<DeviceArray> {
+        let statistics = self.params.statistics().map(|s| (&s.running).into());
+        let weights: DeviceArray = (&self.params.weights).into();
+        std::iter::once(weights).chain(self.params.copy()).chain(statistics).collect()
+    }
+
+    /// Gradients in f32 and in half.
+    fn gradients_that_travel(&self) -> Vec<DeviceArray> {
+        let (exact, rounded) = self.params.gradients();
+        let exact: DeviceArray = (&exact).into();
+        std::iter::once(exact).chain(rounded).filter(|a| !a.is_empty()).collect()
+    }
+
+    fn ensure_resident(&self) -> Result<(), TrainError> {
+        match self.repeated.as_ref().map(|r| &r.source) {
+            Some(Source::Resident(_)) => Ok(()),
+            _ => Err(TrainError::Setting(
+                "One process with several GPUs keeps all images in their memory: there is not enough of it, or --resident off was said.".into(),
+            )),
+        }
+    }
+
+    /// Queues the next prepared step until its gradients are there.
+    fn queue_gradients(&mut self) -> Result<(), TrainError> {
+        self.queue_next(|program, stream| Ok(program.queue_part(stream, 0..program.update_begins())?))
+    }
+
+    /// Queues the rest of it: of a replica without an update only what counts the step.
+    fn queue_end(&self, updates: bool) -> Result<(), TrainError> {
+        let Some(program) = self.repeated.as_ref().and_then(|r| self.program_of(r)) else {
+            return Err(TrainError::Setting("No steps were prepared.".into()));
+        };
+        let all = program.passes.len();
+        let begin = if updates { program.update_begins() } else { all - 1 };
+        Ok(program.queue_part(&self.stream, begin..all)?)
+    }
+
+    fn program_of(&self, r: &super::Repeated) -> Option<&Program> {
+        let Source::Resident(set) = r.source else { return None };
+        let key: ProgramKey = (r.size, true, set, r.shard);
+        self.programs.get(&key)
+    }
+}

@@ -1,0 +1,160 @@
+//! Data-parallel training in one process: one thread drives all devices.
+//!
+//! The slower of the two ways, as PyTorch's `DataParallel` next to `DistributedDataParallel`. In every step the first device's weights are copied to all
+//! others (*broadcast*), each device takes its part of the batch (*scatter*), all gradients are copied to the first and added there (*gather*), and the
+//! first alone updates its weights. So one link carries everything, nothing of it is hidden behind the backward pass, the optimiser's work is not
+//! shared, and one thread launches the kernels of all devices. [`super::Ranks`] has none of that.
+
+mod cpu;
+
+use super::cuda::CudaReplicas;
+use super::cuda::SLOTS;
+use super::engine::StepOutcome;
+use super::{Place, Recipe, Samples, TrainError};
+use crate::parallel::collect;
+use crate::philox;
+use crate::weights::Weights;
+use cpu::CpuReplicas;
+use warpbook_ranks::{Shard, shard};
+
+/// What the replicas of a network are asked for.
+pub(super) trait Replicas: std::fmt::Debug + Send {
+    /// Prepares steps of the whole batches of this order, to be made over and over.
+    fn prepare(&mut self, batches: &Prepared<'_>) -> Result<(), TrainError>;
+
+    /// Makes the next step, or queues it.
+    fn step(&mut self) -> Result<(), TrainError>;
+
+    /// What the last `count` steps came to on each replica, the oldest first; waits for them.
+    fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError>;
+
+    /// The weights of the first replica, in PyTorch's layout.
+    fn weights(&self) -> Result<Weights, TrainError>;
+
+    /// Bytes that a step copies from the first replica to each other one, and back.
+    fn copied_bytes(&self) -> [u64; 2];
+}
+
+/// Steps to be made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Prepared<'a> {
+    pub set: Samples<'a>,
+    /// The samples of [`SLOTS`] global batches.
+    pub indices: &'a [u32],
+    pub batch: usize,
+    pub learning_rate: f64,
+}
+
+impl Prepared<'_> {
+    /// A replica's samples of all batches.
+    pub fn part(&self, shard: &Shard) -> Vec<u32> {
+        self.indices.chunks(self.batch).flat_map(|batch| batch[shard.range()].iter().copied()).collect()
+    }
+}
+
+/// A training on several devices by one thread of one process. It makes steps that are prepared, for measurements, as [`super::Trainer::queue_step`].
+#[derive(Debug)]
+pub struct DataParallel {
+    recipe: Recipe,
+    shards: Vec<Shard>,
+    replicas: Box<dyn Replicas>,
+}
+
+impl DataParallel {
+    /// A training on these devices, whose first one has the weights; [`Place::Cpu`] several times is as many replicas on the CPU, one after the other.
+    /// The recipe's batch is that of all together.
+    ///
+    /// # Errors
+    /// There is no device, or they are of different kinds or computed with in different ways; fp16, whose loss scale only one of them would know; a
+    /// batch that cannot be split; as of [`super::Trainer::on`].
+    pub fn new<'a>(
+        places: &[Place],
+        recipe: Recipe,
+        data: impl Into<Samples<'a>>,
+        weights: Option<&Weights>,
+    ) -> Result<Self, TrainError> {
+        let data = data.into();
+        data.check(&recipe)?;
+        let (batch, n) = (recipe.batch, places.len());
+        let shards: Vec<Shard> = (0..n).map(|i| shard(batch, i, n)).collect();
+        if n == 0 || batch < n {
+            return Err(TrainError::Setting(format!(
+                "A batch of {batch} cannot be split over {n} devices: name one device at least, and as many samples as devices."
+            )));
+        }
+        let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
+        let replicas: Box<dyn Replicas> = if places.iter().all(|place| *place == Place::Cpu) {
+            Box::new(CpuReplicas::new(&recipe, &shards, &initial)?)
+        } else {
+            Box::new(CudaReplicas::new(places, &recipe, &shards, &initial)?)
+        };
+        Ok(Self { recipe, shards, replicas })
+    }
+
+    /// Devices.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Prepares whole batches of a first epoch, to be trained on over and over by [`DataParallel::queue_step`]: those of
+    /// [`super::Trainer::prepare_steps`] with the same recipe.
+    ///
+    /// # Errors
+    /// There are fewer samples than a batch has; the device's.
+    pub fn prepare_steps<'a>(&mut self, set: impl Into<Samples<'a>>) -> Result<(), TrainError> {
+        let (set, batch): (Samples<'_>, usize) = (set.into(), self.recipe.batch);
+        set.check(&self.recipe)?;
+        let n = set.len();
+        if n < batch {
+            return Err(TrainError::Setting(format!("There are {n} samples, fewer than a batch of {batch}.")));
+        }
+        let (shuffle, seed) = (self.recipe.shuffle, self.recipe.seed ^ 1 << 32);
+        let place = |i: u64| if shuffle { philox::permute(seed, i, n as u64) } else { i };
+        let order: Vec<u32> = collect(n, &|i| place(i as u64) as u32);
+        let indices: Vec<u32> = order[..n / batch * batch].iter().cycle().copied().take(SLOTS * batch).collect();
+        let learning_rate = self.recipe.learning_rate;
+        self.replicas.prepare(&Prepared { set, indices: &indices, batch, learning_rate })
+    }
+
+    /// Makes the next prepared step; on GPUs it is queued.
+    ///
+    /// # Errors
+    /// No steps were prepared; the device's.
+    pub fn queue_step(&mut self) -> Result<(), TrainError> {
+        self.replicas.step()
+    }
+
+    /// What the last queued steps, at most 128, came to over the global batches, the oldest first; waits for them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
+        let all = self.replicas.outcomes(count)?;
+        let steps = all.iter().map(Vec::len).min().unwrap_or(0);
+        let of = |step: usize| {
+            let parts = || all.iter().map(|outcomes| outcomes[step]).zip(&self.shards);
+            StepOutcome {
+                loss: parts().map(|(o, shard)| o.loss * shard.weight()).sum(),
+                correct: parts().map(|(o, _)| o.correct).sum(),
+                ..all[0][step]
+            }
+        };
+        Ok((0..steps).map(of).collect())
+    }
+
+    /// The weights as they are now.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn weights(&self) -> Result<Weights, TrainError> {
+        self.replicas.weights()
+    }
+
+    /// Bytes that a step copies between devices: weights to all but the first, and gradients back.
+    #[must_use]
+    pub fn copied_bytes(&self) -> [u64; 2] {
+        let others = self.devices() as u64 - 1;
+        self.replicas.copied_bytes().map(|bytes| bytes * others)
+    }
+}

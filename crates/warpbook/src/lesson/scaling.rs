@@ -1,0 +1,235 @@
+//! What lesson 50 says of several GPUs: where it runs, what came of a guess, and a step on paper.
+
+use crate::prelude::*;
+use crate::scaling::scaling_lines;
+use warpbook_charts::Table;
+use warpbook_device::NcclId;
+use warpbook_record::Measurement;
+
+/// GPUs that can train together here: all of them, and none where NCCL is missing.
+#[must_use]
+pub fn gpus_together(lab: &Lab) -> usize {
+    let Some(device) = lab.device().cuda() else { return 0 };
+    let has_nccl = NcclId::new(device).is_ok();
+    if has_nccl { Inventory::cuda_devices().map_or(0, |all| all.len()) } else { 0 }
+}
+
+/// Where the lesson measures, in a sentence for its top.
+#[must_use]
+pub fn place(lab: &Lab, ranks: usize) -> String {
+    let (gpus, name) = (gpus_together(lab), &lab.device().info().name);
+    if gpus > 1 {
+        return format!("There are {gpus} GPUs ({name}) and NCCL: steps are timed on them.");
+    }
+    let why = match lab.device().cuda() {
+        None => format!("There is no GPU in this lab, which runs on the processor ({name})."),
+        Some(_) if gpus == 1 => format!("There is one GPU ({name}), and it takes two to train together."),
+        Some(_) => format!("There is a GPU ({name}), and no NCCL, by which GPUs talk: pip install nvidia-nccl-cu13."),
+    };
+    format!(
+        "{why} So {ranks} ranks train on the processor: the same code from rendezvous to update, with a ring over TCP in place of NCCL. They share \
+         its cores and its memory, so their times tell how to measure and not how GPUs scale."
+    )
+}
+
+/// The measurement of a way on so many ranks, on the first line of a scaling record whose name has such a word in it.
+fn found<'r>(run: &'r Run, word: &str, rung: &str, ranks: usize) -> Option<&'r Measurement> {
+    let line = scaling_lines(run).into_iter().find(|line| line.contains(word))?;
+    let is = |m: &&Measurement| {
+        m.rung.starts_with(rung)
+            && m.problem.size() == ranks as u64
+            && m.problem.sweep.as_ref().is_some_and(|s| s.line == line)
+    };
+    run.measurements.iter().find(|m| is(m) && run.is_sound(m))
+}
+
+/// The time of a step in microseconds: `word` is "a rank" for weak scaling and "in all" for strong.
+#[must_use]
+pub fn step_us(run: &Run, word: &str, rung: &str, ranks: usize) -> Option<f64> {
+    found(run, word, rung, ranks)?.median_us()
+}
+
+/// The scaling efficiency in percent.
+#[must_use]
+pub fn efficiency_percent(run: &Run, word: &str, rung: &str, ranks: usize) -> Option<f64> {
+    run.scaling_efficiency(found(run, word, rung, ranks)?).map(|e| 100.0 * e)
+}
+
+/// A guess in percent next to what was measured.
+#[must_use]
+pub fn judged_percent(what: &str, guess: f64, measured: Option<f64>) -> String {
+    match measured {
+        Some(percent) => format!("{what}: you guessed {guess:.0} %; measured: {percent:.0} %."),
+        None => format!("{what}: you guessed {guess:.0} %. It was not measured."),
+    }
+}
+
+/// A training step on many GPUs, on paper: numbers that were measured on few, and assumptions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepOnPaper {
+    /// Forward pass, backward pass and update on one GPU, in microseconds.
+    pub compute_us: f64,
+    /// The share of it that is the backward pass, behind which gradients travel.
+    pub backward: f64,
+    /// Bytes of gradients, as they travel.
+    pub gradient_bytes: f64,
+    /// Buckets that they travel in.
+    pub buckets: u32,
+    /// Bus bandwidth of an all-reduce within a machine, in bytes a second.
+    pub link_bytes_per_s: f64,
+    /// GPUs of a machine.
+    pub per_machine: u32,
+    /// Bandwidth between machines for each GPU, in bytes a second.
+    pub network_bytes_per_s: f64,
+    /// What a message takes however short it is, in microseconds.
+    pub latency_us: f64,
+    /// The standard deviation of a GPU's time for a step, over that time.
+    pub spread: f64,
+    /// Hours between two failures of one GPU, its machine and its network.
+    pub hours_between_failures: f64,
+}
+
+/// Where the time of a step goes, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OnPaper {
+    /// GPUs.
+    pub gpus: u32,
+    /// What the gradients take that are on their way by a ring, all buckets one after the other: bytes.
+    pub bytes_us: f64,
+    /// And messages.
+    pub messages_us: f64,
+    /// What of both is not hidden behind the backward pass.
+    pub exposed_us: f64,
+    /// What all wait for the slowest.
+    pub waiting_us: f64,
+    /// All of a step.
+    pub step_us: f64,
+    /// Weak scaling: the time on one GPU over that of the step.
+    pub efficiency: f64,
+    /// Hours between two failures of any of them.
+    pub failure_hours: f64,
+}
+
+impl StepOnPaper {
+    /// On so many GPUs, each with the same batch.
+    ///
+    /// A ring sends 2 (N - 1) / N of the bytes over its slowest link, in 2 (N - 1) messages a bucket (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+    /// algorithms for clusters of workstations", 2009). All buckets but the last may hide behind the rest of the backward pass. The slowest of N times that
+    /// vary as Gaussian numbers is later than their mean by about sqrt(2 ln N) standard deviations.
+    #[must_use]
+    pub fn on(&self, gpus: u32) -> OnPaper {
+        let (n, buckets) = (f64::from(gpus.max(1)), f64::from(self.buckets.max(1)));
+        let bytes_per_s = if gpus <= self.per_machine { self.link_bytes_per_s } else { self.network_bytes_per_s };
+        let bytes_us = 2.0 * (n - 1.0) / n * self.gradient_bytes / bytes_per_s * 1e6;
+        let messages_us = 2.0 * (n - 1.0) * self.latency_us * buckets;
+        let travel_us = bytes_us + messages_us;
+        let behind_us = self.backward * self.compute_us * (1.0 - 1.0 / buckets);
+        let exposed_us = (travel_us - behind_us).max(travel_us / buckets);
+        let waiting_us = (2.0 * n.ln()).sqrt() * self.spread * self.compute_us;
+        let step_us = self.compute_us + exposed_us + waiting_us;
+        OnPaper {
+            gpus,
+            bytes_us,
+            messages_us,
+            exposed_us,
+            waiting_us,
+            step_us,
+            efficiency: self.compute_us / step_us,
+            failure_hours: self.hours_between_failures / n,
+        }
+    }
+
+    /// A row for each number of GPUs.
+    #[must_use]
+    pub fn table(&self, gpus: &[u32]) -> Table {
+        let headers = [
+            "GPUs",
+            "compute",
+            "gradients: bytes",
+            "gradients: messages",
+            "of that not hidden",
+            "waiting for the slowest",
+            "a step",
+            "efficiency",
+            "a failure every",
+        ];
+        let time = crate::figures::time;
+        let row = |gpus: &u32| {
+            let p = self.on(*gpus);
+            let hours = p.failure_hours;
+            vec![
+                gpus.to_string(),
+                time(self.compute_us),
+                time(p.bytes_us),
+                time(p.messages_us),
+                time(p.exposed_us),
+                time(p.waiting_us),
+                time(p.step_us),
+                crate::figures::percent(p.efficiency),
+                if hours < 48.0 { format!("{hours:.1} hours") } else { format!("{:.0} days", hours / 24.0) },
+            ]
+        };
+        Table { headers: headers.map(String::from).into(), rows: gpus.iter().map(row).collect() }
+    }
+
+    /// What costs the most next to computing on so many GPUs, in a sentence.
+    #[must_use]
+    pub fn what_breaks(&self, gpus: u32) -> String {
+        let p = self.on(gpus);
+        let share = |us: f64| format!("{:.0} % of the step", 100.0 * us / p.step_us);
+        if p.exposed_us <= p.waiting_us {
+            return format!("On {gpus} GPUs most is lost to waiting for the slowest of them: {}.", share(p.waiting_us));
+        }
+        let what = if p.messages_us > p.bytes_us { "the number of messages" } else { "the bytes of the gradients" };
+        format!(
+            "On {gpus} GPUs most is lost to {what}, which the backward pass does not hide: {}.",
+            share(p.exposed_us)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step() -> StepOnPaper {
+        StepOnPaper {
+            compute_us: 1000.0,
+            backward: 0.6,
+            gradient_bytes: 100e6,
+            buckets: 4,
+            link_bytes_per_s: 400e9,
+            per_machine: 8,
+            network_bytes_per_s: 50e9,
+            latency_us: 5.0,
+            spread: 0.01,
+            hours_between_failures: 24.0 * 365.0 * 5.0,
+        }
+    }
+
+    #[test]
+    fn a_step_on_paper_adds_up() {
+        let one = step().on(1);
+        assert_eq!((one.step_us, one.efficiency, one.exposed_us), (1000.0, 1.0, 0.0));
+        let eight = step().on(8);
+        // 1.75 times 100 MB at 400 GB/s, and 14 messages for each of 4 buckets.
+        assert!((eight.bytes_us - 437.5).abs() < 1e-9 && (eight.messages_us - 280.0).abs() < 1e-9, "{eight:?}");
+        // Behind three quarters of the backward pass: 450 us.
+        assert!((eight.exposed_us - (717.5 - 450.0)).abs() < 1e-9, "{eight:?}");
+        let of = |gpus: u32| step().on(gpus);
+        assert!(of(9).bytes_us > 7.0 * of(8).bytes_us, "the slower network");
+        assert!(of(1024).efficiency < of(64).efficiency && of(64).efficiency < of(8).efficiency);
+        assert!(step().what_breaks(64).contains("the bytes"), "{}", step().what_breaks(64));
+        assert!(step().what_breaks(1024).contains("number of messages"), "{}", step().what_breaks(1024));
+        let quiet = StepOnPaper { gradient_bytes: 1.0, latency_us: 0.0, ..step() };
+        assert!(quiet.what_breaks(64).contains("waiting for the slowest"));
+        let table = step().table(&[8, 1024]);
+        assert!(table.rows.len() == 2 && table.rows[1][8] == "42.8 hours", "{table:?}");
+    }
+
+    #[test]
+    fn a_guess_is_told_what_was_measured() {
+        assert_eq!(judged_percent("Weak", 90.0, Some(85.4)), "Weak: you guessed 90 %; measured: 85 %.");
+        assert!(judged_percent("Weak", 90.0, None).ends_with("It was not measured."));
+    }
+}
