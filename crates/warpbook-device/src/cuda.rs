@@ -299,6 +299,14 @@ impl CudaDevice {
         Stream::new(self)
     }
 
+    /// A new stream whose work is given free SMs before that of other streams: for short work that others wait for.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn urgent_stream(&self) -> Result<Stream> {
+        Stream::urgent(self)
+    }
+
     /// Waits for all that was queued on any stream.
     ///
     /// # Errors
@@ -316,6 +324,14 @@ impl CudaDevice {
     /// The driver's.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
+    }
+
+    /// An event that only orders streams, which costs the device less than one that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn untimed_event(&self) -> Result<Event> {
+        Event::untimed(&self.0)
     }
 
     /// An array of zeros.
