@@ -8,7 +8,7 @@ mod row;
 
 pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};
-pub use helpers::{column_sums, compare, reference, repack};
+pub use helpers::{add_partials, column_sums, compare, reference, repack};
 pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
 use row::{cpu_row, library_row, plain_row, rung};
 use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};
@@ -169,6 +169,9 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
     for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
         all.push((reference(Form::plain(dtype)), Requires::AtLeast(7, 5)));
         all.push((compare(Form::plain(dtype)), Requires::AtLeast(7, 5)));
+    }
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        all.push((add_partials(dtype), Requires::AtLeast(7, 5)));
     }
     for transpose in [false, true] {
         for bytes in [2, 4] {

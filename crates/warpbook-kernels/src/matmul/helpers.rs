@@ -7,6 +7,7 @@ use warpbook_record::{Dtype, Grid, KernelSpec, Source, Tile};
 const COPY: Source = source!("matmul/repack.cu");
 const TRANSPOSE: Source = source!("matmul/transpose.cu");
 const COLUMN_SUMS: Source = source!("matmul/column_sums.cu");
+const ADD_PARTIALS: Source = source!("matmul/add_partials.cu");
 const REFERENCE: Source = source!("matmul/reference.cu");
 
 /// Copies a matrix into rows at multiples of 16 bytes; `element_bytes` is 2 or 4.
@@ -28,6 +29,13 @@ pub fn repack(element_bytes: u64, transpose: bool) -> KernelSpec {
 pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256), ("BM", 256), ("BN", 32)]);
     Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
+}
+
+/// Adds up partial products in f32, for a C of type `out`: `add_partials(first, others, stride, count, out, n)`.
+#[must_use]
+pub fn add_partials(out: Dtype) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", if out.bytes() == 2 { 8 } else { 4 })]);
+    Form::plain(out).of(&KernelSpec::new(ADD_PARTIALS, "add_partials", &[tile], Grid::Cover))
 }
 
 /// The product in f64 that results are checked against.
