@@ -146,7 +146,7 @@ pub fn link_peak(peaks: &Peaks) -> Option<BandwidthPeak> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Choice, Device, testing};
+    use crate::testing;
     use std::time::Duration;
 
     #[test]
@@ -179,10 +179,8 @@ mod tests {
     #[test]
     fn links_are_measured_between_two_gpus() {
         let name = "links_are_measured_between_two_gpus";
-        let Some(first) = testing::gpu(name) else { return };
-        let Ok(Device::Cuda(second)) = Device::open(Choice::Cuda(1)) else {
-            return println!("skipped: {name} needs a second GPU");
-        };
+        let _one = crate::testing::one_at_a_time();
+        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
         let bench = Bench { samples: 5, budget_s: 0.2, ..Bench::default() };
         let [one, both] = copy_curves(&first, &second, &bench).unwrap();
         let show = |curve: &LinkCurve| {

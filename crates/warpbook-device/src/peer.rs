@@ -161,7 +161,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Choice, Device, testing};
+    use crate::testing;
 
     fn numbers(n: usize) -> Vec<f32> {
         (0..n).map(|i| i as f32 * 0.5 - 7.0).collect()
@@ -183,10 +183,8 @@ mod tests {
     #[test]
     fn copies_reach_the_other_gpu() {
         let name = "copies_reach_the_other_gpu";
-        let Some(first) = testing::gpu(name) else { return };
-        let Ok(Device::Cuda(second)) = Device::open(Choice::Cuda(1)) else {
-            return println!("skipped: {name} needs a second GPU");
-        };
+        let _one = crate::testing::one_at_a_time();
+        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
         let n = (1 << 20) + 3;
         for connected in [false, true] {
             if connected {
@@ -223,10 +221,8 @@ mod tests {
     #[test]
     fn events_order_streams_of_two_gpus() {
         let name = "events_order_streams_of_two_gpus";
-        let Some(first) = testing::gpu(name) else { return };
-        let Ok(Device::Cuda(second)) = Device::open(Choice::Cuda(1)) else {
-            return println!("skipped: {name} needs a second GPU");
-        };
+        let _one = crate::testing::one_at_a_time();
+        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
         first.connect(&second).unwrap();
         let n = 1 << 24;
         let (here, there) = (first.stream().unwrap(), second.urgent_stream().unwrap());

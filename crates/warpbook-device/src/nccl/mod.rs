@@ -504,6 +504,7 @@ mod tests {
     /// A communicator of one rank: what is queued, captured and aborted needs no second GPU.
     #[test]
     fn one_rank_reduces_to_what_it_has() {
+        let _one = crate::testing::one_at_a_time();
         let Some(device) = crate::testing::gpu("one_rank_reduces_to_what_it_has") else { return };
         let id = match NcclId::new(&device) {
             Ok(id) => id,
@@ -546,6 +547,7 @@ mod tests {
 
     #[test]
     fn communicators_of_one_process_are_for_different_devices() {
+        let _one = crate::testing::one_at_a_time();
         let name = "communicators_of_one_process_are_for_different_devices";
         let Some(device) = crate::testing::gpu(name) else { return };
         let limit = Duration::from_secs(120);
@@ -572,10 +574,8 @@ mod tests {
     #[test]
     fn one_thread_queues_for_two_gpus() {
         let name = "one_thread_queues_for_two_gpus";
-        let Some(first) = crate::testing::gpu(name) else { return };
-        let Ok(crate::Device::Cuda(second)) = crate::Device::open(crate::Choice::Cuda(1)) else {
-            return println!("skipped: {name} needs a second GPU");
-        };
+        let _one = crate::testing::one_at_a_time();
+        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
         let devices = [first, second];
         let all = match Communicator::all(&devices, Duration::from_secs(120)) {
             Ok(all) => all,
