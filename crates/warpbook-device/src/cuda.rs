@@ -236,6 +236,12 @@ impl CudaDevice {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
+    /// Whether the two share one opened device: what was made for the one can be used with the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// As NVML knows it, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
