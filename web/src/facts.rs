@@ -1,7 +1,7 @@
 //! The environment of a record as names and values: what is listed, and what is compared.
 
 use crate::format;
-use warpbook_record::{Access, DeviceKind, Outcome, Run};
+use warpbook_record::{Access, DeviceKind, MemoryLevel, Outcome, Run};
 
 /// A group of facts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,6 +151,7 @@ fn peaks(run: &Run) -> Facts {
     for p in &run.peaks.bandwidth {
         let value = held_against(p.bytes_per_s(), p.datasheet_bytes_per_s, format::bandwidth, &p.method);
         let what = match p.access {
+            _ if p.level == MemoryLevel::Link => "Copying over",
             Access::Read => "Reading from",
             Access::Copy => "Copying within",
         };

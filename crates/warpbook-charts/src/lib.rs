@@ -39,7 +39,6 @@ pub mod order;
 mod palette;
 mod parts;
 mod roofline;
-#[cfg(feature = "lab")]
 mod scaling;
 mod shapes;
 mod svg;
@@ -77,7 +76,6 @@ pub use options::{Guess, Options, Window};
 pub use parts::{ablation, operations};
 pub use roofline::kernel_roofline;
 pub use roofline::{RoofLine, RoofPoint, RooflinePoints, roofline, roofline_points};
-#[cfg(feature = "lab")]
 pub use scaling::{scaling_efficiency, scaling_throughput};
 pub use shapes::shapes;
 pub use svg::Svg;

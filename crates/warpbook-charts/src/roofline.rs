@@ -148,12 +148,23 @@ fn point<'a>(run: &Run, row: &LadderRow<'a>) -> Option<Point<'a>> {
 }
 
 impl Point<'_> {
+    /// The operations of one GPU, where there are several: the roofs are those of one.
+    fn operations(&self) -> f64 {
+        self.measurement.operations() as f64 / f64::from(self.measurement.gpus())
+    }
+
+    /// The bytes of one GPU; those of the link, which all wait for.
+    fn bytes(&self) -> f64 {
+        let gpus = if self.level == MemoryLevel::Link { 1 } else { self.measurement.gpus() };
+        self.bytes as f64 / f64::from(gpus)
+    }
+
     fn intensity(&self) -> f64 {
-        self.measurement.operations() as f64 / self.bytes as f64
+        self.operations() / self.bytes()
     }
 
     fn flops_per_s(&self) -> f64 {
-        self.measurement.operations() as f64 / (self.us * 1e-6)
+        self.operations() / (self.us * 1e-6)
     }
 
     /// As in "62 % of shared memory's bound".
@@ -425,6 +436,13 @@ impl Roofs<'_> {
                 .to_owned(),
         ];
         notes.extend(policy_note(run, false));
+        if self.points.iter().any(|p| p.measurement.gpus() > 1) {
+            notes.push(
+                "Of rungs on several GPUs, FLOP/s and FLOP/byte are those of each GPU, as the roofs are; all bytes of the link \
+                 count, as they cross the one of the first GPU."
+                    .into(),
+            );
+        }
         if !self.uncounted.is_empty() {
             let shown: Vec<String> = self.uncounted.iter().take(MAX_ENTRIES).cloned().collect();
             notes.push(format!("Left out, as their bytes were not counted: {}.", listed(&shown)));
@@ -563,6 +581,7 @@ fn shape(level: MemoryLevel) -> Marker {
         MemoryLevel::Shared => Marker::Triangle,
         MemoryLevel::L2 => Marker::Disc,
         MemoryLevel::Dram => Marker::Square,
+        MemoryLevel::Link => Marker::Cross,
         _ => Marker::Plus,
     }
 }

@@ -60,10 +60,9 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
                 streams.push(&span.stream);
             }
         }
-        // Streams have numbers; the lanes of several ranks, and the host's, have names.
-        let lane = |s: &&str| {
-            if s.starts_with(|c: char| c.is_ascii_digit()) { format!("stream {s}") } else { (*s).to_owned() }
-        };
+        // Streams have a number, or a name: "host", "cuda:1 copies".
+        let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
+        let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
         let lanes: Vec<String> = streams.iter().map(lane).collect();
         let mut drawn = Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until);
         for span in spans {

@@ -236,6 +236,12 @@ impl CudaDevice {
         self.0.abandoned.load(Ordering::Relaxed)
     }
 
+    /// Whether the two share one opened device: what was made for the one can be used with the other.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// As NVML knows it, "GPU-...".
     #[must_use]
     pub fn uuid(&self) -> Option<&str> {
@@ -299,6 +305,14 @@ impl CudaDevice {
         Stream::new(self)
     }
 
+    /// A new stream whose work is given free SMs before that of other streams: for short work that others wait for.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn urgent_stream(&self) -> Result<Stream> {
+        Stream::urgent(self)
+    }
+
     /// Waits for all that was queued on any stream.
     ///
     /// # Errors
@@ -316,6 +330,14 @@ impl CudaDevice {
     /// The driver's.
     pub fn event(&self) -> Result<Event> {
         Event::new(self)
+    }
+
+    /// An event that only orders streams, which costs the device less than one that takes the time.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn untimed_event(&self) -> Result<Event> {
+        Event::untimed(&self.0)
     }
 
     /// An array of zeros.

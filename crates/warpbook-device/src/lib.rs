@@ -4,7 +4,6 @@
 //! asked for, and each of them missing is an [`Error`] with a remedy. A machine without a GPU has [`Device::Cpu`].
 #![warn(clippy::undocumented_unsafe_blocks)]
 
-mod across;
 mod activity;
 mod arena;
 mod arena_plan;
@@ -26,6 +25,7 @@ mod error;
 mod files;
 mod graph;
 mod kernel;
+mod links;
 mod marks;
 mod memory;
 mod module;
@@ -34,6 +34,7 @@ mod nvml;
 mod nvrtc;
 mod nvtx;
 mod peaks;
+mod peer;
 mod pinned;
 mod places;
 mod pool;
@@ -67,6 +68,7 @@ pub use error::{CompileError, Diagnostic, Error, Result};
 pub use files::{ensure_writable, write_atomic, write_atomic_with_folder};
 pub use graph::Graph;
 pub use kernel::{Kernel, KernelArg, LaunchOptions};
+pub use links::{all_reduce_curve, copy_curves, link_peak};
 pub use marks::{EventTimes, Mark, StreamTime};
 pub use memory::{MemoryPoint, MemoryWatch};
 pub use nccl::{Communicator, NcclId, NcclReduce};
@@ -74,6 +76,7 @@ pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use nvtx::{Nvtx, NvtxRange};
 pub use peaks::{cpu_peaks, cuda_peaks, mma_sync_peak};
+pub use peer::Route;
 pub use pinned::{Pinned, PinnedRead, PinnedWrite};
 pub use pool::{Pool, Pooled};
 pub use pool_plan::PoolUse;

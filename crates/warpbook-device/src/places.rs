@@ -1,6 +1,6 @@
 //! Where NVIDIA's libraries lie that no loader looks for: pip's folders and the toolkit's.
 
-use crate::Result;
+use crate::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -70,6 +70,23 @@ impl Search {
     }
 }
 
+/// The library of a folder that was named, where nothing else will do: `file` finds it there, or says what is missing. `failed` makes the
+/// error of what is wrong with the folder.
+pub(crate) fn named<T>(
+    folder: &Path,
+    file: impl FnOnce(&Path) -> Result<PathBuf, String>,
+    open: impl FnOnce(&Path) -> Result<T, String>,
+    failed: impl FnOnce(PathBuf, String) -> Error,
+) -> Result<T> {
+    file(folder).and_then(|file| open(&file)).map_err(|why| failed(folder.to_owned(), why))
+}
+
+/// The file of this name in a folder, or that it is missing.
+pub(crate) fn file_in(folder: &Path, name: &str) -> Result<PathBuf, String> {
+    let file = folder.join(name);
+    if file.exists() { Ok(file) } else { Err(format!("{name} is not in this folder")) }
+}
+
 /// The first library that loads and fits.
 pub(crate) fn first<T>(
     candidates: &[PathBuf],
@@ -116,4 +133,26 @@ fn of_environment(environment: &Path) -> Vec<PathBuf> {
 /// Where the CUDA toolkit may be.
 pub(crate) fn toolkits() -> Vec<PathBuf> {
     [variable("CUDA_HOME"), variable("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_folder_has_the_library_or_says_what_is_wrong() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path| std::fs::read_to_string(path).map_err(|e| e.to_string());
+        let of = |name: &str| {
+            let failed = |path: PathBuf, why| Error::NcclFailed { path, why };
+            named(folder.path(), |folder| file_in(folder, name), open, failed).map_err(|e| e.to_string())
+        };
+        std::fs::write(folder.path().join("libx.so"), "x").unwrap();
+        std::fs::write(folder.path().join("libbad.so"), [0xff]).unwrap();
+        assert_eq!(of("libx.so"), Ok("x".into()));
+        let missing = of("liby.so").unwrap_err();
+        assert!(missing.contains("liby.so is not in this folder"), "{missing}");
+        assert!(missing.contains(&*folder.path().to_string_lossy()), "{missing}");
+        assert!(of("libbad.so").unwrap_err().contains("cannot be used: stream did not contain valid UTF-8"));
+    }
 }

@@ -143,7 +143,7 @@ impl Stream {
         claim.queued(self)
     }
 
-    fn check_device(&self, what: &str, index: u32) -> Result<()> {
+    pub(crate) fn check_device(&self, what: &str, index: u32) -> Result<()> {
         let here = self.device.info.index;
         if index == here {
             return Ok(());

@@ -58,6 +58,12 @@ impl<T> Slice<T> {
         self.len == 0
     }
 
+    /// The number of the device that it is on, as in cuda:0.
+    #[must_use]
+    pub fn device_index(&self) -> u32 {
+        self.memory.device.info.index
+    }
+
     /// Its size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {

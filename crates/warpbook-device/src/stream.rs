@@ -1,6 +1,7 @@
 use crate::capture::{joining, relaxed};
 use crate::cuda::Inner;
 use crate::graph::Label;
+use crate::peer::Lent;
 use crate::{CudaDevice, Error, Result};
 use cudarc::driver::result;
 use cudarc::driver::sys;
@@ -23,6 +24,8 @@ pub struct Stream {
     dependent: AtomicBool,
     /// How often something was queued.
     queued: Arc<AtomicU64>,
+    /// What copies to other devices use.
+    pub(crate) lent: Mutex<Vec<Lent>>,
 }
 
 impl std::fmt::Debug for Stream {
@@ -51,12 +54,26 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
+    /// A stream whose work is given free SMs before that of others.
+    pub(crate) fn urgent(device: &CudaDevice) -> Result<Self> {
+        device.0.bind()?;
+        let failed = |e| device.0.error("Creating a stream", e);
+        let (mut least, mut greatest, mut raw) = (0, 0, std::ptr::null_mut());
+        // SAFETY: the context is current, and the pointers are to live values.
+        unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result().map_err(failed)?;
+        let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // SAFETY: as above.
+        unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, greatest) }.result().map_err(failed)?;
+        Ok(Self::of_handle(device, raw, true))
+    }
+
     pub(crate) fn of_handle(device: &CudaDevice, raw: sys::CUstream, owned: bool) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let queued = device.0.streams.add(id, raw);
         let (last, dependent) = (Mutex::new(None), AtomicBool::new(false));
-        Self { device: device.0.clone(), raw, id, owned, last, dependent, queued }
+        let lent = Mutex::default();
+        Self { device: device.0.clone(), raw, id, owned, last, dependent, queued, lent }
     }
 
     /// Something is queued.
@@ -79,6 +96,12 @@ impl Stream {
     /// # Errors
     /// That of a kernel that failed, with the name of the last one launched, or of the last graph and its kernels.
     pub fn synchronize(&self) -> Result<()> {
+        self.wait_for_all()?;
+        self.give_back();
+        Ok(())
+    }
+
+    pub(crate) fn wait_for_all(&self) -> Result<()> {
         self.device.bind()?;
         // SAFETY: the handle is live as long as `self`.
         unsafe { result::stream::synchronize(self.raw) }.map_err(|e| {
@@ -178,6 +201,10 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         self.device.streams.remove(self.id);
+        if !self.lent.get_mut().unwrap_or_else(PoisonError::into_inner).is_empty() && self.device.may_free() {
+            // What is lent is freed with this.
+            let _ = self.wait_for_all();
+        }
         if self.owned && self.device.may_free() {
             // SAFETY: the handle was created by `new` and is not used again; the driver frees it when its work is done.
             let _ = unsafe { result::stream::destroy(self.raw) };

@@ -4,6 +4,7 @@ use crate::{Choice, Clocks, CudaDevice, Device, KernelMarks, Marks};
 use std::fmt::Display;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A GPU, or `None` where there is none, which [`skip`] notes.
 ///
@@ -20,6 +21,42 @@ pub fn gpu(test: &str) -> Option<CudaDevice> {
             None
         }
     }
+}
+
+/// All GPUs, the first one first; none where there is none, which [`skip`] notes.
+///
+/// # Panics
+/// As [`gpu`].
+#[must_use]
+#[track_caller]
+pub fn gpus(test: &str) -> Vec<CudaDevice> {
+    let Some(first) = gpu(test) else { return Vec::new() };
+    let further = (1..).map_while(|index| match Device::open(Choice::Cuda(index)) {
+        Ok(Device::Cuda(device)) => Some(device),
+        _ => None,
+    });
+    std::iter::once(first).chain(further).collect()
+}
+
+/// Two GPUs; a machine with one cannot run the test, which is no fault of it.
+///
+/// # Panics
+/// As [`gpu`].
+#[must_use]
+#[track_caller]
+pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
+    let mut all = gpus(test).into_iter();
+    let (first, second) = (all.next()?, all.next());
+    if second.is_none() {
+        println!("skipped: {test} needs two GPUs");
+    }
+    Some([first, second?])
+}
+
+/// Held by tests with NCCL: what is queued for several GPUs waits for each other, where a test next to it could keep one.
+pub fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TESTS: Mutex<()> = Mutex::new(());
+    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Notes that a test cannot run and what it needs: on its output and, if `WARPBOOK_SKIP_LOG` names a file, in a line of

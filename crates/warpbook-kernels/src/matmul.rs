@@ -8,7 +8,7 @@ mod row;
 
 pub(crate) use form::type_number;
 pub use form::{Epilogue, Form, Operands};
-pub use helpers::{column_sums, compare, reference, repack, sum_parts};
+pub use helpers::{add_partials, column_sums, compare, reference, repack, sum_parts};
 pub use row::{Body, Capabilities, Cost, Costs, CpuBody, Fallback, Figure, Row};
 use row::{cpu_row, library_row, plain_row, rung};
 use warpbook_record::{Dtype, KernelSpec, Problem, Requires, Rung, Runner, Size, SweepPoint, count, setting};
@@ -174,6 +174,9 @@ pub fn compiled_forms() -> Vec<(KernelSpec, Requires)> {
         for epilogue in Epilogue::ALL {
             all.push((sum_parts(Form { epilogue, ..Form::plain(out) }), Requires::AtLeast(9, 0)));
         }
+    }
+    for dtype in [Dtype::F32, Dtype::F16, Dtype::Bf16] {
+        all.push((add_partials(dtype), Requires::AtLeast(7, 5)));
     }
     for transpose in [false, true] {
         for bytes in [2, 4] {

@@ -46,6 +46,7 @@ pub const HEADERS: &[Source] = &[
     source!("nn/sums.cuh"),
     source!("nn/unpool.cuh"),
     source!("nn/words.cuh"),
+    source!("peaks/read.cuh"),
     source!("regression/descent.cuh"),
     source!("regression/persistent.cuh"),
     source!("regression/resident.cuh"),

@@ -2,7 +2,8 @@
 //!
 //! [`gemm`] is the matrix product, [`philox`] the random numbers that every experiment draws its data with, [`ops`] the operations
 //! that networks are trained with, [`network`] a network as a list of layers with its [`weights`], [`data`] labelled images, [`train`] the
-//! training itself, [`infer`] a trained network that is kept for use.
+//! training itself, [`infer`] a trained network that is kept for use, [`tensor_parallel`] a product over
+//! several GPUs.
 #![deny(unsafe_code)]
 
 pub mod data;
@@ -15,5 +16,6 @@ mod parallel;
 pub mod philox;
 pub mod storage;
 pub mod tensor;
+pub mod tensor_parallel;
 pub mod train;
 pub mod weights;

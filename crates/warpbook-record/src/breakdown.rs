@@ -187,6 +187,7 @@ mod tests {
                 peak(MemoryLevel::L2, Access::Read, 100),
             ],
             compute: vec![rate(Dtype::F32, 20), rate(Dtype::F16, 200)],
+            links: Vec::new(),
         };
         let check = |flops, bytes, dtype, expect: Option<(Option<MemoryLevel>, f64)>| {
             let o = operation(flops, bytes, dtype);

@@ -39,7 +39,9 @@ pub use measurement::{
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
 pub use profiled::{MemoryAt, Profiled, ProfilerOverhead};
 pub use read::{MAX_BYTES, ReadError};
-pub use roofline::{Access, BandwidthPeak, ComputePeak, MemoryLevel, Peaks, Roofline, kept_by_cache};
+pub use roofline::{
+    Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
+};
 pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{
     Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest, source_path,

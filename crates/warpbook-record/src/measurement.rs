@@ -197,6 +197,9 @@ pub struct Measurement {
     /// The most bytes of the device's memory that it held, inputs included, where that was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
+    /// The GPUs that it ran on, where it was more than one; its operations and its traffic are those of all together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -228,6 +231,7 @@ impl Measurement {
             flops: None,
             dtype: None,
             peak_bytes: None,
+            gpus: None,
         }
     }
 
@@ -289,6 +293,12 @@ impl Measurement {
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.flops.unwrap_or_else(|| self.problem.flops)
+    }
+
+    /// The GPUs that it ran on.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.gpus.unwrap_or(1).max(1)
     }
 
     /// The type that most of its operations are done in.

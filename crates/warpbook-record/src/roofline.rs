@@ -15,6 +15,8 @@ pub enum MemoryLevel {
     L2,
     /// GPU memory, or host memory.
     Dram,
+    /// The link between two GPUs: memory of the one that the other reads or writes.
+    Link,
     /// One that this version does not know.
     #[serde(other)]
     Other,
@@ -29,6 +31,7 @@ impl MemoryLevel {
             Self::Shared => "shared memory",
             Self::L2 => "L2",
             Self::Dram => "DRAM",
+            Self::Link => "the link",
             Self::Other => "other",
         }
     }
@@ -120,6 +123,90 @@ pub struct Peaks {
     /// Arithmetic rates.
     #[serde(default)]
     pub compute: Vec<ComputePeak>,
+    /// What the link between GPUs gives to transfers of several sizes, where a run uses more than one GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkCurve>,
+}
+
+/// What crosses a link between GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LinkTransfer {
+    /// A copy from one GPU to another.
+    OneWay,
+    /// Such a copy, and one the other way at the same time.
+    BothWays,
+    /// An all-reduce over all GPUs.
+    AllReduce,
+    /// One that this version does not know.
+    #[serde(other)]
+    Other,
+}
+
+impl LinkTransfer {
+    /// As a chart names it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::OneWay => "copy, one direction",
+            Self::BothWays => "copies, both directions",
+            Self::AllReduce => "all-reduce, bus bandwidth",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// The bandwidth of a link between GPUs over the size of what crosses it, as it was measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkCurve {
+    /// What crosses it.
+    pub transfer: LinkTransfer,
+    /// The GPUs that take part.
+    pub gpus: u32,
+    /// How it was measured, in a few words.
+    pub method: String,
+    /// From the smallest size to the largest.
+    pub points: Vec<LinkPoint>,
+}
+
+/// A size of a [`LinkCurve`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkPoint {
+    /// Bytes of a copy, or of the array that each GPU reduces.
+    pub bytes: u64,
+    /// Times of the samples in microseconds.
+    #[serde(with = "crate::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    pub samples_us: Vec<f64>,
+}
+
+impl LinkCurve {
+    /// Bytes a second at a point, of the median sample: those of a copy, those of both directions together, or the bus bandwidth of an
+    /// all-reduce, which NVIDIA's nccl-tests define as 2 (n - 1) / n times its bytes over its time, as each GPU has to send and receive
+    /// so many. `None` without a time.
+    #[must_use]
+    pub fn bytes_per_s(&self, point: &LinkPoint) -> Option<f64> {
+        let n = f64::from(self.gpus.max(1));
+        let crossing = match self.transfer {
+            LinkTransfer::OneWay => 1.0,
+            LinkTransfer::BothWays => 2.0,
+            LinkTransfer::AllReduce => 2.0 * (n - 1.0) / n,
+            LinkTransfer::Other => return None,
+        };
+        let us = stats::median(&point.samples_us).filter(|us| *us > 0.0)?;
+        Some(crossing * point.bytes as f64 / (us * 1e-6))
+    }
+
+    /// The point of the highest bandwidth, and that bandwidth in bytes a second.
+    #[must_use]
+    pub fn best(&self) -> Option<(&LinkPoint, f64)> {
+        let rates = self.points.iter().filter_map(|p| Some((p, self.bytes_per_s(p)?)));
+        rates.max_by(|a, b| a.1.total_cmp(&b.1))
+    }
 }
 
 impl Peaks {
@@ -169,6 +256,12 @@ impl Peaks {
         self.level_for(first, written).or_else(|| self.level_for(second, written))
     }
 
+    /// What crosses the link in one way, over its size.
+    #[must_use]
+    pub fn link(&self, transfer: LinkTransfer) -> Option<&LinkCurve> {
+        self.links.iter().find(|l| l.transfer == transfer && transfer != LinkTransfer::Other)
+    }
+
     /// The roofline of one memory level and one element type, where both were measured.
     #[must_use]
     pub fn roofline(&self, level: MemoryLevel, dtype: Dtype) -> Option<Roofline> {
@@ -204,5 +297,34 @@ impl Roofline {
     #[must_use]
     pub fn attainable(&self, flops_per_byte: f64) -> f64 {
         (self.bytes_per_s * flops_per_byte).min(self.flops_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_bandwidth_is_that_of_nccl_tests() {
+        let point = |bytes, us| LinkPoint { bytes, samples_us: vec![us] };
+        let curve = |transfer, gpus| LinkCurve {
+            transfer,
+            gpus,
+            method: String::new(),
+            points: vec![point(1000, 2.0), point(4000, 4.0), point(8000, 10.0)],
+        };
+        let best = |transfer, gpus| curve(transfer, gpus).best().map(|(p, rate)| (p.bytes, (rate * 1e-6).round()));
+        assert_eq!(best(LinkTransfer::OneWay, 2), Some((4000, 1000.0)));
+        assert_eq!(best(LinkTransfer::BothWays, 2), Some((4000, 2000.0)));
+        assert_eq!(best(LinkTransfer::AllReduce, 2), Some((4000, 1000.0)));
+        assert_eq!(best(LinkTransfer::AllReduce, 8), Some((4000, 1750.0)));
+        assert_eq!(best(LinkTransfer::AllReduce, 1), Some((8000, 0.0)));
+        assert_eq!(best(LinkTransfer::Other, 2), None);
+        let untimed = LinkCurve { points: vec![point(1, 0.0), point(1, f64::NAN)], ..curve(LinkTransfer::OneWay, 2) };
+        assert_eq!(untimed.best(), None);
+        let peaks = Peaks { links: vec![curve(LinkTransfer::OneWay, 2)], ..Peaks::default() };
+        assert!(peaks.link(LinkTransfer::OneWay).is_some() && peaks.link(LinkTransfer::AllReduce).is_none());
+        // A record without links is written as it was before there were any.
+        assert!(!serde_json::to_string(&Peaks::default()).unwrap().contains("links"));
     }
 }

@@ -36,6 +36,12 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
         Err(error) if error.is_cancelled() => {}
         Err(error) => run.notes.push(format!("The ceilings could not be measured: {error}")),
     }
+    match experiment.ceilings(lab, &mut run.peaks) {
+        Err(error) if !error.is_cancelled() => {
+            run.notes.push(format!("Not all ceilings of the experiment could be measured: {error}"));
+        }
+        _ => {}
+    }
     let compilations = Compilations::default();
     let mut ladder = Ladder { lab, experiment, run, lost: None, in_turn: false, compilations };
     for problem in ladder.run.problems.clone() {
@@ -382,6 +388,7 @@ impl Ladder<'_> {
             flops: details.flops,
             dtype: details.dtype,
             peak_bytes: details.peak_bytes,
+            gpus: details.gpus,
             ..Measurement::without_samples(&*rung.id, problem.clone(), outcome)
         };
         m.check = Some(first.check.worse(last.check));
@@ -395,7 +402,7 @@ impl Ladder<'_> {
         use warpbook_device::Error as D;
         let outcome = match error {
             Error::Device(D::Cancelled) => Outcome::Skipped { why: "interrupted".into() },
-            Error::Device(e @ (D::NoCublas { .. } | D::NoCudnn { .. } | D::Unsupported { .. })) => {
+            Error::Device(e @ (D::NoCublas { .. } | D::NoCudnn { .. } | D::NoNccl { .. } | D::Unsupported { .. })) => {
                 Outcome::Skipped { why: e.to_string() }
             }
             _ => {

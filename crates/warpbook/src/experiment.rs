@@ -3,8 +3,8 @@ use crate::{Error, Lab, Result};
 use warpbook_device::{Element, Kernel, Samples, Slice, Stream};
 use warpbook_kernels::Launch;
 use warpbook_record::{
-    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Problem, Run, Rung, Source, Tile,
-    Traffic, TrainLog,
+    Check, Descriptor, Dtype, KernelSpec, KernelStats, Measurement, Part, PartGroup, Peaks, Problem, Run, Rung, Source,
+    Tile, Traffic, TrainLog,
 };
 
 /// The same work done in several ways, at one or more sizes. [`Lab::run`] plans, checks and times it; an experiment says what there
@@ -61,6 +61,15 @@ pub trait Experiment {
     /// Files that its kernels include, in addition to Warpbook's building blocks.
     fn headers(&self) -> Vec<Source> {
         Vec::new()
+    }
+
+    /// Measures further ceilings that its records are held against, as those of the link between GPUs; `peaks` has those of the lab's device.
+    ///
+    /// # Errors
+    /// The device's: what was added before stays, and a note of the record says why the rest is missing.
+    fn ceilings(&self, lab: &Lab, peaks: &mut Peaks) -> Result<()> {
+        let _ = (lab, peaks);
+        Ok(())
     }
 
     /// Why a rung is left out at a problem, going by what was measured so far; `None` if it is not. Hardware is looked at by the lab.
@@ -256,6 +265,8 @@ pub struct Details {
     pub dtype: Option<Dtype>,
     /// The most bytes of the device's memory that it held, inputs included.
     pub peak_bytes: Option<u64>,
+    /// The GPUs that it runs on, where it is more than one.
+    pub gpus: Option<u32>,
 }
 
 /// What a candidate may use while it is made: short measurements to choose by, and a place for their figures.

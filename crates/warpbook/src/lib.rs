@@ -30,6 +30,7 @@ mod regression;
 pub mod scaling;
 mod session;
 pub mod settings;
+mod tensor_parallel;
 mod training;
 mod xray;
 
@@ -51,6 +52,7 @@ pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
 pub use session::{Session, Sets, TrainingRun, Underway, ranks_line, training_line, training_progress};
+pub use tensor_parallel::TensorParallel;
 pub use training::{Training, Workload};
 pub use xray::XrayRun;
 pub use {

@@ -121,10 +121,10 @@ impl Cupti {
 
     /// That of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
-        let failed = |why| Error::CuptiFailed { path: folder.to_owned(), why };
-        let files = SEARCH.files_in(folder);
-        let file = files.first().ok_or_else(|| failed("there is no libcupti in this folder".into()))?;
-        Self::open(file).map_err(failed)
+        let newest = |folder: &Path| {
+            SEARCH.files_in(folder).into_iter().next().ok_or_else(|| "there is no libcupti in this folder".into())
+        };
+        places::named(folder, newest, Self::open, |path, why| Error::CuptiFailed { path, why })
     }
 
     /// The first that loads and was not made for a later CUDA than the driver's.

@@ -178,11 +178,11 @@ impl Libraries {
 
     /// Those of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
-        let failed = |why| Error::CublasFailed { path: folder.to_owned(), why };
-        let files = SEARCH.files_in(folder);
-        let pair = files.iter().find(|cublas| lt_of(cublas).exists());
-        let cublas = pair.ok_or_else(|| failed("cuBLAS and cuBLASLt are not both in this folder".into()))?;
-        Self::open(cublas).map_err(failed)
+        let pair = |folder: &Path| {
+            let found = SEARCH.files_in(folder).into_iter().find(|cublas| lt_of(cublas).exists());
+            found.ok_or_else(|| "cuBLAS and cuBLASLt are not both in this folder".into())
+        };
+        places::named(folder, pair, Self::open, |path, why| Error::CublasFailed { path, why })
     }
 
     /// The first that loads and is not of a later CUDA than the driver's.

@@ -78,12 +78,8 @@ impl Cudnn9 {
 
     /// That of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
-        let failed = |why| Error::CudnnFailed { path: folder.to_owned(), why };
-        let file = folder.join(NAME);
-        if !file.exists() {
-            return Err(failed(format!("{NAME} is not in this folder")));
-        }
-        Self::open(&file).map_err(failed)
+        let file = |folder: &Path| places::file_in(folder, NAME);
+        places::named(folder, file, Self::open, |path, why| Error::CudnnFailed { path, why })
     }
 
     /// The first that loads and was not made for a later CUDA than the driver's.

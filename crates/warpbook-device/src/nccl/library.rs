@@ -43,6 +43,8 @@ pub(super) struct Calls {
     last_error: Option<unsafe extern "C" fn(Raw) -> *const c_char>,
     pub unique_id: unsafe extern "C" fn(*mut UniqueId) -> Status,
     pub init: unsafe extern "C" fn(*mut Raw, c_int, UniqueId, c_int) -> Status,
+    /// A communicator for each of these devices, all in this process.
+    pub init_all: unsafe extern "C" fn(*mut Raw, c_int, *const c_int) -> Status,
     pub destroy: unsafe extern "C" fn(Raw) -> Status,
     pub abort: unsafe extern "C" fn(Raw) -> Status,
     pub async_error: unsafe extern "C" fn(Raw, *mut Status) -> Status,
@@ -51,6 +53,9 @@ pub(super) struct Calls {
     pub all_reduce: Reduction,
     /// The elements that each rank receives are counted.
     pub reduce_scatter: Reduction,
+    /// The sum ends up in the array of one rank, whose number comes after the operation.
+    pub reduce:
+        unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, c_int, Raw, sys::CUstream) -> Status,
     pub broadcast: unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Raw, sys::CUstream) -> Status,
     /// The elements that each rank sends are counted.
     pub all_gather: unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, Raw, sys::CUstream) -> Status,
@@ -97,12 +102,8 @@ impl Nccl2 {
 
     /// That of a folder that was named: nothing else will do.
     fn named(folder: &Path) -> Result<Self> {
-        let failed = |why| Error::NcclFailed { path: folder.to_owned(), why };
-        let file = folder.join(NAME);
-        if !file.exists() {
-            return Err(failed(format!("{NAME} is not in this folder")));
-        }
-        Self::open(&file).map_err(failed)
+        let file = |folder: &Path| places::file_in(folder, NAME);
+        places::named(folder, file, Self::open, |path, why| Error::NcclFailed { path, why })
     }
 
     fn find(candidates: &[PathBuf], driver_cuda: Option<(u32, u32)>) -> Result<Self> {
@@ -130,6 +131,7 @@ impl Nccl2 {
             last_error: unsafe { library.get(b"ncclGetLastError\0") }.ok().map(|f| *f),
             unique_id: call!(b"ncclGetUniqueId\0"),
             init: call!(b"ncclCommInitRank\0"),
+            init_all: call!(b"ncclCommInitAll\0"),
             destroy: call!(b"ncclCommDestroy\0"),
             abort: call!(b"ncclCommAbort\0"),
             async_error: call!(b"ncclCommGetAsyncError\0"),
@@ -137,6 +139,7 @@ impl Nccl2 {
             group_end: call!(b"ncclGroupEnd\0"),
             all_reduce: call!(b"ncclAllReduce\0"),
             reduce_scatter: call!(b"ncclReduceScatter\0"),
+            reduce: call!(b"ncclReduce\0"),
             broadcast: call!(b"ncclBroadcast\0"),
             all_gather: call!(b"ncclAllGather\0"),
             send: call!(b"ncclSend\0"),

@@ -79,6 +79,14 @@ fn check(nccl: &Nccl2, communicator: Raw, what: &str, status: Status) -> Result<
     })
 }
 
+fn waited(for_whom: &str, limit: Duration) -> Error {
+    Error::Cuda {
+        what: "NCCL, asked for a communicator,".into(),
+        why: format!("has waited {limit:.0?} for {for_whom}: NCCL_DEBUG=INFO shows what it does"),
+        sticky: false,
+    }
+}
+
 fn data_type(dtype: Dtype) -> c_int {
     match dtype {
         Dtype::F16 => FLOAT16,
@@ -149,14 +157,56 @@ impl Communicator {
             // Nobody waits any more where it took too long.
             let _ = to.send(made);
         });
-        let handle = made.recv_timeout(limit).unwrap_or_else(|_| {
-            Err(Error::Cuda {
-                what: "NCCL, asked for a communicator,".into(),
-                why: format!("has waited {limit:.0?} for the other ranks: NCCL_DEBUG=INFO shows what it does"),
-                sticky: false,
-            })
-        })?;
-        Ok(Self {
+        let handle = made.recv_timeout(limit).unwrap_or_else(|_| Err(waited("the other ranks", limit)))?;
+        Ok(Self::of(nccl, device, handle, (rank, world)))
+    }
+
+    /// A communicator for each of several devices, all of this process: what they do together is queued by one thread, within
+    /// [`Communicator::group`].
+    ///
+    /// Multicast over NVLink is off unless `NCCL_NVLS_ENABLE` says otherwise.
+    ///
+    /// # Errors
+    /// [`Error::NoNccl`] where there is no NCCL; [`Error::Unsupported`] for no device, and for one that is named twice; NCCL's; it takes longer than
+    /// the limit.
+    pub fn all(devices: &[CudaDevice], limit: Duration) -> Result<Vec<Self>> {
+        let mut indices: Vec<c_int> = Vec::new();
+        for device in devices {
+            let index = c_int::try_from(device.info().index).unwrap_or(c_int::MAX);
+            if indices.contains(&index) {
+                let why = format!("takes a GPU once, and cuda:{index} is named twice");
+                return Err(Error::Unsupported { what: "NCCL".into(), why });
+            }
+            indices.push(index);
+        }
+        let Some(first) = devices.first() else {
+            return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, and none is named".into() });
+        };
+        let nccl = Nccl2::load(Some(first.driver_cuda()))?;
+        let (to, made) = mpsc::channel();
+        let (calls, inner) = (nccl.clone(), first.0.clone());
+        // On a thread of its own, since it also changes which device is current.
+        std::thread::spawn(move || {
+            let made = inner.bind().and_then(|()| {
+                let mut raw = vec![std::ptr::null_mut(); indices.len()];
+                let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
+                // Relaxed as in `new`.
+                // SAFETY: there is room for as many communicators as devices are named.
+                let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
+                check(&calls, std::ptr::null_mut(), "communicators", status)?;
+                Ok(raw.into_iter().map(Handle).collect::<Vec<_>>())
+            });
+            // Nobody waits any more where it took too long.
+            let _ = to.send(made);
+        });
+        let handles = made.recv_timeout(limit).unwrap_or_else(|_| Err(waited("the GPUs", limit)))?;
+        let world = devices.len();
+        let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
+        Ok(devices.iter().zip(handles).enumerate().map(of).collect())
+    }
+
+    fn of(nccl: Arc<Nccl2>, device: &CudaDevice, handle: Handle, (rank, world): (usize, usize)) -> Self {
+        Self {
             nccl,
             device: device.0.clone(),
             handle,
@@ -166,7 +216,7 @@ impl Communicator {
             is_aborted: AtomicBool::new(false),
             weighted: Mutex::new(Vec::new()),
             name: Arc::from("of NCCL, which does not tell its shape"),
-        })
+        }
     }
 
     /// This rank.
@@ -214,6 +264,31 @@ impl Communicator {
                     stream.raw,
                 )
             }
+        })
+    }
+
+    /// Queues the reduction of all ranks' `from` into `to` of rank `root`, which may be its `from`; those of the others are not written.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn reduce(
+        &self,
+        stream: &Stream,
+        (from, to): (&Slice<u8>, &Slice<u8>),
+        dtype: Dtype,
+        reduce: NcclReduce,
+        root: usize,
+    ) -> Result<()> {
+        assert_eq!(from.len(), to.len(), "as many values on both sides");
+        let (data, count) = (data_type(dtype), from.bytes() / dtype.bytes() as usize);
+        let operation = self.operation(reduce, data)?;
+        let (a, b, root) = (from.at(0).0, to.at(0).0, c_int::try_from(root).unwrap_or(-1));
+        self.queue(stream, "a reduction", &[from, to], || {
+            // SAFETY: as of `all_reduce`.
+            unsafe { (self.nccl.calls.reduce)(a as _, b as _, count, data, operation, root, self.handle.0, stream.raw) }
         })
     }
 
@@ -297,7 +372,8 @@ impl Communicator {
         })
     }
 
-    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch.
+    /// Queues several operations as one: sending and receiving at the same time, or reductions with one launch; those of other communicators of
+    /// the same thread too.
     ///
     /// # Errors
     /// Those of the operations, and NCCL's.
@@ -428,6 +504,7 @@ mod tests {
     /// A communicator of one rank: what is queued, captured and aborted needs no second GPU.
     #[test]
     fn one_rank_reduces_to_what_it_has() {
+        let _one = crate::testing::one_at_a_time();
         let Some(device) = crate::testing::gpu("one_rank_reduces_to_what_it_has") else { return };
         let id = match NcclId::new(&device) {
             Ok(id) => id,
@@ -466,5 +543,68 @@ mod tests {
         drop(graph);
         ranks.abort();
         assert!(ranks.all_reduce(&stream, &bytes, Dtype::F32, NcclReduce::Sum).is_err());
+    }
+
+    #[test]
+    fn communicators_of_one_process_are_for_different_devices() {
+        let _one = crate::testing::one_at_a_time();
+        let name = "communicators_of_one_process_are_for_different_devices";
+        let Some(device) = crate::testing::gpu(name) else { return };
+        let limit = Duration::from_secs(120);
+        let error = |devices: &[CudaDevice]| Communicator::all(devices, limit).unwrap_err().to_string();
+        assert!(error(&[]).contains("none is named"), "{}", error(&[]));
+        let twice = error(&[device.clone(), device.clone()]);
+        assert!(twice.contains("is named twice"), "{twice}");
+        let all = match Communicator::all(std::slice::from_ref(&device), limit) {
+            Ok(all) => all,
+            Err(why @ Error::NoNccl { .. }) => return crate::testing::skip(name, "needs NCCL", why),
+            Err(why) => panic!("{why}"),
+        };
+        let [one] = &all[..] else { panic!("one communicator") };
+        assert_eq!((one.rank(), one.world()), (0, 1));
+        let stream = device.stream().unwrap();
+        let [from, to] = [[1.0f32, -2.0, 8.0], [0.0; 3]].map(|v| device.buffer_from(&v).unwrap());
+        let arrays = (&from.range(..).cast::<u8>(), &to.range(..).cast::<u8>());
+        one.reduce(&stream, arrays, Dtype::F32, NcclReduce::Sum, 0).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(to.to_vec().unwrap(), [1.0, -2.0, 8.0]);
+    }
+
+    /// One thread and two GPUs: a reduction to the first, and sending to it.
+    #[test]
+    fn one_thread_queues_for_two_gpus() {
+        let name = "one_thread_queues_for_two_gpus";
+        let _one = crate::testing::one_at_a_time();
+        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
+        let devices = [first, second];
+        let all = match Communicator::all(&devices, Duration::from_secs(120)) {
+            Ok(all) => all,
+            Err(why @ Error::NoNccl { .. }) => return crate::testing::skip(name, "needs NCCL", why),
+            Err(why) => panic!("{why}"),
+        };
+        let n = 100_003;
+        let streams = devices.each_ref().map(|d| d.urgent_stream().unwrap());
+        let values = |d: usize| (0..n).map(|i| (i % 97) as f32 + 1000.0 * d as f32).collect::<Vec<f32>>();
+        let arrays: Vec<_> = devices.iter().enumerate().map(|(d, on)| on.buffer_from(&values(d)).unwrap()).collect();
+        let bytes: Vec<Slice<u8>> = arrays.iter().map(|a| a.range(..).cast()).collect();
+        let to = devices[0].zeros::<f32>(n).unwrap();
+        let to_bytes = to.range(..).cast::<u8>();
+        all[0]
+            .group(|| {
+                all[0].reduce(&streams[0], (&bytes[0], &to_bytes), Dtype::F32, NcclReduce::Sum, 0)?;
+                all[1].reduce(&streams[1], (&bytes[1], &bytes[1]), Dtype::F32, NcclReduce::Sum, 0)
+            })
+            .unwrap();
+        streams.iter().for_each(|s| s.synchronize().unwrap());
+        let sums: Vec<f32> = values(0).iter().zip(values(1)).map(|(a, b)| a + b).collect();
+        assert!(to.to_vec().unwrap() == sums);
+        all[0]
+            .group(|| {
+                all[1].send(&streams[1], &bytes[1], 0)?;
+                all[0].receive(&streams[0], &to_bytes, 1)
+            })
+            .unwrap();
+        streams.iter().for_each(|s| s.synchronize().unwrap());
+        assert!(to.to_vec().unwrap() == values(1) && arrays[1].to_vec().unwrap() == values(1));
     }
 }

@@ -8,6 +8,7 @@ const COPY: Source = source!("matmul/repack.cu");
 const TRANSPOSE: Source = source!("matmul/transpose.cu");
 const COLUMN_SUMS: Source = source!("matmul/column_sums.cu");
 const SUM_PARTS: Source = source!("matmul/sum_parts.cu");
+const ADD_PARTIALS: Source = source!("matmul/add_partials.cu");
 const REFERENCE: Source = source!("matmul/reference.cu");
 
 /// Copies a matrix into rows at multiples of 16 bytes; `element_bytes` is 2 or 4.
@@ -42,6 +43,13 @@ pub fn sum_parts(form: Form) -> KernelSpec {
         &[tile],
         Grid::Cover,
     ))
+}
+
+/// Adds up partial products in f32, for a C of type `out`: `add_partials(first, others, stride, count, out, n)`.
+#[must_use]
+pub fn add_partials(out: Dtype) -> KernelSpec {
+    let tile = Tile::new("t256", &[("THREADS", 256), ("ITEMS", if out.bytes() == 2 { 8 } else { 4 })]);
+    Form::plain(out).of(&KernelSpec::new(ADD_PARTIALS, "add_partials", &[tile], Grid::Cover))
 }
 
 /// The product in f64 that results are checked against.

@@ -36,24 +36,26 @@ impl Run {
     }
 
     /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
-    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations. `None`
-    /// where none of these has a ceiling.
+    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations; of several
+    /// GPUs each does its share, while all bytes of the link cross the one. `None` where none of these has a ceiling.
     #[must_use]
     pub fn bound(&self, m: &Measurement) -> Option<Bound> {
         let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
             (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
         };
         let written = m.problem.written_part();
-        let counted = m
-            .traffic
-            .iter()
-            .filter_map(|t| at(t.level, t.bytes, self.peaks.level_for(t.level, written)?.bytes_per_s()));
+        // Each GPU has its own memory and its own units; what crosses the link all wait for.
+        let each = f64::from(m.gpus());
+        let shared = |level: MemoryLevel| if level == MemoryLevel::Link { 1.0 } else { each };
+        let counted = m.traffic.iter().filter_map(|t| {
+            at(t.level, t.bytes, shared(t.level) * self.peaks.level_for(t.level, written)?.bytes_per_s())
+        });
         let uncounted = || {
             let peak = self.ceiling(&m.problem).filter(|_| m.traffic.is_empty() && m.problem.bytes > 0)?;
-            at(peak.level, m.problem.bytes, peak.bytes_per_s())
+            at(peak.level, m.problem.bytes, each * peak.bytes_per_s())
         };
         let of_arithmetic = || {
-            let peak = self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
+            let peak = each * self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
             (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
         };
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
@@ -126,6 +128,18 @@ mod tests {
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
         check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
+
+        // Two GPUs have two memories and twice the units, and one link between them.
+        let on_two = |traffic: &[Traffic]| Measurement { gpus: Some(2), ..counted(traffic) };
+        check(&on_two(&[]), Some((Some(MemoryLevel::L2), 125.0)));
+        check(&on_two(&[traffic(MemoryLevel::Dram, 500)]), Some((Some(MemoryLevel::Dram), 250.0)));
+        check(&on_two(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 100.0)));
+        check(&on_two(&[traffic(MemoryLevel::Link, u64::MAX)]), Some((None, 100.0)));
+        let mut linked = run.clone();
+        let dram = linked.peaks.level(MemoryLevel::Dram).unwrap().clone();
+        linked.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
+        let bound = linked.bound(&on_two(&[traffic(MemoryLevel::Link, 500)])).unwrap();
+        assert_eq!((bound.label(), bound.us.round()), ("the link", 500.0));
 
         // A rung in another type has that type's ceiling, and the fastest type bounds the problem.
         let mut mixed = Run { measurements: vec![timed("01", &p, 1.0)], ..run.clone() };

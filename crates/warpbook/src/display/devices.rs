@@ -3,7 +3,7 @@ use super::{Show, figures};
 use crate::Lab;
 use warpbook_charts::Table;
 use warpbook_device::{Device, Inventory};
-use warpbook_record::{ClockReport, DeviceInfo, DeviceKind, Environment, Peaks};
+use warpbook_record::{Access, ClockReport, DeviceInfo, DeviceKind, Environment, MemoryLevel, Peaks};
 
 fn capability(d: &DeviceInfo) -> Option<String> {
     d.compute_capability.map(|(major, minor)| format!("{major}.{minor}"))
@@ -193,14 +193,29 @@ fn peaks_table(p: &Peaks) -> Table {
     let bandwidths = p.bandwidth.iter().map(|b| {
         let v = b.bytes_per_s();
         let sheet = of_datasheet(v, b.datasheet_bytes_per_s, figures::bandwidth);
-        [format!("reads from {}", b.level.label()), figures::bandwidth(v), sheet, b.method.clone()]
+        let what = match (b.level, b.access) {
+            (MemoryLevel::Link, _) => "copies over",
+            (_, Access::Copy) => "copies within",
+            (_, Access::Read) => "reads from",
+        };
+        [format!("{what} {}", b.level.label()), figures::bandwidth(v), sheet, b.method.clone()]
     });
     let rates = p.compute.iter().map(|c| {
         let v = c.flops_per_s();
         let name = format!("{:?} arithmetic", c.dtype).to_lowercase();
         [name, tera(v), of_datasheet(v, c.datasheet_flops_per_s, tera), c.method.clone()]
     });
-    table(["ceiling", "measured", "datasheet", "how"], bandwidths.chain(rates).collect())
+    let links = p.links.iter().filter_map(|l| {
+        let (point, rate) = l.best()?;
+        let size = figures::bytes(point.bytes);
+        Some([
+            l.transfer.label().into(),
+            figures::bandwidth(rate),
+            String::new(),
+            format!("{}, best at {size}", l.method),
+        ])
+    });
+    table(["ceiling", "measured", "datasheet", "how"], bandwidths.chain(rates).chain(links).collect())
 }
 
 impl Show for Peaks {
@@ -218,7 +233,7 @@ mod tests {
     use super::super::runs::tests::sample_run;
     use super::*;
     use warpbook_device::Choice;
-    use warpbook_record::{BandwidthPeak, MemoryLevel};
+    use warpbook_record::BandwidthPeak;
 
     #[test]
     fn an_inventory_lists_the_cpu_and_every_remedy() {
@@ -260,7 +275,7 @@ mod tests {
                 samples_us: vec![1.0],
                 datasheet_bytes_per_s: Some(5e12),
             }],
-            compute: Vec::new(),
+            ..Peaks::default()
         };
         assert!(peaks.text().contains("4000 GB/s") && peaks.text().contains("80 % reached"), "{}", peaks.text());
         assert!(peaks.html().contains("plain &lt;read&gt;"));

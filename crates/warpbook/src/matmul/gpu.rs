@@ -304,7 +304,7 @@ pub(super) fn is_right(candidate: &dyn Candidate) -> Result<bool> {
     }
 }
 
-pub(super) fn as_check(v: &Verdict) -> Check {
+pub(crate) fn as_check(v: &Verdict) -> Check {
     Check {
         reference: "the same product in f64 on the GPU, every element, beyond the rounding to C's type".into(),
         max_abs_error: v.max_abs_error,

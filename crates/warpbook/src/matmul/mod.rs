@@ -7,6 +7,7 @@ mod launch;
 pub mod survey;
 
 pub use figures::{figure_of, matmul_figure};
+pub(crate) use gpu::as_check;
 
 use crate::experiment::Prepared;
 use crate::settings::{

@@ -61,6 +61,7 @@ fn class(level: Option<MemoryLevel>) -> &'static str {
         Some(MemoryLevel::Shared) => "roof-line shared",
         Some(MemoryLevel::L2) => "roof-line l2",
         Some(MemoryLevel::Dram) => "roof-line dram",
+        Some(MemoryLevel::Link) => "roof-line link",
         Some(_) => "roof-line",
     }
 }

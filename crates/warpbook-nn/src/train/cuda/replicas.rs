@@ -44,8 +44,7 @@ impl CudaReplicas {
         let (first, _) = gpus[0];
         let mut all = Vec::new();
         for (i, ((device, options), shard)) in gpus.iter().zip(shards).enumerate() {
-            first.reach(device)?;
-            device.reach(first)?;
+            first.connect(device)?;
             // One thread launches passes; a graph of one device has no copies from another one.
             let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
             // Each draws its own dropout and augmentation, as ranks do.

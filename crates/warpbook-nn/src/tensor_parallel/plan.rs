@@ -1,0 +1,128 @@
+//! Who computes which part, in which panels: plain arithmetic.
+
+use std::ops::Range;
+
+/// The most panels that are chosen; more may be asked for.
+pub(super) const MOST_CHOSEN: u32 = 16;
+
+/// Microseconds that a panel is taken to cost in addition to its work: launches, and an event that another GPU waits for. An assumption; the choice
+/// goes with its square root.
+const PANEL_US: f64 = 5.0;
+
+/// The shares of so many devices in 0..total, one after the other; together they are all of it. Each is a whole number of units, but for the last one
+/// that is not empty. Of units that do not go round, the first devices get one more: the first of all has nothing to send.
+///
+/// ```
+/// use warpbook_nn::tensor_parallel::shares;
+///
+/// assert_eq!(shares(1000, 2, 128), [0..512, 512..1000]);
+/// assert_eq!(shares(100, 3, 64), [0..64, 64..100, 100..100]);
+/// ```
+///
+/// # Panics
+/// If the unit is 0.
+#[must_use]
+pub fn shares(total: u32, devices: usize, unit: u32) -> Vec<Range<u32>> {
+    let (units, count) = (u64::from(total.div_ceil(unit)), devices.max(1) as u64);
+    // Rounded up, so that what is left over goes to the first.
+    let end = |device: u64| {
+        let elements = (units * device).div_ceil(count) * u64::from(unit);
+        u32::try_from(elements.min(u64::from(total))).unwrap_or(total)
+    };
+    (0..count).map(|device| end(device)..end(device + 1)).collect()
+}
+
+/// A share in so many panels, or as many as there are units: consecutive, none empty, each but the last a whole number of units.
+///
+/// # Panics
+/// If the unit is 0.
+#[must_use]
+pub fn panels(share: Range<u32>, count: u32, unit: u32) -> Vec<Range<u32>> {
+    let of = shares(share.len() as u32, count.max(1) as usize, unit);
+    of.into_iter().filter(|p| !p.is_empty()).map(|p| share.start + p.start..share.start + p.end).collect()
+}
+
+/// The number of panels of least expected time, up to `most`: `compute_us` is the time of all multiplications in so many panels, `copy_us` that
+/// of all communication.
+///
+/// Panels go through two stages, multiplication and communication. With p of them, all is done when the slower stage has passed and the faster one's
+/// part of the first or last panel: max(compute + copy / p, copy + compute / p). More panels leave less uncovered at the ends, and each costs
+/// some microseconds and may leave a part of its last wave of tiles empty, which `compute_us` knows.
+#[must_use]
+pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> u32 {
+    let expected = |count: u32| {
+        let (compute, n) = (compute_us(count), f64::from(count));
+        (compute + copy_us / n).max(copy_us + compute / n) + n * PANEL_US
+    };
+    (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes, devices and units with all their edges: nothing left over, less than a unit, fewer units than devices.
+    fn cases() -> impl Iterator<Item = (u32, usize, u32)> {
+        let totals = [1, 2, 63, 64, 65, 127, 128, 129, 1000, 4097, 8192, u32::MAX];
+        let devices = [1, 2, 3, 4, 7, 8];
+        totals
+            .into_iter()
+            .flat_map(move |t| devices.into_iter().flat_map(move |d| [1, 64, 128, 256].map(|u| (t, d, u))))
+    }
+
+    #[test]
+    fn shares_cover_everything_once() {
+        for (total, devices, unit) in cases() {
+            let shares = shares(total, devices, unit);
+            let case = format!("{total} over {devices} in {unit}: {shares:?}");
+            assert_eq!(shares.len(), devices, "{case}");
+            assert_eq!((shares[0].start, shares[devices - 1].end), (0, total), "{case}");
+            assert!(shares.windows(2).all(|w| w[0].end == w[1].start), "{case}");
+            assert!(shares.iter().all(|s| s.start % unit == 0 || s.is_empty()), "{case}");
+            // As even as units allow, and the first has no less than another.
+            let units = |s: &Range<u32>| s.len().div_ceil(unit as usize);
+            let most = shares.iter().map(units).max().unwrap();
+            assert_eq!(units(&shares[0]), most, "{case}");
+            let whole = shares.iter().filter(|s| s.end < total).map(units);
+            assert!(whole.into_iter().all(|n| n + 1 >= most), "{case}");
+        }
+    }
+
+    #[test]
+    fn panels_cover_a_share_once() {
+        for (total, devices, unit) in cases() {
+            for share in shares(total, devices, unit) {
+                for count in [0, 1, 3, 16, 100] {
+                    let panels = panels(share.clone(), count, unit);
+                    let case = format!("{share:?} in {count} of {unit}: {panels:?}");
+                    let covered: u64 = panels.iter().map(|p| u64::from(p.end - p.start)).sum();
+                    assert_eq!(covered, share.len() as u64, "{case}");
+                    assert!(panels.len() as u32 <= count.max(1) && panels.iter().all(|p| !p.is_empty()), "{case}");
+                    assert!(
+                        panels.windows(2).all(|w| w[0].end == w[1].start && w[0].len() as u32 % unit == 0),
+                        "{case}"
+                    );
+                    let ends = panels.first().zip(panels.last()).map(|(a, b)| a.start..b.end);
+                    assert_eq!(ends.unwrap_or(share.clone()), share, "{case}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn panels_weigh_what_stays_uncovered_against_what_each_costs() {
+        // Half a millisecond of each: the root of 170 / 5.
+        assert_eq!(panel_count(100, |_| 800.0, 170.0), 6);
+        // Nothing to communicate, or next to nothing.
+        assert_eq!(panel_count(100, |_| 800.0, 0.0), 1);
+        assert_eq!(panel_count(100, |_| 800.0, 4.0), 1);
+        // Communication takes longer than multiplication: the first panel's multiplication is what stays uncovered.
+        assert_eq!(panel_count(100, |_| 80.0, 1000.0), 4);
+        assert_eq!(panel_count(2, |_| 800.0, 170.0), 2);
+        assert_eq!(panel_count(0, |_| 800.0, 170.0), 1);
+        assert_eq!(panel_count(100, |_| 1e6, 1e6), MOST_CHOSEN);
+        // Waves: with panels that are no whole waves each takes longer.
+        let waves = |n: u32| if n.is_power_of_two() { 800.0 } else { 900.0 };
+        assert_eq!(panel_count(100, waves, 170.0), 8);
+    }
+}

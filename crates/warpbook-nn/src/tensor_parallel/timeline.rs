@@ -1,0 +1,236 @@
+//! What each GPU did in one run of a product, by events.
+//!
+//! Each GPU has a clock of its own. An event that goes from the first GPU to another and back bounds the difference of the two on both sides; the
+//! middle is taken, and half of the way there and back is the error that is stated.
+
+use warpbook_device::{CudaDevice, Event, Result, Stream};
+
+/// What a [`Stretch`] was spent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// A product of a panel.
+    Multiplying,
+    /// A copy of a panel to the first GPU, or NCCL's kernel for it.
+    Communicating,
+    /// The sum of partial products.
+    Adding,
+}
+
+impl Doing {
+    /// As a timeline names it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Multiplying => "multiplication",
+            Self::Communicating => "communication",
+            Self::Adding => "sum",
+        }
+    }
+}
+
+/// A stretch of time on a GPU's stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stretch {
+    /// Whose it is, by its place among the devices.
+    pub rank: usize,
+    /// What it was spent on.
+    pub doing: Doing,
+    /// The panel, counted from 0.
+    pub panel: usize,
+    /// From the start of the run, in microseconds.
+    pub start_us: f64,
+    /// How long it took, in microseconds.
+    pub duration_us: f64,
+    /// Bytes that crossed to the first GPU.
+    pub bytes: Option<u64>,
+}
+
+impl Stretch {
+    fn interval(&self) -> (f64, f64) {
+        (self.start_us, self.start_us + self.duration_us)
+    }
+}
+
+/// One run of a product over several GPUs.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Timeline {
+    /// In the order in which they were queued.
+    pub stretches: Vec<Stretch>,
+    /// From the start of the run to its end, in microseconds.
+    pub whole_us: f64,
+    /// The most by which the clocks of two GPUs may be apart, in microseconds.
+    pub clock_error_us: f64,
+}
+
+impl Timeline {
+    /// Microseconds in which something was communicated.
+    #[must_use]
+    pub fn communicating_us(&self) -> f64 {
+        length(&self.of(Doing::Communicating))
+    }
+
+    /// Microseconds in which something was communicated while no GPU multiplied: what overlapping has not hidden.
+    #[must_use]
+    pub fn exposed_us(&self) -> f64 {
+        let (communicating, multiplying) = (self.of(Doing::Communicating), self.of(Doing::Multiplying));
+        let both = union([communicating, multiplying.clone()].concat());
+        length(&both) - length(&multiplying)
+    }
+
+    fn of(&self, doing: Doing) -> Vec<(f64, f64)> {
+        union(self.stretches.iter().filter(|s| s.doing == doing).map(Stretch::interval).collect())
+    }
+}
+
+/// The same time as intervals that do not overlap, in their order.
+fn union(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut apart: Vec<(f64, f64)> = Vec::new();
+    for (start, end) in all {
+        match apart.last_mut() {
+            Some(last) if start <= last.1 => last.1 = last.1.max(end),
+            _ => apart.push((start, end)),
+        }
+    }
+    apart
+}
+
+fn length(apart: &[(f64, f64)]) -> f64 {
+    apart.iter().map(|(start, end)| end - start).sum()
+}
+
+/// The times of a run while it is queued.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    open: Vec<(Stretch, [Event; 2])>,
+}
+
+impl Trace {
+    /// Queues work between two events; without a trace only the work.
+    pub fn around(
+        trace: Option<&mut Self>,
+        (device, stream): (&CudaDevice, &Stream),
+        (rank, doing, panel): (usize, Doing, usize),
+        bytes: Option<u64>,
+        work: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let Some(trace) = trace else { return work() };
+        let begun = trace.begin(device, stream)?;
+        work()?;
+        trace.end(begun, (device, stream), (rank, doing, panel), bytes)
+    }
+
+    /// A point before some work.
+    pub fn begin(&self, device: &CudaDevice, stream: &Stream) -> Result<Event> {
+        let event = device.event()?;
+        event.record(stream)?;
+        Ok(event)
+    }
+
+    /// The point after it.
+    pub fn end(
+        &mut self,
+        begun: Event,
+        (device, stream): (&CudaDevice, &Stream),
+        (rank, doing, panel): (usize, Doing, usize),
+        bytes: Option<u64>,
+    ) -> Result<()> {
+        let ended = self.begin(device, stream)?;
+        self.open.push((Stretch { rank, doing, panel, start_us: 0.0, duration_us: 0.0, bytes }, [begun, ended]));
+        Ok(())
+    }
+
+    /// What was queued, once all of it has ended; `begin` and `end` are events of the first GPU around all of it.
+    pub fn read(self, clocks: &Clocks, [begin, end]: [&Event; 2]) -> Result<Timeline> {
+        let zero = clocks.at(0, begin)?;
+        let mut stretches = Vec::new();
+        for (stretch, [start, end]) in self.open {
+            let start_us = (clocks.at(stretch.rank, &start)? - zero).max(0.0);
+            stretches.push(Stretch { start_us, duration_us: start.elapsed_us(&end)?, ..stretch });
+        }
+        Ok(Timeline { stretches, whole_us: begin.elapsed_us(end)?, clock_error_us: clocks.error_us })
+    }
+}
+
+/// The clocks of several GPUs, set against that of the first.
+#[derive(Debug)]
+pub(super) struct Clocks {
+    /// Of each GPU an event, and when it happened by the first one's clock, in microseconds.
+    zeros: Vec<(Event, f64)>,
+    error_us: f64,
+}
+
+impl Clocks {
+    /// How often an event goes there and back; the fastest counts.
+    const ROUNDS: usize = 8;
+
+    /// Asks the GPUs, whose streams are idle.
+    pub fn set(sides: &[(&CudaDevice, &Stream)]) -> Result<Self> {
+        let mut clocks = Self { zeros: Vec::new(), error_us: 0.0 };
+        let Some(((first, here), others)) = sides.split_first() else { return Ok(clocks) };
+        let zero = first.event()?;
+        zero.record(here)?;
+        here.synchronize()?;
+        for (device, there) in others {
+            let mut best: Option<(f64, Event, f64)> = None;
+            for _ in 0..Self::ROUNDS {
+                let [asked, answered, back] = [first.event()?, device.event()?, first.event()?];
+                asked.record(here)?;
+                there.wait(&asked)?;
+                answered.record(there)?;
+                here.wait(&answered)?;
+                back.record(here)?;
+                here.synchronize()?;
+                let way = asked.elapsed_us(&back)?;
+                if best.as_ref().is_none_or(|(least, ..)| way < *least) {
+                    best = Some((way, answered, zero.elapsed_us(&asked)? + way / 2.0));
+                }
+            }
+            if let Some((way, answered, at)) = best {
+                clocks.error_us = clocks.error_us.max(way / 2.0);
+                clocks.zeros.push((answered, at));
+            }
+        }
+        clocks.zeros.insert(0, (zero, 0.0));
+        Ok(clocks)
+    }
+
+    /// When an event of a GPU happened, by the first one's clock.
+    fn at(&self, rank: usize, event: &Event) -> Result<f64> {
+        let (zero, at) = &self.zeros[rank];
+        Ok(at + zero.elapsed_us(event)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stretch(doing: Doing, start_us: f64, end_us: f64) -> Stretch {
+        Stretch { rank: 0, doing, panel: 0, start_us, duration_us: end_us - start_us, bytes: None }
+    }
+
+    #[test]
+    fn what_no_multiplication_covers_is_exposed() {
+        use Doing::{Adding, Communicating, Multiplying};
+        let of = |stretches: &[Stretch]| {
+            let timeline = Timeline { stretches: stretches.to_vec(), ..Timeline::default() };
+            (timeline.communicating_us(), timeline.exposed_us())
+        };
+        assert_eq!(of(&[]), (0.0, 0.0));
+        assert_eq!(of(&[stretch(Communicating, 1.0, 4.0)]), (3.0, 3.0));
+        // Two GPUs multiply, one after the other; a sum covers nothing.
+        let all = [
+            stretch(Multiplying, 0.0, 10.0),
+            stretch(Communicating, 8.0, 12.0),
+            stretch(Multiplying, 11.0, 14.0),
+            stretch(Communicating, 9.0, 11.0),
+            stretch(Communicating, 20.0, 22.0),
+            stretch(Adding, 20.0, 30.0),
+        ];
+        assert_eq!(of(&all), (6.0, 3.0));
+        let covered =
+            [stretch(Multiplying, 0.0, 5.0), stretch(Multiplying, 5.0, 9.0), stretch(Communicating, 4.0, 9.0)];
+        assert_eq!(of(&covered), (5.0, 0.0));
+    }
+}
