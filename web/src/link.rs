@@ -633,13 +633,87 @@ mod tests {
         check("?problem=gone", None);
     }
 
+    /// A record of nothing but an X-ray.
+    fn xrayed() -> Run {
+        let mut value = crate::open::tests::sample();
+        for list in ["measurements", "train_logs", "parts", "spans", "breakdowns"] {
+            value[list] = serde_json::json!([]);
+        }
+        value["descriptor"]["charts"] = serde_json::json!(["xray"]);
+        value["xrays"] = serde_json::json!([{
+            "rung": "02_fused", "problem": "points=1000000 epochs=200 fp32", "phases": ["start", "load"],
+            "kernels": [{"entry": "pass", "file": "regression/02_fused.cu", "tile": "t512x8", "blocks": 1, "warps": 1}],
+            "sms": [{"sm": 0, "error_ns": 0.0}], "clock_mhz": 1980.0, "marked_us": [2.0], "unmarked_us": [1.9],
+            "blocks": [{"kernel": 0, "block": 0, "sm": 0, "start_ns": 0, "end_ns": 900,
+                        "warps": [{"warp": 0, "phases": "0:100 1:800", "start_ns": 0}]}]
+        }]);
+        crate::open::open(value.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_record_of_an_xray_begins_with_it() {
+        let mut run = xrayed();
+        assert_eq!(Tab::of(&run), [Tab::Xray, Tab::Source, Tab::Environment, Tab::Compare]);
+        let problem = Link::default().problem_of(&run).unwrap();
+        assert_eq!(problem.short, "1 M");
+        assert!(Options::default().xray(&run, &run.xrays[0]).is_ok());
+        let chosen = Link::parse("?problem=points=1000000+epochs=200+fp32");
+        assert_eq!(chosen.problem_of(&run), Some(problem));
+        crate::hostile::show(&run);
+        // Also where the descriptor does not name it, as after other records were merged into it.
+        run.descriptor.charts = vec![ChartKind::Ladder];
+        assert_eq!(Tab::of(&run)[0], Tab::Xray);
+        run.xrays.clear();
+        assert_eq!(Tab::of(&run), [Tab::Ladder, Tab::Table, Tab::Source, Tab::Environment, Tab::Compare]);
+    }
+
+    #[test]
+    fn a_profile_begins_with_what_there_is_to_see() {
+        let mut value = crate::open::tests::sample();
+        for list in ["train_logs", "parts"] {
+            value[list] = serde_json::json!([]);
+        }
+        // The steps' times are not checked, so that no ladder could be drawn of them.
+        for m in value["measurements"].as_array_mut().unwrap() {
+            m.as_object_mut().unwrap().remove("check");
+            m.as_object_mut().unwrap().remove("traffic");
+        }
+        let main = value["main_problem"].clone();
+        value["descriptor"]["charts"] = serde_json::json!(["ladder", "timeline", "breakdown"]);
+        value["profiled"] = serde_json::json!([{
+            "rung": "02_fused", "problem": main, "source": "CUPTI 130001",
+            "memory": [{"at_us": 0.0, "allocated_bytes": 0}, {"at_us": 5.0, "allocated_bytes": 4_194_304}],
+            "counters": [{"kernel": "pass", "grid": [4], "values": [{"metric": "gpu__time_duration.sum", "value": 2000.0},
+                          {"metric": "dram__bytes_read.sum", "value": 4096.0}]}]
+        }]);
+        let mut run = crate::open::open(value.to_string().as_bytes()).unwrap();
+        use Tab::{Breakdown, Compare, Environment, Profile, Source, Table};
+        assert_eq!(Tab::of(&run), [Breakdown, Profile, Table, Source, Environment, Compare]);
+        let problem = run.main_problem().unwrap().clone();
+        let sheet = crate::sheet::counters(&run, &problem);
+        let headings: Vec<&str> = sheet.columns.iter().map(|c| c.label.as_str()).collect();
+        assert_eq!(headings, ["Rung", "Kernel", "Time", "DRAM read"]);
+        let csv = sheet.table().csv();
+        assert_eq!(
+            csv.lines().collect::<Vec<_>>(),
+            ["Rung,Kernel,time (µs),DRAM read (bytes)", "02_fused,pass,2,4096"]
+        );
+        assert!(Options::default().memory(&run.profiled[0], 11.0, ["memory", ""]).is_ok());
+        crate::hostile::show(&run);
+        // Without a profile it is a ladder that says why it has no bars.
+        run.profiled.clear();
+        run.breakdowns.clear();
+        run.spans.clear();
+        assert_eq!(Tab::of(&run)[..2], [Tab::Ladder, Tab::Table]);
+    }
+
     #[test]
     fn tabs_are_those_that_the_descriptor_names_and_the_record_has_something_for() {
         let mut run = sample_run();
-        use Tab::{Breakdown, Compare, Environment, HeatMap, Ladder, Loss, Roofline, Source, Sweep, Table};
+        use Tab::{Breakdown, Compare, Environment, HeatMap, Ladder, Loss, Profile, Roofline, Source, Sweep, Table};
         assert_eq!(
             Tab::of(&run),
-            [Ladder, Sweep, Roofline, Breakdown, Loss, Table, Source, Environment, Compare],
+            [Ladder, Sweep, Roofline, Breakdown, Loss, Profile, Table, Source, Environment, Compare],
             "no library, so no heat map"
         );
         run.descriptor.charts.retain(|c| *c != ChartKind::Roofline);
@@ -655,6 +729,7 @@ mod tests {
         let mut run = sample_run();
         run.descriptor.charts = vec![ChartKind::HeatMap];
         run.rungs[0].runner = warpbook_record::Runner::Library("cuBLAS".into());
+        run.breakdowns.clear();
         assert_eq!(Tab::of(&run), [Ladder, HeatMap, Table, Source, Environment, Compare]);
         // A record of a later version, with kinds that this one does not know.
         run.descriptor.charts = vec![ChartKind::Other];

@@ -129,7 +129,16 @@ impl std::error::Error for ChartError {}
 /// # Errors
 /// As the function that draws the kind; [`ChartError::NothingToDraw`] of a kind that this version does not know.
 pub fn chart(run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
-    of_kind(&Options::default(), run, problem, kind)
+    match kind {
+        ChartKind::Timeline => timeline(run, recorded(run, problem)),
+        _ => of_kind(&Options::default(), run, problem, kind),
+    }
+}
+
+/// The problem, or the first that something was recorded of over time.
+fn recorded<'a>(run: &'a Run, problem: &'a Problem) -> &'a Problem {
+    let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
+    if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
 }
 
 fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
@@ -141,10 +150,6 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
     let logged = || {
         let log = run.train_logs.iter().find(|l| l.problem == *problem).or(run.train_logs.first());
         log.map_or(problem, |l| &l.problem)
-    };
-    let recorded = || {
-        let mut of_breakdowns = run.breakdowns.iter().map(|b| &b.problem).chain(run.spans.iter().map(|s| &s.problem));
-        if of_breakdowns.clone().any(|p| p == problem) { problem } else { of_breakdowns.next().unwrap_or(problem) }
     };
     let looked_into = || {
         let mut of_xrays = run.xrays.iter().map(|x| &x.problem);
@@ -159,8 +164,11 @@ fn of_kind(options: &Options, run: &Run, problem: &Problem, kind: ChartKind) -> 
         ChartKind::Ablation => parts::ablation_with(options, run, with_parts(PartGroup::Ablation)),
         ChartKind::Tiles => tiles::tiles_with(options, run, with_parts(PartGroup::Tile)),
         ChartKind::Transfers => transfers::transfers_with(options, run, with_parts(PartGroup::Transfer)),
-        ChartKind::Breakdown => breakdown::breakdown_with(options, run, recorded()),
-        ChartKind::Timeline => timeline(run, recorded()),
+        ChartKind::Breakdown => breakdown::breakdown_with(options, run, recorded(run, problem)),
+        // What links this need not link that drawing: the page has a timeline of its own.
+        ChartKind::Timeline => {
+            Err(ChartError::NothingToDraw("A timeline is drawn at one width, by `timeline`.".into()))
+        }
         ChartKind::Xray => xray::xray_with(options, run, looked_into()),
         ChartKind::Loss => loss::loss_curve_with(options, run, logged()),
         ChartKind::Accuracy => accuracy::accuracy_with(options, run, logged()),

@@ -75,10 +75,10 @@ impl Options {
         f64::from(self.width.clamp(*Self::WIDTHS.start(), *Self::WIDTHS.end()))
     }
 
-    /// [`crate::chart`] with these.
+    /// [`crate::chart`] with these, but for [`ChartKind::Timeline`], which has one width: see [`crate::timeline`].
     ///
     /// # Errors
-    /// As [`crate::chart`].
+    /// As [`crate::chart`]; [`ChartError::NothingToDraw`] of a timeline.
     pub fn chart(&self, run: &Run, problem: &Problem, kind: ChartKind) -> Result<Chart, ChartError> {
         crate::of_kind(self, run, problem, kind)
     }

@@ -361,82 +361,59 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
 }
 
 fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
-    let us = |ns: f64| significant(ns / 1e3, 4);
     let mut table = Table::new(["kernel", "what", "times", "share", "median (µs)", "longest (µs)"]);
-    let mut said = Vec::new();
-    let blank = String::new;
+    let mut said = String::new();
+    // Of a kernel: what, how often, which share, the median and the longest in microseconds; what is empty is not known.
+    let mut row = |kernel: &str, what: &str, times: usize, share: Option<f64>, figures: [Option<f64>; 2]| {
+        let [median, longest] = figures.map(|us| us.map(|us| significant(us, 4)).unwrap_or_default());
+        let times = if times > 0 { times.to_string() } else { String::new() };
+        table.push([
+            kernel.to_owned(),
+            what.to_owned(),
+            times,
+            share.map(percent).unwrap_or_default(),
+            median,
+            longest,
+        ]);
+    };
+    let us = |ns: f64| Some(ns / 1e3);
     for (k, kernel) in x.kernels.iter().enumerate() {
         let name = &kernel.entry;
         for p in x.phase_times(k) {
-            table.push([
-                name.clone(),
-                format!("phase {}", p.phase),
-                p.count.to_string(),
-                percent(p.share),
-                us(p.median_ns),
-                us(p.longest_ns as f64),
-            ]);
+            let figures = [us(p.median_ns), us(p.longest_ns as f64)];
+            row(name, &format!("phase {}", p.phase), p.count, Some(p.share), figures);
         }
         if let Some(tail) = x.tail(k) {
             let length = tail.to_ns.saturating_sub(tail.from_ns) as f64;
-            table.push([
-                name.clone(),
-                "tail of the last wave".into(),
-                blank(),
-                percent(tail.lost),
-                blank(),
-                us(length),
-            ]);
+            row(name, "tail of the last wave", 0, Some(tail.lost), [None, us(length)]);
             if tail.unused > 0 {
-                let what = format!("{} without a block", counted(tail.unused, "SM"));
-                table.push([name.clone(), what, blank(), blank(), blank(), blank()]);
+                row(name, &format!("{} without a block", counted(tail.unused, "SM")), 0, None, [None; 2]);
             }
             if length > 0.0 && k == largest_kernel(x) {
-                said.push(format!(
+                said = format!(
                     "In the last {} (dashed) SMs run out of blocks, which loses {} of their time",
                     time(length / 1e3),
                     percent(tail.lost)
-                ));
+                );
             }
         }
-        for (what, spread) in
-            [("barrier, within a block", x.spread_in_blocks(k)), ("barrier, over all blocks", x.spread_over_blocks(k))]
+        for (what, spread) in [("within a block", x.spread_in_blocks(k)), ("over all blocks", x.spread_over_blocks(k))]
         {
             let Some(s) = spread else { continue };
-            let cells = [
-                format!("spread of the {what}"),
-                s.count.to_string(),
-                blank(),
-                us(s.median_ns),
-                us(s.longest_ns as f64),
-            ];
-            table.push([name.clone()].into_iter().chain(cells));
+            let figures = [us(s.median_ns), us(s.longest_ns as f64)];
+            row(name, &format!("spread of the barrier, {what}"), s.count, None, figures);
         }
         if let Some(lead) = x.lead(k) {
             let what = format!("lead of loads, {} tiles", significant(lead.median_tiles, 2));
-            table.push([name.clone(), what, lead.count.to_string(), blank(), us(lead.median_ns), blank()]);
+            row(name, &what, lead.count, None, [us(lead.median_ns), None]);
         }
     }
-    table.push(["clocks".into(), "error of an SM's clock at most".into(), blank(), blank(), blank(), us(x.error_ns())]);
+    row("clocks", "error of an SM's clock at most", 0, None, [None, us(x.error_ns())]);
     let mut notes = Vec::new();
     if let Some(perturbation) = x.perturbation() {
         let [with, without] = [&x.marked_us, &x.unmarked_us].map(|s| warpbook_record::stats::median(s).unwrap_or(0.0));
-        table.push([
-            "marks".into(),
-            "time with them".into(),
-            x.marked_us.len().to_string(),
-            blank(),
-            significant(with, 4),
-            blank(),
-        ]);
-        table.push([
-            "marks".into(),
-            "time without".into(),
-            x.unmarked_us.len().to_string(),
-            blank(),
-            significant(without, 4),
-            blank(),
-        ]);
+        row("marks", "time with them", x.marked_us.len(), None, [Some(with), None]);
+        row("marks", "time without", x.unmarked_us.len(), None, [Some(without), None]);
         notes.push(format!(
             "With marks a run takes {} as long as without: {} and {}.",
             times(perturbation),
@@ -445,7 +422,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         ));
     }
     if !said.is_empty() {
-        notes.push(format!("{}.", said.join("; ")));
+        notes.push(said + ".");
     }
     notes.push(format!(
         "Times on two SMs compare within {} (the short lines at the ends); on one SM they are exact. A lane shows the first warp of each block that \

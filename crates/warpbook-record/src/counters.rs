@@ -142,8 +142,11 @@ impl KernelCounters {
             let name = v.metric.strip_prefix(metric::STALL[0])?.strip_suffix(metric::STALL[1])?;
             Some((name.replace('_', " "), v.value)).filter(|(name, value)| name != "selected" && value.is_finite())
         };
-        let mut all: Vec<(String, f64)> = self.values.iter().filter_map(reason).collect();
-        all.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut all: Vec<(String, f64)> = Vec::new();
+        for (name, warps) in self.values.iter().filter_map(reason) {
+            let place = all.iter().position(|s| s.1 < warps).unwrap_or(all.len());
+            all.insert(place, (name, warps));
+        }
         all
     }
 }

@@ -104,24 +104,23 @@ impl Run {
 
     /// The list's problems and those that it lacks, each once.
     fn all_problems(&self) -> Vec<Problem> {
-        let mut seen = HashSet::new();
-        let all = self.problems.iter().chain(self.used_problems());
-        all.filter(|p| seen.insert(p.id.as_str())).cloned().collect()
+        let mut all: Vec<&Problem> = self.problems.iter().collect();
+        all.extend(self.every_problem());
+        each_once(all).into_iter().cloned().collect()
     }
 
     /// The distinct problems that the record has anything of, those of measurements first, in the order they were run.
     #[must_use]
     pub fn every_problem(&self) -> Vec<&Problem> {
-        let mut seen = HashSet::new();
-        self.used_problems().filter(|p| seen.insert(p.id.as_str())).collect()
-    }
-
-    fn used_problems(&self) -> impl Iterator<Item = &Problem> {
-        let of_rungs = self.measurements.iter().map(|m| &m.problem).chain(self.train_logs.iter().map(|l| &l.problem));
-        let of_times = self.parts.iter().map(|p| &p.problem).chain(self.spans.iter().map(|s| &s.problem));
-        let of_times = of_times.chain(self.breakdowns.iter().map(|b| &b.problem));
-        let of_times = of_times.chain(self.profiled.iter().map(|p| &p.problem));
-        of_rungs.chain(of_times).chain(self.xrays.iter().map(|x| &x.problem))
+        let mut all: Vec<&Problem> = Vec::new();
+        all.extend(self.measurements.iter().map(|m| &m.problem));
+        all.extend(self.train_logs.iter().map(|l| &l.problem));
+        all.extend(self.parts.iter().map(|p| &p.problem));
+        all.extend(self.spans.iter().map(|s| &s.problem));
+        all.extend(self.breakdowns.iter().map(|b| &b.problem));
+        all.extend(self.profiled.iter().map(|p| &p.problem));
+        all.extend(self.xrays.iter().map(|x| &x.problem));
+        each_once(all)
     }
 
     /// Replaces the problem of each entry by the listed one with the same id. An error names the entry whose id is not listed, or
@@ -173,8 +172,7 @@ impl Run {
     /// The distinct problems that have measurements, in the order they were run.
     #[must_use]
     pub fn problems(&self) -> Vec<&Problem> {
-        let mut seen = HashSet::new();
-        self.measurements.iter().map(|m| &m.problem).filter(|p| seen.insert(p.id.as_str())).collect()
+        each_once(self.measurements.iter().map(|m| &m.problem).collect())
     }
 
     /// The problem that is shown when none is asked for: the experiment's choice where it has a valid measurement, else the
@@ -186,7 +184,10 @@ impl Run {
         let valid = |p: &Problem| all.iter().filter(|of| **of == p).count();
         let chosen = |p: &Problem| self.main_problem.as_ref() == Some(&p.id);
         let measured = self.problems().into_iter().max_by_key(|p| (valid(p) > 0, chosen(p), valid(p), p.size()));
-        measured.or_else(|| self.used_problems().find(|p| chosen(p)).or_else(|| self.used_problems().next()))
+        measured.or_else(|| {
+            let all = self.every_problem();
+            all.iter().find(|p| chosen(p)).or(all.first()).copied()
+        })
     }
 
     /// The measurement of a rung at a problem.
@@ -234,6 +235,13 @@ impl Run {
             self.sources.insert(s.path.to_owned(), s.text.to_owned());
         }
     }
+}
+
+/// The first of each id.
+fn each_once(mut problems: Vec<&Problem>) -> Vec<&Problem> {
+    let mut seen = HashSet::new();
+    problems.retain(|p| seen.insert(p.id.as_str()));
+    problems
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod marionette;
 mod notebooks;
 mod npm;
 mod nvrtc;
+mod order;
 mod process;
 mod publish;
 mod python;

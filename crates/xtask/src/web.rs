@@ -1,6 +1,7 @@
 //! The viewer: compiled to WebAssembly, and laid out as static files.
 
 use crate::apt;
+use crate::order::ordered;
 use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
 use crate::steps::{Report, say};
@@ -313,14 +314,10 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     made.emit(out).context(cannot)?;
     let script = out.join("warpbook.js");
     write_atomic(&script, with_names(&fs::read_to_string(&script)?, &names)?)?;
-    let Some(opt) = on_path("wasm-opt") else { return Ok(()) };
-    let (file, small) = (out.join("warpbook_bg.wasm"), out.join("warpbook_bg.wasm.part"));
-    // An older wasm-opt may not know what a newer compiler writes: the file then stays as it is.
-    if output(command(opt).arg("-Os").arg("--all-features").arg(&file).arg("-o").arg(&small)).is_some() {
-        fs::rename(&small, &file)?;
-    }
-    let _ = fs::remove_file(small);
-    Ok(())
+    // wasm-opt would make it smaller, and what is compressed of it larger.
+    let file = out.join("warpbook_bg.wasm");
+    let wasm = fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
+    write_atomic(&file, ordered(&wasm)?)
 }
 
 /// A number in letters: a, b, ..., z, ba, bb, ...

@@ -353,8 +353,6 @@ fn sweep(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// Of more spans there is no drawing next to the timeline.
-const MOST_SPANS: usize = 5_000;
 /// Of how many rungs a sweep lets only some stand out.
 const MANY: usize = 8;
 
@@ -482,13 +480,7 @@ fn breakdown(app: &App, run: &Run, send: &Send, problem: &Problem) -> Html {
                 let shown = || chart::chart(send, app.options().chart(run, problem, kind), &name);
                 match kind {
                     ChartKind::Timeline => html! {
-                        <div key={name.clone()}>
-                            { timeline::timeline(app, send, run, problem, &name) }
-                            // Of more a table is no help, and slow.
-                            if run.spans.len() <= MOST_SPANS {
-                                <details><summary>{ "The same as a drawing" }</summary>{ shown() }</details>
-                            }
-                        </div>
+                        <div key={name.clone()}>{ timeline::timeline(app, send, run, problem, &name) }</div>
                     },
                     _ => html! { <div key={name.clone()}>{ shown() }</div> },
                 }

@@ -4,6 +4,7 @@ use super::roofs_and_points;
 use crate::options::Options;
 use crate::{Chart, ChartError};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use warpbook_record::counters::metric::{DRAM, TIME};
 use warpbook_record::{
     Check, DeviceKind, Dtype, KernelCounters, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner,
@@ -38,18 +39,31 @@ pub(crate) fn kernel_roofline_with(options: &Options, run: &Run, problem: &Probl
 /// The record with a rung for each point, and nothing else that was measured.
 fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
     let mut made = Run {
+        schema: run.schema,
+        experiment: run.experiment.clone(),
+        title: run.title.clone(),
+        author: None,
+        created: String::new(),
+        command: String::new(),
+        environment: run.environment.clone(),
+        policy: run.policy.clone(),
+        peaks: run.peaks.clone(),
+        descriptor: run.descriptor.clone(),
+        problems: Vec::new(),
+        main_problem: None,
         rungs: Vec::new(),
+        sources: BTreeMap::new(),
         measurements: Vec::new(),
         train_logs: Vec::new(),
-        breakdowns: Vec::new(),
-        spans: Vec::new(),
-        profiled: Vec::new(),
         parts: Vec::new(),
-        sources: Default::default(),
-        ..run.clone()
+        spans: Vec::new(),
+        breakdowns: Vec::new(),
+        profiled: Vec::new(),
+        xrays: Vec::new(),
+        notes: Vec::new(),
     };
     let of_cpu = run.environment.device.kind == DeviceKind::Cpu;
-    let mut add = |name: &str, measurement: Measurement| {
+    let mut add = |name: &str, samples_us: Vec<f64>, (flops, dtype): (u64, Option<Dtype>), traffic: Traffic| {
         if made.rungs.len() == MOST {
             return;
         }
@@ -63,22 +77,25 @@ fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
             runner: Runner::Kernels { specs: Vec::new(), schedule: Schedule::Launches },
             variant_of: None,
         });
-        made.measurements.push(Measurement { rung: id, ..measurement });
+        let mut m = Measurement::without_samples(&id, problem.clone(), Outcome::Measured);
+        m.samples_total = samples_us.len() as u64;
+        (m.samples_us, m.flops, m.dtype) = (samples_us, Some(flops), dtype);
+        m.traffic.push(traffic);
+        // The chart draws only what has passed a check.
+        m.check = Some(Check::over("none: it was profiled", [(0.0, 0.0)], 1.0, 0.0));
+        made.measurements.push(m);
     };
     for b in run.breakdowns.iter().filter(|b| b.problem == *problem) {
         for o in b.operations.iter().filter(|o| o.flops > 0 && o.bytes > 0) {
             let written = o.written_bytes as f64 / o.bytes as f64;
             let ceiling = run.peaks.ceiling_for(o.bytes, run.environment.device.l2_bytes, written);
             let level = ceiling.map_or(MemoryLevel::Dram, |c| c.level);
-            let traffic = Traffic { level, bytes: o.bytes };
-            add(&o.name, Measurement { dtype: o.dtype, ..point(problem, o.samples_us.clone(), o.flops, traffic) });
+            add(&o.name, o.samples_us.clone(), (o.flops, o.dtype), Traffic { level, bytes: o.bytes });
         }
     }
-    for p in run.profiled.iter().filter(|p| p.problem == *problem) {
-        for k in &p.counters {
-            let Some((us, (flops, dtype), bytes)) = counted(k) else { continue };
-            let traffic = Traffic { level: MemoryLevel::Dram, bytes };
-            add(&k.kernel, Measurement { dtype: Some(dtype), ..point(problem, vec![us], flops, traffic) });
+    for k in run.profiled.iter().filter(|p| p.problem == *problem).flat_map(|p| &p.counters) {
+        if let Some((us, (flops, dtype), bytes)) = counted(k) {
+            add(&k.kernel, vec![us], (flops, Some(dtype)), Traffic { level: MemoryLevel::Dram, bytes });
         }
     }
     (!made.rungs.is_empty()).then_some(made)
@@ -88,17 +105,4 @@ fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
 fn counted(kernel: &KernelCounters) -> Option<(f64, (u64, Dtype), u64)> {
     let ((flops, dtype), bytes, us) = (kernel.flops()?, kernel.sum(&DRAM)?, kernel.value(TIME)? / 1e3);
     (flops >= 1.0 && bytes >= 1.0 && us > 0.0).then_some((us, (flops as u64, dtype), bytes as u64))
-}
-
-/// What the chart takes for a measurement: it draws only those that passed a check.
-fn point(problem: &Problem, samples_us: Vec<f64>, flops: u64, traffic: Traffic) -> Measurement {
-    let check = Check::over("none: it was profiled", [(0.0, 0.0)], 1.0, 0.0);
-    Measurement {
-        samples_total: samples_us.len() as u64,
-        samples_us,
-        flops: Some(flops),
-        traffic: vec![traffic],
-        check: Some(check),
-        ..Measurement::without_samples("", problem.clone(), Outcome::Measured)
-    }
 }
