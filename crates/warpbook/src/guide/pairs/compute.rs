@@ -1,6 +1,6 @@
 //! Memory against arithmetic, and what types, layouts and numbers cost: lesson 44, and the layout and the power of lesson 43.
 
-use super::{Pair, its_own, made, scattered};
+use super::{Pair, its_own};
 use crate::guide::halves::{Place, Work};
 use crate::guide::made::training::{self, Saves};
 use crate::guide::made::{convolution, product};
