@@ -38,7 +38,7 @@ fn warps_are_recorded_and_a_kernel_that_does_not_end_is_named() {
     stream.synchronize().unwrap();
     // 8 blocks of two warps.
     let bytes = xray.allocate(1 << 20).unwrap();
-    assert!(bytes <= 1 << 20 && bytes >= 16 * 8 * 8, "{bytes}");
+    assert!((16 * 8 * 8..=1 << 20).contains(&bytes), "{bytes}");
     let cycles = 100_000u64;
     let marks = xray.record(&stream, 10.0, || launch(&kernel, &stream, cycles as i64)).unwrap();
     let [of] = &marks.kernels[..] else { panic!("{:?}", marks.kernels) };

@@ -13,12 +13,15 @@ mod probes;
 pub mod scaling;
 pub mod stock;
 pub mod training;
+mod xrays;
 
 pub use edits::{attempt, variant};
 pub use guesses::{guessed, your_guess};
 pub use probes::{
     Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
 };
+
+pub use xrays::xray_or_why;
 
 use crate::prelude::*;
 use crate::{charts::Table, figures};

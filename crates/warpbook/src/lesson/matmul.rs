@@ -6,7 +6,7 @@ mod forecast;
 
 pub use super::{
     Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines,
-    shared_wavefronts, table, with, without, your_guess,
+    shared_wavefronts, table, with, without, xray_or_why, your_guess,
 };
 use super::{cell, valid, verdict};
 use crate::figures;

@@ -1,6 +1,5 @@
 //! Halves that are more than a kernel on the pair's arrays: products, convolutions, networks and trainings of the engine.
 
-pub(super) mod accumulation;
 pub(super) mod convolution;
 pub(super) mod expression;
 pub(super) mod frozen;

@@ -161,16 +161,25 @@ fn place(arrays: &Arrays, on_gpu: bool, loader: Loader, precision: Precision) ->
     })
 }
 
-/// A training step in fp32 whose network keeps all activations, or those at the borders of so many segments.
-pub(in crate::guide) fn deep_steps(
-    arrays: &Arrays,
-    on_gpu: bool,
-    checkpointed: bool,
-) -> Result<Box<dyn Candidate + '_>> {
+/// How a step of the deep network saves memory, by the size of its pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::guide) enum Saves {
+    /// It keeps all activations of the whole batch.
+    Nothing,
+    /// It keeps those at the borders of so many segments.
+    Segments,
+    /// It makes the batch in so many parts, whose gradients are added up.
+    Parts,
+}
+
+/// A training step of the deep network in fp32.
+pub(in crate::guide) fn deep_steps(arrays: &Arrays, on_gpu: bool, saves: Saves) -> Result<Box<dyn Candidate + '_>> {
     let place = place(arrays, on_gpu, Loader::default(), Precision::Fp32)?;
     let layers = arrays.work.n as usize;
+    let checkpointed = saves == Saves::Segments;
     let segments = if checkpointed { arrays.size as usize } else { 1 };
-    let recipe = deep_recipe(layers, segments)?;
+    let accumulate = if saves == Saves::Parts { arrays.size as usize } else { 1 };
+    let recipe = Recipe { accumulate, ..deep_recipe(layers, segments)? };
     let set = images(recipe.batch, [1, 16, 16], 10)?;
     // Before the one that is timed, so that the two never hold memory at the same time.
     let plain = if checkpointed { Some(first_gradients(&place, deep_recipe(layers, 1)?, &set)?.0) } else { None };
@@ -179,7 +188,7 @@ pub(in crate::guide) fn deep_steps(
     let differs = plain.is_some_and(|plain| bits(&plain) != bits(&gradients));
     let got = relative(&gradients).into_iter().zip(arrays.want.iter().copied());
     let check = Check::over(
-        "the first step's gradients on the CPU without checkpoints, relative to the largest",
+        "the first step's gradients on the CPU, of the whole batch without checkpoints, relative to the largest",
         got,
         1.0,
         arrays.tolerance(),

@@ -1,8 +1,9 @@
 //! Memory against arithmetic, and what types, layouts and numbers cost: lesson 44, and the layout and the power of lesson 43.
 
-use super::{Pair, its_own, made, scattered};
+use super::{Pair, its_own};
 use crate::guide::halves::{Place, Work};
-use crate::guide::made::{accumulation, convolution, product, training};
+use crate::guide::made::training::{self, Saves};
+use crate::guide::made::{convolution, product};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_record::{Dtype, Quantity};
@@ -143,16 +144,16 @@ pub(super) static CHECKPOINTING: Pair = Pair {
     tolerance: 5e-4,
     halves: &[
         its_own("01_kept", "All activations kept", "As a network does that was told nothing.", GPU, |a| {
-            training::deep_steps(a, true, false)
+            training::deep_steps(a, true, Saves::Nothing)
         }),
         its_own("02_checkpointed", "Checkpointed", "network.checkpointed(segments).", GPU, |a| {
-            training::deep_steps(a, true, true)
+            training::deep_steps(a, true, Saves::Segments)
         }),
         its_own("cpu_kept", "CPU, all activations kept", "By all threads.", Place::Cpu, |a| {
-            training::deep_steps(a, false, false)
+            training::deep_steps(a, false, Saves::Nothing)
         }),
         its_own("cpu_checkpointed", "CPU, checkpointed", "By all threads.", Place::Cpu, |a| {
-            training::deep_steps(a, false, true)
+            training::deep_steps(a, false, Saves::Segments)
         }),
     ],
 };
@@ -161,30 +162,36 @@ pub(super) static ACCUMULATION: Pair = Pair {
     name: "accumulation",
     record: "guide-accumulation",
     title: "A large batch, or its gradient added up",
-    about: "The gradient of a linear layer's squared error over 8192 samples, which come from the host: all at once, or in so many parts, whose \
-            gradients are added up in place by the product that computes them.",
+    about: "A training step of a network of 32 convolutions in fp32 with a batch of 128: the whole batch at once, or in so many parts, whose gradients are \
+            added up before the weights change.",
     reason: "The gradient of a batch is the mean of its samples' gradients, so it may be added up part by part before the weights change. Only one \
-             part's samples and errors are in memory at a time. The price is launches, and products that become too small to fill the GPU.",
-    on_a_smaller_gpu: "Smaller: a part fills a smaller GPU sooner, so that cutting the batch costs it less.",
+             part's activations are in memory at a time. The price is launches, the additions, and parts that become too small to fill the GPU.",
+    on_a_smaller_gpu: "Smaller in time: a part fills a smaller GPU sooner, so that cutting the batch costs it less. The same in memory.",
     axis: "parts of the batch",
     headline: Quantity::Time,
     sizes: &[1, 2, 4, 8, 16, 32, 64],
     quick: &[2, 4],
     shown: 8,
-    work: |_, quick| if quick { accumulation::work(128, 64) } else { accumulation::work(8192, 512) },
-    input: |work| made(work, scattered),
-    want: accumulation::want,
-    tolerance: 1e-4,
+    work: |_, quick| training::deep_work(if quick { 8 } else { 32 }),
+    input: |_| vec![0.0],
+    want: training::deep_want,
+    tolerance: 5e-4,
     halves: &[
-        its_own("01_at_once", "The whole batch", "Two products.", GPU, |a| accumulation::on_the_gpu(a, 1)),
-        its_own("02_accumulated", "Accumulated", "Two products a part; the second adds to the gradient.", GPU, |a| {
-            accumulation::on_the_gpu(a, a.size as usize)
+        its_own("01_at_once", "The whole batch", "One forward and one backward pass.", GPU, |a| {
+            training::deep_steps(a, true, Saves::Nothing)
         }),
+        its_own(
+            "02_accumulated",
+            "Accumulated",
+            "Recipe { accumulate: parts, .. }: a forward and a backward pass of each part.",
+            GPU,
+            |a| training::deep_steps(a, true, Saves::Parts),
+        ),
         its_own("cpu_at_once", "CPU, the whole batch", "By all threads.", Place::Cpu, |a| {
-            accumulation::on_the_cpu(a, 1)
+            training::deep_steps(a, false, Saves::Nothing)
         }),
         its_own("cpu_accumulated", "CPU, accumulated", "By all threads.", Place::Cpu, |a| {
-            accumulation::on_the_cpu(a, a.size as usize)
+            training::deep_steps(a, false, Saves::Parts)
         }),
     ],
 };
