@@ -76,8 +76,10 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
             diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
         }
         let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-        let lanes = counted(streams.len(), "stream");
-        let sentence = format!("{title}: {} kernels and copies on {lanes}, {}", spans.len(), time(end));
+        let of_ranks = streams.iter().all(|s| s.starts_with("rank "));
+        let (what, lane) = if of_ranks { ("operations in", "lane") } else { ("kernels and copies on", "stream") };
+        let lanes = counted(streams.len(), lane);
+        let sentence = format!("{title}: {} {what} {lanes}, {}", spans.len(), time(end));
         said.push(sentence.clone());
         diagram = diagram.row(&sentence).put(drawn);
     }

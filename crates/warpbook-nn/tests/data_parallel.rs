@@ -116,7 +116,7 @@ fn places(devices: &[CudaDevice], precision: Precision) -> Vec<Place> {
 fn one_gpu_trains_as_without_replicas() {
     let Some(device) = testing::gpu("one_gpu_trains_as_without_replicas") else { return };
     for (precision, allowed) in [(Precision::Fp32, 2e-4), (Precision::AmpBf16, 3e-2)] {
-        let places = places(&[device.clone()], precision);
+        let places = places(std::slice::from_ref(&device), precision);
         let most = apart(&together(&places, &plain()), &alone(&places[0], &plain()));
         assert!(most <= allowed, "{precision}: {most:.1e}");
     }

@@ -75,7 +75,7 @@ impl Measured {
 /// What makes steps: a trainer, alone or one of several, or replicas in one process.
 enum Steps {
     Trainer(Box<Trainer>, Option<Ranks>),
-    Replicas(DataParallel),
+    Replicas(Box<DataParallel>),
 }
 
 impl Steps {
@@ -267,7 +267,7 @@ impl Scaling {
             let places = places(lab, cell, None)?;
             let mut replicas = DataParallel::new(&places, recipe, set.samples(), None).map_err(failure)?;
             replicas.prepare_steps(set.samples()).map_err(failure)?;
-            return Ok(Steps::Replicas(replicas));
+            return Ok(Steps::Replicas(Box::new(replicas)));
         }
         let place = place(lab, cell.way.precision, None)?;
         let ranks = ranks.map(|ranks| ranks.with_options(self.options_of(&cell.way)));

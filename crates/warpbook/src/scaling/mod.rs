@@ -24,6 +24,8 @@ use warpbook_ranks::Wire;
 
 /// Sizes of a global batch.
 const BATCHES: std::ops::RangeInclusive<u64> = 1..=1 << 16;
+/// Widths of the AMP recipe's layers.
+const FEATURES: std::ops::RangeInclusive<usize> = 16..=1 << 15;
 /// The most ranks of one machine.
 const MOST_RANKS: usize = 64;
 
@@ -322,6 +324,10 @@ impl Scaling {
                 "On GPUs gradients travel as they are kept, which is in 16 bits where --precision is amp-fp16 or amp-bf16: leave --gradients out."
                     .into(),
             );
+        }
+        if !FEATURES.contains(&self.features) {
+            let (least, most) = (FEATURES.start(), FEATURES.end());
+            return setting(format!("Layers of {} features: choose from {least} to {most}.", self.features));
         }
         if !(1..=100).contains(&self.checked_steps) {
             return setting(format!("{} steps to be checked: choose from 1 to 100.", self.checked_steps));

@@ -10,6 +10,8 @@ use warpbook_record::{Problem, Span};
 
 /// Steps of which the middle one is shown.
 pub(super) const RECORDED: usize = 3;
+/// What a GPU does that is no communication.
+const KERNEL: &str = "kernel";
 /// Activities that follow each other may overlap by so much.
 const CLOCK_NS: u64 = 200;
 
@@ -85,7 +87,7 @@ fn of_step(rank: usize, activities: &[Activity], zero_ns: u64) -> Vec<Moment> {
         Moment {
             rank,
             lane,
-            kind: if talks { "all-reduce".into() } else { "kernel".into() },
+            kind: if talks { "all-reduce".into() } else { KERNEL.into() },
             name: a.name.clone(),
             start_ns: zero_ns.saturating_add(a.start_ns),
             duration_ns: a.duration_ns,
@@ -115,7 +117,8 @@ pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Sp
         rung: rung.to_owned(),
         problem: problem.clone(),
         name: m.name.clone(),
-        operation: format!("rank-{} {}", m.rank, m.kind),
+        // A kernel is known by its name.
+        operation: if m.kind == KERNEL { String::new() } else { format!("rank-{} {}", m.rank, m.kind) },
         stream: format!("rank {} {}", m.rank, m.lane),
         start_us: (m.start_ns - zero) as f64 / 1e3,
         duration_us: m.duration_ns as f64 / 1e3,
@@ -123,4 +126,59 @@ pub(super) fn spans(moments: &[Moment], rung: &str, problem: &Problem) -> Vec<Sp
         correlation: None,
     };
     ordered.iter().map(span).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warpbook_device::ActivityKind;
+    use warpbook_record::Dtype;
+
+    fn activity(name: &str, start_ns: u64, duration_ns: u64, correlation: u32) -> Activity {
+        let kind = ActivityKind::Kernel { grid: [1; 3], block: [32, 1, 1], registers: 32, shared_bytes: 0 };
+        Activity { kind, name: name.into(), start_ns, duration_ns, stream: 7, correlation, graph: None }
+    }
+
+    #[test]
+    fn the_middle_step_is_shown_with_a_lane_for_what_runs_at_once() {
+        let mut all = vec![activity("copy to the device", 10, 5, 1)];
+        for step in 0..3u32 {
+            let at = 10_000 * u64::from(step) + 1000;
+            all.push(activity("conv", at, 2000, 10 + step));
+            all.push(activity("weight_gradient", at + 500, 3000, 10 + step));
+            all.push(activity("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + 1000, 4000, 10 + step));
+            all.push(activity("sgd", at + 6000, 500, 10 + step));
+        }
+        let moments = of_step(1, &all, 1_000_000);
+        let lanes: Vec<(&str, u64)> = moments.iter().map(|m| (m.lane.as_str(), m.start_ns - 1_000_000)).collect();
+        let want = [("compute", 11_000), ("compute 2", 11_500), ("communication", 12_000), ("compute", 17_000)];
+        assert_eq!(lanes, want, "the second of three steps");
+        assert!(of_step(0, &[], 0).is_empty());
+    }
+
+    #[test]
+    fn ranks_lie_below_each_other_on_one_clock() {
+        let moment = |rank, lane: &str, kind: &str, start_ns| Moment {
+            rank,
+            lane: lane.into(),
+            kind: kind.into(),
+            name: kind.into(),
+            start_ns,
+            duration_ns: 1000,
+        };
+        let all = [
+            moment(1, "compute", KERNEL, 7000),
+            moment(0, "communication", "all-reduce", 6000),
+            moment(0, "compute", "backward", 5000),
+        ];
+        let problem = Problem::new("", "", Vec::new(), Dtype::F32);
+        let spans = spans(&all, "ranks_fp32", &problem);
+        let said: Vec<_> = spans.iter().map(|s| (s.stream.as_str(), s.operation.as_str(), s.start_us)).collect();
+        let want = [
+            ("rank 0 compute", "rank-0 backward", 0.0),
+            ("rank 0 communication", "rank-0 all-reduce", 1.0),
+            ("rank 1 compute", "", 2.0),
+        ];
+        assert_eq!(said, want);
+    }
 }
