@@ -7,6 +7,7 @@
 //! This crate does no I/O, knows no clock and builds for wasm32.
 #![forbid(unsafe_code)]
 
+mod bound;
 mod breakdown;
 mod check;
 mod course;
@@ -25,6 +26,7 @@ pub mod stats;
 mod v1;
 pub mod xray;
 
+pub use bound::Bound;
 pub use breakdown::{Breakdown, OperationTime};
 pub use check::Check;
 pub use course::{Course, EpochPoint, MAX_POINTS, Right, StepValue};
@@ -39,7 +41,7 @@ pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,
 };
-pub use run::{Bound, LadderRow, Run, SCHEMA};
+pub use run::{LadderRow, Run, SCHEMA};
 pub use rung::{
     Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest, source_path,
 };

@@ -1,7 +1,7 @@
 use crate::problem::resolve;
 use crate::{
-    BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, MemoryLevel,
-    Outcome, Part, PartGroup, Peaks, Policy, Problem, Profiled, Requires, Rung, Runner, Span, TrainLog, Xray,
+    BandwidthPeak, Baseline, Breakdown, ComputePeak, Descriptor, DeviceKind, Environment, Measurement, Outcome, Part,
+    PartGroup, Peaks, Policy, Problem, Profiled, Requires, Rung, Runner, Span, TrainLog, Xray,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -88,23 +88,6 @@ pub struct LadderRow<'a> {
     pub speed_up: Option<f64>,
     /// See [`Run::fraction_of_bound`].
     pub fraction_of_bound: Option<f64>,
-}
-
-/// What bounds a measurement, given the measured ceilings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Bound {
-    /// The level of memory; `None` where it is arithmetic.
-    pub level: Option<MemoryLevel>,
-    /// The least time in microseconds.
-    pub us: f64,
-}
-
-impl Bound {
-    /// As a sentence names it: "DRAM", "shared memory", "arithmetic".
-    #[must_use]
-    pub fn label(&self) -> &'static str {
-        self.level.map_or("arithmetic", MemoryLevel::label)
-    }
 }
 
 impl Run {
@@ -282,47 +265,6 @@ impl Run {
         named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
     }
 
-    /// What bounds a measurement: the slowest part of its work, each at its measured ceiling. The parts are the bytes counted at
-    /// each level of memory (the problem's least bytes at [`Run::ceiling`] where none were counted) and the operations; of several
-    /// GPUs each does its share, while all bytes of the link cross the one. `None` where none of these has a ceiling.
-    #[must_use]
-    pub fn bound(&self, m: &Measurement) -> Option<Bound> {
-        let at = |level: MemoryLevel, bytes: u64, bytes_per_s: f64| {
-            (bytes_per_s > 0.0).then(|| Bound { level: Some(level), us: bytes as f64 / bytes_per_s * 1e6 })
-        };
-        let written = m.problem.written_part();
-        // Each GPU has its own memory and its own units; what crosses the link all wait for.
-        let each = f64::from(m.gpus());
-        let shared = |level: MemoryLevel| if level == MemoryLevel::Link { 1.0 } else { each };
-        let counted = m.traffic.iter().filter_map(|t| {
-            at(t.level, t.bytes, shared(t.level) * self.peaks.level_for(t.level, written)?.bytes_per_s())
-        });
-        let uncounted = || {
-            let peak = self.ceiling(&m.problem).filter(|_| m.traffic.is_empty() && m.problem.bytes > 0)?;
-            at(peak.level, m.problem.bytes, each * peak.bytes_per_s())
-        };
-        let of_arithmetic = || {
-            let peak = each * self.peaks.arithmetic(m.arithmetic_type())?.flops_per_s();
-            (peak > 0.0 && m.operations() > 0).then(|| Bound { level: None, us: m.operations() as f64 / peak * 1e6 })
-        };
-        counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
-    }
-
-    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
-    #[must_use]
-    pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
-        let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
-        self.bound(&Measurement { dtype, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
-    }
-
-    /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
-    /// measured.
-    #[must_use]
-    pub fn fraction_of_bound(&self, m: &Measurement) -> Option<f64> {
-        let bound = self.bound(m).filter(|_| self.on_device(m))?;
-        Some(bound.us / m.median_us()?)
-    }
-
     /// Whether a measurement was made on the record's device, and not on the CPU of the GPU's host: rungs that require nothing run
     /// on the CPU.
     #[must_use]
@@ -472,7 +414,7 @@ impl Run {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Check, Dtype, SweepPoint, Traffic, count};
+    use crate::{Bound, Check, Dtype, MemoryLevel, SweepPoint, Traffic, count};
 
     const GPU: Requires = Requires::AtLeast(7, 5);
 
@@ -636,18 +578,6 @@ pub(crate) mod tests {
         check(&counted(&[traffic(MemoryLevel::Other, u64::MAX)]), Some((None, 200.0)));
         check(&with(&|p| (p.dtype, p.flops) = (Dtype::Other, u64::MAX)), Some((Some(MemoryLevel::L2), 250.0)));
         check(&with(&|p| (p.bytes, p.dtype) = (0, Dtype::F64)), None);
-
-        // Two GPUs have two memories and twice the units, and one link between them.
-        let on_two = |traffic: &[Traffic]| Measurement { gpus: Some(2), ..counted(traffic) };
-        check(&on_two(&[]), Some((Some(MemoryLevel::L2), 125.0)));
-        check(&on_two(&[traffic(MemoryLevel::Dram, 500)]), Some((Some(MemoryLevel::Dram), 250.0)));
-        check(&on_two(&[traffic(MemoryLevel::Dram, 10)]), Some((None, 100.0)));
-        check(&on_two(&[traffic(MemoryLevel::Link, u64::MAX)]), Some((None, 100.0)));
-        let mut linked = run.clone();
-        let dram = linked.peaks.level(MemoryLevel::Dram).unwrap().clone();
-        linked.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
-        let bound = linked.bound(&on_two(&[traffic(MemoryLevel::Link, 500)])).unwrap();
-        assert_eq!((bound.label(), bound.us.round()), ("the link", 500.0));
 
         // A rung in another type has that type's ceiling, and the fastest type bounds the problem.
         let mut mixed = Run { measurements: vec![timed("01", &p, 1.0)], ..run.clone() };

@@ -45,6 +45,7 @@ fn peaks() -> Peaks {
             samples_us: vec![17_000.5],
             datasheet_flops_per_s: Some(6.7e13),
         }],
+        links: Vec::new(),
     }
 }
 
