@@ -74,17 +74,25 @@ impl Ceiling {
     pub(crate) fn of(run: &Run, problem: &Problem) -> Option<Self> {
         let Bound { level, us } = run.least_time(problem)?;
         let us = usable(Some(us))?;
+        let gpus = run.gpus_at(problem);
+        let (each, of) = (f64::from(gpus), of_gpus(gpus));
         let (what, at) = match level {
             Some(level) => {
-                (level.label().to_owned(), bandwidth(run.peaks.level_for(level, problem.written_part())?.bytes_per_s()))
+                let peak = run.peaks.level_for(level, problem.written_part())?;
+                (format!("{}{of}", level.label()), bandwidth(each * peak.bytes_per_s()))
             }
             None => {
                 let peak = run.arithmetic(problem)?;
-                (arithmetic_name(peak.dtype), rate(peak.flops_per_s()))
+                (format!("{}{of}", arithmetic_name(peak.dtype)), rate(each * peak.flops_per_s()))
             }
         };
         Some(Self { us, level, what, at })
     }
+}
+
+/// As in "bf16 arithmetic of 2 GPUs"; nothing of one.
+pub(crate) fn of_gpus(gpus: u32) -> String {
+    if gpus > 1 { format!(" of {gpus} GPUs") } else { String::new() }
 }
 
 /// As "bf16 arithmetic".

@@ -1,7 +1,7 @@
 use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
 use crate::common::{
     MAX_ENTRIES, arithmetic_name, debug_note, device, devices, difference_of_lines, heading, is_library, joined, l2,
-    line_label, medians, name, pass, policy_note, size_label, size_number, timing_note, usable, verdict,
+    line_label, medians, name, of_gpus, pass, policy_note, size_label, size_number, timing_note, usable, verdict,
 };
 use crate::comparison::{record_labels, same_meaning};
 use crate::facts::{Facts, shared_samples};
@@ -395,16 +395,18 @@ impl<'a> Sweep<'a> {
             };
             let bounds = |p: &&Problem| run.least_time(p).is_some_and(|b| b.level.is_none());
             let arithmetic = run.arithmetic(self.main);
-            if let Some((peak, dtype)) = arithmetic.and_then(|p| Some((usable(Some(p.flops_per_s()))?, p.dtype)))
+            let gpus = run.gpus_at(self.main);
+            let all = |one: f64| usable(Some(one * f64::from(gpus)));
+            if let Some((peak, dtype)) = arithmetic.and_then(|p| Some((all(p.flops_per_s())?, p.dtype)))
                 && (self.measure.quantity == Quantity::Throughput || problems.iter().any(bounds))
             {
-                let name = format!("{}{of}: {}", arithmetic_name(dtype), rate(peak));
+                let name = format!("{}{}{of}: {}", arithmetic_name(dtype), of_gpus(gpus), rate(peak));
                 add(name, &|p| Some(p.flops as f64 / peak * 1e6));
             }
             for &level in &run.descriptor.levels {
                 let peak = run.peaks.level_for(level, self.main.written_part());
-                let Some(rate) = peak.and_then(|p| usable(Some(p.bytes_per_s()))) else { continue };
-                let name = format!("{}{of}: {}", level.label(), bandwidth(rate));
+                let Some(rate) = peak.and_then(|p| all(p.bytes_per_s())) else { continue };
+                let name = format!("{}{}{of}: {}", level.label(), of_gpus(gpus), bandwidth(rate));
                 add(name, &|p| holds(run, level, p).then(|| p.bytes as f64 / rate * 1e6));
             }
         }

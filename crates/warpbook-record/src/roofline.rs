@@ -327,4 +327,39 @@ mod tests {
         // A record without links is written as it was before there were any.
         assert!(!serde_json::to_string(&Peaks::default()).unwrap().contains("links"));
     }
+
+    /// Two GPUs have two memories and twice the units, and one link between them.
+    #[test]
+    fn several_gpus_share_the_work_and_the_link() {
+        use crate::{Check, Measurement, Outcome, Problem, Traffic, count};
+        let mut run = crate::run::tests::run();
+        let problem = Problem::new("sum", "sum", vec![count("n", 1, "")], Dtype::F32);
+        let problem = problem.with(|p| (p.flops, p.bytes, p.working_set_bytes) = (2000, 1000, 1000));
+        let of = |gpus, traffic: &[(MemoryLevel, u64)]| Measurement {
+            gpus,
+            traffic: traffic.iter().map(|(level, bytes)| Traffic { level: *level, bytes: *bytes }).collect(),
+            ..Measurement::without_samples("01", problem.clone(), Outcome::Measured)
+        };
+        let check = |run: &crate::Run, traffic: &[(MemoryLevel, u64)], times: f64| {
+            let us = |gpus| run.bound(&of(gpus, traffic)).map(|b| (b.level, b.us)).unwrap();
+            let ((level, one), (same, two)) = (us(None), us(Some(2)));
+            assert!(level == same && (one / two - times).abs() < 1e-12, "{traffic:?}: {one} and {two} us");
+            level
+        };
+        assert_eq!(check(&run, &[(MemoryLevel::Dram, 1 << 20)], 2.0), Some(MemoryLevel::Dram));
+        assert_eq!(check(&run, &[(MemoryLevel::Dram, 1)], 2.0), None);
+        // A link that was not measured bounds nothing.
+        assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 40)], 2.0), None);
+        let dram = run.peaks.level(MemoryLevel::Dram).unwrap().clone();
+        run.peaks.bandwidth.push(BandwidthPeak { level: MemoryLevel::Link, ..dram });
+        assert_eq!(check(&run, &[(MemoryLevel::Link, 1 << 20)], 1.0), Some(MemoryLevel::Link));
+        assert_eq!(run.bound(&of(Some(2), &[(MemoryLevel::Link, 1 << 20)])).unwrap().label(), "the link");
+
+        // What a problem takes at least is what the most GPUs of a rung would take.
+        let one = run.least_time(&problem).unwrap().us;
+        let check =
+            Check { reference: String::new(), max_abs_error: 0.0, max_rel_error: 0.0, tolerance: 1.0, passed: true };
+        run.measurements = vec![Measurement { samples_us: vec![1.0], check: Some(check), ..of(Some(4), &[]) }];
+        assert_eq!((run.gpus_at(&problem), run.least_time(&problem).map(|b| b.us)), (4, Some(one / 4.0)));
+    }
 }

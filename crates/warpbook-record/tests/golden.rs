@@ -4,8 +4,8 @@ mod common;
 
 use common::{assert_same, expected, expected_of_v1, file, golden, golden_v1};
 use warpbook_record::{
-    Baseline, ChartKind, Column, DeviceKind, Dtype, L2State, MAX_BYTES, MemoryLevel, PartGroup, Quantity, ReadError,
-    Run, Schedule, SizeValue, TimedBy, stats,
+    Baseline, ChartKind, Column, DeviceKind, Dtype, L2State, LinkTransfer, MAX_BYTES, MemoryLevel, PartGroup, Quantity,
+    ReadError, Run, Schedule, SizeValue, TimedBy, stats,
 };
 
 type Json = serde_json::Value;
@@ -509,4 +509,25 @@ fn deep_nesting_is_refused() {
         let error = read(&text).expect_err("too deep");
         assert!(error.to_string().contains("recursion limit exceeded"), "{error}");
     }
+}
+
+#[test]
+fn links_and_several_gpus_are_part_of_the_format() {
+    let run = read(&golden()).unwrap();
+    assert!(run.peaks.links.is_empty() && run.measurements.iter().all(|m| m.gpus.is_none() && m.gpus() == 1));
+    assert!(!golden().contains("\"links\"") && !golden().contains("\"gpus\""));
+    let mut record = json(&golden());
+    record["measurements"][1]["gpus"] = 2.into();
+    record["peaks"]["bandwidth"][0]["level"] = "link".into();
+    record["peaks"]["links"] = serde_json::json!([
+        { "transfer": "all_reduce", "gpus": 4, "method": "NCCL", "points": [{ "bytes": 1000, "samples_us": [2.0, 3.0, 4.0] }] },
+        { "transfer": "of_the_future", "gpus": 2, "method": "", "points": [] }
+    ]);
+    let run = read(&record.to_string()).unwrap();
+    assert_eq!(run.measurements[1].gpus(), 2);
+    assert!(run.peaks.level(MemoryLevel::Link).is_some());
+    let [all_reduce, future] = &run.peaks.links[..] else { panic!("two links") };
+    assert_eq!(all_reduce.best().map(|(p, rate)| (p.bytes, rate.round())), Some((1000, 5e8)));
+    assert_eq!((future.transfer, future.best()), (LinkTransfer::Other, None));
+    assert_same(&read(&run.to_json().unwrap()).unwrap(), &run);
 }

@@ -8,6 +8,7 @@ mod comparisons;
 mod headlines;
 mod hostile;
 mod ladders;
+mod links;
 mod losses;
 mod marks;
 mod parts;

@@ -61,11 +61,20 @@ impl Run {
         counted.chain(uncounted()).chain(of_arithmetic()).max_by(|a, b| a.us.total_cmp(&b.us))
     }
 
-    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings.
+    /// The most GPUs that a rung ran on at a problem.
+    #[must_use]
+    pub fn gpus_at(&self, problem: &Problem) -> u32 {
+        let of = self.measurements.iter().filter(|m| m.problem == *problem && self.is_sound(m));
+        of.map(Measurement::gpus).max().unwrap_or(1)
+    }
+
+    /// The bound of a problem, whatever the rung: the time of its least bytes or of its operations at the measured ceilings, on as many GPUs
+    /// as a rung ran on.
     #[must_use]
     pub fn least_time(&self, problem: &Problem) -> Option<Bound> {
         let dtype = self.arithmetic(problem).map(|peak| peak.dtype);
-        self.bound(&Measurement { dtype, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
+        let gpus = Some(self.gpus_at(problem)).filter(|n| *n > 1);
+        self.bound(&Measurement { dtype, gpus, ..Measurement::without_samples("", problem.clone(), Outcome::Measured) })
     }
 
     /// The time of [`Run::bound`] over the median time; `None` for a CPU rung in a GPU's record, whose ceilings were not
