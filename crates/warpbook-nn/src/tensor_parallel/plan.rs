@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(shares.len(), devices, "{case}");
             assert_eq!((shares[0].start, shares[devices - 1].end), (0, total), "{case}");
             assert!(shares.windows(2).all(|w| w[0].end == w[1].start), "{case}");
-            assert!(shares.iter().all(|s| s.start % unit == 0 || s.is_empty()), "{case}");
+            assert!(shares.iter().all(|s| s.start.is_multiple_of(unit) || s.is_empty()), "{case}");
             // As even as units allow, and the first has no less than another.
             let units = |s: &Range<u32>| s.len().div_ceil(unit as usize);
             let most = shares.iter().map(units).max().unwrap();
@@ -99,7 +99,7 @@ mod tests {
                     assert_eq!(covered, share.len() as u64, "{case}");
                     assert!(panels.len() as u32 <= count.max(1) && panels.iter().all(|p| !p.is_empty()), "{case}");
                     assert!(
-                        panels.windows(2).all(|w| w[0].end == w[1].start && w[0].len() as u32 % unit == 0),
+                        panels.windows(2).all(|w| w[0].end == w[1].start && (w[0].len() as u32).is_multiple_of(unit)),
                         "{case}"
                     );
                     let ends = panels.first().zip(panels.last()).map(|(a, b)| a.start..b.end);
