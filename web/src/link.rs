@@ -704,7 +704,7 @@ mod tests {
         run.profiled.clear();
         run.breakdowns.clear();
         run.spans.clear();
-        assert_eq!(Tab::of(&run)[..2], [Tab::Ladder, Tab::Table]);
+        assert_eq!(Tab::of(&run)[..2], [Tab::Ladder, Table]);
     }
 
     #[test]
