@@ -14,8 +14,9 @@ use warpbook_nn::storage::Storage;
 use warpbook_nn::tensor_parallel::{Options, Split, TensorParallel as Over, Timeline};
 use warpbook_record::{Dtype, MemoryLevel, Problem, Rung, Traffic};
 
-/// Operations below which a rung is timed by itself: shorter runs would be captured into a graph to be timed in turn, and copies between GPUs cannot be.
-const SHORT: u64 = 100_000_000_000;
+/// Operations of each GPU below which a rung is timed by itself: runs that may be shorter than what is batched would be captured into a graph to be
+/// timed in turn, and copies between GPUs cannot be.
+const SHORT: u64 = 50_000_000_000;
 
 /// Without a GPU there is nothing to prepare: every rung is skipped.
 pub(super) struct Nothing;
@@ -117,7 +118,7 @@ impl Candidate for OnGpus<'_> {
     }
 
     fn timed_alone(&self) -> bool {
-        self.work.problem.flops < SHORT
+        self.work.problem.flops / (self.over.gpus() as u64).max(1) < SHORT
     }
 
     fn launch(&self) -> warpbook_device::Result<()> {
