@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn links_are_measured_between_two_gpus() {
         let name = "links_are_measured_between_two_gpus";
-        let _one = crate::testing::one_at_a_time();
-        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
+        let _one = testing::one_at_a_time();
+        let Some([first, second]) = testing::two_gpus(name) else { return };
         let bench = Bench { samples: 5, budget_s: 0.2, ..Bench::default() };
         let [one, both] = copy_curves(&first, &second, &bench).unwrap();
         let show = |curve: &LinkCurve| {

@@ -187,8 +187,8 @@ mod tests {
     #[test]
     fn copies_reach_the_other_gpu() {
         let name = "copies_reach_the_other_gpu";
-        let _one = crate::testing::one_at_a_time();
-        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
+        let _one = testing::one_at_a_time();
+        let Some([first, second]) = testing::two_gpus(name) else { return };
         let n = (1 << 20) + 3;
         for connected in [false, true] {
             if connected {
@@ -228,8 +228,8 @@ mod tests {
     #[test]
     fn events_order_streams_of_two_gpus() {
         let name = "events_order_streams_of_two_gpus";
-        let _one = crate::testing::one_at_a_time();
-        let Some([first, second]) = crate::testing::two_gpus(name) else { return };
+        let _one = testing::one_at_a_time();
+        let Some([first, second]) = testing::two_gpus(name) else { return };
         first.connect(&second).unwrap();
         let n = 1 << 24;
         let (here, there) = (first.stream().unwrap(), second.urgent_stream().unwrap());

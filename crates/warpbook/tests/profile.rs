@@ -273,7 +273,8 @@ fn a_range_is_counted_within_a_profile() {
             p.range("step", |p| {
                 p.range("before", |_| stream.fill(&x, 0))?;
                 p.counters("multiply", multiply)?;
-                Ok::<_, Error>(p.range("after", |_| stream.fill(&x, 1))?)
+                p.range("after", |_| stream.fill(&x, 1))?;
+                Ok::<_, Error>(())
             })?;
             p.step()?;
         }

@@ -67,14 +67,12 @@ pub fn cheapest(product: &Product, device: &DeviceInfo, count: usize) -> Vec<Exp
     cheapest_of(product, device, count, None)
 }
 
+/// Whether a tile of a row is one of those that are asked for.
+pub type Wanted<'w> = dyn Fn(&Row, &Tile) -> bool + 'w;
+
 /// [`cheapest`] among the tiles that `wanted` names, of rungs without costs too.
 #[must_use]
-pub fn cheapest_of(
-    product: &Product,
-    device: &DeviceInfo,
-    count: usize,
-    wanted: Option<&dyn Fn(&Row, &Tile) -> bool>,
-) -> Vec<Expected> {
+pub fn cheapest_of(product: &Product, device: &DeviceInfo, count: usize, wanted: Option<&Wanted<'_>>) -> Vec<Expected> {
     let rows = rows();
     let taking = rows.iter().filter(|r| r.obstacle(product.form, device.compute_capability).is_none());
     let mut all: Vec<Expected> = taking

@@ -29,7 +29,7 @@ mod sums_launch;
 
 pub use arrays::{Arrays, DeviceArray, DeviceArrays, EpilogueInputs, MatrixElement, Workspace};
 pub use by::ProductBy;
-pub use choose::{Choice, Expected, cheapest, cheapest_of, choose, choose_from};
+pub use choose::{Choice, Expected, Wanted, cheapest, cheapest_of, choose, choose_from};
 pub use epilogue::{gelu, gelu_derivative};
 pub use findings::{Finding, Findings};
 pub use flaw::{Evidence, Flaw};
