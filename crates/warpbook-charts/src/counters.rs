@@ -121,7 +121,7 @@ mod tests {
             let at = table.headers.iter().position(|h| h == heading).unwrap();
             table.rows[row][at].as_str()
         };
-        assert_eq!(["FLOP/s", "tensor pipe", "DRAM read"].map(|h| cell(0, h)), ["1.00 PFLOP/s", "80 %", ""]);
+        assert_eq!(["FLOP/s", "tensor pipe", "DRAM read"].map(|h| cell(0, h)), ["1000 TFLOP/s", "80 %", ""]);
         assert_eq!(["FLOP/s", "DRAM", "sectors a load"].map(|h| cell(1, h)), ["1.00 TFLOP/s", "2.56 GB/s", "8.00"]);
         assert_eq!([cell(1, "bank conflicts"), cell(1, "warps wait for")], ["50 %", "long scoreboard 5.50"]);
         assert_eq!(counters_of(&all[1])[1].number, Some(1e15));

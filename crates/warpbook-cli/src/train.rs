@@ -344,7 +344,8 @@ fn planned(args: &TrainArgs) -> Result<Planned, Failure> {
 fn configured(mut recipe: Recipe, args: &TrainArgs) -> Result<Recipe, Failure> {
     recipe.batch = args.batch.unwrap_or(recipe.batch);
     recipe.accumulate = args.accumulate.unwrap_or(recipe.accumulate);
-    if recipe.accumulate == 0 || recipe.accumulate > recipe.batch {
+    // Of no samples at all the recipe says what is wrong.
+    if args.accumulate.is_some() && recipe.batch > 0 && !(1..=recipe.batch).contains(&recipe.accumulate) {
         let (parts, batch) = (recipe.accumulate, recipe.batch);
         return Err(Failure::usage(format!(
             "--accumulate: a batch of {batch} cannot be made in {parts} parts: choose from 1 to {batch}."

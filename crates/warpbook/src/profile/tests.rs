@@ -422,7 +422,7 @@ fn counters_of_a_range_are_a_table_and_are_in_the_record() {
     let counters = HardwareCounters { source: "CUPTI 130001".into(), kernels: vec![kernel], notes: Vec::new() };
     let counted = Cycle { counters: vec![RangeCounters { range: 2, counters }], ..recorded() };
     let text = counted.text();
-    assert!(text.contains("multiply, kernels as counted") && text.contains("4.00 KiB"), "{text}");
+    assert!(text.contains("multiply, kernels as counted") && text.contains("4 KiB"), "{text}");
     assert!(text.contains("The kernels of multiply were counted by CUPTI 130001."), "{text}");
     let (lab, cycles) = (cpu(), vec![recorded(), Cycle { number: 1, ..counted }]);
     let profile = Profile { device: "a GPU".into(), cycles };

@@ -66,7 +66,7 @@ impl DataParallel {
     ///
     /// # Errors
     /// There is no device, or they are of different kinds or computed with in different ways; fp16, whose loss scale only one of them would know; a
-    /// batch that cannot be split; as of [`super::Trainer::on`].
+    /// batch that cannot be split, or is made in parts; as of [`super::Trainer::on`].
     pub fn new<'a>(
         places: &[Place],
         recipe: Recipe,
@@ -80,6 +80,12 @@ impl DataParallel {
         if n == 0 || batch < n {
             return Err(TrainError::Setting(format!(
                 "A batch of {batch} cannot be split over {n} devices: name one device at least, and as many samples as devices."
+            )));
+        }
+        if recipe.accumulate > 1 {
+            return Err(TrainError::Setting(format!(
+                "Several devices of one process share out a whole batch: leave accumulate = {} out, or train with ranks.",
+                recipe.accumulate
             )));
         }
         let initial = weights.map_or_else(|| recipe.initial_weights(data), |w| Ok(w.clone()))?;
