@@ -744,7 +744,8 @@ mod tests {
     fn a_record_of_a_training_alone_begins_with_its_losses() {
         let mut run = crate::open::tests::training_run();
         let problem = run.main_problem().unwrap().clone();
-        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Source, Tab::Environment, Tab::Compare]);
+        // Its kernels were recorded too.
+        assert_eq!(Tab::of(&run), [Tab::Loss, Tab::Profile, Tab::Source, Tab::Environment, Tab::Compare]);
         let drawn = |run: &Run| -> Vec<&str> {
             training_charts(&Options::default(), run, &problem)
                 .into_iter()

@@ -476,7 +476,7 @@ fn run() -> impl Strategy<Value = Run> {
 fn use_methods(run: &Run) {
     let (measured, skipped, failed) = run.counts();
     assert_eq!(measured + skipped + failed, run.measurements.len());
-    assert_eq!(run.main_problem().is_some(), !run.measurements.is_empty() || !run.train_logs.is_empty());
+    assert_eq!(run.main_problem().is_some(), !run.every_problem().is_empty());
     for p in &run.problems {
         _ = (p.size(), p.count("points"), p.real("points"), p.text("m"), p.same_line(&run.problems[0]));
         _ = (run.ceiling(p), run.arithmetic(p), run.train_log("02_fused", p), run.fastest_kernels(p));

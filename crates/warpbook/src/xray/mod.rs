@@ -47,7 +47,7 @@ impl Lab {
     /// ```no_run
     /// # use warpbook::prelude::*;
     /// # let lab = Lab::new()?;
-    /// lab.xray(&Matmul::new().shapes([(2048, 2048, 2048)]), "14_overlapped_store")?.show();
+    /// let xray = lab.xray(&Matmul::new().shapes([(2048, 2048, 2048)]), "14_overlapped_store")?;
     /// # Ok::<(), warpbook::Error>(())
     /// ```
     ///
