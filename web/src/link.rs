@@ -127,8 +127,8 @@ impl Tab {
             }
         }
         let told = |m: &Measurement| run.is_sound(m) || m.check.is_some() || m.outcome != Outcome::Measured;
-        if tabs.is_empty() && !run.train_logs.is_empty() {
-            tabs.push(Self::Loss);
+        if run.measurements.is_empty() && !run.train_logs.is_empty() && !tabs.contains(&Self::Loss) {
+            tabs.insert(0, Self::Loss);
         }
         if tabs.is_empty() || run.measurements.iter().any(told) {
             tabs.insert(0, Self::Ladder);
