@@ -170,9 +170,7 @@ impl CpuTraining {
         step: u64,
         part: &Shard,
     ) -> Result<BatchLoss, TrainError> {
-        (self.engine.part.first, self.engine.part.counts) = (part.first, part.len > 0);
-        self.gather(set, indices, Some(step), None)?;
-        self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
+        self.forward_of(set, indices, step, (part.first, part.len > 0))?;
         let (targets, share) = (Targets::of(set, indices), part.weight() as f32);
         self.engine.backward(self.recipe.loss, targets.target(), indices.len(), share)
     }
@@ -213,6 +211,19 @@ impl CpuTraining {
 }
 
 impl CpuTraining {
+    /// Gathers samples that begin at `first` of the global batch and are counted in it or not, and computes their outputs for a step.
+    fn forward_of(
+        &mut self,
+        set: Samples<'_>,
+        indices: &[u32],
+        step: u64,
+        (first, counts): (usize, bool),
+    ) -> Result<(), TrainError> {
+        (self.engine.part.first, self.engine.part.counts) = (first, counts);
+        self.gather(set, indices, Some(step), None)?;
+        self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })
+    }
+
     /// The gradients of a batch, made in the recipe's parts, and its loss; or why the step broke. Dropout and augmentation draw by a sample's place in the batch, so
     /// the parts have the draws of the whole.
     fn gradients_of(
@@ -234,10 +245,8 @@ impl CpuTraining {
         for (at, part) in parts.iter().enumerate() {
             let (n, of) = (part.len(), &indices[part.clone()]);
             let begun = Instant::now();
-            (self.engine.part.first, self.engine.part.counts) = (first + part.start, counts);
-            self.gather(set, of, Some(step), None)?;
+            self.forward_of(set, of, step, (first + part.start, counts))?;
             let targets = Targets::of(set, of);
-            self.engine.forward(n, Mode::Training { seed: self.recipe.seed, step: step as u32 })?;
             trace.add(RankThread::Compute, "forward", begun);
             let begun = Instant::now();
             let share = n as f64 / indices.len() as f64;
