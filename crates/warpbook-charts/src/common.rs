@@ -197,9 +197,7 @@ pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
 /// The remark that CPU figures of a build with debug assertions need.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
     let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, &m.rung));
-    marked.then(|| {
-        "CPU figures were taken with debug assertions on, as in a notebook; a release build is faster.".to_owned()
-    })
+    marked.then(|| "CPU figures were taken with debug assertions on; a release build is faster.".to_owned())
 }
 
 /// What a reader of a chart of many rungs of several records has to know: what of their timing differs at a problem.

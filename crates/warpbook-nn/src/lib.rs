@@ -12,7 +12,7 @@ pub mod infer;
 pub mod model;
 pub mod network;
 pub mod ops;
-mod parallel;
+pub mod parallel;
 pub mod philox;
 pub mod storage;
 pub mod tensor;

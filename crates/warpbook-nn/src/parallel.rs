@@ -15,7 +15,7 @@ pub(crate) fn chunks<T: Send>(out: &mut [T], len: usize, f: &(dyn Fn(usize, &mut
 }
 
 /// `[f(0), f(1), ...]`, of `len` elements.
-pub(crate) fn collect<T: Send>(len: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+pub fn collect<T: Send>(len: usize, f: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     (0..len).into_par_iter().map(f).collect()
 }
 

@@ -124,7 +124,7 @@ pub struct Environment {
     /// Its commit, where the build knew it.
     #[serde(default)]
     pub commit: Option<String>,
-    /// Whether debug assertions were on, as they are in a notebook; CPU figures are then lower than a release build's.
+    /// Whether debug assertions were on, as in a notebook whose kernel `cargo xtask` did not register; CPU figures are then lower than a release build's.
     pub debug_assertions: bool,
     /// Versions of other frameworks in the record, as ("PyTorch", "2.11.0").
     #[serde(default)]

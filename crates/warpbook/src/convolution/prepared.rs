@@ -12,6 +12,7 @@ use warpbook_nn::gemm::{DeviceArray, Gemm, Judge, Verdict, Workspace};
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Method, Pass, Reference};
 use warpbook_nn::ops::conv2d::{Geometry, cpu};
 use warpbook_nn::ops::reference;
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::{Storage, rounded};
 use warpbook_record::{Check, Dtype, Rung};
@@ -59,8 +60,7 @@ impl<'a> Work<'a> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", task.problem().label)));
         let [a, b, len] = task.lengths();
         let draw = |stream, n: usize| -> Vec<f32> {
-            use rayon::prelude::*;
-            (0..n as u64).into_par_iter().map(|i| rounded(gaussian(seed, i, stream), stored(task.dtype))).collect()
+            collect(n, &|i| rounded(gaussian(seed, i as u64, stream), stored(task.dtype)))
         };
         let inputs = [draw(0, a), draw(1, b)];
         let gpu = lab.device().cuda().map(|device| OnGpu::new(device, &task, &inputs, len)).transpose()?;

@@ -86,9 +86,7 @@ fn lab_notes(lab: &Lab) -> Vec<String> {
         notes.push("This lab runs on the CPU: the GPU's rungs will be listed as skipped.".to_owned());
     }
     if cfg!(debug_assertions) {
-        notes.push(
-            "Debug assertions are on, as always in a notebook: CPU figures are lower than a release build's.".into(),
-        );
+        notes.push("Debug assertions are on: CPU figures are lower than a release build's.".into());
     }
     notes
 }

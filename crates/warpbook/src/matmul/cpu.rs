@@ -3,11 +3,11 @@
 use super::{Matmul, sides};
 use crate::experiment::{Candidate, Checked, Prepared, Trials};
 use crate::{Error, Lab, Result};
-use rayon::prelude::*;
 use std::cell::{OnceCell, RefCell};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Body, CpuBody, transposed};
 use warpbook_nn::gemm::cpu::{GemmError, Operands, blocked, library, naive, reference_rows, threaded};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussian;
 use warpbook_record::{Check, Dtype, Problem, Rung};
 
@@ -42,9 +42,8 @@ impl<'a> Matrices<'a> {
 
     fn operands(&self) -> Operands<'_> {
         let [m, n, k] = self.sides;
-        let draw = |stream, len: usize| -> Vec<f32> {
-            (0..len as u64).into_par_iter().map(|i| gaussian(self.experiment.seed, i, stream)).collect()
-        };
+        let draw =
+            |stream, len: usize| -> Vec<f32> { collect(len, &|i| gaussian(self.experiment.seed, i as u64, stream)) };
         let [a, b] = self.drawn.get_or_init(|| [draw(0, m * k), draw(1, k * n)]);
         let (trans_a, trans_b) = self.transposed;
         Operands {

@@ -3,11 +3,11 @@
 use super::{Matmul, cpu, launch, sides};
 use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::{Error, Event, Lab, Result};
-use rayon::prelude::*;
 use std::sync::Arc;
 use warpbook_device::{Bench, Buffer, Cublas, CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{Body, Form, LT_ALGORITHMS, Row, STANDARD_EDGE, WORKSPACE_BYTES, rows, shape_of};
 use warpbook_nn::gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Check, Dtype, Part, PartGroup, Problem, Run, Rung, Tile};
@@ -75,7 +75,8 @@ impl<'a> Matrices<'a> {
                 spec.into_iter().flat_map(move |spec| tiles.clone().into_iter().map(move |t| (spec.clone(), t)))
             })
             .collect();
-        jobs.par_iter().for_each(|(spec, tile)| {
+        collect(jobs.len(), &|i| {
+            let (spec, tile) = &jobs[i];
             let _ = compiler.compile(spec, tile, &self.device.architecture_of(spec));
         });
     }

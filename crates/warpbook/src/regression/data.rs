@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 use warpbook_kernels::regression::TRUTH;
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::{gaussian, permute};
 
 /// Points in shuffled order; the first `train` are trained on.
@@ -41,14 +42,13 @@ impl DataSet {
             return Self { x: vec![x], y, train };
         }
         let streams = 1..=u32::try_from(features).unwrap_or(u32::MAX);
-        let x: Vec<Vec<f32>> =
-            streams.map(|j| (0..points).into_par_iter().map(|i| gaussian(seed, i, j)).collect()).collect();
+        let x: Vec<Vec<f32>> = streams.map(|j| collect(points as usize, &|i| gaussian(seed, i as u64, j))).collect();
         // In the order of the kernel: b first, then a feature after the other, then the noise.
         let seen = |i: usize| {
             let line = x.iter().enumerate().fold(TRUTH.1, |line, (j, xj)| line + true_weight(j) * xj[i]);
             line + noise * gaussian(seed, i as u64, 0)
         };
-        let y = (0..points as usize).into_par_iter().map(seen).collect();
+        let y = collect(points as usize, &seen);
         Self { x, y, train }
     }
 

@@ -1,7 +1,7 @@
 //! The descent in double precision.
 
 use super::data::Columns;
-use rayon::prelude::*;
+use warpbook_nn::parallel::collect;
 
 /// Means and centred second moments of a set of points, in double precision.
 ///
@@ -29,8 +29,8 @@ impl Moments {
     pub fn of(x: &[f32], y: &[f32]) -> Self {
         const CHUNK: usize = 4096;
         // In order, so that the same points give the same bits whatever threads there are.
-        let chunks: Vec<Self> =
-            x.par_chunks(CHUNK).zip(y.par_chunks(CHUNK)).map(|(x, y)| Self::of_chunk(x, y)).collect();
+        let chunks: Vec<_> = x.chunks(CHUNK).zip(y.chunks(CHUNK)).collect();
+        let chunks = collect(chunks.len(), &|i| Self::of_chunk(chunks[i].0, chunks[i].1));
         Self::merge_all(&chunks)
     }
 
@@ -117,29 +117,27 @@ impl Gram {
         let (n, size) = (y.len(), x.len() + 2);
         let starts: Vec<usize> = (0..n).step_by(CHUNK).collect();
         // A few parts, each in order, so that the same points give the same bits whatever threads there are.
-        let parts: Vec<Vec<f64>> = starts
-            .par_chunks(starts.len().div_ceil(64).max(1))
-            .map(|starts| {
-                let mut sums = vec![0.0; size * size];
-                let mut rows = vec![vec![0.0; CHUNK]; size];
-                for &from in starts {
-                    let points = from..(from + CHUNK).min(n);
-                    for (row, column) in rows.iter_mut().zip(x.iter().copied().map(Some).chain([None, Some(y)])) {
-                        row.resize(points.len(), 0.0);
-                        match column {
-                            Some(c) => row.iter_mut().zip(&c[points.clone()]).for_each(|(r, v)| *r = f64::from(*v)),
-                            None => row.fill(1.0),
-                        }
-                    }
-                    for i in 0..size {
-                        for j in 0..=i {
-                            sums[i * size + j] += dot(&rows[i], &rows[j]);
-                        }
+        let parts: Vec<_> = starts.chunks(starts.len().div_ceil(64).max(1)).collect();
+        let parts = collect(parts.len(), &|part| {
+            let mut sums = vec![0.0; size * size];
+            let mut rows = vec![vec![0.0; CHUNK]; size];
+            for &from in parts[part] {
+                let points = from..(from + CHUNK).min(n);
+                for (row, column) in rows.iter_mut().zip(x.iter().copied().map(Some).chain([None, Some(y)])) {
+                    row.resize(points.len(), 0.0);
+                    match column {
+                        Some(c) => row.iter_mut().zip(&c[points.clone()]).for_each(|(r, v)| *r = f64::from(*v)),
+                        None => row.fill(1.0),
                     }
                 }
-                sums
-            })
-            .collect();
+                for i in 0..size {
+                    for j in 0..=i {
+                        sums[i * size + j] += dot(&rows[i], &rows[j]);
+                    }
+                }
+            }
+            sums
+        });
         let mut products = vec![0.0; size * size];
         for part in &parts {
             products.iter_mut().zip(part).for_each(|(a, b)| *a += b);

@@ -2,11 +2,11 @@
 
 use super::workload::{AMP_BATCHES, Workload};
 use crate::{Error, Result};
-use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use warpbook_nn::data::{self, Dataset, Origin, Rows, synthetic_digits};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::{gaussian, uniform};
 use warpbook_nn::train::Samples;
 
@@ -135,7 +135,7 @@ fn noise(n: usize, seed: u64) -> Result<Dataset> {
         let base = 40.0 + 18.0 * f32::from(labels[i / pixels]);
         (base + 40.0 * gaussian(seed, i as u64, 0)).clamp(0.0, 255.0) as u8
     };
-    let images = (0..n * pixels).into_par_iter().map(pixel).collect();
+    let images = collect(n * pixels, &pixel);
     let classes = (0..10).map(|d| d.to_string());
     Dataset::from_arrays("synthetic noise", CIFAR, images, labels, classes).map_err(|e| Error::Setting(e.to_string()))
 }

@@ -9,6 +9,7 @@ use warpbook_nn::gemm::{DeviceArray, Gemm, Workspace};
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::Geometry;
 use warpbook_nn::ops::conv2d::cuda::{Convolution, Epilogue, Form, Method, Pass};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::storage::Storage;
 use warpbook_record::Dtype;
 
@@ -51,11 +52,7 @@ pub(in crate::guide) fn work(batch: u64) -> Work {
 
 /// -1, 0 or 1: sums of 576 of their products are exact in every type.
 pub(in crate::guide) fn ternary(work: &Work) -> Vec<f32> {
-    (0..work.inputs)
-        .into_par_iter()
-        .map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3)
-        .map(|v| v as f32 - 1.0)
-        .collect()
+    collect(work.inputs as usize, &|i| (((i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % 3) as f32 - 1.0)
 }
 
 /// Images and weights.
@@ -79,7 +76,7 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
         }
         y.map(f64::from)
     };
-    (0..pixels).into_par_iter().flat_map_iter(filters).collect()
+    collect(pixels, &filters).concat()
 }
 
 /// The pixel under an element of the window that is centred on a pixel; `None` beyond the image's border.

@@ -4,10 +4,10 @@ use crate::Result;
 use crate::experiment::{Candidate, Closures, Details, on_cpu, on_gpu};
 use crate::guide::halves::Work;
 use crate::guide::prepared::Arrays;
-use rayon::prelude::*;
 use warpbook_device::{CudaDevice, Stream};
 use warpbook_kernels::matmul::Form;
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Product, Workspace, cpu};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Check, Dtype};
@@ -44,7 +44,7 @@ pub(in crate::guide) const fn work(n: u64, bytes: u64) -> Work {
 
 /// Gaussian numbers, both matrices of them.
 pub(in crate::guide) fn gaussians(work: &Work) -> Vec<f32> {
-    (0..work.inputs).into_par_iter().map(|i| gaussian(1, i, 0)).collect()
+    collect(work.inputs as usize, &|i| gaussian(1, i as u64, 0))
 }
 
 /// Some rows of C, in f64 of inputs that are not rounded.
@@ -59,7 +59,8 @@ pub(in crate::guide) fn want(x: &[f32], work: &Work, _: u64) -> Vec<f64> {
         c.iter_mut().for_each(|c| *c *= f64::from(alpha(n)));
         c
     };
-    rows(n).into_par_iter().flat_map_iter(row).collect()
+    let rows = rows(n);
+    collect(rows.len(), &|i| row(rows[i])).concat()
 }
 
 /// C against the rows that are known.

@@ -4,8 +4,8 @@ use super::{Pair, cpu, host, its_own, made, scattered};
 use crate::guide::halves::{Place, Program, Work};
 use crate::guide::made::expression::{self, Compiled};
 use crate::guide::made::frozen::{self, Passes};
-use rayon::prelude::*;
 use warpbook_kernels::guide as kernels;
+use warpbook_nn::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Operations of the expression.
@@ -29,7 +29,7 @@ pub(super) static FUSION: Pair = Pair {
     input: |work| made(work, scattered),
     want: |x, _, _| {
         let operation = |v: f64, k: u64| if k.is_multiple_of(2) { v * 0.9 + 0.1 } else { v.max(0.0) };
-        x.par_iter().map(|x| (0..OPERATIONS).fold(f64::from(*x), operation)).collect()
+        collect(x.len(), &|i| (0..OPERATIONS).fold(f64::from(x[i]), operation))
     },
     tolerance: 16.0 * f32::EPSILON as f64,
     halves: &[

@@ -9,7 +9,7 @@ mod waiting;
 
 use super::Pair;
 use super::halves::{Half, How, Make, OnCpu, Place, Program, Work};
-use rayon::prelude::*;
+use warpbook_nn::parallel::collect;
 
 /// All of them.
 pub const PAIRS: &[&Pair] = &[
@@ -46,7 +46,7 @@ fn scattered(i: u64) -> f32 {
 
 /// An input whose elements follow from their place.
 fn made(work: &Work, of: fn(u64) -> f32) -> Vec<f32> {
-    (0..work.inputs).into_par_iter().map(of).collect()
+    collect(work.inputs as usize, &|i| of(i as u64))
 }
 
 /// 0, 1, 2 or 3: sums of up to 2^22 of them are exact in f32.

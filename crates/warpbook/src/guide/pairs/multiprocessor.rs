@@ -5,6 +5,7 @@ use crate::guide::halves::Work;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook_kernels::guide as kernels;
+use warpbook_nn::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Words of a line of a CPU's cache.
@@ -60,7 +61,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     input: |work| made(work, scattered),
     want: |x, _, size| {
         let edge = size as usize;
-        (0..x.len()).into_par_iter().map(|i| f64::from(x[i % edge * edge + i / edge])).collect()
+        collect(x.len(), &|i| f64::from(x[i % edge * edge + i / edge]))
     },
     tolerance: 0.0,
     halves: &[
@@ -127,7 +128,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
     shown: 32,
     work: |size, quick| Work::each(if quick { 1 << 18 } else { 1 << 22 }, 128).with(size),
     input: |work| made(work, scattered),
-    want: |x, _, kinds| x.par_iter().enumerate().map(|(i, x)| steps(*x, i as u64 % kinds)).collect(),
+    want: |x, _, kinds| collect(x.len(), &|i| steps(x[i], i as u64 % kinds)),
     tolerance: 128.0 * f32::EPSILON as f64,
     halves: &[
         kernel(

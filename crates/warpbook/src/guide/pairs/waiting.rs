@@ -2,8 +2,8 @@
 
 use super::{Pair, cpu, kernel, made, one_each, scattered, small, up_to};
 use crate::guide::halves::Work;
-use rayon::prelude::*;
 use warpbook_kernels::guide::{self as kernels, Walk};
+use warpbook_nn::parallel::collect;
 use warpbook_record::Quantity;
 
 /// Eight chains of 64 steps, added up, in f64.
@@ -27,7 +27,7 @@ pub(super) static LATENCY: Pair = Pair {
     shown: 4,
     work: |size, quick| Work::each(if quick { 1 << 16 } else { 1 << 21 }, 1024).with(size),
     input: |work| made(work, scattered),
-    want: |x, _, _| x.par_iter().map(|x| eight_chains(*x)).collect(),
+    want: |x, _, _| collect(x.len(), &|i| eight_chains(x[i])),
     tolerance: 512.0 * f32::EPSILON as f64,
     halves: &[
         kernel(
@@ -157,7 +157,7 @@ pub(super) static GATHER: Pair = Pair {
     input: |work| made(work, small),
     want: |x, work, _| {
         let sum = |i: usize| (0..8).map(|j| f64::from(x[place(8 * i + j, x.len())])).sum();
-        (0..work.outputs as usize).into_par_iter().map(sum).collect()
+        collect(work.outputs as usize, &sum)
     },
     tolerance: 0.0,
     halves: &[
@@ -240,7 +240,7 @@ pub(super) static OCCUPANCY: Pair = Pair {
             walk(x, warp, |_, words| sums.iter_mut().zip(words).for_each(|(sum, v)| *sum += f64::from(*v)));
             sums
         };
-        (0..work.outputs as usize / 32).into_par_iter().flat_map_iter(sums).collect()
+        collect(work.outputs as usize / 32, &sums).concat()
     },
     tolerance: 0.0,
     halves: &[

@@ -6,12 +6,12 @@ use super::shapes::Drawn;
 use crate::experiment::{Candidate, Checked};
 use crate::matmul::gpu::{Chosen, as_check, is_right};
 use crate::{Error, Event, Lab, Result};
-use rayon::prelude::*;
 use std::cell::Cell;
 use std::sync::Arc;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Dtype, KernelSpec, Tile};
@@ -221,7 +221,8 @@ fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], survey: &Surve
             }
         }
     }
-    jobs.par_iter().for_each(|(spec, tile)| {
+    collect(jobs.len(), &|i| {
+        let (spec, tile) = &jobs[i];
         let _ = compiler.compile(spec, tile, &device.architecture_of(spec));
     });
 }
