@@ -152,10 +152,10 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
     const int k_first = (int)(slice * BK) - before;
     Feed<!TRANS_A, BM, VEC4> feed_a(a, lda, row0, m, k_first, thread, ring[0].a);
     Feed<TRANS_B, BN, VEC4> feed_b(b, ldb, column0, n, k_first, thread, ring[0].b);
-    MARK(load);
 #pragma unroll
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         if (stage < tiles) {
+            MARK(load);
             feed_a.begin(stage, 0, 1, stage == 0 ? missing : 0), feed_b.begin(stage, 0, 1, stage == 0 ? missing : 0);
             feed_a.end(stage), feed_b.end(stage);
         }
@@ -186,6 +186,9 @@ __device__ __forceinline__ void product(const In* a, const In* b, Out* c, unsign
             // A few copies at a time, so that fragment loads do not queue behind many of them.
             if (kk % 4 == COPIES_AT && more) feed_a.begin(free, kk / 4, BK / 4), feed_b.begin(free, kk / 4, BK / 4);
             multiply(sums, fragment_a[kk % 2], fragment_b[kk % 2]);
+        }
+        if (more) {
+            MARK(load);
         }
         end_group();
         if (more) feed_a.end(free), feed_b.end(free);

@@ -104,8 +104,8 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::try_from(outcome.code).unwrap_or(1)))
 }
 
-/// What a rank that hears that the work is over has to end by itself.
-const GRACE: Duration = Duration::from_secs(20);
+/// What a rank that hears that the work is over has to end by itself: less than its launcher gives it, so that it can still say why.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Meets the other ranks and works with them. An error here ends them too, and so does a rank that is lost, wherever this one is.
 pub fn work(

@@ -23,7 +23,7 @@ pub(crate) struct Met {
     pub ring: [TcpStream; 2],
 }
 
-/// Meets the other ranks. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
+/// Meets the other ranks; one that is alone is its own neighbour. Rank 0 takes the listener, if it is given one, and binds the address of its placement otherwise.
 pub(crate) fn meet(p: &Placement, limits: &Limits, listener: Option<TcpListener>) -> Result<Met> {
     let deadline = Instant::now() + limits.join;
     if p.rank == 0 { host(p, limits, listener, deadline) } else { guest(p, limits, deadline) }
@@ -112,7 +112,7 @@ fn host(p: &Placement, limits: &Limits, listener: Option<TcpListener>, deadline:
         let told = Message::Welcome { places: places.clone() }.write(&mut &*stream);
         told.map_err(|e| Error::Lost(format!("Rank {rank} left during the rendezvous: {e}.")))?;
     }
-    let next = place_of(&places, 1, own.ip())?;
+    let next = place_of(&places, 1 % p.world, own.ip())?;
     Ok(Met { ring: neighbours(p, &ring, next, deadline)?, control })
 }
 

@@ -39,7 +39,7 @@ fn value(rank: usize, i: usize) -> f32 {
 
 #[test]
 fn values_are_broadcast() {
-    for (world, len) in [(2, 1), (3, 200_001), (5, 17)] {
+    for (world, len) in [(1, 2_000_003), (2, 1), (3, 200_001), (5, 17)] {
         for root in [0, world - 1] {
             let all = together(world, |group| {
                 let mut values: Vec<f32> = (0..len).map(|i| value(group.rank(), i)).collect();
@@ -70,7 +70,7 @@ fn values_are_reduced_to_the_same_bits_everywhere() {
         (Wire::F16, &|v| f16::from_f32(v).to_f32()),
         (Wire::Bf16, &|v| bf16::from_f32(v).to_f32()),
     ];
-    for (world, len) in [(2, 1), (2, 1000), (3, 2), (3, 100_003), (4, 0), (5, 23)] {
+    for (world, len) in [(1, 23), (2, 1), (2, 1000), (3, 2), (3, 100_003), (4, 0), (5, 23)] {
         for (wire, round) in rounds {
             for reduce in [Reduce::Sum, Reduce::Mean] {
                 let all = together(world, |group| {

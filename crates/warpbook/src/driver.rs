@@ -281,6 +281,7 @@ impl Ladder<'_> {
             problem: problem.clone(),
             parts: Vec::new(),
             tile: None,
+            limit_s: None,
         };
         let limit_s = self.experiment.time_limit_s(rung);
         let rehearsed = limit_s.map_or(Ok(()), |limit_s| prepared.rehearse(rung, limit_s));

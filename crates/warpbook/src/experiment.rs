@@ -277,6 +277,8 @@ pub struct Trials<'t> {
     pub(crate) parts: Vec<Part>,
     /// The tile that is wanted, where it was chosen before.
     pub(crate) tile: Option<String>,
+    /// Seconds after which runs that a candidate is checked by are taken for endless.
+    pub(crate) limit_s: Option<f64>,
 }
 
 impl Details {

@@ -39,9 +39,9 @@ pub const LESS_WORK: &str = "07_sufficient_statistics";
 /// A program that a lesson runs is ended after this long.
 const PATIENCE: Duration = Duration::from_secs(540);
 
-/// `story`, and with it what these rungs give at 5 M points; without a GPU it stays as it is.
+/// `story`, and with it what these rungs give at 5 M points, without the timeline of an epoch; without a GPU it stays as it is.
 pub fn learn(lab: &Lab, story: &Run, ids: &[&str]) -> Result<Run> {
-    learn_at(lab, story, &Regression::new().rungs(ids.iter().copied()))
+    learn_at(lab, story, &Regression::new().timelines(false).rungs(ids.iter().copied()))
 }
 
 /// The same of rungs at other sizes, or with other settings.

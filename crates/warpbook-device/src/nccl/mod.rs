@@ -403,7 +403,8 @@ impl Communicator {
         (status != 0 && status != IN_PROGRESS).then(|| self.nccl.describe(status, self.handle.0))
     }
 
-    /// Ends what was queued, also where it waits for a rank that is no more. Nothing can be queued afterwards.
+    /// Ends what was queued, also where it waits for a rank that is no more. Nothing can be queued afterwards. Comes back when every graph that captured
+    /// operations of several ranks is gone, so another thread than the one that owns these calls it.
     pub fn abort(&self) {
         if !self.is_aborted.swap(true, Ordering::SeqCst) && self.device.bind().is_ok() {
             // SAFETY: the communicator is live, and is not used after this, which the flag sees to.

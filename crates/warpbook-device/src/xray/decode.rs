@@ -1,5 +1,7 @@
 //! Records of marks as the device leaves them.
 
+use warpbook_kernels::xray::Marks;
+
 /// What a warp has marked: phases by their places, each with the SM's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WarpMarks {
@@ -40,14 +42,19 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     for record in records {
         let ahead = record[0].wrapping_sub(last[0]);
         if ahead >= BEHIND {
-            // What follows was left by an earlier launch, which made more marks.
+            // What follows was left by an earlier launch, which made more marks; a warp that returns early has no last mark.
             break;
         }
         clock += u64::from(ahead);
         if !marks.marks.is_empty() && number(&record) != number(&last) + 1 {
             marks.gaps.push(marks.marks.len());
         }
-        marks.marks.push(((record[1] & 0xff) as u8, clock));
+        let phase = (record[1] & 0xff) as u8;
+        marks.marks.push((phase, clock));
+        if usize::from(phase) == Marks::END {
+            // So does what follows here; an SM's clock alone would not tell, if that launch had the block on another SM.
+            break;
+        }
         last = record;
     }
     Some(marks)
@@ -72,7 +79,7 @@ mod tests {
     fn marks() -> impl Strategy<Value = Vec<(u8, u64)>> {
         // Beginnings close to where the lower half starts again are as likely as others.
         let begin = prop_oneof![0..1u64 << 50, (1..1u64 << 18).prop_map(|n| (n << 32) - 5), Just(10)];
-        (begin, proptest::collection::vec((any::<u8>(), 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
+        (begin, proptest::collection::vec((2..=u8::MAX, 0..1u64 << 30), 0..80)).prop_map(|(begin, steps)| {
             let mut at = begin.max(7);
             let mut all = vec![(0, at)];
             for (phase, step) in steps {
@@ -123,6 +130,17 @@ mod tests {
             let got = decode(&ring).unwrap();
             prop_assert_eq!(&got.marks[..later.len()], &later[..]);
             prop_assert!(far || got.marks.len() == later.len());
+        }
+
+        #[test]
+        fn nothing_is_read_beyond_the_end(earlier in marks(), mut later in marks()) {
+            // The earlier launch had the block on an SM whose clock is anywhere.
+            later.push((Marks::END as u8, later.last().unwrap().1 + 5));
+            let mut ring = vec![[0; 2]; 256];
+            write(&mut ring, 7, &earlier);
+            write(&mut ring, 3, &later);
+            let got = decode(&ring).unwrap();
+            prop_assert_eq!((got.sm, got.marks), (3, later));
         }
 
         #[test]

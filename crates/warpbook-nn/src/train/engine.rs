@@ -152,6 +152,9 @@ pub(crate) trait Engine: std::fmt::Debug + Send {
         Err(TrainError::Setting("A step is made one operation at a time on a GPU only.".into()))
     }
 
+    /// Waits for the queued steps, as long as all ranks live.
+    fn wait(&mut self) -> Result<(), TrainError>;
+
     /// What the last `count` queued steps came to; waits for them.
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError>;
 

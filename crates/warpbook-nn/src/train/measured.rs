@@ -48,6 +48,14 @@ impl Trainer {
         self.engine.step_by_operation(after)
     }
 
+    /// Waits for the queued steps, as long as all ranks live.
+    ///
+    /// # Errors
+    /// The device's, or a rank is lost.
+    pub fn wait(&mut self) -> Result<(), TrainError> {
+        self.engine.wait()
+    }
+
     /// What the last queued steps, at most 128, came to, the oldest first; waits for them.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub struct PlannedMemory {
     pub weights: u64,
     /// Their copy in half, where products read one.
     pub half_copy: u64,
-    /// Gradients of the weights.
+    /// Gradients of the weights, and their sums in f32 where a batch is taken in parts.
     pub gradients: u64,
     /// The optimiser's state.
     pub state: u64,
@@ -133,7 +133,11 @@ impl Recipe {
     /// Its network at its batch size, or that of a part of a batch ([`Recipe::accumulate`]), with the memory that its optimiser takes and a GPU's options.
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
-        Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options)
+        let mut summary = Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options);
+        if self.accumulate > 1 {
+            summary.memory.gradients += cuda::sums_of_gradients(&self.network);
+        }
+        summary
     }
 }
 

@@ -425,6 +425,10 @@ mod tests {
             self.0.queue_step()
         }
 
+        fn wait(&mut self) -> Result<(), TrainError> {
+            self.0.wait()
+        }
+
         fn step_outcomes(&mut self, count: usize) -> Result<Vec<crate::train::StepOutcome>, TrainError> {
             self.0.step_outcomes(count)
         }

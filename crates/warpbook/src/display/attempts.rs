@@ -1,13 +1,13 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
+use crate::lesson::matmul::own_kernel;
 use crate::{Attempt, Compilation};
 use warpbook_charts::ladder;
 use warpbook_record::{KernelStats, Measurement, Outcome};
 
 /// What compiler and device say of a kernel.
 fn facts(attempt: &Attempt) -> Facts {
-    // Of the kernel itself: the row also counts the copies that precede it.
-    let of_run = attempt.measurement().and_then(|m| m.kernels.last());
+    let of_run = attempt.measurement().and_then(own_kernel);
     let of_compiler = if let Compilation::Code(stats) = &attempt.compiled { Some(&**stats) } else { None };
     let Some(stats) = of_run.or(of_compiler) else { return Facts::new() };
     let spills = |s: &KernelStats| match s.spill_store_bytes + s.spill_load_bytes {

@@ -131,9 +131,18 @@ pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     against(&at(run, problem), new, old)
 }
 
-/// What a kernel of ours takes of a multiprocessor; the copies before it come first in a measurement.
-fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
-    m.kernels.last()
+/// What adds the sums of a k that is taken in parts.
+const SUM_PARTS: &str = "sum_parts";
+
+/// What a kernel of ours takes of a multiprocessor. In a measurement the copies come before it, and what adds the sums of a k in parts after it.
+pub(crate) fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
+    m.kernels.iter().rfind(|k| k.entry != SUM_PARTS)
+}
+
+/// In how many parts k was taken, each by blocks that put their sums into the workspace.
+fn parts(m: &Measurement) -> u64 {
+    let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS);
+    own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())
 }
 
 /// The same product with nothing transposed.

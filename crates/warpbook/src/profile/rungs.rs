@@ -36,7 +36,7 @@ impl Chosen<'_> {
         let (rung, problem) = (self.rung.id.to_string(), self.measurement.problem.clone());
         // The one that was the fastest, without trying the others again.
         let tile = self.measurement.tile.clone();
-        prepared.candidate(self.rung, &mut Trials { lab, rung, problem, parts: Vec::new(), tile })
+        prepared.candidate(self.rung, &mut Trials { lab, rung, problem, parts: Vec::new(), tile, limit_s: None })
     }
 }
 

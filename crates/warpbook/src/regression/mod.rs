@@ -34,6 +34,7 @@ pub struct Regression {
     seed: u64,
     selection: Selection,
     parts: bool,
+    timelines: bool,
     rows: Vec<Row>,
 }
 
@@ -49,6 +50,7 @@ impl Default for Regression {
             seed: 1,
             selection: Selection::default(),
             parts: true,
+            timelines: true,
             rows: rows(),
         }
     }
@@ -145,6 +147,14 @@ impl Regression {
     #[must_use]
     pub fn parts(mut self, parts: bool) -> Self {
         self.parts = parts;
+        self
+    }
+
+    /// Whether what a GPU does in an epoch is recorded after everything was timed. From then on CUPTI makes every launch of
+    /// the process take longer, so a process that goes on timing does without.
+    #[must_use]
+    pub fn timelines(mut self, timelines: bool) -> Self {
+        self.timelines = timelines;
         self
     }
 
@@ -320,7 +330,7 @@ impl Experiment for Regression {
     }
 
     fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
-        let Some(device) = lab.device().cuda() else { return Ok(Timelines::default()) };
+        let Some(device) = lab.device().cuda().filter(|_| self.timelines) else { return Ok(Timelines::default()) };
         lab.tell(&Event::Preparing("recording what the GPU does in an epoch"));
         activity::record(self, lab, device, measured)
     }

@@ -5,8 +5,8 @@ use super::{Cell, Scaling, Way};
 use crate::training::{Set, failure};
 use crate::{Error, Lab, Result};
 use serde::{Deserialize, Serialize};
-use std::time::{Duration, Instant};
-use warpbook_device::{CudaDevice, Stream};
+use std::time::Instant;
+use warpbook_device::CudaDevice;
 use warpbook_nn::train::{
     CudaOptions, DataParallel, Event, Flow, GradScaler, Place, Precision, Ranks, StepOutcome, TrainError, Trainer,
 };
@@ -88,8 +88,8 @@ impl Steps {
 
     fn wait(&mut self) -> std::result::Result<(), TrainError> {
         match self {
-            Self::Trainer(trainer, ranks) => trainer.stream().map_or(Ok(()), |stream| wait(&stream, ranks.as_ref())),
-            Self::Replicas(replicas) => replicas.step_outcomes(1).map(drop),
+            Self::Trainer(trainer, _) => trainer.wait(),
+            Self::Replicas(replicas) => replicas.wait(),
         }
     }
 
@@ -99,20 +99,6 @@ impl Steps {
             Self::Replicas(replicas) => replicas.step_outcomes(count),
         }
     }
-}
-
-/// Waits for a stream as long as all ranks live.
-fn wait(stream: &Stream, ranks: Option<&Ranks>) -> std::result::Result<(), TrainError> {
-    let Some(ranks) = ranks else { return Ok(stream.synchronize()?) };
-    let mut why = None;
-    let mut gives_up = || {
-        why = ranks.why_over(Duration::ZERO);
-        why.is_some()
-    };
-    if stream.synchronize_unless(&mut gives_up)? {
-        return Ok(());
-    }
-    Err(warpbook_ranks::Error::Lost(why.unwrap_or_else(|| "The work of the ranks is over.".into())).into())
 }
 
 impl Scaling {

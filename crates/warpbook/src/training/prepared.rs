@@ -42,7 +42,7 @@ impl<'a> Work<'a> {
         };
         let checked = (workload.checked_recipe(batch, features, seed), checked_set);
         let steps = training.steps_of(workload) as usize;
-        let reference = losses(lab, &Place::Cpu, &checked.0, &checked.1, steps)?;
+        let reference = losses(lab, &Place::Cpu, (&checked.0, &checked.1), steps, None)?;
         Ok(Self {
             training,
             lab,
@@ -55,7 +55,7 @@ impl<'a> Work<'a> {
 
     fn on_cpu(&self) -> Result<Made> {
         let steps = REPEATED.min(self.reference.len());
-        let found = losses(self.lab, &Place::Cpu, &self.checked.0, &self.checked.1, steps)?;
+        let found = losses(self.lab, &Place::Cpu, (&self.checked.0, &self.checked.1), steps, None)?;
         let what =
             format!("the first {steps} losses of the same training, made before, without dropout and augmentation");
         let check = self.compare(what, &found, Dtype::F32);
@@ -63,11 +63,11 @@ impl<'a> Work<'a> {
         Ok(Made { timed, check, losses: self.reference.clone(), kernels: Vec::new(), dtype: None, choice: None })
     }
 
-    fn on_gpu(&self, device: &CudaDevice, way: &Way) -> Result<Made> {
+    fn on_gpu(&self, device: &CudaDevice, way: &Way, limit_s: Option<f64>) -> Result<Made> {
         let scaler = GradScaler { init_scale: CHECKED_SCALE, ..way.options.scaler };
         let place = Place::Cuda(device.clone(), CudaOptions { scaler, ..way.options });
         let steps = self.reference.len();
-        let found = losses(self.lab, &place, &self.checked.0, &self.checked.1, steps)?;
+        let found = losses(self.lab, &place, (&self.checked.0, &self.checked.1), steps, limit_s)?;
         let what = format!(
             "the first {steps} losses of the same training on the CPU in fp32, without dropout and augmentation, at a learning rate of {}",
             self.checked.0.learning_rate
@@ -91,7 +91,7 @@ impl<'a> Work<'a> {
 }
 
 impl Prepared for Work<'_> {
-    fn candidate<'p>(&'p self, rung: &Rung, _trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
+    fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>> {
         let made = match (rung.is_cpu(), self.lab.device().cuda()) {
             (true, _) => self.on_cpu()?,
             (false, None) => return Err(warpbook_device::Error::NeedsCuda("This rung").into()),
@@ -105,7 +105,7 @@ impl Prepared for Work<'_> {
             (false, Some(device)) => {
                 let way = self.training.way_of(rung);
                 let way = way.ok_or_else(|| Error::UnknownRung { name: rung.id.to_string(), nearest: Vec::new() })?;
-                self.on_gpu(device, way)?
+                self.on_gpu(device, way, trials.limit_s)?
             }
         };
         Ok(Box::new(OneStep { work: self, rung: rung.id.to_string(), made }))

@@ -24,13 +24,22 @@ pub(crate) fn failure(error: TrainError) -> Error {
     }
 }
 
-/// The losses of a training's first steps.
-pub(super) fn losses(lab: &Lab, place: &Place, recipe: &Recipe, set: &Set, steps: usize) -> Result<Vec<f64>> {
+/// The losses of a training's first steps, which on a GPU are given up after `limit_s`.
+pub(super) fn losses(
+    lab: &Lab,
+    place: &Place,
+    (recipe, set): (&Recipe, &Set),
+    steps: usize,
+    limit_s: Option<f64>,
+) -> Result<Vec<f64>> {
     let mut trainer = Trainer::on(place, recipe.clone(), set.samples(), None).map_err(failure)?;
     trainer.prepare_steps(set.samples()).map_err(failure)?;
     for _ in 0..steps {
         lab.bench().cancel.check()?;
         trainer.queue_step().map_err(failure)?;
+    }
+    if let (Some(stream), Some(limit_s)) = (trainer.stream(), limit_s) {
+        stream.synchronize_within(limit_s)?;
     }
     let outcomes = trainer.step_outcomes(steps).map_err(failure)?;
     if let Some(at) = outcomes.iter().position(|o| o.skipped) {

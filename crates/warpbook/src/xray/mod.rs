@@ -152,9 +152,10 @@ struct Ray<'r> {
 }
 
 impl Ray<'_> {
-    fn candidate(&self, tile: Option<String>) -> Result<Box<dyn Candidate + '_>> {
-        let rung = self.rung.id.to_string();
-        let mut trials = Trials { lab: self.lab, rung, problem: self.problem.clone(), parts: Vec::new(), tile };
+    /// Makes one; what it runs for that is given up after `limit_s`.
+    fn candidate(&self, tile: Option<String>, limit_s: Option<f64>) -> Result<Box<dyn Candidate + '_>> {
+        let (rung, problem) = (self.rung.id.to_string(), self.problem.clone());
+        let mut trials = Trials { lab: self.lab, rung, problem, parts: Vec::new(), tile, limit_s };
         self.prepared.candidate(self.rung, &mut trials)
     }
 
@@ -189,7 +190,9 @@ impl Ray<'_> {
             Some(tile) => format!("compiling {} with the tile {tile}", self.rung.id),
             None => format!("compiling {} and choosing its tile", self.rung.id),
         });
-        let plain = self.candidate(self.tile.clone())?;
+        let begun = std::time::Instant::now();
+        let plain = self.candidate(self.tile.clone(), self.limit_s).map_err(|e| self.endless(e, "without marks"))?;
+        let making_limit_s = (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S);
         let begun = std::time::Instant::now();
         let check = self.checked(&*plain, "without marks", self.limit_s)?;
         // With its check, and with what a first launch loads.
@@ -199,10 +202,18 @@ impl Ray<'_> {
         let bench = self.lab.bench();
         let time = |c: &dyn Candidate| time_alone(self.lab, self.device, bench, c);
         // Where a candidate has the memory to itself it is gone before the other one is made.
-        let (plain, first) = if alone { (None, Some(time(&*plain)?)) } else { (Some(plain), None) };
+        let (plain, first) = if alone {
+            let first = time(&*plain)?;
+            drop(plain);
+            (None, Some(first))
+        } else {
+            (Some(plain), None)
+        };
         self.says("compiling it with its marks");
         let recorder = Recorder::begin(self.device)?;
-        let marked = self.candidate(details.tile.clone().or_else(|| self.tile.clone()))?;
+        let marked = self
+            .candidate(details.tile.clone().or_else(|| self.tile.clone()), Some(making_limit_s))
+            .map_err(|e| self.endless(e, "with its marks"))?;
         recorder.pause();
         if recorder.marked() == 0 {
             return Err(Error::Setting(format!(

@@ -401,6 +401,10 @@ impl Engine for CpuTraining {
         }
     }
 
+    fn wait(&mut self) -> Result<(), TrainError> {
+        Ok(())
+    }
+
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         let all = self.prepared.as_ref().map_or(&[][..], |p| &p.outcomes);
         Ok(all[all.len().saturating_sub(count)..].to_vec())

@@ -9,6 +9,7 @@ use crate::ops::conv2d::cuda::{Convolution, Form, HOPPER};
 use crate::ops::pool::cuda::Pooling;
 use crate::train::{Recipe, TrainError, fits};
 use warpbook_device::CudaDevice;
+use warpbook_record::Dtype;
 
 /// What a network's operations share and skip on a GPU of a compute capability.
 pub(in crate::train) fn sharing(
@@ -63,13 +64,17 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     }
 }
 
+/// The bytes of the sums of gradients over the parts of a batch, which are f32.
+pub(in crate::train) fn sums_of_gradients(network: &Network) -> u64 {
+    ParamBytes::of(network, None, Dtype::F32).weights
+}
+
 /// The bytes of a training with batches of this size, without its data and the workspaces of products.
 fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize) -> u64 {
     let dtype = options.precision.activations();
     let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
     let params = ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
-    // Sums of gradients, in f32.
-    let sums = if recipe.accumulate > 1 { params.weights } else { 0 };
+    let sums = if recipe.accumulate > 1 { sums_of_gradients(&recipe.network) } else { 0 };
     planned + params.total() + sums
 }
 

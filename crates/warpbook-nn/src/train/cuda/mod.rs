@@ -30,7 +30,7 @@ use crate::weights::Weights;
 pub(in crate::train) use control::SLOTS;
 use control::{Control, StepEnd};
 use footprint::ensure_it_fits;
-pub(in crate::train) use footprint::{footprint, sharing};
+pub(in crate::train) use footprint::{footprint, sharing, sums_of_gradients};
 pub(crate) use inference::CudaInference;
 use kernels::{LayerKernels, StepKernels, UpdateKernels};
 use loader::Staging;
@@ -480,25 +480,28 @@ impl Engine for CudaTraining {
 
     fn step_by_operation(&mut self, after: AfterOperation<'_>) -> Result<(), TrainError> {
         let (recipe, options, sharing) = (self.recipe.clone(), self.options, self.sharing.clone());
-        let n = if self.together.is_some() { self.batch } else { recipe.part_of(recipe.batch) };
         self.queue_next(|program, stream| {
-            let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n };
             for pass in program.passes.iter() {
                 pass.queue(stream)?;
                 stream.synchronize()?;
+                let work = StepWork { recipe: &recipe, options: &options, sharing: &sharing, n: pass.n };
                 after(&work.operation(&pass.name))?;
             }
             Ok(())
         })
     }
 
+    fn wait(&mut self) -> Result<(), TrainError> {
+        match &self.together {
+            Some(together) => together.wait(&self.stream),
+            None => Ok(self.stream.synchronize()?),
+        }
+    }
+
     fn step_outcomes(&mut self, count: usize) -> Result<Vec<StepOutcome>, TrainError> {
         let queued = self.repeated.as_ref().map_or(0, |r| r.queued);
         let count = count.min(queued).min(SLOTS);
-        match &self.together {
-            Some(together) => together.wait(&self.stream)?,
-            None => self.stream.synchronize()?,
-        }
+        self.wait()?;
         let all = self.control.outcomes(SLOTS, self.what(true))?;
         Ok((queued - count..queued).map(|step| all[step % SLOTS]).collect())
     }

@@ -27,6 +27,8 @@ pub(super) enum On {
 pub(super) struct Pass {
     /// As "conv1 forward".
     pub name: String,
+    /// Samples that go through it: those of a part of the batch, where it is taken in parts.
+    pub n: usize,
     /// What it leaves for the operations after it: `None` of all but the network's forward passes.
     pub output: Option<DeviceArray>,
     pub on: On,

@@ -149,6 +149,10 @@ impl Replicas for CudaReplicas {
         Ok(())
     }
 
+    fn wait(&mut self) -> Result<(), TrainError> {
+        self.all.iter_mut().try_for_each(|replica| replica.wait())
+    }
+
     fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError> {
         self.all.iter_mut().map(|replica| replica.step_outcomes(count)).collect()
     }

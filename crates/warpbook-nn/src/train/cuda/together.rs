@@ -101,7 +101,9 @@ impl Together {
         if ended? {
             return Ok(());
         }
-        self.communicator.abort();
+        // NCCL comes back from this when no graph is left that captured its operations: this thread has to give the training up meanwhile.
+        let communicator = self.communicator.clone();
+        std::thread::spawn(move || communicator.abort());
         let why = why.unwrap_or_else(|| "The work of the ranks is over.".into());
         Err(warpbook_ranks::Error::Lost(why).into())
     }

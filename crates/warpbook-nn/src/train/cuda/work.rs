@@ -10,7 +10,7 @@ pub(super) struct StepWork<'a> {
     pub recipe: &'a Recipe,
     pub options: &'a CudaOptions,
     pub sharing: &'a Sharing,
-    /// Samples of the step.
+    /// Samples of the operation.
     pub n: usize,
 }
 

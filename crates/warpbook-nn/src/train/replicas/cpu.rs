@@ -71,6 +71,10 @@ impl Replicas for CpuReplicas {
         Ok(())
     }
 
+    fn wait(&mut self) -> Result<(), TrainError> {
+        Ok(())
+    }
+
     fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError> {
         Ok(self.outcomes.iter().map(|all| all[all.len().saturating_sub(count)..].to_vec()).collect())
     }

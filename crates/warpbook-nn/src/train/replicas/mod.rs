@@ -25,6 +25,9 @@ pub(super) trait Replicas: std::fmt::Debug + Send {
     /// Makes the next step, or queues it.
     fn step(&mut self) -> Result<(), TrainError>;
 
+    /// Waits for queued steps.
+    fn wait(&mut self) -> Result<(), TrainError>;
+
     /// What the last `count` steps came to on each replica, the oldest first; waits for them.
     fn outcomes(&mut self, count: usize) -> Result<Vec<Vec<StepOutcome>>, TrainError>;
 
@@ -129,6 +132,14 @@ impl DataParallel {
     /// No steps were prepared; the device's.
     pub fn queue_step(&mut self) -> Result<(), TrainError> {
         self.replicas.step()
+    }
+
+    /// Waits for the queued steps on all devices.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn wait(&mut self) -> Result<(), TrainError> {
+        self.replicas.wait()
     }
 
     /// What the last queued steps, at most 128, came to over the global batches, the oldest first; waits for them.

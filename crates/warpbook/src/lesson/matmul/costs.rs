@@ -1,6 +1,6 @@
 //! What parts of a product cost: its tiles, its stores, its copies.
 
-use super::{along_k, device, not_measured, own_kernel, rate_of, tile_of, title, valid};
+use super::{along_k, device, not_measured, own_kernel, parts, rate_of, tile_of, title, valid};
 use crate::prelude::*;
 use crate::{Compilation, charts::Table, figures};
 use warpbook_kernels::matmul::shape_of;
@@ -31,8 +31,10 @@ pub fn waves(run: &Run, problem: &Problem, id: &str) -> String {
         return format!("{} has no tiles to count.", title(run, id));
     };
     let sms = u64::from(run.environment.device.multiprocessors).max(1);
-    let (bm, bn, split) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Split));
-    let resident = run.measurement(id, problem).and_then(own_kernel).and_then(|k| k.blocks_per_multiprocessor);
+    let (bm, bn) = (tile.size(Dim::Bm), tile.size(Dim::Bn));
+    let measured = run.measurement(id, problem);
+    let split = tile.size(Dim::Split) * measured.map_or(1, parts);
+    let resident = measured.and_then(own_kernel).and_then(|k| k.blocks_per_multiprocessor);
     let each = u64::from(resident.unwrap_or(1)).max(1);
     let blocks = m.div_ceil(bm) * n.div_ceil(bn) * split;
     let shared = if split > 1 { format!(", each by {split} blocks") } else { String::new() };

@@ -289,7 +289,7 @@ impl<'a> Builder<'a> {
     /// Reduces over the ranks what is ready after an operation's backward pass.
     fn reduce(&mut self, node: usize) {
         while let Some(Reduction { name, launch, .. }) = self.reductions.pop_front_if(|r| r.node >= node) {
-            self.passes.push(Pass { name, output: None, on: On::Link, launch });
+            self.passes.push(Pass { name, n: self.n, output: None, on: On::Link, launch });
         }
     }
 
@@ -303,7 +303,7 @@ impl<'a> Builder<'a> {
 
     fn push(&mut self, name: &str, what: &str, launch: impl Fn(&Stream) -> Result<()> + Send + Sync + 'static) {
         let name = format!("{name} {what}").trim_end().to_owned();
-        self.passes.push(Pass { name, output: None, on: On::Main, launch: Box::new(launch) });
+        self.passes.push(Pass { name, n: self.n, output: None, on: On::Main, launch: Box::new(launch) });
     }
 
     /// The last pass runs there.
