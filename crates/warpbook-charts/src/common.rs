@@ -194,10 +194,13 @@ pub(crate) fn is_library(run: &Run, rung: &str) -> bool {
     run.rung(rung).is_some_and(Rung::is_library)
 }
 
+/// What is said of CPU figures of a build with debug assertions.
+pub const DEBUG_ASSERTIONS: &str = "CPU figures were taken with debug assertions on; a release build is faster.";
+
 /// The remark that CPU figures of a build with debug assertions need.
 pub(crate) fn debug_note<'a>(drawn: impl IntoIterator<Item = (&'a Run, &'a Measurement)>) -> Option<String> {
     let marked = drawn.into_iter().any(|(run, m)| run.environment.debug_assertions && on_cpu(run, &m.rung));
-    marked.then(|| "CPU figures were taken with debug assertions on; a release build is faster.".to_owned())
+    marked.then(|| DEBUG_ASSERTIONS.to_owned())
 }
 
 /// What a reader of a chart of many rungs of several records has to know: what of their timing differs at a problem.

@@ -139,17 +139,17 @@ impl Ring {
 
     pub fn broadcast(&mut self, values: &mut [f32], root: usize) -> Result<()> {
         self.watched(|ring| {
-            // A rank that is alone would never read what it sends itself.
-            let others = ring.world > 1;
-            for piece in values.chunks_mut(PIECE / 4).filter(|_| others) {
-                if ring.rank == root {
-                    ring.send(Kind::Broadcast, packed(piece, Wire::F32))?;
+            for piece in values.chunks_mut(PIECE / 4) {
+                let bytes = if ring.rank == root {
+                    packed(piece, Wire::F32)
                 } else {
                     let bytes = ring.receive(Kind::Broadcast, Some(4 * piece.len()))?;
                     put(&bytes, Wire::F32, piece);
-                    if (ring.rank + 1) % ring.world != root {
-                        ring.send(Kind::Broadcast, bytes)?;
-                    }
+                    bytes
+                };
+                // The root has it, also where it is alone.
+                if (ring.rank + 1) % ring.world != root {
+                    ring.send(Kind::Broadcast, bytes)?;
                 }
             }
             Ok(())

@@ -275,14 +275,7 @@ impl Ladder<'_> {
             Ok(prepared) => prepared,
             Err(error) => return Attempted::row(outcome(Outcome::Failed { error: error.clone() })),
         };
-        let mut trials = Trials {
-            lab: self.lab,
-            rung: rung.id.to_string(),
-            problem: problem.clone(),
-            parts: Vec::new(),
-            tile: None,
-            limit_s: None,
-        };
+        let mut trials = Trials::new(self.lab, rung, problem);
         let limit_s = self.experiment.time_limit_s(rung);
         let rehearsed = limit_s.map_or(Ok(()), |limit_s| prepared.rehearse(rung, limit_s));
         let made = rehearsed.and_then(|()| prepared.candidate(rung, &mut trials));

@@ -281,6 +281,14 @@ pub struct Trials<'t> {
     pub(crate) limit_s: Option<f64>,
 }
 
+impl<'t> Trials<'t> {
+    /// For a rung at a problem, with no tile chosen and no limit.
+    pub(crate) fn new(lab: &'t Lab, rung: &Rung, problem: &Problem) -> Self {
+        let (rung, problem) = (rung.id.to_string(), problem.clone());
+        Self { lab, rung, problem, parts: Vec::new(), tile: None, limit_s: None }
+    }
+}
+
 impl Details {
     /// Those of one kernel with the shape that it is launched with.
     #[must_use]

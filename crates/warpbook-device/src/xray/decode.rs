@@ -39,10 +39,11 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
     }
     let mut marks = WarpMarks { sm, marks: Vec::new(), gaps: Vec::new() };
     let (mut clock, mut last) = (high << 32 | u64::from(first[0]), first);
+    // What follows the last mark was left by an earlier launch, which made more marks, perhaps on another SM with another clock.
     for record in records {
         let ahead = record[0].wrapping_sub(last[0]);
         if ahead >= BEHIND {
-            // What follows was left by an earlier launch, which made more marks; a warp that returns early has no last mark.
+            // The same of a warp that returned early and has no last mark.
             break;
         }
         clock += u64::from(ahead);
@@ -52,7 +53,6 @@ pub(super) fn decode(ring: &[[u32; 2]]) -> Option<WarpMarks> {
         let phase = (record[1] & 0xff) as u8;
         marks.marks.push((phase, clock));
         if usize::from(phase) == Marks::END {
-            // So does what follows here; an SM's clock alone would not tell, if that launch had the block on another SM.
             break;
         }
         last = record;

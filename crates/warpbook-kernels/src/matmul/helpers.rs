@@ -32,6 +32,9 @@ pub fn column_sums(dtype: Dtype, trans_b: bool) -> KernelSpec {
     Form { trans_b, ..Form::plain(dtype) }.of(&KernelSpec::new(COLUMN_SUMS, "column_sums", &[tile], Grid::Tiles))
 }
 
+/// The entry of [`sum_parts`], by which a measurement's kernels are told apart.
+pub const SUM_PARTS_ENTRY: &str = "sum_parts";
+
 /// Adds the partial sums of C that a product leaves in the workspace and applies the form's epilogue:
 /// `sum_parts(sums, parts, ld, c, m, n, ldc, epilogue)`, four columns of a row for each thread.
 #[must_use]
@@ -39,7 +42,7 @@ pub fn sum_parts(form: Form) -> KernelSpec {
     let tile = Tile::new("t256", &[("THREADS", 256)]);
     Form { out: form.out, epilogue: form.epilogue, ..Form::plain(Dtype::F32) }.of(&KernelSpec::new(
         SUM_PARTS,
-        "sum_parts",
+        SUM_PARTS_ENTRY,
         &[tile],
         Grid::Cover,
     ))

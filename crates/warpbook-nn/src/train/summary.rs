@@ -134,9 +134,7 @@ impl Recipe {
     #[must_use]
     pub fn summary(&self, options: &CudaOptions) -> Summary {
         let mut summary = Summary::new(&self.network, self.part_of(self.batch), &self.optimizer, options);
-        if self.accumulate > 1 {
-            summary.memory.gradients += cuda::sums_of_gradients(&self.network);
-        }
+        summary.memory.gradients += cuda::sums_of_gradients(self);
         summary
     }
 }

@@ -1,6 +1,6 @@
 use super::html::{Facts, escape, heading, note, printable};
 use super::{KernelView, Show, figures};
-use crate::lesson::matmul::own_kernel;
+use crate::matmul::own_kernel;
 use crate::{Attempt, Compilation};
 use warpbook_charts::ladder;
 use warpbook_record::{KernelStats, Measurement, Outcome};

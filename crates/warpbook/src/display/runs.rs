@@ -55,7 +55,7 @@ fn notices(run: &Run) -> Vec<String> {
         notices.push(format!("This record was made on a CPU{rungs}."));
     }
     if run.environment.debug_assertions && run.measurements.iter().filter(ran).any(by_cpu) {
-        notices.push("CPU figures were taken with debug assertions on; a release build is faster.".into());
+        notices.push(warpbook_charts::DEBUG_ASSERTIONS.into());
     }
     if let Some(clocks) = run.environment.clocks.as_ref().filter(|c| !c.throttling.is_empty()) {
         notices.push(format!("The GPU's clocks were held down during the run: {}.", clocks.throttling.join(", ")));

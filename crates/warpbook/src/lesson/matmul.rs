@@ -10,12 +10,13 @@ pub use super::{
 };
 use super::{cell, valid, verdict};
 use crate::figures;
+use crate::matmul::own_kernel;
 use crate::prelude::*;
 pub use compare::{by_type, checks, every_rung, last_word, ratios, relative_to_library, steps, the_line};
 pub use costs::{attempts, copy_cost, store_cost, there_and_back, tile_ranges, waves, without_reuse};
 pub use forecast::{Demand, Forecast, demand, demands, forecast, outcome, prediction, relieved};
-use warpbook_kernels::matmul::{self as catalogue, Row, rows, rungs, shape_of, transposed};
-use warpbook_record::{KernelStats, Measurement, Tile};
+use warpbook_kernels::matmul::{self as catalogue, Row, SUM_PARTS_ENTRY, rows, rungs, shape_of, transposed};
+use warpbook_record::{Measurement, Tile};
 
 /// The rungs on CUDA cores, and those on tensor cores.
 pub const CUDA_CORES: [&str; 8] = [
@@ -131,17 +132,9 @@ pub fn step(run: &Run, problem: &Problem, new: &str, old: &str) -> String {
     against(&at(run, problem), new, old)
 }
 
-/// What adds the sums of a k that is taken in parts.
-const SUM_PARTS: &str = "sum_parts";
-
-/// What a kernel of ours takes of a multiprocessor. In a measurement the copies come before it, and what adds the sums of a k in parts after it.
-pub(crate) fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
-    m.kernels.iter().rfind(|k| k.entry != SUM_PARTS)
-}
-
 /// In how many parts k was taken, each by blocks that put their sums into the workspace.
 fn parts(m: &Measurement) -> u64 {
-    let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS);
+    let added = m.kernels.iter().any(|k| k.entry == SUM_PARTS_ENTRY);
     own_kernel(m).and_then(|k| k.grid).filter(|_| added).map_or(1, |grid| grid[1].into())
 }
 

@@ -10,7 +10,7 @@ use warpbook_nn::gemm::{Gemm, Judge, Plan, Product, Rehearsed, Verdict, rehearse
 use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
-use warpbook_record::{Check, Dtype, Part, PartGroup, Problem, Run, Rung, Tile};
+use warpbook_record::{Check, Dtype, KernelSpec, Part, PartGroup, Problem, Run, Rung, Tile};
 
 /// The arrays of a product, and what its results are held against.
 pub(super) struct Inputs {
@@ -39,6 +39,15 @@ pub(super) struct Matrices<'a> {
     on_cpu: cpu::Matrices<'a>,
 }
 
+/// Compiles kernels with their tiles on all threads into the compiler's cache; what does not compile is told where it is used.
+pub(super) fn compile_into_cache(device: &CudaDevice, jobs: &[(KernelSpec, Tile)]) {
+    let Ok(compiler) = device.compiler() else { return };
+    collect(jobs.len(), &|i| {
+        let (spec, tile) = &jobs[i];
+        let _ = compiler.compile(spec, tile, &device.architecture_of(spec));
+    });
+}
+
 impl<'a> Matrices<'a> {
     pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
@@ -62,9 +71,8 @@ impl<'a> Matrices<'a> {
         Ok(Self { experiment, device, problem: problem.clone(), on_gpu, on_cpu })
     }
 
-    /// Compiles what will be tried, on all threads, into the compiler's cache; what does not compile is told where it is used.
+    /// Compiles what will be tried.
     pub(super) fn compile_all(&self) {
-        let Ok(compiler) = self.device.compiler() else { return };
         let (form, cc) = (self.on_gpu.product.form, self.device.info().compute_capability);
         let rungs = crate::Experiment::rungs(self.experiment);
         let rows = rungs.iter().filter_map(|r| self.experiment.row_of(r)).filter(|r| r.obstacle(form, cc).is_none());
@@ -75,10 +83,7 @@ impl<'a> Matrices<'a> {
                 spec.into_iter().flat_map(move |spec| tiles.clone().into_iter().map(move |t| (spec.clone(), t)))
             })
             .collect();
-        collect(jobs.len(), &|i| {
-            let (spec, tile) = &jobs[i];
-            let _ = compiler.compile(spec, tile, &self.device.architecture_of(spec));
-        });
+        compile_into_cache(self.device, &jobs);
     }
 
     /// The tiles of a row that are tried.

@@ -14,11 +14,11 @@ use crate::settings::{
     self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype, parse_shape,
 };
 use crate::{Error, Experiment, Lab, Result};
-use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, rows, shape_of};
+use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, rows, shape_of};
 use warpbook_nn::gemm::{Findings, Plan, Product, choose_from};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung,
-    SweepAxis,
+    Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, KernelStats, Measurement, Problem,
+    Quantity, Run, Rung, SweepAxis,
 };
 
 /// The largest edge: products and their references are counted in 32 bits a side.
@@ -26,6 +26,11 @@ const MAX_EDGE: u64 = 1 << 20;
 /// Seconds that a rung on a GPU may be expected to take for one product: a naive kernel at the largest sizes would take minutes with
 /// its warm-up, its checks and its samples.
 const LIMIT_S: f64 = 1.0;
+
+/// The kernel of a product that was measured: the copies come before it, and what adds the sums of a k in parts after it.
+pub(crate) fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
+    m.kernels.iter().rfind(|k| k.entry != SUM_PARTS_ENTRY)
+}
 
 /// The experiment, with its settings.
 #[derive(Debug, Clone, PartialEq)]

@@ -33,10 +33,9 @@ impl Chosen<'_> {
 
     fn candidate<'p>(&self, lab: &Lab, prepared: &'p dyn Prepared) -> Result<Box<dyn Candidate + 'p>> {
         lab.bench().cancel.check()?;
-        let (rung, problem) = (self.rung.id.to_string(), self.measurement.problem.clone());
         // The one that was the fastest, without trying the others again.
         let tile = self.measurement.tile.clone();
-        prepared.candidate(self.rung, &mut Trials { lab, rung, problem, parts: Vec::new(), tile, limit_s: None })
+        prepared.candidate(self.rung, &mut Trials { tile, ..Trials::new(lab, self.rung, &self.measurement.problem) })
     }
 }
 

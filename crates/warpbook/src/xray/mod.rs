@@ -7,6 +7,7 @@ use crate::driver::{collect_sources, empty, in_turn, run_checked, time_alone};
 use crate::experiment::{Candidate, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use assemble::{Taken, assemble};
+use std::time::Instant;
 use warpbook_charts::{Chart, ChartError};
 use warpbook_device::{CudaDevice, Samples, Xray as Recorder};
 use warpbook_kernels::xray::Marks;
@@ -138,6 +139,11 @@ fn command(experiment: &dyn Experiment, run: &str, rung: &str) -> String {
     }
 }
 
+/// Seconds that the same may take with marks as took since `begun` without.
+fn limit_after(begun: Instant) -> f64 {
+    (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S)
+}
+
 /// A rung about to be X-rayed.
 struct Ray<'r> {
     lab: &'r Lab,
@@ -154,9 +160,8 @@ struct Ray<'r> {
 impl Ray<'_> {
     /// Makes one; what it runs for that is given up after `limit_s`.
     fn candidate(&self, tile: Option<String>, limit_s: Option<f64>) -> Result<Box<dyn Candidate + '_>> {
-        let (rung, problem) = (self.rung.id.to_string(), self.problem.clone());
-        let mut trials = Trials { lab: self.lab, rung, problem, parts: Vec::new(), tile, limit_s };
-        self.prepared.candidate(self.rung, &mut trials)
+        let trials = Trials::new(self.lab, self.rung, self.problem);
+        self.prepared.candidate(self.rung, &mut Trials { tile, limit_s, ..trials })
     }
 
     /// What is being done, for who waits.
@@ -190,13 +195,13 @@ impl Ray<'_> {
             Some(tile) => format!("compiling {} with the tile {tile}", self.rung.id),
             None => format!("compiling {} and choosing its tile", self.rung.id),
         });
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         let plain = self.candidate(self.tile.clone(), self.limit_s).map_err(|e| self.endless(e, "without marks"))?;
-        let making_limit_s = (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S);
-        let begun = std::time::Instant::now();
+        let making_limit_s = limit_after(begun);
+        let begun = Instant::now();
         let check = self.checked(&*plain, "without marks", self.limit_s)?;
         // With its check, and with what a first launch loads.
-        let limit_s = (LIMIT_TIMES * begun.elapsed().as_secs_f64()).max(LEAST_LIMIT_S);
+        let limit_s = limit_after(begun);
         let details = plain.details();
         let alone = plain.timed_alone();
         let bench = self.lab.bench();

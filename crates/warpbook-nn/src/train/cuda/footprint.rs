@@ -64,9 +64,9 @@ pub(in crate::train) fn footprint(network: &Network, batch: usize, slots: usize,
     }
 }
 
-/// The bytes of the sums of gradients over the parts of a batch, which are f32.
-pub(in crate::train) fn sums_of_gradients(network: &Network) -> u64 {
-    ParamBytes::of(network, None, Dtype::F32).weights
+/// The bytes of the sums of gradients over the parts of a batch, which are f32; none where it is not taken in parts.
+pub(in crate::train) fn sums_of_gradients(recipe: &Recipe) -> u64 {
+    if recipe.accumulate > 1 { ParamBytes::of(&recipe.network, None, Dtype::F32).weights } else { 0 }
 }
 
 /// The bytes of a training with batches of this size, without its data and the workspaces of products.
@@ -74,8 +74,7 @@ fn bytes(recipe: &Recipe, options: &CudaOptions, sharing: &Sharing, batch: usize
     let dtype = options.precision.activations();
     let planned = memory::plan(&recipe.network, sharing, batch, dtype, options.purpose()).peak_bytes() as u64;
     let params = ParamBytes::of(&recipe.network, Some(recipe.optimizer.state_slots()), dtype);
-    let sums = if recipe.accumulate > 1 { sums_of_gradients(&recipe.network) } else { 0 };
-    planned + params.total() + sums
+    planned + params.total() + sums_of_gradients(recipe)
 }
 
 pub(super) fn ensure_it_fits(

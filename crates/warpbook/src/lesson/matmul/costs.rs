@@ -1,6 +1,7 @@
 //! What parts of a product cost: its tiles, its stores, its copies.
 
-use super::{along_k, device, not_measured, own_kernel, parts, rate_of, tile_of, title, valid};
+use super::{along_k, device, not_measured, parts, rate_of, tile_of, title, valid};
+use crate::matmul::own_kernel;
 use crate::prelude::*;
 use crate::{Compilation, charts::Table, figures};
 use warpbook_kernels::matmul::shape_of;

@@ -1,7 +1,7 @@
 use super::*;
 use warpbook_device::testing;
 use warpbook_record::DeviceKind;
-use warpbook_record::{Check, ComputePeak, Outcome};
+use warpbook_record::{Check, ComputePeak, KernelStats, Outcome};
 
 /// The ladder on an H200, with what was measured of it still to come.
 fn empty() -> Run {

@@ -4,14 +4,13 @@ use super::Survey;
 use super::report::{Compared, Times, Tried};
 use super::shapes::Drawn;
 use crate::experiment::{Candidate, Checked};
-use crate::matmul::gpu::{Chosen, as_check, is_right};
+use crate::matmul::gpu::{Chosen, as_check, compile_into_cache, is_right};
 use crate::{Error, Event, Lab, Result};
 use std::cell::Cell;
 use std::sync::Arc;
 use warpbook_device::{CublasLt, CudaDevice, LtPlan, Stream};
 use warpbook_kernels::matmul::{LT_ALGORITHMS, WORKSPACE_BYTES};
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Expected, Gemm, Judge, Plan, Product, Workspace};
-use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussians;
 use warpbook_nn::storage::Storage;
 use warpbook_record::{Dtype, KernelSpec, Tile};
@@ -207,9 +206,8 @@ impl<'l> Field<'l> {
     }
 }
 
-/// Compiles what is chosen for the products and what is tried next to it, on all threads, into the compiler's cache; what does not compile is told where it is used.
+/// Compiles what is chosen for the products and what is tried next to it.
 fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], survey: &Survey) {
-    let Ok(compiler) = device.compiler() else { return };
     let mut jobs: Vec<(KernelSpec, Tile)> = Vec::new();
     for product in drawn.iter().map(Drawn::product) {
         let chosen = gemm.choice(&product).ok().map(|c| (c.row, c.tile));
@@ -221,10 +219,7 @@ fn compile_all(device: &CudaDevice, gemm: &Gemm, drawn: &[Drawn], survey: &Surve
             }
         }
     }
-    collect(jobs.len(), &|i| {
-        let (spec, tile) = &jobs[i];
-        let _ = compiler.compile(spec, tile, &device.architecture_of(spec));
-    });
+    compile_into_cache(device, &jobs);
 }
 
 /// The arrays of one product, and what its results are held against.
