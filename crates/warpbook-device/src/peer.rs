@@ -30,16 +30,16 @@ impl fmt::Display for Route {
     }
 }
 
-/// Memory that a copy between devices uses on a stream. Freeing memory waits for the work of its own device only, so the other's part of a copy
+/// Memory that a copy between devices, or a kernel that reaches another device's, uses on a stream. Freeing memory waits for the work of its own device only, so the other's part of a copy
 /// has to be kept until the copy has ended.
 pub(crate) struct Lent {
-    /// After the last copy between the two.
+    /// After the last use of the two.
     event: Event,
     memory: [Arc<Allocation>; 2],
 }
 
 impl Lent {
-    /// Whether its last copy may still be under way; an error is left to those who wait for the stream.
+    /// Whether its last use may still be under way; an error is left to those who wait for the stream.
     fn is_under_way(&self) -> bool {
         !self.event.has_happened().unwrap_or(true)
     }
@@ -125,6 +125,18 @@ impl Stream {
         .map_err(|e| self.device.error(WHAT, e))?;
         drop(queueing);
         self.lend([from.memory(), to.memory()])
+    }
+
+    /// Keeps memory of another device, which kernels that are queued on this stream write to or read, until they have ended. Call it after they are
+    /// queued: freeing memory waits for the work of its own device only.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn keep_across<T: Element>(&self, used: &Slice<T>) -> Result<()> {
+        if used.device_index() == self.device.info.index {
+            return Ok(());
+        }
+        self.lend([used.memory(); 2])
     }
 
     /// Keeps both sides of a copy that was queued until it has ended.

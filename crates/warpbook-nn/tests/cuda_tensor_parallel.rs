@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use warpbook_device::{Communicator, CudaDevice, Error, Stream, testing};
+use warpbook_device::{Communicator, CudaDevice, Error, Route, Stream, testing};
 use warpbook_kernels::matmul::Form;
 use warpbook_nn::gemm::{DeviceArrays, Judge, Product};
 use warpbook_nn::philox::gaussians;
@@ -81,6 +81,11 @@ fn teams(all: &[CudaDevice]) -> Vec<Vec<CudaDevice>> {
     teams
 }
 
+/// Whether all can access the first one's memory.
+fn are_linked(team: &[CudaDevice]) -> bool {
+    team.iter().all(|device| team[0].connect(device).unwrap() != Route::Host)
+}
+
 fn dtypes(device: &CudaDevice) -> Vec<Dtype> {
     let mut all = vec![Dtype::F32, Dtype::F16];
     if device.info().compute_capability >= Some((8, 0)) {
@@ -108,6 +113,10 @@ fn rows_have_the_bits_of_one_gpu() {
             for team in teams(&all) {
                 for options in [Options::new(Split::Rows), Options::new(Split::Rows).panels(3)] {
                     let over = work.over(&team, &options);
+                    assert!(same_bits(&work.run(&over), &expect), "{over:?} {shape:?} {dtype:?}");
+                }
+                if are_linked(&team) {
+                    let over = work.over(&team, &Options::new(Split::Rows).stores());
                     assert!(same_bits(&work.run(&over), &expect), "{over:?} {shape:?} {dtype:?}");
                 }
             }
@@ -216,6 +225,13 @@ fn a_timeline_tells_who_did_what() {
         }
     }
     let work = Work::new(first, (4096, 2048, 2048), Dtype::F16);
+    for team in [vec![first.clone(); 2], all.clone()].into_iter().filter(|team| team.len() > 1 && are_linked(team)) {
+        let over = work.over(&team, &Options::new(Split::Rows).panels(4).stores());
+        let timeline = over.timeline(&work.stream).unwrap();
+        let multiplied = timeline.stretches.iter().filter(|s| s.doing == Doing::Multiplying).count();
+        assert_eq!((multiplied, timeline.stretches.len()), (team.len(), team.len()), "{over:?} {timeline:?}");
+        assert!(timeline.communicating_us() == 0.0 && over.link_bytes() > 0, "{timeline:?}");
+    }
     for (team, options, is_nccl) in cases {
         let over = work.over(&team, &options);
         let timeline = over.timeline(&work.stream).unwrap();
@@ -262,6 +278,9 @@ fn what_is_not_split_is_refused() {
         TensorParallel::new(devices, &product, arrays, &Options::new(Split::Rows)).unwrap_err().to_string()
     };
     let (one, arrays) = (std::slice::from_ref(first), work.arrays());
+    let twice = [first.clone(), first.clone()];
+    let by_k = TensorParallel::new(&twice, &work.product, &arrays, &Options::new(Split::K).stores());
+    assert!(by_k.unwrap_err().to_string().contains("split it by rows"));
     let check = |text: String, expect: &str| assert!(text.contains(expect), "{text}");
     check(refused(&[], work.product, &arrays), "it is given no GPU");
     check(refused(one, work.product.scaled(2.0, 0.0), &arrays), "alpha is 1");

@@ -5,7 +5,7 @@ use warpbook::device::{Bench, Inventory, testing};
 use warpbook::record::{Dtype, LinkTransfer, MemoryLevel, Outcome, Run};
 use warpbook::{Experiment, Lab, TensorParallel, charts, experiments, settings::Preset};
 
-const RUNGS: [&str; 5] = ["one_gpu", "rows_peer", "rows_nccl", "k_peer", "k_nccl"];
+const RUNGS: [&str; 6] = ["one_gpu", "rows_peer", "rows_stored", "rows_nccl", "k_peer", "k_nccl"];
 
 fn quick(device: &str) -> Lab {
     Lab::open(device).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, warmup: 1, ..Bench::default() })
@@ -69,7 +69,7 @@ fn more_gpus_than_there_are_is_an_error() {
 fn one_gpu_alone_runs_what_it_can() {
     let Some(device) = testing::gpu("one_gpu_alone_runs_what_it_can") else { return };
     let run = quick("cuda:0").run(&TensorParallel::quick().gpus(1).dtypes([Dtype::F16])).unwrap();
-    assert_eq!(run.counts(), (2, 8, 0), "{:?}", run.measurements);
+    assert_eq!(run.counts(), (2, 10, 0), "{:?}", run.measurements);
     for rung in &RUNGS[1..] {
         assert!(why(&run, rung).contains("needs two GPUs"), "{}", why(&run, rung));
     }

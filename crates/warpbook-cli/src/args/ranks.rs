@@ -16,7 +16,7 @@ pub struct RanksArgs {
     /// Type in which gradients travel between ranks: fp32, bf16 or fp16. On GPUs those that are kept in 16 bits travel as they are, and others in fp32.
     #[arg(long, value_name = "fp32|bf16|fp16", default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
     pub gradients: String,
-    /// MiB of gradients after which they are sent, while the backward pass goes on.
+    /// MiB of gradients after which they are sent, while the backward pass goes on; the first are sent after 1 MiB at most.
     #[arg(long, value_name = "MIB", default_value_t = 25.0)]
     pub bucket: f64,
     /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch; on the CPU.

@@ -47,7 +47,7 @@ pub struct ScalingArgs {
     /// Types in which ranks on the CPU send gradients: fp32, bf16, fp16; several with commas.
     #[arg(long, value_name = "TYPE[,TYPE..]", value_delimiter = ',', default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
     pub gradients: Vec<String>,
-    /// MiB of gradients after which they are sent, while the backward pass goes on.
+    /// MiB of gradients after which they are sent, while the backward pass goes on; the first are sent after 1 MiB at most.
     #[arg(long, value_name = "MIB", default_value_t = 25.0)]
     pub bucket: f64,
     /// Width of the three layers of amp-recipe.

@@ -8,7 +8,10 @@
 //! that [`Gemm`] chooses for one GPU, with the same tile everywhere and panels that end where its tiles do. So a product by rows has the bits of one
 //! GPU's. One by K has other sums: to the error of a product each further GPU adds a rounding of f32, 2^-24 of the sum of the magnitudes.
 //!
-//! Communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
+//! By rows the other GPUs can also store what they compute into the first GPU's memory at once, where they can access it: the kernel's epilogue is then
+//! the communication, tile by tile while the next tiles are multiplied. There are no panels, and nothing is left to be copied at the end.
+//!
+//! Otherwise communication is by copies from GPU to GPU, which copy engines make while all SMs multiply, or by NCCL, whose kernels need SMs of both GPUs. A
 //! kernel of ours that fills a GPU leaves them none before it has ended, so with NCCL the first GPU works in panels too, and all that communicates is on
 //! streams that come first where SMs are free.
 //!
@@ -50,11 +53,13 @@ pub enum Split {
     K,
 }
 
-/// What carries panels to the first GPU.
+/// What carries results to the first GPU.
 #[derive(Debug, Clone)]
 pub enum Carrier {
     /// Copies from GPU to GPU, or through host memory where the GPUs cannot access each other's.
     Copies,
+    /// The kernels that multiply store into its memory; by rows only, and only where the GPUs can access each other's memory.
+    Stores,
     /// NCCL: a communicator for each device, in their order, see [`Communicator::all`].
     Nccl(Arc<Vec<Communicator>>),
 }
@@ -66,7 +71,7 @@ pub struct Options {
     pub split: Split,
     /// What carries panels to the first GPU.
     pub carrier: Carrier,
-    /// Panels of a GPU; `None` leaves them to [`panel_count`].
+    /// Panels of a GPU; `None` leaves them to [`panel_count`]. With [`Carrier::Stores`] there is one.
     pub panels: Option<u32>,
     /// What the link moves, in bytes a second, where it was measured: the choice of panels goes by it.
     pub link_bytes_per_s: Option<f64>,
@@ -77,6 +82,12 @@ impl Options {
     #[must_use]
     pub fn new(split: Split) -> Self {
         Self { split, carrier: Carrier::Copies, panels: None, link_bytes_per_s: None }
+    }
+
+    /// The same by stores of the kernels that multiply.
+    #[must_use]
+    pub fn stores(self) -> Self {
+        Self { carrier: Carrier::Stores, ..self }
     }
 
     /// The same by NCCL.
@@ -196,9 +207,16 @@ impl TensorParallel {
         check(devices, product, &options.carrier)?;
         check_arrays(first, product, arrays)?;
         let is_nccl = matches!(options.carrier, Carrier::Nccl(_));
+        let stores = matches!(options.carrier, Carrier::Stores);
         let mut routes = Vec::new();
         for device in &devices[1..] {
             routes.push(first.connect(device)?);
+        }
+        if stores && options.split == Split::K {
+            return Err(malformed("partial products are added, not stored: split it by rows, or let copies carry it"));
+        }
+        if stores && routes.contains(&Route::Host) {
+            return Err(malformed("stores need GPUs that can access each other's memory: let copies carry it"));
         }
         // By K of one GPU there is nothing to add up.
         let of_k = shares(product.k, devices.len(), K_UNIT);
@@ -239,8 +257,9 @@ impl TensorParallel {
         let mut members = Vec::new();
         for (rank, (device, (of_m, of_k))) in devices.iter().zip(&split).enumerate() {
             // The first GPU's rows are in place: it has nothing to send, and needs panels only where NCCL's kernels have to come in between.
-            let panels = if rank == 0 && !by_k && !(is_nccl && devices.len() > 1) { 1 } else { count };
-            let part = Part { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, panels };
+            let in_place = stores || (rank == 0 && !by_k && !(is_nccl && devices.len() > 1));
+            let panels = if in_place { 1 } else { count };
+            let part = Part { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, stores, panels };
             members.push(part.member(device, product, arrays, &chosen)?);
         }
         let sum = if by_k {
@@ -340,6 +359,10 @@ impl TensorParallel {
                 let slowest = self.routes.iter().max().copied().unwrap_or(Route::Within);
                 format!(" Copies go {slowest}.")
             }
+            Carrier::Stores => {
+                let slowest = self.routes.iter().max().copied().unwrap_or(Route::Within);
+                format!(" Kernels store {slowest}.")
+            }
         };
         format!("{}: {}.{how}", self.kernel, shares.join(", "))
     }
@@ -412,6 +435,8 @@ struct Part {
     rows: Range<u32>,
     terms: Range<u32>,
     by_k: bool,
+    /// Its rows of C are those of the first GPU.
+    stores: bool,
     /// At most.
     panels: u32,
 }
@@ -432,7 +457,14 @@ impl Part {
         } else {
             (array(m, k, p.form.dtype)?, array(k, p.n, p.form.dtype)?, k)
         };
-        let c = if first && !self.by_k { arrays.c.clone() } else { array(m, p.n, out)? };
+        let c = if first && !self.by_k {
+            arrays.c.clone()
+        } else if self.stores && !is_idle {
+            let at = |row: u32| row as usize * p.n as usize;
+            arrays.c.range(at(self.rows.start)..at(self.rows.end))
+        } else {
+            array(m, p.n, out)?
+        };
         let form = warpbook_kernels::matmul::Form { out, ..p.form };
         let mut plans: HashMap<(u32, [bool; 2]), Arc<Plan>> = HashMap::new();
         let mut planned = Vec::new();

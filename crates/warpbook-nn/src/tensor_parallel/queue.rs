@@ -66,6 +66,7 @@ impl TensorParallel {
             first.multiply(0, panel, stream, trace)?;
             match (&self.sum, &self.carrier) {
                 (None, Carrier::Copies) => self.copy_rows(panel, trace)?,
+                (_, Carrier::Stores) => self.await_stores(panel)?,
                 (None, Carrier::Nccl(all)) => self.send_rows(all, panel, trace)?,
                 (Some(sum), Carrier::Copies) => self.copy_partials(sum, panel, trace)?,
                 (Some(sum), Carrier::Nccl(all)) => self.reduce_partials(sum, all, panel, trace)?,
@@ -86,6 +87,16 @@ impl TensorParallel {
             let (from, to) = (of.result.bytes(), self.rows_of_c(of));
             member
                 .communicate(rank, panel, from.bytes(), trace, || member.communicating.copy_across(from, to.bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// The others' rows of C, which their kernels store where they belong: C lives until they have ended.
+    fn await_stores(&self, panel: usize) -> Result<()> {
+        for member in self.members.iter().skip(1) {
+            let Some(of) = member.panels.get(panel) else { continue };
+            member.communicating.wait(&of.computed)?;
+            member.communicating.keep_across(of.result.bytes())?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A product over several GPUs, by rows and by K, with copies and with NCCL, next to the same product on one.
+//! A product over several GPUs, by rows and by K, with copies, stores and NCCL, next to the same product on one.
 
 mod prepared;
 mod team;
@@ -12,7 +12,7 @@ use crate::{Error, Experiment, Lab, Result};
 use prepared::{Nothing, Work};
 use std::sync::{Arc, Mutex, PoisonError};
 use team::Team;
-use warpbook_device::{Bench, Inventory, all_reduce_curve, copy_curves, link_peak};
+use warpbook_device::{Bench, CudaDevice, Inventory, Route, all_reduce_curve, copy_curves, link_peak};
 use warpbook_kernels::matmul::{WORKSPACE_BYTES, problem, shape_of};
 use warpbook_nn::tensor_parallel::{Split, Timeline};
 use warpbook_record::{
@@ -34,6 +34,14 @@ const RULE: &str = "the costs of the tiles for one GPU, without tuning";
 /// The rung that others are compared with.
 const ONE_GPU: &str = "one_gpu";
 
+/// What brings results to the first GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    Copies,
+    Stores,
+    Nccl,
+}
+
 /// A way of computing the product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Way {
@@ -42,45 +50,52 @@ struct Way {
     idea: &'static str,
     /// How it is split over several GPUs; `None` on one.
     split: Option<Split>,
-    by_nccl: bool,
+    by: By,
 }
 
 /// In the ladder's order.
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     Way {
         id: ONE_GPU,
         title: "One GPU",
         idea: "The whole product on the first GPU, by the kernel that gemm() picks.",
         split: None,
-        by_nccl: false,
+        by: By::Copies,
     },
     Way {
         id: "rows_peer",
         title: "By rows, copies",
         idea: "Each GPU computes some rows of C; panels are copied to the first while the next ones are multiplied.",
         split: Some(Split::Rows),
-        by_nccl: false,
+        by: By::Copies,
+    },
+    Way {
+        id: "rows_stored",
+        title: "By rows, stored across",
+        idea: "The same without copies: the other GPU's kernel stores its tiles of C into the first GPU's memory.",
+        split: Some(Split::Rows),
+        by: By::Stores,
     },
     Way {
         id: "rows_nccl",
         title: "By rows, NCCL",
-        idea: "The same with ncclSend and ncclRecv, whose kernels take SMs from the multiplication.",
+        idea: "Panels as by copies, with ncclSend and ncclRecv, whose kernels take SMs from the multiplication.",
         split: Some(Split::Rows),
-        by_nccl: true,
+        by: By::Nccl,
     },
     Way {
         id: "k_peer",
         title: "By K, copies",
         idea: "Each GPU adds up some of the terms; the partial products are copied to the first GPU in fp32 and added there.",
         split: Some(Split::K),
-        by_nccl: false,
+        by: By::Copies,
     },
     Way {
         id: "k_nccl",
         title: "By K, NCCL",
         idea: "The same with ncclReduce, which adds while it communicates.",
         split: Some(Split::K),
-        by_nccl: true,
+        by: By::Nccl,
     },
 ];
 
@@ -102,11 +117,11 @@ impl Way {
 
     /// What a communication is, on the first GPU or on another.
     fn communication(self, is_first: bool) -> &'static str {
-        match (self.by_nccl, self.split, is_first) {
-            (false, ..) => "copy to the first GPU",
-            (true, Some(Split::K), _) => "ncclReduce",
-            (true, _, true) => "ncclRecv",
-            (true, _, false) => "ncclSend",
+        match (self.by, self.split, is_first) {
+            (By::Copies | By::Stores, ..) => "copy to the first GPU",
+            (By::Nccl, Some(Split::K), _) => "ncclReduce",
+            (By::Nccl, _, true) => "ncclRecv",
+            (By::Nccl, _, false) => "ncclSend",
         }
     }
 }
@@ -340,10 +355,17 @@ impl Experiment for TensorParallel {
                 n => format!("needs two GPUs, and one of the {n} that are here was asked for (--gpus 1)"),
             });
         }
-        if !way.by_nccl {
-            return None;
+        match way.by {
+            By::Copies => None,
+            By::Stores => {
+                let apart = |other: &CudaDevice| matches!(team.devices[0].connect(other), Ok(Route::Host));
+                team.devices[1..]
+                    .iter()
+                    .any(apart)
+                    .then(|| "needs GPUs that can access each other's memory, as over NVLink".into())
+            }
+            By::Nccl => team.nccl().err().map(|why| why.to_string()),
         }
-        team.nccl().err().map(|why| why.to_string())
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
@@ -378,6 +400,16 @@ impl Experiment for TensorParallel {
 /// What a timeline says, as a note of the record.
 fn sentence(way: Way, problem: &Problem, timeline: &Timeline) -> String {
     let us = |us: f64| crate::figures::time(us);
+    if way.by == By::Stores {
+        return format!(
+            "{}, {}: a run of {}; what is communicated is stored by the kernels that multiply, and so has no time of its own. By events, which make a \
+             run longer; the clocks of the GPUs agree within {}.",
+            way.id,
+            problem.label,
+            us(timeline.whole_us),
+            us(timeline.clock_error_us)
+        );
+    }
     format!(
         "{}, {}: of a run of {} something was communicated for {}, and for {} of that no GPU multiplied. By events, which make a run longer; \
          the clocks of the GPUs agree within {}.",
@@ -397,6 +429,7 @@ fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<S
         .iter()
         .map(|s| {
             let (name, lane) = match s.doing {
+                Doing::Multiplying if way.by == By::Stores => ("product, stored on the first GPU", "multiplication"),
                 Doing::Multiplying => ("product of a panel", "multiplication"),
                 Doing::Communicating => (way.communication(s.rank == 0), "communication"),
                 Doing::Adding => ("add_partials", "communication"),
@@ -421,17 +454,17 @@ fn spans(way: Way, problem: &Problem, team: &Team, timeline: &Timeline) -> Vec<S
 
 impl Configurable for TensorParallel {
     const NAME: &'static str = "tensor-parallel";
-    const ABOUT: &'static str = "A product over several GPUs, by rows and by K, with copies and with NCCL";
+    const ABOUT: &'static str = "A product over several GPUs, by rows and by K, with copies, stores and NCCL";
     const DETAILS: &'static str = "\
 C = A B over several GPUs of one process (tensor parallelism), and the same product on one. By rows each GPU computes some rows of C; by K \
-each adds up some of the terms, and the partial products are added. Either way C ends up on the first GPU, in panels whose way there overlaps with the \
-multiplication of the next. Before that the link between the GPUs is measured: copies one way and both ways, and all-reduces, over their size. \
+each adds up some of the terms, and the partial products are added. Either way C ends up on the first GPU: in panels whose way there overlaps with the \
+multiplication of the next, or, by rows, stored there by the kernels that multiply. Before that the link between the GPUs is measured: copies one way and both ways, and all-reduces, over their size. \
 Every result is held against the product in f64, every element, before and after it is timed.";
     const EXAMPLES: &'static str = "\
   warpbook run tensor-parallel
   warpbook run tensor-parallel --quick
   warpbook run tensor-parallel --shape 8192 --dtype bf16 --gpus 2 --panels 8
-  warpbook run tensor-parallel --rungs one_gpu,rows_peer --shape 4096,8192,16384
+  warpbook run tensor-parallel --rungs one_gpu,rows_peer,rows_stored --shape 4096,8192,16384
   warpbook run tensor-parallel --sweep --out tensor-parallel.json";
 
     fn preset(preset: Preset) -> Self {

@@ -1,7 +1,7 @@
 //! The matrices of one problem, and the rungs ready to multiply them.
 
 use super::team::Team;
-use super::{TensorParallel, Way};
+use super::{By, TensorParallel, Way};
 use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::matmul::as_check;
 use crate::{Error, Event, Lab, Result};
@@ -80,8 +80,10 @@ impl Work {
         let mut options = Options::new(way.split.unwrap_or(Split::Rows));
         options.link_bytes_per_s = self.team.link_rate();
         options.panels = self.panels.map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-        if way.by_nccl {
-            options = options.nccl(self.team.nccl()?);
+        match way.by {
+            By::Copies => {}
+            By::Stores => options = options.stores(),
+            By::Nccl => options = options.nccl(self.team.nccl()?),
         }
         let arrays = DeviceArrays::new(&self.a, &self.b, &self.c);
         Ok(Over::new(devices, &self.product, &arrays, &options)?)

@@ -13,8 +13,12 @@ pub struct Bucket {
     pub bytes: usize,
 }
 
-/// The buckets of a network's gradients, from its last layer to its first: each is filled until it has `bucket_bytes`, with so many
-/// `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when the operation is; what is not trained has none.
+/// The most that the first bucket is filled with before it is sent: small, so that communication begins while most of the backward pass is still ahead.
+/// PyTorch's DistributedDataParallel has the same (`_DEFAULT_FIRST_BUCKET_BYTES`).
+const FIRST_BUCKET_BYTES: usize = 1 << 20;
+
+/// The buckets of a network's gradients, from its last layer to its first: each is filled until it has `bucket_bytes`, the first one until it has 1 MiB
+/// if that is less, with so many `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when the operation is; what is not trained has none.
 #[must_use]
 pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> Vec<Bucket> {
     let empty = || Bucket { params: Vec::new(), len: 0, bytes: 0 };
@@ -29,7 +33,8 @@ pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> 
                 open.bytes += spec.len() * bytes[*id];
             }
         }
-        if !open.params.is_empty() && open.bytes >= bucket_bytes {
+        let enough = if buckets.is_empty() { bucket_bytes.min(FIRST_BUCKET_BYTES) } else { bucket_bytes };
+        if !open.params.is_empty() && open.bytes >= enough {
             buckets.push(std::mem::replace(&mut open, empty()));
         }
     }
@@ -40,7 +45,7 @@ pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{amp_recipe, batch_norm, conv2d, flatten, linear, relu};
+    use crate::network::{amp_recipe, batch_norm, cifar10_cnn, conv2d, flatten, linear, relu};
     use proptest::prelude::*;
 
     /// So many bytes for every parameter.
@@ -69,6 +74,10 @@ mod tests {
             "the scale and the shift, not the statistics: {each:?}"
         );
         assert_eq!(plan_buckets(&network, &all(&network, 4), usize::MAX).len(), 1);
+        // The dense layers have a million weights, and do not wait for the convolutions.
+        let cifar = cifar10_cnn();
+        let lens = plan_buckets(&cifar, &all(&cifar, 2), 25 << 20).iter().map(|b| b.len).collect::<Vec<_>>();
+        assert_eq!(lens, [2049 * 512 + 513 * 10, cifar.parameter_count() - 2049 * 512 - 513 * 10]);
         // 4096 x 4096 weights and 4096 biases a layer.
         let recipe = amp_recipe(4096);
         let layers = plan_buckets(&recipe, &all(&recipe, 2), 25 << 20);
