@@ -1,4 +1,5 @@
 use crate::cache::Cache;
+use crate::nvrtc::Built;
 use crate::{CompileError, Error, Nvrtc, Result};
 use warpbook_record::{KernelSpec, KernelStats, Source, Tile};
 
@@ -91,11 +92,19 @@ impl Compiler {
         // The kernel's path is its name for the compiler, so that an error points at the real line.
         let path = spec.path();
         let named: Vec<(&str, &str)> = headers.iter().map(|h| (h.path, h.text)).collect();
-        let (cubin, log) = self.nvrtc.compile(&spec.source, &path, &named, &options).map_err(|log| {
-            let mut sources = named.clone();
-            sources.push((&path, numbered(&spec.source)));
-            Error::Compile(Box::new(CompileError::new(path.clone(), architecture.into(), log, &sources)))
-        })?;
+        let build = |alone| {
+            self.nvrtc.compile(&spec.source, &path, &named, &options, alone).map_err(|log| {
+                let mut sources = named.clone();
+                sources.push((&path, numbered(&spec.source)));
+                Error::Compile(Box::new(CompileError::new(path.clone(), architecture.into(), log, &sources)))
+            })
+        };
+        let mut built = build(false)?;
+        // The assembler's words of several compilations at once can get lost or mixed up.
+        if !built.was_alone && !tells_of(&built.log, &built.cubin) {
+            built = build(true)?;
+        }
+        let Built { cubin, log, .. } = built;
         let stats = stats(&cubin, &log, &spec.file, architecture);
         let compiled = Compiled { cubin, stats, from_cache: false };
         if let Some(cache) = cache {
@@ -149,10 +158,21 @@ fn stats(cubin: &[u8], log: &str, file: &str, architecture: &str) -> Vec<KernelS
     crate::cubin::resources(cubin).into_iter().map(of_entry).collect()
 }
 
+/// Whether a log speaks of the entries of this cubin, each once and with its registers, and of no others.
+fn tells_of(log: &str, cubin: &[u8]) -> bool {
+    let (logged, there) = (parse_log(log), crate::cubin::resources(cubin));
+    let is_told = |r: &crate::cubin::Resources| {
+        let mut of = logged.iter().filter(|l| l.entry == r.entry);
+        of.next().is_some_and(|l| l.registers == r.registers) && of.next().is_none()
+    };
+    logged.len() == there.len() && there.iter().all(is_told)
+}
+
 /// What `ptxas -v` says of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Logged<'a> {
     entry: &'a str,
+    registers: u32,
     shared_bytes: u32,
     spill_store_bytes: u32,
     spill_load_bytes: u32,
@@ -171,6 +191,9 @@ fn parse_log(log: &str) -> Vec<Logged<'_>> {
         }
         if let Some(n) = number_before(" bytes spill loads") {
             last.spill_load_bytes = n;
+        }
+        if let Some(n) = number_before(" registers") {
+            last.registers = n;
         }
         if let Some(n) = number_before(" bytes smem") {
             last.shared_bytes = n;
@@ -192,9 +215,40 @@ mod tests {
             ptxas info    : Used 32 registers, used 1 barriers, 192 bytes smem\n\
             ptxas info    : Compiling entry function 'pass' for 'sm_90'\n\
             ptxas info    : Used 64 registers, used 0 barriers\n";
-        let update = Logged { entry: "update", shared_bytes: 192, spill_store_bytes: 4, spill_load_bytes: 8 };
-        assert_eq!(parse_log(log), [update, Logged { entry: "pass", ..Logged::default() }]);
+        let update =
+            Logged { entry: "update", registers: 32, shared_bytes: 192, spill_store_bytes: 4, spill_load_bytes: 8 };
+        assert_eq!(parse_log(log), [update, Logged { entry: "pass", registers: 64, ..Logged::default() }]);
         assert_eq!(parse_log(""), []);
+    }
+
+    #[test]
+    fn what_threads_compile_at_once_has_its_own_words() {
+        let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
+        let all: Vec<KernelSpec> = warpbook_kernels::all().into_iter().map(|(spec, _)| spec).collect();
+        let some: Vec<&KernelSpec> =
+            ["guide/divergence.cu", "matmul/05_register_2d.cu", "matmul/06_vectorised.cu", "matmul/add_partials.cu"]
+                .iter()
+                .filter_map(|file| all.iter().find(|spec| spec.file == *file))
+                .collect();
+        assert!(some.len() > 2, "{} files", some.len());
+        let of = |spec: &KernelSpec| {
+            let built = compiler.compile_anew(spec, &spec.tiles[0], "sm_80").unwrap_or_else(|e| panic!("{e}"));
+            (built.cubin, built.stats)
+        };
+        let expect: Vec<_> = some.iter().map(|spec| of(spec)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (some, expect) = (&some, &expect);
+                scope.spawn(move || {
+                    for i in 0..2 * some.len() {
+                        let at = (thread + i) % some.len();
+                        assert!(of(some[at]) == expect[at], "{}", some[at].file);
+                    }
+                });
+            }
+        });
+        let log = "ptxas info    : Compiling entry function 'a' for 'sm_80'\nptxas info    : Used 7 registers\n";
+        assert!(!tells_of(log, &expect[0].0) && !tells_of("", &expect[0].0));
     }
 
     #[test]

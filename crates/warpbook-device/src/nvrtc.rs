@@ -8,7 +8,8 @@ use crate::{Error, Result};
 use libloading::Library;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 type Program = *mut c_void;
 type Status = c_int;
@@ -127,14 +128,19 @@ impl Nvrtc {
         Ok(Self { calls: Arc::new(calls), _library: Arc::new(library), path: path.to_owned(), version })
     }
 
-    /// Compiles to a cubin; gives the log in either case. `Err` holds the log of a failed compilation.
+    /// Compiles to a cubin; gives the log in either case. `Err` holds the log of a failed compilation. Threads compile at the same time, unless one of
+    /// them asks to be `alone`.
     pub(crate) fn compile(
         &self,
         source: &str,
         name: &str,
         headers: &[(&str, &str)],
         options: &[String],
-    ) -> Result<(Vec<u8>, String), String> {
+        alone: bool,
+    ) -> Result<Built, String> {
+        static TURNS: RwLock<()> = RwLock::new(());
+        static RUNNING: AtomicU64 = AtomicU64::new(0);
+        static STARTED: AtomicU64 = AtomicU64::new(0);
         let text = |s: &str| CString::new(s).map_err(|_| format!("{name}: the source holds a zero byte"));
         let (source, c_name) = (text(source)?, text(name)?);
         let header_names = headers.iter().map(|(n, _)| text(n)).collect::<Result<Vec<_>, _>>()?;
@@ -158,17 +164,23 @@ impl Nvrtc {
         };
         self.check(status)?;
         let program = Owned { program, nvrtc: self };
-        // One at a time: the assembler's words on registers and spills of two compilations at once get lost.
-        static ONE: Mutex<()> = Mutex::new(());
-        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let opts_len = count(opts.len())?;
+        let _turn = if alone {
+            (Some(TURNS.write().unwrap_or_else(PoisonError::into_inner)), None)
+        } else {
+            (None, Some(TURNS.read().unwrap_or_else(PoisonError::into_inner)))
+        };
+        let (others, number) = (RUNNING.fetch_add(1, Ordering::SeqCst), STARTED.fetch_add(1, Ordering::SeqCst) + 1);
         // SAFETY: the program is live, and so are the options.
-        let compiled = unsafe { (self.calls.compile)(program.program, count(opts.len())?, opts.as_ptr()) };
+        let compiled = unsafe { (self.calls.compile)(program.program, opts_len, opts.as_ptr()) };
+        RUNNING.fetch_sub(1, Ordering::SeqCst);
+        let was_alone = others == 0 && STARTED.load(Ordering::SeqCst) == number;
         let log = String::from_utf8_lossy(&program.read(self.calls.log_size, self.calls.log)?).into_owned();
         let log = log.trim_end_matches('\0').to_owned();
         if let Err(why) = self.check(compiled) {
             return Err(if log.trim().is_empty() { why } else { log });
         }
-        Ok((program.read(self.calls.cubin_size, self.calls.cubin)?, log))
+        Ok(Built { cubin: program.read(self.calls.cubin_size, self.calls.cubin)?, log, was_alone })
     }
 
     fn check(&self, status: Status) -> Result<(), String> {
@@ -179,6 +191,14 @@ impl Nvrtc {
         let text = unsafe { CStr::from_ptr((self.calls.error_string)(status)) };
         Err(text.to_string_lossy().into_owned())
     }
+}
+
+/// What a compilation made.
+pub(crate) struct Built {
+    pub cubin: Vec<u8>,
+    pub log: String,
+    /// No other thread compiled meanwhile.
+    pub was_alone: bool,
 }
 
 /// A program, destroyed with its owner.

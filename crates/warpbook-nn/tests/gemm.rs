@@ -5,6 +5,7 @@ use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
 use warpbook_nn::gemm::cpu::{Operands, reference_rows};
 use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, Workspace, gelu};
+use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::{Storage, rounded};
 use warpbook_record::{Dtype, Requires, Tile};
@@ -137,6 +138,15 @@ impl Case {
         (want, sums)
     }
 
+    /// Compiles what is going to be checked on all threads.
+    fn compile(&self, jobs: &[(&Row, &Tile)]) {
+        let aligned = [self.offset == 0; 2];
+        collect(jobs.len(), &|i| {
+            let (row, tile) = jobs[i];
+            Plan::new(&self.device, row, tile, &self.product, aligned).unwrap_or_else(|e| panic!("{e}"));
+        });
+    }
+
     fn check(&self, row: &Row, tile: &Tile, want: &(Vec<f64>, Vec<f64>)) {
         let p = &self.product;
         let (got, sums) = self.run(row, tile);
@@ -242,22 +252,25 @@ fn tried(row: &Row, dtype: Dtype) -> Vec<Form> {
 #[test]
 fn every_form_of_every_rung_compiles() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
-    let mut compiled = 0;
-    for row in rows().iter().filter(|r| r.kernel().is_some()) {
+    let rows: Vec<Row> = rows().into_iter().filter(|r| r.kernel().is_some()).collect();
+    let mut forms = Vec::new();
+    for row in &rows {
         for dtype in [Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16] {
-            for form in tried(row, dtype).into_iter().filter(|f| row.obstacle(*f, Some((9, 0))).is_none()) {
-                let spec = Plan::spec(row, &Product::new(1, 1, 1, form)).unwrap();
-                let architecture = match &spec.requires {
-                    Some(Requires::Exactly(name)) => name.to_string(),
-                    _ => "sm_90".into(),
-                };
-                let built = compiler.compile(&spec, &spec.tiles[0], &architecture).unwrap_or_else(|e| panic!("{e}"));
-                assert!(built.stats_of("gemm").is_some_and(|s| s.registers > 0), "{} in {form:?}", row.rung.id);
-                compiled += 1;
-            }
+            let takes = tried(row, dtype).into_iter().filter(|f| row.obstacle(*f, Some((9, 0))).is_none());
+            forms.extend(takes.map(|form| (row, form)));
         }
     }
-    assert!(compiled > 100, "only {compiled} were tried");
+    assert!(forms.len() > 100, "only {} were tried", forms.len());
+    collect(forms.len(), &|i| {
+        let (row, form) = forms[i];
+        let spec = Plan::spec(row, &Product::new(1, 1, 1, form)).unwrap();
+        let architecture = match &spec.requires {
+            Some(Requires::Exactly(name)) => name.to_string(),
+            _ => "sm_90".into(),
+        };
+        let built = compiler.compile(&spec, &spec.tiles[0], &architecture).unwrap_or_else(|e| panic!("{e}"));
+        assert!(built.stats_of("gemm").is_some_and(|s| s.registers > 0), "{} in {form:?}", row.rung.id);
+    });
 }
 
 #[test]
@@ -269,14 +282,15 @@ fn every_tile_of_every_rung_is_right() {
         let case = Case::new(&device, product, 0, normal);
         let want = case.want();
         let taking: Vec<Row> = kernels(&device).into_iter().filter(|r| takes_it(&device, r, form)).collect();
-        for row in taking {
+        let mut jobs = Vec::new();
+        for row in &taking {
             // Every tile in a rung's first type, the first tile in the others.
             let tiles = &row.kernel().unwrap().tiles;
             let every = row.capabilities().is_some_and(|c| c.dtypes[0].0 == dtype);
-            for tile in &tiles[..if every { tiles.len() } else { 1 }] {
-                case.check(&row, tile, &want);
-            }
+            jobs.extend(tiles[..if every { tiles.len() } else { 1 }].iter().map(|tile| (row, tile)));
         }
+        case.compile(&jobs);
+        jobs.iter().for_each(|(row, tile)| case.check(row, tile, &want));
     }
 }
 
@@ -295,11 +309,12 @@ fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
             };
             let case = Case::new(&device, product, offset, normal);
             let want = case.want();
-            for row in kernels(&device).iter().filter(|r| shares_k(r) && takes_it(&device, r, form)) {
-                for tile in &row.kernel().unwrap().tiles {
-                    case.check(row, tile, &want);
-                }
-            }
+            let rows = kernels(&device);
+            let taking = rows.iter().filter(|r| shares_k(r) && takes_it(&device, r, form));
+            let jobs: Vec<(&Row, &Tile)> =
+                taking.flat_map(|row| row.kernel().unwrap().tiles.iter().map(move |tile| (row, tile))).collect();
+            case.compile(&jobs);
+            jobs.iter().for_each(|(row, tile)| case.check(row, tile, &want));
         }
     }
 }
@@ -328,6 +343,7 @@ fn a_k_in_many_parts_is_right() {
         let want = case.want();
         // Every tile with the first form of each shape, then one after the other: each is a kernel to compile.
         let chosen = if i < shapes.len() { &tiles[..] } else { &tiles[i % tiles.len()..][..1] };
+        case.compile(&chosen.iter().map(|tile| (row, tile)).collect::<Vec<_>>());
         for tile in chosen {
             let plan = Plan::new(&device, row, tile, &product, [n % 2 == 0; 2]).unwrap_or_else(|e| panic!("{e}"));
             assert!(plan.parts() > 1, "{}: one part of {product:?}", tile.id);
@@ -359,9 +375,10 @@ fn every_rung_takes_every_form_and_shape() {
                 let product = if (i + j) % 2 == 0 { product } else { product.scaled(-0.5, 2.0).with_bias_gradient() };
                 let case = Case::new(&device, product, offset, normal);
                 let want = case.want();
-                for row in all.iter().filter(|r| takes_it(&device, r, form) && tried(r, dtype).contains(&form)) {
-                    case.check(row, &row.kernel().unwrap().tiles[0], &want);
-                }
+                let taking = all.iter().filter(|r| takes_it(&device, r, form) && tried(r, dtype).contains(&form));
+                let jobs: Vec<(&Row, &Tile)> = taking.map(|row| (row, &row.kernel().unwrap().tiles[0])).collect();
+                case.compile(&jobs);
+                jobs.iter().for_each(|(row, tile)| case.check(row, tile, &want));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The machine code of kernels with their marks, and without.
 
 use crate::{Compiled, Compiler};
+use rayon::prelude::*;
 use std::borrow::Cow;
 use warpbook_kernels::HEADERS;
 use warpbook_kernels::xray::Marks;
@@ -42,26 +43,26 @@ fn marks_that_are_off_leave_the_code_as_it_is() {
     let with = Compiler::with_headers(HEADERS).unwrap_or_else(|e| panic!("{e}"));
     let rows = marked();
     assert!(rows.len() >= 14, "{} rows", rows.len());
-    for (spec, _, architecture) in rows {
+    rows.par_iter().for_each(|(spec, _, architecture)| {
         let plain = KernelSpec { source: Cow::Owned(without_marks(&spec.source)), ..spec.clone() };
         assert_ne!(plain.source, spec.source);
         let tile = &spec.tiles[0];
-        let [a, b] = [(&with, &spec), (&without, &plain)].map(|(c, s)| compile(c, s, tile, &architecture));
+        let [a, b] = [(&with, spec), (&without, &plain)].map(|(c, s)| compile(c, s, tile, architecture));
         assert!(a.cubin == b.cubin, "{} with {}: marks that are off change its code", spec.file, tile.id);
-    }
+    });
 }
 
 #[test]
 fn marks_that_are_on_fit_into_registers_and_shared_memory() {
     let compiler = Compiler::new(None).unwrap_or_else(|e| panic!("{e}"));
-    let mut report = String::new();
-    let mut wrong = Vec::new();
-    for (spec, marks, architecture) in marked() {
-        let on = marks.on(&spec);
+    let rows = marked();
+    let of = |(spec, marks, architecture): &(KernelSpec, Marks, String)| {
+        let (mut report, mut wrong) = (String::new(), Vec::new());
+        let on = marks.on(spec);
         // The first tiles and the last: all of them take minutes.
         let few = spec.tiles.len().min(3);
         for tile in spec.tiles.iter().take(few).chain(spec.tiles.last()) {
-            let both = [&spec, &on].map(|s| compile(&compiler, s, tile, &architecture));
+            let both = [spec, &on].map(|s| compile(&compiler, s, tile, architecture));
             let [off, on] = both.each_ref().map(|c| c.stats_of(&spec.entry).cloned().unwrap_or_default());
             let [spill, more] = [&off, &on].map(|s| s.spill_store_bytes + s.spill_load_bytes);
             let shared = u64::from(on.static_shared_bytes) + tile.dynamic_shared_bytes();
@@ -74,7 +75,10 @@ fn marks_that_are_on_fit_into_registers_and_shared_memory() {
                 wrong.push(format!("{name}: {more} bytes spilled, {shared} bytes of shared memory"));
             }
         }
-    }
-    println!("{report}");
+        (report, wrong)
+    };
+    let (reports, wrong): (Vec<String>, Vec<Vec<String>>) = rows.par_iter().map(of).unzip();
+    let wrong = wrong.concat();
+    println!("{}", reports.concat());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
