@@ -110,8 +110,10 @@ impl Stream {
         let mut nodes = 0usize;
         // SAFETY: the graph is live; with a null array only the number is asked for.
         let counted = unsafe { sys::cuGraphGetNodes(graph, std::ptr::null_mut(), &raw mut nodes) };
+        // What was captured on an urgent stream is urgent in the graph, too.
+        let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
         // SAFETY: the graph is live.
-        let executable = unsafe { result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0)) };
+        let executable = unsafe { result::graph::instantiate(graph, flags) };
         // SAFETY: an executable graph does not need the one it came from.
         let _ = unsafe { result::graph::destroy(graph) };
         let executable = executable.map_err(|e| device.error("Instantiating a graph", e))?;

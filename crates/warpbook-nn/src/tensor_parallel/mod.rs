@@ -23,7 +23,7 @@ mod plan;
 mod queue;
 mod timeline;
 
-pub use plan::{panel_count, panels, shares};
+pub use plan::{copied_panels, panel_count, panels, shares, tapered};
 pub use timeline::{Doing, Stretch, Timeline};
 
 use crate::gemm::Malformed;
@@ -71,7 +71,7 @@ pub struct Options {
     pub split: Split,
     /// What carries panels to the first GPU.
     pub carrier: Carrier,
-    /// Panels of a GPU; `None` leaves them to [`panel_count`]. With [`Carrier::Stores`] there is one.
+    /// Panels of a GPU; `None` leaves them to [`copied_panels`], or to [`panel_count`] where all have to be alike: by K, and with NCCL. With [`Carrier::Stores`] there is one.
     pub panels: Option<u32>,
     /// What the link moves, in bytes a second, where it was measured: the choice of panels goes by it.
     pub link_bytes_per_s: Option<f64>,
@@ -244,6 +244,7 @@ impl TensorParallel {
             }
             Split::Rows => shares(product.m, devices.len(), unit).into_iter().map(|m| (m, 0..product.k)).collect(),
         };
+        let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
         let count = options.panels.unwrap_or_else(|| {
             let most = split.iter().map(|(m, _)| (m.end - m.start).div_ceil(unit)).max().unwrap_or(1);
             let rows = split[0].0.end - split[0].0.start;
@@ -251,14 +252,21 @@ impl TensorParallel {
                 let panel = Product { m: rows.div_ceil(count).next_multiple_of(unit).min(rows.max(1)), ..on_one };
                 f64::from(rows.div_ceil(panel.m)) * chosen.expected_us(first, &panel)
             };
-            let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
             panel_count(most.min(MOST_CHOSEN), us, crossing(product, &split, by_k) as f64 / link * 1e6)
         });
         let mut members = Vec::new();
         for (rank, (device, (of_m, of_k))) in devices.iter().zip(&split).enumerate() {
             // The first GPU's rows are in place: it has nothing to send, and needs panels only where NCCL's kernels have to come in between.
             let in_place = stores || (rank == 0 && !by_k && !(is_nccl && devices.len() > 1));
-            let panels = if in_place { 1 } else { count };
+            let panels = if in_place {
+                panels(of_m.clone(), 1, unit)
+            } else if by_k || is_nccl || options.panels.is_some() {
+                panels(of_m.clone(), count, unit)
+            } else {
+                let us = |rows: u32| chosen.expected_us(first, &Product { m: rows, ..on_one });
+                let row_us = (u64::from(product.n) * product.form.out.bytes()) as f64 / link * 1e6;
+                copied_panels(of_m, unit, us, row_us)
+            };
             let part = Part { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, stores, panels };
             members.push(part.member(device, product, arrays, &chosen)?);
         }
@@ -345,9 +353,11 @@ impl TensorParallel {
             .iter()
             .map(|m| {
                 let (n, what) = (m.share.end - m.share.start, if self.sum.is_some() { "terms" } else { "rows" });
-                let panels = match m.panels.len() {
-                    1 => "one panel".to_owned(),
-                    n => format!("{n} panels"),
+                let heights: Vec<u32> = m.panels.iter().map(|p| p.rows.end - p.rows.start).collect();
+                let panels = match (heights.len(), heights.first(), heights.last()) {
+                    (1, ..) => "one panel".to_owned(),
+                    (n, Some(most), Some(last)) if most > last => format!("{n} panels of {most} to {last} rows"),
+                    (n, ..) => format!("{n} panels"),
                 };
                 format!("{n} {what} in {panels} on cuda:{}", m.device.info().index)
             })
@@ -437,8 +447,8 @@ struct Part {
     by_k: bool,
     /// Its rows of C are those of the first GPU.
     stores: bool,
-    /// At most.
-    panels: u32,
+    /// Of its rows.
+    panels: Vec<Range<u32>>,
 }
 
 impl Part {
@@ -468,7 +478,7 @@ impl Part {
         let form = warpbook_kernels::matmul::Form { out, ..p.form };
         let mut plans: HashMap<(u32, [bool; 2]), Arc<Plan>> = HashMap::new();
         let mut planned = Vec::new();
-        let ranges = if is_idle { Vec::new() } else { panels(self.rows.clone(), self.panels, chosen.unit()) };
+        let ranges = if is_idle { Vec::new() } else { self.panels };
         for rows in ranges {
             let (height, above) = (rows.end - rows.start, (rows.start - self.rows.start) as usize);
             let part = Product::new(height, p.n, k, form).leading(lda, p.n, p.n);

@@ -5,6 +5,9 @@ use std::ops::Range;
 /// The most panels that are chosen; more may be asked for.
 pub(super) const MOST_CHOSEN: u32 = 16;
 
+/// How often the last panel is halved at most.
+const MOST_HALVINGS: u32 = 3;
+
 /// Microseconds that a panel is taken to cost in addition to its work: launches, and an event that another GPU waits for. An assumption; the choice
 /// goes with its square root.
 const PANEL_US: f64 = 5.0;
@@ -57,6 +60,41 @@ pub fn panel_count(most: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> 
     (1..=most.clamp(1, MOST_CHOSEN)).min_by(|a, b| expected(*a).total_cmp(&expected(*b))).unwrap_or(1)
 }
 
+/// The same panels, of which the last is halved so many times as it is at least two units: what comes last has no multiplication to hide behind.
+///
+/// # Panics
+/// If the unit is 0.
+#[must_use]
+pub fn tapered(share: Range<u32>, count: u32, halvings: u32, unit: u32) -> Vec<Range<u32>> {
+    let mut all = panels(share, count, unit);
+    for _ in 0..halvings {
+        let Some(last) = all.pop() else { break };
+        all.extend(panels(last, 2, unit));
+    }
+    all
+}
+
+/// The panels of least expected time of a share whose results leave the GPU by copies, one after the other, each once it was multiplied: `compute_us` is the
+/// time of a panel of so many rows, `copy_us` that of a row's copy.
+///
+/// # Panics
+/// If the unit is 0.
+#[must_use]
+pub fn copied_panels(share: &Range<u32>, unit: u32, compute_us: impl Fn(u32) -> f64, copy_us: f64) -> Vec<Range<u32>> {
+    let expected = |panels: &[Range<u32>]| {
+        let (mut multiplied, mut arrived) = (0.0, 0.0f64);
+        for panel in panels {
+            let rows = panel.end - panel.start;
+            multiplied += compute_us(rows) + PANEL_US;
+            arrived = arrived.max(multiplied) + f64::from(rows) * copy_us + PANEL_US;
+        }
+        arrived
+    };
+    let counts = (1..=MOST_CHOSEN).flat_map(|count| (0..=MOST_HALVINGS).map(move |halvings| (count, halvings)));
+    let all = counts.map(|(count, halvings)| tapered(share.clone(), count, halvings, unit));
+    all.min_by(|a, b| expected(a).total_cmp(&expected(b))).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,6 +145,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_comes_last_is_small() {
+        let heights = |all: &[Range<u32>]| all.iter().map(|p| p.end - p.start).collect::<Vec<_>>();
+        assert_eq!(heights(&tapered(4096..8192, 4, 0, 128)), [1024; 4]);
+        assert_eq!(heights(&tapered(4096..8192, 4, 2, 128)), [1024, 1024, 1024, 512, 256, 256]);
+        assert_eq!(heights(&tapered(0..300, 2, 3, 128)), [256, 44], "no panel is less than a unit, but for a rest");
+        assert!(tapered(5..5, 4, 2, 128).is_empty());
+        // A wave of tiles is 512 rows: a smaller panel takes as long. A copy takes a third of its panel's multiplication.
+        let waves = |rows: u32| 85.0 * f64::from(rows.div_ceil(512));
+        let chosen = heights(&copied_panels(&(4096..8192), 128, waves, 0.05));
+        assert_eq!((chosen.iter().sum::<u32>(), chosen.last()), (4096, Some(&512)), "{chosen:?}");
+        assert!(chosen.len() < 8 && chosen[0] > 512, "{chosen:?}");
+        // Nothing to copy, and nothing to multiply.
+        assert_eq!(heights(&copied_panels(&(0..4096), 128, waves, 0.0)), [4096]);
+        assert!(copied_panels(&(7..7), 128, waves, 0.05).is_empty());
+        // Copies take longer: whatever is chosen covers the share.
+        let slow = copied_panels(&(0..1000), 128, waves, 5.0);
+        assert!(
+            slow[0].start == 0 && slow.last().unwrap().end == 1000 && slow.windows(2).all(|w| w[0].end == w[1].start)
+        );
     }
 
     #[test]

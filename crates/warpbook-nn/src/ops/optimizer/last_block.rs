@@ -33,6 +33,28 @@ impl UpdateAndEnd {
         let settings = Settings::of(&self.optimizer);
         launch::update_and_end(&self.update, stream, (&settings, control.step), p, (&self.arrived, end))
     }
+
+    /// The same update of some parameters, where [`UpdateAndEnd::step`] is left the others.
+    pub fn of_some(&self, device: &CudaDevice) -> Result<UpdateOfSome> {
+        let [update] = load(device, [self.optimizer.among(nn::updates(self.dtype))])?;
+        Ok(UpdateOfSome { optimizer: self.optimizer, dtype: self.dtype, update })
+    }
+}
+
+/// An update of some parameters that ends no step.
+#[derive(Debug, Clone)]
+pub(crate) struct UpdateOfSome {
+    optimizer: Optimizer,
+    dtype: Dtype,
+    update: Kernel,
+}
+
+impl UpdateOfSome {
+    /// By the numbers in `control.step`, as [`UpdateAndEnd::step`].
+    pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
+        check(&self.optimizer, self.dtype, p, control)?;
+        launch::update(&self.update, stream, &Settings::of(&self.optimizer), control.step, p)
+    }
 }
 
 /// The norm of the gradients of both types, whose last block decides the step. Its launches are on one stream, as the update's.

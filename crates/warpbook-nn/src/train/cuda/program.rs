@@ -17,8 +17,10 @@ pub(super) enum On {
     Side,
     /// The first, once the second has got here.
     Both,
-    /// That of the ranks' reductions, once the first two have got here.
-    Link,
+    /// That of the ranks' reductions, of which this is one, once the first two streams have got here.
+    Link(usize),
+    /// The first, once this reduction has been made.
+    Reduced(usize),
     /// The first, once both others have got here.
     All,
 }
@@ -83,13 +85,17 @@ pub(super) struct Link {
     stream: Stream,
     main_is_here: Event,
     side_is_here: Event,
+    /// After each reduction.
+    reduced: Vec<Event>,
     joined: Event,
 }
 
 impl Link {
-    pub fn new(device: &CudaDevice) -> Result<Self> {
+    /// For at most so many reductions a step. Their kernels are given free SMs before those of the backward pass: all ranks wait for them.
+    pub fn new(device: &CudaDevice, reductions: usize) -> Result<Self> {
         let [main_is_here, side_is_here, joined] = [device.event()?, device.event()?, device.event()?];
-        Ok(Self { stream: device.stream()?, main_is_here, side_is_here, joined })
+        let reduced = (0..reductions).map(|_| device.event()).collect::<Result<_>>()?;
+        Ok(Self { stream: device.urgent_stream()?, main_is_here, side_is_here, reduced, joined })
     }
 
     fn follow(&self, main: &Stream, side: Option<&Side>) -> Result<&Stream> {
@@ -100,6 +106,14 @@ impl Link {
             self.stream.wait(&self.side_is_here)?;
         }
         Ok(&self.stream)
+    }
+
+    fn record_reduced(&self, reduction: usize) -> Result<()> {
+        self.reduced.get(reduction).map_or(Ok(()), |event| event.record(&self.stream))
+    }
+
+    fn wait_for_reduced(&self, reduction: usize, main: &Stream) -> Result<()> {
+        self.reduced.get(reduction).map_or(Ok(()), |event| main.wait(event))
     }
 
     fn join(&self, main: &Stream) -> Result<()> {
@@ -132,9 +146,15 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
                 pass.queue(side.fork(main)?)?;
                 forked = Some(side);
             }
-            (On::Link, _, Some(link)) => {
+            (On::Link(reduction), _, Some(link)) => {
                 pass.queue(link.follow(main, forked)?)?;
+                link.record_reduced(reduction)?;
                 linked = Some(link);
+            }
+            // Where only a part of a step is queued, the reduction may be none of it: it was waited for then.
+            (On::Reduced(reduction), _, Some(link)) if linked.is_some() => {
+                link.wait_for_reduced(reduction, main)?;
+                pass.queue(main)?;
             }
             (on, ..) => {
                 if let (On::Both | On::All, Some(side)) = (on, forked) {
@@ -150,6 +170,7 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
         }
     }
     // Where only a part of a step is queued.
+    linked.map_or(Ok(()), |link| link.join(main))?;
     forked.map_or(Ok(()), |side| side.join(main))
 }
 
@@ -168,7 +189,9 @@ impl Program {
 
     /// The number of its first pass after the gradients: their norm, the verdict or the update.
     pub fn update_begins(&self) -> usize {
-        let is_update = |pass: &Pass| matches!(&*pass.name, "norm of the gradients" | "check" | "optimiser");
+        let is_update = |pass: &Pass| {
+            matches!(&*pass.name, "norm of the gradients" | "check") || pass.name.starts_with("optimiser")
+        };
         self.passes.iter().position(is_update).unwrap_or(self.passes.len())
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Together {
     pub link: Arc<Link>,
     /// Of each bucket, the last operation of the network whose gradients it has, and where they are.
     buckets: Vec<(usize, Vec<DeviceArray>)>,
+    /// See [`Reduction::ready`], of all buckets but the last.
+    ready: Vec<Range<usize>>,
 }
 
 impl Together {
@@ -46,7 +48,10 @@ impl Together {
         let communicator = Arc::new(Communicator::new(device, NcclId::of(id), place, JOIN)?);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
         let buckets = planned.iter().map(|b| (first_node(network, b), arrays(params, b))).collect();
-        let together = Self { ranks: ranks.clone(), communicator, link: Arc::new(Link::new(device)?), buckets };
+        // The running statistics are reduced after the buckets.
+        let link = Link::new(device, planned.len() + 1)?;
+        let together =
+            Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready: ready(params, &planned) };
         let stream = device.stream()?;
         for (_, arrays) in &together.buckets {
             reduce(&together.communicator, &stream, arrays, NcclReduce::Mean)?;
@@ -71,6 +76,7 @@ impl Together {
             Reduction {
                 node: *node,
                 name: format!("bucket {} all-reduce", i + 1),
+                ready: self.ready.get(i).cloned(),
                 launch: Box::new(move |s| reduce(&communicator, s, &arrays, how)),
             }
         };
@@ -83,7 +89,7 @@ impl Together {
         let communicator = self.communicator.clone();
         let weight = NcclReduce::Weighted(shard.weight() as f32);
         let launch = move |s: &Stream| reduce(&communicator, s, std::slice::from_ref(&running), weight);
-        Some(Reduction { node: 0, name: "running statistics all-reduce".into(), launch: Box::new(launch) })
+        Some(Reduction { node: 0, name: "running statistics all-reduce".into(), ready: None, launch: Box::new(launch) })
     }
 
     /// Waits for a stream as long as all ranks live.
@@ -117,6 +123,22 @@ fn reduce(ranks: &Communicator, stream: &Stream, arrays: &[DeviceArray], how: Nc
 fn first_node(network: &Network, bucket: &Bucket) -> usize {
     let is_in = |node: &crate::network::Node| node.params.iter().any(|id| bucket.params.contains(id));
     network.nodes().iter().position(is_in).unwrap_or(0)
+}
+
+/// Of each bucket but the last, the parameters that nothing after its reduction still has to make gradients for: from where its own begin to where those
+/// of the bucket before do. Empty where its gradients are all of another type than those at the end of the array.
+fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
+    let tail = if params.gradients().1.is_some() { params.gradients().0.len() } else { 0 };
+    let mut end = params.weights.len();
+    let begin_of =
+        |bucket: &Bucket| bucket.params.iter().map(|id| params.place(*id).start).filter(|at| *at >= tail).min();
+    let (_, but_the_last) = buckets.split_last().unzip();
+    let but_the_last: &[Bucket] = but_the_last.unwrap_or_default();
+    let of = |bucket| {
+        let begin = begin_of(bucket).unwrap_or(end).min(end);
+        begin..std::mem::replace(&mut end, begin)
+    };
+    but_the_last.iter().map(of).collect()
 }
 
 /// A bucket's gradients as few arrays: neighbours in memory are one, padding between them included.

@@ -19,6 +19,7 @@ use crate::ops::dropout::Dropout;
 use crate::ops::linear::cuda::Linear;
 use crate::train::{Loss, Recipe, TrainError};
 use std::collections::VecDeque;
+use std::ops::Range;
 use warpbook_device::{CudaDevice, Result, Slice, Stream};
 
 /// All that the passes of a network are made of.
@@ -47,6 +48,9 @@ pub(super) struct Reduction {
     /// The operation's number.
     pub node: usize,
     pub name: String,
+    /// The parameters that can be updated after it, next to later reductions; they end where those of the reduction before begin. `None` leaves them
+    /// to the update at the end.
+    pub ready: Option<Range<usize>>,
     pub launch: Launch,
 }
 
@@ -92,6 +96,8 @@ struct Builder<'a> {
     /// What is still to be reduced over the ranks, in the order in which it is ready, and whether there ever was anything.
     reductions: VecDeque<Reduction>,
     links: bool,
+    /// Of each reduction that was queued, the parameters that can be updated after it.
+    ready: Vec<Option<Range<usize>>>,
 }
 
 /// A part of a batch that goes through the network by itself; gradients are added up over the parts.
@@ -221,6 +227,7 @@ impl<'a> Builder<'a> {
             passes: Vec::new(),
             reductions: VecDeque::new(),
             links: false,
+            ready: Vec::new(),
         })
     }
 
@@ -288,8 +295,9 @@ impl<'a> Builder<'a> {
 
     /// Reduces over the ranks what is ready after an operation's backward pass.
     fn reduce(&mut self, node: usize) {
-        while let Some(Reduction { name, launch, .. }) = self.reductions.pop_front_if(|r| r.node >= node) {
-            self.passes.push(Pass { name, n: self.n, output: None, on: On::Link, launch });
+        while let Some(Reduction { name, launch, ready, .. }) = self.reductions.pop_front_if(|r| r.node >= node) {
+            self.passes.push(Pass { name, n: self.n, output: None, on: On::Link(self.ready.len()), launch });
+            self.ready.push(ready);
         }
     }
 

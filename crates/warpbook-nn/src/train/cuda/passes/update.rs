@@ -10,6 +10,7 @@ use crate::ops::optimizer::grouped::GroupRates;
 use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
+use std::ops::Range;
 use warpbook_device::{Result, Slice};
 
 /// All that an update works on.
@@ -27,6 +28,22 @@ struct Updated {
 }
 
 impl Updated {
+    /// That of some parameters alone.
+    fn of(&self, range: Range<usize>) -> Self {
+        let split = self.gradients.len();
+        let (exact, rounded) =
+            (range.start.min(split)..range.end.min(split), range.start.max(split)..range.end.max(split));
+        let rounded = rounded.start - split..rounded.end - split;
+        Self {
+            weights: self.weights.range(range.clone()),
+            gradients: self.gradients.range(exact),
+            rounded: self.rounded.as_ref().filter(|_| !rounded.is_empty()).map(|of| of.range(rounded)),
+            state: self.state.iter().map(|of| of.range(range.clone())).collect(),
+            copy: self.copy.as_ref().map(|of| of.range(range)),
+            ..self.clone()
+        }
+    }
+
     fn parameters(&self) -> Parameters<'_> {
         Parameters {
             weights: &self.weights,
@@ -102,7 +119,11 @@ impl Builder<'_> {
                 self.by_last_blocks(step, n, (*update.clone(), norm.clone()))?
             }
         }
-        self.passes[backward_end].on = if self.links { On::All } else { On::Both };
+        // The first that needs all gradients.
+        let first = self.passes[backward_end..].iter_mut().find(|pass| !matches!(pass.on, On::Reduced(_)));
+        if let Some(first) = first {
+            first.on = if self.links { On::All } else { On::Both };
+        }
         Ok(())
     }
 
@@ -129,7 +150,12 @@ impl Builder<'_> {
         n: usize,
         (update, norm): (UpdateAndEnd, Option<NormAndVerdict>),
     ) -> Result<()> {
-        let (updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step, n));
+        let (mut updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step, n));
+        // Where all gradients have to be seen first, they are updated together.
+        if norm.is_none() && self.part.is_none() {
+            let left = self.update_what_is_ready(&updated, &update)?;
+            updated = updated.of(0..left);
+        }
         if let Some(norm) = norm {
             let of = updated.clone();
             let lengths = [of.gradients.len(), of.rounded.as_ref().map_or(0, DeviceArray::len)];
@@ -141,6 +167,21 @@ impl Builder<'_> {
         }
         self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control(), &end));
         Ok(())
+    }
+
+    /// Updates the parameters whose reductions come before the last one, each when it has been made, and says how many are left: the first ones.
+    fn update_what_is_ready(&mut self, updated: &Updated, update: &UpdateAndEnd) -> Result<usize> {
+        let mut left = updated.weights.len();
+        for (reduction, range) in std::mem::take(&mut self.ready).into_iter().enumerate() {
+            let Some(range) = range.filter(|range| !range.is_empty() && range.end == left) else { continue };
+            left = range.start;
+            let (of, update) = (updated.of(range), update.of_some(self.parts.device)?);
+            self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
+                update.step(s, of.parameters(), of.control())
+            });
+            self.last_on(On::Reduced(reduction));
+        }
+        Ok(left)
     }
 
     fn end(&self, step: StepParts<'_>, n: usize) -> End {
