@@ -34,6 +34,8 @@ pub mod metric {
     pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
     /// Per cent of cycles in which the tensor cores compute.
     pub const TENSOR: &str = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active";
+    /// Percent of it below which no operation of the tensor cores has to be behind it: an H100 shows 0.13 for a kernel with none of their instructions.
+    pub const IDLE_PIPE: f64 = 1.0;
     /// Thread instructions in fp32 that add, multiply, and do both, with the operations of each.
     pub const FP32: [(&str, f64); 3] = [
         ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
@@ -127,10 +129,13 @@ impl KernelCounters {
     #[must_use]
     pub fn flops(&self) -> Option<(f64, Dtype)> {
         let fp32: Option<f64> = metric::FP32.iter().map(|(m, each)| Some(self.value(m)? * each)).sum();
-        match self.tensor_flops().filter(|(flops, _)| *flops > 0.0) {
-            Some((flops, dtype)) => Some((flops + fp32.unwrap_or(0.0), dtype)),
-            None if self.value(metric::TENSOR).is_some_and(|share| share > 0.0) => None,
-            None => Some((fp32?, Dtype::F32)),
+        let pipe = self.value(metric::TENSOR).unwrap_or(0.0);
+        match self.tensor_flops() {
+            Some((flops, dtype)) if flops > 0.0 => Some((flops + fp32.unwrap_or(0.0), dtype)),
+            // Operations that have no metric, as of 8-bit numbers.
+            Some(_) if pipe >= metric::IDLE_PIPE => None,
+            None if pipe > 0.0 => None,
+            _ => Some((fp32?, Dtype::F32)),
         }
     }
 
@@ -179,7 +184,10 @@ mod tests {
         assert_eq!(with(&[(metric::TENSOR, 0.0), (metric::TENSOR_OPS[0].0, 0.0)]).flops(), Some((23.0, Dtype::F32)));
         // On a chip that does not count what the tensor cores do.
         assert_eq!(with(&[(metric::TENSOR, 40.0)]).flops(), None);
+        let idle = with(&[(metric::TENSOR, 0.13), (metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 0.0)]);
+        assert_eq!(idle.flops(), Some((23.0, Dtype::F32)), "the pipe shows a little without any of its instructions");
         let of = |ops: &[(&str, f64)]| with(&[&[(metric::TENSOR, 40.0)], ops].concat()).flops();
+        assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0)]), None, "a type that is not counted");
         assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 0.0), (metric::TENSOR_OPS[1].0, 1e3)]), Some((1023.0, Dtype::F16)));
         assert_eq!(of(&[(metric::TENSOR_OPS[0].0, 5e3), (metric::TENSOR_OPS[5].0, 1e3)]), Some((6023.0, Dtype::Bf16)));
         // Instructions are counted kernel by kernel: of a graph as a whole there are none.
