@@ -329,9 +329,7 @@ fn the_operations_of_the_tensor_cores_are_counted() {
     let Some(lab) = lab("the_operations_of_the_tensor_cores_are_counted") else { return };
     let lab = lab.with_bench(warpbook::device::Bench::quick());
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::Tf32] {
-        // One rung for each instruction that multiplies on them.
-        let rungs = ["09_wmma", "10_mma_swizzled", "11_wgmma_tma", "16_tf32_registers"];
-        let experiment = Matmul::new().shapes([(1024, 1024, 1024)]).dtypes([dtype]).rungs(rungs).transfers(false);
+        let experiment = Matmul::new().shapes([(1024, 1024, 1024)]).dtypes([dtype]).transfers(false);
         let measured = lab.run(&experiment).unwrap();
         let (counted, notes) = match lab.count_rungs(&experiment, &measured) {
             Ok(found) => found,

@@ -1,5 +1,6 @@
 //! Scaling over ranks on the CPU, by threads: the record, its efficiency, and PyTorch's rows.
 
+use warpbook::Workload;
 use warpbook::nn::network::{Network, conv2d, flatten, linear, max_pool, relu};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::prelude::*;
@@ -99,6 +100,17 @@ fn pytorchs_figures_become_rows() {
     assert!(run.notes.iter().any(|n| n.starts_with("1 of PyTorch's 4 figures")), "{:?}", run.notes);
     std::fs::write(&path, "{}").unwrap();
     assert!(PyTorch::read(&path).unwrap_err().to_string().contains("no file of notebooks/pytorch/ddp.py"));
+}
+
+/// Its set is a batch: as many epochs as steps are checked, and more than the recipe has, with replicas as with ranks.
+#[test]
+fn all_steps_of_rows_are_checked() {
+    let lab = Lab::open("cpu").unwrap();
+    let scaling = Scaling::new(2).networks([Workload::AmpRecipe]).features(32).batches([8]);
+    let run = scaling.growths([Growth::Weak]).timed(1, 2).checked_steps(5).run(&lab).unwrap();
+    // Ranks and one process, on one and on two.
+    assert_eq!(run.measurements.len(), 4);
+    assert!(run.measurements.iter().all(|m| m.is_valid()), "{:?}", run.measurements);
 }
 
 #[test]

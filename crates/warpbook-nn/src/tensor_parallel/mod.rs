@@ -30,6 +30,7 @@ use crate::gemm::Malformed;
 use crate::gemm::{BoundPlan, DeviceArray, DeviceArrays, Gemm, Plan, Product, Workspace, cheapest, refused};
 use add_launch::AddPartials;
 use plan::MOST_CHOSEN;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
@@ -245,27 +246,33 @@ impl TensorParallel {
             Split::Rows => shares(product.m, devices.len(), unit).into_iter().map(|m| (m, 0..product.k)).collect(),
         };
         let link = options.link_bytes_per_s.filter(|rate| *rate > 0.0).unwrap_or(ASSUMED_LINK);
-        let count = options.panels.unwrap_or_else(|| {
+        // Of each height that is thought of, as several of them are more than once.
+        let expected: RefCell<HashMap<u32, f64>> = RefCell::default();
+        let us_of = |rows: u32| {
+            let us = || chosen.expected_us(first, &Product { m: rows, ..on_one });
+            *expected.borrow_mut().entry(rows).or_insert_with(us)
+        };
+        let equal = || {
             let most = split.iter().map(|(m, _)| (m.end - m.start).div_ceil(unit)).max().unwrap_or(1);
             let rows = split[0].0.end - split[0].0.start;
             let us = |count: u32| {
-                let panel = Product { m: rows.div_ceil(count).next_multiple_of(unit).min(rows.max(1)), ..on_one };
-                f64::from(rows.div_ceil(panel.m)) * chosen.expected_us(first, &panel)
+                let panel = rows.div_ceil(count).next_multiple_of(unit).min(rows.max(1));
+                f64::from(rows.div_ceil(panel)) * us_of(panel)
             };
             panel_count(most.min(MOST_CHOSEN), us, crossing(product, &split, by_k) as f64 / link * 1e6)
-        });
+        };
         let mut members = Vec::new();
         for (rank, (device, (of_m, of_k))) in devices.iter().zip(&split).enumerate() {
             // The first GPU's rows are in place: it has nothing to send, and needs panels only where NCCL's kernels have to come in between.
             let in_place = stores || (rank == 0 && !by_k && !(is_nccl && devices.len() > 1));
-            let panels = if in_place {
-                panels(of_m.clone(), 1, unit)
-            } else if by_k || is_nccl || options.panels.is_some() {
-                panels(of_m.clone(), count, unit)
-            } else {
-                let us = |rows: u32| chosen.expected_us(first, &Product { m: rows, ..on_one });
-                let row_us = (u64::from(product.n) * product.form.out.bytes()) as f64 / link * 1e6;
-                copied_panels(of_m, unit, us, row_us)
+            let panels = match options.panels {
+                _ if in_place => panels(of_m.clone(), 1, unit),
+                Some(count) => panels(of_m.clone(), count, unit),
+                None if by_k || is_nccl => panels(of_m.clone(), equal(), unit),
+                None => {
+                    let row_us = (u64::from(product.n) * product.form.out.bytes()) as f64 / link * 1e6;
+                    copied_panels(of_m, unit, us_of, row_us)
+                }
             };
             let part = Part { rank, rows: of_m.clone(), terms: of_k.clone(), by_k, stores, panels };
             members.push(part.member(device, product, arrays, &chosen)?);

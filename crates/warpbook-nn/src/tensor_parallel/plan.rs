@@ -92,7 +92,8 @@ pub fn copied_panels(share: &Range<u32>, unit: u32, compute_us: impl Fn(u32) -> 
     };
     let counts = (1..=MOST_CHOSEN).flat_map(|count| (0..=MOST_HALVINGS).map(move |halvings| (count, halvings)));
     let all = counts.map(|(count, halvings)| tapered(share.clone(), count, halvings, unit));
-    all.min_by(|a, b| expected(a).total_cmp(&expected(b))).unwrap_or_default()
+    let all = all.map(|panels| (expected(&panels), panels));
+    all.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, panels)| panels).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -87,15 +87,14 @@ pub(super) struct Link {
     side_is_here: Event,
     /// After each reduction.
     reduced: Vec<Event>,
-    joined: Event,
 }
 
 impl Link {
     /// For at most so many reductions a step. Their kernels are given free SMs before those of the backward pass: all ranks wait for them.
     pub fn new(device: &CudaDevice, reductions: usize) -> Result<Self> {
-        let [main_is_here, side_is_here, joined] = [device.event()?, device.event()?, device.event()?];
+        let [main_is_here, side_is_here] = [device.event()?, device.event()?];
         let reduced = (0..reductions).map(|_| device.event()).collect::<Result<_>>()?;
-        Ok(Self { stream: device.urgent_stream()?, main_is_here, side_is_here, reduced, joined })
+        Ok(Self { stream: device.urgent_stream()?, main_is_here, side_is_here, reduced })
     }
 
     fn follow(&self, main: &Stream, side: Option<&Side>) -> Result<&Stream> {
@@ -108,17 +107,9 @@ impl Link {
         Ok(&self.stream)
     }
 
-    fn record_reduced(&self, reduction: usize) -> Result<()> {
-        self.reduced.get(reduction).map_or(Ok(()), |event| event.record(&self.stream))
-    }
-
-    fn wait_for_reduced(&self, reduction: usize, main: &Stream) -> Result<()> {
-        self.reduced.get(reduction).map_or(Ok(()), |event| main.wait(event))
-    }
-
-    fn join(&self, main: &Stream) -> Result<()> {
-        self.joined.record(&self.stream)?;
-        main.wait(&self.joined)
+    /// Lets a stream wait for a reduction, and so for those before it.
+    fn join(&self, main: &Stream, reduction: usize) -> Result<()> {
+        main.wait(&self.reduced[reduction])
     }
 }
 
@@ -148,29 +139,28 @@ fn queue_all(main: &Stream, others: &Others, passes: &[Pass]) -> Result<()> {
             }
             (On::Link(reduction), _, Some(link)) => {
                 pass.queue(link.follow(main, forked)?)?;
-                link.record_reduced(reduction)?;
-                linked = Some(link);
-            }
-            // Where only a part of a step is queued, the reduction may be none of it: it was waited for then.
-            (On::Reduced(reduction), _, Some(link)) if linked.is_some() => {
-                link.wait_for_reduced(reduction, main)?;
-                pass.queue(main)?;
+                link.reduced[reduction].record(&link.stream)?;
+                linked = Some((link, reduction));
             }
             (on, ..) => {
                 if let (On::Both | On::All, Some(side)) = (on, forked) {
                     side.join(main)?;
                     forked = None;
                 }
-                if let (On::All, Some(link)) = (on, linked) {
-                    link.join(main)?;
-                    linked = None;
+                match (on, linked) {
+                    (On::Reduced(reduction), Some((link, _))) => link.join(main, reduction)?,
+                    (On::All, Some((link, last))) => {
+                        link.join(main, last)?;
+                        linked = None;
+                    }
+                    _ => {}
                 }
                 pass.queue(main)?;
             }
         }
     }
     // Where only a part of a step is queued.
-    linked.map_or(Ok(()), |link| link.join(main))?;
+    linked.map_or(Ok(()), |(link, last)| link.join(main, last))?;
     forked.map_or(Ok(()), |side| side.join(main))
 }
 

@@ -132,8 +132,7 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
     let mut end = params.weights.len();
     let begin_of =
         |bucket: &Bucket| bucket.params.iter().map(|id| params.place(*id).start).filter(|at| *at >= tail).min();
-    let (_, but_the_last) = buckets.split_last().unzip();
-    let but_the_last: &[Bucket] = but_the_last.unwrap_or_default();
+    let [but_the_last @ .., _] = buckets else { return Vec::new() };
     let of = |bucket| {
         let begin = begin_of(bucket).unwrap_or(end).min(end);
         begin..std::mem::replace(&mut end, begin)
