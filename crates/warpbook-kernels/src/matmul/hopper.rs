@@ -409,7 +409,8 @@ pub(super) fn on_hopper() -> Vec<Row> {
             c.in_parts = true;
         })
         .drawn(Figure::SplitK)
-        .tuned(),
+        .tuned()
+        .costing(&TENSOR_TYPES, hopper(), &WORKSPACE_COSTS),
         kernel_row(
             "16_tf32_registers",
             "tf32 through registers",
@@ -472,7 +473,7 @@ const SPLIT_K_COSTS: [Cost; 14] = [
     cost("64x128s8k4c2", [0.00, 2.78, 0.205]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 19] = [
+const SMALL_TILE_COSTS: [Cost; 24] = [
     cost("128x64s8k1", [0.00, 1.19, 0.135]),
     cost("64x64s12k1", [0.00, 0.89, 0.106]),
     cost("128x64s4k1b2", [0.00, 1.90, 0.206]),
@@ -492,6 +493,26 @@ const SMALL_TILE_COSTS: [Cost; 19] = [
     cost("128x96s6k1c2", [0.00, 1.56, 0.260]),
     cost("256x96s4k1c2", [0.00, 2.07, 0.423]),
     cost("192x96s5k1", [0.00, 1.87, 0.357]),
+    cost("128x192s5k1", [0.00, 2.38, 0.462]),
+    cost("64x128s4k1b2", [0.00, 1.55, 0.447]),
+    cost("192x192s4k1c2x2", [0.00, 3.21, 0.653]),
+    cost("128x192s5k1c2x2", [0.00, 2.51, 0.443]),
+    cost("256x96s4k1c4", [0.00, 2.34, 0.512]),
+];
+
+const WORKSPACE_COSTS: [Cost; 12] = [
+    cost("128x128s6c4", [0.00, 3.87, 0.307]),
+    cost("128x128s6c1x4", [0.00, 4.15, 0.284]),
+    cost("128x128s6c2x2", [0.00, 4.14, 0.305]),
+    cost("128x128s6c1", [0.00, 3.44, 0.370]),
+    cost("64x128s8c4", [0.00, 3.87, 0.191]),
+    cost("128x64s8c1x4", [0.00, 2.67, 0.197]),
+    cost("64x64s12c2x2", [0.00, 2.41, 0.158]),
+    cost("64x64s12c1", [0.00, 2.35, 0.105]),
+    cost("128x192s5c1x2", [0.00, 5.11, 0.485]),
+    cost("192x128s5c2", [0.00, 4.45, 0.453]),
+    cost("192x192s4c1x2", [0.00, 5.49, 0.616]),
+    cost("128x256s4c2", [0.00, 6.58, 0.478]),
 ];
 
 const TRANSPOSED_COSTS: [Cost; 5] = [

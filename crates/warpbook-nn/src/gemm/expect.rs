@@ -4,7 +4,8 @@
 //! their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what the tile
 //! costs by its row, or more where an SM waits for lines.
 //!
-//! The constants are for an NVIDIA H200. They were fitted together with the costs of the tiles, see [`Cost`].
+//! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with the costs of the
+//! tiles, see [`Cost`].
 
 use super::Product;
 use super::copies::{Layout, Layouts};
@@ -15,20 +16,33 @@ use warpbook_record::{DeviceInfo, Dim, Tile};
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
 const LINE_BYTES: u64 = 128;
 
-/// Microseconds in which an SM gets a line that TMA loads.
-const LINE_US: f64 = 0.000_990;
+/// What the tiles of a product share on a device.
+struct Shared {
+    /// Microseconds in which an SM gets a line that TMA loads.
+    line_us: f64,
+    /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
+    receive_us: f64,
+    /// Microseconds in which L2 hands out a MiB to all SMs.
+    l2_mib_us: f64,
+    /// Microseconds of a MiB that comes from DRAM or goes there.
+    dram_mib_us: f64,
+    /// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
+    tensor_us: f64,
+}
 
-/// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
-const RECEIVE_US: f64 = 0.000_277;
+const H200: Shared =
+    Shared { line_us: 0.000_990, receive_us: 0.000_277, l2_mib_us: 0.0504, dram_mib_us: 0.215, tensor_us: 0.0757 };
 
-/// Microseconds in which L2 hands out a MiB to all SMs.
-const L2_MIB_US: f64 = 0.0504;
+/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply.
+const H100: Shared =
+    Shared { line_us: 0.000_890, receive_us: 0.000_470, l2_mib_us: 0.0890, dram_mib_us: 0.527, tensor_us: 0.0888 };
 
-/// Microseconds of a MiB that comes from DRAM or goes there.
-const DRAM_MIB_US: f64 = 0.215;
-
-/// Microseconds in which an SM multiplies 64 x 64 by 128 bytes of k while all others do the same: their power limits them together.
-const TENSOR_US: f64 = 0.0757;
+impl Shared {
+    /// Of a device; of an H200 where nothing was fitted.
+    fn of(device: &DeviceInfo) -> &'static Self {
+        if device.name.contains("H100") { &H100 } else { &H200 }
+    }
+}
 
 /// Microseconds in which an SM stores a line of C whose rows do not allow accesses of 16 bytes.
 const UNALIGNED_LINE_US: f64 = 0.0234;
@@ -46,8 +60,8 @@ const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 /// The same of a copy into rows of a multiple of 16 bytes.
 const REPACK_US: [f64; 2] = [1.72, 0.509];
 
-/// Microseconds of adding the sums of all parts of k, and of each MiB of them. Not fitted yet: no row that divides k so has costs.
-const SUM_US: [f64; 2] = [1.9, 0.4];
+/// Microseconds of adding the sums of all parts of k, and of each MiB of them.
+const SUM_US: [f64; 2] = [1.15, 0.456];
 
 /// What a tile without costs is taken to cost where only the number of its parts is asked for: microseconds of a wave, and of 64 x 64
 /// elements by 128 bytes of k.
@@ -113,6 +127,7 @@ fn us_in_parts(
     layouts: &Layouts,
     parts: Option<&Parts>,
 ) -> f64 {
+    let shared = Shared::of(device);
     let by_tma = can.operands != Operands::Addresses;
     let panel = parts.map_or(layouts.panel, |parts| parts.panel);
     let sms = u64::from(device.multiprocessors).max(1);
@@ -127,7 +142,7 @@ fn us_in_parts(
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
     let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
     let share = blocks_per_sm as f64;
-    let k_us = limited([cost.k_us, LINE_US * lines * share, RECEIVE_US * received * share]);
+    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share]);
     let from_registers = can.operands == Operands::TensorMaps;
     let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
     let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
@@ -140,10 +155,10 @@ fn us_in_parts(
     let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
     let waves_us = (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us);
     let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
-    let tensor_us = blocks * k_blocks * multiplied / sms as f64 * TENSOR_US;
-    let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * L2_MIB_US;
+    let tensor_us = blocks * k_blocks * multiplied / sms as f64 * shared.tensor_us;
+    let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * shared.l2_mib_us;
     let elements: usize = product.elements().into_iter().sum();
-    let dram_us = mib(elements as f64 * bytes as f64) * DRAM_MIB_US;
+    let dram_us = mib(elements as f64 * bytes as f64) * shared.dram_mib_us;
     let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
     let [rows, columns] = panels(product, panel);
     let copies_us = copy_us(layouts.copies[0], rows) + copy_us(layouts.copies[1], rows * columns);
@@ -280,6 +295,21 @@ mod tests {
         let us = expected_us(&cost, &tile, &can, &p, &h200).unwrap();
         let whole = Capabilities { in_parts: false, ..can };
         assert!(us < expected_us(&cost, &tile, &whole, &p, &h200).unwrap() / 3.0, "{us}");
+    }
+
+    /// The same product from memory takes longer on an H100, and as long as on an H200 where nothing is known of a device.
+    #[test]
+    fn what_tiles_share_depends_on_the_device() {
+        let row = rows().into_iter().find(|r| r.rung.id == "14_overlapped_store").unwrap();
+        let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
+        let cost = row.costs.as_ref().unwrap().tiles.iter().find(|c| c.tile == "128x256s4c1g8").unwrap();
+        let us = |name: &str| {
+            let device = DeviceInfo { name: name.into(), ..h200() };
+            let p = product((16384, 16384, 64), false, false);
+            expected_us(cost, &tile, row.capabilities().unwrap(), &p, &device).unwrap()
+        };
+        assert!(us("NVIDIA H100 80GB HBM3") > 1.5 * us("NVIDIA H200"));
+        assert_eq!(us("NVIDIA H200"), us("NVIDIA GH200 480GB"));
     }
 
     #[test]
