@@ -431,7 +431,13 @@ fn against_frameworks(run: &Run) -> Option<String> {
         cells.extend([words::time(us), code(&best.rung), words::times(theirs / us)]);
         Some(cells)
     };
-    let rows: Vec<Vec<String>> = problems.iter().filter_map(row).collect();
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for row in problems.iter().filter_map(row) {
+        // On 1 rank weak and strong scaling are one problem, measured once.
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
     let less = run.measurements.iter().any(Measurement::does_less);
     let less = if less { " Rungs that do less of the work are not in this table." } else { "" };
     let fewer = match all.len() > others.len() {

@@ -32,11 +32,10 @@ impl Run {
         if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
             return Err("The two records were timed in different ways, so their figures do not belong in one.".into());
         }
-        if let Some(rung) = other.rungs.iter().find(|r| self.rung(&r.id).is_some()) {
-            return Err(format!("Both records have the rung {}. Nothing was merged.", rung.id));
-        }
+        self.share_rungs_with(&other)?;
         let after_cpu = self.rungs.iter().take_while(|r| r.is_cpu()).count();
-        self.rungs.splice(after_cpu..after_cpu, other.rungs);
+        let new: Vec<_> = other.rungs.into_iter().filter(|r| self.rung(&r.id).is_none()).collect();
+        self.rungs.splice(after_cpu..after_cpu, new);
         self.sources.extend(other.sources);
         self.measurements.extend(other.measurements);
         self.train_logs.extend(other.train_logs);
@@ -47,7 +46,11 @@ impl Run {
         self.xrays.extend(other.xrays);
         self.problems.extend(other.problems);
         self.problems = self.all_problems();
-        self.notes.extend(other.notes);
+        for note in other.notes {
+            if !self.notes.contains(&note) {
+                self.notes.push(note);
+            }
+        }
         for library in other.environment.libraries {
             if !self.environment.libraries.contains(&library) {
                 self.environment.libraries.push(library);
@@ -57,6 +60,29 @@ impl Run {
             self.command = format!("{} && {}", self.command, other.command);
         }
         self.resolve_problems()
+    }
+
+    /// Whether the rungs that both records have are the same, by their kernels too, and neither was measured at a problem of the other.
+    fn share_rungs_with(&self, other: &Run) -> Result<(), String> {
+        for theirs in &other.rungs {
+            let Some(ours) = self.rung(&theirs.id) else { continue };
+            if let Some(m) =
+                other.measurements.iter().find(|m| m.rung == ours.id && self.measurement(&m.rung, &m.problem).is_some())
+            {
+                return Err(format!(
+                    "Both records have the rung {} at {}. Nothing was merged.",
+                    ours.id, m.problem.short
+                ));
+            }
+            if ours != theirs {
+                return Err(format!("The rung {} is described in two ways. Nothing was merged.", ours.id));
+            }
+        }
+        let changed =
+            other.sources.iter().find(|(path, text)| self.sources.get(*path).is_some_and(|ours| ours != *text));
+        changed.map_or(Ok(()), |(path, _)| {
+            Err(format!("The two records were measured with different versions of {path}. Nothing was merged."))
+        })
     }
 }
 
@@ -118,6 +144,40 @@ mod tests {
         );
         refused(&|o| o.environment.device.name = "TPU".into(), "the device is GPU in the first and TPU in the second");
         refused(&|o| o.policy.l2 = crate::L2State::Cold, "timed in different ways");
-        refused(&|o| o.rungs[0].id = "01".into(), "Both records have the rung 01");
+        let of_01 = |o: &mut Run, problem: &crate::Problem| {
+            o.rungs = ours.rungs.iter().filter(|r| r.id == "01").cloned().collect();
+            o.measurements = vec![timed("01", problem, 5.0)];
+            o.parts.clear();
+        };
+        refused(&|o| of_01(o, &p), "Both records have the rung 01 at ");
+        refused(
+            &|o| {
+                of_01(o, &problem("s"));
+                o.rungs[0].title = "another".into();
+            },
+            "The rung 01 is described in two ways",
+        );
+    }
+
+    /// The same rungs at other problems, such as two networks that were measured one after the other.
+    #[test]
+    fn a_rung_of_both_has_the_problems_of_both() {
+        let (p, q) = (problem("p"), problem("q"));
+        let of = |p: &crate::Problem, us: f64| Run {
+            problems: vec![p.clone()],
+            measurements: vec![timed("01", p, us)],
+            sources: [("k.cu".to_owned(), "kernel".to_owned())].into(),
+            notes: vec!["the same note".into()],
+            ..run()
+        };
+        let mut joined = of(&p, 10.0);
+        joined.absorb(of(&q, 20.0)).expect("other problems");
+        assert_eq!(joined.rungs, run().rungs);
+        assert_eq!([&p, &q].map(|p| joined.measurement("01", p).and_then(|m| m.median_us())), [Some(10.0), Some(20.0)]);
+        assert_eq!((joined.notes.len(), joined.sources.len()), (1, 1));
+        let mut changed = of(&problem("r"), 30.0);
+        changed.sources.insert("k.cu".into(), "another kernel".into());
+        let why = joined.absorb(changed).expect_err("another kernel");
+        assert!(why.contains("different versions of k.cu"), "{why}");
     }
 }

@@ -71,7 +71,7 @@ impl Scaling {
                 }
             }
         }
-        run.main_problem = run.problems.iter().max_by_key(|p| p.size()).map(|p| p.id.clone());
+        run.main_problem = main_problem(&run.problems).map(|p| p.id.clone());
         let most = self.worlds.iter().copied().max().unwrap_or(1);
         if on_gpu {
             run.notes.push(format!("Each rank was {a_rank} with its own GPU; gradients were reduced by NCCL."));
@@ -141,6 +141,12 @@ impl Scaling {
             notes: Vec::new(),
         }
     }
+}
+
+/// On the most ranks the largest batch, of the first network.
+fn main_problem(problems: &[Problem]) -> Option<&Problem> {
+    let network = problems.first()?.text("network");
+    problems.iter().filter(|p| p.text("network") == network).max_by_key(|p| (p.size(), p.count("batch")))
 }
 
 fn rung(way: &Way, on_gpu: bool) -> Rung {
@@ -224,4 +230,33 @@ pub fn scaling_table(run: &Run) -> Table {
         }
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_main_problem_is_the_largest_batch_on_the_most_ranks() {
+        let problem = |network: &str, scaling: &str, ranks: u64, batch: u64| {
+            let sizes = vec![
+                setting("network", network),
+                setting("scaling", scaling),
+                count("ranks", ranks, ""),
+                count("batch", batch, "samples"),
+            ];
+            Problem::new("", "", sizes, Dtype::F32)
+                .with(|p| p.sweep = Some(SweepPoint { size: ranks, line: String::new() }))
+        };
+        let problems = [
+            problem("cifar10", "weak", 1, 512),
+            problem("cifar10", "weak", 2, 1024),
+            problem("cifar10", "strong", 2, 512),
+            problem("cifar10", "weak", 2, 256),
+            problem("cifar10", "strong", 2, 128),
+            problem("mnist", "weak", 2, 4096),
+        ];
+        assert_eq!(main_problem(&problems), Some(&problems[1]));
+        assert_eq!(main_problem(&[]), None);
+    }
 }
