@@ -321,8 +321,12 @@ impl<'a> Sweep<'a> {
         won
     }
 
-    /// The numbers of a line's points that are not joined: on an axis that doubles, sizes of another alignment than most.
+    /// The numbers of a line's points that are not joined: of matrix products on an axis that doubles, sizes of another alignment than most.
     fn apart(&self, line: &Line<'_>) -> Vec<usize> {
+        // Only where a size is the length of a row.
+        if self.main.count("k") != Some(self.main.size()) {
+            return Vec::new();
+        }
         let odd = |size: f64| !(size as u64).is_multiple_of(ALIGNED);
         let count = line.points.iter().filter(|p| odd(p.0)).count();
         if !self.runs[0].descriptor.axis.doubling || 2 * count > line.points.len() {
@@ -497,7 +501,8 @@ impl<'a> Sweep<'a> {
         let devices = devices(self.runs);
         let title = self.claim().unwrap_or_else(|| format!("{}: {what}", heading(first)));
         let medians = medians(self.points().map(|p| p.1));
-        let line = line_label(self.main);
+        // A record of a single line may name it as itself.
+        let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
         let subtitle = joined([
             format!("{}: {what}", heading(first)),
             devices.clone(),

@@ -154,7 +154,7 @@ fn mistakes_are_told_with_their_place_and_likeliest_reason() {
     );
     // Without its guard it reads past A and B, where there are NaNs, and writes where the next row begins.
     check(two, "if (row >= m || column >= n) return;", "", &["67 x 77 x 37", "In a product of"]);
-    check("03_shared_tile", "        __syncthreads();\n#pragma unroll", "#pragma unroll", &["wrong"]);
+    check("03_shared_tile", "        __syncthreads();\n        MARK(multiply);", "        MARK(multiply);", &["wrong"]);
 }
 
 #[test]

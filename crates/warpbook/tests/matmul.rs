@@ -129,8 +129,11 @@ fn the_chosen_rung_is_named_on_a_gpu() {
         let row = rows().into_iter().find(|r| choice.starts_with(&*r.rung.id)).unwrap_or_else(|| panic!("{choice}"));
         assert!(row.kernel().is_some_and(|k| k.tile(&tile).is_some()), "{choice}, but the tile is {tile}");
         assert!(choice.contains(&tile) && !m.kernels.is_empty(), "{choice}");
+        // A choice is no second fastest kernel where its rung was measured too.
         let best = run.fastest_kernels(&m.problem).map(|(best, _)| best.rung.as_str());
-        assert_eq!(best, Some("08_double_buffered"), "a choice is not a second fastest kernel");
+        let measured = run.measurement("08_double_buffered", &m.problem).and_then(Measurement::median_us);
+        let is_faster = row.rung.id != "08_double_buffered" && m.median_us() < measured;
+        assert_eq!(best, Some(if is_faster { "as_chosen" } else { "08_double_buffered" }), "{choice}");
     }
 }
 

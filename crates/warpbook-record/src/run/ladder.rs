@@ -110,13 +110,16 @@ impl Run {
         self.fastest_of(problem, |r| matches!(r.runner, Runner::Kernels { .. } | Runner::Chosen(_)))
     }
 
-    /// Whether a measurement is of kernels that a rule chose, at a problem where rungs of kernels were measured under their own names:
-    /// the same kernel a second time, which is neither another way of doing the work nor another figure to be the fastest.
+    /// Whether a measurement is of kernels that a rule chose, at a problem where their rung was measured under its own name: the same kernel a
+    /// second time, which is neither another way of doing the work nor another figure to be the fastest. What was chosen is the first word of
+    /// the choice; where none is told, it is any rung.
     #[must_use]
     pub fn repeats_a_rung(&self, m: &Measurement) -> bool {
         let runner = |m: &Measurement| self.rung(&m.rung).map(|r| &r.runner);
         let by_name = |other: &Measurement| {
-            other.problem == m.problem && matches!(runner(other), Some(Runner::Kernels { .. })) && self.is_sound(other)
+            let is_chosen = m.choice.as_ref().is_none_or(|why| why.split_whitespace().next() == Some(&*other.rung));
+            let is_of_kernels = matches!(runner(other), Some(Runner::Kernels { .. }));
+            other.problem == m.problem && is_of_kernels && is_chosen && self.is_sound(other)
         };
         matches!(runner(m), Some(Runner::Chosen(_))) && self.measurements.iter().any(by_name)
     }
@@ -231,6 +234,11 @@ mod tests {
         assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
         assert_eq!(run.fastest_kernels(&p).map(|(m, us)| (m.rung.as_str(), us)), Some(("02", 5.0)));
         assert!(run.repeats_a_rung(&run.measurements[3]) && !run.repeats_a_rung(&run.measurements[1]));
+        // Another rung that was not measured here, though it was chosen, counts.
+        run.measurements[3].choice = Some("03 with the tile a".into());
+        assert_eq!(who(run.fastest(&p)), Some(("as_chosen", 4.9)));
+        run.measurements[3].choice = Some("01 with the tile a".into());
+        assert_eq!(who(run.fastest(&p)), Some(("02", 5.0)));
         // Its row is there all the same.
         assert_eq!(run.ladder(&p).last().and_then(|row| row.measurement.median_us()), Some(4.9));
         // Alone with libraries, or next to rungs that failed, it counts under its own name.

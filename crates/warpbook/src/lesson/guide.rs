@@ -1,5 +1,6 @@
 //! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
 
+use super::{guessed, your_guess};
 use crate::charts::{Curve, Scale, curves};
 use crate::device::{CudaDevice, PowerReading, power_reading};
 use crate::guide::{Load, profiled};
@@ -44,6 +45,24 @@ pub fn shown(run: &Run) -> Panel {
     Panel::column([&said.join(" ")]).and(&ladder(run, problem, run.descriptor.headline)).and(&sweep(&[run]))
 }
 
+/// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
+/// sentence, the ladder at that size with the guess as a mark, the pair's own sentences, and all sizes. Where that size was not measured, as on a
+/// processor, the ladder is that of the record's main problem.
+#[must_use]
+pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
+    let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
+        return Panel::column([&format!("{}: nothing was measured.", run.title)]);
+    };
+    let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
+    let mut panel = Panel::column([&your_guess(run, problem, fast, slow, guess)]);
+    panel = match guessed(run, problem, (fast, slow), guess, &all) {
+        Ok(ladder) => panel.and(&ladder),
+        Err(why) => panel.and(&why.to_string()),
+    };
+    let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
+    panel.and(&said.join(" ")).and(&sweep(&[run]))
+}
+
 /// The time of one rung over that of another at a size; `None` where one of them was not measured.
 #[must_use]
 pub fn ratio(run: &Run, slow: &str, fast: &str, size: u64) -> Option<f64> {
@@ -75,13 +94,14 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
 /// There is no pair of that name.
 pub fn elsewhere(name: &str) -> Result<String> {
     let pair = Pair::named(name).map_err(Error::Setting)?;
-    Ok(format!("Reasoned, not measured. The ratio on a smaller GPU: {}", pair.on_a_smaller_gpu))
+    Ok(format!("The ratio on a smaller GPU, reasoned and not measured. {}", pair.on_a_smaller_gpu))
 }
 
 /// Clock and power while a GPU did one thing, by the seconds since it began.
 struct Watched {
     name: &'static str,
     readings: Vec<(f64, PowerReading)>,
+    /// In the second half.
     flops_per_s: f64,
 }
 
@@ -118,12 +138,17 @@ fn watched(name: &'static str, load: &Load, uuid: &str, time: Duration) -> Resul
             }
             readings
         });
-        let mut flops = 0;
+        let (mut flops, mut late_since) = (0, None);
         let mut ran = Ok(());
         while ran.is_ok() && begun.elapsed() < time {
-            ran = load.run().map(|more| flops += more);
+            ran = load.run().map(|more| match late_since {
+                None if begun.elapsed() >= time / 2 => late_since = Some(begun.elapsed()),
+                None => {}
+                Some(_) => flops += more,
+            });
         }
-        let flops_per_s = flops as f64 / begun.elapsed().as_secs_f64();
+        let late = begun.elapsed().saturating_sub(late_since.unwrap_or_default());
+        let flops_per_s = flops as f64 / late.as_secs_f64();
         // The reader ends also where the load failed.
         is_over.store(true, Ordering::Relaxed);
         let readings = reader.join().unwrap_or_default();
@@ -167,7 +192,7 @@ impl Watched {
         };
         let capped = late.iter().filter(|(_, r)| r.capped).count();
         format!(
-            "Of {}: {:.0} TFLOP/s at {:.0} MHz and {:.0} W; the clocks were held down by the power cap in {capped} of {} readings.",
+            "Of {}, in the second half: {:.0} TFLOP/s at {:.0} MHz and {:.0} W; NVML reported that the power cap slowed the clocks in {capped} of {} readings.",
             self.name,
             self.flops_per_s / 1e12,
             mean(|r| r.sm_mhz.map(f64::from)),
@@ -219,7 +244,12 @@ mod tests {
         };
         let all = [of("Gaussian numbers", 690.0, true), of("zeros", 400.0, false)];
         let page = power_panel_of("a GPU", 8192, &all).unwrap().page("power");
-        for said in ["600 TFLOP/s at 1430 MHz and 690 W", "in 20 of 20 readings", "in 0 of 20", "power cap is 700 W"] {
+        for said in [
+            "600 TFLOP/s at 1430 MHz and 690 W",
+            "clocks in 20 of 20 readings",
+            "clocks in 0 of 20",
+            "power cap is 700 W",
+        ] {
             assert!(page.contains(said), "{said}");
         }
         assert_eq!(page.matches("<svg").count(), 2);
@@ -255,12 +285,20 @@ mod tests {
         let found = ratio(&run, "cpu_lines_apart", "cpu_in_order", 32).unwrap();
         assert!(found > 0.0);
         assert_eq!(judged(2.0, Some(3.0)), "You guessed 2.0 times; measured: 3.00 times.");
+        let page = answered(&run, ("cpu_lines_apart", "cpu_in_order", 32), 2.0).page("");
+        assert!(page.contains("Your guess: ") && page.contains("your guess for "), "{page}");
+        assert_eq!(page.matches("<svg").count(), 2, "a ladder and a sweep");
+        let unmeasured = answered(&run, ("01_strided", "02_coalesced", 5), 2.0).page("");
+        assert!(
+            unmeasured.contains("not both measured here") && !unmeasured.contains("your guess for"),
+            "{unmeasured}"
+        );
         assert!(judged(2.0, ratio(&run, "01_strided", "02_coalesced", 32)).contains("needs a GPU"));
         assert_eq!(ratio(&run, "cpu_lines_apart", "cpu_in_order", 5), None, "no such size");
         assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
         let html = shown(&run).page("coalescing");
         assert!(html.contains("With 32 words between neighbours"), "{html}");
-        assert!(elsewhere("coalescing").unwrap().starts_with("Reasoned, not measured."));
+        assert!(elsewhere("coalescing").unwrap().starts_with("The ratio on a smaller GPU, reasoned and not measured."));
         assert!(elsewhere("coalesing").unwrap_err().to_string().contains("coalescing"));
     }
 }

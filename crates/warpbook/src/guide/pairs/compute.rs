@@ -55,7 +55,7 @@ pub(super) static LAYOUT: Pair = Pair {
             NHWC, where the channels of a pixel do.",
     reason: "A convolution sums over channels. With NHWC the 64 channels of a pixel are one line of 128 bytes, which a kernel copies 16 bytes \
              at a time and a tensor core takes as a row of its operand; with NCHW each of them is in another line.",
-    on_a_smaller_gpu: "Smaller where arithmetic is what bounds both layouts, as with fewer tensor cores for the bandwidth; otherwise about the \
+    on_a_smaller_gpu: "Smaller where arithmetic bounds both layouts, as with fewer tensor cores for the bandwidth; otherwise about the \
                        same, since the width of a line is.",
     axis: "images",
     headline: Quantity::Time,

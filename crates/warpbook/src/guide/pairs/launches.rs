@@ -90,9 +90,13 @@ pub(super) static JIT_EXPRESSION: Pair = Pair {
         its_own("01_first_call", "First call", "Nobody has compiled it.", Place::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Anew)
         }),
-        its_own("02_next_process", "First call of the next process", "It lies on the disk.", Place::Gpu(7, 5), |a| {
-            expression::on_the_gpu(a, Compiled::OnDisk)
-        }),
+        its_own(
+            "02_next_process",
+            "Found on disk",
+            "As in the next process: read and loaded, not compiled.",
+            Place::Gpu(7, 5),
+            |a| expression::on_the_gpu(a, Compiled::OnDisk),
+        ),
         its_own("03_later_calls", "Later calls", "It is loaded.", Place::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Loaded)
         }),

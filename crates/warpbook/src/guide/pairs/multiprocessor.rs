@@ -17,7 +17,7 @@ pub(super) static COALESCING: Pair = Pair {
     title: "Coalesced access",
     about: "Each word of an array is read and written once: by threads whose neighbours take words that lie apart, or neighbouring words.",
     reason: "A warp's load is split into the lines of 128 bytes that its 32 words lie in: up to 32 of them, or one.",
-    on_a_smaller_gpu: "About the same: the width of a line is, while load units and memory shrink together.",
+    on_a_smaller_gpu: "About the same: lines are as wide, and load units and memory shrink together.",
     axis: "words between neighbours",
     headline: Quantity::Bandwidth,
     sizes: &[1, 2, 4, 8, 16, 32],
@@ -51,7 +51,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     about: "A matrix is transposed: element by element, or by tiles in shared memory whose columns lie in one bank or in all 32.",
     reason: "Shared memory has 32 banks of a word each. A column of a tile of 32 x 32 lies in one of them, so its 32 words are read one \
              after another; one word of padding a row, or an exclusive or with the row, spreads them over all.",
-    on_a_smaller_gpu: "Smaller: conflicts cost cycles of the SM, which less bandwidth hides, as the SM waits for memory anyway.",
+    on_a_smaller_gpu: "Smaller: with less bandwidth the SM waits for memory anyway, which hides conflicts.",
     axis: "rows and columns",
     headline: Quantity::Bandwidth,
     sizes: &[512, 1024, 2048, 4096, 8192],
@@ -120,7 +120,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
     about: "Elements of several kinds take different paths through the code: kinds mixed within each warp, or one kind a warp.",
     reason: "The lanes of a warp share their instructions. Where they branch apart, the warp walks every path, with the lanes of the other \
              paths switched off.",
-    on_a_smaller_gpu: "The same: it is a property of the warp, and both halves are bound by arithmetic.",
+    on_a_smaller_gpu: "About the same: divergence is a property of the warp. It changes where scattered accesses cost the fast half more or less.",
     axis: "kinds of elements",
     headline: Quantity::Time,
     sizes: &[1, 2, 4, 8, 16, 32],
@@ -217,7 +217,7 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     reason: "A thread that moves 16 bytes has four times as many of them in flight as one that moves 4. Bandwidth times latency has to be in \
              flight to keep a memory busy, DRAM as well as L2, and the warps that fit on an SM fall short of it with 4 bytes a thread. A \
              quarter of the instructions and requests move the same bytes, too.",
-    on_a_smaller_gpu: "Smaller: with less bandwidth an SM, narrow accesses keep up more easily.",
+    on_a_smaller_gpu: "Smaller: with less bandwidth per SM, narrow accesses keep up more easily.",
     axis: "elements",
     headline: Quantity::Bandwidth,
     sizes: &[1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26],

@@ -111,7 +111,7 @@ pub(super) static BATCHES: Pair = Pair {
     about: "4096 samples of 64 features go to the device, through a layer of 64 neurons, and back: one by one, or so many at a time.",
     reason: "Two copies, a launch and a wait cost tens of microseconds for a sample as for a thousand, and one sample keeps one block of \
              one SM busy.",
-    on_a_smaller_gpu: "Smaller: what is paid a batch is the same, while a full batch takes longer.",
+    on_a_smaller_gpu: "Smaller: what is paid per batch is the same, while a full batch takes longer.",
     axis: "samples a batch",
     headline: Quantity::Time,
     sizes: &[1, 4, 16, 64, 256, 1024, 4096],

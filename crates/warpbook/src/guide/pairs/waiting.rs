@@ -16,11 +16,11 @@ pub(super) static LATENCY: Pair = Pair {
     name: "latency",
     record: "guide-latency",
     title: "Latency hidden by warps and by independent instructions",
-    about: "The same multiply-adds with 1 to 32 warps an SM, each thread working on 1, 2, 4 or 8 of its chains at a time.",
+    about: "The same multiply-adds with 1 to 32 warps per SM, each thread working on 1, 2, 4 or 8 of its chains at a time.",
     reason: "Little's law: what is in flight is the rate times the latency. A scheduler that starts an instruction a cycle, each of which \
              takes about four, needs four independent ones: four warps, or one warp with four chains.",
-    on_a_smaller_gpu: "The same an SM: schedulers and latencies are those of the architecture.",
-    axis: "warps an SM",
+    on_a_smaller_gpu: "The same per SM: schedulers and latencies are those of the architecture.",
+    axis: "warps per SM",
     headline: Quantity::Throughput,
     sizes: &kernels::WARPS,
     quick: &[1, 8, 32],
@@ -140,15 +140,15 @@ pub(super) static GATHER: Pair = Pair {
     name: "gather",
     record: "guide-gather",
     title: "Occupancy and loads in flight",
-    about: "Words from random places in DRAM with 1 to 32 warps an SM, each thread asking for 1, 2, 4 or 8 of them at a time.",
+    about: "Words from random places in DRAM with 1 to 32 warps per SM, each thread asking for 1, 2, 4 or 8 of them at a time.",
     reason: "Little's law again: bytes in flight over the latency. More warps and more loads a thread are two ways to the same number; \
              registers are what the second one costs, and what limits the first.",
     on_a_smaller_gpu: "Smaller: less bandwidth is reached with fewer bytes in flight.",
-    axis: "warps an SM",
+    axis: "warps per SM",
     headline: Quantity::Time,
     sizes: &kernels::WARPS,
     quick: &[1, 32],
-    shown: 8,
+    shown: 1,
     work: |_, quick| {
         let words: u64 = if quick { 1 << 18 } else { 1 << 26 };
         let bytes = 4 * words + words / 2;
@@ -212,7 +212,7 @@ pub(super) static OCCUPANCY: Pair = Pair {
              threads that take four times as many leave room for a quarter of the warps, and a quarter of the lines are on their way. \
              __launch_bounds__ limits the registers of a thread and so keeps the warps; values that no longer fit are spilled to local memory, which is \
              a store and a load each.",
-    on_a_smaller_gpu: "The same an SM where registers and warps of an SM are the same; smaller where it holds fewer warps at most, since there the \
+    on_a_smaller_gpu: "The same where an SM has as many registers and warps; smaller where it holds fewer warps at most, since there the \
                        registers limit them later.",
     axis: "values in registers",
     headline: Quantity::Time,
