@@ -41,8 +41,7 @@ pub fn shown(run: &Run) -> Panel {
     let Some(problem) = run.main_problem() else {
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
     };
-    let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
-    Panel::column([&said.join(" ")]).and(&ladder(run, problem, run.descriptor.headline)).and(&sweep(&[run]))
+    Panel::column([&said(run)]).and(&ladder(run, problem, run.descriptor.headline)).and(&sweep(&[run]))
 }
 
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
@@ -59,8 +58,13 @@ pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) ->
         Ok(ladder) => panel.and(&ladder),
         Err(why) => panel.and(&why.to_string()),
     };
+    panel.and(&said(run)).and(&sweep(&[run]))
+}
+
+/// The pair's own sentences in its record: the ratio at its main problem, and the reason.
+fn said(run: &Run) -> String {
     let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
-    panel.and(&said.join(" ")).and(&sweep(&[run]))
+    said.join(" ")
 }
 
 /// The time of one rung over that of another at a size; `None` where one of them was not measured.
@@ -138,17 +142,17 @@ fn watched(name: &'static str, load: &Load, uuid: &str, time: Duration) -> Resul
             }
             readings
         });
-        let (mut flops, mut late_since) = (0, None);
+        let (mut flops, mut half) = (0, None);
         let mut ran = Ok(());
         while ran.is_ok() && begun.elapsed() < time {
-            ran = load.run().map(|more| match late_since {
-                None if begun.elapsed() >= time / 2 => late_since = Some(begun.elapsed()),
-                None => {}
-                Some(_) => flops += more,
-            });
+            ran = load.run().map(|more| flops += more);
+            if half.is_none() && begun.elapsed() >= time / 2 {
+                half = Some((begun.elapsed(), flops));
+            }
         }
-        let late = begun.elapsed().saturating_sub(late_since.unwrap_or_default());
-        let flops_per_s = flops as f64 / late.as_secs_f64();
+        // All of it where one run took longer than that.
+        let (since, before) = half.filter(|(_, before)| *before < flops).unwrap_or_default();
+        let flops_per_s = (flops - before) as f64 / (begun.elapsed() - since).as_secs_f64();
         // The reader ends also where the load failed.
         is_over.store(true, Ordering::Relaxed);
         let readings = reader.join().unwrap_or_default();
