@@ -13,11 +13,11 @@ __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsig
     return a > b;
 }
 
-// Rows blockIdx.x WARPS .. of the batch; as the kernels of cross_entropy.cu and cross_entropy_last_block.cu have it.
+// Rows blockIdx.x WARPS .. of the batch, whose gradient is a part of that of a mean over `rows` rows, those of all ranks; as the kernels of cross_entropy.cu and cross_entropy_last_block.cu have it.
 __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classes] */, const unsigned char* labels /* [batch] */,
-                                              unsigned batch, unsigned classes, float smoothing, const float* loss_scale /* [1] or null */,
-                                              In* dlogits /* [batch][classes] or null */, double* partial /* [gridDim.x] */,
-                                              unsigned* hits /* [gridDim.x] */) {
+                                              unsigned batch, unsigned classes, float smoothing, float rows,
+                                              const float* loss_scale /* [1] or null */, In* dlogits /* [batch][classes] or null */,
+                                              double* partial /* [gridDim.x] */, unsigned* hits /* [gridDim.x] */) {
     __shared__ double losses[WARPS];
     __shared__ unsigned correct[WARPS];
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = blockIdx.x * WARPS + warp;
@@ -47,7 +47,7 @@ __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classe
         warp_sum(sums);
         const unsigned label = labels[row];
         const float own = 1.0f - smoothing, spread = smoothing / (float)classes;
-        const float factor = (loss_scale ? *loss_scale : 1.0f) / (float)batch;
+        const float factor = (loss_scale ? *loss_scale : 1.0f) / rows;
 #pragma unroll 2
         for (unsigned c = lane; dlogits && c < classes; c += WARP) {
             const float target = c == label ? own + spread : spread;

@@ -11,13 +11,14 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 cross_entropy_last(const In* __restrict__ logits /* [batch][classes] */, const unsigned char* __restrict__ labels /* [batch] */,
-                   unsigned batch, unsigned classes, float smoothing, const float* __restrict__ loss_scale /* [1] or null */,
+                   unsigned batch, unsigned classes, float smoothing, float rows,
+                   const float* __restrict__ loss_scale /* [1] or null */,
                    In* __restrict__ dlogits /* [batch][classes] or null */, double* partial /* [gridDim.x] */,
                    unsigned* hits /* [gridDim.x] */, unsigned* arrived /* [1] */, double count, const unsigned* slot /* [1] */,
                    double* losses /* [slots] */, unsigned* correct /* [slots] or null */, unsigned slots, Verdict verdict) {
     wait_for_predecessor();
     let_successor_start();
-    rows_of_block(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits);
+    rows_of_block(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits);
     if (!is_last_block(arrived)) return;
     mean_of_blocks(partial, hits, gridDim.x, count, slot, losses, correct, slots);
     if (threadIdx.x == 0) judge_and_prepare(verdict);

@@ -1,6 +1,7 @@
 use crate::memory::Allocation;
 use crate::{CudaDevice, Result, Slice};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// A type whose values are the same bytes on the host and on the device, and may be any bytes.
 ///
@@ -62,7 +63,12 @@ impl<T: Element> Buffer<T> {
     pub(crate) fn zeros(device: &CudaDevice, len: usize) -> Result<Self> {
         let bytes = len.saturating_mul(size_of::<T>());
         let memory = Allocation::zeros(device, bytes, format!("An array of {len} {}", std::any::type_name::<T>()))?;
-        Ok(Self { whole: Slice::new(memory, 0, len) })
+        Ok(Self::whole(memory, len))
+    }
+
+    /// All of an allocation.
+    pub(crate) fn whole(memory: Arc<Allocation>, len: usize) -> Self {
+        Self { whole: Slice::new(memory, 0, len) }
     }
 }
 

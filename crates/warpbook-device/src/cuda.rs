@@ -310,7 +310,15 @@ impl CudaDevice {
     /// # Errors
     /// The driver's.
     pub fn urgent_stream(&self) -> Result<Stream> {
-        Stream::urgent(self)
+        Stream::before_others(self, true)
+    }
+
+    /// A new stream whose work is given free SMs before that of ordinary streams, and after that of urgent ones.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn preferred_stream(&self) -> Result<Stream> {
+        Stream::before_others(self, false)
     }
 
     /// Waits for all that was queued on any stream.

@@ -150,14 +150,35 @@ pub(crate) struct Allocation {
     pub(crate) device: Arc<Inner>,
     pub(crate) address: u64,
     bytes: usize,
-    /// Whether it is freed, and counted.
-    owned: bool,
+    owner: Owner,
+}
+
+/// Who frees an allocation.
+enum Owner {
+    /// Another library, in its own time. It is not counted.
+    Other,
+    Driver,
+    /// A library's function, which takes the address.
+    Library(Box<dyn Fn(u64) + Send + Sync>),
 }
 
 impl Allocation {
     /// Memory that another library has allocated and frees.
     pub(crate) fn borrowed(device: &CudaDevice, address: u64, bytes: usize) -> Arc<Self> {
-        Arc::new(Self { device: device.0.clone(), address, bytes, owned: false })
+        Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Other })
+    }
+
+    /// Memory of zeros that a library has allocated and frees by this function.
+    pub(crate) fn zeros_of_library(
+        device: &CudaDevice,
+        address: u64,
+        bytes: usize,
+        free: impl Fn(u64) + Send + Sync + 'static,
+    ) -> Result<Arc<Self>> {
+        let memory = Arc::new(Self { device: device.0.clone(), address, bytes, owner: Owner::Library(Box::new(free)) });
+        device.0.memory.add(bytes as u64);
+        memory.fill(memory.address, bytes, 0)?;
+        Ok(memory)
     }
 
     /// Memory of zeros; `what` names it where it does not fit.
@@ -174,7 +195,7 @@ impl Allocation {
         // SAFETY: the context is current (`ensure_free` binds it); CUDA refuses zero bytes, so one is asked for at least.
         let address = unsafe { result::malloc_sync(bytes.max(1)) }.map_err(|e| inner.error("Allocating memory", e))?;
         inner.memory.add(bytes as u64);
-        Ok(Arc::new(Self { device: inner.clone(), address, bytes, owned: true }))
+        Ok(Arc::new(Self { device: inner.clone(), address, bytes, owner: Owner::Driver }))
     }
 
     /// Its size in bytes.
@@ -197,11 +218,18 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        if self.owned && self.device.may_free() {
-            // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
-            let _ = relaxed(|| unsafe { result::free_sync(self.address) });
-            self.device.memory.subtract(self.bytes as u64);
+        if matches!(self.owner, Owner::Other) || !self.device.may_free() {
+            return;
         }
+        relaxed(|| match &self.owner {
+            Owner::Other => {}
+            Owner::Driver => {
+                // SAFETY: the address came from `malloc_sync` and is not used again. Freeing waits for all work under way.
+                let _ = unsafe { result::free_sync(self.address) };
+            }
+            Owner::Library(free) => free(self.address),
+        });
+        self.device.memory.subtract(self.bytes as u64);
     }
 }
 

@@ -55,15 +55,18 @@ impl Stream {
     }
 
     /// A stream whose work is given free SMs before that of others.
-    pub(crate) fn urgent(device: &CudaDevice) -> Result<Self> {
+    /// Of the highest priority, or of the lowest but one.
+    pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind()?;
         let failed = |e| device.0.error("Creating a stream", e);
         let (mut least, mut greatest, mut raw) = (0, 0, std::ptr::null_mut());
         // SAFETY: the context is current, and the pointers are to live values.
         unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result().map_err(failed)?;
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+        // Lower numbers come first.
+        let priority = if highest { greatest } else { (least - 1).max(greatest) };
         // SAFETY: as above.
-        unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, greatest) }.result().map_err(failed)?;
+        unsafe { sys::cuStreamCreateWithPriority(&raw mut raw, flags, priority) }.result().map_err(failed)?;
         Ok(Self::of_handle(device, raw, true))
     }
 

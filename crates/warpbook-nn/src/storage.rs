@@ -2,7 +2,8 @@
 
 use crate::parallel;
 use half::{bf16, f16};
-use warpbook_device::{Buffer, CudaDevice, DevicePtr, Result};
+use std::time::Duration;
+use warpbook_device::{Buffer, Communicator, CudaDevice, DevicePtr, Result};
 use warpbook_record::Dtype;
 
 /// An array of f32, f16 or bf16 on a device. `Tf32` is stored as f32.
@@ -38,6 +39,18 @@ impl Storage {
             Dtype::F16 => Self::F16(device.zeros(len)?),
             Dtype::Bf16 => Self::Bf16(device.zeros(len)?),
             _ => Self::F32(device.zeros(len)?),
+        })
+    }
+
+    /// An array of zeros in a window of all ranks: see [`Communicator::zeros`].
+    ///
+    /// # Errors
+    /// As of [`Communicator::zeros`].
+    pub(crate) fn zeros_of_ranks(ranks: &Communicator, len: usize, dtype: Dtype, limit: Duration) -> Result<Self> {
+        Ok(match dtype {
+            Dtype::F16 => Self::F16(ranks.zeros(len, limit)?),
+            Dtype::Bf16 => Self::Bf16(ranks.zeros(len, limit)?),
+            _ => Self::F32(ranks.zeros(len, limit)?),
         })
     }
 

@@ -36,6 +36,19 @@ const OLDEST: c_int = 21_100;
 
 type Reduction = unsafe extern "C" fn(*const c_void, *mut c_void, usize, c_int, c_int, Raw, sys::CUstream) -> Status;
 
+/// `NCCL_WIN_COLL_SYMMETRIC`.
+pub(super) const SYMMETRIC: c_int = 1;
+
+/// Memory that the other ranks' GPUs can read and write, from version 2.27 on.
+#[derive(Clone, Copy)]
+pub(super) struct WindowCalls {
+    pub allocate: unsafe extern "C" fn(*mut *mut c_void, usize) -> Status,
+    pub free: unsafe extern "C" fn(*mut c_void) -> Status,
+    /// All ranks call it at the same time.
+    pub register: unsafe extern "C" fn(Raw, *mut c_void, usize, *mut *mut c_void, c_int) -> Status,
+    pub deregister: unsafe extern "C" fn(Raw, *mut c_void) -> Status,
+}
+
 /// The functions that are used.
 pub(super) struct Calls {
     version: unsafe extern "C" fn(*mut c_int) -> Status,
@@ -63,6 +76,7 @@ pub(super) struct Calls {
     pub receive: unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, Raw, sys::CUstream) -> Status,
     pub make_weighted_sum: unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, c_int, Raw) -> Status,
     pub unmake_operation: unsafe extern "C" fn(c_int, Raw) -> Status,
+    pub windows: Option<WindowCalls>,
 }
 
 /// The library.
@@ -87,8 +101,10 @@ const SEARCH: Search = Search {
     is_named: |name| name == NAME,
 };
 
-/// What turns multicast over NVLink off, and its value. NCCL reads it when its first communicator is made.
-const NVLS: (&str, &str) = ("NCCL_NVLS_ENABLE", "0");
+/// What NCCL reads from the environment when its first communicator is made, unless the user has set it: no multicast over NVLink, and 24 blocks for a
+/// reduction of windows. Left to itself, version 2.28 takes so few on Hopper that large arrays take longer than without a window; 16 are enough for
+/// a reduction alone, 24 next to products.
+const SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
 
 impl Nccl2 {
     /// Finds and loads it: from the folder `WARPBOOK_NCCL`, else where pip, the loader and the toolkits have it.
@@ -111,10 +127,10 @@ impl Nccl2 {
     }
 
     fn open(path: &Path) -> Result<Self, String> {
-        if std::env::var_os(NVLS.0).is_none() {
+        for (name, value) in SETTINGS.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
             // SAFETY: Rust's own reads of the environment are ordered with this by a lock. It is set once, before the library that reads it is
             // there; our launcher has set it already in the processes that it starts.
-            unsafe { std::env::set_var(NVLS.0, NVLS.1) };
+            unsafe { std::env::set_var(name, value) };
         }
         // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
         let library = unsafe { Library::new(path) }.map_err(|e| e.to_string())?;
@@ -124,7 +140,16 @@ impl Nccl2 {
                 *unsafe { library.get($name) }.map_err(|e| e.to_string())?
             };
         }
+        let windows = || -> Result<WindowCalls, String> {
+            Ok(WindowCalls {
+                allocate: call!(b"ncclMemAlloc\0"),
+                free: call!(b"ncclMemFree\0"),
+                register: call!(b"ncclCommWindowRegister\0"),
+                deregister: call!(b"ncclCommWindowDeregister\0"),
+            })
+        };
         let calls = Calls {
+            windows: windows().ok(),
             version: call!(b"ncclGetVersion\0"),
             error_string: call!(b"ncclGetErrorString\0"),
             // SAFETY: as above; version 2.13 brought it.
@@ -203,7 +228,8 @@ mod tests {
                 assert!(nccl.version >= OLDEST);
                 let words = nccl.describe(4, std::ptr::null_mut());
                 assert!(words.starts_with("invalid argument"), "{words}");
-                assert!(!std::env::var(NVLS.0).unwrap().is_empty());
+                assert!(SETTINGS.iter().all(|(name, _)| !std::env::var(name).unwrap().is_empty()));
+                assert!(nccl.calls.windows.is_some() || nccl.version < 22_700);
             }
             Err(why @ Error::NoNccl { .. }) => {
                 crate::testing::skip(

@@ -5,6 +5,7 @@
 //! thread with a time limit, or ended by [`Communicator::abort`].
 
 mod library;
+mod window;
 
 use crate::capture::relaxed;
 use crate::cublas::launched;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use warpbook_record::Dtype;
+use window::Window;
 
 /// What all ranks of a communicator have in common: rank 0 makes it, and the others are given its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,6 +119,7 @@ pub struct Communicator {
     is_aborted: AtomicBool,
     /// Reductions with a factor, by its bits and type; the library has each until the communicator ends.
     weighted: Mutex<Vec<(u32, c_int, c_int)>>,
+    windows: Mutex<Vec<Window>>,
     name: Arc<str>,
 }
 
@@ -215,6 +218,7 @@ impl Communicator {
             world,
             is_aborted: AtomicBool::new(false),
             weighted: Mutex::new(Vec::new()),
+            windows: Mutex::default(),
             name: Arc::from("of NCCL, which does not tell its shape"),
         }
     }
@@ -486,6 +490,7 @@ impl Drop for Communicator {
             // SAFETY: the operation came from this communicator, which is live, and is not used again.
             let _ = unsafe { (self.nccl.calls.unmake_operation)(operation, self.handle.0) };
         }
+        self.unregister_all();
         // SAFETY: the communicator came from `new` and is not used again; the call waits for what was queued.
         relaxed(|| unsafe { (self.nccl.calls.destroy)(self.handle.0) });
     }

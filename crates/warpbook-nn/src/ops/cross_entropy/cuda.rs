@@ -133,16 +133,16 @@ impl Loss {
         dlogits: Option<&DeviceArray>,
         slots: (Workspace<'_>, LossSlots<'_>),
     ) -> Result<()> {
-        self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, dlogits), slots, &Verdict::none())
+        self.loss_and_verdict(stream, c, (logits, labels), (loss_scale, 1.0, dlogits), slots, &Verdict::none())
     }
 
-    /// The same, and the step's verdict, where the kernel has a last block to decide it.
+    /// The same with the gradient times `share`, and the step's verdict, where the kernel has a last block to decide it.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,
         c: &CrossEntropy,
         (logits, labels): (&DeviceArray, &Slice<u8>),
-        (loss_scale, dlogits): (Option<&Slice<f32>>, Option<&DeviceArray>),
+        (loss_scale, share, dlogits): (Option<&Slice<f32>>, f64, Option<&DeviceArray>),
         (workspace, to): (Workspace<'_>, LossSlots<'_>),
         verdict: &Verdict,
     ) -> Result<()> {
@@ -158,12 +158,15 @@ impl Loss {
         ])?;
         one(check, "the loss scale", loss_scale)?;
         let (batch, classes) = (check.word("the batch", c.batch)?, check.word("classes", c.classes)?);
+        // The rows that the gradient is a mean over: those of all ranks.
+        let rows = (c.batch as f64 / share) as f32;
         let mut args: Vec<&dyn KernelArg> = vec![
             logits.bytes(),
             labels,
             &batch,
             &classes,
             &c.smoothing,
+            &rows,
             optional(loss_scale),
             optional_array(dlogits),
             workspace.losses,
@@ -172,7 +175,7 @@ impl Loss {
         let shape = self.rows.shape(32 * c.batch as u64);
         match &self.mean {
             Mean::Kernel(mean) => {
-                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, loss_scale, dlogits, partial, hits), a warp a row and
+                // SAFETY: cross_entropy(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits), a warp a row and
                 // ROWS rows a block of 256 threads; types and lengths were checked.
                 unsafe { self.rows.launch(stream, shape, &args) }?;
                 mean.queue(stream, check, workspace.losses, Some(workspace.hits), c.batch, to)

@@ -161,15 +161,28 @@ impl Linear {
         Check(OP).arrays(stored(self.dtype), &[("dweight", dweight, &[self.sizes.outputs, self.sizes.inputs])])?;
         self.sizes.check_bias("dbias", dbias.map(Slice::len))?;
         let sums = match (dbias, &self.bias_gradient) {
-            (Some(_), None) => {
-                let why = "needs a layer that was made with a bias".into();
-                return Err(Error::Unsupported { what: "linear: a bias gradient".into(), why });
-            }
+            (Some(_), None) => return Err(no_bias()),
             (dbias, sums) => dbias.zip(sums.as_ref()),
         };
         let arrays = DeviceArrays::new(dy.clone(), x.clone(), dweight.clone());
         self.weight_gradient.launch_checked(stream, &arrays, workspace)?;
         sums.map_or(Ok(()), |(dbias, sums)| sums.queue(stream, dy, dbias, workspace))
+    }
+
+    /// The gradient of the bias alone.
+    ///
+    /// # Errors
+    /// The layer was made without a bias, or an array has not the length of its shape.
+    pub fn bias_gradient(
+        &self,
+        stream: &Stream,
+        dy: &DeviceArray,
+        dbias: &Slice<f32>,
+        workspace: &Workspace,
+    ) -> Result<()> {
+        self.sizes.check_bias("dbias", Some(dbias.len()))?;
+        let Some(sums) = &self.bias_gradient else { return Err(no_bias()) };
+        sums.queue(stream, dy, dbias, workspace)
     }
 
     fn check(
@@ -187,6 +200,11 @@ impl Linear {
         }
         workspace.check(self.workspace_bytes()).map_err(refused)
     }
+}
+
+fn no_bias() -> Error {
+    let why = "needs a layer that was made with a bias".into();
+    Error::Unsupported { what: "linear: a bias gradient".into(), why }
 }
 
 /// The type that elements of a type are stored in.

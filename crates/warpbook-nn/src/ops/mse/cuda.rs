@@ -55,15 +55,15 @@ impl Loss {
         doutput: Option<&DeviceArray>,
         slots: (&Slice<f64>, LossSlots<'_>),
     ) -> Result<()> {
-        self.loss_and_verdict(stream, (output, target), (loss_scale, doutput), slots, &Verdict::none())
+        self.loss_and_verdict(stream, (output, target), (loss_scale, 1.0, doutput), slots, &Verdict::none())
     }
 
-    /// The same, and the step's verdict, where the kernel has a last block to decide it.
+    /// The same with the gradient times `share`, and the step's verdict, where the kernel has a last block to decide it.
     pub(crate) fn loss_and_verdict(
         &self,
         stream: &Stream,
         (output, target): (&DeviceArray, &Slice<f32>),
-        (loss_scale, doutput): (Option<&Slice<f32>>, Option<&DeviceArray>),
+        (loss_scale, share, doutput): (Option<&Slice<f32>>, f64, Option<&DeviceArray>),
         (workspace, to): (&Slice<f64>, LossSlots<'_>),
         verdict: &Verdict,
     ) -> Result<()> {
@@ -73,7 +73,7 @@ impl Loss {
         Check(OP).arrays(self.dtype, &[("the output", output, &[n]), ("doutput", written, &[n])])?;
         Check(OP).lengths(&[("the workspace", workspace.len(), &[self.blocks(n)])])?;
         one(Check(OP), "the loss scale", loss_scale)?;
-        let (items, factor) = (n as u64, (2.0 / n as f64) as f32);
+        let (items, factor) = (n as u64, (2.0 * share / n as f64) as f32);
         let scale = optional(loss_scale);
         let mut args: Vec<&dyn KernelArg> =
             vec![output.bytes(), target, &items, &factor, scale, optional_array(doutput), workspace];

@@ -79,7 +79,7 @@ impl CudaInference {
         let params_bytes = ParamBytes::of(network, None, dtype).total();
         let bytes = params_bytes + layout.peak_bytes() as u64 + (batch * (pixels + 4)) as u64;
         device.ensure_free(format!("A network with batches of {batch}"), bytes)?;
-        let params = Params::new(device, network, arrangement, None, dtype)?;
+        let params = Params::new(device, network, arrangement, None, dtype, None)?;
         params.write(weights)?;
         let normalise = Augment {
             channels,

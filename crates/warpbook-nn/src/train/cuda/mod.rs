@@ -127,19 +127,21 @@ impl CudaTraining {
         let sharing = sharing(network, &options, device.info().compute_capability);
         let slots = Some(recipe.optimizer.state_slots());
         ensure_it_fits(device, recipe, &options, &sharing, batch)?;
-        let params = Params::new(device, network, arrangement, slots, dtype)?;
+        let communicator = ranks.map(|ranks| together::join(device, ranks)).transpose()?;
+        let params = Params::new(device, network, arrangement, slots, dtype, communicator.as_ref())?;
         params.write(weights)?;
         let layout = memory::plan(network, &sharing, batch, dtype, options.purpose());
         let memory = Memory::new(Arena::with_layout(device, layout)?, dtype);
         let control = Control::new(device, step_batch, recipe.accumulate)?;
         control.restore(0, options.scaler.start())?;
         let stream = device.stream()?;
-        let side = options.overlap.then(|| Side::new(device)).transpose()?;
+        let side = options.overlap.then(|| Side::new(device, ranks.is_some())).transpose()?;
         if options.dependent {
             stream.make_dependent();
             side.iter().for_each(Side::make_dependent);
         }
-        let together = ranks.map(|ranks| Together::new(device, ranks, network, &params)).transpose()?;
+        let together = |(ranks, communicator)| Together::new(device, ranks, communicator, network, &params);
+        let together = ranks.zip(communicator).map(together).transpose()?;
         if together.is_some() {
             // What the reductions have made of them.
             params.write(weights)?;
@@ -281,11 +283,13 @@ impl CudaTraining {
         };
         let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels };
         let reductions = self.together.as_ref().zip(shard).map_or_else(Vec::new, |(together, shard)| {
-            let mut all = together.reductions(shard);
+            let mut all = together.reductions();
             all.extend(together.statistics(&self.params, shard));
             all
         });
-        let passes = passes::passes(parts, step, &self.sets[set], (n, trains), &mut self.workspaces, reductions)?;
+        let share = shard.filter(|_| self.together.is_some()).map_or(1.0, |shard| shard.weight());
+        let batch = (n, trains, share);
+        let passes = passes::passes(parts, step, &self.sets[set], batch, &mut self.workspaces, reductions)?;
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
         self.programs.insert(key, program);

@@ -1,5 +1,6 @@
 //! A network's parameters on a GPU: one array of all that are trained, so that one launch updates them.
 
+use super::together::JOIN;
 use crate::gemm::DeviceArray;
 use crate::network::{Arrangement, Network, Op, ParamId, ParamSpec};
 use crate::ops::muon::cuda::Place;
@@ -8,11 +9,11 @@ use crate::storage::Storage;
 use crate::train::TrainError;
 use crate::weights::Weights;
 use std::ops::Range;
-use warpbook_device::{CudaDevice, Slice, Stream};
+use warpbook_device::{Communicator, CudaDevice, Slice, Stream};
 use warpbook_record::Dtype;
 
 /// Parameters begin at multiples of this, so that those in half begin at multiples of 128 bytes too.
-const ALIGNMENT: usize = CELL;
+pub(super) const ALIGNMENT: usize = CELL;
 
 /// Weights, their gradients and the optimiser's state; the running statistics, which are not trained, by themselves.
 #[derive(Debug)]
@@ -87,13 +88,14 @@ pub(in crate::train) fn is_half(dtype: Dtype) -> bool {
 
 impl Params {
     /// All zeros. `dtype` is that of the products' operands; `slots` are the arrays of the optimiser's state, `None` without training,
-    /// which needs no gradients either.
+    /// which needs no gradients either. Gradients that are summed up over `ranks` lie where the other ranks' GPUs can read them.
     pub fn new(
         device: &CudaDevice,
         network: &Network,
         arrangement: Arrangement,
         slots: Option<usize>,
         dtype: Dtype,
+        ranks: Option<&Communicator>,
     ) -> Result<Self, TrainError> {
         let halves = is_half(dtype);
         let is_rounded = rounded_params(network, halves);
@@ -114,13 +116,21 @@ impl Params {
         }
         let trained = exact + last;
         let zeros = |len: usize| Ok::<_, TrainError>(device.zeros::<f32>(len)?.range(..));
+        let (exact_gradients, rounded_gradients) = if slots.is_some() { (exact, last) } else { (0, 0) };
+        let halves_of = |len: usize| match ranks {
+            Some(ranks) => Storage::zeros_of_ranks(ranks, len, dtype, JOIN),
+            None => Storage::zeros(device, len, dtype),
+        };
         Ok(Self {
             network: network.clone(),
             arrangement,
             places,
             weights: zeros(trained)?,
-            gradients: zeros(if slots.is_some() { exact } else { 0 })?,
-            rounded: (last > 0 && slots.is_some()).then(|| Storage::zeros(device, last, dtype)).transpose()?,
+            gradients: match ranks {
+                Some(ranks) => ranks.zeros(exact_gradients, JOIN)?.range(..),
+                None => zeros(exact_gradients)?,
+            },
+            rounded: (rounded_gradients > 0).then(|| halves_of(rounded_gradients)).transpose()?,
             slots: (0..slots.unwrap_or(0)).map(|_| zeros(trained)).collect::<Result<_, _>>()?,
             copy: halves.then(|| Storage::zeros(device, trained, dtype)).transpose()?,
             statistics: Statistics {

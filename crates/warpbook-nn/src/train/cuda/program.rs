@@ -58,8 +58,10 @@ pub(super) struct Side {
 }
 
 impl Side {
-    pub fn new(device: &CudaDevice) -> Result<Self> {
-        Ok(Self { stream: device.stream()?, forked: device.event()?, joined: device.event()? })
+    /// `is_first`: its kernels are given free SMs before those of the first stream, since other ranks wait for the weights' gradients.
+    pub fn new(device: &CudaDevice, is_first: bool) -> Result<Self> {
+        let stream = if is_first { device.preferred_stream()? } else { device.stream()? };
+        Ok(Self { stream, forked: device.event()?, joined: device.event()? })
     }
 
     /// As [`Stream::make_dependent`].

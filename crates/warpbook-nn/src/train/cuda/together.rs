@@ -1,7 +1,7 @@
 //! One of several ranks on a GPU: the reductions of gradients as passes on a stream of their own, so that they are captured with the step and run
 //! while the backward pass goes on.
 
-use super::params::Params;
+use super::params::{ALIGNMENT, Params};
 use super::passes::Reduction;
 use super::program::Link;
 use crate::gemm::DeviceArray;
@@ -14,7 +14,7 @@ use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Strea
 use warpbook_ranks::Shard;
 
 /// What is waited for the other ranks' GPUs.
-const JOIN: Duration = Duration::from_secs(180);
+pub(super) const JOIN: Duration = Duration::from_secs(180);
 
 /// A rank's communicator, its stream, and what is reduced.
 #[derive(Debug)]
@@ -22,39 +22,54 @@ pub(super) struct Together {
     pub ranks: Ranks,
     communicator: Arc<Communicator>,
     pub link: Arc<Link>,
-    /// Of each bucket, the last operation of the network whose gradients it has, and where they are.
-    buckets: Vec<(usize, Vec<DeviceArray>)>,
+    /// Of each bucket, the last operation of the network whose gradients it has, whether the bias of that is among them, and where they are.
+    buckets: Vec<(usize, bool, Vec<DeviceArray>)>,
     /// See [`Reduction::ready`], of all buckets but the last.
     ready: Vec<Range<usize>>,
 }
 
+/// Joins the other ranks' GPUs.
+pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, TrainError> {
+    ensure_own_gpus(device, ranks)?;
+    let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
+    let all = ranks.all_gather(&id)?;
+    let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
+        TrainError::Setting(
+            "Rank 0 has sent no identifier of NCCL's: start the same version of Warpbook as every rank.".into(),
+        )
+    })?;
+    Ok(Communicator::new(device, NcclId::of(id), (ranks.rank(), ranks.world()), JOIN)?)
+}
+
 impl Together {
-    /// Joins the other ranks' GPUs, and reduces every bucket once, so that all connections are there before a step is captured.
-    pub fn new(device: &CudaDevice, ranks: &Ranks, network: &Network, params: &Params) -> Result<Self, TrainError> {
+    /// Reduces every bucket once, so that all connections are there before a step is captured.
+    pub fn new(
+        device: &CudaDevice,
+        ranks: &Ranks,
+        communicator: Communicator,
+        network: &Network,
+        params: &Params,
+    ) -> Result<Self, TrainError> {
         if ranks.options().synchronised_norm && params.statistics().is_some() {
             return Err(TrainError::Setting(
                 "Batch normalisation takes the statistics of the global batch on the CPU only: on GPUs leave --sync-batch-norm out.".into(),
             ));
         }
-        ensure_own_gpus(device, ranks)?;
-        let id = if ranks.rank() == 0 { NcclId::new(device)?.bytes().to_vec() } else { Vec::new() };
-        let all = ranks.all_gather(&id)?;
-        let id: [u8; 128] = all[0].as_slice().try_into().map_err(|_| {
-            TrainError::Setting(
-                "Rank 0 has sent no identifier of NCCL's: start the same version of Warpbook as every rank.".into(),
-            )
-        })?;
-        let place = (ranks.rank(), ranks.world());
-        let communicator = Arc::new(Communicator::new(device, NcclId::of(id), place, JOIN)?);
+        let communicator = Arc::new(communicator);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
-        let buckets = planned.iter().map(|b| (first_node(network, b), arrays(params, b))).collect();
+        let of = |bucket: &Bucket| {
+            let node = first_node(network, bucket);
+            let bias = network.nodes()[node].params.get(1);
+            (node, bias.is_none_or(|id| bucket.params.contains(id)), arrays(params, bucket))
+        };
+        let buckets = planned.iter().map(of).collect();
         // The running statistics are reduced after the buckets.
         let link = Link::new(device, planned.len() + 1)?;
         let together =
             Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready: ready(params, &planned) };
         let stream = device.stream()?;
-        for (_, arrays) in &together.buckets {
-            reduce(&together.communicator, &stream, arrays, NcclReduce::Mean)?;
+        for (.., arrays) in &together.buckets {
+            reduce(&together.communicator, &stream, arrays, NcclReduce::Sum)?;
         }
         if let Some(statistics) = params.statistics() {
             // They are not zero: each rank's part of the mean makes them what they were.
@@ -65,19 +80,17 @@ impl Together {
         Ok(together)
     }
 
-    /// The reductions of a step with this part of a global batch: for each bucket the operation after whose backward pass it is ready, then that of the
-    /// running statistics.
-    pub fn reductions(&self, shard: Shard) -> Vec<Reduction> {
-        let weight = NcclReduce::Weighted(shard.weight() as f32);
-        let even = shard.len * self.ranks.world() == shard.global;
-        let how = if even { NcclReduce::Mean } else { weight };
-        let of = |(i, (node, arrays)): (usize, &(usize, Vec<DeviceArray>))| {
+    /// The reductions of a step: for each bucket the operation after whose backward pass it is ready. Each rank's gradients are its part of the mean
+    /// over the global batch already, since NCCL reduces windows by sums only.
+    pub fn reductions(&self) -> Vec<Reduction> {
+        let of = |(i, (node, with_bias, arrays)): (usize, &(usize, bool, Vec<DeviceArray>))| {
             let (communicator, arrays) = (self.communicator.clone(), arrays.clone());
             Reduction {
                 node: *node,
+                with_bias: *with_bias,
                 name: format!("bucket {} all-reduce", i + 1),
                 ready: self.ready.get(i).cloned(),
-                launch: Box::new(move |s| reduce(&communicator, s, &arrays, how)),
+                launch: Box::new(move |s| reduce(&communicator, s, &arrays, NcclReduce::Sum)),
             }
         };
         self.buckets.iter().enumerate().map(of).collect()
@@ -89,7 +102,13 @@ impl Together {
         let communicator = self.communicator.clone();
         let weight = NcclReduce::Weighted(shard.weight() as f32);
         let launch = move |s: &Stream| reduce(&communicator, s, std::slice::from_ref(&running), weight);
-        Some(Reduction { node: 0, name: "running statistics all-reduce".into(), ready: None, launch: Box::new(launch) })
+        Some(Reduction {
+            node: 0,
+            with_bias: true,
+            name: "running statistics all-reduce".into(),
+            ready: None,
+            launch: Box::new(launch),
+        })
     }
 
     /// Waits for a stream as long as all ranks live.
@@ -143,23 +162,24 @@ fn ready(params: &Params, buckets: &[Bucket]) -> Vec<Range<usize>> {
 /// A bucket's gradients as few arrays: neighbours in memory are one, padding between them included.
 fn arrays(params: &Params, bucket: &Bucket) -> Vec<DeviceArray> {
     let (exact, rounded) = params.gradients();
-    let exact: DeviceArray = (&exact).into();
-    let mut found = Vec::new();
-    let (mut low, mut high): (Option<Range<usize>>, Option<Range<usize>>) = (None, None);
-    let widen = |range: &mut Option<Range<usize>>, place: Range<usize>| {
-        *range = Some(range.take().map_or(place.clone(), |r| r.start.min(place.start)..r.end.max(place.end)));
-    };
-    for id in &bucket.params {
-        let place = params.place(*id);
-        if place.start < exact.len() {
-            widen(&mut low, place);
-        } else {
-            widen(&mut high, place.start - exact.len()..place.end - exact.len());
+    let split = exact.len();
+    let mut places: Vec<Range<usize>> = bucket.params.iter().map(|id| params.place(*id)).collect();
+    places.sort_unstable_by_key(|place| place.start);
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for place in places {
+        match runs.last_mut() {
+            Some(run) if place.start == run.end.next_multiple_of(ALIGNMENT) && place.start != split => {
+                run.end = place.end
+            }
+            _ => runs.push(place),
         }
     }
-    found.extend(low.map(|range| exact.range(range)));
-    found.extend(high.zip(rounded).map(|(range, rounded)| rounded.range(range)));
-    found
+    let exact: DeviceArray = (&exact).into();
+    let of = |run: Range<usize>| match &rounded {
+        Some(rounded) if run.start >= split => rounded.range(run.start - split..run.end - split),
+        _ => exact.range(run),
+    };
+    runs.into_iter().map(of).collect()
 }
 
 /// An error where two ranks take the same GPU, which NCCL refuses in its own words.

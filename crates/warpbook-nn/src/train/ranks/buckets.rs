@@ -18,27 +18,39 @@ pub struct Bucket {
 const FIRST_BUCKET_BYTES: usize = 1 << 20;
 
 /// The buckets of a network's gradients, from its last layer to its first: each is filled until it has `bucket_bytes`, the first one until it has 1 MiB
-/// if that is less, with so many `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when the operation is; what is not trained has none.
+/// if that is less, with so many `bytes` for a value of each parameter. The gradients of one operation stay together, so that a bucket is ready when
+/// the operation is, but for a bias whose gradient has another type than that of its weights: it goes with the last bucket, since a reduction of both
+/// takes two launches, and since the weights need not wait for it. What is not trained has no gradient.
 #[must_use]
 pub fn plan_buckets(network: &Network, bytes: &[usize], bucket_bytes: usize) -> Vec<Bucket> {
     let empty = || Bucket { params: Vec::new(), len: 0, bytes: 0 };
     let mut buckets = Vec::new();
-    let mut open = empty();
+    let (mut open, mut later) = (empty(), empty());
+    let add = |to: &mut Bucket, id: ParamId| {
+        let spec = &network.params()[id];
+        if spec.role.is_trained() && !spec.frozen {
+            to.params.push(id);
+            to.len += spec.len();
+            to.bytes += spec.len() * bytes[id];
+        }
+    };
     for node in network.nodes().iter().rev() {
         for id in &node.params {
-            let spec = &network.params()[*id];
-            if spec.role.is_trained() && !spec.frozen {
-                open.params.push(*id);
-                open.len += spec.len();
-                open.bytes += spec.len() * bytes[*id];
-            }
+            let is_of_another_type = bytes[*id] != bytes[node.params[0]];
+            add(if is_of_another_type { &mut later } else { &mut open }, *id);
         }
         let enough = if buckets.is_empty() { bucket_bytes.min(FIRST_BUCKET_BYTES) } else { bucket_bytes };
         if !open.params.is_empty() && open.bytes >= enough {
             buckets.push(std::mem::replace(&mut open, empty()));
         }
     }
-    buckets.extend(Some(open).filter(|open| !open.params.is_empty()));
+    if !open.params.is_empty() {
+        buckets.push(open);
+    }
+    match buckets.last_mut() {
+        Some(last) => later.params.into_iter().for_each(|id| add(last, id)),
+        None => buckets.extend(Some(later).filter(|later| !later.params.is_empty())),
+    }
     buckets
 }
 
@@ -82,6 +94,11 @@ mod tests {
         let recipe = amp_recipe(4096);
         let layers = plan_buckets(&recipe, &all(&recipe, 2), 25 << 20);
         assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4097 * 4096; 3]);
+        // Biases in f32 wait for the last of the weights in half.
+        let bytes: Vec<usize> = recipe.params().iter().map(|p| if p.shape.len() > 1 { 2 } else { 4 }).collect();
+        let layers = plan_buckets(&recipe, &bytes, 25 << 20);
+        assert_eq!(layers.iter().map(|b| b.len).collect::<Vec<_>>(), [4096 * 4096, 4096 * 4096, 4099 * 4096]);
+        assert_eq!(layers[2].bytes, 4096 * 4096 * 2 + 3 * 4096 * 4);
     }
 
     proptest! {

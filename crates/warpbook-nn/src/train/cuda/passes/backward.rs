@@ -193,13 +193,23 @@ impl Builder<'_> {
             }
             Some(Multiply::Linear(l)) => {
                 let dw = params.gradient_array(node.params[0]);
+                // Where the bias travels later, the weights do not wait for its gradient.
+                let later = db.clone().filter(|_| self.reductions.front().is_some_and(|r| r.node == i && !r.with_bias));
+                let db = db.filter(|_| later.is_none());
+                let (linear, of_bias, of_weights) = (l.clone(), dy.clone(), workspace.clone());
                 self.push(&node.name, "weight gradient", move |s| {
-                    l.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &workspace)
+                    linear.weight_gradient(s, &x, &dy, &dw, db.as_ref(), &of_weights)
                 });
+                if let Some(db) = later {
+                    self.last_on(on);
+                    self.reduce(i);
+                    self.push(&node.name, "bias gradient", move |s| l.bias_gradient(s, &of_bias, &db, &workspace));
+                }
             }
             None => {}
         }
         self.last_on(on);
+        self.reduce(i);
         Ok(())
     }
 

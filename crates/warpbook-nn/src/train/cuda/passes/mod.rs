@@ -45,6 +45,8 @@ pub(super) struct StepParts<'a> {
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
 pub(super) struct Reduction {
+    /// Whether the gradient of that operation's bias is in it, where it has one.
+    pub with_bias: bool,
     /// The operation's number.
     pub node: usize,
     pub name: String,
@@ -83,6 +85,8 @@ struct Builder<'a> {
     /// Which part of a batch its samples are; `None` where they are the whole.
     part: Option<Part>,
     trains: bool,
+    /// What its gradients are multiplied by: the part of the samples of all ranks that these ranks' own are.
+    share: f64,
     /// What dropout draws its numbers by: the seed, and the step.
     random: Option<(u64, Slice<u32>)>,
     products: Vec<Option<Multiply>>,
@@ -119,12 +123,12 @@ fn seed_of_part(seed: u64, part: usize) -> u64 {
 /// The pass that comes after all parts of a batch.
 pub(super) const LOSS_OF_PARTS: &str = "loss of all parts";
 
-/// The passes of a step with `n` samples of a data set, or of their evaluation.
+/// The passes of a step with `n` samples of a data set, or of their evaluation; `share` is that of these samples in the mean over all ranks' samples.
 pub(super) fn passes(
     parts: Parts<'_>,
     step: StepParts<'_>,
     set: &Resident,
-    (n, trains): (usize, bool),
+    (n, trains, share): (usize, bool, f64),
     workspaces: &mut [Option<Workspace>; 2],
     reductions: Vec<Reduction>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
@@ -137,6 +141,7 @@ pub(super) fn passes(
             let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
             builder.passes = passes;
             builder.part = Some(Part { at, first: part.start, of: n });
+            builder.share = share;
             builder.gradients(step, set)?;
             passes = builder.passes;
         }
@@ -145,6 +150,7 @@ pub(super) fn passes(
     let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
     builder.passes = passes;
     builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, of: n });
+    builder.share = share;
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
     builder.gradients(step, set)?;
@@ -153,7 +159,9 @@ pub(super) fn passes(
             let control = step.control.clone();
             builder.push(LOSS_OF_PARTS, "", move |s| control.queue_loss_of_parts(s, n, all.len()));
             // Now that they are the sums over all parts.
+            let part = builder.part.take();
             builder.reduce(0);
+            builder.part = part;
         }
         builder.update(step, n)?;
     }
@@ -219,6 +227,7 @@ impl<'a> Builder<'a> {
             n,
             part: None,
             trains,
+            share: 1.0,
             random: None,
             products,
             workspaces,
@@ -283,9 +292,7 @@ impl<'a> Builder<'a> {
             }
             segment.rev().try_for_each(|i| {
                 self.backward(i)?;
-                if self.part.is_none() {
-                    self.reduce(i);
-                }
+                self.reduce(i);
                 Ok::<_, TrainError>(())
             })?;
         }
@@ -293,8 +300,11 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Reduces over the ranks what is ready after an operation's backward pass.
+    /// Reduces over the ranks what is ready after an operation's backward pass; of a batch in parts, not before the sum over all of them.
     fn reduce(&mut self, node: usize) {
+        if self.part.is_some() {
+            return;
+        }
         while let Some(Reduction { name, launch, ready, .. }) = self.reductions.pop_front_if(|r| r.node >= node) {
             self.passes.push(Pass { name, n: self.n, output: None, on: On::Link(self.ready.len()), launch });
             self.ready.push(ready);
@@ -440,7 +450,7 @@ impl<'a> Builder<'a> {
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
         let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
-        let verdict = self.verdict_of_loss(step);
+        let (verdict, share) = (self.verdict_of_loss(step), self.share);
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
@@ -449,7 +459,7 @@ impl<'a> Builder<'a> {
                 let (kernel, labels) = (kernel.clone(), step.control.labels.range(..n));
                 self.push("loss", "", move |s| {
                     let workspace = cross_entropy::cuda::Workspace { losses: &losses, hits: &hits };
-                    let (slots, to) = ((workspace, slots(&to)), (scale.as_ref(), gradient.as_ref()));
+                    let (slots, to) = ((workspace, slots(&to)), (scale.as_ref(), share, gradient.as_ref()));
                     kernel.loss_and_verdict(s, &c, (&outputs, &labels), to, slots, &verdict)
                 });
             }
@@ -458,7 +468,7 @@ impl<'a> Builder<'a> {
                 let Some(target) = self.targets.clone() else { return Ok(()) };
                 let kernel = kernel.clone();
                 self.push("loss", "", move |s| {
-                    let (slots, to) = ((&partial, slots(&to)), (scale.as_ref(), gradient.as_ref()));
+                    let (slots, to) = ((&partial, slots(&to)), (scale.as_ref(), share, gradient.as_ref()));
                     kernel.loss_and_verdict(s, (&outputs, &target), to, slots, &verdict)
                 });
             }
