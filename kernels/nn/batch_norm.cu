@@ -85,6 +85,19 @@ sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* _
     sum_chunk(s, partial, [&](unsigned i, unsigned, float& a, float& b) { a = b = to_float(x[i]); });
 }
 
+// For statistics of the rows of several ranks, which add these up; `counts` is 0 where a rank's rows only stand in for none.
+extern "C" __global__ void __launch_bounds__(THREADS)
+totals(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, unsigned counts, double* __restrict__ total /* [2][channels] */) {
+    wait_for_predecessor();
+    let_successor_start();
+    const unsigned c = blockIdx.x * THREADS + threadIdx.x;
+    if (c >= s.channels) return;
+    double a, b;
+    sum_of_chunks(partial, s, c, a, b);
+    total[c] = counts ? a : 0.0;
+    total[s.channels + c] = counts ? b : 0.0;
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 statistics(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, float epsilon, float momentum,
            float* __restrict__ running_mean /* [channels] */, float* __restrict__ running_variance /* [channels] */,
@@ -147,16 +160,16 @@ sums_backward(Shape s, const In* __restrict__ x /* [rows][channels] */, const In
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 lines(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, const float* __restrict__ gamma /* [channels] */,
-      const float* __restrict__ inverse /* [channels] */, float* __restrict__ dgamma /* [channels] */,
-      float* __restrict__ dbeta /* [channels] */, float* __restrict__ line /* [3][channels] */) {
+      const float* __restrict__ inverse /* [channels] */, float* __restrict__ dgamma /* [channels] or null */,
+      float* __restrict__ dbeta /* [channels] or null */, float* __restrict__ line /* [3][channels] */) {
     wait_for_predecessor();
     let_successor_start();
     const unsigned c = blockIdx.x * THREADS + threadIdx.x;
     if (c >= s.channels) return;
     double of_dy, of_products;
     sum_of_chunks(partial, s, c, of_dy, of_products);
-    dbeta[c] = (float)of_dy;
-    dgamma[c] = (float)of_products;
+    if (dbeta) dbeta[c] = (float)of_dy;
+    if (dgamma) dgamma[c] = (float)of_products;
     // dx = gamma / deviation (dy - mean(dy) - x^ mean(dy x^)), x^ being the normalised x.
     const double n = s.rows, deviation = inverse[c], factor = (double)gamma[c] * deviation;
     line[c] = (float)factor;

@@ -252,6 +252,8 @@ pub fn gather(dtype: Dtype, layout: Layout) -> KernelSpec {
 pub struct BatchNorm {
     /// `sums_forward(s, x, partial)`.
     pub sums_forward: KernelSpec,
+    /// `totals(s, partial, counts, total)`.
+    pub totals: KernelSpec,
     /// `statistics(s, partial, epsilon, momentum, running_mean, running_variance, mean, inverse)`.
     pub statistics: KernelSpec,
     /// `inverse_deviation(s, variance, epsilon, inverse)`.
@@ -274,6 +276,7 @@ pub fn batch_norm(dtype: Dtype, layout: Layout) -> BatchNorm {
     let per_group = |entry| spec(entry, groups(dtype), Grid::Resident);
     BatchNorm {
         sums_forward: per_channel("sums_forward"),
+        totals: per_channel("totals"),
         statistics: per_channel("statistics"),
         inverse_deviation: per_channel("inverse_deviation"),
         normalise: per_group("normalise"),
@@ -307,7 +310,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
             all.extend(pool(dtype, layout));
             all.push(gather(dtype, layout));
             let b = batch_norm(dtype, layout);
-            all.extend([b.sums_forward, b.statistics, b.inverse_deviation, b.normalise]);
+            all.extend([b.sums_forward, b.totals, b.statistics, b.inverse_deviation, b.normalise]);
             all.extend([b.sums_backward, b.lines, b.backward]);
         }
     }

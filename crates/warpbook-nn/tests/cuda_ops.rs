@@ -550,7 +550,7 @@ fn batch_norm_is_that_of_the_cpu() {
                 let running: [&Slice<f32>; 2] = [&mean_at, &variance_at];
                 let (s, of) = (&b.stream, (&shape, pixels));
                 let t = tolerance(b.dtype);
-                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
+                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work, None).unwrap();
                 close("y", &b.values(&y_at), &wide(&lay(&y)), t);
                 let vectors =
                     [(&mean_at, &mean), (&variance_at, &variance), (&saved_at, &saved), (&inverse_at, &inverse)];
@@ -558,7 +558,15 @@ fn batch_norm_is_that_of_the_cpu() {
                     close("statistics", &b.slice(got), &wide(want), 1e-6);
                 }
                 kernels
-                    .backward(s, of, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
+                    .backward(
+                        s,
+                        of,
+                        [&x_at, &dy_at, &dx_at],
+                        (&gamma_at, saved_pair),
+                        [&dgamma_at, &dbeta_at],
+                        work,
+                        None,
+                    )
                     .unwrap();
                 close("dx", &b.values(&dx_at), &wide(&lay(&dx)), t);
                 close("dgamma", &b.slice(&dgamma_at), &wide(&dgamma), 2e-6);

@@ -53,9 +53,9 @@ fn normalised() -> Recipe {
     Recipe { network: Network::new([1, 28, 28], layers).unwrap(), clip: Some(5.0), ..recipe() }
 }
 
-/// 98 images: four batches of 24 and one of 2.
+/// 97 images: four batches of 24 and one of 1, which leaves a rank of two without samples.
 fn digits() -> (Dataset, Dataset) {
-    let digits = synthetic_digits(98, 41, 3);
+    let digits = synthetic_digits(97, 41, 3);
     (digits.train, digits.test)
 }
 
@@ -85,11 +85,11 @@ fn options() -> Vec<CudaOptions> {
 fn one_rank_has_the_bits_of_a_training_without_ranks() {
     let _one = one_at_a_time();
     let Some(device) = gpu("one_rank_has_the_bits_of_a_training_without_ranks") else { return };
-    for recipe in [recipe(), normalised()] {
+    for (recipe, synchronised_norm) in [(recipe(), false), (normalised(), false), (normalised(), true)] {
         for options in options() {
             let place = Place::Cuda(device.clone(), options);
             let alone = course(Trainer::on(&place, recipe.clone(), &digits().0, None).unwrap());
-            let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
+            let small = RanksOptions { bucket_bytes: 4000, synchronised_norm, ..RanksOptions::default() };
             let ranks = Ranks::new(Box::new(Alone::default()), small);
             let one = course(Trainer::on_ranks(&place, recipe.clone(), &digits().0, None, &ranks).unwrap());
             ranks.finish().unwrap();
@@ -152,6 +152,38 @@ fn running_statistics_are_the_same_on_both() {
     let Some(devices) = two_gpus("running_statistics_are_the_same_on_both") else { return };
     let both = on_both(&devices, &normalised(), CudaOptions::new(Precision::Fp32), RanksOptions::default());
     assert!(both[0] == both[1] && both[0].0.iter().all(|loss| loss.is_finite()), "{:?}", both[0].0);
+}
+
+#[test]
+fn synchronised_statistics_are_those_of_the_global_batch() {
+    let _one = one_at_a_time();
+    let Some(devices) = two_gpus("synchronised_statistics_are_those_of_the_global_batch") else { return };
+    let recipe = normalised();
+    for precision in [Precision::Fp32, Precision::AmpFp16] {
+        let options = CudaOptions::new(precision);
+        let place = Place::Cuda(devices[0].clone(), options);
+        let (want, weights) = course(Trainer::on(&place, recipe.clone(), &digits().0, None).unwrap());
+        let differs = |both: &[Course]| {
+            let most = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
+                pairs.map(|(a, b)| (a - b).abs() / b.abs().max(1.0)).fold(0.0, f64::max)
+            };
+            let running = |of: &Weights| of.values()[3..5].concat();
+            let [a, b] = [running(&both[0].1), running(&weights)];
+            assert!(both[0].0.len() == want.len() && a.len() == 16, "losses, and two statistics of 8 channels");
+            [
+                most(&mut both[0].0.iter().copied().zip(want.iter().copied())),
+                most(&mut a.iter().map(|v| f64::from(*v)).zip(b.iter().map(|v| f64::from(*v)))),
+            ]
+        };
+        let of = |synchronised_norm| RanksOptions { synchronised_norm, ..RanksOptions::default() };
+        let together = on_both(&devices, &recipe, options, of(true));
+        assert!(together[0] == together[1], "{precision:?}: both have the same bits");
+        let allowed = if precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
+        let [losses, statistics] = differs(&together);
+        assert!(losses <= allowed && statistics <= allowed, "{precision:?}: {losses:.1e} and {statistics:.1e}");
+        let [of_own_rows, _] = differs(&on_both(&devices, &recipe, options, of(false)));
+        assert!(of_own_rows > losses, "{precision:?}: each rank's own statistics differ by {of_own_rows:.1e}");
+    }
 }
 
 #[test]

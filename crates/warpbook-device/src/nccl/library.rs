@@ -20,9 +20,10 @@ const _: () = assert!(size_of::<UniqueId>() == 128);
 
 /// `ncclInProgress`.
 pub(super) const IN_PROGRESS: Status = 7;
-/// `ncclFloat16`, `ncclFloat32` and `ncclBfloat16`.
+/// `ncclFloat16`, `ncclFloat32`, `ncclFloat64` and `ncclBfloat16`.
 pub(super) const FLOAT16: c_int = 6;
 pub(super) const FLOAT32: c_int = 7;
+pub(super) const FLOAT64: c_int = 8;
 pub(super) const BFLOAT16: c_int = 9;
 /// `ncclUint8`.
 pub(super) const UINT8: c_int = 1;

@@ -12,7 +12,7 @@ use crate::cublas::launched;
 use crate::cuda::Inner;
 use crate::{CudaDevice, Error, Result, Slice, Stream};
 use library::{
-    AVERAGE, BFLOAT16, FLOAT16, FLOAT32, HOST_IMMEDIATE, IN_PROGRESS, Nccl2, Raw, SUM, Status, UINT8, UniqueId,
+    AVERAGE, BFLOAT16, FLOAT16, FLOAT32, FLOAT64, HOST_IMMEDIATE, IN_PROGRESS, Nccl2, Raw, SUM, Status, UINT8, UniqueId,
 };
 use std::ffi::c_int;
 use std::path::Path;
@@ -253,7 +253,24 @@ impl Communicator {
     /// NCCL's; the array is of another device.
     pub fn all_reduce(&self, stream: &Stream, array: &Slice<u8>, dtype: Dtype, reduce: NcclReduce) -> Result<()> {
         let (data, count) = (data_type(dtype), array.bytes() / dtype.bytes() as usize);
-        let operation = self.operation(reduce, data)?;
+        self.all_reduce_of(stream, array, (data, count), self.operation(reduce, data)?)
+    }
+
+    /// Queues the sum of an array of doubles over the ranks, in place on all.
+    ///
+    /// # Errors
+    /// As of [`Communicator::all_reduce`].
+    pub fn sum(&self, stream: &Stream, array: &Slice<f64>) -> Result<()> {
+        self.all_reduce_of(stream, &array.cast(), (FLOAT64, array.len()), SUM)
+    }
+
+    fn all_reduce_of(
+        &self,
+        stream: &Stream,
+        array: &Slice<u8>,
+        (data, count): (c_int, usize),
+        operation: c_int,
+    ) -> Result<()> {
         let address = array.at(0).0;
         self.queue(stream, "an all-reduce", &[array], || {
             // SAFETY: the communicator and the stream are live, and so many values are there, whose memory lives as long as what was queued.

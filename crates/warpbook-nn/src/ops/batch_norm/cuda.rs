@@ -16,6 +16,7 @@ pub struct Normalisation {
     dtype: Dtype,
     layout: Layout,
     sums: [Kernel; 2],
+    totals: Kernel,
     statistics: Kernel,
     inverse: Kernel,
     normalise: Kernel,
@@ -35,6 +36,19 @@ pub struct Workspace<'a> {
     pub lines: &'a Slice<f32>,
 }
 
+/// What joins the statistics of several ranks, each of which has some of the rows.
+#[derive(Clone, Copy)]
+pub struct Across<'a> {
+    /// Rows of all ranks.
+    pub rows: usize,
+    /// Whether this rank's rows count.
+    pub counts: bool,
+    /// `[2][channels]`.
+    pub totals: &'a Slice<f64>,
+    /// Queues adding the other ranks' values to an array's.
+    pub add: &'a dyn Fn(&Stream, &Slice<f64>) -> Result<()>,
+}
+
 /// Rows of a block's sums: fixed by the rows alone, so that every device adds in the same order.
 fn chunk(rows: usize) -> usize {
     rows.div_ceil(256).max(256)
@@ -48,9 +62,9 @@ impl Normalisation {
     pub fn new(device: &CudaDevice, dtype: Dtype, layout: Layout) -> Result<Self> {
         let k = warpbook_kernels::nn::batch_norm(dtype, layout);
         let sums = load(device, [k.sums_forward, k.sums_backward])?;
-        let rest = [k.statistics, k.inverse_deviation, k.normalise, k.lines, k.backward];
-        let [statistics, inverse, normalise, lines, backward] = load(device, rest)?;
-        Ok(Self { dtype, layout, sums, statistics, inverse, normalise, lines, backward })
+        let rest = [k.totals, k.statistics, k.inverse_deviation, k.normalise, k.lines, k.backward];
+        let [totals, statistics, inverse, normalise, lines, backward] = load(device, rest)?;
+        Ok(Self { dtype, layout, sums, totals, statistics, inverse, normalise, lines, backward })
     }
 
     /// Elements of the workspace's sums.
@@ -91,14 +105,31 @@ impl Normalisation {
         ])?)
     }
 
+    /// The sums over all rows that the statistics are of, and the shape that the kernels read them by.
+    fn sums_of_all<'a>(
+        &self,
+        stream: &Stream,
+        s: Shape,
+        sums: &'a Slice<f64>,
+        across: Option<&Across<'a>>,
+    ) -> Result<(Shape, &'a Slice<f64>)> {
+        let Some(across) = across else { return Ok((s, sums)) };
+        let check = Check(OP);
+        check.lengths(&[("the totals", across.totals.len(), &[2, s.channels as usize])])?;
+        let rows = check.word("the rows of all ranks", across.rows)?;
+        launch::totals(&self.totals, stream, s, sums, across.counts, across.totals)?;
+        (across.add)(stream, across.totals)?;
+        Ok((Shape { rows, chunk: rows, ..s }, across.totals))
+    }
+
     /// A block for each chunk of rows and each channel, or 32 channels.
     fn sums_shape(&self, kernel: &Kernel, s: Shape) -> Launch {
         let across = if self.layout == Layout::Nchw { s.channels } else { s.channels.div_ceil(32) };
         Launch { grid: [s.rows.div_ceil(s.chunk).saturating_mul(across), 1, 1], ..kernel.shape(1) }
     }
 
-    /// y of x by the statistics of the batch, which are saved (mean and inverse deviation) and added to the running ones (mean and
-    /// variance). `pixels` are height x width; it matters for NCHW only, and may be 1 otherwise.
+    /// y of x by the statistics of the batch, `across` ranks where these share it, which are saved (mean and inverse deviation) and added to the running
+    /// ones (mean and variance). `pixels` are height x width; it matters for NCHW only, and may be 1 otherwise.
     ///
     /// # Errors
     /// A size is zero, a setting is out of range, an array has not the length of its shape or holds another type, there is a single row,
@@ -111,6 +142,7 @@ impl Normalisation {
         [gamma, beta]: Pair<'_>,
         ([running_mean, running_variance], [mean, inverse]): (Pair<'_>, Pair<'_>),
         workspace: Workspace<'_>,
+        across: Option<&Across<'_>>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -124,9 +156,10 @@ impl Normalisation {
         Self::check_workspace(b, workspace)?;
         let sums = &self.sums[0];
         launch::sums_forward(sums, stream, self.sums_shape(sums, s), s, x, workspace.sums)?;
+        let (of_all, totals) = self.sums_of_all(stream, s, workspace.sums, across)?;
         let factors = [b.epsilon, b.momentum];
         let written = [running_mean, running_variance, mean, inverse];
-        launch::statistics(&self.statistics, stream, s, workspace.sums, factors, written)?;
+        launch::statistics(&self.statistics, stream, of_all, totals, factors, written)?;
         launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, inverse])
     }
 
@@ -151,7 +184,8 @@ impl Normalisation {
         launch::normalise(&self.normalise, stream, s, (x, y), [gamma, beta], [mean, &inverse])
     }
 
-    /// dx, dgamma and dbeta of dy after [`Normalisation::forward_training`], which saved mean and inverse deviation.
+    /// dx, dgamma and dbeta of dy after [`Normalisation::forward_training`], which saved mean and inverse deviation. dx is by the sums `across` ranks;
+    /// dgamma and dbeta are of this rank's rows.
     ///
     /// # Errors
     /// As of [`Normalisation::forward_training`].
@@ -163,6 +197,7 @@ impl Normalisation {
         (gamma, [mean, inverse]): (&Slice<f32>, Pair<'_>),
         [dgamma, dbeta]: Pair<'_>,
         workspace: Workspace<'_>,
+        across: Option<&Across<'_>>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -176,7 +211,11 @@ impl Normalisation {
         let Workspace { sums, lines } = workspace;
         let kernel = &self.sums[1];
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
-        launch::lines(&self.lines, stream, s, sums, [gamma, inverse, dgamma, dbeta, lines])?;
+        launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
+        if across.is_some() {
+            let (of_all, totals) = self.sums_of_all(stream, s, sums, across)?;
+            launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
+        }
         launch::backward(&self.backward, stream, s, [x, dy, dx], [mean, lines])
     }
 }

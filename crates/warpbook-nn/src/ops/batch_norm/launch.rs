@@ -3,6 +3,7 @@
 
 use super::cuda::Pair;
 use crate::gemm::DeviceArray;
+use crate::ops::device::optional;
 use std::ffi::c_void;
 use warpbook_device::{Kernel, KernelArg, Result, Slice, Stream};
 use warpbook_kernels::Launch;
@@ -41,6 +42,20 @@ pub(super) fn sums_forward(
 ) -> Result<()> {
     // SAFETY: sums_forward(s, x, partial).
     unsafe { kernel.launch(stream, shape, &[&s, x.bytes(), partial]) }
+}
+
+/// The sums of all chunks, or zeros where the rows do not count.
+pub(super) fn totals(
+    kernel: &Kernel,
+    stream: &Stream,
+    s: Shape,
+    partial: &Slice<f64>,
+    counts: bool,
+    totals: &Slice<f64>,
+) -> Result<()> {
+    let args: [&dyn KernelArg; 4] = [&s, partial, &u32::from(counts), totals];
+    // SAFETY: totals(s, partial, counts, total).
+    unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }
 }
 
 pub(super) fn statistics(
@@ -94,14 +109,16 @@ pub(super) fn sums_backward(
     unsafe { kernel.launch(stream, shape, &args) }
 }
 
-/// The lines are `[3][channels]`.
+/// The lines are `[3][channels]`; without `gradients` those of gamma and beta are not written.
 pub(super) fn lines(
     kernel: &Kernel,
     stream: &Stream,
     s: Shape,
     partial: &Slice<f64>,
-    [gamma, inverse, dgamma, dbeta, lines]: [&Slice<f32>; 5],
+    [gamma, inverse, lines]: [&Slice<f32>; 3],
+    gradients: Option<Pair<'_>>,
 ) -> Result<()> {
+    let [dgamma, dbeta] = [0, 1].map(|i| optional(gradients.map(|of| of[i])));
     let args: [&dyn KernelArg; 7] = [&s, partial, gamma, inverse, dgamma, dbeta, lines];
     // SAFETY: lines(s, partial, gamma, inverse, dgamma, dbeta, line).
     unsafe { kernel.launch(stream, kernel.shape(s.channels.into()), &args) }

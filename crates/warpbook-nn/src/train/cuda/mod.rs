@@ -287,9 +287,9 @@ impl CudaTraining {
             all.extend(together.statistics(&self.params, shard));
             all
         });
-        let share = shard.filter(|_| self.together.is_some()).map_or(1.0, |shard| shard.weight());
-        let batch = (n, trains, share);
-        let passes = passes::passes(parts, step, &self.sets[set], batch, &mut self.workspaces, reductions)?;
+        let ranks = self.together.as_ref().zip(shard).map(|(together, shard)| together.of_step(shard));
+        let batch = (n, trains);
+        let passes = passes::passes(parts, step, &self.sets[set], batch, ranks, &mut self.workspaces, reductions)?;
         let name = if trains { "a training step" } else { "an evaluation" };
         let program = Program::new((&self.stream, &self.others), name, passes, self.options.graph)?;
         self.programs.insert(key, program);

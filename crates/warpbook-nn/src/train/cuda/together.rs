@@ -2,7 +2,7 @@
 //! while the backward pass goes on.
 
 use super::params::{ALIGNMENT, Params};
-use super::passes::Reduction;
+use super::passes::{OfRanks, Reduction};
 use super::program::Link;
 use crate::gemm::DeviceArray;
 use crate::network::Network;
@@ -50,11 +50,6 @@ impl Together {
         network: &Network,
         params: &Params,
     ) -> Result<Self, TrainError> {
-        if ranks.options().synchronised_norm && params.statistics().is_some() {
-            return Err(TrainError::Setting(
-                "Batch normalisation takes the statistics of the global batch on the CPU only: on GPUs leave --sync-batch-norm out.".into(),
-            ));
-        }
         let communicator = Arc::new(communicator);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
         let of = |bucket: &Bucket| {
@@ -96,8 +91,17 @@ impl Together {
         self.buckets.iter().enumerate().map(of).collect()
     }
 
-    /// That of the running statistics.
+    /// What the passes of a step with this part of a global batch know of the ranks.
+    pub fn of_step(&self, shard: Shard) -> OfRanks {
+        let norm = self.ranks.options().synchronised_norm.then(|| self.communicator.clone());
+        OfRanks { shard, norm }
+    }
+
+    /// That of the running statistics; `None` where the network has none, or all ranks have the same.
     pub fn statistics(&self, params: &Params, shard: Shard) -> Option<Reduction> {
+        if self.ranks.options().synchronised_norm {
+            return None;
+        }
         let running: DeviceArray = (&params.statistics()?.running).into();
         let communicator = self.communicator.clone();
         let weight = NcclReduce::Weighted(shard.weight() as f32);

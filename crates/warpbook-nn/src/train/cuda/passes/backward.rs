@@ -1,6 +1,6 @@
 //! Gradients of values and weights.
 
-use super::{Builder, Multiply, On, Parts};
+use super::{AcrossRanks, Builder, Multiply, On, Parts};
 use crate::gemm::{DeviceArray, RowsOf, Sums, Workspace};
 use crate::network::{Op, PoolKind, ValueId};
 use crate::ops::Layout;
@@ -134,11 +134,13 @@ impl Builder<'_> {
             (_, true) => memory.joined(i, self.len(node.input))?,
             _ => self.gradient(node.input)?,
         };
-        let to = dx.clone();
+        let (to, across) = (dx.clone(), self.across(&b, pixels)?);
         self.push(&node.name, "backward", move |s| {
             let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
-            let arrays = [&x, &dy, &to];
-            kernel.backward(s, (&b, pixels), arrays, (&gamma, [&mean, &inverse]), [&dgamma, &dbeta], workspace)
+            let (arrays, saved, gradients) = ([&x, &dy, &to], (&gamma, [&mean, &inverse]), [&dgamma, &dbeta]);
+            AcrossRanks::with(across.as_ref(), |across| {
+                kernel.backward(s, (&b, pixels), arrays, saved, gradients, workspace, across)
+            })
         });
         if joins {
             self.accumulate(&node.name, dx, self.gradient(node.input)?)?;

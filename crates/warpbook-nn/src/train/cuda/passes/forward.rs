@@ -1,6 +1,6 @@
 //! Forward passes.
 
-use super::{Builder, Multiply, Parts};
+use super::{AcrossRanks, Builder, Multiply, Parts};
 use crate::gemm::DeviceArray;
 use crate::network::{Op, PoolKind};
 use crate::ops::batch_norm::cuda::{Normalisation, Workspace as BatchNormWorkspace};
@@ -125,10 +125,13 @@ impl Builder<'_> {
         b.check_training()?;
         let saved = self.parts.memory.kept::<f32>(i, 2 * b.channels)?;
         let (saved_mean, inverse) = (saved.range(..b.channels), saved.range(b.channels..));
+        let across = self.across(&b, pixels)?;
         self.push(&node.name, "forward", move |s| {
             let statistics = ([&mean, &variance], [&saved_mean, &inverse]);
             let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
-            kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace)
+            AcrossRanks::with(across.as_ref(), |across| {
+                kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace, across)
+            })
         });
         Ok(())
     }

@@ -13,6 +13,8 @@ use super::program::{Launch, On, Pass};
 use super::{CudaOptions, Resident, Sharing};
 use crate::gemm::{DeviceArray, Gemm, Workspace};
 use crate::network::{Network, Node, Op, ValueId};
+use crate::ops::batch_norm::BatchNorm;
+use crate::ops::batch_norm::cuda::Across;
 use crate::ops::conv2d::cuda::{Convolution, Form};
 use crate::ops::cross_entropy::{self, CrossEntropy};
 use crate::ops::dropout::Dropout;
@@ -20,7 +22,9 @@ use crate::ops::linear::cuda::Linear;
 use crate::train::{Loss, Recipe, TrainError};
 use std::collections::VecDeque;
 use std::ops::Range;
-use warpbook_device::{CudaDevice, Result, Slice, Stream};
+use std::sync::Arc;
+use warpbook_device::{Communicator, CudaDevice, Result, Slice, Stream};
+use warpbook_ranks::Shard;
 
 /// All that the passes of a network are made of.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +60,32 @@ pub(super) struct Reduction {
     pub launch: Launch,
 }
 
+/// What a step of one of several ranks knows of the others.
+#[derive(Debug, Clone)]
+pub(super) struct OfRanks {
+    /// This rank's samples.
+    pub shard: Shard,
+    /// Adds up the statistics of batch normalisation, where they are of all ranks.
+    pub norm: Option<Arc<Communicator>>,
+}
+
+/// See [`Across`], which it makes.
+struct AcrossRanks {
+    rows: usize,
+    counts: bool,
+    totals: Slice<f64>,
+    ranks: Arc<Communicator>,
+}
+
+impl AcrossRanks {
+    /// Calls a pass's kernels with what joins the ranks' statistics, if anything does.
+    fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<&Across<'_>>) -> R) -> R {
+        let Some(of) = this else { return call(None) };
+        let add = |stream: &Stream, totals: &Slice<f64>| of.ranks.sum(stream, totals);
+        call(Some(&Across { rows: of.rows, counts: of.counts, totals: &of.totals, add: &add }))
+    }
+}
+
 impl std::fmt::Debug for Reduction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.name)
@@ -85,8 +115,7 @@ struct Builder<'a> {
     /// Which part of a batch its samples are; `None` where they are the whole.
     part: Option<Part>,
     trains: bool,
-    /// What its gradients are multiplied by: the part of the samples of all ranks that these ranks' own are.
-    share: f64,
+    ranks: Option<OfRanks>,
     /// What dropout draws its numbers by: the seed, and the step.
     random: Option<(u64, Slice<u32>)>,
     products: Vec<Option<Multiply>>,
@@ -123,12 +152,13 @@ fn seed_of_part(seed: u64, part: usize) -> u64 {
 /// The pass that comes after all parts of a batch.
 pub(super) const LOSS_OF_PARTS: &str = "loss of all parts";
 
-/// The passes of a step with `n` samples of a data set, or of their evaluation; `share` is that of these samples in the mean over all ranks' samples.
+/// The passes of a step with `n` samples of a data set, or of their evaluation.
 pub(super) fn passes(
     parts: Parts<'_>,
     step: StepParts<'_>,
     set: &Resident,
-    (n, trains, share): (usize, bool, f64),
+    (n, trains): (usize, bool),
+    ranks: Option<OfRanks>,
     workspaces: &mut [Option<Workspace>; 2],
     reductions: Vec<Reduction>,
 ) -> std::result::Result<Vec<Pass>, TrainError> {
@@ -141,7 +171,7 @@ pub(super) fn passes(
             let mut builder = Builder::new(parts, part.len(), trains, workspaces)?;
             builder.passes = passes;
             builder.part = Some(Part { at, first: part.start, of: n });
-            builder.share = share;
+            builder.ranks = ranks.clone();
             builder.gradients(step, set)?;
             passes = builder.passes;
         }
@@ -150,7 +180,7 @@ pub(super) fn passes(
     let mut builder = Builder::new(parts, last.len(), trains, workspaces)?;
     builder.passes = passes;
     builder.part = (all.len() > 1).then_some(Part { at: all.len() - 1, first: last.start, of: n });
-    builder.share = share;
+    builder.ranks = ranks;
     builder.links = !reductions.is_empty();
     builder.reductions = reductions.into();
     builder.gradients(step, set)?;
@@ -227,7 +257,7 @@ impl<'a> Builder<'a> {
             n,
             part: None,
             trains,
-            share: 1.0,
+            ranks: None,
             random: None,
             products,
             workspaces,
@@ -359,6 +389,17 @@ impl<'a> Builder<'a> {
         self.parts.memory.gradient(self.parts.sharing.buffer[value], self.len(value))
     }
 
+    /// What joins a batch normalisation's statistics with those of the other ranks; its images have so many `pixels`.
+    fn across(&self, b: &BatchNorm, pixels: usize) -> Result<Option<AcrossRanks>> {
+        let Some(OfRanks { shard, norm: Some(ranks) }) = &self.ranks else { return Ok(None) };
+        Ok(Some(AcrossRanks {
+            rows: shard.global * pixels,
+            counts: shard.len > 0,
+            totals: self.parts.device.zeros(2 * b.channels)?.range(..),
+            ranks: ranks.clone(),
+        }))
+    }
+
     fn bias(&self, node: &Node) -> Option<Slice<f32>> {
         node.params.get(1).map(|id| self.parts.params.master(*id))
     }
@@ -450,7 +491,9 @@ impl<'a> Builder<'a> {
         let gradient = self.trains.then(|| self.gradient(last)).transpose()?;
         let to = self.part.map_or_else(|| step.control.loss_slots(), |part| step.control.part_slots(part.at));
         let scale = self.parts.options.scaler().map(|_| step.control.scale.clone()).filter(|_| self.trains);
-        let (verdict, share) = (self.verdict_of_loss(step), self.share);
+        let verdict = self.verdict_of_loss(step);
+        // Of the gradient: the ranks' gradients are added up.
+        let share = self.ranks.as_ref().map_or(1.0, |of| of.shard.weight());
         match (&step.kernels.loss, step.recipe.loss) {
             (LossKernels::CrossEntropy(kernel), Loss::CrossEntropy { smoothing }) => {
                 let c = CrossEntropy { batch: n, classes: outputs.len() / n, smoothing };
