@@ -17,7 +17,7 @@
 
 use crate::common::{is_external, is_library, on_cpu};
 use crate::text::clean;
-use warpbook_record::{Run, Rung};
+use warpbook_record::{Run, Rung, Runner};
 
 pub(crate) type Rgb = (u8, u8, u8);
 
@@ -77,7 +77,10 @@ impl Kind {
     pub(crate) fn name(self, rung: Option<&Rung>) -> String {
         match self {
             Self::Cpu => "CPU".into(),
-            Self::Library => "GPU library".into(),
+            Self::Library => match rung.map(|rung| &rung.runner) {
+                Some(Runner::Library(name)) if name.contains("driver") => "CUDA driver".into(),
+                _ => "GPU library".into(),
+            },
             Self::Framework => {
                 let name = rung.and_then(Rung::framework).map(clean).unwrap_or_default();
                 if name.is_empty() { "another framework".into() } else { name }

@@ -76,10 +76,7 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
             diagram = diagram.figures([id, &*span.operation, &span.name, &span.stream, &figures[0], &figures[1]]);
         }
         let end = spans.iter().map(|s| s.end_us()).fold(0.0, f64::max);
-        let of_ranks = streams.iter().all(|s| s.starts_with("rank "));
-        let (what, lane) = if of_ranks { ("operations in", "lane") } else { ("kernels and copies on", "stream") };
-        let lanes = counted(streams.len(), lane);
-        let sentence = format!("{title}: {} {what} {lanes}, {}", spans.len(), time(end));
+        let sentence = format!("{title}: {}, {}", on_lanes(spans, &streams), time(end));
         said.push(sentence.clone());
         diagram = diagram.row(&sentence).put(drawn);
     }
@@ -94,10 +91,32 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
         .draw()
 }
 
-/// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward".
+/// The lane of the ranges that a profile has of the host.
+const HOST: &str = "host";
+
+/// How much there is in a timeline's lanes.
+fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
+    if streams.iter().all(|s| s.starts_with("rank ")) {
+        return format!("{} operations in {}", spans.len(), counted(streams.len(), "lane"));
+    }
+    let of_host = spans.iter().filter(|s| s.stream == HOST).count();
+    let lanes = streams.iter().filter(|s| **s != HOST).count();
+    let of_device = format!("{} kernels and copies on {}", spans.len() - of_host, counted(lanes, "stream"));
+    match of_host {
+        0 => of_device,
+        _ => format!("{} of the host, {of_device}", counted(of_host, "range")),
+    }
+}
+
+/// What kind of operation a span belongs to: its operation without its first word, as "forward" of "conv1 forward"; a copy is one of the copies.
 fn kind(span: &Span) -> &str {
+    if span.name.starts_with("copy ") && span.stream != HOST {
+        return COPIES;
+    }
     span.operation.split_once(' ').map_or("", |(_, kind)| kind)
 }
+
+const COPIES: &str = "copies";
 
 /// The kinds that most time is spent on.
 fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
@@ -114,7 +133,7 @@ fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {
         }
     }
     // What only one operation is called is no kind.
-    found.retain(|(.., of)| of.len() > 1);
+    found.retain(|(kind, _, of)| of.len() > 1 || *kind == COPIES);
     crate::order::sort_by(&mut found, |a, b| b.1.total_cmp(&a.1));
     found.into_iter().take(KINDS).map(|(kind, ..)| kind).filter(|k| !clean(k).is_empty()).collect()
 }

@@ -544,13 +544,13 @@ fn batch_norm_is_that_of_the_cpu() {
                 let [saved_at, inverse_at, dgamma_at, dbeta_at] = std::array::from_fn(|_| vector(&nan));
                 let sums = b.device.zeros(batch_norm::cuda::Normalisation::sums_len(&shape)).unwrap();
                 let lines = b.device.zeros(3 * channels).unwrap();
-                let work = batch_norm::cuda::Workspace { sums: &sums, lines: &lines };
+                let work = batch_norm::cuda::Workspace { sums: &sums, lines: &lines, across: None };
                 let (affine, saved_pair): ([&Slice<f32>; 2], [&Slice<f32>; 2]) =
                     ([&gamma_at, &beta_at], [&saved_at, &inverse_at]);
                 let running: [&Slice<f32>; 2] = [&mean_at, &variance_at];
                 let (s, of) = (&b.stream, (&shape, pixels));
                 let t = tolerance(b.dtype);
-                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work, None).unwrap();
+                kernels.forward_training(s, of, (&x_at, &y_at), affine, (running, saved_pair), work).unwrap();
                 close("y", &b.values(&y_at), &wide(&lay(&y)), t);
                 let vectors =
                     [(&mean_at, &mean), (&variance_at, &variance), (&saved_at, &saved), (&inverse_at, &inverse)];
@@ -558,15 +558,7 @@ fn batch_norm_is_that_of_the_cpu() {
                     close("statistics", &b.slice(got), &wide(want), 1e-6);
                 }
                 kernels
-                    .backward(
-                        s,
-                        of,
-                        [&x_at, &dy_at, &dx_at],
-                        (&gamma_at, saved_pair),
-                        [&dgamma_at, &dbeta_at],
-                        work,
-                        None,
-                    )
+                    .backward(s, of, [&x_at, &dy_at, &dx_at], (&gamma_at, saved_pair), [&dgamma_at, &dbeta_at], work)
                     .unwrap();
                 close("dx", &b.values(&dx_at), &wide(&lay(&dx)), t);
                 close("dgamma", &b.slice(&dgamma_at), &wide(&dgamma), 2e-6);

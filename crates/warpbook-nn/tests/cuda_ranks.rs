@@ -133,13 +133,15 @@ fn on_both(
 fn two_gpus_train_as_one_with_the_same_global_batch() {
     let _one = one_at_a_time();
     let Some(devices) = two_gpus("two_gpus_train_as_one_with_the_same_global_batch") else { return };
-    for options in options() {
+    let in_parts = Recipe { accumulate: 2, ..recipe() };
+    let all = options().into_iter().map(|options| (recipe(), options));
+    for (recipe, options) in all.chain([(in_parts, CudaOptions::new(Precision::AmpFp16))]) {
         let place = Place::Cuda(devices[0].clone(), options);
-        let (want, _) = course(Trainer::on(&place, recipe(), &digits().0, None).unwrap());
+        let (want, _) = course(Trainer::on(&place, recipe.clone(), &digits().0, None).unwrap());
         let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
-        let both = on_both(&devices, &recipe(), options, small);
+        let both = on_both(&devices, &recipe, options, small);
         assert!(both[0] == both[1], "{options:?}: both have the same bits");
-        assert!(both == on_both(&devices, &recipe(), options, small), "{options:?}: on every run");
+        assert!(both == on_both(&devices, &recipe, options, small), "{options:?}: on every run");
         let allowed = if options.precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
         let most = both[0].0.iter().zip(&want).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max);
         assert!(both[0].0.len() == want.len() && most <= allowed, "{options:?}: losses differ by {most:.1e}");

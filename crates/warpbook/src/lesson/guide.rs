@@ -35,15 +35,6 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     lab.run(&if lab.device().cuda().is_some() { pair } else { pair.quick() })
 }
 
-/// What a record of a pair says, at the size that shows it best and over all sizes.
-#[must_use]
-pub fn shown(run: &Run) -> Panel {
-    let Some(problem) = run.main_problem() else {
-        return Panel::column([&format!("{}: nothing was measured.", run.title)]);
-    };
-    Panel::column([&said(run)]).and(&ladder(run, problem, run.descriptor.headline)).and(&sweep(&[run]))
-}
-
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
 /// sentence, the ladder at that size with the guess as a mark, the pair's own sentences, and all sizes. Where that size was not measured, as on a
 /// processor, the ladder is that of the record's main problem.
@@ -65,14 +56,6 @@ pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) ->
 fn said(run: &Run) -> String {
     let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
     said.join(" ")
-}
-
-/// The time of one rung over that of another at a size; `None` where one of them was not measured.
-#[must_use]
-pub fn ratio(run: &Run, slow: &str, fast: &str, size: u64) -> Option<f64> {
-    let problem = run.problems().into_iter().find(|p| p.size() == size)?;
-    let us = |rung: &str| run.measurement(rung, problem).filter(|m| m.is_valid())?.median_us();
-    Some(us(slow)? / us(fast)?)
 }
 
 /// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.
@@ -286,8 +269,6 @@ mod tests {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         assert!(place(&lab).contains("no GPU in this lab"));
         let run = measured(&lab, "coalescing").unwrap();
-        let found = ratio(&run, "cpu_lines_apart", "cpu_in_order", 32).unwrap();
-        assert!(found > 0.0);
         assert_eq!(judged(2.0, Some(3.0)), "You guessed 2.0 times; measured: 3.00 times.");
         let page = answered(&run, ("cpu_lines_apart", "cpu_in_order", 32), 2.0).page("");
         assert!(page.contains("Your guess: ") && page.contains("your guess for "), "{page}");
@@ -297,11 +278,9 @@ mod tests {
             unmeasured.contains("not both measured here") && !unmeasured.contains("your guess for"),
             "{unmeasured}"
         );
-        assert!(judged(2.0, ratio(&run, "01_strided", "02_coalesced", 32)).contains("needs a GPU"));
-        assert_eq!(ratio(&run, "cpu_lines_apart", "cpu_in_order", 5), None, "no such size");
+        assert!(judged(2.0, None).contains("needs a GPU"));
         assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
-        let html = shown(&run).page("coalescing");
-        assert!(html.contains("With 32 words between neighbours"), "{html}");
+        assert!(page.contains("With 32 words between neighbours"), "{page}");
         assert!(elsewhere("coalescing").unwrap().starts_with("The ratio on a smaller GPU, reasoned and not measured."));
         assert!(elsewhere("coalesing").unwrap_err().to_string().contains("coalescing"));
     }

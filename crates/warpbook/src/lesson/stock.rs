@@ -38,6 +38,13 @@ pub fn own_and_library(run: &Run) -> Table {
     table(&["Work", "Our fastest", "Time", "Fastest library", "Time", "Ours is"], rows.collect())
 }
 
+/// How many times as fast as the fastest library our fastest kernel is where the difference is largest; `None` where no library was measured.
+#[must_use]
+pub fn largest_gain(run: &Run) -> Option<f64> {
+    let gain = |p: &Problem| both(run, p).map(|[(_, ours), (_, theirs)]| theirs / ours);
+    run.problems().into_iter().filter_map(gain).max_by(f64::total_cmp)
+}
+
 /// Where a custom kernel pays and where it does not, in a sentence or two.
 #[must_use]
 pub fn where_it_pays(run: &Run) -> String {

@@ -34,6 +34,8 @@ pub struct Workspace<'a> {
     pub sums: &'a Slice<f64>,
     /// `[3][channels]`.
     pub lines: &'a Slice<f32>,
+    /// Where the statistics are of several ranks' rows.
+    pub across: Option<Across<'a>>,
 }
 
 /// What joins the statistics of several ranks, each of which has some of the rows.
@@ -47,6 +49,12 @@ pub struct Across<'a> {
     pub totals: &'a Slice<f64>,
     /// Queues adding the other ranks' values to an array's.
     pub add: &'a dyn Fn(&Stream, &Slice<f64>) -> Result<()>,
+}
+
+impl std::fmt::Debug for Across<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Across({} rows)", self.rows)
+    }
 }
 
 /// Rows of a block's sums: fixed by the rows alone, so that every device adds in the same order.
@@ -110,8 +118,7 @@ impl Normalisation {
         &self,
         stream: &Stream,
         s: Shape,
-        sums: &'a Slice<f64>,
-        across: Option<&Across<'a>>,
+        Workspace { sums, across, .. }: Workspace<'a>,
     ) -> Result<(Shape, &'a Slice<f64>)> {
         let Some(across) = across else { return Ok((s, sums)) };
         let check = Check(OP);
@@ -142,7 +149,6 @@ impl Normalisation {
         [gamma, beta]: Pair<'_>,
         ([running_mean, running_variance], [mean, inverse]): (Pair<'_>, Pair<'_>),
         workspace: Workspace<'_>,
-        across: Option<&Across<'_>>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -156,7 +162,7 @@ impl Normalisation {
         Self::check_workspace(b, workspace)?;
         let sums = &self.sums[0];
         launch::sums_forward(sums, stream, self.sums_shape(sums, s), s, x, workspace.sums)?;
-        let (of_all, totals) = self.sums_of_all(stream, s, workspace.sums, across)?;
+        let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
         let factors = [b.epsilon, b.momentum];
         let written = [running_mean, running_variance, mean, inverse];
         launch::statistics(&self.statistics, stream, of_all, totals, factors, written)?;
@@ -197,7 +203,6 @@ impl Normalisation {
         (gamma, [mean, inverse]): (&Slice<f32>, Pair<'_>),
         [dgamma, dbeta]: Pair<'_>,
         workspace: Workspace<'_>,
-        across: Option<&Across<'_>>,
     ) -> Result<()> {
         let vectors = [
             ("gamma", gamma),
@@ -208,12 +213,12 @@ impl Normalisation {
         ];
         let s = self.check(b, pixels, &[("x", x), ("dy", dy), ("dx", dx)], &vectors)?;
         Self::check_workspace(b, workspace)?;
-        let Workspace { sums, lines } = workspace;
+        let Workspace { sums, lines, across } = workspace;
         let kernel = &self.sums[1];
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
         if across.is_some() {
-            let (of_all, totals) = self.sums_of_all(stream, s, sums, across)?;
+            let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
             launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
         }
         launch::backward(&self.backward, stream, s, [x, dy, dx], [mean, lines])

@@ -117,7 +117,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
     name: "divergence",
     record: "guide-divergence",
     title: "Divergent branches",
-    about: "Elements of several kinds take different paths through the code: kinds mixed within each warp, or one kind a warp.",
+    about: "Elements of several kinds take different paths through the code: kinds mixed within each warp, or one kind per warp.",
     reason: "The lanes of a warp share their instructions. Where they branch apart, the warp walks every path, with the lanes of the other \
              paths switched off.",
     on_a_smaller_gpu: "About the same: divergence is a property of the warp. It changes where scattered accesses cost the fast half more or less.",
@@ -140,7 +140,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
         ),
         kernel(
             "02_uniform",
-            "A kind a warp",
+            "One kind per warp",
             "All lanes of a warp take one path.",
             kernels::branches_uniform,
             one_each,
@@ -183,15 +183,15 @@ pub(super) static REDUCTION: Pair = Pair {
     halves: &[
         adding(kernel(
             "01_atomics",
-            "An atomic addition an element",
+            "One atomic per element",
             "All threads add to one address.",
             kernels::sum_atomics,
             one_each,
         )),
-        adding(kernel("02_warps", "One a warp", "Shuffles first.", kernels::sum_warps, one_each)),
+        adding(kernel("02_warps", "One per warp", "Shuffles first.", kernels::sum_warps, one_each)),
         adding(kernel(
             "03_blocks",
-            "One a block",
+            "One per block",
             "Registers, shuffles and shared memory first.",
             kernels::sum_blocks,
             one_for_four,

@@ -136,10 +136,10 @@ impl Builder<'_> {
         };
         let (to, across) = (dx.clone(), self.across(&b, pixels)?);
         self.push(&node.name, "backward", move |s| {
-            let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
             let (arrays, saved, gradients) = ([&x, &dy, &to], (&gamma, [&mean, &inverse]), [&dgamma, &dbeta]);
             AcrossRanks::with(across.as_ref(), |across| {
-                kernel.backward(s, (&b, pixels), arrays, saved, gradients, workspace, across)
+                let workspace = BatchNormWorkspace { sums: &sums, lines: &lines, across };
+                kernel.backward(s, (&b, pixels), arrays, saved, gradients, workspace)
             })
         });
         if joins {

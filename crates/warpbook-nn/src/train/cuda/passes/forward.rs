@@ -128,9 +128,9 @@ impl Builder<'_> {
         let across = self.across(&b, pixels)?;
         self.push(&node.name, "forward", move |s| {
             let statistics = ([&mean, &variance], [&saved_mean, &inverse]);
-            let workspace = BatchNormWorkspace { sums: &sums, lines: &lines };
             AcrossRanks::with(across.as_ref(), |across| {
-                kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace, across)
+                let workspace = BatchNormWorkspace { sums: &sums, lines: &lines, across };
+                kernel.forward_training(s, (&b, pixels), (&x, &y), [&gamma, &beta], statistics, workspace)
             })
         });
         Ok(())

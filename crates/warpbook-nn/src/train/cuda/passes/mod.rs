@@ -79,10 +79,10 @@ struct AcrossRanks {
 
 impl AcrossRanks {
     /// Calls a pass's kernels with what joins the ranks' statistics, if anything does.
-    fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<&Across<'_>>) -> R) -> R {
+    fn with<R>(this: Option<&Self>, call: impl FnOnce(Option<Across<'_>>) -> R) -> R {
         let Some(of) = this else { return call(None) };
         let add = |stream: &Stream, totals: &Slice<f64>| of.ranks.sum(stream, totals);
-        call(Some(&Across { rows: of.rows, counts: of.counts, totals: &of.totals, add: &add }))
+        call(Some(Across { rows: of.rows, counts: of.counts, totals: &of.totals, add: &add }))
     }
 }
 
