@@ -350,7 +350,8 @@ fn the_operations_of_the_tensor_cores_are_counted() {
             println!("{dtype:?} {}: {tensor:.4} of the product's FLOP, pipe {active:.1} %, {types:?}", rung.rung);
             found.push((rung.rung.clone(), tensor, active, types));
         }
-        let on_tensor_cores: Vec<_> = found.iter().filter(|f| f.2 > 0.0).collect();
+        // Kernels without its instructions show up to a hundredth of the pipe on an H100.
+        let on_tensor_cores: Vec<_> = found.iter().filter(|f| f.2 > 2.0).collect();
         assert!(!on_tensor_cores.is_empty(), "{dtype:?}: {notes:?} {found:?}");
         // The sides are multiples of every tile, so that none computes more than the product; a library may split it up otherwise.
         let ours = on_tensor_cores.iter().filter(|f| f.0.as_bytes()[0].is_ascii_digit());

@@ -217,9 +217,12 @@ impl Normalisation {
         let kernel = &self.sums[1];
         launch::sums_backward(kernel, stream, self.sums_shape(kernel, s), s, [x, dy], [mean, inverse], sums)?;
         launch::lines(&self.lines, stream, s, sums, [gamma, inverse, lines], Some([dgamma, dbeta]))?;
-        if across.is_some() {
+        if let Some(across) = across {
             let (of_all, totals) = self.sums_of_all(stream, s, workspace)?;
-            launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
+            // Rows that stand in for none have no gradient, and by their own sums they get none.
+            if across.counts {
+                launch::lines(&self.lines, stream, of_all, totals, [gamma, inverse, lines], None)?;
+            }
         }
         launch::backward(&self.backward, stream, s, [x, dy, dx], [mean, lines])
     }
