@@ -160,6 +160,8 @@ impl Chromium {
         let answer = browser.post("", &wanted)?;
         let id = answer["sessionId"].as_str().context("chromedriver gave no session")?.to_owned();
         browser.session = format!("{}/{id}", browser.session);
+        // A window that the system has not made the active one tells its elements nothing of the focus.
+        browser.devtools("Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }))?;
         Ok(browser)
     }
 
