@@ -87,7 +87,8 @@ sums_forward(Shape s, const In* __restrict__ x /* [rows][channels] */, double* _
 
 // For statistics of the rows of several ranks, which add these up; `counts` is 0 where a rank's rows only stand in for none.
 extern "C" __global__ void __launch_bounds__(THREADS)
-totals(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, unsigned counts, double* __restrict__ total /* [2][channels] */) {
+totals(Shape s, const double* __restrict__ partial /* [chunks][2][channels] */, unsigned counts,
+       double* __restrict__ total /* [2][channels] */) {
     wait_for_predecessor();
     let_successor_start();
     const unsigned c = blockIdx.x * THREADS + threadIdx.x;

@@ -13,7 +13,8 @@ __device__ __forceinline__ bool before(float a, unsigned class_a, float b, unsig
     return a > b;
 }
 
-// Rows blockIdx.x WARPS .. of the batch, whose gradient is a part of that of a mean over `rows` rows, those of all ranks; as the kernels of cross_entropy.cu and cross_entropy_last_block.cu have it.
+// Rows blockIdx.x WARPS .. of the batch, with the gradient of a mean over `rows` rows, those of all ranks; as the kernels of cross_entropy.cu
+// and cross_entropy_last_block.cu have it.
 __device__ __forceinline__ void rows_of_block(const In* logits /* [batch][classes] */, const unsigned char* labels /* [batch] */,
                                               unsigned batch, unsigned classes, float smoothing, float rows,
                                               const float* loss_scale /* [1] or null */, In* dlogits /* [batch][classes] or null */,

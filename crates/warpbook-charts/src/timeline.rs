@@ -93,6 +93,8 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
 
 /// The lane of the ranges that a profile has of the host.
 const HOST: &str = "host";
+/// The kind that copies are of.
+const COPIES: &str = "copies";
 
 /// How much there is in a timeline's lanes.
 fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
@@ -115,8 +117,6 @@ fn kind(span: &Span) -> &str {
     }
     span.operation.split_once(' ').map_or("", |(_, kind)| kind)
 }
-
-const COPIES: &str = "copies";
 
 /// The kinds that most time is spent on.
 fn kinds<'a>(spans: &[&'a Span]) -> Vec<&'a str> {

@@ -6,7 +6,7 @@ use crate::output::{complain, say};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use warpbook::device::{Choice, Inventory, exit_at_once};
+use warpbook::device::{Choice, Inventory, NCCL_SETTINGS, exit_at_once};
 use warpbook::nn::train::{Ranks, RanksOptions};
 use warpbook::ranks::{Group, Launch, Launcher, Limits, Placement, Wire, end_with_launcher, launched_listener};
 
@@ -67,6 +67,12 @@ pub fn device(p: &Placement, args: &RanksArgs, said: Choice) -> Result<Choice, F
     }
 }
 
+/// What the processes of ranks are started with, unless the user says otherwise.
+pub fn environment(threads: usize) -> Vec<(String, String)> {
+    let of_nccl = NCCL_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    std::iter::once(("RAYON_NUM_THREADS".to_owned(), threads.to_string())).chain(of_nccl).collect()
+}
+
 /// Starts this program again as so many ranks, passes on what they say, and ends when the last of them has.
 pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
     if on_gpus {
@@ -82,11 +88,7 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
     })?;
     let mut launch = Launch::new(program, std::env::args_os().skip(1), count);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(count);
-    launch.environment = vec![
-        ("RAYON_NUM_THREADS".into(), threads.to_string()),
-        // Multicast over NVLink stays off unless the user says otherwise.
-        ("NCCL_NVLS_ENABLE".into(), "0".into()),
-    ];
+    launch.environment = environment(threads);
     let (interrupted, asked) = (launch.interrupted.clone(), launch.interrupted.clone());
     let handled = ctrlc::set_handler(move || {
         interrupted.fetch_add(1, Ordering::SeqCst);

@@ -224,11 +224,7 @@ fn start(
     let mut more: Vec<OsString> = vec!["--worker".into(), file.into()];
     more.extend(in_one_process.then(|| "--in-one-process".into()));
     let mut launch = Launch::new(program, std::env::args_os().skip(1).chain(more), world);
-    launch.environment = vec![
-        ("RAYON_NUM_THREADS".into(), threads.to_string()),
-        // Multicast over NVLink stays off unless the user says otherwise.
-        ("NCCL_NVLS_ENABLE".into(), "0".into()),
-    ];
+    launch.environment = ranks::environment(threads);
     launch.interrupted = interrupted.clone();
     let mut last = String::new();
     let outcome = launch.run(&mut |line| {

@@ -71,7 +71,7 @@ pub use kernel::{Kernel, KernelArg, LaunchOptions};
 pub use links::{all_reduce_curve, copy_curves, link_peak};
 pub use marks::{EventTimes, Mark, StreamTime};
 pub use memory::{MemoryPoint, MemoryWatch};
-pub use nccl::{Communicator, NcclId, NcclReduce};
+pub use nccl::{Communicator, NCCL_SETTINGS, NcclId, NcclReduce};
 pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use nvtx::{Nvtx, NvtxRange};

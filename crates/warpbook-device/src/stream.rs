@@ -54,8 +54,7 @@ impl Stream {
         Ok(Self::of_handle(device, raw, true))
     }
 
-    /// A stream whose work is given free SMs before that of others.
-    /// Of the highest priority, or of the lowest but one.
+    /// A stream whose work is given free SMs before that of others: of the highest priority, or of the lowest but one.
     pub(crate) fn before_others(device: &CudaDevice, highest: bool) -> Result<Self> {
         device.0.bind()?;
         let failed = |e| device.0.error("Creating a stream", e);

@@ -321,7 +321,7 @@ fn records_without_these_figures_are_said_to_be() {
 
 #[test]
 fn our_kernels_next_to_libraries_are_compared_where_both_are() {
-    use warpbook::lesson::stock::{own_and_library, trainings, where_it_pays};
+    use warpbook::lesson::stock::{largest_gain, own_and_library, trainings, where_it_pays};
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let run = read_record(Path::new(&here).join("../../data/results/training-h200.json")).unwrap();
     let rows = own_and_library(&run).rows;
@@ -334,8 +334,12 @@ fn our_kernels_next_to_libraries_are_compared_where_both_are() {
         run.fastest_of(main, |r| matches!(r.runner, Runner::Library(_) | Runner::External(_))).unwrap().1 / ours_us;
     let ratio: f64 = row[5].trim_end_matches(['×', 'x']).parse().unwrap();
     assert!((ratio / external - 1.0).abs() < 0.01, "{ratio} {external}");
+    let most = warpbook::figures::times(largest_gain(&run).unwrap());
+    assert!(rows.iter().any(|row| row.last() == Some(&most)), "{most}");
+    assert!(where_it_pays(&run).contains(&format!("to {most} (")), "{}", where_it_pays(&run));
     assert!(where_it_pays(&run).contains(&format!("of {}", rows.len())), "{}", where_it_pays(&run));
     let nothing = only(&run, &[]);
+    assert!(largest_gain(&nothing).is_none());
     assert!(own_and_library(&nothing).rows.is_empty() && where_it_pays(&nothing).contains("nothing to compare"));
 
     let lab = Lab::open("cpu").unwrap();

@@ -105,7 +105,7 @@ const SEARCH: Search = Search {
 /// What NCCL reads from the environment when its first communicator is made, unless the user has set it: no multicast over NVLink, and 24 blocks for a
 /// reduction of windows. Left to itself, version 2.28 takes so few on Hopper that large arrays take longer than without a window; 16 are enough for
 /// a reduction alone, 24 next to products.
-const SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
+pub const NCCL_SETTINGS: [(&str, &str); 2] = [("NCCL_NVLS_ENABLE", "0"), ("NCCL_SYM_CTAS", "24")];
 
 impl Nccl2 {
     /// Finds and loads it: from the folder `WARPBOOK_NCCL`, else where pip, the loader and the toolkits have it.
@@ -128,9 +128,9 @@ impl Nccl2 {
     }
 
     fn open(path: &Path) -> Result<Self, String> {
-        for (name, value) in SETTINGS.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
+        for (name, value) in NCCL_SETTINGS.iter().filter(|(name, _)| std::env::var_os(name).is_none()) {
             // SAFETY: Rust's own reads of the environment are ordered with this by a lock. It is set once, before the library that reads it is
-            // there; our launcher has set it already in the processes that it starts.
+            // there; our launcher has set all of them already in the processes that it starts.
             unsafe { std::env::set_var(name, value) };
         }
         // SAFETY: loading NVIDIA's library runs its initialisers, which have no preconditions.
@@ -229,7 +229,7 @@ mod tests {
                 assert!(nccl.version >= OLDEST);
                 let words = nccl.describe(4, std::ptr::null_mut());
                 assert!(words.starts_with("invalid argument"), "{words}");
-                assert!(SETTINGS.iter().all(|(name, _)| !std::env::var(name).unwrap().is_empty()));
+                assert!(NCCL_SETTINGS.iter().all(|(name, _)| !std::env::var(name).unwrap().is_empty()));
                 assert!(nccl.calls.windows.is_some() || nccl.version < 22_700);
             }
             Err(why @ Error::NoNccl { .. }) => {

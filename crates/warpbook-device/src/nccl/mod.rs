@@ -22,6 +22,8 @@ use std::time::Duration;
 use warpbook_record::Dtype;
 use window::Window;
 
+pub use library::NCCL_SETTINGS;
+
 /// What all ranks of a communicator have in common: rank 0 makes it, and the others are given its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NcclId([u8; 128]);
@@ -89,6 +91,20 @@ fn waited(for_whom: &str, limit: Duration) -> Error {
     }
 }
 
+/// Makes a call that may wait for ever, with the device's context current, on a thread that is left to it after the limit.
+fn in_time<T: Send + 'static>(
+    device: &Arc<Inner>,
+    for_whom: &str,
+    limit: Duration,
+    call: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (to, made) = mpsc::channel();
+    let device = device.clone();
+    // Nobody waits for the answer any more where it took too long.
+    std::thread::spawn(move || to.send(device.bind().and_then(|()| call())));
+    made.recv_timeout(limit).unwrap_or_else(|_| Err(waited(for_whom, limit)))
+}
+
 fn data_type(dtype: Dtype) -> c_int {
     match dtype {
         Dtype::F16 => FLOAT16,
@@ -146,21 +162,15 @@ impl Communicator {
     /// to its thread, so that the process had better end.
     pub fn new(device: &CudaDevice, id: NcclId, (rank, world): (usize, usize), limit: Duration) -> Result<Self> {
         let nccl = Nccl2::load(Some(device.driver_cuda()))?;
-        let (to, made) = mpsc::channel();
-        let (calls, inner) = (nccl.clone(), device.0.clone());
+        let calls = nccl.clone();
         let [count, number] = [world, rank].map(|n| c_int::try_from(n).unwrap_or(c_int::MAX));
-        std::thread::spawn(move || {
-            let made = inner.bind().and_then(|()| {
-                let mut raw = std::ptr::null_mut();
-                // Relaxed, and not between captures: other ranks of this process would wait for each other.
-                // SAFETY: the pointer is to a live value; the device's context is current on this thread.
-                let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
-                check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| Handle(raw))
-            });
-            // Nobody waits any more where it took too long.
-            let _ = to.send(made);
-        });
-        let handle = made.recv_timeout(limit).unwrap_or_else(|_| Err(waited("the other ranks", limit)))?;
+        let handle = in_time(&device.0, "the other ranks", limit, move || {
+            let mut raw = std::ptr::null_mut();
+            // Relaxed, and not between captures: other ranks of this process would wait for each other.
+            // SAFETY: the pointer is to a live value; the device's context is current on this thread.
+            let status = relaxed(|| unsafe { (calls.calls.init)(&raw mut raw, count, UniqueId(id.0), number) });
+            check(&calls, std::ptr::null_mut(), "a communicator", status).map(|()| Handle(raw))
+        })?;
         Ok(Self::of(nccl, device, handle, (rank, world)))
     }
 
@@ -186,23 +196,17 @@ impl Communicator {
             return Err(Error::Unsupported { what: "NCCL".into(), why: "needs a GPU, and none is named".into() });
         };
         let nccl = Nccl2::load(Some(first.driver_cuda()))?;
-        let (to, made) = mpsc::channel();
-        let (calls, inner) = (nccl.clone(), first.0.clone());
-        // On a thread of its own, since it also changes which device is current.
-        std::thread::spawn(move || {
-            let made = inner.bind().and_then(|()| {
-                let mut raw = vec![std::ptr::null_mut(); indices.len()];
-                let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
-                // Relaxed as in `new`.
-                // SAFETY: there is room for as many communicators as devices are named.
-                let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
-                check(&calls, std::ptr::null_mut(), "communicators", status)?;
-                Ok(raw.into_iter().map(Handle).collect::<Vec<_>>())
-            });
-            // Nobody waits any more where it took too long.
-            let _ = to.send(made);
-        });
-        let handles = made.recv_timeout(limit).unwrap_or_else(|_| Err(waited("the GPUs", limit)))?;
+        let calls = nccl.clone();
+        // On another thread also because it changes which device is current.
+        let handles = in_time(&first.0, "the GPUs", limit, move || {
+            let mut raw = vec![std::ptr::null_mut(); indices.len()];
+            let count = c_int::try_from(indices.len()).unwrap_or(c_int::MAX);
+            // Relaxed as in `new`.
+            // SAFETY: there is room for as many communicators as devices are named.
+            let status = relaxed(|| unsafe { (calls.calls.init_all)(raw.as_mut_ptr(), count, indices.as_ptr()) });
+            check(&calls, std::ptr::null_mut(), "communicators", status)?;
+            Ok(raw.into_iter().map(Handle).collect::<Vec<_>>())
+        })?;
         let world = devices.len();
         let of = |(rank, (device, handle))| Self::of(nccl.clone(), device, handle, (rank, world));
         Ok(devices.iter().zip(handles).enumerate().map(of).collect())

@@ -2,11 +2,11 @@
 //! without copies through NCCL's own buffers, which takes fewer blocks and less time.
 
 use super::library::{SYMMETRIC, WindowCalls};
-use super::{Communicator, Handle, check, waited};
+use super::{Communicator, Handle, check, in_time};
 use crate::capture::relaxed;
 use crate::memory::Allocation;
 use crate::{Buffer, CudaDevice, Element, Result};
-use std::sync::{Arc, PoisonError, mpsc};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// A registered window. Its memory stays until NCCL has forgotten it.
@@ -45,26 +45,19 @@ impl Communicator {
 
     /// Registers an allocation with all ranks; `None` where NCCL makes no window of it.
     fn register(&self, calls: WindowCalls, memory: &Arc<Allocation>, limit: Duration) -> Result<Option<Handle>> {
-        let (to, made) = mpsc::channel();
-        let (nccl, inner, memory, communicator) =
-            (self.nccl.clone(), self.device.clone(), memory.clone(), Handle(self.handle.0));
-        // On a thread that may wait for ever, as the communicator is made.
-        std::thread::spawn(move || {
+        let (nccl, memory, communicator) = (self.nccl.clone(), memory.clone(), Handle(self.handle.0));
+        in_time(&self.device, "the other ranks' windows", limit, move || {
+            // All of it, since its pointer alone may not change threads.
             let communicator = communicator;
-            let registered = inner.bind().and_then(|()| {
-                let mut window = std::ptr::null_mut();
-                // SAFETY: the communicator is live, as is the memory, which NCCL has allocated with so many bytes at least; the pointer is to a live value.
-                let status = relaxed(|| unsafe {
-                    let (address, bytes) = (memory.address as *mut _, memory.bytes());
-                    (calls.register)(communicator.0, address, bytes, &raw mut window, SYMMETRIC)
-                });
-                check(&nccl, communicator.0, "a window", status)?;
-                Ok((!window.is_null()).then_some(Handle(window)))
+            let mut window = std::ptr::null_mut();
+            // SAFETY: the communicator is live, as is the memory, which NCCL has allocated with so many bytes at least; the pointer is to a live value.
+            let status = relaxed(|| unsafe {
+                let (address, bytes) = (memory.address as *mut _, memory.bytes());
+                (calls.register)(communicator.0, address, bytes, &raw mut window, SYMMETRIC)
             });
-            // Nobody waits any more where it took too long.
-            let _ = to.send(registered);
-        });
-        made.recv_timeout(limit).unwrap_or_else(|_| Err(waited("the other ranks' windows", limit)))
+            check(&nccl, communicator.0, "a window", status)?;
+            Ok((!window.is_null()).then_some(Handle(window)))
+        })
     }
 
     /// Gives the windows back, before the communicator ends.

@@ -38,22 +38,24 @@ pub fn own_and_library(run: &Run) -> Table {
     table(&["Work", "Our fastest", "Time", "Fastest library", "Time", "Ours is"], rows.collect())
 }
 
+/// How many times as fast our fastest kernel is as the fastest library, for each problem that has both, the smallest first.
+fn gains(run: &Run) -> Vec<(f64, &Problem)> {
+    let gain = |p| both(run, p).map(|[(_, ours), (_, theirs)]| (theirs / ours, p));
+    let mut all: Vec<_> = run.problems().into_iter().filter_map(gain).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    all
+}
+
 /// How many times as fast as the fastest library our fastest kernel is where the difference is largest; `None` where no library was measured.
 #[must_use]
 pub fn largest_gain(run: &Run) -> Option<f64> {
-    let gain = |p: &Problem| both(run, p).map(|[(_, ours), (_, theirs)]| theirs / ours);
-    run.problems().into_iter().filter_map(gain).max_by(f64::total_cmp)
+    gains(run).last().map(|(gain, _)| *gain)
 }
 
 /// Where a custom kernel pays and where it does not, in a sentence or two.
 #[must_use]
 pub fn where_it_pays(run: &Run) -> String {
-    let mut ratios: Vec<(f64, String)> = run
-        .problems()
-        .into_iter()
-        .filter_map(|p| both(run, p).map(|[(_, ours), (_, theirs)]| (theirs / ours, name(p))))
-        .collect();
-    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ratios = gains(run);
     let (Some((least, at_least)), Some((most, at_most))) = (ratios.first(), ratios.last()) else {
         return format!(
             "{} has no library that was measured next to our kernels, so there is nothing to compare.",
@@ -63,9 +65,11 @@ pub fn where_it_pays(run: &Run) -> String {
     let faster = ratios.iter().filter(|(ratio, _)| *ratio >= 1.0).count();
     let of = ratios.len();
     format!(
-        "Our kernels are the faster ones in {faster} of {of}: from {} ({at_least}) to {} ({at_most}) the speed of the fastest library.",
+        "Our kernels are the faster ones in {faster} of {of}: from {} ({}) to {} ({}) the speed of the fastest library.",
         figures::times(*least),
-        figures::times(*most)
+        name(at_least),
+        figures::times(*most),
+        name(at_most)
     )
 }
 
