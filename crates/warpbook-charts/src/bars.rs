@@ -250,7 +250,7 @@ impl Bars {
             return Layout { width, narrow: true, left: MARGIN, right: width - MARGIN - 10.0, column: None, legend };
         }
         let widest = self.rows.iter().map(|r| r.name_width()).fold(0.0, f64::max);
-        let left = MARGIN + widest.clamp(60.0, 200.0) + 10.0;
+        let left = MARGIN + widest.clamp(60.0, 240.0) + 10.0;
         let most = width - MARGIN - 14.0 - left;
         let bars = || self.rows.iter().filter_map(Row::bar);
         // In a column of their own, labels are in no mark's way.

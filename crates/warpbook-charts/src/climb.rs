@@ -1,6 +1,6 @@
 //! A ladder climbed rung by rung: which rung comes before another, and what a rung brought.
 
-use crate::common::{bound_name, label, name, of_bound, usable, verdict};
+use crate::common::{bound_name, label, name, of_bound, past_bound, usable, verdict};
 use crate::comparison::Ratio;
 use crate::words::{percent, time, times};
 use warpbook_record::{Bound, KernelStats, Measurement, Problem, Run, Rung, Runner};
@@ -68,7 +68,7 @@ pub fn climb_caption(run: &Run, problem: &Problem, rung: &str) -> String {
     };
     let shares = match (share(run, old), share(run, m)) {
         (Some((a, x)), Some((b, y))) if a.level == b.level => {
-            format!(", {} → {} of {}", percent(x), percent(y), bound_name(&b))
+            format!(", {} → {} of {}{}", percent(x), percent(y), bound_name(&b), past_bound(&b, y))
         }
         (Some((a, x)), Some((b, y))) => format!(", {} → {}", of_bound(&a, x), of_bound(&b, y)),
         (None, Some((b, y))) => format!(", {}", of_bound(&b, y)),

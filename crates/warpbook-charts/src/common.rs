@@ -50,7 +50,13 @@ pub(crate) fn verdict(run: &Run, m: &Measurement) -> Result<f64, String> {
 
 /// What bounds a rung and how near it came, as in "62 % of shared memory's bound".
 pub(crate) fn of_bound(bound: &Bound, share: f64) -> String {
-    format!("{} of {}", percent(share), bound_name(bound))
+    format!("{} of {}{}", percent(share), bound_name(bound), past_bound(bound, share))
+}
+
+/// Why more than a memory's bandwidth was reached, in brackets: some of the bytes came from a cache nearer than that memory.
+pub fn past_bound(bound: &Bound, share: f64) -> &'static str {
+    let backed_by_cache = matches!(bound.level, Some(MemoryLevel::Dram | MemoryLevel::L2));
+    if backed_by_cache && share > 1.02 { " (cached in part)" } else { "" }
 }
 
 /// As in "shared memory's bound".

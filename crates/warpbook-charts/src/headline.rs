@@ -1,6 +1,6 @@
 //! What a record says of a problem, in the words that a reader sees first.
 
-use crate::common::{bound_name, divergence, label, name, of_bound, usable};
+use crate::common::{bound_name, divergence, label, name, of_bound, past_bound, usable};
 use crate::measure::Measure;
 use crate::text::clean;
 use crate::words::{counted, percent, possessive, significant, time, times};
@@ -95,7 +95,7 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let bound = run.bound(fastest).zip(run.fraction_of_bound(fastest)).filter(|(_, share)| share.is_finite());
     if let Some((bound, share)) = bound {
         said += &format!(" It reaches {}.", of_bound(&bound, share));
-        tiles.push(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound)));
+        tiles.push(HeadlineTile::new("Of its bound", percent(share), bound_name(&bound) + past_bound(&bound, share)));
     }
     // The fastest has passed it: others are not sound.
     if let Some(check) = &fastest.check {

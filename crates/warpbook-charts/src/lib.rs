@@ -57,7 +57,7 @@ pub use accuracy::accuracy;
 pub use board::{Board, BoardEntry, BoardTask};
 pub use breakdown::breakdown;
 pub use climb::{changes, climb_caption, rung_before};
-pub use common::DEBUG_ASSERTIONS;
+pub use common::{DEBUG_ASSERTIONS, past_bound};
 pub use compare::compare;
 pub use comparison::{
     ComparedCell, ComparedRow, Comparison, Counts, Drift, LEAST_SAMPLES, MAX_LABEL, MAX_RECORDS, Ratio, THRESHOLD,

@@ -159,6 +159,13 @@ fn dropout_draws_the_masks_of_the_cpu_and_replays_with_a_new_step() {
             step.write(&[8]).unwrap();
             graph.launch(&b.stream).unwrap();
             assert!(b.values(&y_at) == want(8), "{n} {offset} {:?}", b.dtype);
+            for begin in [5, 6, 7, (1 << 35) + 4] {
+                let mut y = vec![f32::NAN; n];
+                dropout::cpu::forward_from(&Dropout { step: 8, ..d }, begin, &x, &mut y).unwrap();
+                kernels.clone().from_element(begin).forward(&b.stream, &d, &step, &x_at, &y_at).unwrap();
+                let want: Vec<f32> = y.iter().map(|y| rounded(*y, b.dtype)).collect();
+                assert!(b.values(&y_at) == want, "{n} {offset} {:?}, from element {begin}", b.dtype);
+            }
             kernels.backward(&b.stream, &d, &step, &x_at, &x_at).unwrap();
             assert!(b.values(&x_at) == want(8), "backwards and in place");
         }

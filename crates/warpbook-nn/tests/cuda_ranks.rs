@@ -5,8 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use warpbook_device::{Choice, CudaDevice, Device, Error, NcclId, testing};
 use warpbook_nn::data::{Dataset, synthetic_digits};
-use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, linear, max_pool, relu};
-use warpbook_nn::train::{CudaOptions, Event, Flow, Place, Precision, Ranks, RanksOptions, Recipe, Trainer};
+use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
+use warpbook_nn::train::{
+    Augmentation, CudaOptions, Event, Flow, Place, Precision, Ranks, RanksOptions, Recipe, Trainer,
+};
 use warpbook_nn::weights::Weights;
 use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement};
 
@@ -41,11 +43,19 @@ fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     }
 }
 
-/// Without dropout and augmentation, which every rank of a GPU draws for itself.
+/// With dropout and augmentation, which draw by a sample's place in the global batch.
 fn recipe() -> Recipe {
-    let layers = [conv2d(8, 5), relu(), max_pool(2), flatten(), linear(32), relu(), linear(10)];
+    let layers =
+        [conv2d(8, 5), relu(), max_pool(2), dropout(0.2), flatten(), linear(33), relu(), dropout(0.3), linear(10)];
     let network = Network::new([1, 28, 28], layers).unwrap();
-    Recipe { network, batch: 24, epochs: 2, learning_rate: 0.02, ..Recipe::mnist() }
+    Recipe {
+        network,
+        augmentation: Some(Augmentation::new(2, true)),
+        batch: 24,
+        epochs: 2,
+        learning_rate: 0.02,
+        ..Recipe::mnist()
+    }
 }
 
 fn normalised() -> Recipe {

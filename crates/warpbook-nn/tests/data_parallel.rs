@@ -12,7 +12,7 @@ fn recipe(network: Network) -> Recipe {
     Recipe { network, batch: 24, learning_rate: 0.02, ..Recipe::mnist() }
 }
 
-/// With dropout and augmentation, which on the CPU draw by the place in the batch.
+/// With dropout and augmentation, which draw by the place in the batch.
 fn drawing() -> Recipe {
     let layers = [conv2d(4, 5), relu(), max_pool(2), flatten(), dropout(0.3), linear(12), relu(), linear(10)];
     let augmentation = Some(Augmentation::new(2, true));
@@ -140,9 +140,16 @@ fn two_gpus_in_one_process_train_as_one_with_the_same_batch() {
     };
     for (precision, allowed) in [(Precision::Fp32, 2e-3), (Precision::AmpBf16, 3e-2)] {
         let places = places(&[first.clone(), second.clone()], precision);
-        let (want, got) = (alone(&places[0], &plain()), together(&places, &plain()));
-        let most = apart(&got, &want);
-        assert!(most <= allowed, "{precision}: losses or weights differ by {most:.1e}: {:?} and {:?}", got.0, want.0);
-        assert_eq!(got, together(&places, &plain()), "{precision}: the same bits on every run");
+        for recipe in [plain(), drawing()] {
+            let (want, got) = (alone(&places[0], &recipe), together(&places, &recipe));
+            let most = apart(&got, &want);
+            assert!(
+                most <= allowed,
+                "{precision}: losses or weights differ by {most:.1e}: {:?} and {:?}",
+                got.0,
+                want.0
+            );
+            assert_eq!(got, together(&places, &recipe), "{precision}: the same bits on every run");
+        }
     }
 }

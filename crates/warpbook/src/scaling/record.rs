@@ -157,7 +157,7 @@ fn rung(way: &Way, on_gpu: bool) -> Rung {
     };
     let (title, idea) = match way.ranks {
         true => (
-            format!("A rank a device, {types}"),
+            format!("One rank per device, {types}"),
             "Every rank has all weights and a part of the batch; gradients are all-reduced in buckets while the backward pass goes on, and each rank \
              makes the same update.",
         ),

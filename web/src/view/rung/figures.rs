@@ -3,6 +3,7 @@
 use crate::format::{self, NONE, percent, significant};
 use crate::markup::html;
 use crate::strip::Strip;
+use warpbook_charts::past_bound;
 use warpbook_charts::words::time;
 use warpbook_record::{KernelStats, Measurement, Outcome, Problem, Run, Rung};
 use yew::Html;
@@ -39,8 +40,9 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
         Outcome::Failed { error } => out.push(("Failed", error.clone(), Some("bad"))),
     }
     let share = run.fraction_of_bound(m).filter(|s| s.is_finite() && run.is_sound(m));
-    out.extend(share.map(|s| ("Of its bound", percent(s), None)));
     let bound = run.bound(m).filter(|b| b.us.is_finite() && run.on_device(m));
+    let reached = |s| percent(s) + bound.map_or("", |b| past_bound(&b, s));
+    out.extend(share.map(|s| ("Of its bound", reached(s), None)));
     out.extend(bound.map(|b| ("Bound by", format!("{}: at least {}", b.label(), time(b.us)), None)));
     out.push(match &m.check {
         None => ("Check", "not made".into(), Some("quiet")),

@@ -13,6 +13,8 @@ use warpbook_record::Dtype;
 pub struct Masks {
     dtype: Dtype,
     kernel: Kernel,
+    /// Elements of the batch before the first.
+    begin: u64,
 }
 
 impl Masks {
@@ -22,7 +24,13 @@ impl Masks {
     /// The compiler's and the device's.
     pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Self> {
         let [kernel] = load(device, [warpbook_kernels::nn::dropout(dtype)])?;
-        Ok(Self { dtype, kernel })
+        Ok(Self { dtype, kernel, begin: 0 })
+    }
+
+    /// The same for a part of a batch that comes after `begin` elements: masks are drawn by an element's place in the batch.
+    #[must_use]
+    pub fn from_element(self, begin: u64) -> Self {
+        Self { begin, ..self }
     }
 
     /// y = x where the mask keeps it, scaled, else 0. y may be x. `step`, `[1]`, is the training step, in place of [`Dropout::step`].
@@ -60,8 +68,9 @@ impl Masks {
         Check(OP).arrays(self.dtype, &[(from.0, from.1, &[n]), (to.0, to.1, &[n])])?;
         one(Check(OP), "the step", Some(step))?;
         let ([name, _], threshold, scale, n) = (d.counter(), d.threshold(), d.scale(), n as u64);
-        let args: [&dyn KernelArg; 8] = [from.1.bytes(), to.1.bytes(), &n, &d.seed, &name, step, &threshold, &scale];
-        // SAFETY: dropout(in, out, n, seed, name, step, threshold, scale); types and lengths were checked.
+        let args: [&dyn KernelArg; 9] =
+            [from.1.bytes(), to.1.bytes(), &n, &d.seed, &name, step, &threshold, &scale, &self.begin];
+        // SAFETY: dropout(in, out, n, seed, name, step, threshold, scale, begin); types and lengths were checked.
         unsafe { self.kernel.launch(stream, self.kernel.shape(n), &args) }
     }
 }

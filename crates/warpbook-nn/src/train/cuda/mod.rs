@@ -77,6 +77,8 @@ pub(crate) struct CudaTraining {
     /// Samples of a step, and those that go through the network at once.
     step_batch: usize,
     batch: usize,
+    /// The place of a step's first sample in the global batch, of a replica.
+    place: usize,
     sharing: Sharing,
     memory: Memory,
     params: Params,
@@ -146,22 +148,20 @@ impl CudaTraining {
             // What the reductions have made of them.
             params.write(weights)?;
         }
-        // Each rank draws its own dropout and augmentation.
-        let mut drawn = recipe.clone();
-        drawn.seed = ranks.map_or(recipe.seed, |ranks| seed_of(recipe.seed, ranks.rank()));
         let others = Others { side: side.map(Arc::new), link: together.as_ref().map(|t| t.link.clone()) };
         Ok(Self {
             stream: Arc::new(stream),
             gemm: Gemm::new(device),
             layers: LayerKernels::load(device, network, &options)?,
-            kernels: StepKernels::load(device, (&drawn, grouped.as_ref()), &options, &params)?,
+            kernels: StepKernels::load(device, (recipe, grouped.as_ref()), &options, &params)?,
             grouped,
             is_fresh: true,
             device: device.clone(),
-            recipe: drawn,
+            recipe: recipe.clone(),
             options,
             step_batch,
             batch,
+            place: 0,
             sharing,
             memory,
             params,
@@ -281,7 +281,8 @@ impl CudaTraining {
             params: &self.params,
             kernels: &self.layers,
         };
-        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels };
+        let place = shard.map_or(self.place, |shard| shard.first);
+        let step = StepParts { recipe: &self.recipe, control: &self.control, kernels: &self.kernels, place };
         let reductions = self.together.as_ref().zip(shard).map_or_else(Vec::new, |(together, shard)| {
             let mut all = together.reductions();
             all.extend(together.statistics(&self.params, shard));
@@ -421,11 +422,6 @@ impl CudaTraining {
         self.stream.synchronize()?;
         Ok(found)
     }
-}
-
-/// The seed by which a rank draws: the recipe's at rank 0.
-fn seed_of(seed: u64, rank: usize) -> u64 {
-    seed ^ (rank as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Engine for CudaTraining {

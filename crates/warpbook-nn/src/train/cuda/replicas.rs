@@ -43,13 +43,13 @@ impl CudaReplicas {
         let gpus = gpus(places, shards)?;
         let (first, _) = gpus[0];
         let mut all = Vec::new();
-        for (i, ((device, options), shard)) in gpus.iter().zip(shards).enumerate() {
+        for ((device, options), shard) in gpus.iter().zip(shards) {
             first.connect(device)?;
             // One thread launches passes; a graph of one device has no copies from another one.
             let options = CudaOptions { graph: false, dependent: false, last_block: false, ..**options };
-            // Each draws its own dropout and augmentation, as ranks do.
-            let drawn = Recipe { seed: super::seed_of(recipe.seed, i), ..recipe.clone() };
-            all.push(CudaTraining::new(device, &options, &drawn, shard.len, weights, None)?);
+            let mut replica = CudaTraining::new(device, &options, recipe, shard.len, weights, None)?;
+            replica.place = shard.first;
+            all.push(replica);
         }
         let gather = all[0].gradients_that_travel().iter().map(|of| Gather::new(first, of)).collect::<Result<_>>()?;
         let here = gpus.iter().map(|(device, _)| device.event()).collect::<Result<_>>()?;

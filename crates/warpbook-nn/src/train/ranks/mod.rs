@@ -2,7 +2,7 @@
 //!
 //! The global batch is the recipe's. A rank takes consecutive samples of it ([`warpbook_ranks::shard`]), and its loss counts by their share, so that
 //! the sum of the ranks' gradients is that of the mean over the global batch. Dropout and augmentation draw by the place in the global
-//! batch on the CPU, so the numbers are those of one rank; on a GPU every rank draws its own.
+//! batch, so the numbers are those of one rank.
 //!
 //! Gradients travel in buckets, in the order in which the backward pass makes them, while it goes on. Source: Li et al., "PyTorch Distributed:
 //! Experiences on Accelerating Data Parallel Training", VLDB 2020.

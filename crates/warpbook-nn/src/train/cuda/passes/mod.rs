@@ -45,6 +45,8 @@ pub(super) struct StepParts<'a> {
     pub recipe: &'a Recipe,
     pub control: &'a Control,
     pub kernels: &'a StepKernels,
+    /// The place of its first sample in the global batch.
+    pub place: usize,
 }
 
 /// A reduction over the ranks, which is ready once an operation's backward pass is queued.
@@ -114,6 +116,8 @@ struct Builder<'a> {
     n: usize,
     /// Which part of a batch its samples are; `None` where they are the whole.
     part: Option<Part>,
+    /// The place of their first one in the global batch, by which dropout and augmentation draw.
+    place: usize,
     trains: bool,
     ranks: Option<OfRanks>,
     /// What dropout draws its numbers by: the seed, and the step.
@@ -142,11 +146,6 @@ struct Part {
     first: usize,
     /// Samples of the batch.
     of: usize,
-}
-
-/// The seed by which a part of a batch draws its dropout: the step's own of the first.
-fn seed_of_part(seed: u64, part: usize) -> u64 {
-    seed ^ (part as u64).wrapping_mul(0xd1b5_4a32_d192_ed03)
 }
 
 /// The pass that comes after all parts of a batch.
@@ -256,6 +255,7 @@ impl<'a> Builder<'a> {
             parts,
             n,
             part: None,
+            place: 0,
             trains,
             ranks: None,
             random: None,
@@ -272,8 +272,8 @@ impl<'a> Builder<'a> {
 
     /// A batch, or a part of one, forwards and in training backwards.
     fn gradients(&mut self, step: StepParts<'_>, set: &Resident) -> std::result::Result<(), TrainError> {
-        let seed = self.part.map_or(step.recipe.seed, |part| seed_of_part(step.recipe.seed, part.at));
-        self.random = Some((seed, step.control.step()));
+        self.place = step.place + self.part.map_or(0, |part| part.first);
+        self.random = Some((step.recipe.seed, step.control.step()));
         self.batch(step, set)?;
         self.forward_all()?;
         if !self.trains {
@@ -365,6 +365,11 @@ impl<'a> Builder<'a> {
         self.network().value(value).elements() * self.n
     }
 
+    /// The place of a value's first element in the value of the global batch.
+    fn first_element(&self, value: ValueId) -> u64 {
+        (self.place * self.network().value(value).elements()) as u64
+    }
+
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
         let (buffer, len) = (self.parts.sharing.buffer[value], self.len(value));
         if self.is_again(value) {
@@ -445,8 +450,8 @@ impl<'a> Builder<'a> {
                 let count = images.len() / self.network().input().elements();
                 let per_epoch = u32::try_from(count.div_ceil(step_parts.recipe.batch)).unwrap_or(u32::MAX);
                 let gather = if trains { &gather.training } else { &gather.views[0].0 };
-                let gather =
-                    gather.clone().steps_per_epoch(per_epoch).from_place(u32::try_from(first).unwrap_or(u32::MAX));
+                let place = u32::try_from(self.place).unwrap_or(u32::MAX);
+                let gather = gather.clone().steps_per_epoch(per_epoch).from_place(place);
                 let images = images.clone();
                 self.push("images", "", move |s| gather.gather(s, (&images, &indices), &step, &x));
             }
