@@ -1,6 +1,5 @@
 // Idea: the mask is drawn again in the backward pass instead of being stored: a Philox block gives four elements their words.
-// Formula: out[i] = in[i] scale where word e mod 4 of block [e / 4 low, e / 4 high, name, *step] >= threshold, else 0, with e = begin + i;
-// [n] of type IN.
+// Formula: out[i] = in[i] scale where word e mod 4 of block [e / 4 low, e / 4 high, name, *step] >= threshold, e = begin + i; else 0; [n].
 // Since the last rung: not a rung; forward and backward are the same kernel.
 // Needs: any n and alignment; the step in device memory, so that a graph that is replayed draws new masks. out may be in.
 // Expect: DRAM bandwidth for f32; for half types the ten rounds of a block cost as much as the bytes.
@@ -31,11 +30,13 @@ dropout(const In* in /* [n] */, In* out /* [n] */, unsigned long long n, unsigne
             // The same for all threads; the last block of a group is drawn only where an element reaches into it.
             if (b + 1 < GROUP / 4 || odd) next = words_of(block + b + 1);
             unsigned w[8] = {words.w[0], words.w[1], words.w[2], words.w[3], next.w[0], next.w[1], next.w[2], next.w[3]};
-            // In two steps of fixed indices, so that the words stay in registers.
+            if (odd) {
+                // In two steps of fixed indices, so that the words stay in registers.
 #pragma unroll
-            for (int k = 0; k < 7; ++k) w[k] = odd & 1 ? w[k + 1] : w[k];
+                for (int k = 0; k < 7; ++k) w[k] = odd & 1 ? w[k + 1] : w[k];
 #pragma unroll
-            for (int k = 0; k < 4; ++k) w[k] = odd & 2 ? w[k + 2] : w[k];
+                for (int k = 0; k < 4; ++k) w[k] = odd & 2 ? w[k + 2] : w[k];
+            }
 #pragma unroll
             for (int k = 0; k < 4; ++k) v[4 * b + k] = w[k] >= threshold ? v[4 * b + k] * scale : 0.0f;
             words = next;

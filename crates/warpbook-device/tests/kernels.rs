@@ -116,7 +116,7 @@ impl Job {
     /// Compiles the file once, and looks at each kernel that rows have of it.
     fn compile(&self, compiler: &Compiler) -> Vec<Compiled> {
         let Self { kernels, tile, architecture } = self;
-        let compiled = compiler.compile(&kernels[0], tile, architecture).unwrap_or_else(|e| panic!("{e}"));
+        let compiled = compiler.compile(&kernels[0], tile, architecture).unwrap_or_else(|e| panic!("{}: {e}", tile.id));
         assert!(!compiled.cubin.is_empty());
         let look = |kernel: &KernelSpec| {
             let stats: &KernelStats = compiled

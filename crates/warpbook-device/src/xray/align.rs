@@ -92,6 +92,12 @@ impl Clocks {
         Some(self.offsets.get(&sm)?.error / self.clocks_per_ns)
     }
 
+    /// The largest error of any SM in nanoseconds.
+    #[must_use]
+    pub fn largest_error_ns(&self) -> f64 {
+        self.offsets.values().map(|o| o.error / self.clocks_per_ns).fold(0.0, f64::max)
+    }
+
     /// The SMs that were asked, and the one that asked, in their order.
     pub fn sms(&self) -> impl Iterator<Item = u32> {
         self.offsets.keys().copied()
@@ -151,6 +157,8 @@ mod tests {
             }
             prop_assert!((clocks.mhz() / (rate * 1e3) - 1.0).abs() < 1e-2, "{} {rate}", clocks.mhz());
             prop_assert_eq!((clocks.error_ns(0), clocks.ns(99, 0)), (Some(0.0), None));
+            let largest = clocks.sms().filter_map(|sm| clocks.error_ns(sm)).fold(0.0, f64::max);
+            prop_assert_eq!(clocks.largest_error_ns(), largest);
         }
 
         #[test]

@@ -19,6 +19,10 @@ const RING_BYTES: u64 = 512 << 20;
 const LEAST_LIMIT_S: f64 = 10.0;
 const LIMIT_TIMES: f64 = 200.0;
 
+/// How often a run is recorded at most, and the error of the clocks in nanoseconds that is small enough: a message to L2 and back takes about as long.
+const RECORDINGS: usize = 4;
+const CLOSE_NS: f64 = 1000.0;
+
 /// What every SM did in one run of a rung: a record with one measurement and its X-ray. Displayed as a chart with its figures.
 #[derive(Debug, Clone, PartialEq)]
 pub struct XrayRun {
@@ -232,10 +236,23 @@ impl Ray<'_> {
         let (free, _) = self.device.memory()?;
         let ring_bytes = recorder.allocate(RING_BYTES.min(free / 2))?;
         let stream = marked.stream().ok_or(warpbook_device::Error::NeedsCuda("An X-ray"))?;
-        marked.reset()?;
         self.says(&format!("recording a run into {} MiB of marks", ring_bytes >> 20));
-        let recorded = recorder.record(stream, limit_s, || marked.launch());
-        let marks = recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))?;
+        let record = || -> Result<warpbook_device::Marks> {
+            marked.reset()?;
+            let recorded = recorder.record(stream, limit_s, || marked.launch());
+            recorded.map_err(|e| self.endless(e.into(), "while its marks are recorded"))
+        };
+        let mut marks = record()?;
+        // A GPU that changes its clocks during a run sets them apart: another run may be without a change.
+        for _ in 1..RECORDINGS {
+            if marks.clocks.largest_error_ns() <= CLOSE_NS {
+                break;
+            }
+            let again = record()?;
+            if again.clocks.largest_error_ns() < marks.clocks.largest_error_ns() {
+                marks = again;
+            }
+        }
         let found = marked.check()?;
         if let Some(why) = found.failure() {
             return Err(Error::Setting(format!("{} gives a wrong result while it is recorded: {why}.", self.rung.id)));
