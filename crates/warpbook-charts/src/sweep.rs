@@ -452,28 +452,32 @@ impl<'a> Sweep<'a> {
         self.runs.iter().any(|r| device(r) != device(self.runs[0]))
     }
 
-    fn draw(self) -> Result<Chart, ChartError> {
-        let (series, guides) = (self.series(), self.guides());
-        let axis = &self.runs[0].descriptor.axis;
-        let xs = self.points().map(|p| p.0);
+    /// The axis of values, whether it is logarithmic, and the largest value that it is made for.
+    fn y_axis(&self, series: &[Series], guides: &[Guide]) -> (Axis, bool, f64) {
         let ys: Vec<f64> = series.iter().flat_map(|s| &s.points).map(|p| p.1).collect();
-        let x = if axis.doubling { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
         let over_time = self.measure.quantity == Quantity::Time;
         // The guides of DRAM and L2 are what lines are held against; what is far from all lines is not shown.
         let held = guides.iter().map(|g| g.ends[0].1).filter(|v| !over_time && *v < 4.0 * high(&ys));
         let all: Vec<f64> = ys.iter().copied().chain(held).collect();
-        let log = self.is_far(&ys, &guides);
+        let log = self.is_far(&ys, guides);
         let y = match log {
             // Some of the way to the guides, and no line in a corner.
-            true if over_time => Axis::log(ys.iter().copied().chain(low_guide(&guides, &ys)), 0.08),
+            true if over_time => Axis::log(ys.iter().copied().chain(low_guide(guides, &ys)), 0.08),
             true => Axis::log(all.iter().copied(), 0.08),
             false => Axis::from_zero([high(&all) * 1.04]),
         };
-        let (caption, y_tick) = self.measure.axis(high(&all), log);
-        let (x, y) = match self.options.window {
-            Some(w) => (x.between(w.x), y.between(w.y)),
-            None => (x, y),
-        };
+        (self.options.window.map_or(y.clone(), |w| y.between(w.y)), log, high(&all))
+    }
+
+    fn draw(self) -> Result<Chart, ChartError> {
+        let (series, guides) = (self.series(), self.guides());
+        let axis = &self.runs[0].descriptor.axis;
+        let xs = self.points().map(|p| p.0);
+        let x = if axis.doubling { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
+        let over_time = self.measure.quantity == Quantity::Time;
+        let (y, log, highest) = self.y_axis(&series, &guides);
+        let (caption, y_tick) = self.measure.axis(highest, log);
+        let x = self.options.window.map_or(x.clone(), |w| x.between(w.x));
         let relative = match self.measure.quantity {
             Quantity::SpeedUp => format!(" over {}", self.baseline_name()),
             _ => String::new(),
@@ -564,9 +568,13 @@ impl<'a> Sweep<'a> {
         notes
     }
 
-    /// What the dotted lines are.
+    /// What the dotted lines are that are seen.
     fn note_of_guides(&self) -> Option<String> {
-        let guides: Vec<String> = self.guides().into_iter().map(|g| g.name).collect();
+        let mut guides = self.guides();
+        let (y, ..) = self.y_axis(&self.series(), &guides);
+        let is_seen = |Guide { ends: [(_, a), (_, b)], .. }: &Guide| a.max(*b) >= y.low() && a.min(*b) <= y.high();
+        guides.retain(is_seen);
+        let guides: Vec<String> = guides.into_iter().map(|g| g.name).collect();
         let names = guides.join(", ");
         let each = if self.main.passes > 1 { format!("once per {}", pass(self.runs[0])) } else { "once".into() };
         let moving = format!("moving inputs and results {each}");

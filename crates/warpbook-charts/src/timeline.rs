@@ -64,7 +64,8 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
         let is_number = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
         let lane = |s: &&str| if is_number(s) { format!("stream {s}") } else { clean(s) };
         let lanes: Vec<String> = streams.iter().map(lane).collect();
-        let mut drawn = Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until);
+        let mut drawn =
+            Timeline::new(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).until(until).in_microseconds();
         for span in spans {
             let lane = streams.iter().position(|s| *s == span.stream).unwrap_or(0);
             let kind = kind(span);
@@ -81,7 +82,7 @@ pub fn timelines(run: &Run, problem: &Problem, rungs: &[&str]) -> Result<Chart, 
         diagram = diagram.row(&sentence).put(drawn);
     }
     diagram
-        .note("As recorded, which lengthens the gaps between kernels. Whatever has no text is shorter than its name.")
+        .note("As recorded, which lengthens the gaps between kernels. What is too short for its name has no text.")
         .describe(&format!(
             "Timelines of what {} did in one {what}, {}: {}.",
             device(run),

@@ -4,8 +4,9 @@ use super::sign::draw_arrow;
 use super::{CELL, Key, MAX_MARKS, paint};
 use crate::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH};
 use crate::text::clean;
+use crate::words::time_tick;
 
-/// What happens when, lane below lane, from left to right. Times have no unit.
+/// What happens when, lane below lane, from left to right. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Timeline {
     pub(super) lanes: Vec<String>,
@@ -15,6 +16,8 @@ pub struct Timeline {
     pub(super) until: f64,
     /// The room for the lanes' names, which a diagram's timelines share.
     pub(super) names: f64,
+    /// Times are microseconds, and the axis has ticks.
+    pub(super) in_us: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +43,12 @@ impl Timeline {
     pub fn until(mut self, time: f64) -> Self {
         self.until = if (0.0..=1e9).contains(&time) { time } else { 0.0 };
         self
+    }
+
+    /// Its times are microseconds: the axis has ticks.
+    #[must_use]
+    pub fn in_microseconds(self) -> Self {
+        Self { in_us: true, ..self }
     }
 
     /// Something in a lane (counted from 0) from one time to another, with a text in it and a label for the legend, or none.
@@ -109,8 +118,27 @@ impl Timeline {
         }
         let bottom = y(self.lanes.len()) + 4.0;
         draw_arrow(canvas, (begin, bottom), (WIDTH - MARGIN, bottom))?;
-        canvas.text("time", (WIDTH - MARGIN, bottom + 10.0), At::Right, Font::SMALL)
+        if !self.in_us {
+            return canvas.text("time", (WIDTH - MARGIN, bottom + 10.0), At::Right, Font::SMALL);
+        }
+        let step = step_of(end / 5.0);
+        for t in (0..).map(|i| f64::from(i) * step).take_while(|t| *t <= end) {
+            let anchor = match x(t) {
+                at if at < begin + 20.0 => At::Left,
+                at if at > WIDTH - MARGIN - 20.0 => At::Right,
+                _ => At::Middle,
+            };
+            canvas.line(&[(x(t), bottom - 3.0), (x(t), bottom + 3.0)], Stroke::new(Paint::MUTED, 1.0))?;
+            canvas.text(&time_tick(t), (x(t), bottom + 11.0), anchor, Font::SMALL)?;
+        }
+        Ok(())
     }
+}
+
+/// The smallest 1, 2 or 5 times a power of ten that is at least so much.
+fn step_of(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= least).unwrap_or(least)
 }
 
 const LANE: f64 = 26.0;

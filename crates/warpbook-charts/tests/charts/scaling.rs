@@ -68,6 +68,9 @@ fn lanes_of_a_timeline_are_those_of_all_ranks() {
     }
     let svg = timelines(&run, &problem(2), &["a"]).unwrap().svg.to_string();
     assert!(svg.contains("4 operations in 4 lanes"), "{svg}");
+    for tick in ["0", "5 µs", "10 µs", "15 µs"] {
+        assert!(svg.contains(&format!(">{tick}<")), "{tick}: {svg}");
+    }
     for lane in ["rank 0 compute", "rank 0 communication", "rank 1 compute", "rank 1 communication"] {
         assert!(svg.contains(lane) && !svg.contains(&format!("stream {lane}")), "{lane}");
     }

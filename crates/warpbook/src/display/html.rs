@@ -6,7 +6,7 @@ use warpbook_charts::Table;
 pub(super) const STYLE: &str = "<style>\
 .wb{font-family:var(--jp-content-font-family,system-ui,sans-serif);color:var(--jp-content-font-color1,inherit);line-height:1.45}\
 .wb h4{margin:.6em 0 .3em;font-size:1.05em}\
-.wb p{margin:.3em 0}\
+.wb p{margin:.3em 0;white-space:pre-line}\
 .wb code,.wb pre{font-family:var(--jp-code-font-family,ui-monospace,monospace);font-size:.92em}\
 .wb .wb-faint{opacity:.75}\
 .wb .wb-scroll{overflow-x:auto;margin:.4em 0}\

@@ -70,6 +70,11 @@ impl Pair {
             format!("there is no pair `{name}`. The nearest are {near}; `warpbook run guide --help` lists all")
         })
     }
+
+    /// The pair that a record is of.
+    pub fn of_record(experiment: &str) -> Option<&'static Self> {
+        PAIRS.iter().copied().find(|pair| pair.record == experiment)
+    }
 }
 
 /// The experiment, with its settings: one pair, or all of them one after another.
@@ -245,7 +250,7 @@ impl Experiment for Guide {
             return Some(format!("takes sizes up to {}", half.most));
         }
         let is_long = rung.is_cpu() && work.bytes.max(work.flops / 4) > 1 << 28;
-        is_long.then(|| "the CPU's halves run at sizes that take it less than about a second".into())
+        is_long.then(|| "too much work for the CPU's half at this size".into())
     }
 
     fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {

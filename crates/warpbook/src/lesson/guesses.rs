@@ -28,18 +28,40 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
             names.0, names.1
         );
     };
-    let judged = match guess / measured {
-        r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
-        r if r > 1.0 => format!("you expected {} too much", figures::times(r)),
-        r => format!("it brings {} what you expected", figures::times(1.0 / r)),
-    };
+    let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
     format!(
-        "Your guess: {} is {guessed} as fast as {}. Measured on {}: {}, {judged}.",
+        "Your guess: {} is {guessed} as fast as {}. Measured on {device}: {}, {judged}.",
         names.0,
         names.1,
-        run.environment.device.name,
         figures::times(measured)
     )
+}
+
+/// What came of a guess that one rung takes so many times as long as another, at a size.
+#[must_use]
+pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64) -> String {
+    if !is_ratio(guess) {
+        return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as long.");
+    }
+    let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
+    let said =
+        format!("Your guess: {} takes {} as long as {}.", title(run, new), figures::times(guess), title(run, old));
+    match of(new).zip(of(old)).map(|(now, was)| now / was) {
+        Some(measured) => {
+            let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
+            format!("{said} Measured on {device}: {}, {judged}.", figures::times(measured))
+        }
+        None => format!("{said} They were not both measured here."),
+    }
+}
+
+/// How far a guess is off.
+fn judgement(guess: f64, measured: f64) -> String {
+    match guess / measured {
+        r if (1.0 / GOOD..=GOOD).contains(&r) => "a good guess".to_owned(),
+        r if r > 1.0 => format!("your guess was {} too high", figures::times(r)),
+        r => format!("{} your guess", figures::times(1.0 / r)),
+    }
 }
 
 /// The ladder of these rungs at a size, with a mark where the guess has the new rung: so many times as fast as the old one.

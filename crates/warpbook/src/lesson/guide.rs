@@ -1,8 +1,9 @@
 //! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
 
-use super::{guessed, your_guess};
+use super::{guessed, your_guess, your_guess_of_time};
 use crate::charts::{Curve, Scale, curves};
 use crate::device::{CudaDevice, PowerReading, power_reading};
+use crate::figures;
 use crate::guide::{Load, profiled};
 use crate::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,25 +37,55 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
 }
 
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
-/// sentence, the ladder at that size with the guess as a mark, the pair's own sentences, and all sizes. Where that size was not measured, as on a
-/// processor, the ladder is that of the record's main problem.
+/// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. Where that size
+/// was not measured, as on a processor, the ladder is that of the record's main problem.
 #[must_use]
 pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
     let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
     };
     let all: Vec<&str> = run.rungs.iter().map(|r| &*r.id).collect();
-    let mut panel = Panel::column([&your_guess(run, problem, fast, slow, guess)]);
-    panel = match guessed(run, problem, (fast, slow), guess, &all) {
+    // What costs time to save something else comes after what it is compared with.
+    let at = |id: &str| all.iter().position(|rung| *rung == id);
+    let (mut panel, ladder) = match at(slow) > at(fast) {
+        true => (
+            Panel::column([&your_guess_of_time(run, problem, slow, fast, guess)]),
+            guessed(run, problem, (slow, fast), 1.0 / guess, &all),
+        ),
+        false => (
+            Panel::column([&your_guess(run, problem, fast, slow, guess)]),
+            guessed(run, problem, (fast, slow), guess, &all),
+        ),
+    };
+    panel = match ladder {
         Ok(ladder) => panel.and(&ladder),
         Err(why) => panel.and(&why.to_string()),
     };
-    panel.and(&said(run)).and(&sweep(&[run]))
+    panel.and(&said(run, problem, (slow, fast))).and(&sweep(&[run]))
 }
 
-/// The pair's own sentences in its record: the ratio at its main problem, and the reason.
-fn said(run: &Run) -> String {
-    let said: Vec<&str> = run.notes.iter().filter(|n| n.starts_with("With ")).map(String::as_str).collect();
+/// How two rungs of a pair compare at a size, and the pair's reason.
+fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
+    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
+    let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
+    let mut said = Vec::new();
+    if let Some((slow, fast)) = of(slow).zip(of(fast))
+        && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
+    {
+        let names = [titled(&fast.rung), titled(&slow.rung)];
+        said.push(format!(
+            "With {}, “{}” is {} as fast as “{}”.",
+            problem.label,
+            names[0],
+            figures::times(ratio),
+            names[1]
+        ));
+        if let Some((a, b)) = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b) {
+            let [a, b] = [a, b].map(figures::bytes);
+            said.push(format!("“{}” holds {a} of the device's memory, and “{}” {b}.", names[0], names[1]));
+        }
+    }
+    said.extend(Pair::of_record(&run.experiment).map(|pair| pair.reason.to_owned()));
     said.join(" ")
 }
 
@@ -81,7 +112,10 @@ pub fn judged(guess: f64, measured: Option<f64>) -> String {
 /// There is no pair of that name.
 pub fn elsewhere(name: &str) -> Result<String> {
     let pair = Pair::named(name).map_err(Error::Setting)?;
-    Ok(format!("The ratio on a smaller GPU, reasoned and not measured. {}", pair.on_a_smaller_gpu))
+    // "Smaller: ...", "About the same: ..."
+    let mut said = pair.on_a_smaller_gpu.chars();
+    let first = said.next().map(|c| c.to_lowercase().to_string()).unwrap_or_default();
+    Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
 /// Clock and power while a GPU did one thing, by the seconds since it began.
@@ -280,8 +314,12 @@ mod tests {
         );
         assert!(judged(2.0, None).contains("needs a GPU"));
         assert_eq!(memory_ratio(&run, "cpu_lines_apart", "cpu_in_order", 32), None, "nobody counted");
-        assert!(page.contains("With 32 words between neighbours"), "{page}");
-        assert!(elsewhere("coalescing").unwrap().starts_with("The ratio on a smaller GPU, reasoned and not measured."));
+        assert!(page.contains("With 32 words between neighbours") && page.contains("as fast as “"), "{page}");
+        assert!(
+            elsewhere("coalescing")
+                .unwrap()
+                .starts_with("On a smaller GPU (reasoned, not measured) the ratio would be about the same")
+        );
         assert!(elsewhere("coalesing").unwrap_err().to_string().contains("coalescing"));
     }
 }

@@ -176,11 +176,18 @@ impl StepOnPaper {
     #[must_use]
     pub fn what_breaks(&self, gpus: u32) -> String {
         let p = self.on(gpus);
-        let share = |us: f64| format!("{:.0} % of the step", 100.0 * us / p.step_us);
+        let share = |us: f64| match 100.0 * us / p.step_us {
+            share if share > 99.0 => format!("{share:.1} % of the step"),
+            share => format!("{share:.0} % of the step"),
+        };
         if p.exposed_us <= p.waiting_us {
             return format!("On {gpus} GPUs most is lost to waiting for the slowest of them: {}.", share(p.waiting_us));
         }
-        let what = if p.messages_us > p.bytes_us { "the number of messages" } else { "the bytes of the gradients" };
+        let what = match p.messages_us / p.bytes_us {
+            r if r > 1.2 => "the number of messages",
+            r if r < 1.0 / 1.2 => "the bytes of the gradients",
+            _ => "the number of messages and the bytes of the gradients alike",
+        };
         format!(
             "On {gpus} GPUs most is lost to {what}, which the backward pass does not hide: {}.",
             share(p.exposed_us)

@@ -138,8 +138,8 @@ fn guesses_are_held_against_the_measurement_and_drawn() {
         "{}",
         said(9.5)
     );
-    assert!(said(30.0).ends_with("you expected 3.00× too much."), "{}", said(30.0));
-    assert!(said(2.0).ends_with("it brings 5.00× what you expected."), "{}", said(2.0));
+    assert!(said(30.0).ends_with("your guess was 3.00× too high."), "{}", said(30.0));
+    assert!(said(2.0).ends_with("5.00× your guess."), "{}", said(2.0));
     for nothing in [0.0, -1.0, f64::NAN] {
         assert!(said(nothing).contains("is no guess"), "{}", said(nothing));
     }
