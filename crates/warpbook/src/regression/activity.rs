@@ -62,30 +62,3 @@ fn recorded(recorder: &Recorder, points: &Points<'_>, rung: &Rung) -> Result<Rec
     let source = format!("CUPTI {}", recorder.version());
     Ok(Recording { operations: Vec::new(), runs: EPOCHS as usize, activities: taken.activities, source, dtype: None })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use warpbook_device::testing;
-
-    #[test]
-    fn an_epoch_of_each_rung_has_its_kernels() {
-        let Some(device) = testing::gpu("an_epoch_of_each_rung_has_its_kernels") else { return };
-        if let Err(why) = Recorder::start(&device) {
-            println!("skipped: the timeline of an epoch needs a GPU whose activity can be recorded: {why}");
-            return;
-        }
-        let lab = Lab::open("cuda").unwrap().with_bench(warpbook_device::Bench::quick());
-        let ids = ["01_unfused", "02_fused", "03_fused_streams", "04_fused_graph", "05_persistent"];
-        let run = lab.run(&Regression::new().points([100_000]).rungs(ids)).unwrap();
-        assert!(run.notes.iter().all(|n| !n.contains("timeline")), "{:?}", run.notes);
-        let problem = run.main_problem().unwrap();
-        let kernels = |id: &str| run.spans_of(id, problem).len();
-        // Four kernels and the update; a pass and the update; some passes at a time and the update; the same in a graph.
-        assert_eq!((kernels("01_unfused"), kernels("02_fused"), kernels("04_fused_graph")), (5, 2, 2));
-        assert!(kernels("03_fused_streams") > 2);
-        assert_eq!(kernels("05_persistent"), 0);
-        assert!(warpbook_charts::timelines(&run, problem, &ids).is_ok());
-        assert!(run.breakdowns.is_empty());
-    }
-}
