@@ -33,6 +33,8 @@ impl Curve {
 pub enum Scale {
     /// Linear, around the values.
     Linear,
+    /// Linear from zero.
+    FromZero,
     /// Linear from zero, with ticks at whole numbers.
     Whole,
     /// Logarithmic; values that are not above zero are left out.
@@ -45,6 +47,7 @@ impl Scale {
     fn axis(self, values: impl Iterator<Item = f64>) -> Axis {
         match self {
             Self::Linear => Axis::around(values),
+            Self::FromZero => Axis::from_zero(values),
             Self::Whole => Axis::from_zero(values).whole(),
             Self::Log => Axis::log(values, 0.08),
             Self::Doubling => Axis::doubling(values, 0.08),
@@ -52,7 +55,7 @@ impl Scale {
     }
 
     fn holds(self, value: f64) -> bool {
-        value.is_finite() && (value > 0.0 || matches!(self, Self::Linear | Self::Whole))
+        value.is_finite() && (value > 0.0 || matches!(self, Self::Linear | Self::FromZero | Self::Whole))
     }
 }
 

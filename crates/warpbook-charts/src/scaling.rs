@@ -5,6 +5,9 @@ use crate::curves::{Curve, Scale, curves};
 use crate::{Chart, ChartError};
 use warpbook_record::{Measurement, Run};
 
+/// What the line is called that begins at the fastest rung on one device.
+const IDEAL: &str = "perfect scaling";
+
 /// The measurements of one line of the record's sweep, which is named as its points name it; the sizes are numbers of devices.
 fn of_line<'a>(run: &'a Run, line: &str) -> Vec<&'a Measurement> {
     let is_on = |m: &&Measurement| m.problem.sweep.as_ref().is_some_and(|s| s.line == line) && run.is_sound(m);
@@ -33,16 +36,23 @@ fn caption(run: &Run) -> String {
 /// # Errors
 /// [`ChartError::NothingToDraw`] where nothing was measured on that line.
 pub fn scaling_throughput(run: &Run, line: &str) -> Result<Chart, ChartError> {
-    let mut all = by_rung(run, line, Measurement::items_per_s);
+    let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
+    let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
+    let mut all = by_rung(run, line, |m| Some(m.items_per_s()? / unit));
     let sizes = || all.iter().flat_map(|c| c.points.iter().map(|p| p.0));
     let most = sizes().fold(1.0, f64::max);
     let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
     if alone > 0.0 && most > 1.0 {
-        all.push(Curve::new("as many times the fastest on one", [(1.0, alone), (most, most * alone)]));
+        all.push(Curve::new(IDEAL, [(1.0, alone), (most, most * alone)]));
     }
     let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
     let title = format!("{}: throughput", heading(run));
-    curves([&title, line], (&caption(run), Scale::Doubling), (&format!("{item} a second"), Scale::Log), &all)
+    curves(
+        [&title, line],
+        (&caption(run), Scale::Doubling),
+        (&format!("{name} {item} a second"), Scale::FromZero),
+        &all,
+    )
 }
 
 /// The scaling efficiency over the number of devices, for one line of the record's sweep: [`Run::scaling_efficiency`] in percent.
@@ -52,6 +62,6 @@ pub fn scaling_throughput(run: &Run, line: &str) -> Result<Chart, ChartError> {
 pub fn scaling_efficiency(run: &Run, line: &str) -> Result<Chart, ChartError> {
     let all = by_rung(run, line, |m| run.scaling_efficiency(m).map(|e| 100.0 * e));
     let title = format!("{}: scaling efficiency", heading(run));
-    let y = ("% of as many devices, each as fast as one alone", Scale::Linear);
+    let y = ("% of as many devices, each as fast as one alone", Scale::FromZero);
     curves([&title, line], (&caption(run), Scale::Doubling), y, &all)
 }

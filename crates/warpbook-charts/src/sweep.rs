@@ -138,6 +138,8 @@ const MAX_GUIDES: usize = 8;
 const FEW: usize = 8;
 /// Of rungs that are the fastest at some size at most so many stand out.
 const MOST_WINNERS: usize = 3;
+/// So many times the time of the fastest are as fast as it, for a title.
+const TIE: f64 = 1.01;
 /// Sizes that are multiples of this have rows of one alignment for every kernel and type.
 const ALIGNED: u64 = 64;
 
@@ -292,7 +294,7 @@ impl<'a> Sweep<'a> {
         if rungs.len() <= FEW || self.chosen.is_some() {
             return rungs;
         }
-        let mut kept: Vec<&str> = self.winners().into_iter().take(MOST_WINNERS).map(|w| w.0).collect();
+        let mut kept: Vec<&str> = self.winners(0.0).into_iter().take(MOST_WINNERS).map(|w| w.0).collect();
         let main = self.problems().into_iter().rfind(|p| self.runs[0].main_problem() == Some(*p));
         let at = main.or(self.problems().last().copied()).unwrap_or(self.main);
         for run in self.runs {
@@ -305,13 +307,19 @@ impl<'a> Sweep<'a> {
         rungs
     }
 
-    /// The rungs that are the fastest at some size, of those that do all of the work, with the number of these sizes; the most often first.
-    fn winners(&self) -> Vec<(&'a str, usize)> {
+    /// The rungs that are the fastest at some size, of those that do all of the work, with the number of these sizes; the most often first. A size
+    /// does not count where the next one takes at most so many times as long.
+    fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
             let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
             let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
-            let Some((rung, _)) = at.min_by(|a, b| a.1.2.total_cmp(&b.1.2)) else { continue };
+            let mut times: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, p.2)).collect();
+            times.sort_by(|a, b| a.1.total_cmp(&b.1));
+            let Some((rung, us)) = times.first().copied() else { continue };
+            if times.get(1).is_some_and(|next| next.1 <= us * tie) {
+                continue;
+            }
             match won.iter_mut().find(|w| w.0 == rung) {
                 Some(w) => w.1 += 1,
                 None => won.push((rung, 1)),
@@ -543,7 +551,7 @@ impl<'a> Sweep<'a> {
 
     /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes"; of several records nothing.
     fn claim(&self) -> Option<String> {
-        let (rung, sizes) = self.winners().into_iter().next().filter(|_| self.runs.len() == 1)?;
+        let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
         let (name, all) = (name(self.runs[0], rung), self.problems().len());
         let of = if self.chosen.is_some() { " of those drawn" } else { "" };
         Some(match sizes == all {
