@@ -3,6 +3,7 @@
 use crate::args::RanksArgs;
 use crate::failure::{Failure, OTHER_RANK};
 use crate::output::{complain, say};
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -67,10 +68,17 @@ pub fn device(p: &Placement, args: &RanksArgs, said: Choice) -> Result<Choice, F
     }
 }
 
-/// What the processes of ranks are started with, unless the user says otherwise.
-pub fn environment(threads: usize) -> Vec<(String, String)> {
+/// This program as so many ranks of so many threads each, with its own arguments and `more`.
+pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
+    let program = std::env::current_exe().map_err(|e| {
+        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
+    })?;
+    let mut launch = Launch::new(program, std::env::args_os().skip(1).chain(more), count);
+    // Unless the user says otherwise.
     let of_nccl = NCCL_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    std::iter::once(("RAYON_NUM_THREADS".to_owned(), threads.to_string())).chain(of_nccl).collect()
+    launch.environment =
+        std::iter::once(("RAYON_NUM_THREADS".to_owned(), threads.to_string())).chain(of_nccl).collect();
+    Ok(launch)
 }
 
 /// Starts this program again as so many ranks, passes on what they say, and ends when the last of them has.
@@ -83,12 +91,8 @@ pub fn launch(count: usize, on_gpus: bool) -> Result<ExitCode, Failure> {
             )));
         }
     }
-    let program = std::env::current_exe().map_err(|e| {
-        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
-    })?;
-    let mut launch = Launch::new(program, std::env::args_os().skip(1), count);
     let threads = std::thread::available_parallelism().map_or(1, usize::from).div_ceil(count);
-    launch.environment = environment(threads);
+    let launch = this_program_again(Vec::new(), count, threads)?;
     let (interrupted, asked) = (launch.interrupted.clone(), launch.interrupted.clone());
     let handled = ctrlc::set_handler(move || {
         interrupted.fetch_add(1, Ordering::SeqCst);

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use warpbook::device::{Choice, Inventory, write_atomic};
 use warpbook::nn::train::RanksOptions;
-use warpbook::ranks::{Launch, Placement, Wire, end_with_launcher};
+use warpbook::ranks::{Placement, Wire, end_with_launcher};
 use warpbook::scaling::{Measured, PyTorch, Scaling, scaling_table};
 use warpbook::{Lab, write_record};
 
@@ -218,13 +218,9 @@ fn start(
     threads: usize,
     interrupted: &Arc<AtomicU32>,
 ) -> Result<Result<(), (String, i32)>, Failure> {
-    let program = std::env::current_exe().map_err(|e| {
-        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
-    })?;
     let mut more: Vec<OsString> = vec!["--worker".into(), file.into()];
     more.extend(in_one_process.then(|| "--in-one-process".into()));
-    let mut launch = Launch::new(program, std::env::args_os().skip(1).chain(more), world);
-    launch.environment = ranks::environment(threads);
+    let mut launch = ranks::this_program_again(more, world, threads)?;
     launch.interrupted = interrupted.clone();
     let mut last = String::new();
     let outcome = launch.run(&mut |line| {
