@@ -44,6 +44,15 @@ pub(crate) struct Guide {
     pub(crate) ends: [(f64, f64); 2],
 }
 
+impl Guide {
+    /// Whether some of it lies between the axes.
+    pub(crate) fn is_seen(&self, x: &Axis, y: &Axis) -> bool {
+        let area = Area { left: 0.0, right: 1.0, top: 0.0, bottom: 1.0 };
+        let place = |(a, b): Xy| (x.place_beyond(a, 0.0, 1.0), y.place_beyond(b, 0.0, 1.0));
+        area.clip((place(self.ends[0]), place(self.ends[1]))).is_some()
+    }
+}
+
 pub(crate) struct Lines {
     pub(crate) frame: Frame,
     pub(crate) series: Vec<Series>,

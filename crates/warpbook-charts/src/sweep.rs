@@ -474,7 +474,11 @@ impl<'a> Sweep<'a> {
             true => Axis::log(all.iter().copied(), 0.08),
             false => Axis::from_zero([high(&all) * 1.04]),
         };
-        (self.options.window.map_or(y.clone(), |w| y.between(w.y)), log, high(&all))
+        let y = match self.options.window {
+            Some(w) => y.between(w.y),
+            None => y,
+        };
+        (y, log, high(&all))
     }
 
     fn draw(self) -> Result<Chart, ChartError> {
@@ -485,7 +489,11 @@ impl<'a> Sweep<'a> {
         let over_time = self.measure.quantity == Quantity::Time;
         let (y, log, highest) = self.y_axis(&series, &guides);
         let (caption, y_tick) = self.measure.axis(highest, log);
-        let x = self.options.window.map_or(x.clone(), |w| x.between(w.x));
+        let x = match self.options.window {
+            Some(w) => x.between(w.x),
+            None => x,
+        };
+        let frame = self.frame(&series, guides.iter().filter(|g| g.is_seen(&x, &y)));
         let relative = match self.measure.quantity {
             Quantity::SpeedUp => format!(" over {}", self.baseline_name()),
             _ => String::new(),
@@ -502,12 +510,12 @@ impl<'a> Sweep<'a> {
             y_tick,
             x_caption: format!("{}; logarithmic scale", axis_caption(self.runs[0])),
             y_caption: format!("{caption}{relative}, {direction} is better{scale}"),
-            frame: self.frame(),
+            frame,
         }
         .draw()
     }
 
-    fn frame(&self) -> Frame {
+    fn frame<'g>(&self, series: &[Series], seen: impl Iterator<Item = &'g Guide>) -> Frame {
         let first = self.runs[0];
         let what = format!("{} over size", self.measure.name());
         let devices = devices(self.runs);
@@ -531,8 +539,8 @@ impl<'a> Sweep<'a> {
             let what = counted(self.left_out, "measurement");
             notes.push(format!("Drawn is the sweep of {line}; {what} of other work left out."));
         }
-        notes.extend(self.notes_of_lines());
-        notes.extend(self.note_of_guides());
+        notes.extend(notes_of_lines(series));
+        notes.extend(self.note_of_guides(seen));
         notes.extend(policy_note(first, false));
         let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
         let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
@@ -560,29 +568,9 @@ impl<'a> Sweep<'a> {
         })
     }
 
-    /// What is grey, and which points are dots.
-    fn notes_of_lines(&self) -> Vec<String> {
-        let series = self.series();
-        let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
-        let mut notes = Vec::new();
-        if !rest.is_empty() {
-            notes.push(format!("Grey: {}.", listed(&rest)));
-        }
-        if series.iter().any(|s| !s.apart.is_empty()) {
-            notes.push(format!(
-                "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
-            ));
-        }
-        notes
-    }
-
     /// What the dotted lines are that are seen.
-    fn note_of_guides(&self) -> Option<String> {
-        let mut guides = self.guides();
-        let (y, ..) = self.y_axis(&self.series(), &guides);
-        let is_seen = |Guide { ends: [(_, a), (_, b)], .. }: &Guide| a.max(*b) >= y.low() && a.min(*b) <= y.high();
-        guides.retain(is_seen);
-        let guides: Vec<String> = guides.into_iter().map(|g| g.name).collect();
+    fn note_of_guides<'g>(&self, seen: impl Iterator<Item = &'g Guide>) -> Option<String> {
+        let guides: Vec<&str> = seen.map(|g| &*g.name).collect();
         let names = guides.join(", ");
         let each = if self.main.passes > 1 { format!("once per {}", pass(self.runs[0])) } else { "once".into() };
         let moving = format!("moving inputs and results {each}");
@@ -741,6 +729,21 @@ fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;
     let main = run.main_problem().filter(drawn);
     main.or_else(|| run.problems().into_iter().filter(drawn).rev().max_by_key(|p| valid(p)))
+}
+
+/// What is grey, and which points are dots.
+fn notes_of_lines(series: &[Series]) -> Vec<String> {
+    let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
+    let mut notes = Vec::new();
+    if !rest.is_empty() {
+        notes.push(format!("Grey: {}.", listed(&rest)));
+    }
+    if series.iter().any(|s| !s.apart.is_empty()) {
+        notes.push(format!(
+            "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
+        ));
+    }
+    notes
 }
 
 #[cfg(test)]

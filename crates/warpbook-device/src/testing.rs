@@ -53,7 +53,8 @@ pub fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
     Some([first, second?])
 }
 
-/// Held by tests with NCCL: what is queued for several GPUs waits for each other, where a test next to it could keep one.
+/// Held by tests with NCCL, where what is queued for several GPUs waits for each other and a test next to it could keep one, and by tests that
+/// compare clocks and times.
 pub fn one_at_a_time() -> MutexGuard<'static, ()> {
     static TESTS: Mutex<()> = Mutex::new(());
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)

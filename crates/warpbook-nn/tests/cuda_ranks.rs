@@ -1,9 +1,8 @@
 //! Data-parallel training on GPUs, over NCCL.
 
 use std::net::TcpListener;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use warpbook_device::{Choice, CudaDevice, Device, Error, NcclId, testing};
+use warpbook_device::{CudaDevice, Error, NcclId, testing};
 use warpbook_nn::data::{Dataset, synthetic_digits};
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
 use warpbook_nn::train::{
@@ -11,12 +10,6 @@ use warpbook_nn::train::{
 };
 use warpbook_nn::weights::Weights;
 use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement};
-
-/// Ranks that are threads of one process wait for each other inside of NCCL, where a test next to them could keep one: one test at a time.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static TESTS: Mutex<()> = Mutex::new(());
-    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A GPU with NCCL.
 fn gpu(test: &str) -> Option<CudaDevice> {
@@ -31,16 +24,10 @@ fn gpu(test: &str) -> Option<CudaDevice> {
     }
 }
 
-/// Two GPUs; a machine with one cannot run the test, which is no fault of it.
+/// Two GPUs with NCCL; a machine with one cannot run the test, which is no fault of it.
 fn two_gpus(test: &str) -> Option<[CudaDevice; 2]> {
-    let first = gpu(test)?;
-    match Device::open(Choice::Cuda(1)) {
-        Ok(Device::Cuda(second)) => Some([first, second]),
-        _ => {
-            println!("skipped: {test} needs two GPUs");
-            None
-        }
-    }
+    gpu(test)?;
+    testing::two_gpus(test)
 }
 
 /// With dropout and augmentation, which draw by a sample's place in the global batch.
@@ -93,7 +80,7 @@ fn options() -> Vec<CudaOptions> {
 
 #[test]
 fn one_rank_has_the_bits_of_a_training_without_ranks() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = gpu("one_rank_has_the_bits_of_a_training_without_ranks") else { return };
     for (recipe, synchronised_norm) in [(recipe(), false), (normalised(), false), (normalised(), true)] {
         for options in options() {
@@ -141,7 +128,7 @@ fn on_both(
 
 #[test]
 fn two_gpus_train_as_one_with_the_same_global_batch() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(devices) = two_gpus("two_gpus_train_as_one_with_the_same_global_batch") else { return };
     let in_parts = Recipe { accumulate: 2, ..recipe() };
     let all = options().into_iter().map(|options| (recipe(), options));
@@ -160,7 +147,7 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
 
 #[test]
 fn running_statistics_are_the_same_on_both() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(devices) = two_gpus("running_statistics_are_the_same_on_both") else { return };
     let both = on_both(&devices, &normalised(), CudaOptions::new(Precision::Fp32), RanksOptions::default());
     assert!(both[0] == both[1] && both[0].0.iter().all(|loss| loss.is_finite()), "{:?}", both[0].0);
@@ -168,7 +155,7 @@ fn running_statistics_are_the_same_on_both() {
 
 #[test]
 fn synchronised_statistics_are_those_of_the_global_batch() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(devices) = two_gpus("synchronised_statistics_are_those_of_the_global_batch") else { return };
     let recipe = normalised();
     for precision in [Precision::Fp32, Precision::AmpFp16] {
@@ -200,7 +187,7 @@ fn synchronised_statistics_are_those_of_the_global_batch() {
 
 #[test]
 fn two_ranks_on_the_same_gpu_are_refused() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = gpu("two_ranks_on_the_same_gpu_are_refused") else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -1,6 +1,6 @@
 //! Data-parallel training in one process: replicas against one training with the same batch.
 
-use warpbook_device::{Choice, CudaDevice, Device, testing};
+use warpbook_device::{CudaDevice, testing};
 use warpbook_nn::data::synthetic_digits;
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
 use warpbook_nn::train::{Augmentation, CudaOptions, DataParallel, Place, Precision, Recipe, Samples, Trainer};
@@ -133,13 +133,9 @@ fn one_gpu_trains_as_without_replicas() {
 #[test]
 fn two_gpus_in_one_process_train_as_one_with_the_same_batch() {
     const TEST: &str = "two_gpus_in_one_process_train_as_one_with_the_same_batch";
-    let Some(first) = testing::gpu(TEST) else { return };
-    let Ok(Device::Cuda(second)) = Device::open(Choice::Cuda(1)) else {
-        println!("skipped: {TEST} needs two GPUs");
-        return;
-    };
+    let Some(devices) = testing::two_gpus(TEST) else { return };
     for (precision, allowed) in [(Precision::Fp32, 2e-3), (Precision::AmpBf16, 3e-2)] {
-        let places = places(&[first.clone(), second.clone()], precision);
+        let places = places(&devices, precision);
         for recipe in [plain(), drawing()] {
             let (want, got) = (alone(&places[0], &recipe), together(&places, &recipe));
             let most = apart(&got, &want);

@@ -1,6 +1,5 @@
 //! X-rays on a GPU: every rung that lessons look into.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warpbook::device::{Bench, CudaDevice, testing};
 use warpbook::record::xray::phase;
@@ -19,7 +18,7 @@ const LIMIT_S: u64 = 180;
 
 /// What `work` makes, given a lab that notes its stages; it panics where that takes longer than the limit, with the stage that lasts.
 fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R + Send + 'static) -> R {
-    use std::sync::{Arc, mpsc};
+    use std::sync::{Arc, Mutex, mpsc};
     let begun = Instant::now();
     let stages: Arc<Mutex<Vec<(f64, String)>>> = Arc::default();
     let noted = stages.clone();
@@ -48,12 +47,6 @@ fn within_the_limit<R: Send + 'static>(what: &str, work: impl FnOnce(Lab) -> R +
              have been an error after some seconds. {stages:?}"
         ),
     }
-}
-
-/// Clocks are compared and times are measured: one test at a time.
-fn one_at_a_time() -> MutexGuard<'static, ()> {
-    static TESTS: Mutex<()> = Mutex::new(());
-    TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What holds of any X-ray.
@@ -109,7 +102,7 @@ fn covers(x: &Xray, rung: &str) {
 
 #[test]
 fn rungs_of_the_product_are_looked_into() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = testing::gpu("rungs_of_the_product_are_looked_into") else { return };
     let lab = lab();
     for rung in ["03_shared_tile", "08_double_buffered"] {
@@ -145,7 +138,7 @@ fn rungs_of_the_product_are_looked_into() {
 /// With all settings as they are: of the ladder's hundred tiles only one is compiled.
 #[test]
 fn a_product_has_its_tile_without_a_search() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = testing::gpu("a_product_has_its_tile_without_a_search") else { return };
     if device.info().compute_capability != Some((9, 0)) {
         return testing::skip("a_product_has_its_tile_without_a_search", "needs a Hopper GPU", "this is another one");
@@ -173,7 +166,7 @@ fn a_product_has_its_tile_without_a_search() {
 
 #[test]
 fn rungs_of_the_regression_are_looked_into() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = testing::gpu("rungs_of_the_regression_are_looked_into") else { return };
     let lab = lab();
     for rung in ["02_fused", "05_persistent", "06_on_chip"] {
@@ -194,7 +187,7 @@ fn rungs_of_the_regression_are_looked_into() {
 
 #[test]
 fn a_step_of_training_is_looked_into() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(device) = testing::gpu("a_step_of_training_is_looked_into") else { return };
     if device.info().compute_capability != Some((9, 0)) {
         return testing::skip("a_step_of_training_is_looked_into", "needs a Hopper GPU", "this is another one");
@@ -207,7 +200,7 @@ fn a_step_of_training_is_looked_into() {
 /// Kernels that are loaded after an X-ray have no marks, and one that failed leaves nothing behind.
 #[test]
 fn marks_are_off_afterwards() {
-    let _one = one_at_a_time();
+    let _one = testing::one_at_a_time();
     let Some(_) = testing::gpu("marks_are_off_afterwards") else { return };
     let lab = lab();
     let product = Matmul::new().shapes([(256, 256, 256)]).dtypes([Dtype::F32]).transfers(false).tiles(false);

@@ -4,6 +4,7 @@ use super::sign::draw_arrow;
 use super::{CELL, Key, MAX_MARKS, paint};
 use crate::canvas::{At, Canvas, Drawn, Font, MARGIN, Paint, Stroke, WIDTH};
 use crate::text::clean;
+use crate::ticks::Axis;
 use crate::words::time_tick;
 
 /// What happens when, lane below lane, from left to right. Times have no unit, unless [`Timeline::in_microseconds`] gives them one.
@@ -121,8 +122,7 @@ impl Timeline {
         if !self.in_us {
             return canvas.text("time", (WIDTH - MARGIN, bottom + 10.0), At::Right, Font::SMALL);
         }
-        let step = step_of(end / 5.0);
-        for t in (0..).map(|i| f64::from(i) * step).take_while(|t| *t <= end) {
+        for t in Axis::from_zero([end]).ticks {
             let anchor = match x(t) {
                 at if at < begin + 20.0 => At::Left,
                 at if at > WIDTH - MARGIN - 20.0 => At::Right,
@@ -133,12 +133,6 @@ impl Timeline {
         }
         Ok(())
     }
-}
-
-/// The smallest 1, 2 or 5 times a power of ten that is at least so much.
-fn step_of(least: f64) -> f64 {
-    let power = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= least).unwrap_or(least)
 }
 
 const LANE: f64 = 26.0;

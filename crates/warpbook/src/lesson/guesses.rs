@@ -20,21 +20,8 @@ pub fn your_guess(run: &Run, problem: &Problem, new: &str, old: &str, guess: f64
             "{guess} is no guess: write a number above 0, such as 2.0 for twice as fast and 0.5 for half as fast."
         );
     }
-    let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
-    let (names, guessed) = ((title(run, new), title(run, old)), figures::times(guess));
-    let Some(measured) = of(old).zip(of(new)).map(|(was, now)| was / now) else {
-        return format!(
-            "Your guess: {} is {guessed} as fast as {}. They were not both measured here.",
-            names.0, names.1
-        );
-    };
-    let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
-    format!(
-        "Your guess: {} is {guessed} as fast as {}. Measured on {device}: {}, {judged}.",
-        names.0,
-        names.1,
-        figures::times(measured)
-    )
+    let said = format!("{} is {} as fast as {}", title(run, new), figures::times(guess), title(run, old));
+    held_against(run, problem, &said, (old, new), guess)
 }
 
 /// What came of a guess that one rung takes so many times as long as another, at a size.
@@ -43,16 +30,18 @@ pub fn your_guess_of_time(run: &Run, problem: &Problem, new: &str, old: &str, gu
     if !is_ratio(guess) {
         return format!("{guess} is no guess: write a number above 0, such as 2.0 for twice as long.");
     }
+    let said = format!("{} takes {} as long as {}", title(run, new), figures::times(guess), title(run, old));
+    held_against(run, problem, &said, (new, old), guess)
+}
+
+/// A guess in words, and the time of the first rung over that of the second.
+fn held_against(run: &Run, problem: &Problem, said: &str, (over, under): (&str, &str), guess: f64) -> String {
     let of = |id: &str| valid(run, id, problem).and_then(|m| m.median_us());
-    let said =
-        format!("Your guess: {} takes {} as long as {}.", title(run, new), figures::times(guess), title(run, old));
-    match of(new).zip(of(old)).map(|(now, was)| now / was) {
-        Some(measured) => {
-            let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
-            format!("{said} Measured on {device}: {}, {judged}.", figures::times(measured))
-        }
-        None => format!("{said} They were not both measured here."),
-    }
+    let Some(measured) = of(over).zip(of(under)).map(|(over, under)| over / under) else {
+        return format!("Your guess: {said}. They were not both measured here.");
+    };
+    let (device, judged) = (&run.environment.device.name, judgement(guess, measured));
+    format!("Your guess: {said}. Measured on {device}: {}, {judged}.", figures::times(measured))
 }
 
 /// How far a guess is off.

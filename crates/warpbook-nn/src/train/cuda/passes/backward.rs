@@ -64,7 +64,7 @@ impl Builder<'_> {
             }
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
-                    let (kernel, dx) = (kernels.masks()?.from_element(self.first_element(node.input)), dx.clone());
+                    let (kernel, dx) = (self.masks(node)?, dx.clone());
                     self.push(&node.name, "backward", move |s| kernel.backward(s, &d, &step, &dy, &dx));
                 }
                 None if in_place => {}

@@ -56,7 +56,7 @@ impl Builder<'_> {
             Op::BatchNorm { .. } => self.batch_norm_forward(i, x, y)?,
             Op::Dropout { .. } => match self.dropout(node) {
                 Some((d, step)) => {
-                    let kernel = kernels.masks()?.from_element(self.first_element(node.input));
+                    let kernel = self.masks(node)?;
                     self.push(&node.name, "forward", move |s| kernel.forward(s, &d, &step, &x, &y));
                 }
                 None if in_place => {}

@@ -17,7 +17,7 @@ use crate::ops::batch_norm::BatchNorm;
 use crate::ops::batch_norm::cuda::Across;
 use crate::ops::conv2d::cuda::{Convolution, Form};
 use crate::ops::cross_entropy::{self, CrossEntropy};
-use crate::ops::dropout::Dropout;
+use crate::ops::dropout::{Dropout, cuda::Masks};
 use crate::ops::linear::cuda::Linear;
 use crate::train::{Loss, Recipe, TrainError};
 use std::collections::VecDeque;
@@ -365,9 +365,10 @@ impl<'a> Builder<'a> {
         self.network().value(value).elements() * self.n
     }
 
-    /// The place of a value's first element in the value of the global batch.
-    fn first_element(&self, value: ValueId) -> u64 {
-        (self.place * self.network().value(value).elements()) as u64
+    /// The kernel of a node's dropout, from the place of its first element in the global batch on.
+    fn masks(&self, node: &Node) -> Result<Masks> {
+        let begin = self.place * self.network().value(node.input).elements();
+        Ok(self.parts.kernels.masks()?.from_element(begin as u64))
     }
 
     fn value(&self, value: ValueId) -> Result<DeviceArray> {
