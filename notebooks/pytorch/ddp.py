@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times training steps of PyTorch's DistributedDataParallel: the same networks as `training.py`, on 1 to N GPUs.
 
-    python3 ddp.py --gpus 2 --network cifar10 --batch 512 --out ddp.json
+    python3 ddp.py --gpus 2 --network cifar10 --batch 512 --out weak.json
     python3 ddp.py --ranks 2 --network mnist --batch 32 --steps 5        on the CPU, over gloo
 
 One process a GPU, started here and joined over TCP on 127.0.0.1. Each line is a way on a number of ranks, with the median time of a step on the
@@ -12,24 +12,37 @@ slowest rank and the efficiency, which is the time on one rank over it: weak sca
     ddp_amp_bf16         torch.autocast with bf16
     ddp_amp_fp16_hook    the same as ddp_amp_fp16, gradients travelling in fp16 (fp16_compress_hook)
     ddp_amp_bf16_hook    the same as ddp_amp_bf16, gradients travelling in bf16 (bf16_compress_hook)
-    dp_fp32              torch.nn.DataParallel on as many GPUs: one process, fp32, TF32 off
+    dp_fp32              torch.nn.DataParallel on as many GPUs: one process, fp32, TF32 off, algorithms by cuDNN's heuristics
 
 A step is forward, loss, backward with its all-reduces, and the optimiser, on batches that lie ready on the device. Before the timed loop and after
 it the weights of all ranks are compared: they have to be the same bits. `warpbook scaling --pytorch FILE` takes the file of --out into its record.
+
+Strong scaling takes a second run, with --batch the samples of all ranks over their number: Warpbook finds rows by the number of ranks and the batch of
+all of them, so that the row of 2 ranks with 256 samples each becomes that of 2 ranks with 512 together. The row of one rank comes from the first run;
+that of the second has 256 samples, which Warpbook leaves out and notes. Each further number of ranks takes a run of its own.
+
+    python3 ddp.py --gpus 2 --network cifar10 --batch 256 --out strong.json
+    warpbook scaling --gpus 2 --network cifar10 --batch 512 --pytorch weak.json --pytorch strong.json
+
+The file has one object: what it was measured on and how, and in `results` a row for each line with its samples, in microseconds a step.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
+import datetime
 import os
+import shlex
 import socket
 import statistics
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import warpbook_record as wr
 from training import NETWORKS, Sizes
 
 WAYS = {
@@ -51,6 +64,17 @@ def free_port() -> int:
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def without_search(torch: Any) -> Iterator[None]:
+    """cuDNN's algorithms are chosen by its heuristics, not tried out."""
+    cudnn = torch.backends.cudnn
+    before, cudnn.benchmark = cudnn.benchmark, False
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before
 
 
 class Rank:
@@ -152,10 +176,12 @@ def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any)
         if rank == 0:
             queue.put((way, world, samples))
     if world == 1 and ONE_PROCESS in args.ways:
-        for devices in numbers(args.gpus):
-            sizes = Sizes(args.network, args.batch * devices, args.edge)
-            samples = Rank(torch, ONE_PROCESS, sizes, device, devices).samples_us(args.steps, args.repeats)
-            queue.put((ONE_PROCESS, devices, samples))
+        # What a search finds is kept for its thread, and DataParallel starts new threads in each step: every step would search.
+        with without_search(torch):
+            for devices in numbers(args.gpus):
+                sizes = Sizes(args.network, args.batch * devices, args.edge)
+                samples = Rank(torch, ONE_PROCESS, sizes, device, devices).samples_us(args.steps, args.repeats)
+                queue.put((ONE_PROCESS, devices, samples))
     torch.distributed.destroy_process_group()
 
 
@@ -168,8 +194,8 @@ def parsed(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=512, help="samples of each rank")
     parser.add_argument("--edge", type=int, default=4096, help="of the amp-recipe's layers")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, ONE_PROCESS], help="[all; on the CPU ddp_fp32]")
-    parser.add_argument("--steps", type=int, default=50, help="of a sample")
-    parser.add_argument("--repeats", type=int, default=15, help="samples")
+    parser.add_argument("--steps", type=int, default=50, help="of a sample [default: 50]")
+    parser.add_argument("--repeats", type=int, default=15, help="samples [default: 15]")
     parser.add_argument("--out", type=Path, help="file for the samples, as JSON")
     args = parser.parse_args(words)
     args.ways = args.ways or ([*WAYS, ONE_PROCESS] if args.gpus is not None else list(CPU_WAYS))
@@ -177,7 +203,45 @@ def parsed(words: list[str]) -> argparse.Namespace:
         parser.error(f"{ONE_PROCESS} needs GPUs: torch.nn.DataParallel does nothing on the CPU")
     if (args.gpus or args.ranks or 0) < 1:
         parser.error("choose 1 rank at least")
+    for name in ("batch", "edge", "steps", "repeats"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name} {getattr(args, name)}: choose 1 at least")
+    if args.out:
+        try:
+            wr.check_writable(args.out)
+        except wr.Refused as e:
+            parser.error(str(e))
     return args
+
+
+def line(results: list[dict[str, Any]]) -> str:
+    """The last result: the median time of a step, and the time on one rank over it."""
+    last = results[-1]
+    median = statistics.median(last["samples_us"])
+    one = next(statistics.median(r["samples_us"]) for r in results if r["way"] == last["way"])
+    return f"{last['way']:20} {last['ranks']} ranks  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %"
+
+
+def written(args: argparse.Namespace, words: list[str], torch: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """What --out has; crates/warpbook/src/scaling/pytorch.rs reads some of it."""
+    gpus = [torch.cuda.get_device_name(i) for i in range(args.gpus or 0)]
+    driver = wr.output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if gpus else None
+    return {
+        "script": "ddp.py",
+        "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": shlex.join(["python3", "notebooks/pytorch/ddp.py", *words]),
+        "torch": str(torch.__version__),
+        "cuda": torch.version.cuda if gpus else None,
+        "driver": driver,
+        "device": gpus[0] if gpus else "CPU",
+        "gpus": gpus,
+        "network": args.network,
+        "edge": args.edge,
+        "warm_up": WARM_UP,
+        "steps": args.steps,
+        "repeats": args.repeats,
+        "results": results,
+    }
 
 
 def main(words: list[str]) -> None:
@@ -200,15 +264,9 @@ def main(words: list[str]) -> None:
         for _ in range(len(of_ranks) + alone):
             way, ranks, samples = queue.get(timeout=60)
             results.append({"way": way, "ranks": ranks, "batch_per_rank": args.batch, "samples_us": samples})
-            median = statistics.median(samples)
-            one = next(statistics.median(r["samples_us"]) for r in results if r["way"] == way)
-            print(f"{way:20} {ranks} ranks  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %", flush=True)
+            print(line(results), flush=True)
     if args.out:
-        device = torch.cuda.get_device_name(0) if args.gpus else "CPU"
-        about = {"script": "ddp.py", "torch": torch.__version__, "device": device, "network": args.network, "edge": args.edge}
-        temporary = args.out.with_name(args.out.name + ".part")
-        temporary.write_text(json.dumps(about | {"results": results}, indent=1) + "\n")
-        temporary.replace(args.out)
+        wr.write_record(args.out, written(args, words, torch, results))
 
 
 if __name__ == "__main__":

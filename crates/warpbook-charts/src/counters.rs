@@ -3,12 +3,12 @@
 use crate::Table;
 use crate::words::{bandwidth, bytes, percent, rate, time};
 use warpbook_record::KernelCounters;
-use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LOADS, STORES, TENSOR, TIME, WARPS};
+use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LANES, LOADS, STORES, TENSOR, TIME, WARPS};
 
 /// What the columns of [`counters`] mean.
 pub const COUNTERS_MEANING: &str = "Times are longer than without counters, whose clocks may differ. FLOP/s: operations in fp32 and of the tensor cores. Sectors have \
     32 bytes: 4 a request are 128 bytes in a row. Bank conflicts: the share of shared memory's wavefronts that they add. Issue slots: cycles in which a scheduler \
-    issues. Warps: of those that a multiprocessor can hold. Warps wait for: how many of a scheduler wait for it while an instruction is issued, the two largest \
+    issues. Lanes: threads of a warp that execute an instruction, of 32. Warps: of those that a multiprocessor can hold. Warps wait for: how many of a scheduler wait for it while an instruction is issued, the two largest \
     reasons.";
 
 /// A figure of a kernel: its column, with its unit in a file, its number in that unit, and its text.
@@ -36,7 +36,7 @@ pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
     let share = |metric| value(metric).map(|percent| percent / 100.0);
     let size = |v: f64| bytes(v.max(0.0) as u64);
     let ratio = |v: f64| format!("{v:.2}");
-    let rows: [Figure<'_>; 13] = [
+    let rows: [Figure<'_>; 14] = [
         ("time", "time (µs)", value(TIME).map(|ns| ns / 1e3), &time),
         ("FLOP/s", "FLOP/s", kernel.per_s(kernel.flops().map(|f| f.0)).filter(|v| *v > 0.0), &rate),
         ("DRAM read", "DRAM read (bytes)", value(DRAM[0]), &size),
@@ -48,6 +48,7 @@ pub fn counters_of(kernel: &KernelCounters) -> Vec<Counter> {
         ("sectors a store", "sectors a store", kernel.ratio(STORES), &ratio),
         ("bank conflicts", "bank conflicts (share)", kernel.bank_conflicts(), &percent),
         ("issue slots", "issue slots (share)", share(ISSUE), &percent),
+        ("lanes", "lanes (threads of a warp)", value(LANES), &ratio),
         ("warps", "warps (share)", share(WARPS), &percent),
         ("tensor pipe", "tensor pipe (share)", share(TENSOR), &percent),
     ];

@@ -127,12 +127,12 @@ fn against(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) -> Vec<
     found
 }
 
-/// What a chart of a problem's rungs shows, as "On the chip is 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
+/// What a chart of a problem's rungs shows, as "On the chip: 5.7× as fast as PyTorch's best"; `None` where nothing has a valid figure.
 pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
     let (fastest, us) = run.fastest(problem).and_then(|m| Some((m, usable(m.median_us())?)))?;
     let title = name(run, &fastest.rung);
     let Some((kind, other, ratio)) = against(run, problem, fastest, us).into_iter().next() else {
-        return Some(format!("{title} takes {}", time(us)));
+        return Some(format!("{title}: {}", time(us)));
     };
     let framework = run.fastest_of(problem, |r| matches!(r.runner, Runner::External(_)));
     let framework = framework.and_then(|(m, _)| run.rung(&m.rung)?.framework()).map(without_version);
@@ -141,8 +141,8 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
         _ => other,
     };
     Some(match ratio {
-        r if r < 1.005 => format!("{title} is as fast as {other}"),
-        r => format!("{title} is {} as fast as {other}", times(r)),
+        r if r < 1.005 => format!("{title}: as fast as {other}"),
+        r => format!("{title}: {} as fast as {other}", times(r)),
     })
 }
 

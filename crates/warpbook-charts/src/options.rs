@@ -143,6 +143,14 @@ impl Options {
         crate::memory::memory_with(self, profiled, until_us, head)
     }
 
+    /// [`crate::latencies`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::latencies`].
+    pub fn latencies(&self, levels: &[(&str, f64)], head: [&str; 2]) -> Result<Chart, ChartError> {
+        crate::latencies::latencies_with(self, levels, head)
+    }
+
     /// One X-ray of a record, drawn as [`crate::xray`] does, with these.
     ///
     /// # Errors

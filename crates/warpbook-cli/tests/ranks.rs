@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(120);
 
 const SMALL: &str = "data = \"synthetic\"\nbatch = 32\nlearning_rate = 0.05\nclip = 1.0\n\
-                     network = [\"avg_pool 7\", \"flatten\", \"linear 10\"]\n";
+                     network = [\"avg_pool 7\", \"flatten\", \"linear 32\", \"relu\", \"linear 10\"]\n";
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ fn ranks_train_as_one_process_and_say_it_once() {
     assert!(want.iter().zip(&got).all(|(a, b)| (a - b).abs() < 3e-4), "{want:?}\n{got:?}");
     assert!(two.1.lines().all(|line| line.starts_with("[rank 0] ")), "{}", two.1);
     for part in [
-        "2 ranks with 16 samples of a batch each; gradients in fp32, in 1 bucket: ",
+        "2 ranks with 16 samples of a batch each; gradients in fp32, in 2 buckets: ",
         "step 40 is kept in c.safetensors",
     ] {
         assert!(two.1.contains(part), "{}", two.1);
@@ -228,11 +228,15 @@ fn ranks_of_a_launcher_that_is_not_ours_train() {
     let names = [
         ["RANK", "WORLD_SIZE", "LOCAL_RANK"],
         ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"],
+        ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"],
     ];
-    for (names, port) in names.iter().zip([port.clone(), port]) {
+    for names in names {
         let all = ["1", "0"].map(|rank| {
             let mut command = command(folder.path(), &[&STEPS[..], &["20"]].concat());
             command.env(names[0], rank).env(names[1], "2").env(names[2], rank);
+            if names[0] == "SLURM_PROCID" {
+                command.env("SLURM_STEP_ID", "0");
+            }
             command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port).spawn().unwrap()
         });
         let [other, first] = all.map(ended);

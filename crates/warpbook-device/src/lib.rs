@@ -80,7 +80,7 @@ pub use peer::Route;
 pub use pinned::{Pinned, PinnedRead, PinnedWrite};
 pub use pool::{Pool, Pooled};
 pub use pool_plan::PoolUse;
-pub use probes::{exchange, read_together, shared_read_cycles};
+pub use probes::{exchange, read_together, register_latency, shared_read_cycles};
 pub use slice::Slice;
 pub use stream::{Event, Stream};
 pub use tensor_map::{BoxShape, MatrixShape, TensorMap};

@@ -47,6 +47,32 @@ pub fn shared_read_cycles(device: &CudaDevice, bytes: u32, offsets: &[u32; 32]) 
     Ok(least as f64 / reads as f64)
 }
 
+/// The latency of a multiply-add whose inputs are in registers, in cycles and in nanoseconds: a chain of them by one warp. The least of several launches.
+///
+/// # Errors
+/// The device's.
+pub fn register_latency(device: &CudaDevice) -> Result<(f64, f64)> {
+    /// About ten milliseconds.
+    const ROUNDS: u32 = 1 << 16;
+    let spec = kernels::registers();
+    let tile = &spec.tiles[0];
+    let (kernel, stream) = (device.kernel(&spec, tile)?, device.stream()?);
+    let mut shape = kernel.shape(1);
+    shape.grid = [1, 1, 1];
+    let (out, clocks) = (device.zeros::<f32>(shape.block[0] as usize)?, device.zeros::<u64>(2)?);
+    let mut least = [u64::MAX; 2];
+    for _ in 0..3 {
+        // SAFETY: registers(out, clocks, rounds) in one block; `out` has an element a thread.
+        unsafe { kernel.launch(&stream, shape, &[&out, &clocks, &ROUNDS]) }?;
+        stream.synchronize()?;
+        for (least, now) in least.iter_mut().zip(clocks.to_vec()?) {
+            *least = now.min(*least);
+        }
+    }
+    let made = tile.size(Dim::Items) as f64 * f64::from(ROUNDS);
+    Ok((least[0] as f64 / made, least[1] as f64 / made))
+}
+
 /// The time of one exchange of sums among so many blocks, as the persistent rungs of the regression make it, with nothing else to do;
 /// in microseconds.
 ///
@@ -134,6 +160,15 @@ mod tests {
         check(4, spread(64), 16.0);
         // 512 bytes.
         check(16, spread(16), 4.0);
+    }
+
+    #[test]
+    fn an_instruction_s_latency_is_some_cycles() {
+        let Some(device) = testing::gpu("an_instruction_s_latency_is_some_cycles") else { return };
+        let (cycles, ns) = register_latency(&device).unwrap();
+        println!("{cycles:.2} cycles, {ns:.2} ns");
+        // Four from Volta on, six before; clocks are between 0.5 and 3 GHz.
+        assert!((3.5..7.0).contains(&cycles) && (0.3..2.5).contains(&(cycles / ns)), "{cycles} cycles, {ns} ns");
     }
 
     #[test]

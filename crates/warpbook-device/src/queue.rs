@@ -9,6 +9,7 @@ use crate::{Element, Error, Pinned, Result, Slice, Stream};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 impl Stream {
     /// Queues setting every byte of a slice.
@@ -75,6 +76,27 @@ impl Stream {
             // SAFETY: the ranges are the array's and the slice's, whose memory lives until the copy has ended.
             unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.pointer().cast(), to.bytes(), self.raw) }
         })
+    }
+
+    /// How long the driver makes the host wait in the call of an asynchronous copy from ordinary, pageable memory, and how long the copy takes in all:
+    /// for comparison with [`Stream::copy_to_device`], whose call only queues. The stream is idle before, and the copy has ended after.
+    ///
+    /// # Errors
+    /// While the stream is captured; as of [`Stream::fill`].
+    ///
+    /// # Panics
+    /// If the two have different lengths.
+    pub fn time_pageable_copy<T: Element>(&self, from: &[T], to: &Slice<T>) -> Result<[Duration; 2]> {
+        assert_eq!(from.len(), to.len(), "as many elements on both sides of a copy");
+        self.synchronize()?;
+        let begun = Instant::now();
+        self.on_device("A copy to the device", to.bytes(), &[to.memory()], || {
+            // SAFETY: the range is the slice's; `from` is borrowed until the stream was waited for below.
+            unsafe { sys::cuMemcpyHtoDAsync_v2(to.address, from.as_ptr().cast(), to.bytes(), self.raw) }.result()
+        })?;
+        let returned = begun.elapsed();
+        self.synchronize()?;
+        Ok([returned, begun.elapsed()])
     }
 
     /// Queues a copy into page-locked host memory. [`Pinned::read`] waits for it.

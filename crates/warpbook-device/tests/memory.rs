@@ -325,6 +325,17 @@ fn kernels_of_the_same_code_share_a_module() {
 }
 
 #[test]
+fn a_pageable_copy_has_ended_when_it_was_timed() {
+    let Some(device) = testing::gpu("a_pageable_copy_has_ended_when_it_was_timed") else { return };
+    let stream = device.stream().unwrap();
+    let values: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
+    let to = device.zeros::<f32>(values.len()).unwrap();
+    let [returned, ended] = stream.time_pageable_copy(&values, &to).unwrap();
+    assert!(returned <= ended, "{returned:?} {ended:?}");
+    assert_eq!(to.to_vec().unwrap(), values);
+}
+
+#[test]
 fn a_kernel_does_not_lower_the_shared_memory_of_another() {
     let Some(device) = testing::gpu("a_kernel_does_not_lower_the_shared_memory_of_another") else { return };
     let most = device.info().shared_bytes_per_block.unwrap() as u32 / 1024 * 1024;

@@ -15,7 +15,7 @@ pub mod xray;
 pub use launch::{Launch, over_items, over_tiles};
 pub use shared::{
     HEADERS, READ_SPAN, READ_WIDTHS, TENSOR_CORE_TYPES, all, copy, exchanges, fma_chains, gaussians, mma_rounds,
-    permutation, read_sum, read_together, shared_reads, shared_sum, uniforms, wgmma_rounds,
+    permutation, read_sum, read_together, registers, shared_reads, shared_sum, uniforms, wgmma_rounds,
 };
 pub use tolerance::Tolerance;
 

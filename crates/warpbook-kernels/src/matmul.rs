@@ -29,6 +29,19 @@ pub const SHAPES: [(u64, u64, u64); 13] = [
     (64, 4096, 11008),
     (65536, 512, 512),
 ];
+/// Shapes of the published record that no tile was chosen for, in bf16: a cube between the others, and a product without a power of two in it.
+pub const UNTUNED: [(u64, u64, u64); 2] = [(1536, 1536, 1536), (3000, 5000, 7000)];
+/// The linear layers of the networks that are trained, as (images, inputs, outputs): the MNIST CNN's at its two batches, the CIFAR-10 CNN's at its two, and
+/// the AMP recipe's.
+pub const LAYERS: [(u64, u64, u64); 7] = [
+    (512, 9216, 128),
+    (1024, 9216, 128),
+    (512, 128, 10),
+    (128, 2048, 512),
+    (512, 2048, 512),
+    (512, 512, 10),
+    (512, 4096, 4096),
+];
 /// The edge of the cube that is measured when no shape is asked for.
 pub const STANDARD_EDGE: u64 = 4096;
 /// Algorithms that cuBLASLt is asked for; each is timed, and the fastest is its result.

@@ -61,6 +61,7 @@ const WGMMA: Source = source!("peaks/wgmma.cu");
 const MMA: Source = source!("peaks/mma.cu");
 const WAVEFRONTS: Source = source!("peaks/wavefronts.cu");
 const EXCHANGE: Source = source!("peaks/exchange.cu");
+const REGISTERS: Source = source!("peaks/registers.cu");
 const TOGETHER: Source = source!("peaks/together.cu");
 
 fn per_element() -> [Tile; 1] {
@@ -164,6 +165,13 @@ pub fn shared_reads(bytes: u32) -> KernelSpec {
         .define("SPAN", READ_SPAN.into())
 }
 
+/// A chain of multiply-adds in registers by one warp: `registers(out, clocks, rounds)`.
+#[must_use]
+pub fn registers() -> KernelSpec {
+    let tile = Tile::new("t32x64", &[("THREADS", 32), ("ITEMS", 64)]);
+    KernelSpec::new(REGISTERS, "registers", &[tile], Grid::Resident)
+}
+
 /// The exchange of the persistent rungs by itself: `exchanges(out, words, control, blocks, rounds, limit_ns)`.
 #[must_use]
 pub fn exchanges() -> KernelSpec {
@@ -192,6 +200,7 @@ pub fn all() -> Vec<(KernelSpec, Requires)> {
         shared_sum(),
         crate::xray::sm_clocks(),
         exchanges(),
+        registers(),
         read_together(),
         crate::regression::data_kernel(),
         crate::regression::featured_data_kernel(),

@@ -9,7 +9,7 @@ use warpbook_nn::train::{
     Augmentation, CudaOptions, Event, Flow, Place, Precision, Ranks, RanksOptions, Recipe, Trainer,
 };
 use warpbook_nn::weights::Weights;
-use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement};
+use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement, Wire};
 
 /// A GPU with NCCL.
 fn gpu(test: &str) -> Option<CudaDevice> {
@@ -95,35 +95,73 @@ fn one_rank_has_the_bits_of_a_training_without_ranks() {
     }
 }
 
-/// What each rank's training comes to, as threads with a GPU each.
-fn on_both(
+/// What two ranks do, as threads with a GPU each.
+fn as_ranks<T: Send>(
     devices: &[CudaDevice; 2],
-    recipe: &Recipe,
-    options: CudaOptions,
-    ranks_options: RanksOptions,
-) -> Vec<Course> {
+    options: RanksOptions,
+    work: impl Fn(&CudaDevice, &Ranks) -> T + Sync,
+) -> Vec<T> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut listener = Some(listener);
     std::thread::scope(|scope| {
         let mut all = Vec::new();
         for (rank, device) in devices.iter().enumerate() {
-            let listener = listener.take();
+            let (listener, work) = (listener.take(), &work);
             let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
             let placement =
                 Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
             all.push(scope.spawn(move || {
                 let limits = Limits { join: Duration::from_secs(120), ..Limits::stall_after(Duration::from_secs(120)) };
-                let group = Group::join(&placement, limits, listener).unwrap();
-                let ranks = Ranks::new(Box::new(group), ranks_options);
-                let place = Place::Cuda(device.clone(), options);
-                let made = course(Trainer::on_ranks(&place, recipe.clone(), &digits().0, None, &ranks).unwrap());
-                ranks.finish().unwrap();
-                made
+                let ranks = Ranks::new(Box::new(Group::join(&placement, limits, listener).unwrap()), options);
+                work(device, &ranks)
             }));
         }
         all.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
+}
+
+/// What each rank's training comes to.
+fn on_both(
+    devices: &[CudaDevice; 2],
+    recipe: &Recipe,
+    options: CudaOptions,
+    ranks_options: RanksOptions,
+) -> Vec<Course> {
+    as_ranks(devices, ranks_options, |device, ranks| {
+        let place = Place::Cuda(device.clone(), options);
+        let made = course(Trainer::on_ranks(&place, recipe.clone(), &digits().0, None, ranks).unwrap());
+        ranks.finish().unwrap();
+        made
+    })
+}
+
+#[test]
+fn a_loss_that_is_no_number_ends_both_with_its_step() {
+    let _one = testing::one_at_a_time();
+    let Some(devices) = two_gpus("a_loss_that_is_no_number_ends_both_with_its_step") else { return };
+    let wild = Recipe { learning_rate: 1e30, ..recipe() };
+    for precision in [Precision::Fp32, Precision::AmpBf16] {
+        let errors = as_ranks(&devices, RanksOptions::default(), |device, ranks| {
+            let place = Place::Cuda(device.clone(), CudaOptions::new(precision));
+            let (train, test) = digits();
+            let mut trainer = Trainer::on_ranks(&place, wild.clone(), &train, None, ranks).unwrap();
+            trainer.train(&train, &test, 100, &mut |_| Flow::Continue).unwrap_err().to_string()
+        });
+        for why in errors {
+            assert!(why.starts_with("Step ") && why.contains(" on rank "), "{precision:?}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_type_for_gradients_is_refused() {
+    let _one = testing::one_at_a_time();
+    let Some(device) = gpu("a_type_for_gradients_is_refused") else { return };
+    let ranks = Ranks::new(Box::new(Alone::default()), RanksOptions { wire: Wire::Bf16, ..RanksOptions::default() });
+    let place = Place::Cuda(device, CudaOptions::new(Precision::Fp32));
+    let why = Trainer::on_ranks(&place, recipe(), &digits().0, None, &ranks).unwrap_err().to_string();
+    assert!(why.contains("choose another precision"), "{why}");
 }
 
 #[test]

@@ -30,6 +30,8 @@ pub mod metric {
     pub const WAVEFRONTS: &str = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum";
     /// Per cent of cycles in which a scheduler issues.
     pub const ISSUE: &str = "smsp__issue_active.avg.pct_of_peak_sustained_active";
+    /// Threads of a warp that execute an instruction, on average, of 32.
+    pub const LANES: &str = "smsp__thread_inst_executed_per_inst_executed.ratio";
     /// Per cent of the warps that a multiprocessor can hold.
     pub const WARPS: &str = "sm__warps_active.avg.pct_of_peak_sustained_active";
     /// Per cent of cycles in which the tensor cores compute.

@@ -217,6 +217,9 @@ pub struct Descriptor {
     /// Why a rung may exceed 100 % of bound, where its bytes are counted in a way that allows that.
     #[serde(default)]
     pub above_bound: String,
+    /// The rungs whose ratio is the point of the record, the slow way and the fast one; empty where it has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<String>,
 }
 
 impl Default for Descriptor {
@@ -235,6 +238,7 @@ impl Default for Descriptor {
             levels: vec![MemoryLevel::Dram, MemoryLevel::L2],
             loss: String::new(),
             above_bound: String::new(),
+            compared: Vec::new(),
         }
     }
 }

@@ -379,10 +379,17 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
         subsequence(Column::ALL.to_vec(), 0..=Column::ALL.len()),
         subsequence(charts.clone(), 0..=charts.len()),
         subsequence(LEVELS.to_vec(), 0..=LEVELS.len()),
-        [text(), text(), text(), text()],
+        ([text(), text(), text(), text()], proptest::collection::vec(text(), 0..3)),
     )
         .prop_map(
-            |((headline, quantities), (baseline, axis), columns, charts, levels, [pass, item, loss, above_bound])| {
+            |(
+                (headline, quantities),
+                (baseline, axis),
+                columns,
+                charts,
+                levels,
+                ([pass, item, loss, above_bound], compared),
+            )| {
                 Descriptor {
                     headline,
                     quantities,
@@ -395,6 +402,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                     levels,
                     loss,
                     above_bound,
+                    compared,
                 }
             },
         )

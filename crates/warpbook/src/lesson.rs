@@ -4,6 +4,7 @@
 //! [`precision`] of the types that it is made in, [`cifar`] of one on photographs, and [`guide`] of the pairs of the optimisation guide.
 
 pub mod cifar;
+mod counted;
 mod edits;
 mod guesses;
 pub mod guide;

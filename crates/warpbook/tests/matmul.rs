@@ -1,8 +1,8 @@
 //! The matrix product as an experiment: on the CPU everywhere, on a GPU where there is one.
 
 use warpbook::device::{Bench, testing};
-use warpbook::kernels::matmul::{Row, rows, rungs};
-use warpbook::record::{Dtype, Measurement, Outcome, PartGroup, Run};
+use warpbook::kernels::matmul::{Row, rows, rungs, shape_of, transposed};
+use warpbook::record::{Dtype, Measurement, Outcome, PartGroup, Problem, Run};
 use warpbook::{Error, Experiment, Lab, Matmul};
 
 fn quick(device: &str) -> Lab {
@@ -73,12 +73,30 @@ fn the_command_repeats_the_settings() {
         .dtypes([Dtype::Tf32])
         .transposed(true, false)
         .tile("128x64s8c1g8")
-        .also((4, 5, 6), Dtype::F16)
+        .also((4, 5, 6), Dtype::F16, (false, false))
+        .also((7, 8, 9), Dtype::Bf16, (false, true))
         .transfers(false);
     assert_eq!(
         e.command("cuda:0"),
-        "warpbook run matmul --shape 1x2x3 --dtype tf32 --also 4x5x6:fp16 --trans-a --seed 1 --no-transfers --tile 128x64s8c1g8 --device cuda:0"
+        "warpbook run matmul --shape 1x2x3 --dtype tf32 --also 4x5x6:fp16,7x8x9:bf16:nt --trans-a --seed 1 --no-transfers --tile 128x64s8c1g8 --device cuda:0"
     );
+}
+
+#[test]
+fn layers_are_products_forward_and_backward() {
+    let all = Matmul::layers().problems();
+    assert_eq!(all.len(), 7 * 3 * 2);
+    let stored = |p: &Problem| (shape_of(p).unwrap(), transposed(p));
+    // The AMP recipe's: images by outputs, images by inputs, outputs by inputs.
+    for expect in
+        [((512, 4096, 4096), (false, true)), ((512, 4096, 4096), (false, false)), ((4096, 4096, 512), (true, false))]
+    {
+        assert_eq!(all.iter().filter(|p| stored(p) == expect).count(), 2, "{expect:?}");
+    }
+    let command = Matmul::layers().command("cuda:0");
+    assert!(command.contains("--shape none") && command.contains("512x128x9216:fp16:nt"), "{command}");
+    let sweep = Matmul::sweep().problems();
+    assert!(sweep.iter().any(|p| stored(p) == ((3000, 5000, 7000), (false, true)) && p.dtype == Dtype::Bf16));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn pytorch_has_a_tone_of_its_own_and_rungs_say_what_bounds_them() {
     let mut other = run.clone();
     other.descriptor.baseline = Baseline::Rung("01_unfused".into());
     let chart = ladder(&other, &problem, Quantity::SpeedUp).unwrap();
-    assert_eq!(chart.title, "On the chip is 16.0× as fast as PyTorch's best");
+    assert_eq!(chart.title, "On the chip: 16.0× as fast as PyTorch's best");
     assert!(chart.svg.as_str().contains(">Fused linear regression: speed-up over Unfused, NVIDIA H200,"));
     assert!(chart.svg.as_str().contains("speed-up over Unfused, longer is better"));
     assert_eq!(cell(&chart.table, "01_unfused", "speed-up"), "1.000");

@@ -164,7 +164,7 @@ fn what_differs_in_timing_is_said_below_a_sweep() {
 fn an_experiment_that_nobody_knows_is_drawn_from_what_its_record_says() {
     let (run, problem) = (sample::softmax(), sample::rows(65_536));
     let chart = ladder(&run, &problem, run.descriptor.headline).unwrap();
-    assert_eq!(chart.title, "Online maximum, 16-byte loads is 1.23× as fast as PyTorch's best");
+    assert_eq!(chart.title, "Online maximum, 16-byte loads: 1.23× as fast as PyTorch's best");
     for text in [
         ">measured ceiling: 4542 GB/s, DRAM<",
         ">97 % of DRAM&apos;s bound<",

@@ -13,13 +13,13 @@ pub struct RanksArgs {
     /// The same with N processes on the CPU.
     #[arg(long, value_name = "N")]
     pub ranks: Option<usize>,
-    /// Type in which gradients travel between ranks: fp32, bf16 or fp16. On GPUs those that are kept in 16 bits travel as they are, and others in fp32.
+    /// Type in which gradients travel between ranks on the CPU: fp32, bf16 or fp16. On GPUs they travel in the type that the precision keeps them in.
     #[arg(long, value_name = "fp32|bf16|fp16", default_value = "fp32", value_parser = ["fp32", "bf16", "fp16"])]
     pub gradients: String,
     /// MiB of gradients after which they are sent, while the backward pass goes on; the first are sent after 1 MiB at most.
     #[arg(long, value_name = "MIB", default_value_t = 25.0)]
     pub bucket: f64,
-    /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch; on the CPU.
+    /// Take the statistics of batch normalisation over all ranks, not over each rank's part of the batch.
     #[arg(long)]
     pub sync_batch_norm: bool,
     /// Time after which a rank that the others wait for is given up, and all end: 10m, or 90s.

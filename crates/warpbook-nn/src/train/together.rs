@@ -3,7 +3,7 @@
 use super::cuda::{is_half, rounded_params};
 use super::{Place, Ranks, Recipe, Samples, TrainError, Trainer, plan_buckets};
 use crate::weights::Weights;
-use warpbook_ranks::{Shard, shard};
+use warpbook_ranks::{Shard, Wire, shard};
 
 impl Trainer {
     /// A rank's part of a training on several. The recipe's batch is that of all ranks together; each has all weights, which are those of rank 0.
@@ -34,6 +34,14 @@ impl Trainer {
                 let (below, above) = (batch / world * world, batch.next_multiple_of(world));
                 return Err(TrainError::Setting(format!(
                     "A batch of {batch} cannot be split evenly among {world} GPUs: choose {below} or {above}."
+                )));
+            }
+            if let (Place::Cuda(_, cuda), wire) = (place, ranks.options().wire)
+                && wire != Wire::F32
+            {
+                return Err(TrainError::Setting(format!(
+                    "On GPUs gradients travel in the type that the precision keeps them in, here {}: choose another precision in place of a type for gradients.",
+                    cuda.precision.name()
                 )));
             }
             if recipe.accumulate > 1 && ranks.options().synchronised_norm {

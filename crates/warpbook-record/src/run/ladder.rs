@@ -62,10 +62,17 @@ impl Run {
         named.or_else(|| self.in_order(problem).into_iter().find(|m| self.is_sound(m)))
     }
 
-    /// The first way to do the work of a problem and the fastest of the others, in the ladder's order: of the sound measurements on the GPU
-    /// where there are two or more, else of those on the CPU. `None` where neither has two.
+    /// The slow way to do the work of a problem and the fast one: those that the record names ([`Descriptor::compared`](crate::Descriptor::compared))
+    /// where both are sound; else the first and the fastest of the others, in the ladder's order: of the sound measurements on the GPU where there are
+    /// two or more, else of those on the CPU. `None` where neither has two.
     #[must_use]
     pub fn slow_and_fast(&self, problem: &Problem) -> Option<(&Measurement, &Measurement)> {
+        if let [slow, fast] = &self.descriptor.compared[..] {
+            let sound = |rung: &str| self.measurement(rung, problem).filter(|m| self.is_sound(m));
+            if let (Some(slow), Some(fast)) = (sound(slow), sound(fast)) {
+                return Some((slow, fast));
+            }
+        }
         let of = |on_cpu: bool| {
             let is_there =
                 |m: &&Measurement| self.is_sound(m) && self.rung(&m.rung).is_some_and(|rung| rung.is_cpu() == on_cpu);
@@ -188,6 +195,15 @@ mod tests {
         // In the ladder's order, whatever the order of the runs; the first way may be the fastest of all.
         check(&[second.clone(), first.clone(), library.clone()], Some([("library", 8.0), ("01", 4.0)]));
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
+        // The record's own pair comes first, as long as both of it were measured.
+        let named = |rows: &[Measurement], pair: [&str; 2]| {
+            let descriptor = Descriptor { compared: pair.map(Into::into).to_vec(), ..Descriptor::default() };
+            let run = Run { measurements: rows.to_vec(), descriptor, ..run() };
+            run.slow_and_fast(&p).map(|(slow, fast)| (slow.rung.to_string(), fast.rung.to_string()))
+        };
+        let rows = [library.clone(), first.clone(), second.clone()];
+        assert_eq!(named(&rows, ["02", "01"]), Some(("02".into(), "01".into())));
+        assert_eq!(named(&rows, ["02", "03"]), Some(("library".into(), "01".into())));
         check(&[wrong(library.clone()), second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
         // The CPU's ways count where the GPU has no two, and are not mixed with the GPU's.
         let cpu = timed("cpu", &p, 900.0);

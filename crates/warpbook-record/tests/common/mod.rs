@@ -222,6 +222,7 @@ fn descriptor() -> Descriptor {
         levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
         loss: "mean cross-entropy of the batch".into(),
         above_bound: "bytes are counted as blocks request them".into(),
+        compared: Vec::new(),
     }
 }
 
@@ -534,6 +535,7 @@ pub fn expected_of_v1() -> Run {
             levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],
             loss: "mean squared error on the training points".into(),
             above_bound: String::new(),
+            compared: Vec::new(),
         },
         problems: vec![standard.clone(), wild.clone()],
         main_problem: Some(standard.id.clone()),

@@ -17,8 +17,8 @@ use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting};
 use crate::{Error, Experiment, Lab, Result, figures};
 use halves::{Half, Work};
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Measurement, Problem, Quantity, Run, Rung, SweepAxis,
-    SweepPoint, count, nearest,
+    Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis, SweepPoint,
+    count, nearest,
 };
 
 /// A lesson of the guide: the same result in a slow way and in a fast one.
@@ -50,6 +50,11 @@ pub struct Pair {
     want: fn(x: &[f32], work: &Work, size: u64) -> Vec<f64>,
     /// What results may be off, relative to an element or to 1; 0 where both halves are exact.
     tolerance: f64,
+    /// The slow way and the fast one whose ratio is the lesson.
+    pub(crate) compared: [&'static str; 2],
+    /// The hardware counters that show why, by their column in [`counters_of`](crate::charts::counters_of); empty where the reason is not inside a
+    /// kernel.
+    pub(crate) counters: &'static [&'static str],
     halves: &'static [Half],
 }
 
@@ -188,6 +193,7 @@ impl Experiment for Guide {
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
             columns,
             charts: vec![ChartKind::Ladder, ChartKind::Sweep],
+            compared: self.pair.map(|pair| pair.compared.map(Into::into).to_vec()).unwrap_or_default(),
             ..Descriptor::default()
         }
     }
@@ -266,20 +272,35 @@ impl Experiment for Guide {
 
     /// The ratio at the size that charts show, and the reason.
     fn notes(&self, measured: &Run) -> Vec<String> {
-        let (Some(pair), Some(problem)) = (self.pair, self.main_problem()) else { return Vec::new() };
-        let of = |m: &Measurement| Some((m.rung.clone(), m.median_us()?));
-        let found = measured.slow_and_fast(&problem).and_then(|(slow, fast)| Some((of(slow)?, of(fast)?)));
-        let Some(((slow, slow_us), (fast, fast_us))) = found else { return Vec::new() };
-        let (ratio, at) = (figures::times(slow_us / fast_us), &problem.label);
-        let bytes = |rung: &str| measured.measurement(rung, &problem)?.peak_bytes;
-        let memory = match (bytes(&fast), bytes(&slow)) {
-            (Some(a), Some(b)) if a != b => {
-                format!(" It holds {} of the device's memory, and {slow} {}.", figures::bytes(a), figures::bytes(b))
-            }
-            _ => String::new(),
-        };
-        vec![format!("With {at}, {fast} is {ratio} as fast as {slow}.{memory} {}", pair.reason)]
+        let Some(problem) = self.main_problem() else { return Vec::new() };
+        let rungs = measured.slow_and_fast(&problem).map(|(slow, fast)| (&*slow.rung, &*fast.rung));
+        rungs.map(|rungs| said(measured, &problem, rungs)).into_iter().collect()
     }
+}
+
+/// How two rungs of a pair compare at a size, and the pair's reason.
+pub(crate) fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
+    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
+    let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
+    let mut said = Vec::new();
+    if let Some((slow, fast)) = of(slow).zip(of(fast))
+        && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
+    {
+        let names = [titled(&fast.rung), titled(&slow.rung)];
+        said.push(format!(
+            "With {}, “{}” is {} as fast as “{}”.",
+            problem.label,
+            names[0],
+            figures::times(ratio),
+            names[1]
+        ));
+        if let Some((a, b)) = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b) {
+            let [a, b] = [a, b].map(figures::bytes);
+            said.push(format!("“{}” holds {a} of the device's memory, and “{}” {b}.", names[0], names[1]));
+        }
+    }
+    said.extend(Pair::of_record(&run.experiment).map(|pair| pair.reason.to_owned()));
+    said.join(" ")
 }
 
 impl Configurable for Guide {

@@ -1,10 +1,11 @@
 //! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
 
+pub use super::counted::latencies;
+use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
 use crate::charts::{Curve, Scale, curves};
 use crate::device::{CudaDevice, PowerReading, power_reading};
-use crate::figures;
-use crate::guide::{Load, profiled};
+use crate::guide::{Load, profiled, said};
 use crate::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -27,13 +28,17 @@ pub fn place(lab: &Lab) -> String {
     )
 }
 
-/// A pair of the guide, measured here: all of its sizes on a GPU, and small ones on a processor.
+/// A pair of the guide, measured here: all of its sizes on a GPU, with hardware counters where the reason is inside a kernel, and small ones on a
+/// processor.
 ///
 /// # Errors
 /// There is no pair of that name; as of [`Lab::run`].
 pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
-    lab.run(&if lab.device().cuda().is_some() { pair } else { pair.quick() })
+    let pair = if lab.device().cuda().is_some() { pair } else { pair.quick() };
+    let mut run = lab.run(&pair)?;
+    count(lab, &pair, &mut run);
+    Ok(run)
 }
 
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
@@ -61,32 +66,11 @@ pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) ->
         Ok(ladder) => panel.and(&ladder),
         Err(why) => panel.and(&why.to_string()),
     };
-    panel.and(&said(run, problem, (slow, fast))).and(&sweep(&[run]))
-}
-
-/// How two rungs of a pair compare at a size, and the pair's reason.
-fn said(run: &Run, problem: &Problem, (slow, fast): (&str, &str)) -> String {
-    let of = |id: &str| run.measurement(id, problem).filter(|m| m.is_valid());
-    let titled = |id: &str| run.rung(id).map_or(id, |rung| &*rung.title).to_owned();
-    let mut said = Vec::new();
-    if let Some((slow, fast)) = of(slow).zip(of(fast))
-        && let Some(ratio) = slow.median_us().zip(fast.median_us()).map(|(slow, fast)| slow / fast)
-    {
-        let names = [titled(&fast.rung), titled(&slow.rung)];
-        said.push(format!(
-            "With {}, “{}” is {} as fast as “{}”.",
-            problem.label,
-            names[0],
-            figures::times(ratio),
-            names[1]
-        ));
-        if let Some((a, b)) = fast.peak_bytes.zip(slow.peak_bytes).filter(|(a, b)| a != b) {
-            let [a, b] = [a, b].map(figures::bytes);
-            said.push(format!("“{}” holds {a} of the device's memory, and “{}” {b}.", names[0], names[1]));
-        }
+    panel = panel.and(&said(run, problem, (slow, fast)));
+    if let Some(counted) = counted(run) {
+        panel = panel.and(&counted);
     }
-    said.extend(Pair::of_record(&run.experiment).map(|pair| pair.reason.to_owned()));
-    said.join(" ")
+    panel.and(&sweep(&[run]))
 }
 
 /// The most bytes of the device's memory that a rung held over those of another at a size; `None` where they were not counted.

@@ -81,7 +81,8 @@ pub fn trainings(all: &[(&str, TrainingRun)]) -> Table {
         let accuracy = run.last_epoch().and_then(|e| e.test).and_then(|right| right.accuracy());
         let ended = match (run.error(), accuracy) {
             (Some(error), _) => error.to_string(),
-            (None, Some(share)) => figures::percent(share),
+            // Ways differ by tenths of a percent, if at all.
+            (None, Some(share)) => format!("{:.2} %", 100.0 * share),
             (None, None) => String::new(),
         };
         let seconds: f64 = epochs.iter().map(|e| e.seconds).sum();

@@ -1,6 +1,6 @@
 //! The matrices of one problem on a GPU, and the rungs ready to multiply them.
 
-use super::{Matmul, cpu, launch, sides};
+use super::{Matmul, cpu, form, launch, sides};
 use crate::experiment::{Candidate, Checked, Details, Prepared, Trials};
 use crate::{Error, Event, Lab, Result};
 use std::sync::Arc;
@@ -52,7 +52,7 @@ impl<'a> Matrices<'a> {
     pub(super) fn draw(experiment: &'a Matmul, lab: &Lab, device: &'a CudaDevice, problem: &Problem) -> Result<Self> {
         lab.tell(&Event::Preparing(&format!("drawing {} and the reference", problem.label)));
         let [m, n, k] = sides(problem);
-        let product = Product::new(m, n, k, experiment.form(problem.dtype));
+        let product = Product::new(m, n, k, form(problem));
         let [a, b, c] = product.elements();
         let dtype = product.form.dtype;
         let matrix = |stream, elements| -> Result<Storage> {

@@ -14,7 +14,9 @@ use crate::settings::{
     self, Configurable, Preset, Selection, Selects, Setting, joined, list, parse_count, parse_dtype, parse_shape,
 };
 use crate::{Error, Experiment, Lab, Result};
-use warpbook_kernels::matmul::{self, Body, Form, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, rows, shape_of};
+use warpbook_kernels::matmul::{
+    self, Body, Form, LAYERS, Row, SHAPES, STANDARD_EDGE, SUM_PARTS_ENTRY, UNTUNED, rows, shape_of, transposed,
+};
 use warpbook_nn::gemm::{Findings, Plan, Product, choose_from};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, DeviceInfo, Dtype, KernelSpec, KernelStats, Measurement, Problem,
@@ -32,12 +34,18 @@ pub(crate) fn own_kernel(m: &Measurement) -> Option<&KernelStats> {
     m.kernels.iter().rfind(|k| k.entry != SUM_PARTS_ENTRY)
 }
 
+/// A shape, a type, and whether A and B are stored transposed.
+type Also = ((u64, u64, u64), Dtype, (bool, bool));
+
+/// The rungs of the published record for the networks' layers.
+const OF_LAYERS: [&str; 3] = ["as_chosen", "cublas", "cublaslt"];
+
 /// The experiment, with its settings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matmul {
     shapes: Vec<(u64, u64, u64)>,
     dtypes: Vec<Dtype>,
-    also: Vec<((u64, u64, u64), Dtype)>,
+    also: Vec<Also>,
     transposed: (bool, bool),
     seed: u64,
     selection: Selection,
@@ -75,12 +83,29 @@ impl Matmul {
         Self::default().shapes([(256, 256, 256), (512, 512, 512), (1000, 1000, 1000)])
     }
 
-    /// The shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16.
+    /// The shapes and types of the published record: all shapes in fp32 and bf16, the cubes in tf32 and fp16, and in bf16 those that no tile was chosen
+    /// for, also with B transposed.
     #[must_use]
     pub fn sweep() -> Self {
         let cubes = SHAPES.into_iter().filter(|(m, n, k)| m == n && n == k);
-        let more = cubes.flat_map(|s| [Dtype::Tf32, Dtype::F16].map(|d| (s, d))).collect();
-        Self { also: more, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
+        let types = cubes.flat_map(|s| [Dtype::Tf32, Dtype::F16].map(|d| (s, d, (false, false))));
+        let untuned = UNTUNED.into_iter().flat_map(|s| [false, true].map(|b| (s, Dtype::Bf16, (false, b))));
+        let also = types.chain(untuned).collect();
+        Self { also, ..Self::default().shapes(SHAPES).dtypes([Dtype::F32, Dtype::Bf16]) }
+    }
+
+    /// The products of the networks' linear layers, forward and both gradients, in fp16 and bf16: what `gemm` chooses, and the libraries. The published
+    /// record has them too.
+    #[must_use]
+    pub fn layers() -> Self {
+        let also = LAYERS.into_iter().flat_map(|(images, inputs, outputs)| {
+            let forward = ((images, outputs, inputs), (false, true));
+            let of_inputs = ((images, inputs, outputs), (false, false));
+            let of_weights = ((outputs, inputs, images), (true, false));
+            let all = [forward, of_inputs, of_weights];
+            all.into_iter().flat_map(|(shape, stored)| [Dtype::F16, Dtype::Bf16].map(|d| (shape, d, stored)))
+        });
+        Self { also: also.collect(), ..Self::default().shapes([]).transfers(false).rungs(OF_LAYERS) }
     }
 
     /// Only the rows that the tuner tries, and the libraries.
@@ -105,20 +130,20 @@ impl Matmul {
         self
     }
 
-    /// One more product.
+    /// One more product, with A and B stored transposed or not.
     #[must_use]
-    pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype) -> Self {
-        self.also.push((shape, dtype));
+    pub fn also(mut self, shape: (u64, u64, u64), dtype: Dtype, transposed: (bool, bool)) -> Self {
+        self.also.push((shape, dtype, transposed));
         self
     }
 
-    /// Shape and type of each product.
-    fn products(&self) -> Vec<((u64, u64, u64), Dtype)> {
-        let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d)));
+    /// Shape and type of each product, and how it is stored.
+    fn products(&self) -> Vec<Also> {
+        let crossed = self.dtypes.iter().flat_map(|d| self.shapes.iter().map(move |s| (*s, *d, self.transposed)));
         crossed.chain(self.also.iter().copied()).collect()
     }
 
-    /// Whether A and B are stored transposed.
+    /// Whether A and B of each shape are stored transposed.
     #[must_use]
     pub fn transposed(mut self, a: bool, b: bool) -> Self {
         self.transposed = (a, b);
@@ -167,14 +192,8 @@ impl Matmul {
         self
     }
 
-    fn problem(&self, shape: (u64, u64, u64), dtype: Dtype) -> Problem {
-        matmul::problem(shape, dtype, self.transposed, self.seed)
-    }
-
-    fn form(&self, dtype: Dtype) -> Form {
-        let (trans_a, trans_b) = self.transposed;
-        let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
-        Form { trans_a, trans_b, out, ..Form::plain(dtype) }
+    fn problem(&self, (shape, dtype, transposed): Also) -> Problem {
+        matmul::problem(shape, dtype, transposed, self.seed)
     }
 
     fn all_rungs(&self) -> Vec<Rung> {
@@ -196,7 +215,7 @@ impl Matmul {
             return Some(asked.to_owned());
         }
         let [m, n, k] = sides(problem);
-        let product = Product::new(m, n, k, self.form(problem.dtype));
+        let product = Product::new(m, n, k, form(problem));
         let chosen = choose_from(std::slice::from_ref(&row), &product, info, tuned).map(|c| c.tile.id.to_string());
         chosen.or_else(|| kernel.tiles.first().map(|t| t.id.to_string()))
     }
@@ -280,7 +299,7 @@ impl Experiment for Matmul {
     }
 
     fn problems(&self) -> Vec<Problem> {
-        self.products().into_iter().map(|(s, d)| self.problem(s, d)).collect()
+        self.products().into_iter().map(|product| self.problem(product)).collect()
     }
 
     fn rungs(&self) -> Vec<Rung> {
@@ -301,14 +320,14 @@ impl Experiment for Matmul {
                 "No shape or no type was given. Name at least one of each, as in --shape 4096 --dtype bf16.".into(),
             );
         }
-        for ((m, n, k), dtype) in self.products() {
+        for product @ ((m, n, k), dtype, _) in self.products() {
             if !matches!(dtype, Dtype::F32 | Dtype::Tf32 | Dtype::F16 | Dtype::Bf16) {
                 return setting(format!("There is no product in {}: choose fp32, tf32, fp16 or bf16.", dtype.label()));
             }
             if m.min(n).min(k) == 0 || m.max(n).max(k) > MAX_EDGE {
                 return setting(format!("{m} x {n} x {k}: each size is from 1 to {MAX_EDGE}."));
             }
-            self.fits(lab, &self.problem((m, n, k), dtype))?;
+            self.fits(lab, &self.problem(product))?;
         }
         self.selection.validate(&self.all_rungs())
     }
@@ -319,14 +338,14 @@ impl Experiment for Matmul {
             Body::Cpu(body) => cpu::obstacle(lab, *body, problem),
             _ => {
                 let cc = lab.device().info().compute_capability?;
-                row.obstacle(self.form(problem.dtype), Some(cc)).or_else(|| too_slow(so_far, rung, problem))
+                row.obstacle(form(problem), Some(cc)).or_else(|| too_slow(so_far, rung, problem))
             }
         }
     }
 
     fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let [m, n, k] = sides(problem);
-        Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, self.form(problem.dtype)))
+        Plan::spec(&self.row_of(rung)?, &Product::new(m, n, k, form(problem)))
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {
@@ -382,10 +401,12 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             Setting {
                 name: "shape",
                 value: Some("MxNxK[,..]"),
-                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas. [default: 4096, \
-                       with --quick 256,512,1000]",
-                set: |e, text| Ok(e.shapes(list(text, parse_shape)?)),
-                get: |e| Some(joined(e.shapes.iter().map(shape_text))),
+                help: "Sizes m x n x k of a product, such as 128x8192x8192, or one number for a cube; several with commas; none: only those of \
+                       --also. [default: 4096, with --quick 256,512,1000]",
+                set: |e, text| Ok(if text == "none" { e.shapes([]) } else { e.shapes(list(text, parse_shape)?) }),
+                get: |e| {
+                    Some(if e.shapes.is_empty() { "none".into() } else { joined(e.shapes.iter().map(shape_text)) })
+                },
             },
             Setting {
                 name: "dtype",
@@ -396,16 +417,24 @@ are close to the fastest, NVIDIA's libraries among them, are timed in turn, so t
             },
             Setting {
                 name: "also",
-                value: Some("MxNxK:TYPE[,..]"),
-                help: "More products, each with its own type, such as 4096:tf32.",
+                value: Some("MxNxK:TYPE[:AB][,..]"),
+                help: "More products, each with its own type, such as 4096:tf32, and with n or t for A and for B where one is stored transposed: \
+                       512x128x9216:fp16:nt.",
                 set: |mut e, text| {
                     e.also = list(text, parse_product)?;
                     Ok(e)
                 },
                 get: |e| {
-                    let also = joined(e.also.iter().map(|(s, d)| format!("{}:{}", shape_text(s), d.label())));
+                    let also = joined(e.also.iter().map(product_text));
                     (!also.is_empty()).then_some(also)
                 },
+            },
+            Setting {
+                name: "layers",
+                value: None,
+                help: "The products of the networks' linear layers, forward and both gradients, in fp16 and bf16, by what gemm chooses and the libraries.",
+                set: |e, _| Ok(Self { seed: e.seed, ..Self::layers() }),
+                get: |_| None,
             },
             Setting {
                 name: "trans-a",
@@ -458,12 +487,31 @@ fn shape_text((m, n, k): &(u64, u64, u64)) -> String {
     format!("{m}x{n}x{k}")
 }
 
-/// A shape and a type: 4096:tf32.
-fn parse_product(text: &str) -> Result<((u64, u64, u64), Dtype), String> {
-    let (shape, dtype) = text
-        .rsplit_once(':')
-        .ok_or_else(|| format!("`{text}` is not a product: write a shape, a colon and a type, such as 4096:tf32"))?;
-    Ok((parse_shape(shape)?, parse_dtype(dtype)?))
+/// A shape and a type, and where a matrix is stored transposed how both are: 4096:tf32, 4096:bf16:nt.
+fn parse_product(text: &str) -> Result<Also, String> {
+    let why = || {
+        format!(
+            "`{text}` is not a product: write a shape, a colon and a type, such as 4096:tf32; and where A or B is stored transposed another colon and n or t \
+             for each, such as 4096:bf16:nt"
+        )
+    };
+    let mut words = text.split(':');
+    let (shape, dtype) = words.next().zip(words.next()).ok_or_else(why)?;
+    let transposed = match words.next() {
+        None | Some("nn") => (false, false),
+        Some("nt") => (false, true),
+        Some("tn") => (true, false),
+        Some("tt") => (true, true),
+        Some(_) => return Err(why()),
+    };
+    words.next().map_or(Ok(()), |_| Err(why()))?;
+    Ok((parse_shape(shape)?, parse_dtype(dtype)?, transposed))
+}
+
+fn product_text((shape, dtype, (a, b)): &Also) -> String {
+    let letter = |is: bool| if is { 't' } else { 'n' };
+    let stored = if *a || *b { format!(":{}{}", letter(*a), letter(*b)) } else { String::new() };
+    format!("{}:{}{stored}", shape_text(shape), dtype.label())
 }
 
 /// Why a rung is left out at a size, going by its best rate in this type at those before.
@@ -472,6 +520,13 @@ fn too_slow(so_far: &Run, rung: &Rung, problem: &Problem) -> Option<String> {
     let rate = so_far.measurements.iter().filter(same).filter_map(Measurement::flops_per_s).fold(0.0, f64::max);
     let expected_s = problem.flops as f64 / rate;
     (rate > 0.0 && expected_s > LIMIT_S).then(|| format!("would take about {expected_s:.1} s a product"))
+}
+
+/// How a problem's matrices are stored, and their types.
+fn form(problem: &Problem) -> Form {
+    let ((trans_a, trans_b), dtype) = (transposed(problem), problem.dtype);
+    let out = if dtype == Dtype::Tf32 { Dtype::F32 } else { dtype };
+    Form { trans_a, trans_b, out, ..Form::plain(dtype) }
 }
 
 /// m, n and k in 32 bits: a problem that was validated has no more.

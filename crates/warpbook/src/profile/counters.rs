@@ -7,7 +7,7 @@ use warpbook_record::counters::metric;
 use warpbook_record::{CounterValue, KernelCounters};
 
 /// What [`Lab::counters`] reads, by the names of Nsight Compute. A chip that lacks some is asked for the others.
-pub const METRICS: [&str; 44] = [
+pub const METRICS: [&str; 45] = [
     metric::TIME,
     metric::DRAM[0],
     metric::DRAM[1],
@@ -21,6 +21,7 @@ pub const METRICS: [&str; 44] = [
     metric::CONFLICTS[1],
     metric::WAVEFRONTS,
     metric::ISSUE,
+    metric::LANES,
     metric::WARPS,
     metric::TENSOR,
     metric::FP32[0].0,

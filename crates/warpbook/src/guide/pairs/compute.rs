@@ -32,6 +32,8 @@ pub(super) static PRECISION: Pair = Pair {
     input: product::gaussians,
     want: product::want,
     tolerance: 1e-4,
+    compared: ["01_fp32", "04_bf16"],
+    counters: &["FLOP/s", "tensor pipe", "DRAM read", "issue slots", "warps wait for"],
     halves: &[
         its_own("01_fp32", "fp32", "On CUDA cores.", GPU, |a| product::in_type(a, Dtype::F32)),
         its_own("02_tf32", "tf32", "fp32 in memory, cut to 19 bits by the tensor cores.", AMPERE, |a| {
@@ -66,6 +68,8 @@ pub(super) static LAYOUT: Pair = Pair {
     input: convolution::ternary,
     want: convolution::want,
     tolerance: 0.0,
+    compared: ["01_nchw", "02_nhwc"],
+    counters: &["L2", "sectors a load", "bank conflicts", "tensor pipe", "warps wait for"],
     halves: &[
         its_own("01_nchw", "Channels first", "NCHW, by the implicit product.", GPU, |a| {
             convolution::on_the_gpu(a, Method::ImplicitGemm, Layout::Nchw)
@@ -110,6 +114,8 @@ pub(super) static POWER: Pair = Pair {
     input: product::gaussians,
     want: product::want,
     tolerance: 1e-4,
+    compared: ["01_gaussian", "02_zeros"],
+    counters: &[],
     halves: &[
         its_own("01_gaussian", "Gaussian numbers", "Every bit of a factor is 0 or 1 by chance.", AMPERE, |a| {
             product::repeated(a, false)
@@ -142,6 +148,8 @@ pub(super) static CHECKPOINTING: Pair = Pair {
     input: |_| vec![0.0],
     want: training::deep_want,
     tolerance: 5e-4,
+    compared: ["02_checkpointed", "01_kept"],
+    counters: &[],
     halves: &[
         its_own("01_kept", "All activations kept", "As a network does that was told nothing.", GPU, |a| {
             training::deep_steps(a, true, Saves::Nothing)
@@ -176,6 +184,8 @@ pub(super) static ACCUMULATION: Pair = Pair {
     input: |_| vec![0.0],
     want: training::deep_want,
     tolerance: 5e-4,
+    compared: ["02_accumulated", "01_at_once"],
+    counters: &[],
     halves: &[
         its_own("01_at_once", "The whole batch", "One forward and one backward pass.", GPU, |a| {
             training::deep_steps(a, true, Saves::Nothing)

@@ -32,6 +32,8 @@ pub(super) static FUSION: Pair = Pair {
         collect(x.len(), &|i| (0..OPERATIONS).fold(f64::from(x[i]), operation))
     },
     tolerance: 16.0 * f32::EPSILON as f64,
+    compared: ["01_launches", "03_one_kernel"],
+    counters: &["time", "DRAM read", "DRAM written", "L2", "warps wait for"],
     halves: &[
         host(
             "01_launches",
@@ -86,6 +88,8 @@ pub(super) static JIT_EXPRESSION: Pair = Pair {
     input: |work| made(work, scattered),
     want: expression::want,
     tolerance: 32.0 * f32::EPSILON as f64,
+    compared: ["01_first_call", "03_later_calls"],
+    counters: &[],
     halves: &[
         its_own("01_first_call", "First call", "Nobody has compiled it.", Place::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Anew)
@@ -127,6 +131,8 @@ pub(super) static SMALL_NETWORK: Pair = Pair {
     input: frozen::pixels,
     want: frozen::want,
     tolerance: 256.0 * f32::EPSILON as f64,
+    compared: ["01_operations", "03_frozen"],
+    counters: &[],
     halves: &[
         its_own(
             "01_operations",

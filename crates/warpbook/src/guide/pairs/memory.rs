@@ -28,6 +28,8 @@ pub(super) static ALLOCATION: Pair = Pair {
     input: |work| made(work, scattered),
     want: |x, _, _| x.iter().map(|v| 4.0 * f64::from(*v)).collect(),
     tolerance: 0.0,
+    compared: ["01_driver", "02_pool"],
+    counters: &[],
     halves: &[
         host(
             "01_driver",

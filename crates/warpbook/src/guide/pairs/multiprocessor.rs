@@ -27,6 +27,8 @@ pub(super) static COALESCING: Pair = Pair {
     input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,
+    compared: ["01_strided", "02_coalesced"],
+    counters: &["sectors a load", "sectors a store", "L2", "DRAM read", "DRAM written", "warps wait for"],
     halves: &[
         kernel("01_strided", "Strided", "Lanes of a warp take words that lie apart.", kernels::strided, one_each),
         kernel("02_coalesced", "Coalesced", "Lanes of a warp take neighbouring words.", kernels::coalesced, one_each),
@@ -64,6 +66,8 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
         collect(x.len(), &|i| f64::from(x[i % edge * edge + i / edge]))
     },
     tolerance: 0.0,
+    compared: ["02_shared_tile", "03_padded"],
+    counters: &["bank conflicts", "sectors a load", "sectors a store", "DRAM", "warps wait for"],
     halves: &[
         kernel(
             "01_direct",
@@ -130,6 +134,8 @@ pub(super) static DIVERGENCE: Pair = Pair {
     input: |work| made(work, scattered),
     want: |x, _, kinds| collect(x.len(), &|i| steps(x[i], i as u64 % kinds)),
     tolerance: 128.0 * f32::EPSILON as f64,
+    compared: ["01_divergent", "02_uniform"],
+    counters: &["lanes", "issue slots", "warps wait for"],
     halves: &[
         kernel(
             "01_divergent",
@@ -180,6 +186,8 @@ pub(super) static REDUCTION: Pair = Pair {
     input: |work| made(work, small),
     want: |x, _, _| vec![x.iter().map(|v| f64::from(*v)).sum()],
     tolerance: 0.0,
+    compared: ["01_atomics", "03_blocks"],
+    counters: &["L2", "DRAM", "issue slots", "warps wait for"],
     halves: &[
         adding(kernel(
             "01_atomics",
@@ -227,6 +235,8 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     input: |work| made(work, scattered),
     want: doubled,
     tolerance: 0.0,
+    compared: ["01_words", "03_quads"],
+    counters: &["sectors a load", "DRAM", "issue slots", "warps wait for"],
     halves: &[
         kernel("01_words", "4 bytes", "A float a thread.", kernels::loads_4, one_each),
         kernel("02_pairs", "8 bytes", "A float2 a thread.", kernels::loads_8, one_for_two),

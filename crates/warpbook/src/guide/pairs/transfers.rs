@@ -23,6 +23,8 @@ pub(super) static MADE_ON_DEVICE: Pair = Pair {
     input: |work| made(work, scattered),
     want: same,
     tolerance: 0.0,
+    compared: ["01_on_the_host", "02_on_the_device"],
+    counters: &[],
     halves: &[
         host(
             "01_on_the_host",
@@ -73,6 +75,8 @@ pub(super) static COPY_BACK: Pair = Pair {
         vec![a.par_iter().zip(b).map(|(a, b)| f64::from(a * b)).sum(); SUMS as usize]
     },
     tolerance: 0.0,
+    compared: ["01_each", "02_once"],
+    counters: &[],
     halves: &[
         host(
             "01_each",
@@ -135,6 +139,8 @@ pub(super) static BATCHES: Pair = Pair {
         x.chunks(width).flat_map(|x| (0..width).map(move |o| neuron(x, o).max(0.0))).collect()
     },
     tolerance: 64.0 * f32::EPSILON as f64,
+    compared: ["01_one_by_one", "02_batches"],
+    counters: &[],
     halves: &[
         host(
             "01_one_by_one",
@@ -178,6 +184,8 @@ pub(super) static PINNED: Pair = Pair {
     input: |work| made(work, scattered),
     want: same,
     tolerance: 0.0,
+    compared: ["01_pageable_to_device", "02_pinned_to_device"],
+    counters: &[],
     halves: &[
         host(
             "01_pageable_to_device",
@@ -231,6 +239,8 @@ pub(super) static LOADER: Pair = Pair {
     input: |_| vec![0.0],
     want: training::fed_want,
     tolerance: 5e-4,
+    compared: ["01_synchronous", "04_prefetched"],
+    counters: &[],
     halves: &[
         its_own("01_synchronous", "Load, copy, train, wait", "From pageable memory.", Place::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(false, 0)), true)

@@ -29,6 +29,8 @@ pub(super) static LATENCY: Pair = Pair {
     input: |work| made(work, scattered),
     want: |x, _, _| collect(x.len(), &|i| eight_chains(x[i])),
     tolerance: 512.0 * f32::EPSILON as f64,
+    compared: ["01_one_chain", "04_eight_chains"],
+    counters: &["issue slots", "warps", "warps wait for"],
     halves: &[
         kernel(
             "01_one_chain",
@@ -114,6 +116,8 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
         y.into_iter().map(f64::from).collect()
     },
     tolerance: 0.0,
+    compared: ["01_one_chain", "02_eight_chains"],
+    counters: &["L2 hits", "DRAM read", "warps", "warps wait for"],
     halves: &[
         kernel("01_one_chain", "One chain", "Each load waits for the one before.", || kernels::chase(1), one_each),
         kernel("02_eight_chains", "Eight chains at once", "Eight loads wait together.", || kernels::chase(8), one_each),
@@ -160,6 +164,8 @@ pub(super) static GATHER: Pair = Pair {
         collect(work.outputs as usize, &sum)
     },
     tolerance: 0.0,
+    compared: ["01_one_load", "04_eight_loads"],
+    counters: &["DRAM", "L2 hits", "warps", "warps wait for"],
     halves: &[
         kernel("01_one_load", "One load at a time", "The next one waits for it.", || kernels::gather(1), eighth),
         kernel("02_two_loads", "Two", "Two wait together.", || kernels::gather(2), eighth),
@@ -243,6 +249,8 @@ pub(super) static OCCUPANCY: Pair = Pair {
         collect(work.outputs as usize / 32, &sums).concat()
     },
     tolerance: 0.0,
+    compared: ["01_held", "02_added"],
+    counters: &["warps", "issue slots", "DRAM", "warps wait for"],
     halves: &[
         kernel(
             "01_held",

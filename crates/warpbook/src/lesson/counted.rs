@@ -1,0 +1,156 @@
+//! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
+
+use super::{table, title};
+use crate::charts::{Table, counters_of, latencies as chart_of};
+use crate::guide::Pair;
+use crate::prelude::*;
+use warpbook_device::register_latency;
+use warpbook_record::counters::metric::TIME;
+
+/// How a record says that nothing was counted.
+const WITHOUT: &str = "Hardware counters: ";
+/// Kernels of a rung that are shown, those that took longest.
+const KERNELS: usize = 4;
+
+/// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
+pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
+    let reason_is_in_a_kernel = Pair::of_record(&run.experiment).is_some_and(|pair| !pair.counters.is_empty());
+    if !reason_is_in_a_kernel || lab.device().cuda().is_none() {
+        return;
+    }
+    match lab.count_rungs(pair, run) {
+        Ok((found, notes)) => {
+            run.profiled.extend(found);
+            run.notes.extend(notes);
+        }
+        Err(why) => run.notes.push(format!("{WITHOUT}{why}")),
+    }
+}
+
+/// The counters that show why one half is faster, a row for each kernel of each rung, with what was counted; the reason where there are none, and nothing
+/// of a pair whose reason is not inside a kernel.
+pub(super) fn counted(run: &Run) -> Option<Panel> {
+    let columns = Pair::of_record(&run.experiment)?.counters;
+    if columns.is_empty() {
+        return None;
+    }
+    let counted: Vec<_> = run.profiled.iter().filter(|p| !p.counters.is_empty()).collect();
+    let Some(first) = counted.first() else {
+        let why = run.notes.iter().find_map(|note| note.strip_prefix(WITHOUT))?;
+        return Some(Panel::column([&format!("There are no hardware counters here: {why}")]));
+    };
+    let mut rows = Vec::new();
+    for p in &counted {
+        let mut kernels: Vec<_> = p.counters.iter().collect();
+        let time = |k: &&warpbook_record::KernelCounters| k.value(TIME).unwrap_or(0.0);
+        kernels.sort_by(|a, b| time(b).total_cmp(&time(a)));
+        for kernel in kernels.into_iter().take(KERNELS) {
+            let all = counters_of(kernel);
+            let text =
+                |heading: &&str| all.iter().find(|c| c.heading == *heading).map(|c| c.text.clone()).unwrap_or_default();
+            rows.push(
+                [title(run, &p.rung).to_owned(), kernel.kernel.clone()]
+                    .into_iter()
+                    .chain(columns.iter().map(text))
+                    .collect(),
+            );
+        }
+    }
+    let headers: Vec<&str> = ["rung", "kernel"].into_iter().chain(columns.iter().copied()).collect();
+    let table: Table = table(&headers, rows);
+    let heading = format!("What the hardware counted, {}:", first.problem.label);
+    let meaning = format!("Counted by {}. {}", first.source.trim_end_matches('.'), crate::charts::COUNTERS_MEANING);
+    Some(Panel::column([&heading, &table, &meaning]))
+}
+
+/// The latencies of registers, shared memory, L1, L2 and DRAM as bars: that of registers measured by a chain of multiply-adds, those of memories from the
+/// record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU, or without such a record of one, a sentence says so.
+///
+/// # Errors
+/// The device's; the record has no walk that a GPU made.
+pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
+    let Some(device) = lab.device().cuda() else {
+        return Ok(Panel::column([&"The levels of a GPU's memory are measured on a GPU, and this lab has none."]));
+    };
+    let (cycles, registers) = register_latency(device)?;
+    let kib = |rung: &str, least: u64, most: u64| {
+        let fits = |p: &&Problem| (least..=most).contains(&p.size());
+        let us = walks
+            .problems()
+            .into_iter()
+            .filter(fits)
+            .find_map(|p| walks.measurement(rung, p).filter(|m| m.is_valid())?.median_us());
+        us.map_or(f64::NAN, |us| us / 1e3)
+    };
+    let l2_kib = device.info().l2_bytes.unwrap_or(4 << 20) / 1024;
+    let levels = [
+        ("a register", registers),
+        ("shared memory", kib("03_shared_memory", 1, 128)),
+        ("L1", kib("01_one_chain", 1, 64)),
+        // Well beyond L1, and within the half of L2 that is nearest.
+        ("L2", kib("01_one_chain", 1024, l2_kib / 4)),
+        ("DRAM", kib("01_one_chain", 4 * l2_kib, u64::MAX)),
+    ];
+    let head = ["How long an input takes, by where it is", &device.info().name];
+    let chart = chart_of(&levels, head)?;
+    let said = format!(
+        "A multiply-add takes {cycles:.1} cycles until the next one can use its result, at {:.2} GHz.",
+        cycles / registers
+    );
+    Ok(Panel::column([&chart, &said]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charts::{Counter, counters_of};
+    use crate::guide::PAIRS;
+    use warpbook_record::{CounterValue, KernelCounters, Profiled};
+
+    fn kernel(values: &[(&str, f64)]) -> KernelCounters {
+        let value = |(metric, value): &(&str, f64)| CounterValue { metric: (*metric).to_owned(), value: *value };
+        KernelCounters { kernel: "strided".into(), grid: Vec::new(), values: values.iter().map(value).collect() }
+    }
+
+    #[test]
+    fn pairs_name_halves_and_counters_that_there_are() {
+        let headings: Vec<&str> = counters_of(&kernel(&[])).iter().map(|c: &Counter| c.heading).collect();
+        for pair in PAIRS {
+            let rungs = Experiment::rungs(&Guide::pair(pair.name).unwrap());
+            let ids: Vec<String> = rungs.into_iter().filter(|r| !r.is_cpu()).map(|r| r.id.into()).collect();
+            for half in pair.compared {
+                assert!(ids.iter().any(|id| id == half), "{}: {half} of {ids:?}", pair.name);
+            }
+            assert_ne!(pair.compared[0], pair.compared[1], "{}", pair.name);
+            for counter in pair.counters {
+                assert!(headings.contains(counter), "{}: {counter} of {headings:?}", pair.name);
+            }
+        }
+    }
+
+    #[test]
+    fn counters_are_shown_by_rung_or_what_is_missing() {
+        let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
+        let mut run = lab.run(&Guide::pair("coalescing").unwrap().quick()).unwrap();
+        assert!(counted(&run).is_none(), "nothing is to be said on a processor");
+        run.notes.push(format!("{WITHOUT}only administrators may read them"));
+        assert!(counted(&run).unwrap().text().contains("no hardware counters here: only administrators"));
+        let counters = vec![kernel(&[
+            ("l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", 320.0),
+            ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 10.0),
+        ])];
+        let problem = run.main_problem().unwrap().clone();
+        let source = "a test".to_owned();
+        run.profiled.push(Profiled {
+            rung: "01_strided".into(),
+            problem,
+            source,
+            memory: Vec::new(),
+            overhead: None,
+            counters,
+        });
+        let text = counted(&run).unwrap().text();
+        assert!(text.contains("Strided") && text.contains("sectors a load") && text.contains("32.00"), "{text}");
+        assert!(latencies(&lab, &run).unwrap().text().contains("measured on a GPU"));
+    }
+}

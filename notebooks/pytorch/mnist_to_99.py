@@ -1,0 +1,355 @@
+#!/usr/bin/env python3
+"""Trains the MNIST CNN in PyTorch from a cold process until 99 % of the test images are right, and says where the time went.
+
+    python3 mnist_to_99.py --data DIR --way graph --started-at $(date +%s.%N) --out mnist-to-99.json
+
+One way in one process, since a second training would find PyTorch, CUDA and cuDNN loaded:
+
+    eager    torch.autocast with fp16 and GradScaler, channels_last, a fused optimiser
+    graph    the same step in a CUDA graph, as torch_amp_fp16_graph_gathered of training.py
+
+The training ends after the first epoch whose test accuracy is at least --to, or after --epochs of them. All times are seconds. `wall_s` is from the start
+of the process, as the kernel has it (to a tick, which is 10 ms), to the end of the last test; where the kernel does not say, `since` is "script" and it
+is from the script's first line. `caller_s` is the same from --started-at, the Unix time at which the caller started the process. Neither has what Python
+takes to end; `time` around the command has. `phases_s` add up to `wall_s`:
+
+    interpreter  from the start of the process to the script's first line
+    import       this script's modules and PyTorch
+    device       CUDA's context
+    data         the files are read, unpacked and copied to the GPU
+    build        the network, the optimiser (for whose sake PyTorch imports its compiler), the scaler
+    first_step   the first step: cuDNN and cuBLAS are loaded, algorithms chosen, with --compile kernels compiled
+    capture      for `graph`, two more steps of the training and the capture
+    train        all other steps, the last one of each epoch waited for
+    test         the tests after each epoch
+
+`each_epoch` has the parts of `train` and `test`, and the accuracies. --search lets cuDNN try its algorithms out (torch.backends.cudnn.benchmark), which
+the first step, the first batch of 96 and the first test pay for; without it cuDNN's heuristics choose. The first process on a machine reads PyTorch's
+libraries from the disk, later ones from memory: leave it out, as Warpbook's first run, which compiles its kernels.
+
+The same as in Warpbook's `train mnist --precision amp-fp16` (crates/warpbook-nn/src/train/recipe.rs): the network and its dropout, the files,
+normalisation, no augmentation, batches of 512 in a new order each epoch with one of 96 at its end, SGD with momentum 0.9, a rate of 0.05 that is halved
+every five epochs whatever their number, the distribution of the first weights, autocast's types, the scaler's settings, images that lie on the GPU as
+bytes and are gathered in the step, and a test without dropout in the same types after each epoch. Not the same: the random numbers of weights, order and
+dropout; the test's batches, of 1000 here and of 512 there; losses, which are not read here; the batch of 96, which is outside of the graph here.
+Warpbook does not stop at an accuracy: give it the epochs that it takes. Its compiled kernels come from its cache if they are there, and so do those of
+--compile from PyTorch's.
+
+One line of JSON is printed, and written to --out under a temporary name that is then changed. Exit codes: 0; 1 the accuracy was not reached; 2 the
+arguments, a file or PyTorch.
+"""
+
+from __future__ import annotations
+
+import time
+
+# What comes before is the interpreter's.
+BEGUN = time.perf_counter()
+
+import argparse
+import datetime
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import training
+import warpbook_record as wr
+from batches import IMAGES, DataSet, Gathered, normalised
+from loader_loop import images_and_labels
+
+FORMAT = 1
+WAYS = ("eager", "graph")
+BATCH = 512
+# Test images at once.
+TESTED = 1000
+RATE = 0.05
+HALVED_EVERY = 5
+# Steps before the capture.
+WARM_UP = 3
+# An interpreter takes no minute to start: the clocks do not belong together.
+MOST_INTERPRETER_S = 60.0
+
+
+# ---- the clock -------------------------------------------------------------------------------------------------------
+
+
+def process_age_s() -> float | None:
+    """Seconds since this process was started, to a tick of the kernel; None where it does not say."""
+    try:
+        # The program's name comes before, in brackets; it may have blanks and brackets itself.
+        started = int(wr.read_text("/proc/self/stat").rpartition(")")[2].split()[19])
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, IndexError, OSError, ValueError):
+        return None
+
+
+def interpreter_s(age: float | None, script: float) -> float | None:
+    """How long the interpreter took to start, of the ages of the process and of the script; None where they do not fit."""
+    if age is None or not -0.1 <= age - script <= MOST_INTERPRETER_S:
+        return None
+    return max(age - script, 0.0)
+
+
+class Phases:
+    """Seconds of what a process does, one thing after the other."""
+
+    def __init__(self, begun: float, interpreter: float | None, clock: Callable[[], float] = time.perf_counter):
+        self.clock, self.last = clock, begun
+        self.since = "script" if interpreter is None else "process"
+        self.seconds = {"interpreter": interpreter or 0.0}
+
+    def mark(self, name: str) -> float:
+        """Ends a phase, or another part of it; gives its seconds."""
+        now = self.clock()
+        taken, self.last = now - self.last, now
+        self.seconds[name] = self.seconds.get(name, 0.0) + taken
+        return taken
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+# ---- the training ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """Seconds of an epoch's steps, without those of the phases before, and of its test; the share of test images that were right."""
+
+    train_s: float
+    test_s: float
+    accuracy: float
+
+
+class Files(DataSet):
+    """MNIST's images and labels on the device, as the files have them."""
+
+    def __init__(self, torch: Any, folder: Path, part: str, device: str):
+        self.torch, self.network = torch, "mnist"
+        shape, images, labels = images_and_labels(folder, part)
+        if shape[1:] != IMAGES["mnist"][1][1:]:
+            raise wr.Refused(f"{folder} has images of {shape[1]} x {shape[2]}; this network takes 28 x 28.")
+
+        def tensor(raw: bytes) -> Any:
+            return torch.frombuffer(bytearray(raw), dtype=torch.uint8).to(device)
+
+        self.inputs, self.targets = tensor(images).view(shape[0], 1, *shape[1:]), tensor(labels).long()
+
+
+class Training:
+    """The network with its optimiser, and the steps of one way."""
+
+    def __init__(self, torch: Any, way: str, data: Files, seed: int, compiled: bool = False, batch: int = BATCH):
+        self.torch, self.data, self.captured, self.graph = torch, data, way == "graph", None
+        self.device = data.inputs.device.type
+        self.half = self.device == "cuda"
+        torch.manual_seed(seed)
+        sizes = training.Sizes("mnist", batch, 1)
+        self.model = training.mnist(torch, sizes).to(self.device, memory_format=torch.channels_last)
+        self.forward = torch.compile(self.model, dynamic=False) if compiled else self.model
+        self.batches = Gathered(torch, data, batch, self.captured, True, compiled)
+        self.loss = sizes.loss(torch)
+        self.optimizer = sizes.optimizer(torch, self.model, fused=True)
+        for p in self.model.parameters():
+            # A first step that the scaler skips would leave the fused optimiser's momentum as the memory was.
+            self.optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+        # A graph reads the rate where it lies.
+        self.rate = torch.tensor(RATE, device=self.device) if self.captured else None
+        self.scaler = torch.amp.GradScaler(self.device, enabled=self.half)
+        self.steps = self.epochs = 0
+
+    def synchronize(self) -> None:
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
+    def autocast(self) -> Any:
+        return self.torch.autocast(self.device, dtype=self.torch.float16, enabled=self.half)
+
+    def set_rate(self, rate: float) -> None:
+        if self.rate is not None:
+            self.rate.fill_(rate)
+        self.optimizer.param_groups[0]["lr"] = rate if self.rate is None else self.rate
+
+    def update(self, forward: Callable[[Any], Any], x: Any, y: Any) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+        with self.autocast():
+            loss = self.loss(forward(x), y)
+        self.scaler.scale(loss).backward()
+        self.scaler.step(self.optimizer)
+        self.scaler.update()
+
+    def step(self) -> None:
+        self.update(self.forward, *self.batches.take())
+
+    def made(self, step: Callable[[], None], count: int) -> None:
+        """Makes so many steps with the next batches."""
+        for _ in range(count):
+            self.batches.start()
+            step()
+        self.steps += count
+
+    def begin(self, mark: Callable[[str], Any]) -> None:
+        """The first steps of the first epoch; a graph's are made before the capture, which makes none."""
+        self.set_rate(RATE)
+
+        def first() -> None:
+            self.made(self.step, 1)
+            self.synchronize()
+            mark("first_step")
+
+        def warm_up() -> None:
+            first()
+            self.made(self.step, min(WARM_UP, self.batches.count) - 1)
+            self.optimizer.zero_grad(set_to_none=True)
+
+        if not self.captured:
+            return first()
+        self.graph = wr.capture(self.torch, warm_up, self.step)
+        self.synchronize()
+        mark("capture")
+
+    def epoch(self) -> None:
+        """The rest of an epoch: every image once."""
+        self.set_rate(RATE * 0.5 ** (self.epochs // HALVED_EVERY))
+        step = self.step if self.graph is None else self.graph.replay
+        self.made(step, self.batches.count - (self.steps if self.epochs == 0 else 0))
+        rest = self.batches.order[self.batches.batches.numel() :]
+        if len(rest):
+            # Another shape: neither compiled nor in the graph.
+            self.update(self.model, *self.data.batch(rest, True))
+            self.steps += 1
+        self.epochs += 1
+        self.synchronize()
+
+    def accuracy(self, test: Files) -> float:
+        """The share of images that are right, without dropout."""
+        torch, right = self.torch, []
+        self.model.eval()
+        with torch.no_grad(), self.autocast():
+            for images, labels in zip(test.inputs.split(TESTED), test.targets.split(TESTED)):
+                x = normalised(images.contiguous(memory_format=torch.channels_last), *IMAGES["mnist"][2:])
+                right.append((self.model(x).argmax(1) == labels).sum())
+        self.model.train()
+        return torch.stack(right).sum().item() / len(test)
+
+
+def trained(of: Training, test: Files, epochs: int, to: float, phases: Phases) -> list[Epoch]:
+    """Trains until so many test images are right, and no longer than so many epochs."""
+    done: list[Epoch] = []
+    of.begin(phases.mark)
+    while not done or (len(done) < epochs and done[-1].accuracy < to):
+        of.epoch()
+        train_s = phases.mark("train")
+        accuracy = of.accuracy(test)
+        done.append(Epoch(train_s, phases.mark("test"), accuracy))
+    return done
+
+
+# ---- the command line ------------------------------------------------------------------------------------------------
+
+
+def written(
+    a: argparse.Namespace, arguments: list[str], machine: wr.Machine, steps: int, epochs: list[Epoch], phases: Phases, caller_s: float | None
+) -> dict[str, Any]:
+    """What is printed and what --out has; times are seconds."""
+
+    def rounded(seconds: dict[str, float]) -> dict[str, float]:
+        return {name: round(value, 6) for name, value in seconds.items()}
+
+    return {
+        "format": FORMAT,
+        "script": "mnist_to_99.py",
+        "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": shlex.join(["python3", "notebooks/pytorch/mnist_to_99.py", *arguments]),
+        "torch": machine.torch_version,
+        "cuda": machine.cuda,
+        "driver": machine.driver,
+        "device": machine.device["name"],
+        "way": f"torch_amp_fp16_{a.way}",
+        "compiled": a.compile,
+        "searched": a.search,
+        "seed": a.seed,
+        "batch": BATCH,
+        "to": a.to,
+        "reached": epochs[-1].accuracy >= a.to,
+        "epochs": len(epochs),
+        "steps": steps,
+        "accuracy": epochs[-1].accuracy,
+        "each_epoch": [rounded(asdict(epoch)) for epoch in epochs],
+        "phases_s": rounded(phases.seconds),
+        "wall_s": round(phases.total, 6),
+        "since": phases.since,
+        "caller_s": None if caller_s is None else round(caller_s, 6),
+    }
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    raw = argparse.RawDescriptionHelpFormatter
+    p = wr.Parser("mnist_to_99.py", description=__doc__, formatter_class=raw, allow_abbrev=False)
+    p.add_argument("--data", required=True, type=Path, metavar="DIR", help="the folder with MNIST's four files, packed by gzip or not")
+    p.add_argument("--way", choices=WAYS, default="graph", help="[default: graph]")
+    p.add_argument("--compile", action="store_true", help="the step's forward and backward pass through torch.compile")
+    p.add_argument("--search", action="store_true", help="cuDNN tries its algorithms out")
+    p.add_argument("--to", type=float, default=0.99, metavar="SHARE", help="of test images that have to be right, 0 to 1 [default: 0.99]")
+    p.add_argument("--epochs", type=int, default=20, metavar="N", help="the most passes over the images [default: 20]")
+    p.add_argument("--seed", type=int, default=1, metavar="N", help="of weights, order and dropout [default: 1]")
+    p.add_argument("--started-at", type=float, metavar="SECONDS", help="Unix time at which the caller started this: $(date +%%s.%%N)")
+    p.add_argument("--out", type=Path, metavar="FILE", help="file for the line that is printed")
+    a = p.parse_args(arguments)
+    if a.epochs < 1:
+        raise wr.Refused(f"--epochs {a.epochs}: a training takes at least one.")
+    if not 0.0 <= a.to <= 1.0:
+        raise wr.Refused(f"--to {a.to}: choose a share from 0 to 1, as 0.99.")
+    if a.seed < 0:
+        raise wr.Refused(f"--seed {a.seed}: choose a whole number from 0 up.")
+    if a.started_at is not None and not 0.0 <= time.time() - a.started_at <= 3600.0:
+        raise wr.Refused(f"--started-at {a.started_at}: that is no time within the last hour, in seconds since 1970.")
+    if a.out is not None:
+        wr.check_writable(a.out)
+    return a
+
+
+def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str, Any]:
+    torch = wr.load_torch()
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.benchmark = False, a.search
+    phases.mark("import")
+    if not torch.cuda.is_available():
+        raise wr.Refused("PyTorch finds no GPU here, and this trains on one.")
+    torch.cuda.init()
+    torch.cuda.synchronize()
+    phases.mark("device")
+    train, test = (Files(torch, a.data, part, "cuda") for part in ("train", "t10k"))
+    torch.cuda.synchronize()
+    phases.mark("data")
+    of = Training(torch, a.way, train, a.seed, a.compile)
+    of.synchronize()
+    phases.mark("build")
+    epochs = trained(of, test, a.epochs, a.to, phases)
+    caller_s = None if a.started_at is None else time.time() - a.started_at
+    # nvidia-smi takes its time.
+    machine = wr.look(torch, {"environment": {"device": {"kind": "cuda"}}})
+    return written(a, arguments, machine, of.steps, epochs, phases, caller_s)
+
+
+def main(arguments: list[str], begun: float) -> int:
+    phases = Phases(begun, interpreter_s(process_age_s(), time.perf_counter() - begun))
+    try:
+        a = parse(arguments)
+        line = run(a, arguments, phases)
+        print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
+        if a.out is not None:
+            wr.write_record(a.out, line)
+    except (wr.Refused, wr.Unavailable) as e:
+        wr.print_line(str(e))
+        return 2
+    return 0 if line["reached"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], BEGUN))
