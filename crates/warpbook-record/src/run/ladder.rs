@@ -197,7 +197,8 @@ mod tests {
         check(&[second.clone(), first.clone()], Some([("01", 4.0), ("02", 6.0)]));
         // The record's own pair comes first, as long as both of it were measured.
         let named = |rows: &[Measurement], pair: [&str; 2]| {
-            let descriptor = Descriptor { compared: pair.map(Into::into).to_vec(), ..Descriptor::default() };
+            let descriptor =
+                crate::Descriptor { compared: pair.map(Into::into).to_vec(), ..crate::Descriptor::default() };
             let run = Run { measurements: rows.to_vec(), descriptor, ..run() };
             run.slow_and_fast(&p).map(|(slow, fast)| (slow.rung.to_string(), fast.rung.to_string()))
         };
