@@ -9,36 +9,45 @@
 
 constexpr int VECTORS = WIDTH / 8;  // The sums of a thread, in float4.
 
-// What a cluster computes: whole tiles in turn with the others, then its range of the k blocks of the tiles that are cut, tile after
-// tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile.
-struct Pieces {
-    unsigned tile, begin, end;  // The piece: a tile, and its k blocks.
-    unsigned whole, first_cut;  // The next whole tile, and the first that is cut.
-    unsigned at, until;         // What is left of the range.
-    unsigned range;
+// A piece of a cluster's work: a tile, and which of its k blocks. A piece with a tile's first k block is completed with what as many
+// other ranges leave of the tile. No blocks: there is no more work.
+struct Piece { unsigned tile, begin, blocks, others; };
+constexpr int MOST_PIECES = 3;  // Of a range, which is shorter than two tiles.
 
-    // Waits are for ranges behind one's own. These belong to clusters before one's own, which are resident first.
-    __device__ __forceinline__ Pieces(unsigned count, unsigned cut, unsigned k_blocks)
-        : whole(blockIdx.x / CLUSTER), first_cut(count - cut), range(clusters() - 1 - blockIdx.x / CLUSTER) {
-        at = first_of(range, cut * k_blocks), until = first_of(range + 1, cut * k_blocks);
+// What a cluster computes: whole tiles in turn with the others, then its range of the k blocks of the last tiles, which are cut, tile after
+// tile. Ranges differ by at most one k block. Only the first piece of a range can begin in the middle of a tile, and is left to others
+// before anything is waited for. The waits are for ranges behind one's own: these belong to clusters before one's own, which are
+// resident first.
+struct Pieces {
+    unsigned table;  // The pieces of the range, in shared memory: consumers have no registers to spare.
+    unsigned first_cut, k_blocks;
+
+    // Called by all threads before a __syncthreads.
+    __device__ __forceinline__ Pieces(Piece* pieces /* [MOST_PIECES + 1], aligned to 16 bytes */, unsigned count, unsigned cut, unsigned k_blocks)
+        : table(shared_address(pieces)), first_cut(count - cut), k_blocks(k_blocks) {
+        if (threadIdx.x > 0) return;
+        const unsigned total = cut * k_blocks, share = total / clusters(), more = total % clusters(), longer = more * (share + 1);
+        unsigned at = range() * share + min(range(), more), left = share + (range() < more ? 1 : 0);
+        for (int i = 0; i <= MOST_PIECES; ++i) {
+            const unsigned begin = at % k_blocks, blocks = min(left, k_blocks - begin), last = at - begin + k_blocks - 1;
+            const unsigned range_of_last = last < longer ? last / (share + 1) : more + (last - longer) / max(share, 1u);
+            pieces[i] = Piece{first_cut + at / k_blocks, begin, blocks, begin == 0 && blocks > 0 ? range_of_last - range() : 0};
+            at += blocks, left -= blocks;
+        }
     }
 
     __device__ __forceinline__ static unsigned clusters() { return gridDim.x / CLUSTER; }
+    __device__ __forceinline__ static unsigned cluster() { return blockIdx.x / CLUSTER; }
+    __device__ __forceinline__ static unsigned range() { return clusters() - 1 - cluster(); }
 
-    // The first k block of a range, of `total`.
-    __device__ __forceinline__ static unsigned first_of(unsigned range, unsigned total) {
-        return range * (total / clusters()) + min(range, total % clusters());
-    }
-
-    __device__ __forceinline__ bool next(unsigned k_blocks) {
-        if (whole < first_cut) {
-            tile = whole, begin = 0, end = k_blocks, whole += clusters();
-            return true;
-        }
-        if (at == until) return false;
-        tile = at / k_blocks, begin = at - tile * k_blocks, end = min(k_blocks, begin + until - at);
-        at += end - begin, tile += first_cut;
-        return true;
+    // The piece whose turn it is; turns begin with cluster() and are clusters() apart. That of a whole tile is its index.
+    __device__ __forceinline__ Piece at(unsigned turn) const {
+        if (turn < first_cut) return Piece{turn, 0, k_blocks, 0};
+        Piece piece;
+        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(piece.tile), "=r"(piece.begin), "=r"(piece.blocks), "=r"(piece.others)
+                     : "r"(table + (turn - first_cut) / clusters() * (unsigned)sizeof(Piece)) : "memory");
+        return piece;
     }
 };
 
@@ -82,19 +91,13 @@ struct Exchange {
     }
 
     // The sums of a piece become those of its tile: leaves them to another block, or adds what others leave of it, in the order of k.
-    // Whether they are all there.
-    __device__ __forceinline__ bool complete(Sums& own, const Pieces& piece, unsigned cut, unsigned k_blocks, unsigned rank, int group) const {
-        const auto slot = [&](unsigned range) { return (range * CLUSTER + rank) * CONSUMERS + group; };
-        if (piece.begin > 0) {
-            leave(own, slot(piece.range), 1 + group);
-            return false;
-        }
-        const unsigned total = cut * k_blocks, tile_end = piece.at - piece.end + k_blocks;
-        unsigned range = piece.range;
-        for (unsigned at = piece.end < k_blocks ? piece.at : tile_end; at < tile_end; at = Pieces::first_of(range + 1, total)) {
-            add(own, slot(++range), 1 + group);
-        }
-        return true;
+    // Whether they are complete.
+    __device__ __forceinline__ bool complete(Sums& own, const Piece& piece, unsigned rank, int group) const {
+        const unsigned slot = (Pieces::range() * CLUSTER + rank) * CONSUMERS + group;
+        if (piece.begin > 0) leave(own, slot, 1 + group);
+#pragma unroll 1
+        for (unsigned other = 1; other <= piece.others; ++other) add(own, slot + other * (CLUSTER * CONSUMERS), 1 + group);
+        return piece.begin == 0;
     }
 };
 
@@ -108,7 +111,8 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const unsigned base = aligned_shared(), rank = rank_in_cluster(), k_blocks = (k + BK - 1) / BK;
     const int group = warpgroup_index();
     const Tiles tiles(m, n);
-    Pieces piece(tiles.count(), cut, k_blocks);
+    __shared__ __align__(16) Piece range_pieces[MOST_PIECES + 1];
+    const Pieces pieces(range_pieces, tiles.count(), cut, k_blocks);
     if (threadIdx.x == 0) prefetch(&map_a), prefetch(&map_b);
     const Barriers barriers(full_barriers, empty_barriers);
     unsigned row, column;
@@ -122,9 +126,11 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         wait_for_predecessor();
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
-            while (piece.next(k_blocks)) {
+            for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
+                const Piece piece = pieces.at(turn);
+                if (piece.blocks == 0) break;
                 tiles.at(piece.tile, rank, row, column);
-                barriers.fill(ring, base, &map_a, &map_b, row, column, piece.begin, piece.end, rank);
+                barriers.fill(ring, base, &map_a, &map_b, row, column, piece.begin, piece.begin + piece.blocks, rank);
             }
             barriers.drain(ring);
             MARK(end);
@@ -149,13 +155,16 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                     send<true>(&map_c, c, buffers + offset, 1 + group, waiting / 65536 * 64, waiting % 65536 * 64 + chunk * CHUNK_COLUMNS,
                                m, n, ldc, [&](unsigned) { packed.write(lane_at + offset, chunk); });
                 };
-                while (piece.next(k_blocks)) {
+                for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
+                    const unsigned blocks = pieces.at(turn).blocks;
+                    if (blocks == 0) break;
                     // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
-                    barriers.multiply_and<CHUNKS>(ring, a, b, piece.end - piece.begin, sums, [&](int chunk) {
+                    barriers.multiply_and<CHUNKS>(ring, a, b, blocks, sums, [&](int chunk) {
                         if (waiting != NONE) store_waiting(chunk);
                     });
                     waiting = NONE;
-                    if (!exchange.complete(sums, piece, cut, k_blocks, rank, group)) continue;
+                    const Piece piece = pieces.at(turn);
+                    if (!exchange.complete(sums, piece, rank, group)) continue;
                     tiles.at(piece.tile, rank, row, column);
                     row += group * 64, waiting = row / 64 * 65536 + column / 64;
                     MARK(store);
@@ -167,9 +176,12 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 }
             }
         } else {
-            while (piece.next(k_blocks)) {
-                barriers.multiply(ring, a, b, piece.end - piece.begin, sums);
-                if (!exchange.complete(sums, piece, cut, k_blocks, rank, group)) continue;
+            for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
+                const unsigned blocks = pieces.at(turn).blocks;
+                if (blocks == 0) break;
+                barriers.multiply(ring, a, b, blocks, sums);
+                const Piece piece = pieces.at(turn);
+                if (!exchange.complete(sums, piece, rank, group)) continue;
                 tiles.at(piece.tile, rank, row, column);
                 row += group * 64;
 #pragma unroll

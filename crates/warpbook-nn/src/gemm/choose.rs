@@ -1,6 +1,5 @@
 //! Which rung and tile computes a product.
 
-use super::copies::Layouts;
 use super::expect::{expected_us, suits};
 use super::{Findings, Product};
 use warpbook_kernels::matmul::{Row, rows};
@@ -82,9 +81,9 @@ pub fn cheapest_of(product: &Product, device: &DeviceInfo, count: usize, wanted:
             let us_of = |tile: &Tile| costed.iter().find(|(_, _, id)| *id == tile.id).map(|(us, _, _)| *us);
             let kernel = row.kernel().filter(|_| wanted.is_some() || !costed.is_empty());
             let tiles = kernel.map_or(&[][..], |kernel| &kernel.tiles);
-            // As many rows and columns as fit into a panel are not known here; all of them are a good guess.
-            let panel = Layouts::none(product).panel;
-            let suits = |tile: &Tile| row.capabilities().is_none_or(|can| suits(can, tile, product, panel, device));
+            // Copies may divide C into panels; these are not known here.
+            let whole = [product.m, product.n];
+            let suits = |tile: &Tile| row.capabilities().is_none_or(|can| suits(can, tile, product, whole, device));
             let tiles = tiles.iter().filter(|tile| fits(tile, device) && wanted.is_none_or(|wanted| wanted(row, tile)));
             let tiles = tiles.filter(|tile| suits(tile));
             tiles.map(|tile| Expected { row: row.clone(), us: us_of(tile), tile: tile.clone() }).collect::<Vec<_>>()
