@@ -40,14 +40,19 @@ struct Pieces {
     __device__ __forceinline__ static unsigned cluster() { return blockIdx.x / CLUSTER; }
     __device__ __forceinline__ static unsigned range() { return clusters() - 1 - cluster(); }
 
-    // The piece whose turn it is; turns begin with cluster() and are clusters() apart. That of a whole tile is its index.
-    __device__ __forceinline__ Piece at(unsigned turn) const {
-        if (turn < first_cut) return Piece{turn, 0, k_blocks, 0};
-        Piece piece;
-        asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(piece.tile), "=r"(piece.begin), "=r"(piece.blocks), "=r"(piece.others)
-                     : "r"(table + (turn - first_cut) / clusters() * (unsigned)sizeof(Piece)) : "memory");
-        return piece;
+    // The turn of a cluster's first piece; turns are clusters() apart. That of a whole tile is its index, and those behind them are
+    // the pieces of the range.
+    __device__ __forceinline__ unsigned blocks(unsigned turn) const { return turn < first_cut ? k_blocks : cut_word<2>(turn); }
+    __device__ __forceinline__ unsigned tile(unsigned turn) const { return turn < first_cut ? turn : cut_word<0>(turn); }
+    __device__ __forceinline__ unsigned begin(unsigned turn) const { return turn < first_cut ? 0 : cut_word<1>(turn); }
+    __device__ __forceinline__ unsigned others(unsigned turn) const { return turn < first_cut ? 0 : cut_word<3>(turn); }
+
+    template <int WORD>
+    __device__ __forceinline__ unsigned cut_word(unsigned turn) const {
+        unsigned word;
+        const unsigned from = table + (turn - first_cut) / clusters() * (unsigned)sizeof(Piece) + WORD * 4;
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(from) : "memory");
+        return word;
     }
 };
 
@@ -92,12 +97,12 @@ struct Exchange {
 
     // The sums of a piece become those of its tile: leaves them to another block, or adds what others leave of it, in the order of k.
     // Whether they are complete.
-    __device__ __forceinline__ bool complete(Sums& own, const Piece& piece, unsigned rank, int group) const {
+    __device__ __forceinline__ bool complete(Sums& own, unsigned begin, unsigned others, unsigned rank, int group) const {
         const unsigned slot = (Pieces::range() * CLUSTER + rank) * CONSUMERS + group;
-        if (piece.begin > 0) leave(own, slot, 1 + group);
+        if (begin > 0) leave(own, slot, 1 + group);
 #pragma unroll 1
-        for (unsigned other = 1; other <= piece.others; ++other) add(own, slot + other * (CLUSTER * CONSUMERS), 1 + group);
-        return piece.begin == 0;
+        for (unsigned other = 1; other <= others; ++other) add(own, slot + other * (CLUSTER * CONSUMERS), 1 + group);
+        return begin == 0;
     }
 };
 
@@ -127,10 +132,10 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         barriers.meet();
         if (threadIdx.x % WARPGROUP == 0) {
             for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
-                const Piece piece = pieces.at(turn);
-                if (piece.blocks == 0) break;
-                tiles.at(piece.tile, rank, row, column);
-                barriers.fill(ring, base, &map_a, &map_b, row, column, piece.begin, piece.begin + piece.blocks, rank);
+                const unsigned begin = pieces.begin(turn), blocks = pieces.blocks(turn);
+                if (blocks == 0) break;
+                tiles.at(pieces.tile(turn), rank, row, column);
+                barriers.fill(ring, base, &map_a, &map_b, row, column, begin, begin + blocks, rank);
             }
             barriers.drain(ring);
             MARK(end);
@@ -156,16 +161,15 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                                m, n, ldc, [&](unsigned) { packed.write(lane_at + offset, chunk); });
                 };
                 for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
-                    const unsigned blocks = pieces.at(turn).blocks;
+                    const unsigned blocks = pieces.blocks(turn);
                     if (blocks == 0) break;
                     // While the first stages are multiplied, the previous tile is stored, one chunk per stage.
                     barriers.multiply_and<CHUNKS>(ring, a, b, blocks, sums, [&](int chunk) {
                         if (waiting != NONE) store_waiting(chunk);
                     });
                     waiting = NONE;
-                    const Piece piece = pieces.at(turn);
-                    if (!exchange.complete(sums, piece, rank, group)) continue;
-                    tiles.at(piece.tile, rank, row, column);
+                    if (!exchange.complete(sums, pieces.begin(turn), pieces.others(turn), rank, group)) continue;
+                    tiles.at(pieces.tile(turn), rank, row, column);
                     row += group * 64, waiting = row / 64 * 65536 + column / 64;
                     MARK(store);
                     packed.take(sums, epilogue, column, n);
@@ -177,12 +181,11 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             }
         } else {
             for (unsigned turn = Pieces::cluster();; turn += Pieces::clusters()) {
-                const unsigned blocks = pieces.at(turn).blocks;
+                const unsigned blocks = pieces.blocks(turn);
                 if (blocks == 0) break;
                 barriers.multiply(ring, a, b, blocks, sums);
-                const Piece piece = pieces.at(turn);
-                if (!exchange.complete(sums, piece, rank, group)) continue;
-                tiles.at(piece.tile, rank, row, column);
+                if (!exchange.complete(sums, pieces.begin(turn), pieces.others(turn), rank, group)) continue;
+                tiles.at(pieces.tile(turn), rank, row, column);
                 row += group * 64;
 #pragma unroll
                 for (int chunk = 0; chunk < CHUNKS; ++chunk) {
