@@ -273,9 +273,10 @@ fn tf32_registers() -> KernelSpec {
 /// of a cluster, `blocks` of which fit on an SM.
 fn shifted(id: &'static str, [bm, bn]: [i64; 2], [wm, wn]: [i64; 2], [slices, split]: [i64; 2], blocks: i64) -> Tile {
     let bk = 32;
-    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send.
+    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send, or the tile
+    // of C with a gap of 8 elements in each row.
     let group = (2 * (bm + bn) * bk * 2).max(bm * (bn + 8) * 4);
-    let sent = if split > 1 { bm * bn * 4 } else { 0 };
+    let behind = if split > 1 { bm * bn * 4 } else { bm * (bn + 8) * 2 };
     let sizes = [
         ("THREADS", bm / wm * (bn / wn) * 32 * slices),
         ("BM", bm),
@@ -288,7 +289,7 @@ fn shifted(id: &'static str, [bm, bn]: [i64; 2], [wm, wn]: [i64; 2], [slices, sp
         // Blocks of k on their way from memory: more take more registers than there are.
         ("DEPTH", 1),
         ("BLOCKS_PER_SM", blocks),
-        ("DYNAMIC_SHARED_BYTES", slices * group + sent),
+        ("DYNAMIC_SHARED_BYTES", slices * group + behind),
     ];
     Tile::new(id, &sizes)
 }
