@@ -15,12 +15,15 @@ constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES, RING_BYTES = 2 * STAGE_
 constexpr int SUMS_STRIDE = BN + 8;  // Padded, so that the pairs of a quarter of a warp lie in different banks.
 constexpr int SUMS_BYTES = BM * SUMS_STRIDE * 4;
 constexpr int GROUPS_BYTES = SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
+// A row of the tile as elements of C, and up to 7 before it: see store_aligned.
+constexpr int STAGED_STRIDE = (BN + 8) * 2, STAGED_BYTES = BM * STAGED_STRIDE;
 constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
 static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
 static_assert(BM % WM == 0 && BN % WN == 0 && GROUP_THREADS == BM / WM * WARPS_N * WARP, "a group's warps cover the tile");
 static_assert(BK % K_STEP == 0 && BM % SPLIT == 0 && SLICES <= 8 && SPLIT <= 8, "named barriers and clusters are few");
 static_assert(TileA::BYTES % 128 == 0 && TileB::BYTES % 128 == 0, "the swizzle needs tiles at multiples of 128 bytes");
-static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + (SPLIT > 1 ? BM * BN * 4 : 0), "room for the tiles, then for the sums");
+static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + (SPLIT > 1 ? BM * BN * 4 : STAGED_BYTES), "room for the tiles, then for the sums");
+static_assert(BN % 8 == 0 && GROUPS_BYTES % 16 == 0, "chunks of 16 bytes");
 
 // The threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
@@ -176,10 +179,49 @@ struct Product {
     }
 };
 
+// Stores the tile of C at (row, column) in chunks of 16 bytes, wherever its rows begin: value(r, at) of the tile is put into shared memory
+// as far from a multiple of 16 bytes as it lies in C, and only the ends of a row are stored element by element.
+template <class Value>
+__device__ __forceinline__ void store_aligned(unsigned char* staged /* [BM][STAGED_STRIDE] */, Out* __restrict__ c /* [m][ldc] */,
+                                              unsigned m, unsigned n, unsigned ldc, unsigned row, unsigned column, Value value) {
+    constexpr unsigned WORDS = BN / 2, CHUNKS = BN / 8 + 1;
+    // Elements between a multiple of 16 bytes and the beginning of row r.
+    const unsigned lead_of_first = (unsigned)((size_t)c / 2) + column + row * ldc;
+    const auto lead = [&](unsigned r) { return (lead_of_first + r * ldc) % 8; };
+#pragma unroll 4
+    for (unsigned i = threadIdx.x; i < BM * WORDS; i += THREADS) {
+        const unsigned r = i / WORDS, word = i % WORDS;
+        if (row + r >= m) break;
+        // In words of two elements. A row may start in the middle of a word: then its first and its last element are put alone.
+        const unsigned odd = lead(r) % 2, at = 2 * word + odd;
+        Out* const to = reinterpret_cast<Out*>(staged + r * STAGED_STRIDE) + lead(r);
+        if (at + 1 < BN) store_word(to + at, value(r, at), value(r, at + 1));
+        else to[at] = from_float<Out>(value(r, at));
+        if (odd && word == WORDS - 1) to[0] = from_float<Out>(value(r, 0));
+    }
+    __syncthreads();
+    const int columns = (int)min((unsigned)BN, n - column);
+    for (unsigned i = threadIdx.x; i < BM * CHUNKS; i += THREADS) {
+        const unsigned r = i / CHUNKS, chunk = i % CHUNKS;
+        if (row + r >= m) break;
+        const int at = (int)(chunk * 8) - (int)lead(r);
+        const Out* const from = reinterpret_cast<const Out*>(staged + r * STAGED_STRIDE) + chunk * 8;
+        Out* const to = c + (size_t)(row + r) * ldc + column + at;
+        if (at >= 0 && at + 8 <= columns) {
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+        } else {
+#pragma unroll
+            for (int e = 0; e < 8; ++e) {
+                if (at + e >= 0 && at + e < columns) to[e] = from[e];
+            }
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
      Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
-    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums
+    extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums. Then what is sent, or staged
     const unsigned rank = SPLIT > 1 ? cluster_rank() : 0, group = threadIdx.x / GROUP_THREADS;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
     const unsigned row = tile / tiles_n * BM, column = tile % tiles_n * BN;
@@ -204,19 +246,8 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     };
     if constexpr (SPLIT == 1) {
         if (sizeof(Out) == 2 && epilogue.is_plain()) {
-            // In words of two elements. A row may start in the middle of a word: then its first and its last element are stored alone.
-            constexpr unsigned WORDS = BN / 2;
-#pragma unroll 4
-            for (unsigned i = threadIdx.x; i < BM * WORDS; i += THREADS) {
-                const unsigned r = i / WORDS, word = i % WORDS;
-                if (row + r >= m) break;
-                Out* const to = c + (size_t)(row + r) * ldc + column;
-                const unsigned columns = min((unsigned)BN, n - column), odd = (unsigned)((size_t)to / 2 % 2), at = 2 * word + odd;
-                const auto value = [&](unsigned at) { return epilogue.plain(of_slices(r, at), column + at); };
-                if (at + 1 < columns) store_word(to + at, value(at), value(at + 1));
-                else if (at < columns) to[at] = from_float<Out>(value(at));
-                if (odd && word == WORDS - 1) to[0] = from_float<Out>(value(0));
-            }
+            store_aligned(dynamic_shared + GROUPS_BYTES, c, m, n, ldc, row, column,
+                          [&](unsigned r, unsigned at) { return epilogue.plain(of_slices(r, at), min(column + at, n - 1)); });
         } else {
 #pragma unroll 4
             for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {

@@ -25,6 +25,7 @@ pub const HEADERS: &[Source] = &[
     source!("matmul/hopper.cuh"),
     source!("matmul/mma.cuh"),
     source!("matmul/persistent.cuh"),
+    source!("matmul/through_shared.cuh"),
     source!("matmul/tma.cuh"),
     source!("matmul/wgmma.cuh"),
     source!("nn/activate.cuh"),

@@ -1,5 +1,6 @@
 //! Every rung and tile of the matrix product on a GPU, against f64 on the CPU.
 
+use std::sync::Arc;
 use warpbook_device::{Compiler, CudaDevice, testing};
 use warpbook_kernels::Tolerance;
 use warpbook_kernels::matmul::{Epilogue, Form, Row, rows};
@@ -52,6 +53,33 @@ impl Case {
         Self { product, offset, device: device.clone(), host, arrays, c, c0, sums0 }
     }
 
+    /// Fills C's array with guards, and what C holds before.
+    fn reset_c(&self) {
+        self.c.fill_bytes(GUARD).unwrap();
+        let mut before = self.c.to_f32().unwrap();
+        if self.product.beta != 0.0 {
+            let (columns, ld) = (self.product.n as usize, self.product.ldc as usize);
+            for row in 0..self.product.m as usize {
+                let (to, from) = (FENCE + row * ld, row * ld);
+                before[to..to + columns].copy_from_slice(&self.c0[from..from + columns]);
+            }
+            self.c.write_f32(&before).unwrap();
+        }
+    }
+
+    /// Its arrays on the device, without a bias gradient.
+    fn device_arrays(&self) -> DeviceArrays {
+        let [a, b, bias, mask] = &self.arrays;
+        let [a_len, b_len, c_len] = self.product.elements();
+        let part = |storage: &Storage, first, len| DeviceArray::from(storage).range(first..first + len);
+        let mut arrays =
+            DeviceArrays::new(part(a, self.offset, a_len), part(b, self.offset, b_len), part(&self.c, FENCE, c_len));
+        let epilogue = self.product.form.epilogue;
+        arrays.epilogue.bias = epilogue.has_bias().then(|| bias.into());
+        arrays.epilogue.mask = epilogue.has_mask().then(|| mask.into());
+        arrays
+    }
+
     /// C's array with its guards, and the bias gradient, after a product by that row's kernel and tile. It runs twice, to the same bits.
     fn run(&self, row: &Row, tile: &Tile) -> (Vec<f32>, Vec<f32>) {
         let aligned = [self.offset == 0; 2];
@@ -59,27 +87,8 @@ impl Case {
         let workspace = Workspace::for_plans(&self.device, [&plan]).unwrap();
         let stream = self.device.stream().unwrap();
         let once = || {
-            self.c.fill_bytes(GUARD).unwrap();
-            let mut before = self.c.to_f32().unwrap();
-            if self.product.beta != 0.0 {
-                let (columns, ld) = (self.product.n as usize, self.product.ldc as usize);
-                for row in 0..self.product.m as usize {
-                    let (to, from) = (FENCE + row * ld, row * ld);
-                    before[to..to + columns].copy_from_slice(&self.c0[from..from + columns]);
-                }
-                self.c.write_f32(&before).unwrap();
-            }
-            let [a, b, bias, mask] = &self.arrays;
-            let [a_len, b_len, c_len] = self.product.elements();
-            let part = |storage: &Storage, first, len| DeviceArray::from(storage).range(first..first + len);
-            let mut arrays = DeviceArrays::new(
-                part(a, self.offset, a_len),
-                part(b, self.offset, b_len),
-                part(&self.c, FENCE, c_len),
-            );
-            let epilogue = self.product.form.epilogue;
-            arrays.epilogue.bias = epilogue.has_bias().then(|| bias.into());
-            arrays.epilogue.mask = epilogue.has_mask().then(|| mask.into());
+            self.reset_c();
+            let mut arrays = self.device_arrays();
             let sums = self.device.buffer_from(&self.sums0).unwrap();
             arrays.bias_gradient = self.product.bias_gradient.then(|| (&sums).into());
             plan.run(&stream, &arrays, &workspace, None).unwrap_or_else(|e| panic!("{e}"));
@@ -298,7 +307,7 @@ fn every_tile_of_every_rung_is_right() {
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
-    let shares_k = |row: &Row| ["15_split_k", "15d_split_over_workspace", "17_unaligned"].contains(&&*row.rung.id);
+    let shares_k = |row: &Row| ["15_split_k", "15d_split_over_workspace", "17_unaligned", "18_stream_k"].contains(&&*row.rung.id);
     for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
         for (j, (m, n, k)) in [(69, 63, 531), (131, 257, 33), (65, 129, 2049)].into_iter().enumerate() {
             let tight = Product::new(m, n, k, form);
@@ -347,6 +356,105 @@ fn a_k_in_many_parts_is_right() {
             assert!(plan.parts() > 1, "{}: one part of {product:?}", tile.id);
             assert!(plan.preparation().is_some_and(|text| text.contains("parts")));
             case.check(row, tile, &want);
+        }
+    }
+}
+
+/// The rung that cuts tiles along k, where the device has it.
+fn stream_k(device: &CudaDevice) -> Option<Row> {
+    let row = kernels(device).into_iter().find(|r| r.rung.id == "18_stream_k");
+    if row.is_none() {
+        println!("skipped: tiles are cut along k on a GPU of Hopper");
+    }
+    row
+}
+
+fn bits_of(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+/// Fewer tiles than SMs and more, by TMA and by warps, with copies, edges and a k that ends within a block; and the same bits in a graph.
+#[test]
+fn tiles_that_are_cut_along_k_are_right() {
+    let Some(device) = testing::gpu("tiles_that_are_cut_along_k_are_right") else { return };
+    let Some(row) = stream_k(&device) else { return };
+    // Some tile of each of these is cut on 132 SMs; the last three have whole tiles too.
+    let shapes = [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
+    let tiles = &row.kernel().unwrap().tiles;
+    let mut forms: Vec<Form> = every_form(Dtype::Bf16);
+    forms.extend([Form::plain(Dtype::F16), Form { out: Dtype::F32, ..Form::plain(Dtype::Tf32) }]);
+    for (i, form) in forms.into_iter().enumerate() {
+        let (m, n, k) = shapes[i % shapes.len()];
+        let tight = Product::new(m, n, k, form);
+        let product = if n % 2 == 0 {
+            tight
+        } else {
+            tight.leading(tight.lda + 3, tight.ldb + 1, tight.ldc + 5).scaled(0.5, -1.0)
+        };
+        let case = Case::new(&device, product, usize::from(n % 2 != 0), normal);
+        let want = case.want();
+        case.compile(&tiles.iter().map(|tile| (&row, tile)).collect::<Vec<_>>());
+        let mut cut = 0;
+        for tile in tiles {
+            case.check(&row, tile, &want);
+            let plan = Arc::new(Plan::new(&device, &row, tile, &product, [n % 2 == 0; 2]).unwrap());
+            cut += usize::from(plan.preparation().is_some_and(|text| text.contains("along k into")));
+            let workspace = Workspace::for_plans(&device, [&*plan]).unwrap();
+            let bound = plan.bind(&case.device_arrays(), &workspace).unwrap();
+            let stream = device.stream().unwrap();
+            let graph = stream.capture_owning("a product", (), |()| bound.launch(&stream)).unwrap();
+            let (once, _) = case.run(&row, tile);
+            for _ in 0..3 {
+                case.reset_c();
+                graph.launch(&stream).unwrap();
+                stream.synchronize().unwrap();
+                let again = case.c.to_f32().unwrap();
+                assert!(bits_of(&again) == bits_of(&once), "{} of {product:?}: other bits in a graph", tile.id);
+            }
+        }
+        assert!(device.info().multiprocessors != 132 || cut > 0, "no tile is cut of {product:?}");
+    }
+}
+
+/// Flags of one plan lie where others leave sums and copies, and a launch may start before its predecessor has ended.
+#[test]
+fn products_with_tiles_that_are_cut_follow_each_other() {
+    let Some(device) = testing::gpu("products_with_tiles_that_are_cut_follow_each_other") else { return };
+    let Some(row) = stream_k(&device) else { return };
+    let rows = kernels(&device);
+    let in_parts = rows.iter().find(|r| r.rung.id == "15d_split_over_workspace").expect("another rung of Hopper");
+    let form = Form::plain(Dtype::Bf16);
+    let case = |row: &Row, tile: &str, (m, n, k)| {
+        let case = Case::new(&device, Product::new(m, n, k, form), 0, normal);
+        let tile = row.kernel().unwrap().tile(tile).unwrap().clone();
+        case.check(row, &tile, &case.want());
+        let (want, _) = case.run(row, &tile);
+        let plan = Arc::new(Plan::new(&device, row, &tile, &case.product, [true; 2]).unwrap());
+        (case, plan, bits_of(&want))
+    };
+    let cases = [
+        case(&row, "128x256s4c1g8", (1500, 2904, 328)),
+        case(&row, "128x128s6c2g8", (300, 520, 4096)),
+        case(in_parts, "128x128s6c1", (136, 200, 4096)),
+        // B is copied to where the first product leaves sums.
+        case(&row, "192x128s4c1g8", (1500, 2901, 328)),
+        case(&row, "128x256s4c1g8", (1100, 3000, 328)),
+    ];
+    let workspace = Workspace::for_plans(&device, cases.iter().map(|(_, plan, _)| &**plan)).unwrap();
+    let bound: Vec<_> =
+        cases.iter().map(|(case, plan, _)| plan.bind(&case.device_arrays(), &workspace).unwrap()).collect();
+    let stream = device.stream().unwrap();
+    for round in 0..50 {
+        cases.iter().for_each(|(case, ..)| case.reset_c());
+        // In another order each round, some of them twice in a row, and at last each once.
+        for i in 0..4 * bound.len() {
+            bound[(i * (round % 4 + 1) + i / bound.len() + round) % bound.len()].launch(&stream).unwrap();
+        }
+        bound.iter().for_each(|b| b.launch(&stream).unwrap());
+        stream.synchronize().unwrap();
+        for (case, plan, want) in &cases {
+            let got = bits_of(&case.c.to_f32().unwrap());
+            assert!(got == *want, "{} {} of {:?}: other bits", plan.rung(), plan.tile(), case.product);
         }
     }
 }

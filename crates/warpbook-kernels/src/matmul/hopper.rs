@@ -106,6 +106,7 @@ const OVERLAPPED: Source = source!("matmul/14_overlapped_store.cu");
 const SPLIT_K: Source = source!("matmul/15_split_k.cu");
 const TF32_REGISTERS: Source = source!("matmul/16_tf32_registers.cu");
 const UNALIGNED: Source = source!("matmul/17_unaligned.cu");
+const STREAM_K: Source = source!("matmul/18_stream_k.cu");
 
 fn wgmma() -> KernelSpec {
     let tiles = [
@@ -272,9 +273,10 @@ fn tf32_registers() -> KernelSpec {
 /// of a cluster, `blocks` of which fit on an SM.
 fn shifted(id: &'static str, [bm, bn]: [i64; 2], [wm, wn]: [i64; 2], [slices, split]: [i64; 2], blocks: i64) -> Tile {
     let bk = 32;
-    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send.
+    // Two tiles of 16-bit elements of each group, or its sums with a gap of 8 in each row; then the sums that other blocks send, or the tile
+    // of C with a gap of 8 elements in each row.
     let group = (2 * (bm + bn) * bk * 2).max(bm * (bn + 8) * 4);
-    let sent = if split > 1 { bm * bn * 4 } else { 0 };
+    let behind = if split > 1 { bm * bn * 4 } else { bm * (bn + 8) * 2 };
     let sizes = [
         ("THREADS", bm / wm * (bn / wn) * 32 * slices),
         ("BM", bm),
@@ -287,7 +289,7 @@ fn shifted(id: &'static str, [bm, bn]: [i64; 2], [wm, wn]: [i64; 2], [slices, sp
         // Blocks of k on their way from memory: more take more registers than there are.
         ("DEPTH", 1),
         ("BLOCKS_PER_SM", blocks),
-        ("DYNAMIC_SHARED_BYTES", slices * group + sent),
+        ("DYNAMIC_SHARED_BYTES", slices * group + behind),
     ];
     Tile::new(id, &sizes)
 }
@@ -314,6 +316,22 @@ fn unaligned() -> KernelSpec {
         shifted("64x32s4k4", [64, 32], [32, 16], [4, 4], 1),
     ];
     KernelSpec::new(UNALIGNED, "gemm", &tiles, Grid::Tiles)
+}
+
+fn stream_k() -> KernelSpec {
+    let tiles = [
+        persistent("128x256s4c1g8", (128, 256), 4, [1, 1], 8, true),
+        persistent("128x256s4c2g8", (128, 256), 4, [2, 1], 8, true),
+        persistent("128x192s4c1g8", (128, 192), 4, [1, 1], 8, true),
+        persistent("128x192s4c2g8", (128, 192), 4, [2, 1], 8, true),
+        persistent("192x128s4c1g8", (192, 128), 4, [1, 1], 8, true),
+        persistent("128x128s6c1g8", (128, 128), 6, [1, 1], 8, true),
+        persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
+        persistent("128x64s8c1g8", (128, 64), 8, [1, 1], 8, true),
+        persistent("64x192s6c1g16", (64, 192), 6, [1, 1], 16, true),
+        persistent("256x64s4c1g4", (256, 64), 4, [1, 1], 4, true),
+    ];
+    KernelSpec::new(STREAM_K, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
 }
 
 const TENSOR_TYPES: [Dtype; 3] = [Dtype::F16, Dtype::Bf16, Dtype::Tf32];
@@ -440,6 +458,19 @@ pub(super) fn on_hopper() -> Vec<Row> {
         .drawn(Figure::Swizzle)
         .tuned()
         .costing(&[Dtype::F16, Dtype::Bf16], hopper(), &UNALIGNED_COSTS),
+        kernel_row(
+            "18_stream_k",
+            "Stream-k",
+            "The tiles of the last waves are cut along k so that every SM multiplies as much, and partial sums meet in the workspace.",
+            hopper(),
+            stream_k(),
+        )
+        .can(|c| {
+            on_tensor_cores(Operands::TensorMapsAndC, true)(c);
+            c.streams = true;
+        })
+        .drawn(Figure::SplitK)
+        .tuned(),
     ]
 }
 

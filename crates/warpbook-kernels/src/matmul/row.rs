@@ -16,6 +16,8 @@ pub struct Capabilities {
     pub overlaps: bool,
     /// Whether k is divided into parts, each of which leaves sums in the workspace that another kernel adds.
     pub in_parts: bool,
+    /// Whether the tiles of the last waves are cut along k where they would leave SMs idle: blocks exchange sums through the workspace.
+    pub streams: bool,
     /// Whether blocks on one SM hide each other's stalls, as those on tensor cores do; on CUDA cores they share the arithmetic.
     pub hides_stalls: bool,
 }
@@ -251,6 +253,7 @@ pub(super) fn kernel_row(
             out_bytes: None,
             overlaps: false,
             in_parts: false,
+            streams: false,
             hides_stalls: false,
         }),
         tunable: false,

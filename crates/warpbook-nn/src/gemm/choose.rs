@@ -1,6 +1,6 @@
 //! Which rung and tile computes a product.
 
-use super::expect::expected_us;
+use super::expect::{expected_us, suits};
 use super::{Findings, Product};
 use warpbook_kernels::matmul::{Row, rows};
 use warpbook_record::{DeviceInfo, Tile};
@@ -81,7 +81,11 @@ pub fn cheapest_of(product: &Product, device: &DeviceInfo, count: usize, wanted:
             let us_of = |tile: &Tile| costed.iter().find(|(_, _, id)| *id == tile.id).map(|(us, _, _)| *us);
             let kernel = row.kernel().filter(|_| wanted.is_some() || !costed.is_empty());
             let tiles = kernel.map_or(&[][..], |kernel| &kernel.tiles);
+            // Copies may divide C into panels; these are not known here.
+            let whole = [product.m, product.n];
+            let suits = |tile: &Tile| row.capabilities().is_none_or(|can| suits(can, tile, product, whole, device));
             let tiles = tiles.iter().filter(|tile| fits(tile, device) && wanted.is_none_or(|wanted| wanted(row, tile)));
+            let tiles = tiles.filter(|tile| suits(tile));
             tiles.map(|tile| Expected { row: row.clone(), us: us_of(tile), tile: tile.clone() }).collect::<Vec<_>>()
         })
         .collect();

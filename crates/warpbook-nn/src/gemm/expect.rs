@@ -10,6 +10,7 @@
 use super::Product;
 use super::copies::{Layout, Layouts};
 use super::parts::Parts;
+use super::streamed::Cutting;
 use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row};
 use warpbook_record::{DeviceInfo, Dim, Tile};
 
@@ -63,6 +64,10 @@ const REPACK_US: [f64; 2] = [1.72, 0.509];
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
 const SUM_US: [f64; 2] = [1.15, 0.456];
 
+/// Microseconds of an exchange of partial sums between blocks that share a tile, and of each 64 x 64 of them that one block writes or reads.
+/// Estimated from what L2 moves; not fitted yet.
+const EXCHANGE_US: [f64; 2] = [1.0, 0.35];
+
 /// What a tile without costs is taken to cost where only the number of its parts is asked for: microseconds of a wave, and of 64 x 64
 /// elements by 128 bytes of k.
 const UNKNOWN: [f64; 2] = [2.0, 0.068];
@@ -70,7 +75,8 @@ const UNKNOWN: [f64; 2] = [2.0, 0.068];
 /// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
 const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
 
-/// The microseconds of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace.
+/// The microseconds of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
+/// rung that cuts tiles where it would cut none.
 pub(super) fn expected_us(
     cost: &Cost,
     tile: &Tile,
@@ -80,10 +86,18 @@ pub(super) fn expected_us(
 ) -> Option<f64> {
     let by_tma = can.operands != Operands::Addresses;
     let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
+    if !suits(can, tile, product, layouts.panel, device) {
+        return None;
+    }
     if can.in_parts {
         return best_parts(cost, tile, can, product, device, &layouts).map(|(us, _)| us);
     }
     Some(us_in_parts(cost, tile, can, product, device, &layouts, None))
+}
+
+/// Whether a rung that cuts tiles along k would cut any of a panel of C; true of other rungs.
+pub(super) fn suits(can: &Capabilities, tile: &Tile, product: &Product, panel: [u32; 2], device: &DeviceInfo) -> bool {
+    !can.streams || Cutting::on(product, tile, device).cut(panel[0], panel[1]) > 0
 }
 
 /// How a product's k is divided for a row's tile, so that it is expected to take the least time; `None` where the sums do not fit into the
@@ -153,7 +167,17 @@ fn us_in_parts(
         0.0
     };
     let stored_us = stored_us + if from_registers { STORE_US * stored(tile, product) * share } else { 0.0 };
-    let waves_us = (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us);
+    let waves_us = if can.streams {
+        // All SMs multiply as much, and whoever has a tile's first blocks of k adds what others leave of it.
+        let at_once = (filled * blocks_per_sm) as f64;
+        let [exchange_us, each] = EXCHANGE_US;
+        let others = (at_once * panels(product, panel).into_iter().product::<f64>() / blocks).max(1.0);
+        let area = (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0;
+        let exchanged_us = exchange_us + each * area * (1.0 + others);
+        waves * (cost.wave_us + stored_us) + blocks / at_once * k_blocks * k_us + exchanged_us
+    } else {
+        (1.0 + (waves - 1.0) * later) * (cost.wave_us + k_blocks * k_us + stored_us)
+    };
     let multiplied = if by_tma { (tile.size(Dim::Bm) * tile.size(Dim::Bn)) as f64 / 4096.0 } else { 0.0 };
     let tensor_us = blocks * k_blocks * multiplied / sms as f64 * shared.tensor_us;
     let l2_us = blocks * k_blocks * lines * mib(LINE_BYTES as f64) * shared.l2_mib_us;
@@ -310,6 +334,25 @@ mod tests {
         };
         assert!(us("NVIDIA H100 80GB HBM3") > 1.5 * us("NVIDIA H200"));
         assert_eq!(us("NVIDIA H200"), us("NVIDIA GH200 480GB"));
+    }
+
+    /// Half a wave costs half, and an exchange.
+    #[test]
+    fn tiles_that_are_cut_take_part_of_a_wave() {
+        let row = rows().into_iter().find(|r| r.rung.id == "18_stream_k").unwrap();
+        let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
+        let can = row.capabilities().unwrap().clone();
+        let cost = Cost { tile: "", launch_us: 1.7, wave_us: 1.5, k_us: 0.51 };
+        let us = |can: &Capabilities, shape| expected_us(&cost, &tile, can, &product(shape, false, false), &h200());
+        let whole = Capabilities { streams: false, ..can.clone() };
+        // 310 tiles: 2.35 waves of 132 instead of three.
+        let (cut, uncut) = (us(&can, (3904, 2368, 4160)).unwrap(), us(&whole, (3904, 2368, 4160)).unwrap());
+        assert!(cut < 0.95 * uncut && cut > 2.3 / 3.0 * uncut, "{cut} {uncut}");
+        // Full waves, and a k so short that nothing is cut.
+        assert_eq!(us(&can, (3072, 2816, 4096)), None);
+        assert_eq!(us(&can, (1024, 1024, 64)), None);
+        // Of a row without costs nothing is expected, so it is not chosen.
+        assert_eq!(row.costs, None);
     }
 
     #[test]

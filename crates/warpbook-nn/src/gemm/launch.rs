@@ -5,6 +5,7 @@ use super::handle::refused;
 use super::parts::COLUMNS;
 use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
 use super::product::ArraySpec;
+use super::streamed::ExchangeArgs;
 use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
@@ -24,6 +25,13 @@ struct EpilogueArgs {
 
 // SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
 unsafe impl KernelArg for EpilogueArgs {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+// SAFETY: the layout is that of the kernel's struct: two pointers and a 64-bit number.
+unsafe impl KernelArg for ExchangeArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }
@@ -261,6 +269,9 @@ impl Multiplied {
             KernelOperands::Maps([map_a, map_b]) => launch(&[map_a, map_b, c, m, n, k, ldc, epilogue]),
             KernelOperands::MapsAndC { maps: [map_a, map_b, map_c], by_copy } => {
                 launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, epilogue])
+            }
+            KernelOperands::Streamed { maps: [map_a, map_b, map_c], by_copy, cut, exchange } => {
+                launch(&[map_a, map_b, map_c, &u32::from(*by_copy), c, m, n, k, ldc, cut, exchange, epilogue])
             }
         }
     }

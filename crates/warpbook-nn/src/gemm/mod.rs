@@ -24,6 +24,7 @@ mod parts;
 mod plan;
 mod product;
 mod rehearsal;
+mod streamed;
 mod sums;
 mod sums_launch;
 

@@ -3,6 +3,7 @@
 use super::copies::{Layouts, OperandCopy};
 use super::expect;
 use super::parts::{COLUMNS, Parts};
+use super::streamed::{ExchangeArgs, Streamed};
 use super::{Arrays, Product};
 use warpbook_device::{CudaDevice, DevicePtr, Error, Kernel, LaunchOptions, MatrixShape, Result, TensorMap};
 use warpbook_kernels::Launch;
@@ -35,6 +36,9 @@ pub struct Plan {
     bias_gradient: Option<ColumnSums>,
     /// The parts of k that leave their sums in the workspace, and the kernel that adds them.
     parts: Option<(Parts, Kernel)>,
+    /// Whether the rung cuts tiles along k, and how it does so of a product where they are cut.
+    streams: bool,
+    streamed: Option<Streamed>,
     rung: String,
 }
 
@@ -122,6 +126,8 @@ pub(super) enum KernelOperands {
     Maps([TensorMap; 2]),
     /// `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, epilogue)`.
     MapsAndC { maps: [TensorMap; 3], by_copy: bool },
+    /// `gemm(map_a, map_b, map_c, by_copy, c, m, n, k, ldc, cut, exchange, epilogue)`.
+    Streamed { maps: [TensorMap; 3], by_copy: bool, cut: u32, exchange: ExchangeArgs },
 }
 
 impl Plan {
@@ -167,6 +173,10 @@ impl Plan {
             }
             _ => u32::MAX,
         };
+        let streams = can.streams.then(|| {
+            let resident = kernel.tiles_shape(u32::MAX.into(), u32::MAX.into()).grid[0].min(most_blocks);
+            Streamed::new(product, tile, &layouts, u64::from(resident) / blocks)
+        });
         Ok(Self {
             device: device.clone(),
             product: *product,
@@ -184,6 +194,8 @@ impl Plan {
             panel: parts.as_ref().map_or(layouts.panel, |(parts, _)| parts.panel),
             bias_gradient,
             parts,
+            streams: can.streams,
+            streamed: streams.flatten(),
             rung: row.rung.id.to_string(),
         })
     }
@@ -218,7 +230,8 @@ impl Plan {
         let copies = self.copies.iter().flatten().map(|c| c.layout.offset + c.layout.bytes);
         let sums = self.bias_gradient.iter().map(|s| if s.bytes == 0 { 0 } else { s.offset + s.bytes });
         let parts = self.parts.iter().map(|(parts, _)| parts.offset + parts.bytes);
-        copies.chain(sums).chain(parts).max().unwrap_or(0)
+        let exchange = self.streamed.iter().map(Streamed::end);
+        copies.chain(sums).chain(parts).chain(exchange).max().unwrap_or(0)
     }
 
     /// The statistics of its kernels, in the order of their launches.
@@ -244,8 +257,20 @@ impl Plan {
             1 => "k is one part; its sums go through the workspace.".to_owned(),
             count => format!("k is divided into {count} parts, whose sums another kernel adds."),
         });
-        let sentences: Vec<String> = self.copies_made().into_iter().chain(parts).collect();
+        let sentences: Vec<String> = self.copies_made().into_iter().chain(parts).chain(self.cut_tiles()).collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+
+    /// What is cut along k of the first panel.
+    fn cut_tiles(&self) -> Option<String> {
+        if !self.streams {
+            return None;
+        }
+        let [m, n] = [self.product.m.min(self.panel[0]), self.product.n.min(self.panel[1])];
+        Some(match self.streamed.as_ref().map(|s| (s.cut(m, n), s.tiles(m, n), s.clusters())) {
+            None | Some((0, ..)) => "No tile is cut along k.".to_owned(),
+            Some((cut, tiles, ranges)) => format!("{cut} of {tiles} tiles are cut along k into {ranges} ranges."),
+        })
     }
 
     fn copies_made(&self) -> Option<String> {
@@ -294,6 +319,11 @@ impl Plan {
         let mut shape = self.kernel.tiles_shape(m.into(), n.into());
         shape.grid[0] = shape.grid[0].min(self.most_blocks);
         shape.grid[1] = self.parts();
+        if let Some(streamed) = self.streamed.as_ref().filter(|s| s.cut(m, n) > 0) {
+            // Every resident cluster has a range, with however few tiles.
+            let blocks = u32::try_from(self.kernel.tile().cluster_blocks()).unwrap_or(1);
+            shape.grid[0] = streamed.clusters() * blocks;
+        }
         shape
     }
 
@@ -314,6 +344,7 @@ impl Plan {
                 let c = arrays.c.offset(in_c);
                 let (bias, mask) = (arrays.bias.offset(u64::from(column) * 4), arrays.mask.offset(in_c));
                 let operands = self.kernel_operands(a, b, c, (m, n))?;
+                let operands = self.with_exchange(operands, arrays.workspace, (m, n));
                 let Some((parts, _)) = &self.parts else {
                     let (ldc, alpha, beta) = (p.ldc, p.alpha, p.beta);
                     step(Step::Multiply(Multiplied { operands, c, m, n, ldc, alpha, beta, bias, mask }))?;
@@ -327,6 +358,18 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// The operands with what a rung that cuts tiles takes besides.
+    fn with_exchange(&self, operands: KernelOperands, workspace: DevicePtr, (m, n): (u32, u32)) -> KernelOperands {
+        match operands {
+            KernelOperands::MapsAndC { maps, by_copy } if self.streams => {
+                let cut = self.streamed.as_ref().map_or(0, |s| s.cut(m, n));
+                let exchange = self.streamed.as_ref().map_or_else(ExchangeArgs::none, |s| s.exchange(workspace));
+                KernelOperands::Streamed { maps, by_copy, cut, exchange }
+            }
+            operands => operands,
+        }
     }
 
     /// Address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.

@@ -1,0 +1,136 @@
+// What the persistent kernels that store C through shared memory share: sums go there in whole rows, and from there to C by TMA, or by
+// warps where C's rows or its edge are not at multiples of 16 bytes.
+#pragma once
+#include "matmul/persistent.cuh"
+
+constexpr int CHUNK_COLUMNS = ROW_BYTES / sizeof(Out), CHUNKS = BN / CHUNK_COLUMNS;
+static_assert(BN % CHUNK_COLUMNS == 0, "chunks are whole");
+static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + CONSUMERS * 2 * CHUNK_BYTES + 1024, "two chunks for each consumer");
+
+// The epilogue of one of a warpgroup's sums: element i (0 or 1) of pair j in the upper (h = 0) or lower (h = 1) eight rows.
+template <bool PLAIN>
+__device__ __forceinline__ float epilogue_of(const Sums& sums, int j, int h, int i, const Epilogue& epilogue, const Out* c, unsigned row,
+                                          unsigned column, unsigned m, unsigned n, unsigned ldc) {
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    const unsigned r = row + 16 * warp + lane / 4 + 8 * h, at = column + 8 * j + lane % 4 * 2 + i;
+    const float sum = sums.d[4 * j + 2 * h + i];
+    // Past the edge any bias may be read: it takes that of the last column.
+    if (PLAIN) return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(at, n - 1) : at);
+    return epilogue.guarded(sum, c, r, at, m, n, ldc);
+}
+
+// The address that this lane passes to stmatrix, in a buffer at a multiple of 1024 bytes: row l % 8 of matrix l / 8. The matrices are
+// rows 0 to 7 and 8 to 15 of the warp's first 16-byte piece, and of the next one. Swizzled as TMA reads it; piece p of the row is at
+// `lane_in(buffer) ^ p * 16`.
+__device__ __forceinline__ unsigned lane_in(unsigned buffer) {
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, r = 16 * warp + (lane & 8) + lane % 8;
+    return buffer + r * ROW_BYTES + ((lane / 16) ^ (lane % 8)) * 16;
+}
+__device__ __forceinline__ void write_pieces(unsigned at, unsigned a, unsigned b, unsigned c, unsigned d) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
+
+// A tile of 16-bit elements to be stored: half the registers of its sums, so that it can wait while the next tile starts.
+struct Packed {
+    unsigned words[BN / 4];  // [2 j + h]
+
+    __device__ __forceinline__ void take(const Sums& sums, const Epilogue& epilogue, unsigned column, unsigned n) {
+#pragma unroll
+        for (int i = 0; i < BN / 4; ++i) {
+            const auto value = [&](int k) { return epilogue_of<true>(sums, i / 2, i % 2, k, epilogue, nullptr, 0, column, 0, n, 0); };
+            words[i] = pack(Out{}, value(0), value(1));
+        }
+    }
+
+    // Writes the columns of a chunk, from CHUNK_COLUMNS * chunk on, into 64 rows of 128 bytes.
+    __device__ __forceinline__ void write(unsigned lane_at, int chunk) const {
+#pragma unroll
+        for (int p = 0; p < 8; p += 2) {
+            const int i = (chunk * 8 + p) * 2;
+            write_pieces(lane_at ^ p * 16, words[i], words[i + 1], words[i + 2], words[i + 3]);
+        }
+    }
+};
+
+// The same directly from the sums.
+template <bool PLAIN>
+__device__ __forceinline__ void write(unsigned to, const Sums& sums, int chunk, const Epilogue& epilogue, const Out* c, unsigned row,
+                                      unsigned column, unsigned m, unsigned n, unsigned ldc) {
+    const auto value = [&](int j, int h, int i) { return epilogue_of<PLAIN>(sums, j, h, i, epilogue, c, row, column, m, n, ldc); };
+    if constexpr (sizeof(Out) == 2) {
+        const auto word = [&](int j, int h) { return pack(Out{}, value(j, h, 0), value(j, h, 1)); };
+#pragma unroll
+        for (int p = 0; p < 8; p += 2) {
+            const int j = chunk * 8 + p;
+            write_pieces(lane_in(to) ^ p * 16, word(j, 0), word(j, 1), word(j + 1, 0), word(j + 1, 1));
+        }
+    } else {
+        const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                const int j = chunk * 4 + p;
+                const unsigned r = 16 * warp + lane / 4 + 8 * h, piece = (2 * p + lane % 4 / 2) ^ (r % 8);
+                asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
+                             ::"r"(to + r * ROW_BYTES + piece * 16 + lane % 2 * 8), "f"(value(j, h, 0)), "f"(value(j, h, 1)) : "memory");
+            }
+        }
+    }
+}
+
+// The bits of one element of a chunk in shared memory.
+__device__ __forceinline__ unsigned read_chunk(unsigned from, unsigned r, unsigned i) {
+    const unsigned byte = i * sizeof(Out), at = from + r * ROW_BYTES + ((byte / 16 ^ r % 8) * 16) + byte % 16;
+    unsigned bits;
+    if constexpr (sizeof(Out) == 2) asm volatile("ld.shared.u16 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
+    else asm volatile("ld.shared.u32 %0, [%1];" : "=r"(bits) : "r"(at) : "memory");
+    return bits;
+}
+
+// Stores a chunk where TMA cannot: one warp per row, in 4-byte words.
+__device__ __forceinline__ void copy_rows(Out* __restrict__ c /* [m][ldc] */, unsigned from, unsigned row, unsigned column, unsigned m,
+                                          unsigned n, unsigned ldc) {
+    const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
+    if (column >= n) return;
+    const unsigned columns = min((unsigned)CHUNK_COLUMNS, n - column);
+#pragma unroll 4
+    for (unsigned r = warp; r < 64; r += 4) {
+        if (row + r >= m) break;
+        const size_t to = (size_t)(c + (size_t)(row + r) * ldc + column);
+        unsigned* words = reinterpret_cast<unsigned*>(to);
+        if constexpr (sizeof(Out) == 4) {
+            if (lane < columns) words[lane] = read_chunk(from, r, lane);
+        } else {
+            // A row may start in the middle of a word: then its first and its last element are stored alone.
+            unsigned short* halves = reinterpret_cast<unsigned short*>(to);
+            const unsigned odd = to / 2 % 2, first = 2 * lane + odd;
+            if (first + 1 < columns) {
+                *reinterpret_cast<unsigned*>(halves + first) = read_chunk(from, r, first) | read_chunk(from, r, first + 1) << 16;
+            } else if (first < columns) {
+                halves[first] = read_chunk(from, r, first);
+            }
+            if (odd && lane == 31) halves[0] = read_chunk(from, r, 0);
+        }
+    }
+}
+
+// Stores a chunk through one of a warpgroup's two buffers of 64 rows of 128 bytes: `fill` writes it there, and it is stored to C at
+// (row, column) by TMA, or by the warps where C's rows do not allow that.
+template <bool BY_COPY, class Fill>
+__device__ __forceinline__ void send(const TensorMap* map, Out* c, unsigned buffer, int id, unsigned row, unsigned column, unsigned m,
+                                     unsigned n, unsigned ldc, Fill fill) {
+    MARK(store);
+    const bool leader = threadIdx.x % WARPGROUP == 0;
+    // The store before the last used this buffer, or the last one where a tile has an odd number of chunks: wait until it has been read.
+    if (BY_COPY && leader) store_wait_read<CHUNKS % 2 == 0 ? 1 : 0>();
+    warpgroup_sync(id);
+    fill(buffer);
+    if (BY_COPY) fence_for_copies();
+    warpgroup_sync(id);
+    if (BY_COPY) {
+        if (leader) store_box(map, buffer, column, row), store_commit();
+    } else {
+        copy_rows(c, buffer, row, column, m, n, ldc);
+    }
+}
