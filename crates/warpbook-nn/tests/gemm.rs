@@ -307,7 +307,8 @@ fn every_tile_of_every_rung_is_right() {
 #[test]
 fn every_tile_that_shares_k_takes_every_form_and_odd_shapes() {
     let Some(device) = testing::gpu("every_tile_that_shares_k_takes_every_form_and_odd_shapes") else { return };
-    let shares_k = |row: &Row| ["15_split_k", "15d_split_over_workspace", "17_unaligned", "18_stream_k"].contains(&&*row.rung.id);
+    let shares_k =
+        |row: &Row| ["15_split_k", "15d_split_over_workspace", "17_unaligned", "18_stream_k"].contains(&&*row.rung.id);
     for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
         for (j, (m, n, k)) in [(69, 63, 531), (131, 257, 33), (65, 129, 2049)].into_iter().enumerate() {
             let tight = Product::new(m, n, k, form);
@@ -379,7 +380,8 @@ fn tiles_that_are_cut_along_k_are_right() {
     let Some(device) = testing::gpu("tiles_that_are_cut_along_k_are_right") else { return };
     let Some(row) = stream_k(&device) else { return };
     // Some tile of each of these is cut on 132 SMs; the last three have whole tiles too.
-    let shapes = [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
+    let shapes =
+        [(300, 520, 4096), (264, 391, 6001), (136, 648, 8200), (1500, 2904, 328), (1470, 2901, 391), (2300, 2904, 520)];
     let tiles = &row.kernel().unwrap().tiles;
     let mut forms: Vec<Form> = every_form(Dtype::Bf16);
     forms.extend([Form::plain(Dtype::F16), Form { out: Dtype::F32, ..Form::plain(Dtype::Tf32) }]);

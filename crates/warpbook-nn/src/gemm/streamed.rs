@@ -111,7 +111,13 @@ impl Streamed {
         let sums_bytes = blocks * rows * columns * 4;
         let bytes = sums_bytes + blocks * (rows / 64) * FLAG_BYTES;
         let offset = layouts.end();
-        (any && offset + bytes <= WORKSPACE_BYTES).then(|| Self { cutting, offset, sums_bytes, bytes, ticket: ticket() })
+        (any && offset + bytes <= WORKSPACE_BYTES).then(|| Self {
+            cutting,
+            offset,
+            sums_bytes,
+            bytes,
+            ticket: ticket(),
+        })
     }
 
     /// How many tiles of a panel of C are cut, counted in clusters.

@@ -46,6 +46,8 @@ pub const TENSOR_CORES: [&str; 10] = [
 pub const TF32_RUNG: &str = "16_tf32_registers";
 /// The rung for rows that begin anywhere, which the published shapes do not have.
 pub const UNALIGNED_RUNG: &str = "17_unaligned";
+/// The rung that cuts the tiles of a wave that is not full along k; where waves are full it is the rung of overlapped stores.
+pub const STREAM_K_RUNG: &str = "18_stream_k";
 /// The libraries on the GPU.
 pub const LIBRARIES: [&str; 2] = ["cublas", "cublaslt"];
 
