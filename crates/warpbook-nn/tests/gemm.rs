@@ -598,7 +598,7 @@ fn one_entry_chooses_and_is_right() {
     };
     check(c.to_vec().unwrap());
     // The same plan is found again, and its launches can be prepared.
-    assert!(std::sync::Arc::ptr_eq(&plan, &gemm.plan_for(&product, &arrays).unwrap()));
+    assert!(Arc::ptr_eq(&plan, &gemm.plan_for(&product, &arrays).unwrap()));
     let bound = plan.bind(&arrays, &workspace).unwrap();
     c.fill_bytes(0xff).unwrap();
     bound.launch(&stream).unwrap();
