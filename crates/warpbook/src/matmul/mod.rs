@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn products_are_read() {
-        assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32)));
+        assert_eq!(parse_product("64x8x9:tf32").ok(), Some(((64, 8, 9), Dtype::Tf32, (false, false))));
         assert!(parse_product("64x8x9").unwrap_err().contains("as 4096:tf32"));
         assert!(parse_product("64x8x9:int8").is_err());
     }
