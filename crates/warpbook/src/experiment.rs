@@ -78,6 +78,11 @@ pub trait Experiment {
         None
     }
 
+    /// Why hardware counters of its rungs' kernels would say nothing, where that is so: they are not read then.
+    fn uncounted(&self) -> Option<String> {
+        None
+    }
+
     /// A rung's first kernel as a problem needs it compiled; `None` of a rung without kernels.
     fn compiled(&self, rung: &Rung, problem: &Problem) -> Option<KernelSpec> {
         let _ = problem;

@@ -174,6 +174,12 @@ impl Experiment for Guide {
         self.pair.map_or("The optimisation guide", |pair| pair.title).into()
     }
 
+    fn uncounted(&self) -> Option<String> {
+        // The thousands of launches of such a pair also are too many for CUPTI's profiler.
+        let outside = self.pair.is_some_and(|pair| pair.counters.is_empty());
+        outside.then(|| "The reason of this pair is not inside a kernel: no hardware counters were read.".into())
+    }
+
     fn descriptor(&self) -> Descriptor {
         use Column::{Check, Mad, Median, OfBound, PeakMemory, SpeedUp};
         let (headline, axis) = self.pair.map_or((Quantity::Time, ""), |pair| (pair.headline, pair.axis));

@@ -14,8 +14,7 @@ const KERNELS: usize = 4;
 
 /// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
 pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
-    let reason_is_in_a_kernel = Pair::of_record(&run.experiment).is_some_and(|pair| !pair.counters.is_empty());
-    if !reason_is_in_a_kernel || lab.device().cuda().is_none() {
+    if pair.uncounted().is_some() || lab.device().cuda().is_none() {
         return;
     }
     match lab.count_rungs(pair, run) {

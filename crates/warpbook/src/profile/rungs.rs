@@ -90,8 +90,11 @@ impl Lab {
     /// Reads hardware counters of the rungs of an experiment at the main problem of its record, for [`Run::profiled`]; with reasons where some are missing.
     ///
     /// # Errors
-    /// There is no GPU, nothing was measured, or counters cannot be read at all, with what to do.
+    /// There is no GPU, nothing was measured, counters would say nothing of this experiment, or they cannot be read at all, with what to do.
     pub fn count_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<(Vec<Profiled>, Vec<String>)> {
+        if let Some(why) = experiment.uncounted() {
+            return Err(Error::Setting(why));
+        }
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;
         let (mut found, mut notes) = (Vec::new(), Vec::new());
