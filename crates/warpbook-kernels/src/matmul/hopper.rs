@@ -329,7 +329,6 @@ fn stream_k() -> KernelSpec {
         persistent("128x128s6c2g8", (128, 128), 6, [2, 1], 8, true),
         persistent("128x64s8c1g8", (128, 64), 8, [1, 1], 8, true),
         persistent("64x192s6c1g16", (64, 192), 6, [1, 1], 16, true),
-        persistent("256x64s4c1g4", (256, 64), 4, [1, 1], 4, true),
     ];
     KernelSpec::new(STREAM_K, "gemm", &tiles, Grid::ResidentTiles).needs(hopper())
 }

@@ -5,7 +5,6 @@ use super::handle::refused;
 use super::parts::COLUMNS;
 use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
 use super::product::ArraySpec;
-use super::streamed::ExchangeArgs;
 use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
@@ -25,13 +24,6 @@ struct EpilogueArgs {
 
 // SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
 unsafe impl KernelArg for EpilogueArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-// SAFETY: the layout is that of the kernel's struct: two pointers and a 64-bit number.
-unsafe impl KernelArg for ExchangeArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }

@@ -25,6 +25,7 @@ mod plan;
 mod product;
 mod rehearsal;
 mod streamed;
+mod streamed_launch;
 mod sums;
 mod sums_launch;
 
