@@ -1,6 +1,7 @@
 //! The launches of the matrix product, and what has to hold for them.
 #![allow(unsafe_code)]
 
+use super::args_launch::EpilogueArgs;
 use super::handle::refused;
 use super::parts::COLUMNS;
 use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
@@ -11,23 +12,6 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
-
-/// `Epilogue` of `kernels/matmul/gemm.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct EpilogueArgs {
-    alpha: f32,
-    beta: f32,
-    bias: DevicePtr,
-    mask: DevicePtr,
-}
-
-// SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
-unsafe impl KernelArg for EpilogueArgs {
-    fn as_arg(&self) -> *mut c_void {
-        std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
 
 /// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
 /// addresses and tensor maps otherwise.

@@ -5,6 +5,7 @@
 //! that the plan queues first: fused into every rung it would cost registers where there are none to spare, while reading B once more
 //! costs little next to the product, and it sums in the same order on every rung. [`cpu::gemm`] computes the same products on the CPU.
 
+mod args_launch;
 mod arrays;
 mod by;
 mod choose;
@@ -25,7 +26,6 @@ mod plan;
 mod product;
 mod rehearsal;
 mod streamed;
-mod streamed_launch;
 mod sums;
 mod sums_launch;
 
