@@ -10,7 +10,7 @@ use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
+use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 /// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
