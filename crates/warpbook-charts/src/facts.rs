@@ -83,14 +83,15 @@ pub(crate) fn spread(mad: Option<f64>) -> String {
     mad.filter(|d| d.is_finite() && *d > 0.0).map_or(String::new(), |d| format!("± {}", time(d)))
 }
 
-/// Takes out of the marks the number of samples that all of them have, for a group around them; 0 where they differ.
+/// Takes the number of samples that most of the marks have out of these, for a group around all: the others say their own. 0 where a mark has none.
 pub(crate) fn shared_samples(marks: &mut [Facts]) -> u64 {
-    let first = marks.first().map_or(0, |f| f.samples);
-    if marks.iter().any(|f| f.samples != first) {
+    if marks.iter().any(|f| f.samples == 0) {
         return 0;
     }
-    marks.iter_mut().for_each(|f| f.samples = 0);
-    first
+    let count = |samples: u64| marks.iter().filter(|f| f.samples == samples).count();
+    let most = marks.iter().map(|f| f.samples).max_by_key(|samples| (count(*samples), *samples)).unwrap_or(0);
+    marks.iter_mut().filter(|f| f.samples == most).for_each(|f| f.samples = 0);
+    most
 }
 
 /// Takes out of the marks the problem that all of them have, for a group around them.
