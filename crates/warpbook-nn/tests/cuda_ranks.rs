@@ -227,23 +227,11 @@ fn synchronised_statistics_are_those_of_the_global_batch() {
 fn two_ranks_on_the_same_gpu_are_refused() {
     let _one = testing::one_at_a_time();
     let Some(device) = gpu("two_ranks_on_the_same_gpu_are_refused") else { return };
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let mut listener = Some(listener);
-    std::thread::scope(|scope| {
-        for rank in 0..2 {
-            let (listener, device) = (listener.take(), device.clone());
-            let (host, token) = ("127.0.0.1".to_owned(), "test".to_owned());
-            let placement =
-                Placement { rank, local_rank: rank, world: 2, host, port, token, launcher: Launcher::Warpbook };
-            scope.spawn(move || {
-                let group = Group::join(&placement, Limits::default(), listener).unwrap();
-                let ranks = Ranks::new(Box::new(group), RanksOptions::default());
-                let place = Place::Cuda(device, CudaOptions::new(Precision::Fp32));
-                let made = Trainer::on_ranks(&place, recipe(), &digits().0, None, &ranks);
-                let why = made.unwrap_err().to_string();
-                assert!(why.contains("Ranks 0 and 1 have the same GPU"), "{why}");
-            });
-        }
+    let same = [device.clone(), device];
+    as_ranks(&same, RanksOptions::default(), |device, ranks| {
+        let place = Place::Cuda(device.clone(), CudaOptions::new(Precision::Fp32));
+        let made = Trainer::on_ranks(&place, recipe(), &digits().0, None, ranks);
+        let why = made.unwrap_err().to_string();
+        assert!(why.contains("Ranks 0 and 1 have the same GPU"), "{why}");
     });
 }

@@ -1,11 +1,10 @@
 //! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
 
 use super::{table, title};
-use crate::charts::{Table, counters_of, latencies as chart_of};
+use crate::charts::{Table, counters, latencies as chart_of};
 use crate::guide::Pair;
 use crate::prelude::*;
 use warpbook_device::register_latency;
-use warpbook_record::counters::metric::TIME;
 
 /// How a record says that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
@@ -40,19 +39,13 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     };
     let mut rows = Vec::new();
     for p in &counted {
-        let mut kernels: Vec<_> = p.counters.iter().collect();
-        let time = |k: &&warpbook_record::KernelCounters| k.value(TIME).unwrap_or(0.0);
-        kernels.sort_by(|a, b| time(b).total_cmp(&time(a)));
-        for kernel in kernels.into_iter().take(KERNELS) {
-            let all = counters_of(kernel);
-            let text =
-                |heading: &&str| all.iter().find(|c| c.heading == *heading).map(|c| c.text.clone()).unwrap_or_default();
-            rows.push(
-                [title(run, &p.rung).to_owned(), kernel.kernel.clone()]
-                    .into_iter()
-                    .chain(columns.iter().map(text))
-                    .collect(),
-            );
+        let all = counters(&p.counters, KERNELS);
+        let of = |row: &[String], heading: &&str| {
+            all.headers.iter().position(|h| h == heading).map(|at| row[at].clone()).unwrap_or_default()
+        };
+        for row in &all.rows {
+            let shown = columns.iter().map(|heading| of(row, heading));
+            rows.push([title(run, &p.rung).to_owned(), row[0].clone()].into_iter().chain(shown).collect());
         }
     }
     let headers: Vec<&str> = ["rung", "kernel"].into_iter().chain(columns.iter().copied()).collect();
