@@ -11,6 +11,18 @@ pub const COUNTERS_MEANING: &str = "Times are longer than without counters, whos
     issues. Lanes: threads of a warp that execute an instruction, of 32. Warps: of those that a multiprocessor can hold. Warps wait for: how many of a scheduler wait for it while an instruction is issued, the two largest \
     reasons.";
 
+/// What counted, each source once, and what the columns of [`counters`] mean.
+#[must_use]
+pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
+    let mut all: Vec<&str> = Vec::new();
+    for source in sources.into_iter().map(|s| s.trim_end_matches('.')) {
+        if !all.contains(&source) {
+            all.push(source);
+        }
+    }
+    format!("Counted by {}. {COUNTERS_MEANING}", all.join("; "))
+}
+
 /// A figure of a kernel: its column, with its unit in a file, its number in that unit, and its text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counter {
@@ -127,5 +139,11 @@ mod tests {
         assert_eq!([cell(1, "bank conflicts"), cell(1, "warps wait for")], ["50 %", "long scoreboard 5.50"]);
         assert_eq!(counters_of(&all[1])[1].number, Some(1e15));
         assert!(counters(&[], 10).rows.is_empty());
+    }
+
+    #[test]
+    fn each_source_is_said_once() {
+        let said = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
+        assert_eq!(said, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
     }
 }

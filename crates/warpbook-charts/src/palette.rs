@@ -17,7 +17,7 @@
 
 use crate::common::{is_external, is_library, on_cpu};
 use crate::text::clean;
-use warpbook_record::{Run, Rung, Runner};
+use warpbook_record::{Run, Rung};
 
 pub(crate) type Rgb = (u8, u8, u8);
 
@@ -77,10 +77,8 @@ impl Kind {
     pub(crate) fn name(self, rung: Option<&Rung>) -> String {
         match self {
             Self::Cpu => "CPU".into(),
-            Self::Library => match rung.map(|rung| &rung.runner) {
-                Some(Runner::Library(name)) if name.contains("driver") => "CUDA driver".into(),
-                _ => "GPU library".into(),
-            },
+            Self::Library if rung.is_some_and(Rung::is_driver) => "CUDA driver".into(),
+            Self::Library => "GPU library".into(),
             Self::Framework => {
                 let name = rung.and_then(Rung::framework).map(clean).unwrap_or_default();
                 if name.is_empty() { "another framework".into() } else { name }
@@ -117,6 +115,7 @@ pub(crate) fn blended(color: Rgb, alpha: f64, paper: Rgb) -> Rgb {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use warpbook_record::{CUDA_DRIVER, Runner};
 
     const KINDS: [Kind; 4] = [Kind::Kernels, Kind::Library, Kind::Framework, Kind::Cpu];
 
@@ -128,6 +127,13 @@ mod tests {
                 assert!(ratio >= 3.0, "{c:?} on {paper:?}: {ratio}");
             }
         }
+    }
+
+    #[test]
+    fn a_legend_tells_the_driver_from_libraries() {
+        let of = |name: &'static str| Rung { runner: Runner::Library(name.into()), ..Rung::cpu("a", "A", "", "") };
+        let said = [CUDA_DRIVER, "cuBLAS", "a driver of screws"].map(|name| Kind::Library.name(Some(&of(name))));
+        assert_eq!(said, ["CUDA driver", "GPU library", "GPU library"]);
     }
 
     #[test]

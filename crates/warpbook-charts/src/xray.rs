@@ -424,6 +424,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     if !said.is_empty() {
         notes.push(said + ".");
     }
+    notes.extend(x.unmarked_in_words().map(|words| clean(&words)));
     notes.push(format!(
         "Times on two SMs compare within {} (the short lines at the ends); on one SM they are exact. A lane shows the first warp of each block that \
          computes; a read into registers is waited for where it is used.",

@@ -95,10 +95,6 @@ fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Res
     if let Some(budget) = args.time_budget {
         session = session.time_budget(budget);
     }
-    if profiled.is_some() {
-        // A step ends where its loss is known.
-        session = session.read_losses_every(1);
-    }
     if let Some(ranks) = ranks {
         session = session.ranks(ranks);
     }
@@ -138,18 +134,7 @@ fn profile(
     path: &Path,
 ) -> Result<TrainingRun, Failure> {
     let (wait, warm_up, active) = PROFILED;
-    let mut run = None;
-    let profile = lab.profiler().schedule(wait, warm_up, active).repeat(1).run(|profiler| {
-        let mut failed = Ok(());
-        run = Some(underway.finish(&mut |event| {
-            if let (Event::Step { .. }, Ok(())) = (event, &failed) {
-                failed = profiler.step();
-            }
-            if failed.is_err() { Flow::Stop } else { heard(event) }
-        }));
-        failed
-    });
-    let (profile, Some(run)) = (profile?, run) else { unreachable!("the program of a profile is run") };
+    let (run, profile) = underway.finish_with_profile(PROFILED, &mut |event| heard(event))?;
     if profile.cycles.iter().all(|c| c.steps.len() < active as usize) {
         let needed = wait + warm_up + active;
         complain(&format!(

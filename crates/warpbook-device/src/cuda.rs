@@ -274,7 +274,8 @@ impl CudaDevice {
         }
         let architecture = self.architecture_of(spec);
         let compiled = self.compiler()?.compile(spec, tile, &architecture)?;
-        Kernel::load(self, spec, tile, &compiled)
+        let kernel = Kernel::load(self, spec, tile, &compiled)?;
+        Ok(if self.0.marking.is_on() { kernel.without_marks() } else { kernel })
     }
 
     /// The same, compiled whether or not it lies on the disk, and not kept there: see [`Compiler::compile_anew`](crate::Compiler::compile_anew).

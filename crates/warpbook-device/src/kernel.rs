@@ -85,6 +85,8 @@ pub struct Kernel {
     max_threads: u32,
     /// Where its marks go, if it was compiled with them.
     marked: Option<Arc<Marked>>,
+    /// Whether it has none itself and was loaded while others got theirs.
+    unmarked: bool,
 }
 
 // SAFETY: as of `Module`, which it keeps alive.
@@ -128,12 +130,18 @@ impl Kernel {
         stats.blocks_per_multiprocessor = Some(blocks);
         stats.occupancy = Some(occupancy);
         let name = Arc::from(format!("{} in {}", spec.entry, spec.path()));
-        Ok(Self { module, function, name, stats, spec: spec.clone(), tile: tile.clone(), max_threads, marked: None })
+        let (spec, tile) = (spec.clone(), tile.clone());
+        Ok(Self { module, function, name, stats, spec, tile, max_threads, marked: None, unmarked: false })
     }
 
     /// The same, which notes its launches.
     pub(crate) fn with_marks(self, marked: Arc<Marked>) -> Self {
         Self { marked: Some(marked), ..self }
+    }
+
+    /// The same, whose launches an X-ray hears of.
+    pub(crate) fn without_marks(self) -> Self {
+        Self { unmarked: true, ..self }
     }
 
     pub(crate) fn module(&self) -> &Arc<Module> {
@@ -278,10 +286,16 @@ impl Kernel {
         if let Some(marked) = &self.marked {
             marked.launched(&self.spec.entry, shape);
         }
+        if self.unmarked {
+            device.marking.launched_without(&self.spec, false);
+        }
         queueing.launched(&self.name, shape, |captured| {
             captured.keep(self.module.clone() as Keep);
             // Its rings are written to whenever the graph is launched.
             self.marked.iter().for_each(|marked| captured.keep(marked.clone() as Keep));
+            if self.unmarked {
+                device.marking.launched_without(&self.spec, true);
+            }
             args.iter().filter_map(|a| a.owner()).for_each(|owner| captured.keep(owner));
         });
         Ok(())

@@ -84,4 +84,4 @@ pub use probes::{exchange, read_together, register_latency, shared_read_cycles};
 pub use slice::Slice;
 pub use stream::{Event, Stream};
 pub use tensor_map::{BoxShape, MatrixShape, TensorMap};
-pub use xray::{Clocks, KernelMarks, Marks, WarpMarks, Xray};
+pub use xray::{Clocks, KernelMarks, Marks, UnmarkedKernel, WarpMarks, Xray};

@@ -82,7 +82,7 @@ pub fn manifest_dir(compiled: &str) -> PathBuf {
 /// Marks of kernels on SMs whose clocks are so far ahead, with such errors, in clocks; two clocks a nanosecond.
 #[must_use]
 pub fn marks(kernels: Vec<KernelMarks>, sms: &[(u32, f64, f64)]) -> Marks {
-    Marks { kernels, clocks: Clocks::known(sms, 2.0) }
+    Marks { kernels, unmarked: Vec::new(), clocks: Clocks::known(sms, 2.0) }
 }
 
 fn append(line: &str) {

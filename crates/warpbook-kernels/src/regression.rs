@@ -202,7 +202,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
     let megabytes = |points: u64| format!("{:.1} MB", points as f64 * 8e-6);
     let where_to = |r: &Residency| {
         format!(
-            "{} in registers ({} groups of four points a thread) and {} in shared memory",
+            "{} in registers ({} groups of four points per thread) and {} in shared memory",
             megabytes(r.register_points),
             r.register_groups,
             megabytes(train_points - r.register_points)
@@ -215,7 +215,7 @@ pub fn place(train_points: u64, room: Room) -> (Placement, String) {
         && let Some(r) = Residency::of(train_points, cluster_blocks, room)
     {
         let sentence = format!(
-            "{size}: fewer than {CLUSTER_GROUPS} groups of four a thread of one cluster of {} blocks, so they lie there: {}.",
+            "{size}: fewer than {CLUSTER_GROUPS} groups of four per thread of one cluster of {} blocks, so they lie there: {}.",
             r.blocks,
             where_to(&r)
         );

@@ -88,6 +88,31 @@ fn a_resumed_training_has_the_same_bits() {
 }
 
 #[test]
+fn steps_that_are_taken_back_leave_nothing() {
+    let digits = synthetic_digits(200, 10, 1);
+    let mut whole = Trainer::new(recipe(), &digits.train, None).unwrap();
+    train(&mut whole, &digits.train, None);
+    let mut trainer = Trainer::new(recipe(), &digits.train, None).unwrap();
+    train(&mut trainer, &digits.train, Some(3));
+    let before = trainer.weights().unwrap();
+    let between = trainer.and_back(|trainer| {
+        trainer.prepare_steps(&digits.train)?;
+        (0..2).try_for_each(|_| trainer.queue_step())?;
+        trainer.weights()
+    });
+    assert!(between.unwrap() != before, "the steps changed the weights");
+    assert!(trainer.weights().unwrap() == before && trainer.step() == 3, "all is what it was");
+    // An error is given on, and changes nothing either.
+    let refused = trainer.and_back(|trainer| {
+        trainer.queue_step()?;
+        Err::<(), _>(TrainError::Setting("no".into()))
+    });
+    assert!(refused.unwrap_err().to_string() == "no" && trainer.weights().unwrap() == before);
+    train(&mut trainer, &digits.train, None);
+    assert!(trainer.weights().unwrap() == whole.weights().unwrap(), "it goes on as one without those steps");
+}
+
+#[test]
 fn the_number_of_threads_changes_no_bit() {
     let digits = synthetic_digits(130, 10, 1);
     let with = |threads| {

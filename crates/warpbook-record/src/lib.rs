@@ -44,7 +44,8 @@ pub use roofline::{
 };
 pub use run::{Bound, LadderRow, Run, SCHEMA};
 pub use rung::{
-    Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest, source_path,
+    CUDA_DRIVER, Define, Dim, Grid, KernelSpec, LIVE, Requires, Rung, Runner, Schedule, Source, Tile, nearest,
+    source_path,
 };
 pub use xray::{Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
 

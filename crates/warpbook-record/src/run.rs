@@ -336,6 +336,7 @@ pub(crate) mod tests {
             problem: problem.clone(),
             phases: Vec::new(),
             kernels: Vec::new(),
+            unmarked_kernels: Vec::new(),
             sms: Vec::new(),
             blocks: Vec::new(),
             clock_mhz: 1.0,

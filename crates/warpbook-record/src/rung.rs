@@ -114,6 +114,9 @@ pub enum Runner {
     Chosen(Cow<'static, str>),
 }
 
+/// The [`Runner::Library`] of what the CUDA driver does itself.
+pub const CUDA_DRIVER: &str = "the CUDA driver";
+
 /// How the kernels of a rung are launched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -437,7 +440,13 @@ impl Rung {
         matches!(self.runner, Runner::Cpu(_))
     }
 
-    /// Whether it is a GPU library's.
+    /// Whether the CUDA driver does its work, without a kernel: copies.
+    #[must_use]
+    pub fn is_driver(&self) -> bool {
+        matches!(&self.runner, Runner::Library(name) if name == CUDA_DRIVER)
+    }
+
+    /// Whether it is a GPU library's, or the driver's.
     #[must_use]
     pub fn is_library(&self) -> bool {
         matches!(self.runner, Runner::Library(_))

@@ -39,6 +39,9 @@ pub struct Xray {
     pub phases: Vec<String>,
     /// The kernels that have marks.
     pub kernels: Vec<XrayKernel>,
+    /// The run's kernels that have none, each once: an entry, with its file where another of that name runs too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmarked_kernels: Vec<String>,
     /// The device's SMs.
     pub sms: Vec<XraySm>,
     /// The blocks of each kernel's last launch, in the order in which they began.
@@ -214,6 +217,20 @@ impl Xray {
     pub fn perturbation(&self) -> Option<f64> {
         let [marked, unmarked] = [&self.marked_us, &self.unmarked_us].map(|s| stats::median(s).filter(|us| *us > 0.0));
         Some(marked? / unmarked?)
+    }
+
+    /// Which kernels of the run have no marks, so that nothing of them is known, in a sentence; `None` where all have some.
+    #[must_use]
+    pub fn unmarked_in_words(&self) -> Option<String> {
+        let (last, others) = self.unmarked_kernels.split_last()?;
+        Some(match others {
+            [] => format!("1 kernel of the run has no marks and is not shown: {last}."),
+            _ => format!(
+                "{} kernels of the run have no marks and are not shown: {} and {last}.",
+                others.len() + 1,
+                others.join(", ")
+            ),
+        })
     }
 
     /// The largest error of an SM that had a block, in nanoseconds.

@@ -317,15 +317,17 @@ fn xray() -> impl Strategy<Value = Xray> {
     let lists = (
         proptest::collection::vec(text(), 0..4),
         proptest::collection::vec(kernel, 0..3),
+        proptest::collection::vec(text(), 0..3),
         proptest::collection::vec((any::<u64>(), real()).prop_map(|(sm, error_ns)| XraySm { sm, error_ns }), 0..4),
         proptest::collection::vec(block, 0..4),
     );
     (rung_id(), nth(), lists, real(), [reals(), reals()]).prop_map(
-        |(rung, problem, (phases, kernels, sms, blocks), clock_mhz, [marked_us, unmarked_us])| Xray {
+        |(rung, problem, (phases, kernels, unmarked_kernels, sms, blocks), clock_mhz, [marked_us, unmarked_us])| Xray {
             rung,
             problem,
             phases,
             kernels,
+            unmarked_kernels,
             sms,
             blocks,
             clock_mhz,

@@ -61,7 +61,7 @@ impl Experiment for Softmax {
             Rung::cpu("cpu_1_thread", "CPU, one thread", "Maximum, exponentials, quotient.", "1 thread"),
             Rung::cpu("cpu_all_threads", "CPU, all threads", "The threads share the rows.", "all threads"),
             cuda!("01_naive", "Naive", "A thread takes a row.", "softmax/naive.cu", 1, 1),
-            cuda!("02_warp", "A warp a row", "Coalesced loads, and shuffles.", "softmax/warp.cu", 32, 1),
+            cuda!("02_warp", "One warp per row", "Coalesced loads, and shuffles.", "softmax/warp.cu", 32, 1),
             cuda!("03_online", "One pass", "Registers hold a row; 16-byte loads.", "softmax/online.cu", 32, 8),
         ]
     }

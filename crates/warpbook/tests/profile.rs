@@ -6,7 +6,7 @@ use warpbook::kernels::matmul::Form;
 use warpbook::nn::data::synthetic_digits;
 use warpbook::nn::gemm::{DeviceArrays, Findings, Plan, Product, Workspace, choose};
 use warpbook::nn::storage::Storage;
-use warpbook::nn::train::{CudaOptions, Place, Precision, Recipe, Trainer};
+use warpbook::nn::train::{CudaOptions, Flow, GradScaler, Place, Precision, Recipe, Trainer};
 use warpbook::profile::{Cycle, Work};
 use warpbook::record::{Dtype, KernelCounters};
 use warpbook::{Error, Lab, Matmul, Regression, Show};
@@ -117,6 +117,44 @@ fn the_steps_of_a_training_are_profiled() {
     trainer.queue_step().unwrap();
     assert!(trainer.step_outcomes(3).unwrap().iter().all(|o| o.loss.is_finite()));
     drop(Recorder::start(lab.device().cuda().unwrap()).unwrap());
+}
+
+/// Passes by themselves, one graph, and one with two branches; an evaluation falls into one of the recorded steps.
+#[test]
+fn the_operations_of_a_training_have_rates() {
+    let _one = ONE.lock();
+    let Some(lab) = lab("the_operations_of_a_training_have_rates") else { return };
+    let digits = synthetic_digits(64 * 6, 64, 1);
+    let recipe = Recipe { batch: 64, epochs: 4, steps: Some(20), ..Recipe::mnist() };
+    for rung in ["01_direct", "06_amp_fp16", "08_graph_fp16", "09_overlap_fp16"] {
+        // A scale that no gradient overflows with, so that no step is skipped.
+        let scaler = GradScaler { init_scale: 1024.0, ..GradScaler::default() };
+        let session = lab.train(recipe.clone(), &digits).rung(rung).unwrap();
+        let underway = session.change(|options| CudaOptions { scaler, ..options }).start().unwrap();
+        let (mut run, profile) = underway.finish_with_profile((3, 6, 4), &mut |_| Flow::Continue).unwrap();
+        let [cycle] = &profile.cycles[..] else { panic!("{} cycles", profile.cycles.len()) };
+        println!("{rung}: {}", cycle.text());
+        let Some(found) = &cycle.operations else { panic!("{rung}: {:?}", cycle.notes) };
+        assert!(cycle.notes.is_empty(), "{rung}: {:?}", cycle.notes);
+        assert_eq!((found.whole_us.len(), run.trainer().step(), run.error().is_none()), (4, 20, true), "{rung}");
+        let told = format!("{rung}: {found:#?}");
+        // Each multiplication of a step belongs to an operation, as in a record of steps.
+        let whole = recipe.network.training_flops() * 64;
+        assert_eq!(found.operations.iter().map(|o| o.flops).sum::<u64>(), whole, "{told}");
+        for name in ["conv2 forward", "conv2 weight gradient", "fc1 input gradient", "optimiser"] {
+            let o = found.operations.iter().find(|o| o.name == name).unwrap_or_else(|| panic!("no {name}: {told}"));
+            let s = o.median_us().unwrap() * 1e-6;
+            assert!((1e6..1e14).contains(&(o.bytes as f64 / s)), "{name}: {told}");
+            assert!(name == "optimiser" || (1e9..2e15).contains(&(o.flops as f64 / s)), "{name}: {told}");
+        }
+        let rates = cycle.operations_table(50).rows;
+        let conv = rates.iter().find(|r| r[0] == "conv2 forward").unwrap();
+        assert!(!conv[5].is_empty() && !conv[6].is_empty(), "{rates:?}");
+        let record = profile.record(&lab);
+        assert_eq!(record.breakdowns[0].operations.len(), found.operations.len());
+        let points = warpbook::charts::kernel_roofline(&record, &record.problems[0]).unwrap().table.rows.len();
+        assert!(points >= 6, "{points} points of {rung}");
+    }
 }
 
 /// Where another recorder is at work the profiler cannot record, as without CUPTI.

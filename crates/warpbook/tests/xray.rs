@@ -195,6 +195,9 @@ fn a_step_of_training_is_looked_into() {
     let step = Training::quick().batches([64]).steps(2);
     let x = looked_at(&device, &lab(), &step, "13_last_block_bf16");
     assert!(x.kernels.iter().any(|k| k.file.starts_with("nn/") || k.file.starts_with("matmul/")), "{:?}", x.kernels);
+    // The small kernels around the products have none.
+    assert!(x.unmarked_kernels.len() > 3, "{:?}", x.unmarked_kernels);
+    assert!(x.unmarked_kernels.iter().all(|u| x.kernels.iter().all(|k| k.entry != *u)), "{:?}", x.unmarked_kernels);
 }
 
 /// Kernels that are loaded after an X-ray have no marks, and one that failed leaves nothing behind.

@@ -450,8 +450,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
         drawn.extend(app.options().memory(p, until, head).ok().map(|c| (format!("memory-{}", p.rung), c)));
     }
     let counted = sheets::counters(run, problem);
-    let mut sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
-    sources.dedup();
+    let sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
     html! {
         <>
             if drawn.is_empty() && counted.rows.is_empty() {
@@ -463,7 +462,7 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
             }) }
             { sheet::sheet(app, send, "counters", &counted, run) }
             if !sources.is_empty() {
-                <p class="policy">{ format!("Counted by {}. {}", sources.join("; "), charts::COUNTERS_MEANING) }</p>
+                <p class="policy">{ charts::counted_by(sources) }</p>
             }
         </>
     }

@@ -224,6 +224,7 @@ fn x_ray(p: &Part) -> Xray {
         problem: p.problem.clone(),
         phases: vec![p.name.clone(), "load".into(), "multiply".into()],
         kernels: vec![XrayKernel { entry, file, tile, blocks: u64::MAX, warps: 1 }],
+        unmarked_kernels: vec![p.name.clone(); 2],
         sms: p.samples_us.iter().map(|us| XraySm { sm: whole(us), error_ns: *us }).collect(),
         blocks: p.samples_us.iter().enumerate().map(block).collect(),
         clock_mhz: p.samples_us.first().copied().unwrap_or(0.0),

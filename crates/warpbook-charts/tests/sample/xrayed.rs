@@ -28,6 +28,7 @@ pub fn xrayed() -> Run {
             blocks: 4,
             warps: 5,
         }],
+        unmarked_kernels: vec!["reduce".into(), "clear".into()],
         sms: [(0, 0.0), (1, 350.0), (2, 380.0), (3, 400.0)].map(|(sm, error_ns)| XraySm { sm, error_ns }).into(),
         blocks: vec![block(0, 0, 0), block(1, 1, 10), block(2, 2, 20), block(3, 0, 1250)],
         clock_mhz: 1980.0,

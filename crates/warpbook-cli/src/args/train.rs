@@ -18,7 +18,7 @@ Examples:
   warpbook train mnist --device cuda:0 --precision amp-fp16 --convolution stock --product stock
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
-  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step
+  warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
   warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
   warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
@@ -167,8 +167,8 @@ pub struct TrainArgs {
     /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_budget: Option<Duration>,
-    /// File for a profile: of steps 13 to 16, after 10 that go by and 2 to warm up, what the device did, kernel by kernel. The file is a record, whose
-    /// timeline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
+    /// File for a profile: of steps 13 to 16, after 10 that go by and 2 to warm up, what the device did, operation by operation and kernel by kernel,
+    /// with FLOP/s and bandwidth where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
     /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,

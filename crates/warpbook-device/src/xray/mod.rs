@@ -12,6 +12,7 @@ mod rings;
 
 pub use align::Clocks;
 pub use decode::WarpMarks;
+pub use rings::UnmarkedKernel;
 pub(crate) use rings::{Marked, Marking};
 
 use crate::{CudaDevice, Error, Kernel, LaunchOptions, Result, Stream};
@@ -30,8 +31,10 @@ pub struct Xray {
 /// What a run of marked kernels has left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marks {
-    /// Each kernel that was launched.
+    /// Each kernel with marks that was launched.
     pub kernels: Vec<KernelMarks>,
+    /// Those that were launched without.
+    pub unmarked: Vec<UnmarkedKernel>,
     /// The clocks of the SMs.
     pub clocks: Clocks,
 }
@@ -118,7 +121,10 @@ impl Xray {
         let (before, after) = (self.ask(stream)?, self.ask(stream)?);
         // Queued one right after the other, so that clocks do not change in between.
         before.launch(self, stream)?;
-        run()?;
+        self.device.0.marking.set_recording(true);
+        let ran = run();
+        self.device.0.marking.set_recording(false);
+        ran?;
         after.launch(self, stream)?;
         stream.synchronize_within(limit_s)?;
         let unlike = || Error::Unsupported {
@@ -147,7 +153,7 @@ impl Xray {
             })?;
             kernels.extend(of.into_iter().filter(|k| !k.marks.is_empty()));
         }
-        Ok(Marks { kernels, clocks })
+        Ok(Marks { kernels, unmarked: self.device.0.marking.unmarked(), clocks })
     }
 
     /// Prepares a launch of the kernel that asks every SM for its clock.

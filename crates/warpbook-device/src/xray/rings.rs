@@ -24,7 +24,19 @@ pub(crate) struct Marking(Mutex<State>);
 struct State {
     begun: bool,
     on: bool,
+    /// Whether a run is being recorded.
+    recording: bool,
     marked: Vec<Arc<Marked>>,
+    unmarked: Vec<UnmarkedKernel>,
+}
+
+/// A kernel without marks that was launched next to those that have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmarkedKernel {
+    /// Its entry.
+    pub entry: String,
+    /// The path of its source below `kernels/`.
+    pub file: String,
 }
 
 impl Marking {
@@ -56,9 +68,33 @@ impl Marking {
         self.lock().marked.clone()
     }
 
+    /// Kernels without marks that were launched so far, each once.
+    pub(super) fn unmarked(&self) -> Vec<UnmarkedKernel> {
+        self.lock().unmarked.clone()
+    }
+
+    /// Whether a run is being recorded.
+    pub(super) fn set_recording(&self, recording: bool) {
+        self.lock().recording = recording;
+    }
+
+    /// Notes a launch of a kernel without marks, if it belongs to the run that is recorded, or is captured into a graph for it.
+    pub(crate) fn launched_without(&self, spec: &KernelSpec, captured: bool) {
+        let mut state = self.lock();
+        let is_new = !state.unmarked.iter().any(|k| k.entry == spec.entry && k.file == spec.file);
+        if state.begun && (captured || state.recording) && is_new {
+            state.unmarked.push(UnmarkedKernel { entry: spec.entry.to_string(), file: spec.file.to_string() });
+        }
+    }
+
+    /// Whether kernels that are loaded now get their marks.
+    pub(crate) fn is_on(&self) -> bool {
+        self.lock().on
+    }
+
     /// The kernel with its marks, where they are on and it has any.
     pub(crate) fn load(device: &CudaDevice, spec: &KernelSpec, tile: &Tile) -> Option<Result<Kernel>> {
-        if !device.0.marking.lock().on {
+        if !device.0.marking.is_on() {
             return None;
         }
         let marks = Marks::of(spec)?;
@@ -84,7 +120,9 @@ impl Marking {
             state.marked.push(new.clone());
             new
         });
-        Ok(kernel.with_marks(marked))
+        // Another kernel of the file may have none.
+        let is_marked = marks.entries.iter().any(|e| *e == spec.entry);
+        Ok(if is_marked { kernel } else { kernel.without_marks() }.with_marks(marked))
     }
 }
 

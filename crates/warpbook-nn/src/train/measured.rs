@@ -48,6 +48,20 @@ impl Trainer {
         self.engine.step_by_operation(after)
     }
 
+    /// Does something with the training, as making further steps, and goes on afterwards as if it had not: weights, running statistics, the optimiser's
+    /// state, the loss scale and the step are what they were. The gradients are those of the last step that was made.
+    ///
+    /// # Errors
+    /// Those of `part`, and the device's.
+    pub fn and_back<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, TrainError>) -> Result<T, TrainError> {
+        let (state, step) = (self.state()?, self.step);
+        let done = part(self);
+        let back = self.go_on(&state, step);
+        let done = done?;
+        back?;
+        Ok(done)
+    }
+
     /// Waits for the queued steps, as long as all ranks live.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
         way(
             "naive_products_fp16",
             "Naive products, fp16",
-            "The linear layers are computed by the naive product, a thread an output; all else is our own.",
+            "The linear layers are computed by the naive product, one thread per output; all else is our own.",
             BASE,
             product(ProductBy::Naive),
         ),

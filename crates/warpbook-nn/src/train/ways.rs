@@ -141,7 +141,7 @@ fn ladder() -> Vec<Way> {
         way(
             "08_graph_bf16",
             "One CUDA graph, bf16",
-            "The same in bf16: one launch a step.",
+            "The same in bf16: one launch per step.",
             (AmpBf16, Nhwc, ImplicitGemm),
             true,
             true,

@@ -29,6 +29,7 @@ fn xray(blocks: Vec<XrayBlock>) -> Xray {
         problem: Problem::new("p", "p", vec![count("n", 1, "")], Dtype::F32),
         phases: NAMES.map(str::to_owned).into(),
         kernels: Vec::new(),
+        unmarked_kernels: Vec::new(),
         sms: (0..3).map(|sm| XraySm { sm, error_ns: 100.0 * sm as f64 }).collect(),
         blocks,
         clock_mhz: 1980.0,
@@ -102,6 +103,18 @@ fn loads_lead_multiplications() {
     // What comes after marks that were not kept cannot be counted.
     let cut = warp(4, 0, &[(LOAD, 10), (NOT_KEPT, 10), (LOAD, 10)]);
     assert_eq!(xray(vec![block(0, 0, vec![consumer, cut])]).lead(0).unwrap().count, 1);
+}
+
+#[test]
+fn kernels_without_marks_are_named_with_their_count() {
+    let said = |names: &[&str]| {
+        let unmarked_kernels = names.iter().map(|n| (*n).to_owned()).collect();
+        Xray { unmarked_kernels, ..xray(Vec::new()) }.unmarked_in_words()
+    };
+    assert_eq!(said(&[]), None);
+    assert_eq!(said(&["adam"]).unwrap(), "1 kernel of the run has no marks and is not shown: adam.");
+    let several = said(&["gather", "relu", "adam"]).unwrap();
+    assert_eq!(several, "3 kernels of the run have no marks and are not shown: gather, relu and adam.");
 }
 
 #[test]

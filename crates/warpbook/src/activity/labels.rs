@@ -18,37 +18,85 @@ fn is_kernel(activity: &Activity) -> bool {
     matches!(activity.kind, ActivityKind::Kernel { .. })
 }
 
+/// The activities of operations in the order in which they were queued, each with its operation's number.
+pub(super) fn queued(operations: &[Operation]) -> Vec<(usize, &Activity)> {
+    let mut all = Vec::new();
+    for (i, operation) in operations.iter().enumerate() {
+        let mut queued: Vec<&Activity> = operation.activities.iter().collect();
+        queued.sort_by_key(|a| (a.correlation, a.start_ns));
+        all.extend(queued.into_iter().map(|a| (i, a)));
+    }
+    all
+}
+
 /// The operation of each activity of a run, by its number. Where the run has the operations' activities in their order, as queued or as started, place by
 /// place; the driver may have turned a fill into a kernel. Otherwise the first of a kind to start is taken for the first of that kind, and so on.
 pub(super) fn operations(operations: &[Operation], run: &[&Activity]) -> Vec<Option<usize>> {
-    let known: Vec<(usize, &Activity)> = operations
-        .iter()
-        .enumerate()
-        .flat_map(|(i, o)| {
-            let mut queued: Vec<&Activity> = o.activities.iter().collect();
-            queued.sort_by_key(|a| (a.correlation, a.start_ns));
-            queued.into_iter().map(move |a| (i, a))
-        })
-        .collect();
+    let known = queued(operations);
+    let places = whole_run(&known, run).unwrap_or_else(|| by_kind(&known, run, false));
+    places.into_iter().map(|place| place.map(|k| known[k].0)).collect()
+}
+
+/// The place among the known activities of each activity, of which a run is a part: others may come before and after it. `None` where one of the known
+/// kernels is missing.
+pub(super) fn among(known: &[(usize, &Activity)], all: &[&Activity]) -> Option<Vec<Option<usize>>> {
+    let mut found = vec![None; all.len()];
+    for order in orders(all) {
+        for places in order.windows(known.len().max(1)) {
+            let part: Vec<&Activity> = places.iter().map(|place| all[*place]).collect();
+            if is_in_order(known, &part) {
+                places.iter().enumerate().for_each(|(k, place)| found[*place] = Some(k));
+                return Some(found);
+            }
+        }
+    }
+    // Nothing but the run's own comes after it: an evaluation, which has kernels of the same kinds, is before.
+    let found = by_kind(known, all, true);
+    // A fill may have become a kernel, which is no part of a kind.
+    let is_there = |k: usize| !is_kernel(known[k].1) || found.contains(&Some(k));
+    (!known.is_empty() && (0..known.len()).all(is_there)).then_some(found)
+}
+
+/// The places of activities as they were queued, and as they started.
+fn orders(run: &[&Activity]) -> [Vec<usize>; 2] {
     let queued: Vec<usize> = (0..run.len()).collect();
     let mut started = queued.clone();
     started.sort_by_key(|place| run[*place].start_ns);
+    [queued, started]
+}
+
+/// Whether a run is the known activities, place by place.
+fn is_in_order(known: &[(usize, &Activity)], run: &[&Activity]) -> bool {
     let is_known = |b: &Activity| known.iter().any(|(_, a)| key(a) == key(b));
     let alike = |a: &Activity, b: &Activity| key(a) == key(b) || !is_kernel(a) && is_kernel(b) && !is_known(b);
-    let in_order = |places: &&Vec<usize>| {
-        known.len() == run.len() && known.iter().zip(places.iter()).all(|((_, a), place)| alike(a, run[*place]))
-    };
+    known.len() == run.len() && known.iter().zip(run).all(|((_, a), b)| alike(a, b))
+}
+
+fn whole_run(known: &[(usize, &Activity)], run: &[&Activity]) -> Option<Vec<Option<usize>>> {
+    let in_order = |order: &Vec<usize>| is_in_order(known, &order.iter().map(|p| run[*p]).collect::<Vec<_>>());
+    let order = orders(run).into_iter().find(in_order)?;
     let mut found = vec![None; run.len()];
-    if let Some(places) = [&queued, &started].into_iter().find(in_order) {
-        known.iter().zip(places).for_each(|((i, _), place)| found[*place] = Some(*i));
-        return found;
-    }
+    order.iter().enumerate().for_each(|(k, place)| found[*place] = Some(k));
+    Some(found)
+}
+
+/// The first of a kind for the first of that kind, and so on, or the last for the last.
+fn by_kind(known: &[(usize, &Activity)], run: &[&Activity], from_the_end: bool) -> Vec<Option<usize>> {
     let mut of_kind: HashMap<_, VecDeque<usize>> = HashMap::new();
-    for (i, activity) in known {
-        of_kind.entry(key(activity)).or_default().push_back(i);
+    for (k, (_, activity)) in known.iter().enumerate() {
+        of_kind.entry(key(activity)).or_default().push_back(k);
     }
+    let [_, mut started] = orders(run);
+    let mut next = |kind| {
+        let of = of_kind.get_mut(&kind)?;
+        if from_the_end { of.pop_back() } else { of.pop_front() }
+    };
+    if from_the_end {
+        started.reverse();
+    }
+    let mut found = vec![None; run.len()];
     for place in started {
-        found[place] = of_kind.get_mut(&key(run[place])).and_then(VecDeque::pop_front);
+        found[place] = next(key(run[place]));
     }
     found
 }

@@ -8,7 +8,8 @@ mod labels;
 mod runs;
 
 use std::collections::HashMap;
-use warpbook_device::Activity;
+use warpbook_device::{Activity, Recorder};
+use warpbook_nn::train::{StepOperation, TrainError};
 use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Span, stats};
 
 /// Nanoseconds by which the times of two activities may overlap that follow each other.
@@ -24,6 +25,33 @@ pub(crate) struct Operation {
     pub bytes: u64,
     pub written_bytes: u64,
     pub activities: Vec<Activity>,
+}
+
+/// The operations of a step that is made one operation at a time, each with what it led to, and how much of that was lost. Nothing that was queued before
+/// may be under way.
+pub(crate) fn by_operation(
+    recorder: &Recorder,
+    step: impl FnOnce(&mut dyn FnMut(&StepOperation) -> Result<(), TrainError>) -> Result<(), TrainError>,
+) -> Result<(Vec<Operation>, u64), TrainError> {
+    recorder.take()?;
+    let (mut operations, mut lost) = (Vec::new(), 0);
+    step(&mut |o| {
+        let taken = recorder.take()?;
+        lost += taken.lost;
+        let (name, activities) = (o.name.clone(), taken.activities);
+        let (flops, bytes, written_bytes) = (o.flops, o.bytes, o.written_bytes);
+        operations.push(Operation { name, flops, bytes, written_bytes, activities });
+        Ok(())
+    })?;
+    Ok((operations, lost))
+}
+
+/// The place of each activity among those of the operations, and the number of its operation: of a run with others before and after it. `None` where it is
+/// not there as a whole.
+pub(crate) fn run_among(operations: &[Operation], all: &[&Activity]) -> Option<Vec<Option<(usize, usize)>>> {
+    let known = labels::queued(operations);
+    let found = labels::among(&known, all)?;
+    Some(found.into_iter().map(|place| place.map(|k| (k, known[k].0))).collect())
 }
 
 /// What was recorded of a rung.

@@ -3,9 +3,8 @@
 use super::Show;
 use super::html::{note, printable, scroll};
 use crate::profile::HardwareCounters;
-pub(super) use warpbook_charts::COUNTERS_MEANING as MEANING;
-use warpbook_charts::{Table, counters};
-use warpbook_record::Run;
+use warpbook_charts::{Table, counted_by, counters};
+use warpbook_record::{Profiled, Run};
 
 /// Kernels that are shown.
 const ROWS: usize = 10;
@@ -18,8 +17,7 @@ impl HardwareCounters {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let counted = format!("Counted by {}.", self.source.trim_end_matches('.'));
-        [counted, MEANING.to_owned()].into_iter().chain(self.notes.iter().cloned()).collect()
+        [counted_by([&*self.source])].into_iter().chain(self.notes.iter().cloned()).collect()
     }
 }
 
@@ -34,9 +32,18 @@ impl Show for HardwareCounters {
     }
 }
 
+fn counted_rungs(run: &Run) -> impl Iterator<Item = &Profiled> {
+    run.profiled.iter().filter(|p| !p.counters.is_empty())
+}
+
+/// What counted a record's rungs, and what its columns mean.
+pub(super) fn meaning(run: &Run) -> String {
+    counted_by(counted_rungs(run).map(|p| &*p.source))
+}
+
 /// The counters of each rung that has some, under its name.
 pub(super) fn of_rungs(run: &Run) -> Vec<(String, Table)> {
-    let counted = run.profiled.iter().filter(|p| !p.counters.is_empty());
+    let counted = counted_rungs(run);
     let heading = |rung: &str| run.rung(rung).map_or_else(|| rung.to_owned(), |r| r.title.to_string());
     counted
         .map(|p| (format!("{}, {}: hardware counters", heading(&p.rung), p.problem.label), counters(&p.counters, ROWS)))

@@ -9,6 +9,8 @@ use warpbook_device::{ActivityKind, Nvtx};
 
 /// Rows that are shown unless more are asked for.
 const ROWS: usize = 10;
+/// Operations of a training that are shown.
+const OPERATIONS: usize = 30;
 
 /// What has the same name, added up.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -74,8 +76,39 @@ impl Cycle {
         Table { headers, rows: sorted.iter().take(rows).map(row).collect() }
     }
 
+    /// The operations of a training's steps that most of the device's time was spent on, so many of them, with the rates that they reach where their work is
+    /// known: FLOPs of products and convolutions, and the bytes that an operation has to move at least. Empty of other programs.
+    #[must_use]
+    pub fn operations_table(&self, rows: usize) -> Table {
+        let mut sums = Sums::default();
+        for o in self.operations.iter().flat_map(|b| &b.operations) {
+            let (sum, times) = (sums.of(&o.name), o.samples_us.len() as u64);
+            sum.count += times;
+            sum.device_us += o.samples_us.iter().sum::<f64>();
+            sum.flops += o.flops * times;
+            sum.bytes += o.bytes * times;
+        }
+        let whole = self.device_us();
+        let row = |s: &Sum| {
+            [
+                s.name.clone(),
+                s.count.to_string(),
+                figures::time(s.device_us),
+                figures::time(s.device_us / s.count.max(1) as f64),
+                share(s.device_us, whole),
+                rate(s.flops, s.device_us, figures::rate),
+                rate(s.bytes, s.device_us, figures::bandwidth),
+            ]
+        };
+        let sorted = sums.sorted(|s| s.device_us);
+        table(
+            ["operation", "count", "total", "average", "share", "FLOP/s", "bandwidth"],
+            sorted.iter().take(rows).map(row).collect(),
+        )
+    }
+
     /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
-    /// kernel has rates where it is the only one of ranges whose work is known.
+    /// kernel has rates where it is the only one of ranges, or of a training's operations, whose work is known.
     #[must_use]
     pub fn kernels(&self, rows: usize) -> Table {
         let mut sums = Sums::default();
@@ -89,6 +122,12 @@ impl Cycle {
             }
         }
         for (name, work, us) in self.work_of_kernels() {
+            let sum = sums.of(name);
+            sum.flops += work.flops;
+            sum.bytes += work.bytes;
+            sum.counted_us += us;
+        }
+        for (name, work, us) in self.work_of_operations() {
             let sum = sums.of(name);
             sum.flops += work.flops;
             sum.bytes += work.bytes;
@@ -182,6 +221,18 @@ impl Cycle {
         all.into_iter().filter_map(|(place, work, us)| Some((only[&place]?, work, us))).collect()
     }
 
+    /// The same of a training's operations, over all recorded steps.
+    fn work_of_operations(&self) -> impl Iterator<Item = (&str, Work, f64)> {
+        let is_kernel =
+            |name: &str| self.work.iter().any(|w| w.name == name && matches!(w.kind, ActivityKind::Kernel { .. }));
+        self.operations.iter().flat_map(|b| &b.operations).filter_map(move |o| {
+            let [name] = &o.kernels[..] else { return None };
+            let (times, us) = (o.samples_us.len() as u64, o.samples_us.iter().sum());
+            let work = Work { flops: o.flops * times, bytes: o.bytes * times };
+            (work != Work::default() && is_kernel(name)).then_some((name.as_str(), work, us))
+        })
+    }
+
     fn is_in_one_of_its_name(&self, place: usize) -> bool {
         let mut at = self.ranges[place].parent;
         while let Some(parent) = at {
@@ -227,6 +278,13 @@ impl Cycle {
             ),
             None => {}
         }
+        if self.operations.is_some() {
+            all.push(
+                "The bandwidth of an operation is of the bytes that it has to move at least, each array once; its FLOP/s are of products and convolutions. \
+                 Operations that overlap each other each have their whole time."
+                    .into(),
+            );
+        }
         for c in &self.counters {
             let name = self.ranges.get(c.range).map_or("", |r| &r.name);
             all.push(format!("The kernels of {name} were counted by {}.", c.counters.source.trim_end_matches('.')));
@@ -260,7 +318,8 @@ impl Cycle {
             }
             table
         });
-        let all = [self.table(), self.kernels(ROWS), self.driver_calls(ROWS), memory];
+        let all =
+            [self.table(), self.operations_table(OPERATIONS), self.kernels(ROWS), self.driver_calls(ROWS), memory];
         all.into_iter().chain(counted).filter(|t| !t.rows.is_empty()).collect()
     }
 }

@@ -88,7 +88,7 @@ impl Show for Run {
         let counted = counters::of_rungs(self);
         out.extend(counted.iter().map(|(title, table)| details(title, &scroll(table))));
         if !counted.is_empty() {
-            out += &note(counters::MEANING);
+            out += &note(&counters::meaning(self));
         }
         out.extend(notices(self).iter().map(|n| note(n)));
         out += &details("Where it was made, and how it is repeated", &environment(self).html());
@@ -108,7 +108,7 @@ impl Show for Run {
         let counted = counters::of_rungs(self);
         parts.extend(counted.iter().map(|(title, table)| format!("{}\n{}", printable(title), table.text())));
         if !counted.is_empty() {
-            parts.push(counters::MEANING.into());
+            parts.push(printable(&counters::meaning(self)));
         }
         parts.extend(notices(self).iter().map(|n| printable(n)));
         parts.join("\n\n")

@@ -4,6 +4,7 @@ use super::Show;
 use super::html::{note, scroll};
 use super::printable;
 use crate::xray::XrayRun;
+use warpbook_record::Xray;
 
 impl Show for XrayRun {
     fn html(&self) -> String {
@@ -19,7 +20,9 @@ impl Show for XrayRun {
     fn text(&self) -> String {
         match self.chart() {
             Ok(chart) => {
-                let notes: Vec<String> = self.run.notes.iter().map(|n| printable(n)).collect();
+                let unmarked = self.run.xrays.iter().filter_map(Xray::unmarked_in_words);
+                let notes = self.run.notes.iter().cloned().chain(unmarked);
+                let notes: Vec<String> = notes.map(|n| printable(&n)).collect();
                 format!(
                     "{}\n{}\n\n{}\n\n{}",
                     printable(&chart.title),

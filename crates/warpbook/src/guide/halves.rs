@@ -3,7 +3,7 @@
 use super::prepared::Arrays;
 use crate::Result;
 use crate::experiment::Candidate;
-use warpbook_record::{KernelSpec, Requires, Rung, Runner, Schedule, Tile};
+use warpbook_record::{CUDA_DRIVER, KernelSpec, Requires, Rung, Runner, Schedule, Tile};
 
 /// The work at one size.
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +116,7 @@ impl Half {
             How::Host { spec: Some(spec), .. } => Rung::cuda(self.id, self.title, self.idea, spec()),
             How::Host { spec: None, .. } => Rung {
                 requires: Requires::AtLeast(7, 5),
-                runner: Runner::Library("the CUDA driver".into()),
+                runner: Runner::Library(CUDA_DRIVER.into()),
                 ..Rung::cpu(self.id, self.title, self.idea, "")
             },
         }

@@ -141,7 +141,7 @@ impl Guide {
     fn problem(&self, pair: &Pair, size: u64) -> Problem {
         let work = (pair.work)(size, self.quick);
         let sizes = vec![count("size", size, pair.axis), count("n", work.n, "elements")];
-        Problem::new(format!("{size} {}", pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
+        Problem::new(sized(size, pair.axis), size.to_string(), sizes, Dtype::F32).with(|p| {
             p.id = format!("{} {}", pair.name, p.id);
             (p.flops, p.bytes, p.written_bytes) = (work.flops, work.bytes, work.written_bytes);
             p.working_set_bytes = work.array_bytes;
@@ -157,6 +157,18 @@ impl Selects for Guide {
 
     fn selection_mut(&mut self) -> &mut Selection {
         &mut self.selection
+    }
+}
+
+/// A size on an axis that is named in the plural, as "4 warps per SM" and "1 warp per SM".
+fn sized(size: u64, axis: &str) -> String {
+    let one = |noun: &str| {
+        let (first, rest) = noun.split_at(noun.find(' ').unwrap_or(noun.len()));
+        format!("{}{rest}", first.strip_suffix('s').unwrap_or(first))
+    };
+    match size {
+        1 => format!("1 {}", axis.split(" and ").map(one).collect::<Vec<_>>().join(" and ")),
+        _ => format!("{size} {axis}"),
     }
 }
 
@@ -355,5 +367,19 @@ occupancy, jit-expression, small-network, loader, precision, layout, power, chec
             },
             rungs,
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_of_an_axis_is_in_the_singular() {
+        let labels = [(1, "warps per SM"), (1, "rows and columns"), (1, "KiB"), (2, "kinds of elements")];
+        let said = labels.map(|(size, axis)| sized(size, axis));
+        assert_eq!(said, ["1 warp per SM", "1 row and column", "1 KiB", "2 kinds of elements"]);
+        let problems = Guide::pair("gather").unwrap().problems();
+        assert_eq!((problems[0].size(), problems[0].label.as_str()), (1, "1 warp per SM"));
     }
 }

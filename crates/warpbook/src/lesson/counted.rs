@@ -1,7 +1,7 @@
 //! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
 
 use super::{table, title};
-use crate::charts::{Table, counters, latencies as chart_of};
+use crate::charts::{Table, counted_by, counters, latencies as chart_of};
 use crate::guide::Pair;
 use crate::prelude::*;
 use warpbook_device::register_latency;
@@ -51,7 +51,7 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
     let headers: Vec<&str> = ["rung", "kernel"].into_iter().chain(columns.iter().copied()).collect();
     let table: Table = table(&headers, rows);
     let heading = format!("What the hardware counted, {}:", first.problem.label);
-    let meaning = format!("Counted by {}. {}", first.source.trim_end_matches('.'), crate::charts::COUNTERS_MEANING);
+    let meaning = counted_by(counted.iter().map(|p| &*p.source));
     Some(Panel::column([&heading, &table, &meaning]))
 }
 

@@ -4,7 +4,7 @@ use super::{HardwareCounters, Work};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use warpbook_device::{Activity, ActivityKind, Call, EventTimes, Mark, MemoryPoint};
-use warpbook_record::ProfilerOverhead;
+use warpbook_record::{Breakdown, ProfilerOverhead};
 
 /// A step, by the host's clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,8 +53,12 @@ pub struct DeviceWork {
     pub stream: u32,
     /// That of the call that led to it.
     pub correlation: u32,
+    /// The graph that it was a node of, and the node, by CUPTI's numbers.
+    pub graph: Option<(u32, u64)>,
     /// The innermost range in which the host asked for it, by its place.
     pub range: Option<usize>,
+    /// The operation of a training step that it belongs to, as "conv1 forward"; empty where none is known.
+    pub operation: String,
     /// From the cycle's start.
     pub start_us: f64,
     /// How long it took.
@@ -146,6 +150,8 @@ pub struct Cycle {
     pub overhead: Option<ProfilerOverhead>,
     /// Of the ranges that were counted.
     pub counters: Vec<RangeCounters>,
+    /// Of a training what the device did in a step, operation by operation, with their work: a sample a recorded step.
+    pub operations: Option<Breakdown>,
     /// What is missing, and why.
     pub notes: Vec<String>,
 }
@@ -170,7 +176,9 @@ pub(super) fn device_work(all: &[Activity], ranges: &BTreeMap<u32, usize>, begin
         kind: a.kind.clone(),
         stream: a.stream,
         correlation: a.correlation,
+        graph: a.graph,
         range: ranges.get(&a.correlation).copied(),
+        operation: String::new(),
         start_us: since(a.start_ns, begin),
         duration_us: a.duration_ns as f64 / 1e3,
     };
@@ -213,7 +221,9 @@ pub(super) fn range_work(
                 kind: ActivityKind::Range,
                 stream: stream as u32,
                 correlation: 0,
+                graph: None,
                 range: Some(*place),
+                operation: String::new(),
                 start_us: time.start_us,
                 duration_us: time.duration_us,
             });

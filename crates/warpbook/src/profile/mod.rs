@@ -35,6 +35,7 @@
 mod count;
 pub(crate) mod counters;
 mod cycle;
+mod operations;
 mod record;
 mod rungs;
 mod trace;
@@ -469,6 +470,7 @@ impl Profiler<'_> {
             calls: earlier.calls,
             ranges,
             counters: earlier.counters,
+            operations: None,
             notes: earlier.notes,
         };
         let cycle = cycle.with_sums();

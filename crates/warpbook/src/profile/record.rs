@@ -9,7 +9,7 @@ use warpbook_record::{
 };
 
 /// The only rung of such a record.
-const RUNG: &str = "program";
+pub(super) const RUNG: &str = "program";
 
 impl Profile {
     /// The record: a problem a cycle, with the times of its steps by the host's clock, its timeline, what the device did range by range, its memory over
@@ -36,7 +36,7 @@ impl Profile {
         let mut charts = vec![ChartKind::Ladder, ChartKind::Timeline, ChartKind::Breakdown];
         let has_work = |c: &Cycle| c.ranges.iter().any(|r| r.work != super::Work::default());
         let mut peaks = Peaks::default();
-        if self.cycles.iter().any(|c| has_work(c) || !c.counters.is_empty()) {
+        if self.cycles.iter().any(|c| has_work(c) || c.operations.is_some() || !c.counters.is_empty()) {
             charts.insert(1, ChartKind::Roofline);
             match lab.peaks() {
                 Ok(measured) => peaks = measured,
@@ -122,10 +122,11 @@ impl Cycle {
                 streams.len() - 1
             });
             let range = work.range.and_then(|r| self.ranges.get(r)).map_or("", |r| &r.name);
+            let operation = if work.operation.is_empty() { range } else { &work.operation };
             all.push(Span {
                 bytes: work.kind.bytes(),
                 correlation: Some(work.correlation).filter(|c| *c != 0),
-                ..span(&work.name, range, number.to_string(), (work.start_us, work.duration_us))
+                ..span(&work.name, operation, number.to_string(), (work.start_us, work.duration_us))
             });
         }
         all
@@ -149,8 +150,12 @@ impl Cycle {
         }
     }
 
-    /// What the device did for each innermost range, and by itself what belongs to none; `None` where nothing recorded it.
+    /// What the device did for each operation of a training's steps, or else for each innermost range, and by itself what belongs to none; `None` where
+    /// nothing recorded it.
     fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
+        if let Some(apart) = &self.operations {
+            return Some(apart.clone());
+        }
         let (first, last) =
             (self.work.first()?, self.work.iter().map(|w| w.start_us + w.duration_us).fold(0.0, f64::max));
         let mut operations: Vec<OperationTime> = Vec::new();

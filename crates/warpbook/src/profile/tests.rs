@@ -138,6 +138,7 @@ fn recorded() -> Cycle {
         memory: Vec::new(),
         overhead: None,
         counters: Vec::new(),
+        operations: None,
         notes: Vec::new(),
         has_device: true,
         allocated_bytes: Some(1 << 20),
@@ -312,7 +313,9 @@ fn by_events() -> Cycle {
         kind: ActivityKind::Range,
         stream,
         correlation: 0,
+        graph: None,
         range: Some(range),
+        operation: String::new(),
         start_us,
         duration_us,
     };

@@ -58,6 +58,9 @@ impl Cycle {
             }
             args["correlation"] = work.correlation.into();
             args["range"] = self.name_of(work.range).into();
+            if !work.operation.is_empty() {
+                args["operation"] = work.operation.as_str().into();
+            }
             let at = (work.start_us, work.duration_us);
             events.push(complete((DEVICE, work.stream), &work.name, category, at, args));
             // From the call to the first of what it led to.

@@ -1,6 +1,7 @@
 //! A training in a lab: set up, watched, and kept as a record.
 
 mod points;
+mod profiled;
 mod progress;
 mod recorder;
 mod training_run;

@@ -4,7 +4,7 @@ use super::Training;
 use super::data::Set;
 use super::steps::failure;
 use super::workload::Workload;
-use crate::activity::{Operation, Recording, Timelines};
+use crate::activity::{Recording, Timelines, by_operation};
 use crate::{Error, Lab, Result};
 use warpbook_device::{CudaDevice, Recorder};
 use warpbook_nn::train::{Place, Recipe, TrainError, Trainer, Way};
@@ -84,16 +84,7 @@ fn attempt(recorder: &Recorder, trainer: &mut Trainer, way: &Way) -> Result<Reco
     // Losses are read afterwards: their copies are no part of a step.
     let wait = |trainer: &Trainer| trainer.stream().map_or(Ok(()), |stream| stream.synchronize());
     wait(trainer)?;
-    recorder.take()?;
-    let (mut operations, mut lost) = (Vec::new(), 0);
-    trainer.step_by_operation(&mut |o| {
-        let taken = recorder.take()?;
-        lost += taken.lost;
-        let (name, activities) = (o.name.clone(), taken.activities);
-        let (flops, bytes, written_bytes) = (o.flops, o.bytes, o.written_bytes);
-        operations.push(Operation { name, flops, bytes, written_bytes, activities });
-        Ok(())
-    })?;
+    let (operations, mut lost) = by_operation(recorder, |after| trainer.step_by_operation(after))?;
     for _ in 0..RECORDED {
         trainer.queue_step()?;
     }

@@ -2,7 +2,7 @@
 
 use super::keep::{Kept, keep};
 use std::collections::BTreeMap;
-use warpbook_device::{KernelMarks, Marks, WarpMarks};
+use warpbook_device::{KernelMarks, Marks, UnmarkedKernel, WarpMarks};
 use warpbook_kernels::xray::Marks as Names;
 use warpbook_record::xray::phase;
 use warpbook_record::{Problem, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp};
@@ -57,6 +57,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken) -> Result<(Xray, Vec<String>
         rung: taken.rung,
         problem: taken.problem,
         kernels: marks.kernels.iter().map(kernel_of).collect(),
+        unmarked_kernels: unmarked(marks),
         sms: marks
             .clocks
             .sms()
@@ -102,6 +103,16 @@ fn phases(kernels: &[KernelMarks]) -> Vec<String> {
     }
     all.push(phase::NOT_KEPT.into());
     all
+}
+
+/// The names of kernels without marks, with their files where others have the same name.
+fn unmarked(marks: &Marks) -> Vec<String> {
+    let all = || marks.unmarked.iter().map(|k| &k.entry).chain(marks.kernels.iter().map(|k| &k.entry));
+    let name = |k: &UnmarkedKernel| match all().filter(|entry| **entry == k.entry).count() {
+        1 => k.entry.clone(),
+        _ => format!("{} ({})", k.entry, k.file),
+    };
+    marks.unmarked.iter().map(name).collect()
 }
 
 fn kernel_of(k: &KernelMarks) -> XrayKernel {

@@ -64,7 +64,7 @@ fn a_run_without_marks_is_an_error_in_words() {
 
 #[test]
 fn marks_become_phases_on_one_scale() {
-    use warpbook_device::{KernelMarks, WarpMarks};
+    use warpbook_device::{KernelMarks, UnmarkedKernel, WarpMarks};
     let problem = Regression::new().problems().remove(0);
     let taken = Taken { rung: "02_fused".into(), problem, marked_us: vec![12.0], unmarked_us: vec![10.0] };
     // SM 1's clock is 1000 ahead. Two clocks a nanosecond.
@@ -83,8 +83,14 @@ fn marks_become_phases_on_one_scale() {
             (1, 0, warp(1, &[(0, 1510), (2, 1530), (2, 1930), (1, 1990)], &[2])),
         ],
     };
-    let marks = warpbook_device::testing::marks(vec![kernel], &[(0, 0.0, 0.0), (1, 1000.0, 80.0)]);
+    let mut marks = warpbook_device::testing::marks(vec![kernel], &[(0, 0.0, 0.0), (1, 1000.0, 80.0)]);
+    let unmarked = |entry: &str, file: &str| UnmarkedKernel { entry: entry.into(), file: file.into() };
+    marks.unmarked = vec![unmarked("forward", "nn/relu.cu"), unmarked("adam", "nn/adam.cu")];
+    marks.unmarked.push(unmarked("forward", "nn/dropout.cu"));
     let (x, notes) = assemble(&marks, taken).unwrap();
+    assert_eq!(x.unmarked_kernels, ["forward (nn/relu.cu)", "adam", "forward (nn/dropout.cu)"]);
+    let said = x.unmarked_in_words().unwrap();
+    assert!(said.starts_with("3 kernels of the run have no marks") && said.contains(", adam and forward"), "{said}");
     assert_eq!(x.phases, ["start", "load", "compute", "not kept"]);
     let blocks: Vec<_> = x.blocks.iter().map(|b| (b.block, b.sm, b.start_ns, b.end_ns, b.warps.len())).collect();
     assert_eq!(blocks, [(0, 0, 0, 150, 1), (1, 1, 5, 245, 1)], "the idle warp counts for the block's end");

@@ -37,7 +37,7 @@ pub(super) static FUSION: Pair = Pair {
     halves: &[
         host(
             "01_launches",
-            "A launch an operation",
+            "One launch per operation",
             "As a framework runs what it has not compiled.",
             Some(kernels::one_operation),
             Program::Operations { in_a_graph: false },
@@ -56,7 +56,7 @@ pub(super) static FUSION: Pair = Pair {
             Some(kernels::all_operations),
             Program::Whole,
         ),
-        cpu("cpu_passes", "CPU, a pass an operation", "Intermediates go through memory.", |x, y, _, _| {
+        cpu("cpu_passes", "CPU, one pass per operation", "Intermediates go through memory.", |x, y, _, _| {
             y.copy_from_slice(x);
             for k in 0..OPERATIONS {
                 y.iter_mut().for_each(|v| *v = if k % 2 == 0 { *v * 0.9 + 0.1 } else { v.max(0.0) });
@@ -122,7 +122,7 @@ pub(super) static SMALL_NETWORK: Pair = Pair {
     reason: "The arithmetic of a small network takes less time than the host needs to launch its kernels. Frozen it is a fixed list of operations: \
              biases and ReLUs move into the products before them, and one graph starts all that is left, copies included.",
     on_a_smaller_gpu: "About the same: both halves wait for the host and the link, and kernels this small leave most of any GPU idle.",
-    axis: "samples a batch",
+    axis: "samples per batch",
     headline: Quantity::Time,
     sizes: &[1, 8, 32, 128, 512],
     quick: &[1, 32],

@@ -173,7 +173,7 @@ pub(super) static REDUCTION: Pair = Pair {
     about: "The sum of an array: every element by an atomic addition, or first in registers, warps and blocks.",
     reason: "Atomic additions to one address are made one after another. A hierarchy makes one for each block, and the rest in registers \
              and shuffles, which all SMs do at once.",
-    on_a_smaller_gpu: "Smaller: one address takes as many additions a second on a small GPU, while reading the array takes longer.",
+    on_a_smaller_gpu: "Smaller: one address takes as many additions per second on a small GPU, while reading the array takes longer.",
     axis: "elements",
     headline: Quantity::Time,
     sizes: &[1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22],
@@ -211,7 +211,7 @@ pub(super) static REDUCTION: Pair = Pair {
             });
             y[0] = sum.into_inner() as f32;
         }),
-        cpus("cpu_sums", "CPU, a sum a thread", "The threads' sums are added at the end.", |x, y, _, _| {
+        cpus("cpu_sums", "CPU, one sum per thread", "The threads' sums are added at the end.", |x, y, _, _| {
             y[0] = x.par_iter().map(|v| *v as u32).sum::<u32>() as f32;
         }),
     ],
@@ -221,9 +221,9 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     name: "vector-loads",
     record: "guide-vector-loads",
     title: "Wide loads and stores",
-    about: "An array is read and written with 4, 8 or 16 bytes an instruction.",
+    about: "An array is read and written with 4, 8 or 16 bytes per instruction.",
     reason: "A thread that moves 16 bytes has four times as many of them in flight as one that moves 4. Bandwidth times latency has to be in \
-             flight to keep a memory busy, DRAM as well as L2, and the warps that fit on an SM fall short of it with 4 bytes a thread. A \
+             flight to keep a memory busy, DRAM as well as L2, and the warps that fit on an SM fall short of it with 4 bytes per thread. A \
              quarter of the instructions and requests move the same bytes, too.",
     on_a_smaller_gpu: "Smaller: with less bandwidth per SM, narrow accesses keep up more easily.",
     axis: "elements",
@@ -238,9 +238,9 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     compared: ["01_words", "03_quads"],
     counters: &["sectors a load", "DRAM", "issue slots", "warps wait for"],
     halves: &[
-        kernel("01_words", "4 bytes", "A float a thread.", kernels::loads_4, one_each),
-        kernel("02_pairs", "8 bytes", "A float2 a thread.", kernels::loads_8, one_for_two),
-        kernel("03_quads", "16 bytes", "A float4 a thread.", kernels::loads_16, one_for_four),
+        kernel("01_words", "4 bytes", "One float per thread.", kernels::loads_4, one_each),
+        kernel("02_pairs", "8 bytes", "One float2 per thread.", kernels::loads_8, one_for_two),
+        kernel("03_quads", "16 bytes", "One float4 per thread.", kernels::loads_16, one_for_four),
         cpu("cpu_1_thread", "CPU, one thread", "The compiler makes it wide by itself.", |x, y, _, _| {
             y.iter_mut().zip(x).for_each(|(y, x)| *y = 2.0 * x);
         }),

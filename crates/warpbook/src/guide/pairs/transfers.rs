@@ -116,7 +116,7 @@ pub(super) static BATCHES: Pair = Pair {
     reason: "Two copies, a launch and a wait cost tens of microseconds for a sample as for a thousand, and one sample keeps one block of \
              one SM busy.",
     on_a_smaller_gpu: "Smaller: what is paid per batch is the same, while a full batch takes longer.",
-    axis: "samples a batch",
+    axis: "samples per batch",
     headline: Quantity::Time,
     sizes: &[1, 4, 16, 64, 256, 1024, 4096],
     quick: &[1, 64, 4096],
@@ -230,7 +230,7 @@ pub(super) static LOADER: Pair = Pair {
     reason: "Gathering a batch on the host, its copy and the step use different hardware. A loop that waits for each of them takes the sum of their \
              times. With page-locked memory and a stream for copies they overlap, and a step takes as long as the longest of them.",
     on_a_smaller_gpu: "Smaller: the step takes longer there, and hides more of the same loading.",
-    axis: "images a batch",
+    axis: "images per batch",
     headline: Quantity::Time,
     sizes: &[64, 256, 1024],
     quick: &[16],

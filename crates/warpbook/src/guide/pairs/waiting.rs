@@ -17,7 +17,7 @@ pub(super) static LATENCY: Pair = Pair {
     record: "guide-latency",
     title: "Latency hidden by warps and by independent instructions",
     about: "The same multiply-adds with 1 to 32 warps per SM, each thread working on 1, 2, 4 or 8 of its chains at a time.",
-    reason: "Little's law: what is in flight is the rate times the latency. A scheduler that starts an instruction a cycle, each of which \
+    reason: "Little's law: what is in flight is the rate times the latency. A scheduler that starts one instruction per cycle, each of which \
              takes about four, needs four independent ones: four warps, or one warp with four chains.",
     on_a_smaller_gpu: "The same per SM: schedulers and latencies are those of the architecture.",
     axis: "warps per SM",
@@ -145,7 +145,7 @@ pub(super) static GATHER: Pair = Pair {
     record: "guide-gather",
     title: "Occupancy and loads in flight",
     about: "Words from random places in DRAM with 1 to 32 warps per SM, each thread asking for 1, 2, 4 or 8 of them at a time.",
-    reason: "Little's law again: bytes in flight over the latency. More warps and more loads a thread are two ways to the same number; \
+    reason: "Little's law again: bytes in flight over the latency. More warps and more loads per thread are two ways to the same number; \
              registers are what the second one costs, and what limits the first.",
     on_a_smaller_gpu: "Smaller: less bandwidth is reached with fewer bytes in flight.",
     axis: "warps per SM",
@@ -263,7 +263,7 @@ pub(super) static OCCUPANCY: Pair = Pair {
         kernel(
             "03_bounded",
             "Kept within launch bounds",
-            "__launch_bounds__ asks for eight blocks an SM: at most 64 registers a thread, and what does not fit is spilled.",
+            "__launch_bounds__ asks for eight blocks per SM: at most 64 registers per thread, and what does not fit is spilled.",
             || kernels::walk(Walk::Bounded),
             threads,
         ),
