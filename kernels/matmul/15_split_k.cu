@@ -117,9 +117,11 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     // A cluster has CLUSTER adjacent tiles, which share what they load, and SPLIT blocks for each: those of one part of k follow each other.
     const unsigned in_cluster = SPLIT * CLUSTER > 1 ? cluster_rank() : 0, rank = in_cluster / CLUSTER, place = in_cluster % CLUSTER;
     const unsigned base = aligned_shared(), k_blocks = (k + BK - 1) / BK;
-    const unsigned clusters_n = (n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N), cluster = blockIdx.x / (SPLIT * CLUSTER);
-    const unsigned row = (cluster / clusters_n * CLUSTER_M + place % CLUSTER_M) * BM;
-    const unsigned column = (cluster % clusters_n * CLUSTER_N + place / CLUSTER_M) * BN;
+    unsigned row, column;
+    // The SMs of a GPC that read the same lines at the same time read them from L2 once: with a long row of tiles, those of a few rows.
+    Tiles tiles(m, n, 1);
+    if (tiles.columns >= 16 && k_blocks >= 30) tiles.group = 4;
+    tiles.at(blockIdx.x / (SPLIT * CLUSTER), place, row, column);
     // A grid of several blocks in y splits k once more, and each y has a matrix of partial sums for itself.
     const unsigned parts = SPLIT * gridDim.y, part_of_k = blockIdx.y * SPLIT + rank;
     c += (size_t)blockIdx.y * m * ldc;

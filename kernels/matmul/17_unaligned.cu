@@ -2,7 +2,7 @@
 // Formula: C = f(alpha op(A) op(B) + beta C); f16 or bf16 in, f32 sums; row-major, one tile of BM x BN per cluster of SPLIT blocks.
 // Since the last rung: the mma.sync of 10 on tiles of 16-byte loads that are shifted in registers; SLICES x SPLIT groups share k.
 // Needs: sm_90 for its clusters; any m, n, k and leading dimensions, at any address.
-// Expect: small products of odd sides gain what two copies cost; large ones lose, as loads pass through registers and mma.sync is slow.
+// Expect: odd sides gain what two copies cost where m, n or k is small; large ones lose, as loads pass through registers and mma.sync is slow.
 #include "cluster.cuh"
 #include "launch.cuh"
 #include "matmul/mma.cuh"
@@ -14,16 +14,21 @@ using TileB = Tile<BN, TRANS_B>;
 constexpr int STAGE_BYTES = TileA::BYTES + TileB::BYTES, RING_BYTES = 2 * STAGE_BYTES;
 constexpr int SUMS_STRIDE = BN + 8;  // Padded, so that the pairs of a quarter of a warp lie in different banks.
 constexpr int SUMS_BYTES = BM * SUMS_STRIDE * 4;
-constexpr int GROUPS_BYTES = SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
-// A row of the tile as elements of C, and up to 7 before it: see store_aligned.
-constexpr int STAGED_STRIDE = (BN + 8) * 2, STAGED_BYTES = BM * STAGED_STRIDE;
+// One group of one block has all sums of the tile, and converts them in its registers.
+constexpr bool ALONE = SLICES * SPLIT == 1;
+// A row of the tile as elements of C, and up to 7 before it: see store_staged.
+constexpr int STAGED_STRIDE = BN + 8, STAGED_BYTES = BM * STAGED_STRIDE * 2;
+constexpr int GROUPS_BYTES = ALONE ? 0 : SLICES * (RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES);
+// What lies behind the groups: sums from other blocks, or the staged tile, which takes the place of the ring where there are no sums.
+constexpr int BEHIND_BYTES = SPLIT > 1 ? BM * BN * 4 : ALONE && RING_BYTES > STAGED_BYTES ? RING_BYTES : STAGED_BYTES;
 constexpr int ROWS = BM / SPLIT;  // Rows of the tile that a block of the cluster adds up and stores.
 static_assert(sizeof(In) == 2, "the shifts are of 16-bit elements");
 static_assert(BM % WM == 0 && BN % WN == 0 && GROUP_THREADS == BM / WM * WARPS_N * WARP, "a group's warps cover the tile");
 static_assert(BK % K_STEP == 0 && BM % SPLIT == 0 && SLICES <= 8 && SPLIT <= 8, "named barriers and clusters are few");
 static_assert(TileA::BYTES % 128 == 0 && TileB::BYTES % 128 == 0, "the swizzle needs tiles at multiples of 128 bytes");
-static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + (SPLIT > 1 ? BM * BN * 4 : STAGED_BYTES), "room for the tiles, then for the sums");
-static_assert(BN % 8 == 0 && GROUPS_BYTES % 16 == 0, "chunks of 16 bytes");
+static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + BEHIND_BYTES, "room for the tiles, then for the sums");
+static_assert(BN % 8 == 0 && BN <= 128 && GROUPS_BYTES % 16 == 0, "at most 16 chunks of 16 bytes in a row");
+static_assert(THREADS % 128 == 0, "all rows that a thread stores lie as far from a multiple of 16 bytes");
 
 // The threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
@@ -119,6 +124,30 @@ struct Shifted {
     }
 };
 
+// The tile of C at (row, column) as 16-bit elements in shared memory, each row as far from a multiple of 16 bytes as it lies in C.
+struct Staged {
+    Out* elements;  // [BM][STAGED_STRIDE]
+    unsigned lead_of_first, ldc;
+
+    __device__ __forceinline__ Staged(void* shared, const Out* c, unsigned ldc, unsigned row, unsigned column)
+        : elements(static_cast<Out*>(shared)), lead_of_first((unsigned)((size_t)c / 2) + column + row * ldc), ldc(ldc) {}
+
+    // Elements between a multiple of 16 bytes and the beginning of row r: the same for rows a multiple of 8 apart.
+    __device__ __forceinline__ unsigned lead(unsigned r) const { return (lead_of_first + r * ldc) % 8; }
+
+    // Puts two adjacent elements into their places, each by itself: a row may begin in the middle of a word.
+    __device__ __forceinline__ void put(unsigned r, unsigned at, float first, float second) const {
+        const unsigned word = pack(Out{}, first, second);
+        unsigned short* to = reinterpret_cast<unsigned short*>(elements + r * STAGED_STRIDE + lead(r) + at);
+        to[0] = (unsigned short)word, to[1] = (unsigned short)(word >> 16);
+    }
+};
+
+// Past the edge any bias may be read: it takes that of the last column.
+__device__ __forceinline__ float plain(const Epilogue& epilogue, float sum, unsigned column, unsigned n) {
+    return epilogue.plain(sum, Epilogue::HAS_BIAS ? min(column, n - 1) : column);
+}
+
 struct Product {
     using LoadA = Shifted<BM, !TRANS_A>;
     using LoadB = Shifted<BN, TRANS_B>;
@@ -164,57 +193,62 @@ struct Product {
         }
     }
 
+    // Calls f(i, j, r, at) for each pair of sums: pair i of 8 rows, j of 8 columns; its row and its first column in the tile.
+    template <class F>
+    __device__ __forceinline__ static void each_pair(F f) {
+        const unsigned thread = threadIdx.x % GROUP_THREADS, warp = thread / WARP, lane = thread % WARP;
+        const unsigned r = warp / WARPS_N * WM + lane / 4, at = warp % WARPS_N * WN + lane % 4 * 2;
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j) {
+#pragma unroll
+            for (int i = 0; i < WM / 8; ++i) f(i, j, r + 8 * i, at + 8 * j);
+        }
+    }
+
+    // Puts the tile's elements of C into shared memory.
+    __device__ __forceinline__ void stage(const Staged& staged, const Epilogue& epilogue, unsigned column, unsigned n) const {
+        each_pair([&](int i, int j, unsigned r, unsigned at) {
+            const float* pair = &sums[i / 2][j][i % 2 * 2];
+            staged.put(r, at, plain(epilogue, pair[0], column + at, n), plain(epilogue, pair[1], column + at + 1, n));
+        });
+    }
+
+    // Stores the tile's elements of C from registers.
+    __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, const Epilogue& epilogue, unsigned row, unsigned column,
+                                          unsigned m, unsigned n, unsigned ldc) const {
+        each_pair([&](int i, int j, unsigned r, unsigned at) {
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                if (row + r < m && column + at + e < n) epilogue.store(c, row + r, column + at + e, ldc, sums[i / 2][j][i % 2 * 2 + e]);
+            }
+        });
+    }
+
     // Puts the group's sums into shared memory, [BM][SUMS_STRIDE].
     __device__ __forceinline__ void put(float* to) const {
-        const unsigned thread = threadIdx.x % GROUP_THREADS, warp = thread / WARP, lane = thread % WARP;
-        float* own = to + (warp / WARPS_N * WM + lane / 4) * SUMS_STRIDE + warp % WARPS_N * WN + lane % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < WM / 8; ++i) {
-#pragma unroll
-            for (int j = 0; j < WN / 8; ++j) {
-                const float* pair = &sums[i / 2][j][i % 2 * 2];
-                *reinterpret_cast<float2*>(own + i * 8 * SUMS_STRIDE + j * 8) = make_float2(pair[0], pair[1]);
-            }
-        }
+        each_pair([&](int i, int j, unsigned r, unsigned at) {
+            const float* pair = &sums[i / 2][j][i % 2 * 2];
+            *reinterpret_cast<float2*>(to + r * SUMS_STRIDE + at) = make_float2(pair[0], pair[1]);
+        });
     }
 };
 
-// Stores the tile of C at (row, column) in chunks of 16 bytes, wherever its rows begin: value(r, at) of the tile is put into shared memory
-// as far from a multiple of 16 bytes as it lies in C, and only the ends of a row are stored element by element.
-template <class Value>
-__device__ __forceinline__ void store_aligned(unsigned char* staged /* [BM][STAGED_STRIDE] */, Out* __restrict__ c /* [m][ldc] */,
-                                              unsigned m, unsigned n, unsigned ldc, unsigned row, unsigned column, Value value) {
-    constexpr unsigned WORDS = BN / 2, CHUNKS = BN / 8 + 1;
-    // Elements between a multiple of 16 bytes and the beginning of row r.
-    const unsigned lead_of_first = (unsigned)((size_t)c / 2) + column + row * ldc;
-    const auto lead = [&](unsigned r) { return (lead_of_first + r * ldc) % 8; };
+// Stores what was staged in chunks of 16 bytes, wherever its rows begin; only the ends of a row are stored element by element.
+__device__ __forceinline__ void store_staged(const Staged& staged, Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc,
+                                             unsigned row, unsigned column) {
+    constexpr int SLOTS = 16, ROWS_AT_ONCE = THREADS / SLOTS;
+    const int slot = threadIdx.x % SLOTS, first = threadIdx.x / SLOTS;
+    // From the multiple of 16 bytes before the row on: where it begins and ends, the slot's whole chunk, and its element at one of the ends.
+    const int begin = staged.lead(first), end = begin + min(BN, (int)(n - column)), chunk = 8 * (slot + 1);
+    const int single = slot < 8 ? slot : end / 8 * 8 + slot - 8;
+    const bool is_whole = chunk + 8 <= end, is_single = single < end && single >= (slot < 8 ? begin : 8);
+    const Out* from = staged.elements + first * STAGED_STRIDE;
+    Out* to = c + (size_t)(row + first) * ldc + column - begin;
 #pragma unroll 4
-    for (unsigned i = threadIdx.x; i < BM * WORDS; i += THREADS) {
-        const unsigned r = i / WORDS, word = i % WORDS;
+    for (int r = first; r < BM; r += ROWS_AT_ONCE, from += ROWS_AT_ONCE * STAGED_STRIDE, to += (size_t)ROWS_AT_ONCE * ldc) {
         if (row + r >= m) break;
-        // In words of two elements. A row may start in the middle of a word: then its first and its last element are put alone.
-        const unsigned odd = lead(r) % 2, at = 2 * word + odd;
-        Out* const to = reinterpret_cast<Out*>(staged + r * STAGED_STRIDE) + lead(r);
-        if (at + 1 < BN) store_word(to + at, value(r, at), value(r, at + 1));
-        else to[at] = from_float<Out>(value(r, at));
-        if (odd && word == WORDS - 1) to[0] = from_float<Out>(value(r, 0));
-    }
-    __syncthreads();
-    const int columns = (int)min((unsigned)BN, n - column);
-    for (unsigned i = threadIdx.x; i < BM * CHUNKS; i += THREADS) {
-        const unsigned r = i / CHUNKS, chunk = i % CHUNKS;
-        if (row + r >= m) break;
-        const int at = (int)(chunk * 8) - (int)lead(r);
-        const Out* const from = reinterpret_cast<const Out*>(staged + r * STAGED_STRIDE) + chunk * 8;
-        Out* const to = c + (size_t)(row + r) * ldc + column + at;
-        if (at >= 0 && at + 8 <= columns) {
-            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
-        } else {
-#pragma unroll
-            for (int e = 0; e < 8; ++e) {
-                if (at + e >= 0 && at + e < columns) to[e] = from[e];
-            }
-        }
+        if (is_whole) *reinterpret_cast<uint4*>(to + chunk) = *reinterpret_cast<const uint4*>(from + chunk);
+        if (is_single) to[single] = from[single];
     }
 }
 
@@ -234,45 +268,66 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     Product product;
     product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)(rank * SLICES + group),
                      (int)((k + BK - 1) / BK), group);
+    // Only 16-bit elements are staged.
+    constexpr bool CAN_STAGE = SPLIT == 1 && sizeof(Out) == 2;
+    const bool stages = CAN_STAGE && epilogue.is_plain();
+    const Staged staged(dynamic_shared + GROUPS_BYTES, c, ldc, row, column);
     __syncthreads();
-    float* sums = reinterpret_cast<float*>(dynamic_shared);  // [SLICES][BM][SUMS_STRIDE]
-    product.put(sums + group * (SUMS_BYTES / 4));
-    __syncthreads();
-    const auto of_slices = [&](unsigned r, unsigned at) {
-        float sum = sums[r * SUMS_STRIDE + at];
+    if constexpr (ALONE) {
+        if constexpr (CAN_STAGE) {
+            if (stages) product.stage(staged, epilogue, column, n);
+        }
+        if (!stages) product.store(c, epilogue, row, column, m, n, ldc);
+    } else {
+        float* sums = reinterpret_cast<float*>(dynamic_shared);  // [SLICES][BM][SUMS_STRIDE]
+        product.put(sums + group * (SUMS_BYTES / 4));
+        __syncthreads();
+        const auto of_slices = [&](unsigned r, unsigned at) {
+            float sum = sums[r * SUMS_STRIDE + at];
 #pragma unroll
-        for (int s = 1; s < SLICES; ++s) sum += sums[s * (SUMS_BYTES / 4) + r * SUMS_STRIDE + at];
-        return sum;
-    };
-    if constexpr (SPLIT == 1) {
-        if (sizeof(Out) == 2 && epilogue.is_plain()) {
-            store_aligned(dynamic_shared + GROUPS_BYTES, c, m, n, ldc, row, column,
-                          [&](unsigned r, unsigned at) { return epilogue.plain(of_slices(r, at), min(column + at, n - 1)); });
+            for (int s = 1; s < SLICES; ++s) sum += sums[s * (SUMS_BYTES / 4) + r * SUMS_STRIDE + at];
+            return sum;
+        };
+        if constexpr (SPLIT == 1) {
+#pragma unroll 4
+            for (unsigned i = threadIdx.x; i < BM * BN / 2; i += THREADS) {
+                const unsigned r = i / (BN / 2), at = i % (BN / 2) * 2;
+                if (row + r >= m) break;
+                if constexpr (CAN_STAGE) {
+                    if (stages) {
+                        const auto value = [&](unsigned e) { return plain(epilogue, of_slices(r, at + e), column + at + e, n); };
+                        staged.put(r, at, value(0), value(1));
+                        continue;
+                    }
+                }
+#pragma unroll
+                for (unsigned e = 0; e < 2; ++e) {
+                    if (column + at + e < n) epilogue.store(c, row + r, column + at + e, ldc, of_slices(r, at + e));
+                }
+            }
         } else {
+            // A block sends its sums to the one that stores their rows, to a slot per sender behind the groups' memory.
+            cluster_wait();
+            const float* received = reinterpret_cast<const float*>(dynamic_shared + GROUPS_BYTES);  // [SPLIT][ROWS][BN]
 #pragma unroll 4
             for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
                 const unsigned r = i / BN, at = i % BN;
-                if (row + r < m && column + at < n) epilogue.store(c, row + r, column + at, ldc, of_slices(r, at));
+                const unsigned to = address_in(r / ROWS, received + (rank * ROWS + r % ROWS) * BN + at);
+                asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(of_slices(r, at)) : "memory");
+            }
+            cluster_sync();
+            for (unsigned i = threadIdx.x; i < ROWS * BN; i += THREADS) {
+                const unsigned r = row + rank * ROWS + i / BN, at = column + i % BN;
+                // In the order of the senders, so that results repeat to the bit.
+                float sum = received[i];
+#pragma unroll
+                for (int s = 1; s < SPLIT; ++s) sum += received[s * ROWS * BN + i];
+                if (r < m && at < n) epilogue.store(c, r, at, ldc, sum);
             }
         }
-    } else {
-        // A block sends its sums to the one that stores their rows, to a slot per sender behind the groups' memory.
-        cluster_wait();
-        const float* received = reinterpret_cast<const float*>(dynamic_shared + GROUPS_BYTES);  // [SPLIT][ROWS][BN]
-#pragma unroll 4
-        for (unsigned i = threadIdx.x; i < BM * BN; i += THREADS) {
-            const unsigned r = i / BN, at = i % BN;
-            const unsigned to = address_in(r / ROWS, received + (rank * ROWS + r % ROWS) * BN + at);
-            asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(of_slices(r, at)) : "memory");
-        }
-        cluster_sync();
-        for (unsigned i = threadIdx.x; i < ROWS * BN; i += THREADS) {
-            const unsigned r = row + rank * ROWS + i / BN, at = column + i % BN;
-            // In the order of the senders, so that results repeat to the bit.
-            float sum = received[i];
-#pragma unroll
-            for (int s = 1; s < SPLIT; ++s) sum += received[s * ROWS * BN + i];
-            if (r < m && at < n) epilogue.store(c, r, at, ldc, sum);
-        }
+    }
+    if (stages) {
+        __syncthreads();
+        store_staged(staged, c, m, n, ldc, row, column);
     }
 }

@@ -9,19 +9,20 @@ static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64
 #define GROUP 1
 #endif
 
-// Tiles in groups of GROUP rows, column by column within a group: the tiles in progress at one time cover a region about as tall as
+// Tiles in groups of `group` rows, column by column within a group: the tiles in progress at one time cover a region about as tall as
 // wide, so that they share most of what they read and find it in L2. A cluster computes one tile per block.
 struct Tiles {
     unsigned rows, columns;  // Counted in clusters.
+    unsigned group;
 
-    __device__ __forceinline__ Tiles(unsigned m, unsigned n)
-        : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)) {}
+    __device__ __forceinline__ Tiles(unsigned m, unsigned n, unsigned group = GROUP)
+        : rows((m + BM * CLUSTER_M - 1) / (BM * CLUSTER_M)), columns((n + BN * CLUSTER_N - 1) / (BN * CLUSTER_N)), group(group) {}
 
     __device__ __forceinline__ unsigned count() const { return rows * columns; }
 
     __device__ __forceinline__ void at(unsigned index, unsigned rank, unsigned& row, unsigned& column) const {
-        const unsigned a_group = GROUP * columns, group = index / a_group, first = group * GROUP;
-        const unsigned height = min((unsigned)GROUP, rows - first), within = index - group * a_group;
+        const unsigned a_group = group * columns, first = index / a_group * group;
+        const unsigned height = min(group, rows - first), within = index % a_group;
         row = ((first + within % height) * CLUSTER_M + rank % CLUSTER_M) * BM;
         column = (within / height * CLUSTER_N + rank / CLUSTER_M) * BN;
     }
