@@ -134,6 +134,43 @@ fn each_process_is_a_sample_of_a_record() {
     assert_eq!(place.read("m.json").ladder(&row.problem).len(), 2);
 }
 
+/// The recipe that trains at once whenever it can does so in a process, too; images that are not the published ones are never called so.
+#[test]
+fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
+    let place = Place::new();
+    for (i, name) in ["data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch"]
+        .into_iter()
+        .enumerate()
+    {
+        let images = (0..8 * 3073usize).map(|at| match (at / 3073, at % 3073) {
+            (image, 0) => (image % 10) as u8,
+            (image, pixel) => (pixel * pixel * (i + image + 3) % 251) as u8,
+        });
+        std::fs::write(place.folder().join(format!("{name}.bin")), images.collect::<Vec<u8>>()).unwrap();
+    }
+    let words = ["train", "cifar10-speedrun", "--data", ".", "--device", "cpu", "--steps", "1", "--batch", "8"];
+    let label = |more: &[&str]| {
+        expect(
+            &warpbook(place.folder(), &[&words[..], more, &["--out", "r.json"]].concat()),
+            0,
+            &["seed 1: ", "Record: "],
+        );
+        let row = place.row("r.json");
+        assert_eq!((row.samples_us.len(), row.test[0].of), (1, 8));
+        row.problem.label.clone()
+    };
+    let at_once = label(&["--seeds", "1"]);
+    assert_eq!(
+        at_once,
+        "cifar10-speedrun, 1 step in fp32, from images on the device; CIFAR-10, not the original files"
+    );
+    let cold = label(&["--cold", "1", "--data-note", "recompressed as JPEG q75"]);
+    assert_eq!(
+        cold,
+        "cifar10-speedrun, 1 step in fp32, from the start of a process; CIFAR-10, recompressed as JPEG q75"
+    );
+}
+
 #[test]
 fn what_whole_trainings_cannot_be_told_is_refused() {
     let place = Place::new();

@@ -97,18 +97,20 @@ impl WholeTraining<'_> {
             count("batch", recipe.batch as u64, "images"),
             setting("from", from),
         ];
-        let goal = match self.target {
+        let name = &recipe.name;
+        let (goal, short) = match self.target {
             Some(target) => {
                 sizes.push(Size { name: TARGET.into(), value: target.into(), unit: Some("%".into()) });
-                format!("{target} %")
+                (format!("{name} to {target} %"), format!("{name} {target} %"))
             }
             None => {
                 sizes.push(count("steps", steps, ""));
-                if steps == 1 { "1 step".into() } else { format!("{steps} steps") }
+                let steps = if steps == 1 { "1 step".into() } else { format!("{steps} steps") };
+                (format!("{name}, {steps}"), format!("{name} {steps}"))
             }
         };
-        let label = format!("{} to {goal} in {}, from {from}; {data}", recipe.name, dtype.label());
-        Problem::new(label, format!("{} {goal}", recipe.name), sizes, dtype).with(|p| {
+        let label = format!("{goal} in {}, from {from}; {data}", dtype.label());
+        Problem::new(label, short, sizes, dtype).with(|p| {
             if self.target.is_none() {
                 let items = steps.saturating_mul(recipe.batch as u64);
                 p.flops = recipe.network.training_flops().saturating_mul(items);
