@@ -36,7 +36,17 @@ Warpbook does not stop at an accuracy: give it the epochs that it takes. Its com
 --compile from PyTorch's.
 
 One line of JSON is printed, and written to --out under a temporary name that is then changed. Exit codes: 0; 1 the accuracy was not reached; 2 the
-arguments, a file or PyTorch.
+arguments, a file or PyTorch; 130 interrupted.
+
+A record next to Warpbook's, of the same accuracy from as many seeds:
+
+    warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --data DIR --out ours.json
+    python3 mnist_to_99.py --cold 10 --like ours.json --data DIR --out pytorch.json
+    warpbook merge ours.json pytorch.json --out both.json
+
+--cold N starts this script again as N + 1 processes, one after the other, prints the line of each, and writes the record after each to --out. The first
+process is not counted. A sample is the time from the start of a process to its end, what Python takes to end included, by the clock of the process
+that started it, as in Warpbook's; the record has the part until the end of the last test in a note.
 """
 
 from __future__ import annotations
@@ -49,9 +59,12 @@ BEGUN = time.perf_counter()
 import argparse
 import datetime
 import json
+import math
 import os
 import shlex
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,6 +84,10 @@ RATE = 0.05
 HALVED_EVERY = 5
 # Steps before the capture.
 WARM_UP = 3
+# The work of a record: what Warpbook's must say that it was.
+EXPERIMENT = "time-to-accuracy"
+OURS = "warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99"
+WORK = {"recipe": "mnist", "data": "MNIST", "samples": 60_000, "test_samples": 10_000, "batch": BATCH, "from": "the start of a process"}
 # An interpreter takes no minute to start: the clocks do not belong together.
 MOST_INTERPRETER_S = 60.0
 
@@ -296,12 +313,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--way", choices=WAYS, default="graph", help="[default: graph]")
     p.add_argument("--compile", action="store_true", help="the step's forward and backward pass through torch.compile")
     p.add_argument("--search", action="store_true", help="cuDNN tries its algorithms out")
-    p.add_argument("--to", type=float, default=0.99, metavar="SHARE", help="of test images that have to be right, 0 to 1 [default: 0.99]")
+    p.add_argument("--to", type=float, metavar="SHARE", help="of test images that have to be right, 0 to 1 [default: 0.99, or --like's]")
     p.add_argument("--epochs", type=int, default=20, metavar="N", help="the most passes over the images [default: 20]")
     p.add_argument("--seed", type=int, default=1, metavar="N", help="of weights, order and dropout [default: 1]")
     p.add_argument("--started-at", type=float, metavar="SECONDS", help="Unix time at which the caller started this: $(date +%%s.%%N)")
-    p.add_argument("--out", type=Path, metavar="FILE", help="file for the line that is printed")
+    p.add_argument("--out", type=Path, metavar="FILE", help="file for the line that is printed, or with --cold for the record")
+    p.add_argument("--cold", type=int, metavar="N", help="train in so many new processes, each from another seed, and write a record")
+    p.add_argument("--like", type=Path, metavar="FILE", help=f"the record that --cold's is to be merged with: {OURS} --out FILE")
+    p.add_argument("--author", metavar="NAME", help="who ran it, for the record of --cold")
+    # A process that --cold starts: where it says on what it ran.
+    p.add_argument("--machine", type=Path, help=argparse.SUPPRESS)
     a = p.parse_args(arguments)
+    check_cold(a)
+    a.to = 0.99 if a.to is None else a.to
     if a.epochs < 1:
         raise wr.Refused(f"--epochs {a.epochs}: a training takes at least one.")
     if not 0.0 <= a.to <= 1.0:
@@ -313,6 +337,119 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     if a.out is not None:
         wr.check_writable(a.out)
     return a
+
+
+def check_cold(a: argparse.Namespace) -> None:
+    """Whether the options of --cold fit each other."""
+    of_cold = {"--like": a.like, "--author": a.author}
+    if a.cold is None:
+        for name in (name for name, value in of_cold.items() if value is not None):
+            raise wr.Refused(f"{name} is for the record of --cold N.")
+        return
+    if not 1 <= a.cold <= wr.MAX_SAMPLES:
+        raise wr.Refused(f"--cold {a.cold}: choose from 1 to {wr.MAX_SAMPLES} processes.")
+    if a.like is None or a.out is None:
+        raise wr.Refused(f"--cold needs --like FILE, a record as `{OURS} --out FILE` writes it, and --out FILE for the new one.")
+    if a.to is not None or a.started_at is not None:
+        raise wr.Refused("--to and --started-at are for a single process: with --cold the accuracy is that of --like.")
+    if a.out.exists() and a.like.exists() and a.out.samefile(a.like):
+        raise wr.Refused("--out would replace the record given by --like; name another file.")
+
+
+# ---- whole processes -------------------------------------------------------------------------------------------------
+
+
+def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
+    """The work of the like-record, and the way that it is done here; `Refused` where that is other work."""
+    like = wr.read_like(a.like, EXPERIMENT, OURS)
+    problems = [wr.Problem(p) for p in like["problems"]]
+    problem = next((p for p in problems if p.id == like.get("main_problem")), problems[0])
+    for name, value in {**WORK, "type": "f16"}.items():
+        theirs = problem.dtype if name == "type" else problem.size(name)
+        if theirs != value:
+            raise wr.Refused(f"{a.like} has {name} {theirs}, and this script trains with {value}: make it with `{OURS}`, on MNIST's original files.")
+    if not 0.0 < problem.number("accuracy") <= 100.0:
+        raise wr.Refused(f"{a.like} has an accuracy of {problem.number('accuracy')} %: make it with `{OURS}`.")
+    more = [name for name, on in (("compiled", a.compile), ("searched", a.search)) if on]
+    what = {"eager": "eager", "graph": "CUDA graph"}[a.way]
+    way = wr.Way(
+        "_".join(["torch_amp_fp16", a.way, *more]),
+        ", ".join([f"PyTorch, AMP fp16, {what}", *more]),
+        "torch.autocast with fp16 and GradScaler, channels_last, a fused optimiser; it ends with the first epoch that reaches the accuracy.",
+        build=lambda: None,
+        graph=a.way == "graph",
+    )
+    bench = wr.Bench(warmup=1, samples=a.cold, budget_s=math.inf, batch_below_us=0.0)
+    command = shlex.join(["python3", "notebooks/pytorch/mnist_to_99.py", *arguments])
+    return wr.Settings(like, a.out, (problem,), (way,), bench, command, a.author)
+
+
+def process(a: argparse.Namespace, to: float, seed: int, machine: Path | None) -> tuple[float, dict[str, Any]]:
+    """Seconds of a process that trains from a seed, from its start to its end, and its line."""
+    words = ["--data", a.data, "--way", a.way, "--to", repr(to), "--epochs", a.epochs, "--seed", seed]
+    flags = [*(["--compile"] if a.compile else []), *(["--search"] if a.search else []), *(["--machine", machine] if machine else [])]
+    command = [sys.executable, str(Path(__file__).resolve()), *map(str, words + flags)]
+    begun = time.perf_counter()
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+    seconds = time.perf_counter() - begun
+    try:
+        # 1 is also the code of an exception that nobody caught.
+        line = json.loads(done.stdout) if done.returncode in (0, 1) else None
+    except ValueError:
+        line = None
+    if line is None:
+        raise wr.Refused(f"The process that trains from seed {seed} gave no result (exit code {done.returncode}); what it said is above.")
+    print(done.stdout.strip(), flush=True)
+    return seconds, line
+
+
+def row_of(settings: wr.Settings, timed: list[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
+    """The row of so many processes: their times and accuracies, and whether the mean of these is what is asked for."""
+    (problem,), (way,) = settings.problems, settings.ways
+    of, target = problem.count("test_samples"), problem.number("accuracy")
+    right = [round(line["accuracy"] * of) for _, line in timed]
+    lack = max(target - 100.0 * sum(right) / (of * len(right)), 0.0)
+    # What rounding takes is no lack.
+    lack = 0.0 if lack < 1e-10 else lack
+    check = wr.Check(f"a mean accuracy of {target:g} % or more", lack, lack / target, 0.0, lack == 0.0)
+    us = [seconds * 1e6 for seconds, _ in timed]
+    row = wr.measurement_record(way, problem, {"status": "measured"}, (us, us), check)
+    return {**row, "test": [{"correct": correct, "of": of} for correct in right]}
+
+
+def notes_of(settings: wr.Settings, seed: int, timed: list[tuple[float, dict[str, Any]]]) -> list[str]:
+    title = settings.ways[0].title
+    walls, epochs = sorted(line["wall_s"] for _, line in timed), sorted(line["epochs"] for _, line in timed)
+    seeds = f"samples are of the seeds {seed} to {seed + len(timed) - 1}, in this order" if len(timed) > 1 else f"sample is of the seed {seed}"
+    notes = [
+        f"{title}: until the end of the last test a process took {walls[0]:.2f} to {walls[-1]:.2f} s, without what Python takes to end.",
+        f"{title}: {epochs[0]} to {epochs[-1]} epochs were trained; one process before the first is not counted.",
+        f"The {seeds}.",
+    ]
+    if len(timed) < settings.bench.samples:
+        notes.append(f"{len(timed)} of {settings.bench.samples} trainings are done.")
+    return notes
+
+
+def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
+    """Writes the record of whole processes; whether the mean accuracy was reached. PyTorch is not loaded here, which would keep the driver awake."""
+    settings = settings_of(a, arguments)
+    to = settings.problems[0].number("accuracy") / 100.0
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "machine.json"
+        process(a, to, a.seed, file)
+        record = wr.new_record(settings, wr.Machine(**json.loads(wr.read_text(file))))
+    timed: list[tuple[float, dict[str, Any]]] = []
+    for seed in range(a.seed, a.seed + a.cold):
+        timed.append(process(a, to, seed, None))
+        record |= {"measurements": [row_of(settings, timed)], "notes": notes_of(settings, a.seed, timed)}
+        wr.write_record(a.out, record)
+    seconds = wr.median([seconds for seconds, _ in timed])
+    wr.print_line(f"Median of {a.cold} processes: {seconds:.3f} s\nRecord: {a.out}")
+    return record["measurements"][0]["check"]["passed"]
+
+
+# ---- one process -----------------------------------------------------------------------------------------------------
 
 
 def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str, Any]:
@@ -334,6 +471,8 @@ def run(a: argparse.Namespace, arguments: list[str], phases: Phases) -> dict[str
     caller_s = None if a.started_at is None else time.time() - a.started_at
     # nvidia-smi takes its time.
     machine = wr.look(torch, {"environment": {"device": {"kind": "cuda"}}})
+    if a.machine is not None:
+        a.machine.write_text(json.dumps(asdict(machine)), encoding="utf-8")
     return written(a, arguments, machine, of.steps, epochs, phases, caller_s)
 
 
@@ -341,6 +480,8 @@ def main(arguments: list[str], begun: float) -> int:
     phases = Phases(begun, interpreter_s(process_age_s(), time.perf_counter() - begun))
     try:
         a = parse(arguments)
+        if a.cold is not None:
+            return 0 if run_cold(a, arguments) else 1
         line = run(a, arguments, phases)
         print(json.dumps(line, ensure_ascii=False, allow_nan=False), flush=True)
         if a.out is not None:
@@ -348,6 +489,9 @@ def main(arguments: list[str], begun: float) -> int:
     except (wr.Refused, wr.Unavailable) as e:
         wr.print_line(str(e))
         return 2
+    except KeyboardInterrupt:
+        wr.print_line("Interrupted.")
+        return 130
     return 0 if line["reached"] else 1
 
 

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import io
 import json
+import math
 import re
 import sys
 import time
@@ -23,7 +24,7 @@ import warpbook_record as wr
 from mnist_to_99 import Epoch, Phases
 from test_loader_loop import idx
 from test_training import capture
-from testing import WITH_GPU, InFolder, torch_or_skip
+from testing import WITH_GPU, InFolder, like, problem, torch_or_skip
 
 RECIPE = Path(__file__).resolve().parents[2] / "crates/warpbook-nn/src/train/recipe.rs"
 
@@ -160,6 +161,101 @@ class Line(InFolder):
             self.assertEqual([json.loads(text) for text in said.getvalue().splitlines()], [line])
             self.assertEqual(json.loads(out.read_text(encoding="utf-8")), line)
         self.assertEqual([path.name for path in self.folder.iterdir()], ["o.json"], "no temporary file is left")
+
+
+# As a process of the script: it says its line, and on what it ran.
+PROCESS = """
+import json, pathlib, sys
+words = sys.argv[1:]
+options = dict(zip(words, words[1:]))
+seed = int(options["--seed"])
+if "--machine" in options:
+    pathlib.Path(options["--machine"]).write_text(MACHINE)
+if seed == 66:
+    raise SystemExit(2)
+print(json.dumps({"seed": seed, "accuracy": 0.99 + 0.0001 * seed, "epochs": 5 + seed, "wall_s": 2.0 + seed, "options": options}))
+"""
+
+
+class Cold(InFolder):
+    def like(self, **other: Any) -> dict[str, Any]:
+        sizes = {**mnist_to_99.WORK, "accuracy": 99.0, **other}
+        record = like("time-to-accuracy", [problem("mnist 99 %", sizes.pop("type", "f16"), **sizes)])
+        # As Warpbook writes it: without a budget, and timed by the clock.
+        record["policy"] |= {"timed_by": "wall_clock", "budget_s": "Infinity", "batch_below_us": 0.0}
+        return record
+
+    def words(self, record: Any, *more: str) -> list[str]:
+        return ["--data", "d", "--cold", "2", *self.arguments(record, *more)]
+
+    def run_cold(self, *more: str, record: Any = None) -> tuple[int, list[str], str]:
+        script = self.folder / "process.py"
+        script.write_text(PROCESS.replace("MACHINE", repr(json.dumps(mnist_to_99.asdict(WITH_GPU)))), encoding="utf-8")
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.object(mnist_to_99, "__file__", str(script)), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = mnist_to_99.main(self.words(record or self.like(), *more), time.perf_counter())
+        return code, out.getvalue().splitlines(), err.getvalue()
+
+    def record(self) -> dict[str, Any]:
+        return json.loads((self.folder / "out.json").read_text(encoding="utf-8"))
+
+    def test_every_process_is_a_sample_of_a_record_that_merges(self):
+        code, lines, said = self.run_cold("--seed", "3", "--search", "--author", "Ada")
+        self.assertEqual(code, 0, said)
+        self.assertEqual([json.loads(line)["seed"] for line in lines], [3, 3, 4], "the first is not counted")
+        options = json.loads(lines[1])["options"]
+        self.assertEqual((options["--to"], options["--epochs"], options["--way"]), ("0.99", "20", "graph"))
+        record, theirs = self.record(), self.like()
+        self.check_record(record)
+        for key in ("experiment", "title", "descriptor", "problems"):
+            self.assertEqual(record[key], theirs[key])
+        self.assertEqual(record["policy"], theirs["policy"] | {"warmup": 1, "samples": 2})
+        self.assertEqual((record["author"], record["environment"]["device"]["name"]), ("Ada", "NVIDIA Test"))
+        (rung,), (row,) = record["rungs"], record["measurements"]
+        self.assertEqual((rung["id"], rung["runner"]), ("torch_amp_fp16_graph_searched", {"external": "PyTorch 2.11.0"}))
+        self.assertEqual(row["test"], [{"correct": 9903, "of": 10_000}, {"correct": 9904, "of": 10_000}])
+        # A Python takes a few milliseconds to start.
+        self.assertTrue(len(row["samples_us"]) == 2 and all(us > 1e3 for us in row["samples_us"]), row["samples_us"])
+        self.assertEqual(row["check"]["reference"], "a mean accuracy of 99 % or more")
+        self.assertIn("The samples are of the seeds 3 to 4, in this order.", record["notes"])
+        self.assertIn("took 5.00 to 6.00 s", record["notes"][0])
+
+    def test_a_missed_accuracy_is_told(self):
+        code, _, _ = self.run_cold(record=self.like(accuracy=99.5))
+        check = self.record()["measurements"][0]["check"]
+        self.assertEqual((code, check["passed"]), (1, False))
+        self.assertTrue(math.isclose(check["max_abs_error"], 0.485) and math.isclose(check["max_rel_error"], 0.485 / 99.5), check)
+
+    def test_what_is_done_before_a_process_fails_is_kept(self):
+        code, lines, said = self.run_cold("--seed", "65")
+        self.assertEqual((code, len(lines)), (2, 2))
+        self.assertIn("seed 66 gave no result (exit code 2)", said)
+        record = self.record()
+        self.assertEqual(len(record["measurements"][0]["samples_us"]), 1)
+        self.assertEqual(record["notes"][-1], "1 of 2 trainings are done.")
+
+    def test_other_work_is_refused(self):
+        for other, expect in (
+            ({"data": "synthetic digits"}, "has data synthetic digits"),
+            ({"batch": 128}, "trains with 512"),
+            ({"from": "images on the device"}, "the start of a process"),
+            ({"type": "f32"}, "has type f32"),
+            ({"accuracy": 0.0}, "an accuracy of 0.0 %"),
+            ({"accuracy": "high"}, "it must be a number"),
+        ):
+            arguments = self.words(self.like(**other))
+            self.refused(lambda arguments=arguments: mnist_to_99.settings_of(mnist_to_99.parse(arguments), arguments), expect)
+        self.refused(lambda: mnist_to_99.settings_of(mnist_to_99.parse(self.words(like("softmax", []))), []), "--cold 10 --to 99 --out FILE")
+
+    def test_options_of_a_record_belong_to_it(self):
+        record, parse = self.like(), mnist_to_99.parse
+        self.refused(lambda: parse(["--data", "d", "--like", "l"]), "--like is for the record of --cold N")
+        self.refused(lambda: parse(["--data", "d", "--author", "Ada"]), "--author is for the record")
+        self.refused(lambda: parse(["--data", "d", "--cold", "2"]), "--cold needs --like FILE")
+        self.refused(lambda: parse(self.words(record, "--to", "0.9")), "the accuracy is that of --like")
+        self.refused(lambda: parse(self.words(record, "--out", str(self.folder / "like.json"))), "would replace the record")
+        for count in ("0", "1001"):
+            self.refused(lambda count=count: parse(self.words(record, "--cold", count)), "choose from 1 to 1000")
 
 
 class Epochs(unittest.TestCase):

@@ -145,9 +145,9 @@ class Problem:
         return value in ("1", "true", "yes")
 
 
-def read_like(path: Path, experiment: str) -> dict[str, Any]:
-    """The record of an experiment that `warpbook run` wrote; anything else is `Refused`."""
-    run = f"`warpbook run {experiment} --out FILE`"
+def read_like(path: Path, experiment: str, command: str | None = None) -> dict[str, Any]:
+    """The record of an experiment that `warpbook run`, or another command, wrote; anything else is `Refused`."""
+    run = f"`{command or f'warpbook run {experiment}'} --out FILE`"
     again = f"Run the experiment again with the current warpbook, {run}, and give FILE to --like."
     try:
         record = json.loads(path.read_text(encoding="utf-8-sig"), parse_constant=refuse_constant)
@@ -177,8 +177,10 @@ def read_like(path: Path, experiment: str) -> dict[str, Any]:
     need("title", str)
     for key in ("policy.warmup", "policy.samples"):
         need(key, int)
-    for key in ("policy.budget_s", "policy.batch_below_us"):
-        need(key, (int, float))
+    for key in ("budget_s", "batch_below_us"):
+        # JSON has no infinity.
+        if record["policy"].get(key) != real(math.inf):
+            need(f"policy.{key}", (int, float))
     for key in ("policy.timed_by", "policy.inputs", "environment.device.kind", "environment.device.name"):
         need(key, str)
     l2 = need("policy.l2", str)
@@ -304,7 +306,7 @@ class Bench:
 
     @staticmethod
     def of(policy: dict[str, Any]) -> Bench:
-        return Bench(policy["warmup"], policy["samples"], policy["budget_s"], policy["batch_below_us"])
+        return Bench(policy["warmup"], policy["samples"], float(policy["budget_s"]), float(policy["batch_below_us"]))
 
     def gpu(self, timed: Timed, may_repeat: bool = False) -> Samples:
         """A region with a setup may not be repeated within a sample."""
@@ -686,6 +688,32 @@ def write_record(path: Path, run: dict[str, Any]) -> None:
         raise
 
 
+def new_record(s: Settings, machine: Machine) -> dict[str, Any]:
+    """A record without rows that can be merged with the like-record."""
+    main = s.main_problem
+    bench = {"warmup": s.bench.warmup, "samples": s.bench.samples, "budget_s": real(s.bench.budget_s)}
+    return {
+        "schema": SCHEMA,
+        # What makes two records mergeable is copied as it is.
+        **{key: s.like[key] for key in ("experiment", "title", "descriptor") if key in s.like},
+        **({"author": s.author} if s.author else {}),
+        "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": s.command,
+        "environment": environment_record(machine),
+        "policy": s.like["policy"] | bench,
+        "peaks": {"bandwidth": [], "compute": []},
+        "problems": [problem.record for problem in s.problems],
+        **({"main_problem": main.id} if main else {}),
+        "rungs": [rung_record(way, machine.torch_version) for way in s.ways],
+        "sources": {},
+        "measurements": [],
+        "train_logs": [],
+        "parts": [],
+        "spans": [],
+        "notes": [],
+    }
+
+
 # ---- the ladder ------------------------------------------------------------------------------------------------------
 
 
@@ -792,29 +820,7 @@ class Ladder:
         return Settings(like, out, problems, choose_ways(cls.ways, a.ways), bench, command, a.author, parts)
 
     def new_record(self) -> dict[str, Any]:
-        s = self.settings
-        main = s.main_problem
-        bench = {"warmup": s.bench.warmup, "samples": s.bench.samples, "budget_s": s.bench.budget_s}
-        return {
-            "schema": SCHEMA,
-            # What makes two records mergeable is copied as it is.
-            **{key: s.like[key] for key in ("experiment", "title", "descriptor") if key in s.like},
-            **({"author": s.author} if s.author else {}),
-            "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "command": s.command,
-            "environment": environment_record(self.machine),
-            "policy": s.like["policy"] | bench,
-            "peaks": {"bandwidth": [], "compute": []},
-            "problems": [problem.record for problem in s.problems],
-            **({"main_problem": main.id} if main else {}),
-            "rungs": [rung_record(way, self.machine.torch_version) for way in s.ways],
-            "sources": {},
-            "measurements": [],
-            "train_logs": [],
-            "parts": [],
-            "spans": [],
-            "notes": [],
-        }
+        return new_record(self.settings, self.machine)
 
     def run(self) -> dict[str, Any]:
         rows = self.record["measurements"]

@@ -1,6 +1,7 @@
 //! What a record says of a problem, in the words that a reader sees first.
 
 use crate::common::{bound_name, divergence, label, name, of_bound, past_bound, usable};
+use crate::ladder_table::sample;
 use crate::measure::Measure;
 use crate::text::clean;
 use crate::words::{counted, percent, possessive, significant, time, times};
@@ -102,6 +103,12 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
         said += " Its result passed the check.";
         let (error, tolerance) = (significant(check.max_rel_error, 2), significant(check.tolerance, 2));
         tiles.push(HeadlineTile::new("Check", "passed", format!("error {error} of at most {tolerance}")));
+    }
+    if let Some((mean, _)) = fastest.accuracy() {
+        let (mean, over) =
+            (format!("{:.2} %", mean * 100.0), format!("mean of {} {}", fastest.test.len(), sample(run)));
+        said += &format!(" Its accuracy is {mean}, the {over}.");
+        tiles.push(HeadlineTile::new("Accuracy", mean, over));
     }
     Headline { rung: fastest.rung.clone(), sentence: said, tiles }
 }

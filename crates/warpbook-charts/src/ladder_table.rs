@@ -52,7 +52,7 @@ pub struct LadderTableRow {
     pub title: String,
     /// Its cells, as many as there are headers.
     pub cells: Vec<Cell>,
-    /// Why it has no figures, as "skipped: needs a GPU"; its cells are then empty but for check and tile.
+    /// Why it has no figures, as "skipped: needs a GPU"; its cells are then empty but for accuracy, check and tile.
     pub note: Option<String>,
     /// The share of the work's operations that it does, where that is less than half of them.
     pub less_work: Option<f64>,
@@ -140,6 +140,12 @@ pub(crate) fn columns(run: &Run) -> Vec<Column> {
     if known.is_empty() { Descriptor::default().columns } else { known }
 }
 
+/// What the record's samples are, in the plural.
+pub(crate) fn sample(run: &Run) -> String {
+    let own = clean(&run.descriptor.sample);
+    if own.is_empty() { "samples".into() } else { own }
+}
+
 /// How a file has the figures of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Digits {
@@ -178,8 +184,9 @@ fn header(run: &Run, column: Column) -> Option<Header> {
         Column::BoundBy => alike("bound by"),
         Column::Check => ("max relative error".into(), "check".into()),
         Column::Tile => alike("tile"),
-        Column::Samples => alike("samples"),
+        Column::Samples => alike(&sample(run)),
         Column::PeakMemory => ("peak memory (MiB)".into(), "peak memory".into()),
+        Column::Accuracy => ("mean accuracy (%)".into(), "mean accuracy".into()),
         _ => return None,
     };
     let numeric = !matches!(column, Column::BoundBy | Column::Check | Column::Tile);
@@ -202,6 +209,8 @@ impl Figures<'_> {
         match column {
             Column::Check => return self.check(),
             Column::Tile => return words(m.tile.as_deref().unwrap_or_default()),
+            // Of a training that missed its accuracy it is what says why there is no time.
+            Column::Accuracy => return self.accuracy(),
             _ => {}
         }
         let Ok(us) = self.us else { return Cell::default() };
@@ -237,6 +246,18 @@ impl Figures<'_> {
             Column::Samples => figure(Some(m.samples_total.max(m.samples_us.len() as u64) as f64), |n| n.to_string()),
             _ => Cell::default(),
         }
+    }
+
+    /// As "90.42 % ± 0.15"; a single training deviates from nothing.
+    fn accuracy(&self) -> Cell {
+        let m = self.row.measurement;
+        let Some((mean, deviation)) = m.accuracy() else { return Cell::default() };
+        let cell = figure(Some(mean * 100.0), |mean| format!("{mean:.2} %"));
+        if m.test.len() < 2 {
+            return cell;
+        }
+        let detail = format!("mean and standard deviation of {} {}", m.test.len(), sample(self.run));
+        Cell { text: format!("{} ± {:.2}", cell.text, deviation * 100.0), detail, ..cell }
     }
 
     fn check(&self) -> Cell {

@@ -15,7 +15,7 @@ use warpbook_record::{Dtype, Measurement, Problem, Run, Runner};
 /// each cell the time of the fastest GPU library over the rung's.
 ///
 /// Above 1.00 the rung is faster. A cell without a figure has a letter for the reason, given below; rungs without any
-/// figure have no column.
+/// figure have no column. Problems that less than half of the rungs were measured at come last, below columns of these rungs only.
 ///
 /// # Errors
 /// [`ChartError::NothingToDraw`] where the record has no problem of that type, no figure of a library, or none of a rung of kernels.
@@ -69,7 +69,7 @@ fn shape_name(problem: &Problem) -> String {
     match of_type {
         Some(more) if !short.is_empty() => joined([short.as_str(), more.trim_start_matches([' ', ','])]),
         // What is cut off would be what tells it from others.
-        _ if !short.is_empty() && Font::NOTE.width(&label) > LONGEST_NAME => short,
+        _ if !short.is_empty() && Font::NOTE.width(&label) > LONG_LABEL => short,
         _ => label,
     }
 }
@@ -80,6 +80,9 @@ struct Shape<'a> {
     /// The fastest of the libraries, and its time.
     library: Option<(&'a Measurement, f64)>,
 }
+
+/// A ratio, or the letter of a reason and the reason.
+type Content = Result<f64, (String, String)>;
 
 struct HeatMap<'a> {
     options: &'a Options,
@@ -174,16 +177,57 @@ const NARROW_CELL: f64 = 38.0;
 const LEAST_CELL: f64 = 26.0;
 /// The height of a row's name above its cells.
 const NAME_LINE: f64 = 18.0;
+/// A label that is wider gives way to the problem's size.
+const LONG_LABEL: f64 = 180.0;
 /// The widest name of a row.
-const LONGEST_NAME: f64 = 180.0;
+const LONGEST_NAME: f64 = 230.0;
+/// The longest name of a column.
+const LONGEST_TITLE: f64 = 170.0;
+/// Between parts of a panel that lie next to each other.
+const GUTTER: f64 = 28.0;
+/// Such a part has so many rows at least.
+const LEAST_ROWS: usize = 6;
+/// The line above a further panel, with the space before it.
+const CAPTION: f64 = 40.0;
 const FIGURE: Font = Font { size: 12.0, bold: false, paint: Paint::INK };
 
-struct Layout {
+/// Rows below each other that share columns.
+#[derive(Clone)]
+struct Panel<'a> {
+    /// Numbers of the map's rows.
+    rows: Vec<usize>,
+    /// The rungs that have a column each.
+    shown: Vec<&'a str>,
+    /// Columns before these: that of the best kernel, unless it would be the only rung's again.
+    before: usize,
     header: f64,
+    /// Where names begin.
+    names: f64,
     /// Where the library's figures end.
     figures: f64,
     left: f64,
     cell: f64,
+}
+
+impl Panel<'_> {
+    /// The left edge of a rung's column.
+    fn column(&self, j: usize) -> f64 {
+        self.left + if self.before > 0 { GAP + self.cell } else { 0.0 } + j as f64 * self.cell
+    }
+
+    /// The same rows in parts next to each other, as many as a drawing of that width has room for, so that few columns do not make it long.
+    fn abreast(self, width: f64) -> Vec<Self> {
+        let each = self.column(self.shown.len()) - self.names + GUTTER;
+        let room = ((width - 2.0 * MARGIN + GUTTER) / each) as usize;
+        let parts = room.min(self.rows.len() / LEAST_ROWS).max(1);
+        let rows = self.rows.chunks(self.rows.len().div_ceil(parts)).enumerate();
+        let part = |(i, rows): (usize, &[usize])| {
+            let by = i as f64 * each;
+            let (names, figures, left) = (self.names + by, self.figures + by, self.left + by);
+            Self { rows: rows.to_vec(), names, figures, left, ..self.clone() }
+        };
+        rows.map(part).collect()
+    }
 }
 
 impl<'a> HeatMap<'a> {
@@ -253,113 +297,168 @@ impl<'a> HeatMap<'a> {
         }
     }
 
-    fn layout(&self, shown: &[&str]) -> Layout {
+    /// The rows that most rungs were measured at, and apart from them those of few rungs, whose rows would be full of cells that say so.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let present = |row: &Shape<'a>| {
+            self.columns.iter().filter(|rung| self.run.measurement(rung, row.problem).is_some()).count()
+        };
+        let by_many = |i: &usize| 2 * present(&self.rows[*i]) >= self.columns.len();
+        let (many, few): (Vec<usize>, Vec<usize>) = (0..self.rows.len()).partition(by_many);
+        let mut left = MAX_ENTRIES;
+        let groups = [many, few].into_iter().map(|mut rows| {
+            rows.truncate(left);
+            left -= rows.len();
+            rows
+        });
+        groups.filter(|rows| !rows.is_empty()).collect()
+    }
+
+    fn panel(&self, rows: Vec<usize>) -> Panel<'a> {
         let (width, narrow) = (self.options.px(), self.is_narrow());
-        let names = self.rows.iter().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
-        let rates = self.rows.iter().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
-        let names = if narrow { 0.0 } else { names + 14.0 };
-        let figures = MARGIN + names + rates.fold(16.0, f64::max).min(70.0);
+        let of = || rows.iter().map(|i| &self.rows[*i]);
+        let names = of().map(|r| Font::NOTE.width(&r.name)).fold(0.0, f64::max).clamp(50.0, LONGEST_NAME);
+        let rates = of().filter_map(|r| self.library_rate(r)).map(|r| Font::NOTE.width(&r));
+        let named = if narrow { 0.0 } else { names + 14.0 };
+        let figures = MARGIN + named + rates.fold(16.0, f64::max).min(70.0);
         let left = figures + 10.0;
-        let cell = ((width - MARGIN - left - GAP) / (shown.len() + 1) as f64).min(44.0);
+        let room = width - MARGIN - left - GAP;
+        let least = if narrow { NARROW_CELL } else { LEAST_CELL };
+        let shown = self.shown(&rows, ((room / least) as usize).saturating_sub(1).max(1));
+        let before = usize::from(shown.len() > 1);
+        let cell = (room / (shown.len() + before) as f64).min(44.0);
         let titles = shown.iter().map(|id| Font::SMALL.width(&name(self.run, id)));
-        let header = titles.fold(Font::SMALL.width(&self.library_header()), f64::max).min(150.0) + 8.0;
-        Layout { header, figures, left, cell }
+        let header = titles.fold(Font::SMALL.width(&self.library_header()), f64::max).min(LONGEST_TITLE) + 8.0;
+        Panel { rows, shown, before, header, names: MARGIN, figures, left, cell }
     }
 
     fn is_narrow(&self) -> bool {
         is_narrow(self.options.px())
     }
 
-    /// The rungs that have a column: of more than there is room for those that are most often the best.
-    fn shown(&self) -> Vec<&'a str> {
-        let px = self.options.px();
-        let most = if self.is_narrow() { (px - 2.0 * MARGIN - 90.0) / NARROW_CELL } else { (px - 270.0) / LEAST_CELL };
-        let most = most as usize;
-        if self.columns.len() <= most {
-            return self.columns.iter().copied().take(MAX_COLUMNS).collect();
+    /// The rungs that have a column, as they were measured at one of these rows: of more than there is room for those that are the fastest.
+    fn shown(&self, rows: &[usize], most: usize) -> Vec<&'a str> {
+        let is_there = |rung: &&str| rows.iter().any(|i| self.run.measurement(rung, self.rows[*i].problem).is_some());
+        let columns: Vec<&'a str> = self.columns.iter().copied().filter(is_there).collect();
+        if columns.len() <= most {
+            return columns.into_iter().take(MAX_COLUMNS).collect();
         }
-        let ratios = |rung: &str| self.rows.iter().filter_map(|r| self.ratio(rung, r).ok()).collect::<Vec<f64>>();
+        let ratios =
+            |rung: &str| rows.iter().filter_map(|i| self.ratio(rung, &self.rows[*i]).ok()).collect::<Vec<f64>>();
         let mean = |all: &[f64]| all.iter().map(|r| r.max(1e-9).ln()).sum::<f64>() / all.len().max(1) as f64;
-        let mut by_mean: Vec<(f64, &str)> = self.columns.iter().map(|rung| (mean(&ratios(rung)), *rung)).collect();
+        let mut by_mean: Vec<(f64, &str)> = columns.iter().map(|rung| (mean(&ratios(rung)), *rung)).collect();
         crate::order::sort_by(&mut by_mean, |a, b| b.0.total_cmp(&a.0));
-        by_mean.truncate(most);
-        self.columns.iter().copied().filter(|rung| by_mean.iter().any(|b| b.1 == *rung)).collect()
+        by_mean.truncate(most.min(MAX_COLUMNS));
+        columns.into_iter().filter(|rung| by_mean.iter().any(|b| b.1 == *rung)).collect()
     }
 
     fn draw(mut self) -> Result<Chart, ChartError> {
-        let shown = self.shown();
-        let above = if self.is_narrow() { NAME_LINE } else { 0.0 };
-        let legend = LEGEND + if self.is_narrow() { 22.0 + 16.0 } else { 0.0 };
-        let layout = self.layout(&shown);
-        let rows = self.rows.len().min(MAX_ENTRIES);
+        let (px, narrow) = (self.options.px(), self.is_narrow());
+        let groups = self.groups().into_iter().map(|rows| self.panel(rows)).enumerate();
+        let groups: Vec<Vec<Panel<'a>>> =
+            groups.map(|(i, panel)| if i == 0 || narrow { vec![panel] } else { panel.abreast(px) }).collect();
+        let legend = LEGEND + if narrow { 22.0 + 16.0 } else { 0.0 };
         // Letters are given in reading order, before the remarks are written.
-        let cells: Vec<Vec<Result<f64, (String, String)>>> = (0..rows)
-            .map(|i| {
-                let ratios: Vec<_> = shown.iter().map(|rung| self.ratio(rung, &self.rows[i])).collect();
-                ratios.into_iter().map(|r| r.map_err(|why| (self.letter(&why), why))).collect()
-            })
-            .collect();
-        let best: Vec<Option<(&str, f64)>> = self.rows[..rows].iter().map(|r| self.best(r)).collect();
-        let height = legend + layout.header + rows as f64 * (CELL + above) + 4.0;
-        self.frame().draw(height, |canvas, top| {
+        let cells: Vec<Vec<Vec<Vec<Content>>>> =
+            groups.iter().map(|panels| panels.iter().map(|panel| self.cells(panel)).collect()).collect();
+        let line = CELL + if narrow { NAME_LINE } else { 0.0 };
+        // The first part of a group is the longest.
+        let heights: Vec<f64> = groups.iter().map(|p| p[0].header + p[0].rows.len() as f64 * line).collect();
+        let height = legend + heights.iter().sum::<f64>() + CAPTION * (groups.len() - 1) as f64 + 4.0;
+        self.frame(&groups).draw(height, |canvas, top| {
             draw_legend(canvas, top)?;
-            let first = top + legend + layout.header;
-            self.draw_headers(canvas, &shown, &layout, first - 5.0)?;
-            for (i, row) in self.rows[..rows].iter().enumerate() {
-                let drawn = shown.iter().zip(&cells[i]).filter(|(_, c)| c.is_ok()).map(|(rung, _)| *rung);
-                let samples = self.samples(row, drawn.chain(best[i].map(|b| b.0)));
-                canvas.marked(&Facts { samples, ..Facts::of_problem(row.problem) }, || {
-                    let y = first + i as f64 * (CELL + above) + above;
-                    let middle = y + CELL / 2.0;
-                    let ink = Font { paint: Paint::INK, ..Font::NOTE };
-                    let (room, at) = match above > 0.0 {
-                        true => (canvas.width() - 2.0 * MARGIN, y - above / 2.0 + 1.0),
-                        false => (layout.figures - MARGIN - 14.0 - 16.0, middle),
+            let mut y = top + legend;
+            for (i, (panels, cells)) in groups.iter().zip(&cells).enumerate() {
+                if i > 0 {
+                    let few = match panels[0].shown.len() {
+                        0 => "Measured with none of the rungs".to_owned(),
+                        n => format!("Measured with {} only", counted(n, "rung")),
                     };
-                    canvas.elided(&row.name, room, (MARGIN, at), At::Left, ink)?;
-                    let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
-                    canvas.elided(&rate, 70.0, (layout.figures, middle), At::Right, Font::NOTE)?;
-                    let cell = |at: f64| (at, at + layout.cell - 1.0);
-                    let whole = (y, y + CELL - 1.0);
-                    if let Some((rung, ratio)) = best[i] {
-                        let bold = Font { bold: true, ..FIGURE };
-                        let at = (layout.left + layout.cell / 2.0, middle);
-                        canvas.marked(&self.facts(rung, row, ratio, samples), || {
-                            canvas.rect(cell(layout.left), whole, Band::of(ratio).paint())?;
-                            canvas.titled(&figure(ratio, layout.cell), &name(self.run, rung), at, At::Middle, bold)
-                        })?;
-                    }
-                    for (j, content) in cells[i].iter().enumerate() {
-                        let left = layout.left + GAP + (j + 1) as f64 * layout.cell;
-                        let at = (left + layout.cell / 2.0, middle);
-                        match content {
-                            Ok(ratio) => {
-                                canvas.marked(&self.facts(shown[j], row, *ratio, samples), || {
-                                    canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
-                                    canvas.text(&figure(*ratio, layout.cell), at, At::Middle, FIGURE)
-                                })?;
-                            }
-                            Err((letter, why)) => {
-                                canvas.titled(letter, why, at, At::Middle, Font { paint: Paint::MUTED, ..FIGURE })?;
-                            }
-                        }
-                    }
-                    Ok(())
-                })?;
+                    let font = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
+                    canvas.elided(&few, canvas.width() - 2.0 * MARGIN, (MARGIN, y + CAPTION - 12.0), At::Left, font)?;
+                    y += CAPTION;
+                }
+                for (panel, cells) in panels.iter().zip(cells) {
+                    self.draw_panel(canvas, panel, cells, y)?;
+                }
+                y += heights[i];
             }
-            let bottom = first + rows as f64 * (CELL + above);
-            let x = layout.left + layout.cell + GAP / 2.0 - 0.5;
-            canvas.line(&[(x, first), (x, bottom)], Stroke::new(Paint::MUTED, 1.0))
+            Ok(())
         })
     }
 
-    fn draw_headers(&self, canvas: &Canvas<'_>, shown: &[&str], layout: &Layout, bottom: f64) -> Drawn {
-        let room = layout.header - 8.0;
-        canvas.upwards(&self.library_header(), room, (layout.figures - 8.0, bottom), Font::SMALL)?;
-        let bold = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
-        canvas.upwards("best kernel", room, (layout.left + layout.cell / 2.0, bottom), bold)?;
-        for (j, rung) in shown.iter().enumerate() {
-            let x = layout.left + GAP + (j as f64 + 1.5) * layout.cell;
+    /// What the cells of a panel show, row by row.
+    fn cells(&mut self, panel: &Panel<'a>) -> Vec<Vec<Content>> {
+        let of_row = |i: &usize| {
+            let ratios: Vec<_> = panel.shown.iter().map(|rung| self.ratio(rung, &self.rows[*i])).collect();
+            ratios.into_iter().map(|r| r.map_err(|why| (self.letter(&why), why))).collect()
+        };
+        panel.rows.iter().map(of_row).collect()
+    }
+
+    fn draw_panel(&self, canvas: &Canvas<'_>, panel: &Panel<'a>, cells: &[Vec<Content>], top: f64) -> Drawn {
+        let above = if self.is_narrow() { NAME_LINE } else { 0.0 };
+        let first = top + panel.header;
+        self.draw_headers(canvas, panel, first - 5.0)?;
+        for (i, (row, cells)) in panel.rows.iter().map(|i| &self.rows[*i]).zip(cells).enumerate() {
+            let best = self.best(row).filter(|_| panel.before > 0);
+            let drawn = panel.shown.iter().zip(cells).filter(|(_, c)| c.is_ok()).map(|(rung, _)| *rung);
+            let samples = self.samples(row, drawn.chain(best.map(|b| b.0)));
+            canvas.marked(&Facts { samples, ..Facts::of_problem(row.problem) }, || {
+                let y = first + i as f64 * (CELL + above) + above;
+                let middle = y + CELL / 2.0;
+                let ink = Font { paint: Paint::INK, ..Font::NOTE };
+                let (room, at) = match above > 0.0 {
+                    true => (canvas.width() - 2.0 * MARGIN, y - above / 2.0 + 1.0),
+                    false => (panel.figures - panel.names - 14.0 - 16.0, middle),
+                };
+                canvas.elided(&row.name, room, (panel.names, at), At::Left, ink)?;
+                let rate = self.library_rate(row).unwrap_or_else(|| "–".into());
+                canvas.elided(&rate, 70.0, (panel.figures, middle), At::Right, Font::NOTE)?;
+                let cell = |at: f64| (at, at + panel.cell - 1.0);
+                let whole = (y, y + CELL - 1.0);
+                if let Some((rung, ratio)) = best {
+                    let bold = Font { bold: true, ..FIGURE };
+                    let at = (panel.left + panel.cell / 2.0, middle);
+                    canvas.marked(&self.facts(rung, row, ratio, samples), || {
+                        canvas.rect(cell(panel.left), whole, Band::of(ratio).paint())?;
+                        canvas.titled(&figure(ratio, panel.cell), &name(self.run, rung), at, At::Middle, bold)
+                    })?;
+                }
+                for (j, content) in cells.iter().enumerate() {
+                    let left = panel.column(j);
+                    let at = (left + panel.cell / 2.0, middle);
+                    match content {
+                        Ok(ratio) => {
+                            canvas.marked(&self.facts(panel.shown[j], row, *ratio, samples), || {
+                                canvas.rect(cell(left), whole, Band::of(*ratio).paint())?;
+                                canvas.text(&figure(*ratio, panel.cell), at, At::Middle, FIGURE)
+                            })?;
+                        }
+                        Err((letter, why)) => {
+                            canvas.titled(letter, why, at, At::Middle, Font { paint: Paint::MUTED, ..FIGURE })?;
+                        }
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        if panel.before == 0 {
+            return Ok(());
+        }
+        let bottom = first + panel.rows.len() as f64 * (CELL + above);
+        let x = panel.left + panel.cell + GAP / 2.0 - 0.5;
+        canvas.line(&[(x, first), (x, bottom)], Stroke::new(Paint::MUTED, 1.0))
+    }
+
+    fn draw_headers(&self, canvas: &Canvas<'_>, panel: &Panel<'a>, bottom: f64) -> Drawn {
+        let room = panel.header - 8.0;
+        canvas.upwards(&self.library_header(), room, (panel.figures - 8.0, bottom), Font::SMALL)?;
+        if panel.before > 0 {
+            let bold = Font { bold: true, paint: Paint::INK, ..Font::SMALL };
+            canvas.upwards("best kernel", room, (panel.left + panel.cell / 2.0, bottom), bold)?;
+        }
+        for (j, rung) in panel.shown.iter().enumerate() {
+            let x = panel.column(j) + panel.cell / 2.0;
             let name = name(self.run, rung);
             // Said once for the cells below.
             let facts = Facts { rung: (*rung).to_owned(), name: name.clone(), ..Facts::default() };
@@ -376,7 +475,7 @@ impl<'a> HeatMap<'a> {
         self.rows.iter().flat_map(move |r| self.columns.iter().filter_map(move |rung| valid(rung, r)))
     }
 
-    fn frame(&self) -> Frame {
+    fn frame(&self, groups: &[Vec<Panel<'a>>]) -> Frame {
         let run = self.run;
         let mut notes = Vec::new();
         for (i, (why, cells)) in self.reasons.iter().enumerate().take(26) {
@@ -402,7 +501,8 @@ impl<'a> HeatMap<'a> {
                 why.trim_end_matches('.')
             ));
         }
-        let columns = self.shown().len();
+        let is_drawn = |rung: &&&str| groups.iter().flatten().any(|panel| panel.shown.contains(rung));
+        let columns = self.columns.iter().filter(is_drawn).count();
         if self.columns.len() > columns {
             notes.push(format!("{columns} of {} columns are drawn; the table has all.", self.columns.len()));
         }

@@ -1,12 +1,18 @@
 //! `warpbook train` of recipes whose time counts: a whole training at once, for one seed or several.
 
 use crate::args::TrainArgs;
-use crate::failure::Failure;
+use crate::cold::{self, right_of};
+use crate::failure::{Failure, RUNG_FAILED};
 use crate::infer::failure;
-use crate::output::say;
+use crate::output::{complain, say};
 use crate::recipe::SPEEDRUN;
+use crate::save::check_writable;
+use std::path::Path;
+use std::process::ExitCode;
 use warpbook::nn::data::Splits;
-use warpbook::nn::train::{Place, Recipe, Trainer};
+use warpbook::nn::train::{AtOnce, Place, Recipe, Trainer};
+use warpbook::{Lab, Timed, WholeTraining, WholeTrainings, write_record};
+use warpbook_record::stats;
 
 /// The seed that chooses the training images which are held out.
 const HELD_OUT: u64 = 1;
@@ -14,25 +20,49 @@ const HELD_OUT: u64 = 1;
 /// Whether the command line asks for it.
 pub fn is_asked(args: &TrainArgs) -> bool {
     let said = args.seeds.is_some() || args.hold_out.is_some();
-    said || args.recipe == SPEEDRUN && kept(args).is_none()
+    // Of several processes --out is the record of all, which none of them keeps.
+    let kept = watched(args).is_some() || args.out.is_some() && args.cold.is_none();
+    said || args.recipe == SPEEDRUN && !kept
 }
 
 /// An option that belongs to a training that can be watched, resumed and kept.
-fn kept(args: &TrainArgs) -> Option<&'static str> {
+fn watched(args: &TrainArgs) -> Option<&'static str> {
     let options = [
         ("init", args.init.is_some()),
         ("resume", args.resume.is_some()),
         ("checkpoint", args.checkpoint.is_some()),
-        ("out", args.out.is_some()),
         ("time-budget", args.time_budget.is_some()),
         ("rung", args.rung.is_some()),
     ];
     options.into_iter().find(|(_, is_said)| *is_said).map(|(name, _)| name)
 }
 
-/// Trains from each seed, and says time and accuracy of each, and their means.
-pub fn train(args: &TrainArgs, place: &Place, recipe: &Recipe, splits: &Splits) -> Result<(), Failure> {
-    if let Some(name) = kept(args) {
+/// The accuracy in percent that is asked for, if it is one; nothing but whole trainings is held against it.
+pub fn target(args: &TrainArgs) -> Result<Option<f64>, Failure> {
+    let is_whole = args.cold.is_some() || is_asked(args);
+    let options = [("to", args.to.is_some()), ("data-note", args.data_note.is_some())];
+    if let Some((name, _)) = options.into_iter().find(|(_, is_said)| *is_said && !is_whole) {
+        return Err(Failure::usage(format!(
+            "--{name} is for the record of whole trainings: add --seeds N, or --cold N for whole processes."
+        )));
+    }
+    match args.to {
+        Some(to) if !(to > 0.0 && to <= 100.0) => {
+            Err(Failure::usage(format!("--to {to}: choose a percentage above 0, up to 100, such as 99.")))
+        }
+        to => Ok(to),
+    }
+}
+
+/// Trains from each seed, says time and accuracy of each, and their means, and keeps them in a record if one is asked for.
+pub fn train(
+    args: &TrainArgs,
+    lab: &Lab,
+    place: &Place,
+    recipe: &Recipe,
+    splits: &Splits,
+) -> Result<ExitCode, Failure> {
+    if let Some(name) = watched(args) {
         return Err(Failure::usage(format!(
             "--{name} is for a training that can be watched and kept: leave out --seeds and --hold-out, or --{name}."
         )));
@@ -42,6 +72,18 @@ pub fn train(args: &TrainArgs, place: &Place, recipe: &Recipe, splits: &Splits) 
         Some(count) => splits.train.split(count, HELD_OUT).map_err(|e| Failure::usage(e.to_string()))?,
     };
     let count = args.seeds.unwrap_or(1);
+    let mut whole = WholeTraining {
+        recipe,
+        place,
+        train: (&train).into(),
+        test: (&test).into(),
+        held_out: args.hold_out.is_some(),
+        data_note: args.data_note.as_deref(),
+        timed: Timed::AtOnce,
+        target: target(args)?,
+        trainings: count,
+        command: args.command(&lab.device().info().selector()),
+    };
     say(&format!(
         "{} training images, {} {}, {} steps in batches of {}, on {place}",
         train.len(),
@@ -50,43 +92,67 @@ pub fn train(args: &TrainArgs, place: &Place, recipe: &Recipe, splits: &Splits) 
         recipe.total_steps(train.len()),
         recipe.batch,
     ));
-    let (mut seconds, mut accuracies) = (Vec::new(), Vec::new());
-    for seed in recipe.seed..recipe.seed.saturating_add(count) {
+    let once = |seed: u64| -> Result<AtOnce, Failure> {
         let mut trainer = Trainer::on(place, Recipe { seed, ..recipe.clone() }, &train, None).map_err(failure)?;
         trainer.prepare_at_once(&train, &test).map_err(failure)?;
         let made = trainer.train_at_once(&train, &test).map_err(failure)?;
-        let accuracy = 100.0 * made.test.accuracy();
         say(&format!(
-            "seed {seed}: {:.3} s from images on the device to an accuracy of {accuracy:.2} % ({} of {}), last loss {:.4}",
-            made.seconds, made.test.correct, made.test.of, made.loss
+            "seed {seed}: {:.3} s from images on the device to an accuracy of {:.2} % ({} of {}), last loss {:.4}",
+            made.seconds,
+            100.0 * made.test.accuracy(),
+            made.test.correct,
+            made.test.of,
+            made.loss
         ));
-        seconds.push(made.seconds);
-        accuracies.push(accuracy);
+        Ok(made)
+    };
+    if let Some(file) = &args.cold_result {
+        let made = once(recipe.seed)?;
+        whole.trainings = args.cold.unwrap_or(1);
+        cold::leave(args, lab, WholeTraining { timed: Timed::Process, ..whole }, right_of(&made.test), file)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    if count > 1 {
-        let ((time, time_deviation), (accuracy, deviation)) = (moments(&seconds), moments(&accuracies));
-        say(&format!(
-            "mean of {count} seeds: {time:.3} s (standard deviation {time_deviation:.3}), {accuracy:.2} % ({deviation:.2})"
-        ));
+    let out = args.out.as_deref().map(check_writable).transpose()?;
+    let mut all = WholeTrainings::new(lab, &whole);
+    for seed in recipe.seed..recipe.seed.saturating_add(count) {
+        let made = once(seed)?;
+        all.push(made.seconds, right_of(&made.test));
+        all.note_clocks(lab);
+        keep(&all, out.as_deref())?;
+    }
+    Ok(conclude(&all, out.as_deref()))
+}
+
+/// Writes the record so far, if one is asked for: what is done is kept, however the program ends.
+pub fn keep(all: &WholeTrainings, out: Option<&Path>) -> Result<(), Failure> {
+    if let Some(path) = out {
+        write_record(all.record(), path)?;
     }
     Ok(())
 }
 
-/// The mean and the standard deviation of a sample, 0 of a single number.
-fn moments(values: &[f64]) -> (f64, f64) {
-    let n = values.len().max(1) as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
-    (mean, (squares / (n - 1.0).max(1.0)).sqrt())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::moments;
-
-    #[test]
-    fn moments_are_those_of_a_sample() {
-        assert_eq!(moments(&[1.0, 3.0]), (2.0, 2.0f64.sqrt()));
-        assert_eq!(moments(&[4.0]), (4.0, 0.0));
+/// Says the means and where the record is; the exit code says whether the accuracy was reached.
+pub fn conclude(all: &WholeTrainings, out: Option<&Path>) -> ExitCode {
+    let m = all.measurement();
+    let seconds: Vec<f64> = m.samples_us.iter().map(|us| us * 1e-6).collect();
+    if let (Some((time, time_deviation)), Some((accuracy, deviation)), true) =
+        (stats::moments(&seconds), m.accuracy(), seconds.len() > 1)
+    {
+        say(&format!(
+            "mean of {} seeds: {time:.3} s (standard deviation {time_deviation:.3}), {:.2} % ({:.2})",
+            seconds.len(),
+            100.0 * accuracy,
+            100.0 * deviation
+        ));
+    }
+    if let Some(path) = out {
+        say(&format!("Record: {path}\nView it with: warpbook view {path}", path = path.display()));
+    }
+    match &m.check {
+        Some(check) if !check.passed => {
+            complain(&format!("This is not {}: it lacks {:.3} points.", check.reference, check.max_abs_error));
+            ExitCode::from(RUNG_FAILED)
+        }
+        _ => ExitCode::SUCCESS,
     }
 }

@@ -4,6 +4,7 @@
 mod args;
 mod at_once;
 mod attempt;
+mod cold;
 mod data;
 mod devices;
 mod doctor;

@@ -4,6 +4,7 @@ use crate::args::RanksArgs;
 use crate::failure::{Failure, OTHER_RANK};
 use crate::output::{complain, say};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -68,12 +69,16 @@ pub fn device(p: &Placement, args: &RanksArgs, said: Choice) -> Result<Choice, F
     }
 }
 
+/// This program's own file.
+pub fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|e| {
+        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
+    })
+}
+
 /// This program as so many ranks of so many threads each, with its own arguments and `more`.
 pub fn this_program_again(more: Vec<OsString>, count: usize, threads: usize) -> Result<Launch, Failure> {
-    let program = std::env::current_exe().map_err(|e| {
-        Failure::usage(format!("This program's own file is not known, so it cannot be started again: {e}."))
-    })?;
-    let mut launch = Launch::new(program, std::env::args_os().skip(1).chain(more), count);
+    let mut launch = Launch::new(this_program()?, std::env::args_os().skip(1).chain(more), count);
     // Unless the user says otherwise.
     let of_nccl = NCCL_SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned()));
     launch.environment =

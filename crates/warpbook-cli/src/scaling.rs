@@ -116,15 +116,20 @@ fn leave(measured: &[Measured], file: &Path) -> Result<(), Failure> {
     write_atomic(file, &text).map_err(|e| refused(e.to_string()))
 }
 
-/// A folder that is removed in the end.
-struct Folder(std::path::PathBuf);
+/// A folder for what processes leave, which is removed in the end.
+pub struct Folder(std::path::PathBuf);
 
 impl Folder {
-    fn new() -> Result<Self, Failure> {
-        let folder = std::env::temp_dir().join(format!("warpbook-scaling-{}", std::process::id()));
+    /// One of this process for such work.
+    pub fn new(work: &str) -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("warpbook-{work}-{}", std::process::id()));
         let refused = |e: std::io::Error| Failure::usage(format!("{} cannot be made: {e}.", folder.display()));
         fs::create_dir_all(&folder).map_err(refused)?;
         Ok(Self(folder))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -152,7 +157,7 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
         scaling.validate(&lab)?;
         scaling.threads_a_rank(&lab)
     };
-    let (folder, interrupted) = (Folder::new()?, interrupted());
+    let (folder, interrupted) = (Folder::new("scaling")?, interrupted());
     let mut launches: Vec<(usize, bool)> = scaling.worlds().iter().map(|world| (*world, false)).collect();
     launches.extend((!args.no_one_process).then_some((1, true)));
     let (mut measured, mut failures, mut code) = (Vec::new(), Vec::new(), 0);
@@ -198,8 +203,8 @@ fn launch(args: &ScalingArgs) -> Result<ExitCode, Failure> {
     }))
 }
 
-/// Set by Ctrl-C, which the ranks hear too.
-fn interrupted() -> Arc<AtomicU32> {
+/// Set by Ctrl-C, which the processes that were started hear too.
+pub fn interrupted() -> Arc<AtomicU32> {
     let asked = Arc::new(AtomicU32::new(0));
     let handler = asked.clone();
     let handled = ctrlc::set_handler(move || {

@@ -2,6 +2,7 @@
 
 use crate::args::{EvalArgs, TrainArgs};
 use crate::at_once;
+use crate::cold;
 use crate::failure::{Failure, INTERRUPTED, USAGE};
 use crate::infer::{self, failure};
 use crate::output::{complain, say};
@@ -25,10 +26,12 @@ use warpbook::{Lab, Sets, Show, TrainingRun, Underway, figures, ranks_line, trai
 /// Trains, and keeps a checkpoint after every epoch.
 pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
     let role = Role::of(&args.together)?;
-    if !matches!(role, Role::Alone) && (at_once::is_asked(args) || args.profile.is_some()) {
+    at_once::target(args)?;
+    let whole = at_once::is_asked(args) || args.cold.is_some();
+    if !matches!(role, Role::Alone) && (whole || args.profile.is_some()) {
         return Err(Failure::usage(
             format!(
-                "{} --seeds, --hold-out and --profile are for one rank: leave out --gpus and --ranks, or them.",
+                "{} --seeds, --hold-out, --cold and --profile are for one rank: leave out --gpus and --ranks, or them.",
                 if args.recipe == SPEEDRUN {
                     "cifar10-speedrun trains at once unless --checkpoint or --out is said."
                 } else {
@@ -39,6 +42,7 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
         ));
     }
     match role {
+        Role::Alone if args.cold.is_some() && args.cold_result.is_none() => train_cold(args),
         Role::Alone if at_once::is_asked(args) => train_at_once(args),
         Role::Alone => train_watched(args, args.place.device.choice()?, None),
         Role::Launcher(count) => ranks::launch(count, args.together.gpus.is_some()),
@@ -52,7 +56,8 @@ pub fn train(args: &TrainArgs) -> Result<ExitCode, Failure> {
 /// Trains, alone or as one of several ranks, of which rank 0 speaks and writes for all.
 fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Result<ExitCode, Failure> {
     let is_first = ranks.is_none_or(|ranks| ranks.rank() == 0);
-    let out = args.out.as_deref().filter(|_| is_first).map(check_writable).transpose()?;
+    // Of several processes it is the record of all.
+    let out = args.out.as_deref().filter(|_| is_first && args.cold.is_none()).map(check_writable).transpose()?;
     let profiled = args.profile.as_deref().map(check_writable).transpose()?;
     let mut lab = Lab::on(choice)?;
     if let Some(author) = &args.author {
@@ -110,10 +115,13 @@ fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Res
         }
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     };
-    let run = match &profiled {
+    let mut run = match &profiled {
         Some(path) => profile(&lab, underway, &heard, path)?,
         None => underway.finish(&mut |event| heard(event)),
     };
+    if let Some(file) = &args.cold_result {
+        cold::leave_watched(args, &lab, data.sets(), &mut run, file)?;
+    }
     let interrupted = stopped.load(Ordering::Relaxed);
     if is_first {
         return conclude(run, args, interrupted);
@@ -157,7 +165,11 @@ fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(format!("--seeds and --hold-out are for images; {AMP_RECIPE} has none.")));
     };
     let said = ComputedBy { product: args.product, convolution: args.convolution };
-    let place = match args.place.place()? {
+    let mut lab = Lab::on(args.place.device.choice()?)?;
+    if let Some(author) = &args.author {
+        lab = lab.with_author(author);
+    }
+    let place = match Place::new(lab.device(), args.place.precision).map_err(failure)? {
         Place::Cuda(device, options) => {
             Place::Cuda(device, said.or(by).of(CudaOptions { loader: loader(args)?, ..options }))
         }
@@ -167,8 +179,18 @@ fn train_at_once(args: &TrainArgs) -> Result<ExitCode, Failure> {
         }
     };
     say(&splits.train.note());
-    at_once::train(args, &place, &recipe, splits)?;
-    Ok(ExitCode::SUCCESS)
+    at_once::train(args, &lab, &place, &recipe, splits)
+}
+
+/// Trains in whole processes, once for each seed.
+fn train_cold(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    cold::validate(args)?;
+    let Planned { recipe, data, .. } = planned(args)?;
+    let Data::Images(splits) = &data else {
+        return Err(Failure::usage(format!("--cold is for images; {AMP_RECIPE} has none.")));
+    };
+    say(&splits.train.note());
+    cold::launch(args, recipe.seed)
 }
 
 /// Says what a training came to, and where it is kept.
@@ -338,7 +360,7 @@ fn configured(mut recipe: Recipe, args: &TrainArgs) -> Result<Recipe, Failure> {
     }
     recipe.epochs = args.epochs.unwrap_or(recipe.epochs);
     recipe.steps = args.steps.or(recipe.steps);
-    recipe.seed = args.seed.unwrap_or(recipe.seed);
+    recipe.seed = args.cold_seed.or(args.seed).unwrap_or(recipe.seed);
     recipe.learning_rate = args.lr.unwrap_or(recipe.learning_rate);
     recipe.shuffle &= !args.no_shuffle;
     recipe.augmentation = recipe.augmentation.filter(|_| !args.no_augment);

@@ -86,6 +86,8 @@ pub enum Column {
     Samples,
     /// The most memory of the device that was held.
     PeakMemory,
+    /// Mean accuracy of the trainings that the samples are, with its standard deviation.
+    Accuracy,
     /// One that this version does not know; it is left out.
     #[serde(other)]
     Other,
@@ -93,7 +95,7 @@ pub enum Column {
 
 impl Column {
     /// All of them, [`Column::Other`] last.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Median,
         Self::Mad,
         Self::Wall,
@@ -109,6 +111,7 @@ impl Column {
         Self::Tile,
         Self::Samples,
         Self::PeakMemory,
+        Self::Accuracy,
         Self::Other,
     ];
 }
@@ -220,6 +223,9 @@ pub struct Descriptor {
     /// The rungs whose ratio is the point of the record, the slow way and the fast one; empty where it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<String>,
+    /// What samples are, in the plural, where each is more than a repetition of the same, as "seeds"; empty elsewhere.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sample: String,
 }
 
 impl Default for Descriptor {
@@ -239,6 +245,7 @@ impl Default for Descriptor {
             loss: String::new(),
             above_bound: String::new(),
             compared: Vec::new(),
+            sample: String::new(),
         }
     }
 }
@@ -266,7 +273,7 @@ mod tests {
     #[test]
     fn all_columns_and_charts_are_listed() {
         let columns = all![
-            Column: Median Mad Wall PassTime SpeedUp Throughput Bandwidth ItemRate OfLibrary OfBound BoundBy Check Tile Samples PeakMemory Other
+            Column: Median Mad Wall PassTime SpeedUp Throughput Bandwidth ItemRate OfLibrary OfBound BoundBy Check Tile Samples PeakMemory Accuracy Other
         ];
         assert_eq!(Column::ALL, columns);
         let charts = all![

@@ -1,5 +1,5 @@
 use crate::problem::by_id;
-use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, stats};
+use crate::{BandwidthPeak, Check, Course, Dtype, MemoryLevel, Problem, Right, stats};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -200,6 +200,9 @@ pub struct Measurement {
     /// The GPUs that it ran on, where it was more than one; its operations and its traffic are those of all together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gpus: Option<u32>,
+    /// Test samples that were classified right, one entry a sample of the time and in the same order, where each sample is a whole training.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test: Vec<Right>,
 }
 
 /// Bytes that a rung moves at a level of memory.
@@ -232,6 +235,7 @@ impl Measurement {
             dtype: None,
             peak_bytes: None,
             gpus: None,
+            test: Vec::new(),
         }
     }
 
@@ -268,6 +272,14 @@ impl Measurement {
     #[must_use]
     pub fn median_wall_us(&self) -> Option<f64> {
         stats::median(&self.wall_us)
+    }
+
+    /// Mean of the accuracies of [`Measurement::test`], and their standard deviation as that of a sample (0 of a single one); both from 0 to 1.
+    /// `None` where there are none, or one of them is of no samples.
+    #[must_use]
+    pub fn accuracy(&self) -> Option<(f64, f64)> {
+        let all = self.test.iter().map(|right| right.accuracy()).collect::<Option<Vec<f64>>>()?;
+        stats::moments(&all)
     }
 
     /// Microseconds a pass, as an epoch, of work with several passes.

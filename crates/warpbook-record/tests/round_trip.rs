@@ -121,11 +121,13 @@ fn measurement() -> impl Strategy<Value = Measurement> {
     );
     let traffic = (select(LEVELS.to_vec()), any::<u64>()).prop_map(|(level, bytes)| Traffic { level, bytes });
     let maybe = || proptest::option::of(any::<u64>());
-    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe()], any::<u64>());
+    let right = any::<(u64, u64)>().prop_map(|(correct, of)| Right { correct, of });
+    let right = proptest::collection::vec(right, 0..3);
+    let counted = (proptest::collection::vec(traffic, 0..4), [maybe(), maybe()], any::<u64>(), right);
     let texts = [proptest::option::of(text()), proptest::option::of(text())];
     (rung_id(), nth(), outcome, [times(), times()], proptest::option::weighted(0.8, check), counted, texts).prop_map(
         |(rung, problem, outcome, [samples_us, wall_us], check, counted, [tile, choice])| {
-            let (traffic, [flops, peak_bytes], samples_total) = counted;
+            let (traffic, [flops, peak_bytes], samples_total, test) = counted;
             Measurement {
                 samples_us,
                 wall_us,
@@ -136,6 +138,7 @@ fn measurement() -> impl Strategy<Value = Measurement> {
                 tile,
                 flops,
                 peak_bytes,
+                test,
                 dtype: peak_bytes.map(|_| Dtype::Bf16),
                 ..Measurement::without_samples(rung, problem, outcome)
             }
@@ -381,7 +384,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
         subsequence(Column::ALL.to_vec(), 0..=Column::ALL.len()),
         subsequence(charts.clone(), 0..=charts.len()),
         subsequence(LEVELS.to_vec(), 0..=LEVELS.len()),
-        ([text(), text(), text(), text()], proptest::collection::vec(text(), 0..3)),
+        ([text(), text(), text(), text(), text()], proptest::collection::vec(text(), 0..3)),
     )
         .prop_map(
             |(
@@ -390,7 +393,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                 columns,
                 charts,
                 levels,
-                ([pass, item, loss, above_bound], compared),
+                ([pass, item, loss, above_bound, sample], compared),
             )| {
                 Descriptor {
                     headline,
@@ -405,6 +408,7 @@ fn descriptor() -> impl Strategy<Value = Descriptor> {
                     loss,
                     above_bound,
                     compared,
+                    sample,
                 }
             },
         )

@@ -51,7 +51,10 @@ pub use matmul::{Matmul, figure_of, matmul_figure, survey};
 pub use regression::{
     Regression, data::DataSet, reference::Gram, reference::Moments, reference::Reference, reference::Statistics,
 };
-pub use session::{Session, Sets, TrainingRun, Underway, ranks_line, training_line, training_progress};
+pub use session::{
+    Session, Sets, Timed, TrainingRun, Underway, WholeTraining, WholeTrainings, ranks_line, training_line,
+    training_progress,
+};
 pub use tensor_parallel::TensorParallel;
 pub use training::{Training, Workload};
 pub use xray::XrayRun;

@@ -553,6 +553,25 @@ mod tests {
     }
 
     #[test]
+    fn trainings_for_an_accuracy_have_it_and_their_seeds() {
+        let text = results(&[record(|v| {
+            v["descriptor"]["columns"] = json!(["median", "accuracy", "check", "samples"]);
+            v["descriptor"]["sample"] = "seeds".into();
+            let all = [9035, 9049].map(|correct| json!({ "correct": correct, "of": 10_000 }));
+            for m in v["measurements"].as_array_mut().unwrap() {
+                m["samples_us"] = json!([1_480_000.0, 1_500_000.0]);
+                m["samples_total"] = 2.into();
+                m["test"] = all.to_vec().into();
+            }
+        })]);
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        has("| rung |  | median | mean accuracy | check | seeds |");
+        has("|---|---|---:|---:|---|---:|");
+        has("| `03_online` | One pass | 1.49 s | 90.42 % ± 0.10 | passed | 2 |");
+        has("| 65536 × 1024 | 1.49 s | 1.49 s | `01_naive` | 1.00× |");
+    }
+
+    #[test]
     fn libraries_are_held_against_ours_and_types_stand_side_by_side() {
         let record = record(|v| {
             v["descriptor"]["charts"] = json!(["ladder", "heat_map", "sweep"]);

@@ -3,7 +3,7 @@
 use crate::common::{cell, check_layout, check_svg, check_table, row};
 use crate::sample;
 use warpbook_charts::*;
-use warpbook_record::{Baseline, Column, Dtype, Measurement, MemoryLevel, Outcome, PartGroup, Run, Runner};
+use warpbook_record::{Baseline, Column, Dtype, Measurement, MemoryLevel, Outcome, PartGroup, Right, Run, Runner};
 
 #[test]
 fn rungs_without_a_figure_say_why() {
@@ -209,6 +209,30 @@ fn the_ladders_table_has_the_columns_that_the_record_names() {
     assert_eq!(cell(&table.table(), "04_fused_graph", "peak memory"), "375 MiB");
     assert_eq!(cell(&table.file(), "04_fused_graph", "peak memory (MiB)"), "375.0");
     assert_eq!(cell(&table.table(), "02_fused", "peak memory"), "", "it was not counted");
+
+    let mut trained = run.clone();
+    trained.descriptor.columns = vec![Column::Median, Column::Accuracy, Column::Samples];
+    trained.descriptor.sample = "seeds".into();
+    trained.measurements[at].test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into();
+    let table = LadderTable::of(&trained, &problem);
+    check_table(&table);
+    assert_eq!(cell(&table.table(), "04_fused_graph", "mean accuracy"), "90.20 % ± 0.14");
+    assert_eq!(cell(&table.file(), "04_fused_graph", "mean accuracy (%)"), "90.20");
+    assert_eq!(cell(&table.table(), "04_fused_graph", "seeds"), "30");
+    assert_eq!(cell(&table.table(), "02_fused", "mean accuracy"), "", "it was trained for no accuracy");
+    let fastest = run.fastest(&problem).unwrap().rung.clone();
+    for m in trained.measurements.iter_mut().filter(|m| m.rung == fastest && m.problem == problem) {
+        m.test = [9010, 9030].map(|correct| Right { correct, of: 10_000 }).into();
+    }
+    let told = headline(&trained, &problem).unwrap();
+    assert!(told.sentence.ends_with(" Its accuracy is 90.20 %, the mean of 2 seeds."), "{}", told.sentence);
+    assert!(told.tiles.iter().any(|t| (t.label.as_str(), t.value.as_str()) == ("Accuracy", "90.20 %")));
+    // What was missed is told without a time; one training deviates from nothing.
+    let m = &mut trained.measurements[at];
+    m.test.truncate(1);
+    m.check.as_mut().unwrap().passed = false;
+    let table = LadderTable::of(&trained, &problem).table();
+    assert_eq!(["median", "mean accuracy"].map(|h| cell(&table, "04_fused_graph", h)), ["", "90.10 %"]);
 
     let products = sample::products();
     let table = LadderTable::of(&products, &sample::cube(4096, Dtype::Bf16));

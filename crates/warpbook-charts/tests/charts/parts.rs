@@ -1,6 +1,6 @@
 //! Operations, shapes, tiles and transfers.
 
-use crate::common::{check_layout, row};
+use crate::common::{check_layout, row, texts};
 use crate::sample;
 use warpbook_charts::*;
 use warpbook_record::{Dtype, Run};
@@ -58,6 +58,59 @@ fn shapes_are_held_against_the_faster_library() {
     assert_eq!(error(&run, Dtype::F64), "The record has no problem of fp64.");
     let expect = "No library has a valid figure of fp32, so there is nothing to hold rungs against.";
     assert_eq!(error(&sample::full(), Dtype::F32), expect);
+}
+
+#[test]
+fn shapes_of_few_rungs_are_apart_with_the_columns_that_they_have() {
+    let mut run = sample::products();
+    let dtype = Dtype::Bf16;
+    let thin = [(65536, 512, 512), (64, 4096, 11008)].map(|shape| sample::product(shape, dtype));
+    run.measurements.retain(|m| !thin.contains(&m.problem) || m.rung.starts_with("cublas") || m.rung == "15_split_k");
+    let long = "64 × 4096 × 11008, B transposed";
+    for m in run.measurements.iter_mut().filter(|m| m.problem == thin[1]) {
+        m.problem = m.problem.with(|p| (p.short, p.label) = (long.into(), format!("{long} bf16")));
+    }
+    let chart = shapes(&run, dtype).unwrap();
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    let count = |text: &str| shown.matches(text).count();
+    assert_eq!((count(">Measured with 1 rung only<"), count("not measured")), (1, 0), "{shown}");
+    // Its own column, and no second one for the best of one.
+    assert_eq!([">Split k</text>", ">Stores overlapped</text>", ">best kernel</text>"].map(count), [2, 1, 1]);
+    assert_eq!(count(&format!(">{long}<")), 1, "its name is not cut");
+    let y = |text: &str| texts(&chart).into_iter().find(|t| t.3 == text).map(|t| t.2).unwrap();
+    assert!(y("8192 × 8192 × 128") < y("Measured with 1 rung only") && y("Measured with 1 rung only") < y(long));
+    // The table has all, whichever panel it is in.
+    let all = shapes(&sample::products(), dtype).unwrap();
+    assert_eq!(chart.table.rows.len(), all.table.rows.len());
+    let narrow = Options::phone().shapes(&run, dtype).unwrap();
+    check_layout(&narrow);
+    assert!(
+        narrow.svg.as_str().contains(">Measured with 1 rung only<") && !narrow.svg.as_str().contains("not measured")
+    );
+
+    // Many of them lie in two parts next to each other, each with its heading.
+    let mut one = sample::products();
+    let cube = sample::cube(4096, dtype);
+    one.measurements.retain(|m| m.problem == cube || m.rung.starts_with("cublas") || m.rung == "15_split_k");
+    let chart = shapes(&one, dtype).unwrap();
+    check_layout(&chart);
+    assert_eq!(chart.svg.as_str().matches(">Split k</text>").count(), 3);
+    let at = |text: &str| texts(&chart).into_iter().find(|t| t.3 == text).map(|t| (t.0, t.2)).unwrap();
+    let (first, seventh) = (at("256³"), at("1000³"));
+    assert!(first.1 == seventh.1 && first.0 + 150.0 < seventh.0, "{first:?} {seventh:?}");
+    check_layout(&Options::phone().shapes(&one, dtype).unwrap());
+
+    // Half of the rungs are many, and of one group there is no second panel.
+    run.measurements
+        .retain(|m| m.rung.starts_with("cublas") || m.rung == "15_split_k" || m.rung == "14_overlapped_store");
+    let chart = shapes(&run, dtype).unwrap();
+    assert!(!chart.svg.as_str().contains("Measured with") && chart.svg.as_str().contains("not measured (2 cells)"));
+    // What only libraries were measured at has its figure, and no column.
+    run.measurements.retain(|m| m.rung.starts_with("cublas") || !thin.contains(&m.problem));
+    let chart = shapes(&run, dtype).unwrap();
+    check_layout(&chart);
+    assert!(chart.svg.as_str().contains(">Measured with none of the rungs<"));
 }
 
 #[test]

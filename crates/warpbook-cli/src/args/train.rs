@@ -8,6 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use warpbook::nn::gemm::ProductBy;
 
+/// A measurement keeps no more samples.
+const MOST_TRAININGS: u64 = 1000;
+
 pub(super) const TRAIN_EXAMPLES: &str = "\
 Examples:
   warpbook train mnist --epochs 3 --checkpoint mnist.safetensors
@@ -20,6 +23,8 @@ Examples:
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
   warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
+  warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --to 90 --out speedrun.json     time and accuracy of each seed
+  warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out mnist-to-99.json     the same of whole processes
   warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
   warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
   torchrun --nproc-per-node 2 --no-python warpbook train cifar10     under a launcher that you have; srun and mpirun, too
@@ -144,11 +149,31 @@ pub struct TrainArgs {
     pub seed: Option<u64>,
     /// Train at once, without a word in between, from so many seeds, the first of which is --seed, and say the time from images on the device
     /// to the accuracy, and the means. cifar10-speedrun trains so from one seed, unless a checkpoint, a record or a time budget is asked for.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS))]
     pub seeds: Option<u64>,
     /// Train at once, on all but so many of the training images, and judge by these in place of the test images: to choose settings by.
     #[arg(long, value_name = "N")]
     pub hold_out: Option<usize>,
+    /// Train in so many new processes, one after the other, each from another seed, and take the time of each from its start to its end. One
+    /// more comes first and is not counted: it compiles the kernels that the cache lacks.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_TRAININGS), conflicts_with_all = ["seeds", "hold_out"])]
+    pub cold: Option<u64>,
+    /// The accuracy in percent that the mean over the trainings of --seeds or --cold has to reach, such as 99. It is the check of their record, and
+    /// the exit code is 1 where it is missed.
+    #[arg(long, value_name = "PERCENT", allow_hyphen_values = true)]
+    pub to: Option<f64>,
+    /// What the images are, for the record of --seeds or --cold, where their files do not say so: for example "recompressed as JPEG q75".
+    #[arg(long, value_name = "TEXT")]
+    pub data_note: Option<String>,
+    /// What one of the processes of --cold leaves: its result in this file.
+    #[arg(long, hide = true, value_name = "FILE", requires = "cold_seed")]
+    pub cold_result: Option<PathBuf>,
+    /// The seed of that process.
+    #[arg(long, hide = true, value_name = "N")]
+    pub cold_seed: Option<u64>,
+    /// The file in which that process begins the record of all of them.
+    #[arg(long, hide = true, value_name = "FILE")]
+    pub cold_record: Option<PathBuf>,
     /// Initial weights, a safetensors file with PyTorch's names. [default: random]
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub init: Option<PathBuf>,
@@ -172,7 +197,8 @@ pub struct TrainArgs {
     /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
-    /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds.
+    /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds. With --seeds, --hold-out
+    /// or --cold: the time and the accuracy of each training, written after each.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Name of the person who trains, for the record.
@@ -230,6 +256,9 @@ impl TrainArgs {
         option("seed", number(self.seed));
         option("seeds", number(self.seeds));
         option("hold-out", number(self.hold_out.map(|n| n as u64)));
+        option("cold", number(self.cold));
+        option("to", self.to.map(|percent| percent.to_string()));
+        option("data-note", self.data_note.clone());
         option("init", path(&self.init));
         option("resume", path(&self.resume));
         option("log-every", Some(self.log_every.to_string()));

@@ -223,6 +223,7 @@ fn descriptor() -> Descriptor {
         loss: "mean cross-entropy of the batch".into(),
         above_bound: "bytes are counted as blocks request them".into(),
         compared: Vec::new(),
+        sample: String::new(),
     }
 }
 
@@ -536,6 +537,7 @@ pub fn expected_of_v1() -> Run {
             loss: "mean squared error on the training points".into(),
             above_bound: String::new(),
             compared: Vec::new(),
+            sample: String::new(),
         },
         problems: vec![standard.clone(), wild.clone()],
         main_problem: Some(standard.id.clone()),

@@ -5,10 +5,12 @@ mod profiled;
 mod progress;
 mod recorder;
 mod training_run;
+mod whole;
 mod words;
 
 pub use progress::training_progress;
 pub use training_run::TrainingRun;
+pub use whole::{Timed, WholeTraining, WholeTrainings};
 pub use words::{ranks as ranks_line, training_line};
 
 use crate::{Error, Lab, Result, write_record};

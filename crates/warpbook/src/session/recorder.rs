@@ -55,7 +55,7 @@ impl Recorder {
     pub fn new(lab: &Lab, b: &Beginning<'_>) -> Self {
         let recipe = b.trainer.recipe();
         let problem = words::problem(recipe, b.train);
-        let rung = rung(b.trainer);
+        let rung = rung(b.trainer.place(), recipe);
         let (classified, first_step) = (matches!(b.train, Samples::Images(_)), b.trainer.step());
         let mut recipe_words = words::recipe(recipe, &b.trainer.place().to_string());
         recipe_words.extend(b.trainer.ranks().map(|_| ("ranks".to_owned(), words::ranks(b.trainer))));
@@ -281,9 +281,9 @@ fn descriptor(log_every: u64, classified: bool) -> Descriptor {
 }
 
 /// The way it is trained, with the kernels that the GPU runs: that of the ladder with these options, if there is one.
-fn rung(trainer: &Trainer) -> Rung {
-    match trainer.place() {
-        Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, trainer.recipe()),
+pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
+    match place {
+        Place::Cuda(device, options) => rung_on(device.info().compute_capability, options, recipe),
         Place::Cpu => {
             Rung::cpu("cpu_all_threads", "CPU", "Training on the CPU in fp32, by all threads.", "all threads")
         }

@@ -135,7 +135,7 @@ fn learning_rate(recipe: &Recipe) -> String {
 }
 
 /// Where samples come from in a few words, as "MNIST" or "synthetic digits".
-fn data_label(samples: Samples<'_>) -> String {
+pub(super) fn data_label(samples: Samples<'_>) -> String {
     let of = |set: &Dataset| match set.origin() {
         Origin::Modified { .. } => format!("{}, not the original files", set.name()),
         _ => set.name().to_owned(),
