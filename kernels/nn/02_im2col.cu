@@ -1,6 +1,6 @@
 // Idea: copy each output's patch into a row of a matrix; the convolution is then the project's matrix product.
 // Formula: columns[pixel][tap] = x(pixel, tap) or 0; dx[n][h][w][c] = sum of dcolumns over the patches that the element lies in.
-// Since the last rung: the product's tiles reuse what a thread read for itself; kh kw copies of x pass through memory for it.
+// Since the last rung: the product's tiles reuse elements that each thread of 01 loaded for itself, at the price of kh kw copies of x in memory.
 // Needs: fewer than 2^31 elements in x, y and a panel's columns, rows of ld elements; NHWC, or NCHW with CHANNELS_FIRST.
 // Expect: DRAM bandwidth for the columns, written once and read once, and the product's rate in between.
 #include "launch.cuh"

@@ -2,7 +2,7 @@
 // Formula: y = f(x * w + b), dx, dw as kernels/nn/patches.cuh has them; f16, bf16 or tf32 in, f32 sums; PASS says which.
 // Since the last rung: mma.sync on swizzled tiles and fragments one step ahead, as the product's 10_mma_swizzled.
 // Needs: sm_80, with TURING sm_75; below 2^31 elements; copies of 16 bytes (VECTORS_A, VECTORS_B) of NHWC, channels a multiple of that.
-// Expect: with few channels the bound of L2, from which every tap reads its element, less what L1 still holds of it.
+// Expect: with few channels the L2 bound, since every tap reads its element again; L1 hits reduce that.
 #include "launch.cuh"
 #include "nn/gather.cuh"
 #include "nn/maxima.cuh"

@@ -2,7 +2,7 @@
 // Formula: dw[o][i][j][c] = sum over n, y, x of dy[n][y][x][o] x[n][y + i + top][x + j + left][c]; f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: sums of ten taps stay in registers over all images; an instruction multiplies a row of taps, a pixel apart along n.
 // Needs: sm_90a; strides of 1; channels a multiple of 32 CONSUMERS_N, filters of 8.
-// Expect: DRAM, which is read once, or tensor cores.
+// Expect: bound by DRAM, from which x and dy are read once, or by the tensor cores.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"

@@ -2,7 +2,7 @@
 // Formula: y = f(x * w + b); dw[o][q] = sum over pixels of dy[pixel][o] x(pixel, q), db[o] of dy; f16 or bf16 [n][h][w][c], f32 sums.
 // Since the last rung: no tiles of patches in shared memory; a bias gradient is that of one more tap, always 1; dy of a pool is expanded here.
 // Needs: sm_80; taps of all channels at most 16 STEPS, one fewer for a gradient; filters a multiple of 8; a part of an image in shared memory.
-// Expect: DRAM or L2: y is written, or dy read, once; POOL: a quarter of them, with a byte for each place, and a mask.
+// Expect: bound by DRAM or L2: y is written, or dy read, once; with POOL a quarter of it, with one byte per window for the maximum's place, and a mask.
 #include "launch.cuh"
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"

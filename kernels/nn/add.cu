@@ -1,4 +1,4 @@
-// Idea: the sum of a residual connection, and the same sum of gradients where one is there already.
+// Idea: the sum of a residual connection, and the sum of two gradients of the same value.
 // Formula: y[i] = a[i] + b[i]; dx[i] = dx[i] + dy[i]; sum[i] = sum[i] + share x[i]; all [n] of type IN, added in f32 and rounded once.
 // Since the last rung: not a rung; a layer's own pass.
 // Needs: any n and alignment; arrays that do not begin at 16 bytes go element by element. y may be a or b.

@@ -1,4 +1,4 @@
-// Idea: a column of blocks an image; each draws its crop once, and looks up what a byte becomes instead of dividing.
+// Idea: one column of blocks per image; each draws its crop once, and looks up normalised bytes in a table instead of dividing.
 // Formula: out[b] = values[c][images[indices[b]][c][y'][x']], cropped and mirrored by Philox block [b, 0, 0x61756772, *step], or as ops/augment says.
 // Since the last rung: not a rung; gather, normalisation, crop and flip in one pass over the batch.
 // Needs: images u8 [count][c][h][w]; out of type IN [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST; h and w below 2^30.

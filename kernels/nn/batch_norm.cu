@@ -1,4 +1,4 @@
-// Idea: sums over a channel's rows in two levels, then a line in x for each channel; the backward pass is a line in dy and x.
+// Idea: sums over a channel's rows in two levels; then y is linear in x for each channel, and dx is linear in dy and x.
 // Formula: y = (x - mean) gamma / sqrt(var + eps) + beta; x [rows][channels], or [batch][channels][pixels] with CHANNELS_FIRST, IN.
 // Since the last rung: not a rung; training, inference and backward pass of a layer.
 // Needs: fewer than 2^32 elements; gamma, beta, means and variances f32 [channels]; partial f64 [chunks][2][channels].

@@ -1,4 +1,4 @@
-// Idea: column sums in words of 16 bytes: a thread adds a group of columns over every so-manieth row of its block's chunk.
+// Idea: column sums in words of 16 bytes: each thread adds up a group of columns over the rows of its block's chunk, with a stride.
 // Formula: partial_sums: out[c][j] = sum of from[r][j] over the rows r of chunk c; total_sums, wide_total_sums: out[j], or rest[j - first], = sum of from[r][j] over all r.
 // Since the last rung: not a rung; as matmul/column_sums.cu where rows are long, for bias gradients and for sums split over blocks.
 // Needs: partial_sums: n a multiple of 16 bytes of IN, `from` at a multiple of them; total_sums: f32, any n; wide_total_sums: a multiple of 4, `from` at one of 16 bytes. Sums in f32.

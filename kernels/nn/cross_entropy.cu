@@ -1,4 +1,4 @@
-// Idea: a warp a row: its lanes find the largest logit, the sum of exponentials and the gradient, and the row stays in L1.
+// Idea: one warp per row: its lanes find the largest logit, the sum of exponentials and the gradient, and the row stays in L1.
 // Formula: loss = -sum_c t[c] log softmax(logits)[c], dlogits = scale (softmax - t) / rows, t = (1 - s) at the label + s / classes.
 // Since the last rung: not a rung; fused with softmax and with the gradient, which needs the same exponentials.
 // Needs: logits and dlogits (or null) [batch][classes] of type IN, labels u8 [batch]; a label that is not below classes makes the loss NaN.

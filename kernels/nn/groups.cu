@@ -1,4 +1,4 @@
-// Idea: one launch updates all parameters as the optimiser's does; every 64 of them, which are of one parameter, name their group.
+// Idea: one launch updates all parameters; each cell of 64 elements belongs to one parameter and names its group.
 // Formula: g += decay w; m = momentum m + g; w -= rate (g + momentum m) or rate m: rate, momentum and decay are the group's.
 // Since the last rung: not a rung; the update of kernels/nn/optimizer.cu where parameters are in groups.
 // Needs: parameters that begin at multiples of 64; the step's numbers of `prepare`; copy of type IN [n] or null.

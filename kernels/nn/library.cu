@@ -1,4 +1,4 @@
-// Idea: what a library's product or convolution leaves to do: the bias with its ReLU, and a weight gradient in fp32.
+// Idea: the work that remains after a library's product or convolution: bias and ReLU, and the weight gradient in fp32.
 // Formula: y[i] = f(y[i] + bias[i / pixels % channels]), y [n] of type IN, bias fp32 [channels], f the identity or max(v, 0); to[i] = from[i], both [n].
 // Since the last rung: not a rung; our own products do this in their epilogues, while their sums are in registers.
 // Needs: any n below 2^32 and any alignment; pixels is 1 where channels lie next to each other.

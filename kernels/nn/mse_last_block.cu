@@ -1,8 +1,8 @@
 // Idea: the block that arrives last adds up the errors of all, so that the mean needs no launch; it may decide the step at once.
-// Formula: as mse.cu and loss.cu have it, in the same order; then that of step.cuh, where the verdict has a place for it.
+// Formula: as mse.cu and loss.cu have it, in the same order; then step.cuh's, where the verdict has an address.
 // Since the last rung: mse, mean_loss and, of a step without a norm, judge_step and prepare are one kernel.
 // Needs: as mse.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
-// Expect: the time of mse, and of the last block a trip to L2 for what the others have written.
+// Expect: the time of mse, plus one trip to L2 by the last block, for what the others have written.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
 #include "nn/loss.cuh"

@@ -1,4 +1,4 @@
-// Idea: each step of the Newton-Schulz iteration is three small products; one launch makes a product of all filters, a block a tile of 64 x 64.
+// Idea: each step of the Newton-Schulz iteration is three small products; one launch computes a product for all filters, one block per tile of 64 x 64.
 // Formula: A = X X^T, B = b A + c A A, X = a X + B X, of X = D / |D|, D the direction of Nesterov's momentum; X, A, B bf16, sums f32.
 // Since the last rung: not a rung; the optimiser Muon (Jordan et al., 2024) for filters [out][columns].
 // Needs: filters padded with zeros to multiples of 64 in the workspace; tensor cores from sm_80 on, CUDA cores below.

@@ -1,8 +1,8 @@
-// Idea: one launch squares the gradients of both types, and the block that arrives last goes on to the numbers of the update.
+// Idea: one launch squares the gradients of both types, and the block that arrives last computes the scalars of the update.
 // Formula: as norm.cu and step.cuh have it, in the same order: the sums of the blocks of `gradients`, then of those of `rounded`.
 // Since the last rung: both sum_squares, global_norm, judge_step and prepare are one kernel.
 // Needs: as norm.cu; partial f64 [gridDim.x], a block for each of the parts of both arrays; arrived u32 [1], 0 before the first launch.
-// Expect: the time of sum_squares over both arrays, and of the last block a trip to L2 and what one thread computes.
+// Expect: the time of sum_squares over both arrays, plus one trip to L2 by the last block, and what one thread computes.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
 #include "nn/norm.cuh"

@@ -2,7 +2,7 @@
 // Formula: as optimizer.cu and step.cuh have it; the end reads nothing that other blocks write, and changes nothing that they read.
 // Since the last rung: the update and finish_step are one kernel.
 // Needs: as optimizer.cu; arrived u32 [1], 0 before the first launch; one launch at a time.
-// Expect: the time of the update, and of the last block a trip to L2; a step that is skipped ends all the same.
+// Expect: the time of the update, plus one trip to L2 by the last block; a skipped step ends the same way.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
 #include "nn/optimizer.cuh"

@@ -1,4 +1,4 @@
-// Idea: a thread an output forwards; backwards a thread an element of dx gathers from the windows that it lies in, so no atomics.
+// Idea: forwards, one thread per output; backwards, one thread per element of dx gathers from the windows that contain it, so no atomics.
 // Formula: y = max or sum / (kh kw) over windows of x; images [batch][h][w][c], or [batch][c][h][w] with CHANNELS_FIRST, of type IN.
 // Since the last rung: not a rung; a layer's own pass.
 // Needs: fewer than 2^32 elements; padding at most half a window; index u8, an element's place in its window, so 256 at most.

@@ -41,12 +41,10 @@ impl Capabilities {
 /// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where nothing but the tile itself
 /// limits it. What a product shares (memory, power, lines that straddle) is expected apart from the tiles.
 ///
-/// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types over 150 random products (`warpbook survey matmul --random 150 --seed 20261124
-/// --candidates 14`), 125 of them again with 15 tiles that were new then and tried by themselves; first to the logarithm of each time, then
-/// such that the tile of least expected time loses little to the fastest; tiles of 128 x 256 over the shapes of the published record; the
-/// rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes. The tiles that
-/// divide k over the workspace, and the last five of small tiles, were fitted later, on an H100 (`--seed 38202275
-/// --candidates 28`), next to the costs that the others have.
+/// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types over 200 random products, each with the 24 tiles that earlier costs found the
+/// cheapest, and with all newer tiles and all of the unaligned rung (`warpbook survey matmul --seed 20261125 --candidates 24`, and `--only`
+/// for the others), to the logarithm of each time; a tile of which there is little keeps close to what its area, its split and its cluster
+/// suggest. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The tile's id.

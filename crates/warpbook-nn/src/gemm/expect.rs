@@ -4,8 +4,8 @@
 //! their power limit, the lines that tiles read from L2, or the bytes that come from DRAM and go there. Its waves take what the tile
 //! costs by its row, or more where an SM waits for lines.
 //!
-//! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with the costs of the
-//! tiles, see [`Cost`].
+//! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with earlier costs of
+//! the tiles; those of today, see [`Cost`], were fitted with it on an H200.
 
 use super::Product;
 use super::copies::{Layout, Layouts};
