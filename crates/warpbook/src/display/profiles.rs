@@ -84,27 +84,12 @@ impl Cycle {
         for o in self.operations.iter().flat_map(|b| &b.operations) {
             let (sum, times) = (sums.of(&o.name), o.samples_us.len() as u64);
             sum.count += times;
-            sum.device_us += o.samples_us.iter().sum::<f64>();
+            let us: f64 = o.samples_us.iter().sum();
+            (sum.device_us, sum.counted_us) = (sum.device_us + us, sum.counted_us + us);
             sum.flops += o.flops * times;
             sum.bytes += o.bytes * times;
         }
-        let whole = self.device_us();
-        let row = |s: &Sum| {
-            [
-                s.name.clone(),
-                s.count.to_string(),
-                figures::time(s.device_us),
-                figures::time(s.device_us / s.count.max(1) as f64),
-                share(s.device_us, whole),
-                rate(s.flops, s.device_us, figures::rate),
-                rate(s.bytes, s.device_us, figures::bandwidth),
-            ]
-        };
-        let sorted = sums.sorted(|s| s.device_us);
-        table(
-            ["operation", "count", "total", "average", "share", "FLOP/s", "bandwidth"],
-            sorted.iter().take(rows).map(row).collect(),
-        )
+        self.with_rates("operation", sums, rows)
     }
 
     /// The kernels, copies and fills by their names, those that took the most time in all first; so many of them. A copy and a fill have a bandwidth; a
@@ -121,18 +106,17 @@ impl Cycle {
                 sum.counted_us += work.duration_us;
             }
         }
-        for (name, work, us) in self.work_of_kernels() {
+        for (name, work, us) in self.work_of_kernels().into_iter().chain(self.work_of_operations()) {
             let sum = sums.of(name);
             sum.flops += work.flops;
             sum.bytes += work.bytes;
             sum.counted_us += us;
         }
-        for (name, work, us) in self.work_of_operations() {
-            let sum = sums.of(name);
-            sum.flops += work.flops;
-            sum.bytes += work.bytes;
-            sum.counted_us += us;
-        }
+        self.with_rates("kernel, copy or fill", sums, rows)
+    }
+
+    /// The sums that most of the device's time was spent on, so many of them, with the rates of the part whose work is counted.
+    fn with_rates(&self, name: &str, sums: Sums, rows: usize) -> Table {
         let whole = self.device_us();
         let row = |s: &Sum| {
             [
@@ -146,10 +130,8 @@ impl Cycle {
             ]
         };
         let sorted = sums.sorted(|s| s.device_us);
-        table(
-            ["kernel, copy or fill", "count", "total", "average", "share", "FLOP/s", "bandwidth"],
-            sorted.iter().take(rows).map(row).collect(),
-        )
+        let headers = [name, "count", "total", "average", "share", "FLOP/s", "bandwidth"];
+        table(headers, sorted.iter().take(rows).map(row).collect())
     }
 
     /// The host's calls of the driver by their names, those that took the host the most time first; so many of them.
