@@ -193,7 +193,7 @@ impl<'x> Picture<'x> {
         let (from, to) = self.window;
         let begin = MARGIN + self.names;
         let end = self.width - MARGIN;
-        canvas.text("Some warps, phase by phase", (MARGIN, y + 6.0), At::Left, Font::HEADING)?;
+        canvas.text("Some warps, phase by phase (block · warp)", (MARGIN, y + 6.0), At::Left, Font::HEADING)?;
         y += 20.0;
         let span = to.saturating_sub(from).max(1) as f64;
         let at = |ns: u64| begin + ns.clamp(from, to).saturating_sub(from) as f64 / span * (end - begin);
@@ -346,7 +346,7 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
                 let shown = spans.iter().filter(|s| s.phase != phase::NOT_KEPT).take(MOST_PHASES).last();
                 end = end.max(shown.map_or(0, |s| s.to));
             }
-            lanes.push(WarpLane { name: format!("block {} warp {}", block.block, warp.warp), spans });
+            lanes.push(WarpLane { name: format!("{} · {}", block.block, warp.warp), spans });
         }
     }
     // The longest warp of few marks would hide the phases of the others.

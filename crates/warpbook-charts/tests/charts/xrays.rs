@@ -19,7 +19,7 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     check_layout(&chart);
     let shown = chart.svg.as_str();
     for text in
-        [">SM 0<", ">multiply<", ">store<", ">Some warps, phase by phase<", "data-name=\"SM 1\"", "2 blocks until 2.45"]
+        [">SM 0<", ">multiply<", ">store<", ">Some warps, phase by phase (block · warp)<", "data-name=\"SM 1\"", "2 blocks until 2.45"]
     {
         assert!(shown.contains(text), "{text}: {shown}");
     }
