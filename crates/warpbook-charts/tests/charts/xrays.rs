@@ -18,9 +18,14 @@ fn an_x_ray_has_a_lane_an_sm_and_its_figures_in_a_table() {
     check_svg(&chart);
     check_layout(&chart);
     let shown = chart.svg.as_str();
-    for text in
-        [">SM 0<", ">multiply<", ">store<", ">Some warps, phase by phase (block · warp)<", "data-name=\"SM 1\"", "2 blocks until 2.45"]
-    {
+    for text in [
+        ">SM 0<",
+        ">multiply<",
+        ">store<",
+        ">Some warps, phase by phase (block · warp)<",
+        "data-name=\"SM 1\"",
+        "2 blocks until 2.45",
+    ] {
         assert!(shown.contains(text), "{text}: {shown}");
     }
     assert_eq!(row(&chart, "phase multiply")[..4], ["gemm", "phase multiply", "6", "47 %"]);
