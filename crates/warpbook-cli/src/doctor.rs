@@ -108,8 +108,7 @@ fn compiler(i: &Inventory) -> Result<String, String> {
 
 fn cupti(i: &Inventory) -> Result<String, String> {
     let (version, path) = Recorder::find(i.cuda.as_ref().ok().copied()).map_err(|e| e.to_string())?;
-    let version = figures::versions(&format!("CUPTI {version}"));
-    Ok(format!("{} at {}", version.trim_start_matches("CUPTI "), path.display()))
+    Ok(format!("{version} at {}", path.display()))
 }
 
 fn cache() -> Result<String, String> {

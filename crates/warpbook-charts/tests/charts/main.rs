@@ -12,7 +12,6 @@ mod links;
 mod losses;
 mod marks;
 mod parts;
-mod peaks;
 mod phone;
 mod random;
 mod records;

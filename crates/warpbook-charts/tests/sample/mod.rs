@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 mod full;
-mod precision;
 mod products;
 mod recorded;
 mod softmax;
@@ -10,7 +9,6 @@ mod trained;
 mod xrayed;
 
 pub use full::full;
-pub use precision::{batch, precisions};
 pub use products::{cube, part, product, products};
 pub use recorded::recorded;
 pub use softmax::{rows, softmax};
