@@ -45,7 +45,8 @@ impl Capabilities {
 /// cheapest, and with all newer tiles and all of the unaligned rung (`warpbook survey matmul --seed 20261125 --candidates 24`, and `--only`
 /// for the others), to the logarithm of each time; a tile of which there is little keeps close to what its area, its split and its cluster
 /// suggest, tiles of 128 x 256 in the order that the published record has them in, and the launch that adds the parts of k costs what small
-/// products of the survey needed more. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
+/// products of the survey needed more. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long
+/// for as many bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The tile's id.
