@@ -18,7 +18,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const Barriers barriers(full_barriers, empty_barriers);
     unsigned row, column;
     Ring ring;
-    let_successor_start();
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -30,6 +29,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 tiles.at(tile, rank, row, column);
                 barriers.fill(ring, base, &map_a, &map_b, row, column, 0, k_blocks, rank);
             }
+            let_successor_start();
             barriers.drain(ring);
             MARK(end);
         }

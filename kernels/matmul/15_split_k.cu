@@ -139,7 +139,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     constexpr bool MEETS_LATER = SPLIT > 1 && CLUSTER == 1;
     if (MEETS_LATER) cluster_arrive();
     Ring ring;
-    let_successor_start();
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -148,6 +147,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
             wait_for_predecessor();
             // With a single row of tiles every part of B is read once.
             barriers.fill(ring, base, &map_a, &map_b, row, column, begin, end, place, m <= BM);
+            let_successor_start();
             barriers.drain(ring);
         }
         __syncwarp();

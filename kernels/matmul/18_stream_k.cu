@@ -122,8 +122,6 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     const Barriers barriers(full_barriers, empty_barriers);
     unsigned row, column;
     Ring ring;
-    // A successor touches no memory, the workspace's included, before this grid has ended: that is what it waits for.
-    let_successor_start();
 
     if (group == CONSUMERS) {
         give_registers<PRODUCER_REGISTERS>();
@@ -137,6 +135,7 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
                 tiles.at(pieces.tile(turn), rank, row, column);
                 barriers.fill(ring, base, &map_a, &map_b, row, column, begin, begin + blocks, rank);
             }
+            let_successor_start();
             barriers.drain(ring);
             MARK(end);
         }
