@@ -38,6 +38,15 @@ fn help_teaches_by_examples() {
         place.run(words).expect(0, "Examples:");
     }
     place.run(&["--help"]).expect(0, "130  interrupted");
+    for command in ["run", "xray"] {
+        let all = place.run(&[command, "--help"]);
+        for entry in warpbook::experiments() {
+            let about = entry.about.split_whitespace().next().unwrap();
+            all.expect(0, &format!("{:<15}  {about}", entry.name));
+            let one = place.run(&[command, entry.name, "--help"]);
+            one.expect(0, &entry.details.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
+        }
+    }
     let settings = place.run(&["run", "regression", "--help"]);
     for part in ["[default: 200]", "[default: 0.01]", "seconds", "WARPBOOK_DEVICE", "5_000_000"] {
         settings.expect(0, part);

@@ -85,8 +85,9 @@ fn of_experiment(entry: &Entry) -> clap::Command {
          See `warpbook --help` for the exit codes.",
         entry.examples
     );
-    let command = clap::Command::new(entry.name).about(entry.about).long_about(entry.details).after_help(after);
-    ExperimentArgs::augment_args(command.args(setting_options(entry)))
+    let command = clap::Command::new(entry.name).args(setting_options(entry)).after_help(after);
+    // What is said of the command comes last: the derived arguments bring their own words.
+    ExperimentArgs::augment_args(command).about(entry.about).long_about(entry.details)
 }
 
 /// What every experiment takes in addition to its settings.

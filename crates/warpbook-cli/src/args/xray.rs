@@ -57,7 +57,7 @@ pub(super) fn chosen(entry: &Entry, matches: &ArgMatches) -> Result<ChosenXray, 
 /// `xray` with a command for each experiment, which has an option for each of its settings.
 pub(super) fn with_experiments(xray: clap::Command, entries: &[Entry]) -> clap::Command {
     xray.subcommand_required(true).subcommands(entries.iter().map(|entry| {
-        let command = clap::Command::new(entry.name).about(entry.about).args(setting_options(entry));
-        XrayOptions::augment_args(command)
+        let command = clap::Command::new(entry.name).args(setting_options(entry));
+        XrayOptions::augment_args(command).about(entry.about).long_about(entry.details)
     }))
 }
