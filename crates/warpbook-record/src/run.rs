@@ -87,6 +87,40 @@ pub struct Run {
 }
 
 impl Run {
+    /// A record with nothing in it yet: of an experiment by name and heading, in a place and timed in a way.
+    #[must_use]
+    pub fn empty(
+        experiment: impl Into<String>,
+        title: impl Into<String>,
+        environment: Environment,
+        policy: Policy,
+    ) -> Self {
+        Self {
+            schema: SCHEMA,
+            experiment: experiment.into(),
+            title: title.into(),
+            author: None,
+            created: String::new(),
+            command: String::new(),
+            environment,
+            policy,
+            peaks: Peaks::default(),
+            descriptor: Descriptor::default(),
+            problems: Vec::new(),
+            main_problem: None,
+            rungs: Vec::new(),
+            sources: BTreeMap::new(),
+            measurements: Vec::new(),
+            train_logs: Vec::new(),
+            parts: Vec::new(),
+            spans: Vec::new(),
+            breakdowns: Vec::new(),
+            profiled: Vec::new(),
+            xrays: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
     /// The record as JSON text with a newline at its end. Its list of problems is completed: each problem of the record, once.
     ///
     /// # Errors

@@ -8,9 +8,8 @@
 use crate::experiment::{Candidate, Checked, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeMap;
 use warpbook_device::{Bench, Compiler, CudaDevice, Samples, Stream};
-use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Peaks, Problem, Run, Rung, SCHEMA};
+use warpbook_record::{DeviceKind, KernelSpec, KernelStats, Measurement, Outcome, Policy, Problem, Run, Rung};
 
 /// Candidates within so many times of the fastest are timed in turn with it.
 const IN_TURN_WITHIN: f64 = 5.0;
@@ -68,29 +67,21 @@ pub(crate) fn run(lab: &Lab, experiment: &dyn Experiment) -> Result<Run> {
 /// A record with nothing in it yet.
 pub(crate) fn empty(lab: &Lab, experiment: &dyn Experiment) -> Run {
     let info = lab.device().info();
+    let policy = lab.bench().policy(info.kind == DeviceKind::Cuda, experiment.inputs());
     Run {
-        schema: SCHEMA,
-        experiment: experiment.name().into(),
-        title: experiment.title(),
+        command: experiment.command(&info.selector()),
+        descriptor: experiment.descriptor(),
+        main_problem: experiment.main_problem().map(|p| p.id.clone()),
+        ..begun(lab, experiment.name(), experiment.title(), policy)
+    }
+}
+
+/// A record that is begun now, by whom the lab names.
+pub(crate) fn begun(lab: &Lab, experiment: &str, title: impl Into<String>, policy: Policy) -> Run {
+    Run {
         author: lab.author().map(str::to_owned),
         created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-        command: experiment.command(&info.selector()),
-        environment: lab.environment(),
-        policy: lab.bench().policy(info.kind == DeviceKind::Cuda, experiment.inputs()),
-        peaks: Peaks::default(),
-        descriptor: experiment.descriptor(),
-        problems: Vec::new(),
-        main_problem: experiment.main_problem().map(|p| p.id.clone()),
-        rungs: Vec::new(),
-        sources: BTreeMap::new(),
-        measurements: Vec::new(),
-        train_logs: Vec::new(),
-        parts: Vec::new(),
-        spans: Vec::new(),
-        breakdowns: Vec::new(),
-        profiled: Vec::new(),
-        xrays: Vec::new(),
-        notes: Vec::new(),
+        ..Run::empty(experiment, title, lab.environment(), policy)
     }
 }
 

@@ -4,7 +4,6 @@ use super::roofs_and_points;
 use crate::options::Options;
 use crate::{Chart, ChartError};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use warpbook_record::counters::metric::{DRAM, TIME};
 use warpbook_record::{
     Check, DeviceKind, Dtype, KernelCounters, Measurement, MemoryLevel, Outcome, Problem, Requires, Run, Rung, Runner,
@@ -39,28 +38,9 @@ pub(crate) fn kernel_roofline_with(options: &Options, run: &Run, problem: &Probl
 /// The record with a rung for each point, and nothing else that was measured.
 fn as_rungs(run: &Run, problem: &Problem) -> Option<Run> {
     let mut made = Run {
-        schema: run.schema,
-        experiment: run.experiment.clone(),
-        title: run.title.clone(),
-        author: None,
-        created: String::new(),
-        command: String::new(),
-        environment: run.environment.clone(),
-        policy: run.policy.clone(),
         peaks: run.peaks.clone(),
         descriptor: run.descriptor.clone(),
-        problems: Vec::new(),
-        main_problem: None,
-        rungs: Vec::new(),
-        sources: BTreeMap::new(),
-        measurements: Vec::new(),
-        train_logs: Vec::new(),
-        parts: Vec::new(),
-        spans: Vec::new(),
-        breakdowns: Vec::new(),
-        profiled: Vec::new(),
-        xrays: Vec::new(),
-        notes: Vec::new(),
+        ..Run::empty(&*run.experiment, &*run.title, run.environment.clone(), run.policy.clone())
     };
     let of_cpu = run.environment.device.kind == DeviceKind::Cpu;
     let mut add = |name: &str, samples_us: Vec<f64>, (flops, dtype): (u64, Option<Dtype>), traffic: Traffic| {

@@ -18,8 +18,8 @@ pub use xrayed::xrayed;
 use std::collections::BTreeMap;
 use warpbook_record::{
     BandwidthPeak, ChartKind, Check, Column, Descriptor, DeviceInfo, DeviceKind, Dtype, Environment, L2State,
-    LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Peaks, Policy, Problem, Requires, Run, Rung, Runner,
-    SCHEMA, Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
+    LossPoint, Measurement, MemoryLevel, Outcome, Part, PartGroup, Policy, Problem, Requires, Run, Rung, Runner,
+    Schedule, SweepAxis, SweepPoint, TimedBy, Traffic, TrainLog, count, setting, short_count,
 };
 
 /// 200 epochs over points of one feature, as the regression has them.
@@ -95,63 +95,48 @@ pub fn peak(level: MemoryLevel, bytes_per_s: f64) -> BandwidthPeak {
 
 pub fn empty(name: &str, kind: DeviceKind) -> Run {
     let gpu = kind == DeviceKind::Cuda;
+    let environment = Environment {
+        device: DeviceInfo {
+            kind,
+            index: 0,
+            name: name.into(),
+            memory_bytes: 150 << 30,
+            multiprocessors: 132,
+            compute_capability: gpu.then_some((9, 0)),
+            l2_bytes: gpu.then_some(60 << 20),
+            shared_bytes_per_multiprocessor: None,
+            shared_bytes_per_block: None,
+            registers_per_multiprocessor: None,
+            max_sm_mhz: None,
+            max_memory_mhz: None,
+        },
+        driver: None,
+        cuda: None,
+        nvrtc: None,
+        clocks: None,
+        cpu: "Xeon".into(),
+        cpu_threads: 16,
+        os: "linux x86_64".into(),
+        warpbook: "0.1.0".into(),
+        commit: None,
+        debug_assertions: !gpu,
+        libraries: Vec::new(),
+    };
+    let policy = Policy {
+        timed_by: if gpu { TimedBy::CudaEvents } else { TimedBy::WallClock },
+        l2: L2State::Warm,
+        warmup: 3,
+        samples: 30,
+        budget_s: 5.0,
+        batch_below_us: 50.0,
+        inputs: "Philox".into(),
+    };
     Run {
-        schema: SCHEMA,
-        experiment: "regression".into(),
-        title: "Fused linear regression".into(),
         created: "2026-11-21T08:00:00Z".into(),
         command: "warpbook run regression".into(),
-        environment: Environment {
-            device: DeviceInfo {
-                kind,
-                index: 0,
-                name: name.into(),
-                memory_bytes: 150 << 30,
-                multiprocessors: 132,
-                compute_capability: gpu.then_some((9, 0)),
-                l2_bytes: gpu.then_some(60 << 20),
-                shared_bytes_per_multiprocessor: None,
-                shared_bytes_per_block: None,
-                registers_per_multiprocessor: None,
-                max_sm_mhz: None,
-                max_memory_mhz: None,
-            },
-            driver: None,
-            cuda: None,
-            nvrtc: None,
-            clocks: None,
-            cpu: "Xeon".into(),
-            cpu_threads: 16,
-            os: "linux x86_64".into(),
-            warpbook: "0.1.0".into(),
-            commit: None,
-            debug_assertions: !gpu,
-            libraries: Vec::new(),
-        },
-        policy: Policy {
-            timed_by: if gpu { TimedBy::CudaEvents } else { TimedBy::WallClock },
-            l2: L2State::Warm,
-            warmup: 3,
-            samples: 30,
-            budget_s: 5.0,
-            batch_below_us: 50.0,
-            inputs: "Philox".into(),
-        },
-        author: None,
-        peaks: Peaks::default(),
         descriptor: descriptor(),
-        problems: Vec::new(),
-        main_problem: None,
         rungs: RUNGS.map(rung).into(),
-        sources: BTreeMap::new(),
-        measurements: Vec::new(),
-        train_logs: Vec::new(),
-        parts: Vec::new(),
-        spans: Vec::new(),
-        breakdowns: Vec::new(),
-        profiled: Vec::new(),
-        xrays: Vec::new(),
-        notes: Vec::new(),
+        ..Run::empty("regression", "Fused linear regression", environment, policy)
     }
 }
 

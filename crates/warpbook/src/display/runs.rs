@@ -252,7 +252,7 @@ pub(super) mod tests {
     use crate::{Experiment, Regression};
     use std::collections::BTreeMap;
     use warpbook_kernels::regression::rungs;
-    use warpbook_record::{Check, Environment, L2State, Peaks, Policy, SCHEMA, TimedBy};
+    use warpbook_record::{Check, Environment, L2State, Policy, TimedBy};
 
     fn experiment() -> Regression {
         Regression::new()
@@ -272,55 +272,42 @@ pub(super) mod tests {
         };
         let without = |rung: &str, outcome| Measurement::without_samples(rung, problem(), outcome);
         let device = warpbook_device::Device::open(warpbook_device::Choice::Cpu).unwrap().info().clone();
+        let environment = Environment {
+            device,
+            driver: None,
+            cuda: None,
+            nvrtc: None,
+            clocks: None,
+            cpu: "c".into(),
+            cpu_threads: 2,
+            os: "o".into(),
+            warpbook: "0".into(),
+            commit: None,
+            debug_assertions: true,
+            libraries: Vec::new(),
+        };
+        let policy = Policy {
+            timed_by: TimedBy::WallClock,
+            l2: L2State::Warm,
+            warmup: 1,
+            samples: 1,
+            budget_s: 1.0,
+            batch_below_us: 50.0,
+            inputs: "i".into(),
+        };
         Run {
-            schema: SCHEMA,
-            experiment: "regression".into(),
-            title: "<i>Fused</i>".into(),
-            author: None,
-            created: String::new(),
             command: "warpbook run '<b>'".into(),
-            environment: Environment {
-                device,
-                driver: None,
-                cuda: None,
-                nvrtc: None,
-                clocks: None,
-                cpu: "c".into(),
-                cpu_threads: 2,
-                os: "o".into(),
-                warpbook: "0".into(),
-                commit: None,
-                debug_assertions: true,
-                libraries: Vec::new(),
-            },
-            policy: Policy {
-                timed_by: TimedBy::WallClock,
-                l2: L2State::Warm,
-                warmup: 1,
-                samples: 1,
-                budget_s: 1.0,
-                batch_below_us: 50.0,
-                inputs: "i".into(),
-            },
-            peaks: Peaks::default(),
             descriptor: experiment().descriptor(),
             problems: vec![problem()],
-            main_problem: None,
             rungs: rungs().into_iter().filter(|r| r.id != "01_unfused").collect(),
-            sources: BTreeMap::new(),
             measurements: vec![
                 measured("cpu_1_thread", 200_000.0),
                 measured("02_fused", 4_000.0),
                 without("04_fused_graph", Outcome::Failed { error: "the <b>descent</b> diverged".into() }),
                 without("01_unfused", Outcome::Skipped { why: "needs a GPU\u{1b}[2J".into() }),
             ],
-            train_logs: Vec::new(),
-            parts: Vec::new(),
-            spans: Vec::new(),
-            breakdowns: Vec::new(),
-            profiled: Vec::new(),
-            xrays: Vec::new(),
             notes: vec!["a <script> note".into()],
+            ..Run::empty("regression", "<i>Fused</i>", environment, policy)
         }
     }
 

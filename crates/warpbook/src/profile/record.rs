@@ -1,11 +1,10 @@
 //! A profile as a record, whose timeline and breakdown the page shows.
 
 use super::{Cycle, Profile};
-use crate::Lab;
-use std::collections::BTreeMap;
+use crate::{Lab, driver};
 use warpbook_record::{
     Breakdown, ChartKind, Column, Descriptor, DeviceKind, Dtype, Measurement, MemoryAt, OperationTime, Outcome, Peaks,
-    Problem, Profiled, Quantity, Requires, Run, Rung, Runner, SCHEMA, Span, count,
+    Problem, Profiled, Quantity, Requires, Run, Rung, Runner, Span, count,
 };
 
 /// The only rung of such a record.
@@ -43,15 +42,8 @@ impl Profile {
                 Err(why) => notes.push(format!("The ceilings could not be measured: {why}")),
             }
         }
+        let policy = lab.bench().policy(on_gpu, "those of the program");
         Run {
-            schema: SCHEMA,
-            experiment: "profile".into(),
-            title: "Profile".into(),
-            author: lab.author().map(str::to_owned),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-            command: String::new(),
-            environment: lab.environment(),
-            policy: lab.bench().policy(on_gpu, "those of the program"),
             peaks,
             descriptor: Descriptor {
                 quantities: vec![Quantity::Time],
@@ -64,7 +56,6 @@ impl Profile {
             spans: of(Cycle::spans),
             breakdowns: self.cycles.iter().zip(&problems).filter_map(|(c, p)| c.breakdown(p)).collect(),
             profiled: self.cycles.iter().zip(&problems).map(|(c, p)| c.profiled(p)).collect(),
-            xrays: Vec::new(),
             problems,
             rungs: vec![Rung {
                 id: RUNG.into(),
@@ -74,10 +65,8 @@ impl Profile {
                 runner: Runner::External("a program".into()),
                 variant_of: None,
             }],
-            sources: BTreeMap::new(),
-            train_logs: Vec::new(),
-            parts: Vec::new(),
             notes,
+            ..driver::begun(lab, "profile", "Profile", policy)
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use super::network::Net;
 use super::{Growth, Measured, Scaling, Way, timeline};
-use crate::{Lab, figures};
+use crate::{Lab, driver, figures};
 use warpbook_charts::Table;
 use warpbook_ranks::Wire;
 use warpbook_record::{
-    Baseline, ChartKind, Column, Descriptor, DeviceKind, Dtype, L2State, Measurement, Outcome, Peaks, Policy, Problem,
-    Quantity, Run, Rung, Runner, SCHEMA, Schedule, SweepAxis, SweepPoint, TimedBy, count, setting,
+    Baseline, ChartKind, Column, Descriptor, DeviceKind, Dtype, L2State, Measurement, Outcome, Policy, Problem,
+    Quantity, Run, Rung, Runner, Schedule, SweepAxis, SweepPoint, TimedBy, count, setting,
 };
 
 impl Scaling {
@@ -102,21 +102,14 @@ impl Scaling {
             .map(|network| format!("{}: {}", network.title(), self.samples_of(*network)[1]))
             .collect();
         let bench = lab.bench();
+        let policy = Policy {
+            timed_by: TimedBy::WallClock,
+            l2: L2State::Warm,
+            inputs: format!("{}; weights from seed {}", inputs.join("; "), self.seed),
+            ..bench.policy(false, "")
+        };
         Run {
-            schema: SCHEMA,
-            experiment: "scaling".into(),
-            title: "Data-parallel training".into(),
-            author: lab.author().map(str::to_owned),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             command,
-            environment: lab.environment(),
-            policy: Policy {
-                timed_by: TimedBy::WallClock,
-                l2: L2State::Warm,
-                inputs: format!("{}; weights from seed {}", inputs.join("; "), self.seed),
-                ..bench.policy(false, "")
-            },
-            peaks: Peaks::default(),
             descriptor: Descriptor {
                 headline: Quantity::ItemRate,
                 quantities: vec![Quantity::ItemRate, Quantity::Time, Quantity::SpeedUp],
@@ -127,18 +120,7 @@ impl Scaling {
                 item: "samples".into(),
                 ..Descriptor::default()
             },
-            problems: Vec::new(),
-            main_problem: None,
-            rungs: Vec::new(),
-            sources: Default::default(),
-            measurements: Vec::new(),
-            train_logs: Vec::new(),
-            parts: Vec::new(),
-            spans: Vec::new(),
-            breakdowns: Vec::new(),
-            profiled: Vec::new(),
-            xrays: Vec::new(),
-            notes: Vec::new(),
+            ..driver::begun(lab, "scaling", "Data-parallel training", policy)
         }
     }
 }

@@ -9,8 +9,7 @@ use warpbook_nn::train::{
     CudaOptions, Ended, Event, Place, Recipe, Samples, Score, StepOutcome, TrainError, Trainer, Way, ways,
 };
 use warpbook_record::{
-    ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Peaks, Right, Run, Rung, SCHEMA,
-    StepValue, TrainLog,
+    ChartKind, Course, Descriptor, DeviceKind, EpochPoint, LossPoint, MAX_POINTS, Right, Run, Rung, StepValue, TrainLog,
 };
 
 /// The record of a training that goes on is not written more often than this.
@@ -81,29 +80,16 @@ impl Recorder {
         if first_step > 0 {
             notes.push(format!("Gone on with after step {first_step}; what was before is in another record."));
         }
+        let policy = lab.bench().policy(on_gpu, words::data_note(b.train));
         let mut run = Run {
-            schema: SCHEMA,
-            experiment: "train".into(),
-            title: format!("Training of {}", recipe.name),
-            author: lab.author().map(str::to_owned),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             command: b.command.clone(),
-            environment: lab.environment(),
-            policy: lab.bench().policy(on_gpu, words::data_note(b.train)),
-            peaks: Peaks::default(),
             descriptor: descriptor(b.log_every, classified),
             problems: vec![problem.clone()],
             main_problem: Some(problem.id.clone()),
             rungs: vec![rung],
-            sources: Default::default(),
-            measurements: Vec::new(),
             train_logs: vec![log],
-            parts: Vec::new(),
-            spans: Vec::new(),
-            breakdowns: Vec::new(),
-            profiled: Vec::new(),
-            xrays: Vec::new(),
             notes,
+            ..driver::begun(lab, "train", format!("Training of {}", recipe.name), policy)
         };
         driver::collect_sources(&mut run, &[]);
         Self {

@@ -4,8 +4,8 @@ use super::{recorder, words};
 use crate::{Lab, driver};
 use warpbook_nn::train::{Place, Recipe, Samples};
 use warpbook_record::{
-    ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Peaks, Policy, Problem, Quantity,
-    Right, Run, SCHEMA, Size, TimedBy, count, setting,
+    ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Policy, Problem, Quantity, Right, Run,
+    Size, TimedBy, count, setting,
 };
 
 /// Percent that rounding may take from a mean that is the accuracy asked for.
@@ -149,24 +149,17 @@ impl WholeTrainings {
         if whole.target.is_none() {
             notes.push("No accuracy was asked for (--to), so nothing was checked.".into());
         }
+        let policy = Policy {
+            timed_by: TimedBy::WallClock,
+            l2: L2State::Warm,
+            warmup: u32::from(whole.timed == Timed::Process),
+            samples: u32::try_from(whole.trainings).unwrap_or(u32::MAX),
+            budget_s: f64::INFINITY,
+            batch_below_us: 0.0,
+            inputs: words::data_note(whole.train),
+        };
         let mut run = Run {
-            schema: SCHEMA,
-            experiment: "time-to-accuracy".into(),
-            title: "Time to an accuracy".into(),
-            author: lab.author().map(str::to_owned),
-            created: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
             command: whole.command.clone(),
-            environment: lab.environment(),
-            policy: Policy {
-                timed_by: TimedBy::WallClock,
-                l2: L2State::Warm,
-                warmup: u32::from(whole.timed == Timed::Process),
-                samples: u32::try_from(whole.trainings).unwrap_or(u32::MAX),
-                budget_s: f64::INFINITY,
-                batch_below_us: 0.0,
-                inputs: words::data_note(whole.train),
-            },
-            peaks: Peaks::default(),
             descriptor: Descriptor {
                 quantities: vec![Quantity::Time, Quantity::SpeedUp],
                 columns: vec![Median, Mad, Accuracy, Check, Samples],
@@ -180,14 +173,8 @@ impl WholeTrainings {
             main_problem: Some(problem.id.clone()),
             measurements: vec![Measurement::without_samples(rung.id.clone(), problem, Outcome::Measured)],
             rungs: vec![rung],
-            sources: Default::default(),
-            train_logs: Vec::new(),
-            parts: Vec::new(),
-            spans: Vec::new(),
-            breakdowns: Vec::new(),
-            profiled: Vec::new(),
-            xrays: Vec::new(),
             notes,
+            ..driver::begun(lab, "time-to-accuracy", "Time to an accuracy", policy)
         };
         driver::collect_sources(&mut run, &[]);
         Self::of(run, recipe.seed)
