@@ -277,9 +277,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
                 , unsigned char* __restrict__ index /* as to, or null */
 #endif
 ) {
-    wait_for_predecessor();
     MARK_BEGIN(shifted_windows);
-    let_successor_start();
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES], weights_barrier;
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers);
     const unsigned there = shared_address(&weights_barrier), weights = aligned_shared();
@@ -292,6 +290,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
         barrier_init_done();
     }
     __syncthreads();
+    wait_for_predecessor();
 
     const int group = warpgroup_index();
     if (group == CONSUMERS) {
@@ -313,6 +312,7 @@ shifted_windows(const __grid_constant__ TensorMap map_images, const __grid_const
             }
             if (++stage == g.stages) stage = 0, parity ^= 1;
         }
+        let_successor_start();
         MARK(end);
         return;
     }

@@ -126,8 +126,6 @@ struct Taps {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_x, Gradient g,
                  float* __restrict__ out /* [splits]: [filters][kh][kw][channels] of dw, then [filters] of db */) {
-    wait_for_predecessor();
-    let_successor_start();
     __shared__ __align__(128) unsigned ones[ONES / 2];
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES];
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers), ring = aligned_shared();
@@ -147,6 +145,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         barrier_init_done();
     }
     __syncthreads();
+    wait_for_predecessor();
 
     const int group = warpgroup_index();
     unsigned stage = 0, parity = 0;
@@ -167,6 +166,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
                 load_box(x + n * g.x_room, &map_x, place.channel + n * 32, g.left + (int)place.j, (int)(row + place.i) + g.top, image, barrier);
             }
         }
+        let_successor_start();
         return;
     }
     take_registers<CONSUMER_REGISTERS>();
