@@ -238,7 +238,7 @@ impl Matrix<'_> {
 /// A share with a decimal where whole percents would hide mistakes, and never 100 % with one.
 fn of_all(share: f64) -> String {
     match share * 100.0 {
-        p if p >= 100.0 || p < 99.0 => percent(share),
+        p if !(99.0..100.0).contains(&p) => percent(share),
         // Rounded down; the sum gives what the division takes from 99.9.
         p => format!("{:.1} %", (p * 10.0 + 1e-6).floor() / 10.0),
     }

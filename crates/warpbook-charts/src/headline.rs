@@ -162,7 +162,14 @@ pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str)
     Some(match baseline.and_then(|m| Some((name(run, &m.rung), peak_bytes(m)?))) {
         // Whole percents would say 100 %.
         Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
-        Some((other, of)) => format!("{title} takes {} of {} memory", percent(bytes / of), possessive(&other)),
+        Some((other, of)) => {
+            // Nothing is put behind a bracket.
+            let memory = match other.ends_with(')') {
+                true => format!("the memory of {other}"),
+                false => format!("{} memory", possessive(&other)),
+            };
+            format!("{title} takes {} of {memory}", percent(bytes / of))
+        }
         None => format!("{title} takes the least memory: {}", memory(bytes)),
     })
 }

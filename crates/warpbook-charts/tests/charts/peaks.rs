@@ -60,6 +60,8 @@ fn a_title_says_what_memory_is_held_against() {
         run.measurements.iter_mut().filter(|m| m.rung == "amp_bf16").for_each(|m| m.peak_bytes = Some(997 << 20));
     });
     assert_eq!(near, "AMP, bf16 takes as much memory as AMP, fp16");
+    let bracketed = title(&|run| run.rungs[1].title = "fp32 (03_implicit_gemm)".into());
+    assert_eq!(bracketed, "AMP, fp16 takes 81 % of the memory of fp32 (03_implicit_gemm)");
     let uncounted = title(&|run| run.descriptor.baseline = Baseline::Rung("torch".into()));
     assert_eq!(uncounted, "AMP, fp16 takes the least memory: 1000 MiB", "nobody counted the baseline's");
     let wrong = title(&|run| {
