@@ -49,6 +49,7 @@ impl Markup {
     }
 
     /// All of it: the only node, or a list.
+    #[expect(clippy::boxed_local, reason = "as it was begun")]
     pub fn done(mut self: Box<Self>) -> Html {
         debug_assert_eq!(self.open.len(), 1, "an element is not closed");
         let Some(mut all) = self.open.pop() else { return Html::default() };
