@@ -1,7 +1,7 @@
 //! Numbers and sentences as the page prints them.
 
 pub use warpbook_charts::words::{
-    bandwidth, bytes, counted, number, percent, rate, sentence_case, short as plain, significant,
+    bandwidth, bytes, counted, number, percent, rate, sentence_case, short as plain, significant, versions,
 };
 use warpbook_record::{DeviceKind, L2State, Policy, Requires, Run, Rung, Runner, TimedBy};
 

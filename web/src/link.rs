@@ -211,8 +211,14 @@ pub fn has_data(run: &Run, chart: ChartKind) -> bool {
     }
 }
 
-const QUANTITIES: [Quantity; 5] =
-    [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
+const QUANTITIES: [Quantity; 6] = [
+    Quantity::Time,
+    Quantity::SpeedUp,
+    Quantity::Bandwidth,
+    Quantity::Throughput,
+    Quantity::ItemRate,
+    Quantity::PeakMemory,
+];
 
 /// The name of a quantity in an address.
 pub const fn quantity_id(quantity: Quantity) -> &'static str {
@@ -222,6 +228,7 @@ pub const fn quantity_id(quantity: Quantity) -> &'static str {
         Quantity::Bandwidth => "bandwidth",
         Quantity::Throughput => "throughput",
         Quantity::ItemRate => "items",
+        Quantity::PeakMemory => "memory",
     }
 }
 
@@ -233,6 +240,9 @@ pub fn quantities(run: &Run, problem: &Problem) -> Vec<Quantity> {
         Quantity::Bandwidth => problem.bytes > 0,
         Quantity::Throughput => problem.flops > 0,
         Quantity::ItemRate => problem.items.is_some_and(|n| n > 0),
+        Quantity::PeakMemory => {
+            run.measurements.iter().any(|m| m.problem == *problem && m.peak_bytes.is_some_and(|b| b > 0))
+        }
     };
     let headline = (!d.quantities.contains(&d.headline)).then_some(d.headline);
     let mut out = Vec::new();
@@ -776,6 +786,11 @@ mod tests {
         assert_eq!(quantity(&run, &without, None), ItemRate);
         run.descriptor.quantities.clear();
         assert_eq!(quantity(&run, &without, None), Time);
+        run.descriptor.quantities = vec![Quantity::PeakMemory, Time];
+        run.descriptor.headline = Time;
+        assert_eq!(quantities(&run, &problem), [Time], "no memory was counted");
+        run.measurements.iter_mut().filter(|m| m.problem == problem).for_each(|m| m.peak_bytes = Some(1 << 20));
+        assert_eq!(quantities(&run, &problem), [Quantity::PeakMemory, Time]);
     }
 
     #[test]

@@ -43,13 +43,14 @@ impl Node {
 }
 
 impl Markup {
-    /// Nothing yet.
-    pub fn new() -> Self {
-        Self { open: vec![Node::list()] }
+    /// Nothing yet. In a box, so that calls pass a pointer that is there, not an address that each of them computes.
+    pub fn new() -> Box<Self> {
+        Box::new(Self { open: vec![Node::list()] })
     }
 
     /// All of it: the only node, or a list.
-    pub fn done(mut self) -> Html {
+    #[expect(clippy::boxed_local, reason = "as it was begun")]
+    pub fn done(mut self: Box<Self>) -> Html {
         debug_assert_eq!(self.open.len(), 1, "an element is not closed");
         let Some(mut all) = self.open.pop() else { return Html::default() };
         if all.children.len() == 1 {
@@ -69,6 +70,12 @@ impl Markup {
     /// An element begins.
     pub fn open(&mut self, name: &'static str) {
         self.open.push(Node { name, tag: Some(VTag::new(AttrValue::Static(name))), ..Node::list() });
+    }
+
+    /// An element of a class begins, as most do.
+    pub fn open_of(&mut self, name: &'static str, class: &'static str) {
+        self.open(name);
+        self.set("class", class);
     }
 
     /// A list of nodes begins, which is one node to its siblings.
@@ -272,6 +279,10 @@ macro_rules! nodes {
     ($m:ident < > $($rest:tt)*) => { $m.list(); $crate::markup::nodes!($m $($rest)*); };
     ($m:ident < / > $($rest:tt)*) => { $m.close(""); $crate::markup::nodes!($m $($rest)*); };
     ($m:ident < / $tag:ident > $($rest:tt)*) => { $m.close(stringify!($tag)); $crate::markup::nodes!($m $($rest)*); };
+    ($m:ident < $tag:ident class = $class:literal $($rest:tt)*) => {
+        $m.open_of(stringify!($tag), $class);
+        $crate::markup::attributes!($m $($rest)*);
+    };
     ($m:ident < $tag:ident $($rest:tt)*) => {
         $m.open(stringify!($tag));
         $crate::markup::attributes!($m $($rest)*);

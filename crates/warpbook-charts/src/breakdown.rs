@@ -9,7 +9,7 @@ use crate::palette::{BLUE, GREY, Rgb, VERMILLION};
 use crate::parts::missing;
 use crate::text::clean;
 use crate::ticks::Axis;
-use crate::words::{counted, listed, percent, significant, time, time_tick};
+use crate::words::{counted, listed, percent, significant, time, time_tick, versions};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Bound, Breakdown, OperationTime, Problem, Run};
 
@@ -224,7 +224,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
     let mut notes = vec![format!(
         "Recorded by {} over {}, which lengthens the gaps between kernels: {} from the first kernel to the end of the last, in {} of which \
          nothing ran{between}{timed}.",
-        clean(&shown.of.source),
+        versions(&clean(&shown.of.source)),
         counted(shown.of.whole_us.len(), "run"),
         time(shown.whole_us),
         time(shown.idle_us),

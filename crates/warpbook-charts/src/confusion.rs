@@ -154,7 +154,7 @@ impl Matrix<'_> {
                 frame(canvas, x, rows)?;
             }
         }
-        let recall = self.recall(class).map_or("–".into(), percent);
+        let recall = self.recall(class).map_or("–".into(), of_all);
         let end = layout.left + shown as f64 * layout.cell + RECALL - 6.0;
         canvas.text(&recall, (end, middle), At::Right, Font::NOTE)
     }
@@ -219,7 +219,7 @@ impl Matrix<'_> {
             if self.n == 1 { "1 class".to_owned() } else { format!("{} classes", self.n) },
             plain(right),
             plain(total),
-            percent(right / total)
+            of_all(right / total)
         )
     }
 
@@ -232,6 +232,15 @@ impl Matrix<'_> {
             table.push([self.of.classes[i].clone()].into_iter().chain(counts).chain([recall]));
         }
         table
+    }
+}
+
+/// A share with a decimal where whole percents would hide mistakes, and never 100 % with one.
+fn of_all(share: f64) -> String {
+    match share * 100.0 {
+        p if !(99.0..100.0).contains(&p) => percent(share),
+        // Rounded down; the sum gives what the division takes from 99.9.
+        p => format!("{:.1} %", (p * 10.0 + 1e-6).floor() / 10.0),
     }
 }
 
@@ -270,6 +279,18 @@ fn draw_legend(canvas: &Canvas<'_>, top: f64) -> Drawn {
 mod tests {
     use super::*;
     use crate::palette::{blended, contrast};
+
+    #[test]
+    fn a_row_with_mistakes_is_not_all_right() {
+        let check = |right: f64, of: f64, expect: &str| assert_eq!(of_all(right / of), expect);
+        check(980.0, 980.0, "100 %");
+        check(978.0, 980.0, "99.7 %");
+        check(999.0, 1000.0, "99.9 %");
+        check(99_999.0, 100_000.0, "99.9 %");
+        check(99.0, 100.0, "99.0 %");
+        check(80.0, 100.0, "80 %");
+        check(0.0, 100.0, "0 %");
+    }
 
     #[test]
     fn figures_read_on_every_shade() {

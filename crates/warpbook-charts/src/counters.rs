@@ -1,7 +1,7 @@
 //! Hardware counters as a table of kernels.
 
 use crate::Table;
-use crate::words::{bandwidth, bytes, percent, rate, time};
+use crate::words::{bandwidth, bytes, percent, rate, time, versions};
 use warpbook_record::KernelCounters;
 use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LANES, LOADS, STORES, TENSOR, TIME, WARPS};
 
@@ -20,7 +20,7 @@ pub fn counted_by<'s>(sources: impl IntoIterator<Item = &'s str>) -> String {
             all.push(source);
         }
     }
-    format!("Counted by {}. {COUNTERS_MEANING}", all.join("; "))
+    format!("Counted by {}. {COUNTERS_MEANING}", versions(&all.join("; ")))
 }
 
 /// A figure of a kernel: its column, with its unit in a file, its number in that unit, and its text.
@@ -145,5 +145,6 @@ mod tests {
     fn each_source_is_said_once() {
         let said = counted_by(["CUPTI 13, 9 passes.", "CUPTI 13, 9 passes", "CUPTI 13, 10 passes"]);
         assert_eq!(said, format!("Counted by CUPTI 13, 9 passes; CUPTI 13, 10 passes. {COUNTERS_MEANING}"));
+        assert!(counted_by(["CUPTI 130001"]).starts_with("Counted by CUPTI 13.0.1. "));
     }
 }

@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::palette::{Kind, VERMILLION};
 use crate::svg::DASHES;
 use crate::ticks::Axis;
-use crate::words::{counted, plain, significant};
+use crate::words::{counted, plain, power_of_two, significant, whole};
 use crate::{Chart, ChartError, Table};
 use warpbook_record::{Course, Problem, Run, StepValue, TrainLog};
 
@@ -173,7 +173,10 @@ pub(crate) fn loss_scale_with(options: &Options, run: &Run, problem: &Problem) -
         let headers = logs.iter().flat_map(|l| [words(l, "loss scale"), words(l, "weights")]);
         let mut cells = Vec::new();
         for (i, log) in logs.iter().enumerate() {
-            cells.extend(log.course.loss_scales.iter().map(|p| (p.step, 2 * i, figure(p.value))));
+            let scales = log.course.loss_scales.iter();
+            cells.extend(
+                scales.map(|p| (p.step, 2 * i, if p.value.is_finite() { whole(p.value) } else { figure(p.value) })),
+            );
             let skipped = log.course.skipped_steps.iter();
             cells.extend(skipped.map(|step| (*step, 2 * i + 1, "left as they were".to_owned())));
         }
@@ -190,7 +193,7 @@ pub(crate) fn loss_scale_with(options: &Options, run: &Run, problem: &Problem) -
         guides: Vec::new(),
         zoom: false,
         x_tick: plain,
-        y_tick: plain,
+        y_tick: power_of_two,
         x_caption: "step".into(),
         y_caption: "loss scale; logarithmic scale".into(),
         frame: Frame {

@@ -4,7 +4,7 @@ use crate::canvas::{At, Canvas, Drawn, Font, Frame, MARGIN, Paint, Stroke, WIDTH
 use crate::facts::Facts;
 use crate::palette::{BLUE, GREY, VERMILLION};
 use crate::text::clean;
-use crate::words::{percent, plain};
+use crate::words::{percent, whole};
 use crate::{Chart, ChartError, Table};
 use std::collections::BTreeMap;
 
@@ -238,11 +238,11 @@ impl Plot<'_> {
             let end = |e: Option<&i32>| e.map_or(String::new(), |e| format!("2^{e}"));
             table.push([
                 r.name.clone(),
-                plain(r.zeros as f64),
-                plain(f.vanish as f64),
-                plain(f.subnormal as f64),
-                plain(f.normal as f64),
-                plain((f.overflow + r.not_finite) as f64),
+                whole(r.zeros as f64),
+                whole(f.vanish as f64),
+                whole(f.subnormal as f64),
+                whole(f.normal as f64),
+                whole((f.overflow + r.not_finite) as f64),
                 end(r.counts.keys().next()),
                 end(r.counts.keys().next_back()),
             ]);

@@ -2,9 +2,9 @@
 
 use crate::common::{bound_name, divergence, label, name, of_bound, past_bound, usable};
 use crate::ladder_table::sample;
-use crate::measure::Measure;
+use crate::measure::{Measure, peak_bytes};
 use crate::text::clean;
-use crate::words::{counted, percent, possessive, significant, time, times};
+use crate::words::{counted, memory, percent, possessive, significant, time, times};
 use warpbook_record::{Measurement, Problem, Quantity, Run, Runner, TrainLog};
 
 /// At most so many rungs are named that the fastest is held against.
@@ -78,9 +78,10 @@ fn of_measurement(run: &Run, problem: &Problem, fastest: &Measurement, us: f64) 
     let title = name(run, &fastest.rung);
     let measure = Measure::new(run, run.descriptor.headline);
     let figure = match measure.quantity {
-        // A speed-up needs to be told over what, and a rate that nothing is known of is none.
-        Quantity::Time | Quantity::SpeedUp => time(us),
-        _ if measure.lacking(problem).is_some() => time(us),
+        // A speed-up needs to be told over what, memory is not what the fastest is the fastest by, and a rate that nothing is known of is
+        // none.
+        Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => time(us),
+        _ if measure.lacking(run, problem).is_some() => time(us),
         _ => measure.text(measure.of(fastest, us, None)),
     };
     let mut tiles = vec![HeadlineTile::new("Fastest", figure.clone(), title.clone())];
@@ -151,6 +152,37 @@ pub(crate) fn claim(run: &Run, problem: &Problem) -> Option<String> {
         r if r < 1.005 => format!("{title}: as fast as {other}"),
         r => format!("{title}: {} as fast as {other}", times(r)),
     })
+}
+
+/// The same of memory, as "fp16 takes 94 % of fp32's memory": the least of these rungs against the baseline; `None` where none was counted.
+pub(crate) fn claim_of_memory(run: &Run, problem: &Problem, among: impl Fn(&str) -> bool) -> Option<String> {
+    let (least, bytes) = least_memory(run, problem, &among)?;
+    let title = name(run, &least.rung);
+    let baseline = run.baseline(problem).filter(|m| m.rung != least.rung && among(&m.rung));
+    Some(match baseline.and_then(|m| Some((name(run, &m.rung), peak_bytes(m)?))) {
+        // Whole percents would say 100 %.
+        Some((other, of)) if bytes >= 0.995 * of => format!("{title} takes as much memory as {other}"),
+        Some((other, of)) => {
+            // Nothing is put behind a bracket.
+            let memory = match other.ends_with(')') {
+                true => format!("the memory of {other}"),
+                false => format!("{} memory", possessive(&other)),
+            };
+            format!("{title} takes {} of {memory}", percent(bytes / of))
+        }
+        None => format!("{title} takes the least memory: {}", memory(bytes)),
+    })
+}
+
+/// The measurement of a problem that held the least memory, of those that do all of the work, with its bytes.
+pub(crate) fn least_memory<'a>(
+    run: &'a Run,
+    problem: &Problem,
+    among: impl Fn(&str) -> bool,
+) -> Option<(&'a Measurement, f64)> {
+    let rows = run.ladder(problem).into_iter().map(|row| row.measurement);
+    let ranked = rows.filter(|m| run.is_sound(m) && !m.does_less() && !run.repeats_a_rung(m) && among(&m.rung));
+    ranked.filter_map(|m| Some((m, peak_bytes(m)?))).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// "PyTorch" of "PyTorch 2.11.0".

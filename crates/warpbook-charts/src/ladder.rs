@@ -5,9 +5,9 @@ use crate::common::{
     of_bound, pass, policy_note, usable, verdict,
 };
 use crate::facts::Facts;
-use crate::headline::claim;
+use crate::headline::{claim, claim_of_memory, least_memory};
 use crate::ladder_table::{LadderTable, columns};
-use crate::measure::Measure;
+use crate::measure::{Measure, OF_PEAK_MEMORY, peak_bytes};
 use crate::options::Options;
 use crate::palette::{Kind, Rgb};
 use crate::text::clean;
@@ -20,7 +20,8 @@ use warpbook_record::{Column, LadderRow, Measurement, Outcome, Problem, Run};
 /// Bars longer than the shortest by more than this are drawn on a logarithmic axis.
 pub(crate) const LOG_FROM: f64 = 20.0;
 
-/// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s or its items a second.
+/// One bar a rung: its time, its speed-up over the record's baseline, its effective bandwidth, its FLOP/s, its items a second or its peak
+/// memory.
 ///
 /// Colours tell CPU, GPU libraries, GPU kernels and other frameworks apart. A rung that does less than half of the work's operations is drawn
 /// hollow, and is not called the fastest. What bounds a rung is written below its figure. Marked are the least time that the
@@ -45,7 +46,7 @@ pub(crate) fn ladder_with(
         return Err(ChartError::NothingToDraw(format!("The record has no measurement of {}.", label(problem))));
     }
     let measure = Measure::new(run, quantity);
-    if let Some(why) = measure.lacking(problem) {
+    if let Some(why) = measure.lacking(run, problem) {
         return Err(ChartError::NothingToDraw(why));
     }
     let baseline = run.baseline(problem).and_then(|m| Some((name(run, &m.rung), usable(m.median_us())?)));
@@ -88,6 +89,11 @@ fn folded(run: &Run, rows: &[LadderRow<'_>]) -> Vec<(String, Vec<String>)> {
 }
 
 impl Ladder<'_> {
+    /// The rung whose peak memory others are held against, by id, and its bytes.
+    fn baseline_bytes(&self) -> Option<(&str, f64)> {
+        self.run.baseline(self.problem).and_then(|m| Some((m.rung.as_str(), peak_bytes(m)?)))
+    }
+
     fn baseline_us(&self) -> Option<f64> {
         self.baseline.as_ref().map(|b| b.1)
     }
@@ -107,6 +113,10 @@ impl Ladder<'_> {
         let second = match self.measure.quantity {
             Quantity::Time => self.baseline_us().map(|b| times(b / us)),
             Quantity::SpeedUp => Some(time(us)),
+            Quantity::PeakMemory => {
+                let of = self.baseline_bytes().filter(|(rung, _)| *rung != m.rung);
+                of.map(|(_, of)| percent(self.value_of(m, us) / of))
+            }
             _ => self.library.map(|(_, library)| percent(library / us)),
         };
         (shown, second)
@@ -114,7 +124,7 @@ impl Ladder<'_> {
 
     /// A reader's guess as it is shown, with its place on the axis.
     fn guess(&self) -> Option<(f64, String)> {
-        let guess = self.options.guess.as_ref()?;
+        let guess = self.options.guess.as_ref().filter(|_| self.measure.is_timed())?;
         let value = usable(Some(guess.us)).map(|us| self.value(us)).filter(|v| v.is_finite() && *v > 0.0)?;
         Some((value, format!("{}: {}", clean(&guess.label), self.measure.text(value))))
     }
@@ -125,11 +135,12 @@ impl Ladder<'_> {
             let label = self.ceiling_label(c);
             Mark { value: self.value(c.us), facts: Facts::reference(&label), label, solid: false }
         });
-        let library = self.library.map(|(m, us)| {
+        let counted = |(m, _): &(&Measurement, f64)| self.measure.is_timed() || peak_bytes(m).is_some();
+        let library = self.library.filter(counted).map(|(m, us)| {
             let value = self.value_of(m, us);
             let (name, shown) = (name(self.run, &m.rung), self.measure.text(value));
             let label = format!("{name}: {shown}");
-            Mark { value, facts: Facts { name, ..Facts::measured(m, shown) }, label, solid: true }
+            Mark { value, facts: Facts { name, ..self.measure.facts(m, shown) }, label, solid: true }
         });
         let guess = guess.map(|(value, label)| Mark { value, facts: Facts::reference(&label), label, solid: false });
         ceiling.into_iter().chain(library).chain(guess).collect()
@@ -141,11 +152,15 @@ impl Ladder<'_> {
             let share = row.measurement.operations() as f64 / self.problem.flops as f64;
             return format!("another algorithm: {} of the operations", percent(share));
         }
-        bound(self.run, row).map_or(String::new(), |(b, f)| of_bound(&b, f))
+        let bound = bound(self.run, row).filter(|_| self.measure.is_timed());
+        bound.map_or(String::new(), |(b, f)| of_bound(&b, f))
     }
 
     /// Why a rung is beyond what it is held against, where it is: the ceiling of the problem, or its own bound.
     fn beyond(&self, row: &LadderRow<'_>, us: f64) -> String {
+        if !self.measure.is_timed() {
+            return String::new();
+        }
         let m = row.measurement;
         let ours = self.run.on_device(m);
         let least = "beyond what the measured ceilings allow, which are the best of the lab's own kernels and no limit of the device";
@@ -180,14 +195,14 @@ impl Ladder<'_> {
         let headline = self.run.descriptor.headline == Quantity::Throughput;
         let wanted = match self.measure.quantity {
             Quantity::Throughput => true,
-            Quantity::Bandwidth => false,
+            Quantity::Bandwidth | Quantity::PeakMemory => false,
             _ => headline,
         };
         wanted && self.run.arithmetic(self.problem).and_then(|p| usable(Some(p.flops_per_s()))).is_none()
     }
 
     fn ceiling(&self) -> Option<Ceiling> {
-        Ceiling::of(self.run, self.problem).filter(|_| !self.lacks_peak())
+        Ceiling::of(self.run, self.problem).filter(|_| self.measure.is_timed() && !self.lacks_peak())
     }
 
     /// As "measured ceiling: 163 µs, bf16 arithmetic at 845 TFLOP/s".
@@ -206,8 +221,9 @@ impl Ladder<'_> {
     }
 
     fn draw(self) -> Result<Chart, ChartError> {
+        let shown = |m: &Measurement| self.measure.verdict(self.run, m).ok();
         let drawn: Vec<(&LadderRow<'_>, f64)> =
-            self.rows.iter().filter_map(|r| Some((r, verdict(self.run, r.measurement).ok()?))).collect();
+            self.rows.iter().filter_map(|r| Some((r, shown(r.measurement)?))).collect();
         let ceiling = self.ceiling().filter(|_| !drawn.is_empty());
         let mut values: Vec<f64> = drawn.iter().map(|(r, us)| self.value_of(r.measurement, *us)).collect();
         let (ceiling, beyond) = match ceiling {
@@ -228,6 +244,10 @@ impl Ladder<'_> {
         let direction = match (self.measure.quantity, &self.baseline) {
             (Quantity::Time, Some((name, _))) => format!("{}; ×: as fast as {name}", less_is_better(log)),
             (Quantity::Time, None) => less_is_better(log).to_owned(),
+            (Quantity::PeakMemory, _) => match self.baseline_bytes() {
+                Some((rung, _)) => format!("{}; %: of {}", less_is_better(log), name(self.run, rung)),
+                None => less_is_better(log).to_owned(),
+            },
             (Quantity::SpeedUp, Some((name, _))) => format!(" over {name}, longer is better{}", scale(log)),
             (Quantity::SpeedUp, None) => format!(", longer is better{}", scale(log)),
             _ if self.library.is_some() => {
@@ -284,6 +304,7 @@ impl Ladder<'_> {
             Quantity::Bandwidth | Quantity::Throughput | Quantity::ItemRate if self.far_above_ceiling(values) => {
                 (Some(Axis::from_decade(all())), None)
             }
+            Quantity::PeakMemory => (Some(Axis::from_zero(all()).binary()), None),
             _ => (Some(Axis::from_zero(all())), None),
         }
     }
@@ -291,11 +312,12 @@ impl Ladder<'_> {
     fn row(&self, row: &LadderRow<'_>) -> Row {
         let m = row.measurement;
         let (name, id) = names(self.run, &m.rung);
-        let content = match verdict(self.run, m) {
+        let content = match self.measure.verdict(self.run, m) {
             Err(why) => Content::Reason(why),
             Ok(us) => {
                 let (shown, second) = self.figures(m, us);
-                let ends = m.mad_us().filter(|d| d.is_finite() && *d > 0.0).map(|d| {
+                let deviation = m.mad_us().filter(|_| self.measure.is_timed());
+                let ends = deviation.filter(|d| d.is_finite() && *d > 0.0).map(|d| {
                     let (a, b) = (self.value_of(m, (us - d).max(us * 1e-3)), self.value_of(m, us + d));
                     (a.min(b), a.max(b))
                 });
@@ -304,7 +326,7 @@ impl Ladder<'_> {
                 Content::Bar(Bar {
                     value: self.value_of(m, us),
                     spread: ends,
-                    facts: Facts { name: name.clone(), series, ..Facts::measured(m, label.clone()) },
+                    facts: Facts { name: name.clone(), series, ..self.measure.facts(m, label.clone()) },
                     label,
                     note: self.note(row),
                     remark: self.beyond(row, us),
@@ -337,11 +359,14 @@ impl Ladder<'_> {
             (Some((name, _)), Quantity::SpeedUp) => format!("speed-up over {name}"),
             _ => self.measure.name(),
         };
-        let title = claim(run, self.problem).unwrap_or_else(|| format!("{}: {what}", heading(run)));
+        let timed = self.measure.is_timed();
+        let claim = if timed { claim(run, self.problem) } else { claim_of_memory(run, self.problem, |_| true) };
+        let title = claim.unwrap_or_else(|| format!("{}: {what}", heading(run)));
         let medians = medians(drawn.iter().map(|d| d.0.measurement));
         let medians = if medians.is_empty() { medians } else { format!("{medians} ± MAD") };
         let of = format!("{}: {what}", heading(run));
-        let subtitle = joined([of, device(run), label(self.problem), medians, l2(run).to_owned()]);
+        let [medians, l2] = if timed { [medians, l2(run).to_owned()] } else { Default::default() };
+        let subtitle = joined([of, device(run), label(self.problem), medians, l2]);
         let mut notes = Vec::new();
         if self.measure.quantity == Quantity::Bandwidth {
             let each = if self.problem.passes > 1 { format!("once per {}", pass(run)) } else { "once".into() };
@@ -354,7 +379,10 @@ impl Ladder<'_> {
             let arithmetic = arithmetic_name(self.problem.dtype);
             notes.push(format!("The peak of {arithmetic} was not measured, so no ceiling is drawn."));
         }
-        notes.extend(policy_note(run, !drawn.is_empty()));
+        match timed {
+            true => notes.extend(policy_note(run, !drawn.is_empty())),
+            false => notes.push(OF_PEAK_MEMORY.to_owned()),
+        }
         notes.extend(debug_note(drawn.iter().map(|(r, _)| (run, r.measurement))));
         for (why, rungs) in self.folded.iter().take(MAX_ENTRIES) {
             let ids: Vec<String> = rungs.iter().take(MAX_ENTRIES).map(|r| clean(r)).collect();
@@ -375,8 +403,11 @@ impl Ladder<'_> {
 
     fn description(&self, what: &str, drawn: &[(&LadderRow<'_>, f64)]) -> String {
         let run = self.run;
-        let best = run.fastest(self.problem).and_then(|m| Some((m, usable(m.median_us())?)));
-        let best = match best {
+        let timed = self.measure.is_timed();
+        let least = || least_memory(run, self.problem, |_| true).map(|(m, _)| m);
+        let best = if timed { run.fastest(self.problem) } else { least() };
+        let best = match best.and_then(|m| Some((m, usable(m.median_us())?))) {
+            Some((m, us)) if !timed => format!("the least is {} with {}", name(run, &m.rung), self.relative(m, us)),
             Some((m, us)) => format!("the fastest is {} with {}", name(run, &m.rung), self.relative(m, us)),
             None if drawn.is_empty() => "none has a valid figure".to_owned(),
             None => "none that does all of the work has a valid figure".to_owned(),
@@ -402,6 +433,10 @@ impl Ladder<'_> {
                 second.map(|times| format!("{times} as fast as {name}"))
             }
             (Quantity::Time, _) => None,
+            (Quantity::PeakMemory, _) => {
+                let of = self.baseline_bytes().map(|(rung, _)| name(self.run, rung));
+                second.zip(of).map(|(share, of)| format!("{share} of {of}"))
+            }
             _ => second
                 .filter(|_| self.library.is_some_and(|l| l.0.rung != m.rung))
                 .map(|share| format!("{share} of {}", self.library_name())),

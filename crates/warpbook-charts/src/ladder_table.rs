@@ -1,7 +1,7 @@
 use crate::Table;
 use crate::common::{bound, item, name, pass, usable, verdict};
 use crate::text::clean;
-use crate::words::{bandwidth, bytes, item_rate, item_rate_unit, percent, rate, short, significant, time, times};
+use crate::words::{bandwidth, item_rate, item_rate_unit, memory, percent, rate, short, significant, time, times};
 use warpbook_record::{Column, Descriptor, LadderRow, Problem, Run};
 
 /// The ladder of one problem as a table: a row a rung in the ladder's order, with the columns that the record's descriptor names.
@@ -241,7 +241,7 @@ impl Figures<'_> {
             }),
             Column::PeakMemory => {
                 let in_mib = m.peak_bytes.map(|b| b as f64 / 1_048_576.0);
-                figure(in_mib, |mib| bytes((mib * 1_048_576.0).round() as u64))
+                figure(in_mib, |mib| memory(mib * 1_048_576.0))
             }
             Column::Samples => figure(Some(m.samples_total.max(m.samples_us.len() as u64) as f64), |n| n.to_string()),
             _ => Cell::default(),

@@ -1,11 +1,15 @@
 //! The quantities that rungs are compared by: their values, words, axes and columns.
 
-use crate::common::{item, label};
+use crate::common::{item, label, verdict};
+use crate::facts::Facts;
 use crate::words::{
-    bandwidth, bandwidth_tick, count, count_unit, item_rate, item_rate_unit, plain, rate, rate_tick, rate_unit, time,
-    time_tick, times,
+    bandwidth, bandwidth_tick, count, count_unit, item_rate, item_rate_unit, memory, memory_tick, memory_unit, plain,
+    rate, rate_tick, rate_unit, time, time_tick, times,
 };
 use warpbook_record::{Column, Measurement, Problem, Quantity, Run};
+
+/// What peak memory is, for the remarks of a chart.
+pub(crate) const OF_PEAK_MEMORY: &str = "Peak memory: the most of the device's memory that was held at once.";
 
 /// A quantity as a record speaks of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,11 +44,35 @@ impl Measure {
             Quantity::Bandwidth => Column::Bandwidth,
             Quantity::Throughput => Column::Throughput,
             Quantity::ItemRate => Column::ItemRate,
+            Quantity::PeakMemory => Column::PeakMemory,
         }
     }
 
+    /// Whether it is a time, or made of one.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.quantity != Quantity::PeakMemory
+    }
+
+    /// Whether less of it is better.
+    pub(crate) fn less_is_better(&self) -> bool {
+        matches!(self.quantity, Quantity::Time | Quantity::PeakMemory)
+    }
+
+    /// The median in microseconds of a measurement that has the figure, or in words why there is nothing to draw.
+    pub(crate) fn verdict(&self, run: &Run, m: &Measurement) -> Result<f64, String> {
+        let us = verdict(run, m)?;
+        if self.is_timed() || peak_bytes(m).is_some() { Ok(us) } else { Err("not counted".into()) }
+    }
+
+    /// What a mark says of a measurement.
+    pub(crate) fn facts(&self, m: &Measurement, value: String) -> Facts {
+        let facts = Facts::measured(m, value);
+        // Samples are of times.
+        if self.is_timed() { facts } else { Facts { spread: String::new(), samples: 0, ..facts } }
+    }
+
     /// Why a problem has no such figure, in a sentence.
-    pub(crate) fn lacking(&self, problem: &Problem) -> Option<String> {
+    pub(crate) fn lacking(&self, run: &Run, problem: &Problem) -> Option<String> {
         let of = label(problem);
         match self.quantity {
             Quantity::Bandwidth if problem.bytes == 0 => {
@@ -56,11 +84,17 @@ impl Measure {
             Quantity::ItemRate if problem.items.unwrap_or(0) == 0 => {
                 Some(format!("No items are known of {of}, so it has no {}.", self.name()))
             }
+            Quantity::PeakMemory
+                if run.measurements.iter().all(|m| m.problem != *problem || peak_bytes(m).is_none()) =>
+            {
+                Some(format!("No peak memory was counted of {of}."))
+            }
             _ => None,
         }
     }
 
-    /// Its value where all of the work takes so many microseconds; a speed-up is over the baseline's time, and 1 without one.
+    /// Its value where all of the work takes so many microseconds; a speed-up is over the baseline's time, and 1 without one. No time
+    /// says how much memory is held.
     pub(crate) fn of_work(&self, problem: &Problem, us: f64, baseline: Option<f64>) -> f64 {
         let a_second = |amount: u64| amount as f64 / (us * 1e-6);
         match self.quantity {
@@ -69,6 +103,7 @@ impl Measure {
             Quantity::Bandwidth => a_second(problem.bytes),
             Quantity::Throughput => a_second(problem.flops),
             Quantity::ItemRate => a_second(problem.items.unwrap_or(0)),
+            Quantity::PeakMemory => f64::NAN,
         }
     }
 
@@ -76,6 +111,7 @@ impl Measure {
     pub(crate) fn of(&self, m: &Measurement, us: f64, baseline: Option<f64>) -> f64 {
         match self.quantity {
             Quantity::Throughput => m.operations() as f64 / (us * 1e-6),
+            Quantity::PeakMemory => peak_bytes(m).unwrap_or(f64::NAN),
             _ => self.of_work(&m.problem, us, baseline),
         }
     }
@@ -87,6 +123,7 @@ impl Measure {
             Quantity::Bandwidth => bandwidth(value),
             Quantity::Throughput => rate(value),
             Quantity::ItemRate => item_rate(value, &self.item),
+            Quantity::PeakMemory => memory(value),
         }
     }
 
@@ -98,6 +135,7 @@ impl Measure {
             Quantity::Bandwidth => "effective bandwidth".into(),
             Quantity::Throughput => "FLOP/s".into(),
             Quantity::ItemRate => item_rate_unit(&self.item),
+            Quantity::PeakMemory => "peak memory".into(),
         }
     }
 
@@ -109,6 +147,7 @@ impl Measure {
             Quantity::Bandwidth => ("effective bandwidth (GB/s)".into(), 1e9),
             Quantity::Throughput => ("TFLOP/s".into(), 1e12),
             Quantity::ItemRate => (self.name(), 1.0),
+            Quantity::PeakMemory => ("peak memory (MiB)".into(), 1_048_576.0),
         }
     }
 
@@ -125,6 +164,13 @@ impl Measure {
                 (_, name @ "GFLOP/s") => (name.into(), |v| plain(v / 1e9)),
                 (_, name) => (name.into(), |v| plain(v / 1e6)),
             },
+            Quantity::PeakMemory if logarithmic => (self.name(), memory_tick),
+            Quantity::PeakMemory => match memory_unit(high) {
+                (_, "GiB") => ("peak memory in GiB".into(), |v| plain(v / 1_073_741_824.0)),
+                (_, "MiB") => ("peak memory in MiB".into(), |v| plain(v / 1_048_576.0)),
+                (_, "KiB") => ("peak memory in KiB".into(), |v| plain(v / 1024.0)),
+                _ => ("peak memory in bytes".into(), plain),
+            },
             Quantity::ItemRate if logarithmic => (self.name(), count),
             Quantity::ItemRate => {
                 let (scale, prefix) = count_unit(high);
@@ -140,7 +186,8 @@ impl Measure {
     }
 }
 
-/// What a quantity is called in a record's headings and controls: "time", "speed-up", "effective bandwidth", "FLOP/s", "images/s".
+/// What a quantity is called in a record's headings and controls: "time", "speed-up", "effective bandwidth", "FLOP/s", "images/s",
+/// "peak memory".
 #[must_use]
 pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
     Measure::new(run, quantity).name()
@@ -151,7 +198,12 @@ pub fn quantity_name(run: &Run, quantity: Quantity) -> String {
 #[must_use]
 pub fn rate_text(run: &Run, m: &Measurement) -> Option<String> {
     let (measure, us) = (Measure::rate(run), m.median_us()?);
-    measure.lacking(&m.problem).is_none().then(|| measure.text(measure.of(m, us, None)))
+    measure.lacking(run, &m.problem).is_none().then(|| measure.text(measure.of(m, us, None)))
+}
+
+/// What was counted of a measurement's memory.
+pub(crate) fn peak_bytes(m: &Measurement) -> Option<f64> {
+    m.peak_bytes.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64)
 }
 
 fn is_rate(quantity: Quantity) -> bool {

@@ -1,21 +1,25 @@
-use crate::canvas::{Font, Frame, MARKERS, Marker, Paint, Stroke};
+use crate::canvas::{Font, Frame, Marker, Paint, Stroke};
 use crate::common::{
     MAX_ENTRIES, arithmetic_name, debug_note, device, devices, difference_of_lines, heading, is_library, joined, l2,
     line_label, medians, name, of_gpus, pass, policy_note, size_label, size_number, timing_note, usable, verdict,
 };
 use crate::comparison::{record_labels, same_meaning};
 use crate::facts::{Facts, shared_samples};
+use crate::headline::{claim_of_memory, least_memory};
 use crate::ladder::LOG_FROM;
 use crate::lines::{Guide, Lines, Series};
-use crate::measure::Measure;
+use crate::measure::{Measure, OF_PEAK_MEMORY};
 use crate::options::Options;
-use crate::palette::{GREY, Kind, Rgb};
-use crate::svg::DASHES;
+use crate::palette::{GREY, Kind};
 use crate::text::{self, clean};
 use crate::ticks::Axis;
-use crate::words::{bandwidth, count, counted, listed, plain, rate, significant};
+use crate::words::{bandwidth, count, counted, listed, rate, significant, whole};
 use crate::{Chart, ChartError, Quantity, Table};
 use warpbook_record::{Baseline, Dtype, Measurement, MemoryLevel, Problem, Run};
+
+mod look;
+
+use look::{dashed_look, look, notes_of_lines};
 
 /// Time over size on logarithmic axes, one line a rung, with what the measured ceilings would take: [`sweep_of`] of
 /// [`Quantity::Time`] along the line of the record's main problem.
@@ -182,7 +186,7 @@ impl<'a> Sweep<'a> {
             return Err(ChartError::NotComparable(format!("The records did different work: {difference}.")));
         }
         let measure = Measure::new(runs[0], quantity);
-        if let Some(why) = measure.lacking(main) {
+        if let Some(why) = measure.lacking(runs[0], main) {
             return nothing(why);
         }
         let mut sweep =
@@ -213,7 +217,7 @@ impl<'a> Sweep<'a> {
             if self.chosen.is_some_and(|ids| !ids.contains(&m.rung.as_str())) && !is_library(run, &m.rung) {
                 continue;
             }
-            let Ok(us) = verdict(run, m) else { continue };
+            let Ok(us) = self.measure.verdict(run, m) else { continue };
             if !on_line.contains(&&m.problem) {
                 self.left_out += 1;
                 continue;
@@ -262,7 +266,7 @@ impl<'a> Sweep<'a> {
         // The rung is the line's, and what else the problem is the chart's.
         let short = clean(&m.problem.short);
         let problem = if short.is_empty() { size_label(run, &m.problem) } else { short };
-        Facts { rung: String::new(), problem, ..Facts::measured(m, value) }
+        Facts { rung: String::new(), problem, ..self.measure.facts(m, value) }
     }
 
     /// The time that speed-ups are over, where these are drawn.
@@ -307,14 +311,19 @@ impl<'a> Sweep<'a> {
         rungs
     }
 
-    /// The rungs that are the fastest at some size, of those that do all of the work, with the number of these sizes; the most often first. A size
-    /// does not count where the next one takes at most so many times as long.
+    /// What is little of the best: its time, or its bytes.
+    fn cost(&self, (_, m, us): &(f64, &Measurement, f64)) -> f64 {
+        if self.measure.is_timed() { *us } else { self.measure.of(m, *us, None) }
+    }
+
+    /// The rungs that are the fastest at some size, or hold the least memory, of those that do all of the work, with the number of these sizes;
+    /// the most often first. A size does not count where the next one takes at most so many times as long.
     fn winners(&self, tie: f64) -> Vec<(&'a str, usize)> {
         let mut won: Vec<(&str, usize)> = Vec::new();
         for problem in self.problems() {
             let at = self.lines.iter().flat_map(|l| l.points.iter().map(move |p| (l.rung, p)));
             let at = at.filter(|(_, (size, m, _))| *size == problem.size() as f64 && !m.does_less());
-            let mut times: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, p.2)).collect();
+            let mut times: Vec<(&str, f64)> = at.map(|(rung, p)| (rung, self.cost(p))).collect();
             times.sort_by(|a, b| a.1.total_cmp(&b.1));
             let Some((rung, us)) = times.first().copied() else { continue };
             if times.get(1).is_some_and(|next| next.1 <= us * tie) {
@@ -388,6 +397,9 @@ impl<'a> Sweep<'a> {
     fn guides(&self) -> Vec<Guide> {
         let problems = self.problems();
         let mut out = Vec::new();
+        if !self.measure.is_timed() {
+            return out;
+        }
         for (i, run) in self.runs.iter().enumerate() {
             // The ceilings of a device that several records share are drawn once.
             if self.runs[..i].iter().any(|r| device(r) == device(run)) {
@@ -450,7 +462,7 @@ impl<'a> Sweep<'a> {
                 let levels = [MemoryLevel::Dram, MemoryLevel::L2];
                 far_above(self.runs.iter().flat_map(|r| levels.map(|l| of(r, l))).fold(0.0, f64::max))
             }
-            Quantity::SpeedUp | Quantity::ItemRate => {
+            Quantity::SpeedUp | Quantity::ItemRate | Quantity::PeakMemory => {
                 high(values) > LOG_FROM * values.iter().copied().fold(f64::INFINITY, f64::min)
             }
         }
@@ -470,6 +482,8 @@ impl<'a> Sweep<'a> {
         let log = self.is_far(&ys, guides);
         let y = match log {
             // Some of the way to the guides, and no line in a corner.
+            true if !self.measure.is_timed() => Axis::doubling(all.iter().copied(), 0.08),
+            false if !self.measure.is_timed() => Axis::from_zero([high(&all) * 1.04]).binary(),
             true if over_time => Axis::log(ys.iter().copied().chain(low_guide(guides, &ys)), 0.08),
             true => Axis::log(all.iter().copied(), 0.08),
             false => Axis::from_zero([high(&all) * 1.04]),
@@ -486,19 +500,18 @@ impl<'a> Sweep<'a> {
         let axis = &self.runs[0].descriptor.axis;
         let xs = self.points().map(|p| p.0);
         let x = if axis.doubling { Axis::doubling(xs, 0.03) } else { Axis::log(xs, 0.06) };
-        let over_time = self.measure.quantity == Quantity::Time;
         let (y, log, highest) = self.y_axis(&series, &guides);
         let (caption, y_tick) = self.measure.axis(highest, log);
         let x = match self.options.window {
             Some(w) => x.between(w.x),
             None => x,
         };
-        let frame = self.frame(&series, guides.iter().filter(|g| g.is_seen(&x, &y)));
+        let frame = self.frame(&series, guides.iter().filter(|g| g.is_seen(&x, &y)), log);
         let relative = match self.measure.quantity {
             Quantity::SpeedUp => format!(" over {}", self.baseline_name()),
             _ => String::new(),
         };
-        let direction = if over_time { "lower" } else { "higher" };
+        let direction = if self.measure.less_is_better() { "lower" } else { "higher" };
         let scale = if log { "; logarithmic scale" } else { "" };
         Lines {
             series,
@@ -515,21 +528,20 @@ impl<'a> Sweep<'a> {
         .draw()
     }
 
-    fn frame<'g>(&self, series: &[Series], seen: impl Iterator<Item = &'g Guide>) -> Frame {
+    fn frame<'g>(&self, series: &[Series], seen: impl Iterator<Item = &'g Guide>, log: bool) -> Frame {
         let first = self.runs[0];
         let what = format!("{} over size", self.measure.name());
         let devices = devices(self.runs);
         let title = self.claim().unwrap_or_else(|| format!("{}: {what}", heading(first)));
-        let medians = medians(self.points().map(|p| p.1));
+        let timed = self.measure.is_timed();
+        let medians = if timed { medians(self.points().map(|p| p.1)) } else { String::new() };
+        let l2 = if timed { l2(first).to_owned() } else { String::new() };
         // A record of a single line may name it as itself.
         let line = Some(line_label(self.main)).filter(|line| *line != heading(first)).unwrap_or_default();
-        let subtitle = joined([
-            format!("{}: {what}", heading(first)),
-            devices.clone(),
-            line.clone(),
-            medians,
-            l2(first).to_owned(),
-        ]);
+        // The axis of sizes always is logarithmic.
+        let axes = if log { "both axes logarithmic" } else { "" };
+        let of = format!("{}: {what}", heading(first));
+        let subtitle = joined([of, devices.clone(), line.clone(), medians, l2, axes.to_owned()]);
         let mut notes = Vec::new();
         if self.devices_differ() {
             notes.push(format!("The records are of different devices: {devices}."));
@@ -541,7 +553,11 @@ impl<'a> Sweep<'a> {
         }
         notes.extend(notes_of_lines(series));
         notes.extend(self.note_of_guides(seen));
-        notes.extend(policy_note(first, false));
+        match timed {
+            true => notes.extend(policy_note(first, false)),
+            false => notes.push(OF_PEAK_MEMORY.to_owned()),
+        }
+        notes.extend(self.note_of_uncounted());
         let drawn_ids: Vec<&str> = self.lines.iter().map(|l| l.rung).collect();
         let missing = self.chosen.unwrap_or_default().iter().filter(|id| !drawn_ids.contains(*id));
         let missing: Vec<String> = missing.take(MAX_ENTRIES).map(|id| clean(id)).collect();
@@ -557,8 +573,14 @@ impl<'a> Sweep<'a> {
         Frame { width, title, subtitle, description: self.description(&what, &devices), notes, table: self.table() }
     }
 
-    /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes"; of several records nothing.
+    /// Who is the fastest at most sizes, as "Stores overlapped is the fastest at 5 of 7 sizes", or takes how much of the baseline's memory at the
+    /// largest; of several records nothing.
     fn claim(&self) -> Option<String> {
+        if !self.measure.is_timed() {
+            let largest = self.problems().last().copied().filter(|_| self.runs.len() == 1)?;
+            let claim = claim_of_memory(self.runs[0], largest, |id| self.lines.iter().any(|l| l.rung == id))?;
+            return Some(format!("{claim} at {}", size_label(self.runs[0], largest)));
+        }
         let (rung, sizes) = self.winners(TIE).into_iter().next().filter(|_| self.runs.len() == 1)?;
         let (name, all) = (name(self.runs[0], rung), self.problems().len());
         let of = if self.chosen.is_some() { " of those drawn" } else { "" };
@@ -566,6 +588,21 @@ impl<'a> Sweep<'a> {
             true => format!("{name} is the fastest{of} at all {all} sizes"),
             false => format!("{name} is the fastest{of} at {sizes} of {all} sizes"),
         })
+    }
+
+    /// Who has a time and no such figure.
+    fn note_of_uncounted(&self) -> Option<String> {
+        let problems = self.problems();
+        let mut names: Vec<String> = Vec::new();
+        for (run, m) in self.runs.iter().flat_map(|run| run.measurements.iter().map(move |m| (*run, m))) {
+            let is_chosen = self.chosen.is_none_or(|ids| ids.contains(&m.rung.as_str()));
+            let lacks = verdict(run, m).is_ok() && self.measure.verdict(run, m).is_err();
+            if is_chosen && lacks && problems.contains(&&m.problem) && !names.contains(&name(run, &m.rung)) {
+                names.push(name(run, &m.rung));
+            }
+        }
+        names.truncate(MAX_ENTRIES);
+        (!names.is_empty()).then(|| format!("Not counted: {}.", listed(&names)))
     }
 
     /// What the dotted lines are that are seen.
@@ -609,12 +646,17 @@ impl<'a> Sweep<'a> {
         let at_largest = self.runs.iter().enumerate().filter_map(|(i, run)| {
             let lines = || self.lines.iter().filter(move |l| l.run == i);
             let at = |l: &Line<'a>| l.points.iter().find(|p| p.0 == high.size() as f64).map(|p| &p.1.problem);
-            let (m, us) = run.fastest_of(lines().find_map(at)?, |r| lines().any(|l| l.rung == r.id))?;
+            let (problem, is_drawn) = (lines().find_map(at)?, |id: &str| lines().any(|l| l.rung == id));
+            let (m, us) = match self.measure.is_timed() {
+                true => run.fastest_of(problem, |r| is_drawn(&r.id))?,
+                false => least_memory(run, problem, is_drawn)?,
+            };
             Some((*run, m, us))
         });
         let best = at_largest.min_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(run, m, us)| {
             let shown = self.measure.text(self.value_of(run, m, us));
-            format!("; at the largest size {} is fastest with {shown}", name(run, &m.rung))
+            let best = if self.measure.is_timed() { "is fastest with" } else { "takes the least with" };
+            format!("; at the largest size {} {best} {shown}", name(run, &m.rung))
         });
         let has_unit = !clean(&first.descriptor.axis.unit).is_empty();
         let from = if has_unit { size_number(first, low.size()) } else { size_label(first, low) };
@@ -630,10 +672,12 @@ impl<'a> Sweep<'a> {
         let record = several.then(|| "record".to_owned());
         let shown = self.measure.or_rate(self.runs[0]);
         let (rate, unit) = shown.in_file();
-        let speed_up = (self.measure.quantity == Quantity::SpeedUp).then(|| "speed-up".to_owned());
+        // What is no rate has a column of its own.
+        let own =
+            matches!(self.measure.quantity, Quantity::SpeedUp | Quantity::PeakMemory).then(|| self.measure.in_file());
         let headers = ["rung".to_owned(), axis_caption(self.runs[0]), "time (ms)".into(), "MAD (ms)".into(), rate];
         let bound = ["% of bound".to_owned(), "bound by".into()];
-        let mut table = Table::new(record.into_iter().chain(headers).chain(bound).chain(speed_up.clone()));
+        let mut table = Table::new(record.into_iter().chain(headers).chain(bound).chain(own.clone().map(|o| o.0)));
         for line in &self.lines {
             let run = self.runs[line.run];
             for (_, m, us) in &line.points {
@@ -648,7 +692,7 @@ impl<'a> Sweep<'a> {
                     fraction.map(|f| significant(f * 100.0, 3)).unwrap_or_default(),
                     fraction.and(run.bound(m)).map_or("", |b| b.label()).to_owned(),
                 ];
-                let over = speed_up.is_some().then(|| significant(self.value_of(run, m, *us), 4));
+                let over = own.as_ref().map(|(_, unit)| significant(self.value_of(run, m, *us) / unit, 4));
                 table.push(several.then(|| self.tags[line.run].clone()).into_iter().chain(cells).chain(over));
             }
         }
@@ -660,11 +704,6 @@ impl<'a> Sweep<'a> {
 fn axis_caption(run: &Run) -> String {
     let caption = clean(&run.descriptor.axis.caption);
     if caption.is_empty() { "size".into() } else { caption }
-}
-
-/// A tick of an axis whose ticks double.
-fn whole(v: f64) -> String {
-    if v.fract() == 0.0 && v < 1e15 { format!("{v:.0}") } else { plain(v) }
 }
 
 /// The problems of a record on the line of one of them, one for each size: of several of one size that which differs from it in
@@ -707,21 +746,6 @@ fn holds(run: &Run, level: MemoryLevel, problem: &Problem) -> bool {
     }
 }
 
-/// Of the numberth rung of a kind in a record.
-fn look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
-    let dash = (record % DASHES.len()) as u32;
-    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 2.0, dash);
-    // Where both would begin again the markers go on by one.
-    (stroke, MARKERS[(number + number / MARKERS.len()) % MARKERS.len()])
-}
-
-/// The same of what is no kernel of the ladder.
-fn dashed_look(number: usize, record: usize, tones: &[Rgb]) -> (Stroke, Marker) {
-    let dash = 1 + (number + record) % (DASHES.len() - 1);
-    let stroke = Stroke::dashed(Paint::solid(tones[number % tones.len()]), 1.6, dash as u32);
-    (stroke, MARKERS[number % MARKERS.len()])
-}
-
 /// The problem whose line is drawn: the record's main one, or that of most valid measurements where the main has none or lies on
 /// another line than is asked for.
 fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
@@ -729,36 +753,4 @@ fn main_of<'a>(run: &'a Run, along: Along<'_>) -> Option<&'a Problem> {
     let drawn = |p: &&Problem| along.includes(p) && valid(p) > 0;
     let main = run.main_problem().filter(drawn);
     main.or_else(|| run.problems().into_iter().filter(drawn).rev().max_by_key(|p| valid(p)))
-}
-
-/// What is grey, and which points are dots.
-fn notes_of_lines(series: &[Series]) -> Vec<String> {
-    let rest: Vec<String> = series.iter().filter(|s| s.is_rest).map(|s| s.label[0].clone()).collect();
-    let mut notes = Vec::new();
-    if !rest.is_empty() {
-        notes.push(format!("Grey: {}.", listed(&rest)));
-    }
-    if series.iter().any(|s| !s.apart.is_empty()) {
-        notes.push(format!(
-            "Dots that no line joins: sizes that are no multiple of {ALIGNED}, whose rows begin at other alignments."
-        ));
-    }
-    notes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_two_of_a_records_lines_look_alike() {
-        let kernels = Kind::Kernels.tones();
-        let all: Vec<_> = (0..24).map(|n| look(n, 0, kernels)).collect();
-        assert!((1..all.len()).all(|i| !all[..i].contains(&all[i])));
-        for kind in [Kind::Library, Kind::Framework, Kind::Cpu] {
-            let dashed: Vec<_> = (0..12).map(|n| dashed_look(n, 0, kind.tones())).collect();
-            assert!((1..dashed.len()).all(|i| !dashed[..i].contains(&dashed[i])));
-            assert!(dashed.iter().all(|(stroke, _)| stroke.dash > 0));
-        }
-    }
 }

@@ -8,7 +8,7 @@ use plotters::coord::types::RangedCoordf64;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Axis {
     log: bool,
-    /// Whether a logarithmic axis has its ticks at powers of two, as edges of matrices are.
+    /// Whether ticks are at powers of two, as edges of matrices are; of a linear axis at multiples of one, as amounts of memory are.
     doubling: bool,
     /// Whether a linear axis has its ticks at whole numbers only, as of epochs.
     whole: bool,
@@ -70,6 +70,11 @@ impl Axis {
         Self { whole: true, ..self }.with_ticks(wanted)
     }
 
+    /// The same linear axis with ticks at multiples of a power of two.
+    pub(crate) fn binary(self) -> Self {
+        Self { doubling: true, ..self }.with_ticks(5)
+    }
+
     /// The same logarithmic axis begun at the decade below, for charts with bars.
     pub(crate) fn from_decade(values: impl IntoIterator<Item = f64>) -> Self {
         let mut axis = Self::log(values, 0.02);
@@ -80,7 +85,8 @@ impl Axis {
     /// The same with about so many ticks.
     pub(crate) fn with_ticks(mut self, wanted: usize) -> Self {
         self.ticks = match () {
-            () if self.doubling => doubling_ticks(self.low, self.high, wanted),
+            () if self.doubling && self.log => doubling_ticks(self.low, self.high, wanted),
+            () if self.doubling => binary_ticks(self.low, self.high, wanted),
             () if self.log => log_ticks(self.low, self.high, wanted),
             () => linear_ticks(self.low, self.high, wanted),
         };
@@ -145,6 +151,19 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     let power = 10f64.powf(rough.log10().floor());
     let step =
         [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough * 0.999).unwrap_or(10.0 * power);
+    multiples(low, high, step)
+}
+
+/// Multiples of a power of two between two values, at most about `wanted`.
+fn binary_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
+    let span = high - low;
+    if !(span > 0.0 && span.is_finite()) {
+        return vec![low];
+    }
+    multiples(low, high, 2f64.powf((span / wanted.max(1) as f64 * 0.999).log2().ceil()))
+}
+
+fn multiples(low: f64, high: f64, step: f64) -> Vec<f64> {
     let first = (low / step - 1e-9).ceil();
     let count = ((high / step + 1e-9).floor() - first).clamp(0.0, 50.0) as usize;
     // `+ 0.0` turns a negative zero into zero.
@@ -204,6 +223,17 @@ mod tests {
     }
 
     #[test]
+    fn ticks_of_memory_are_multiples_of_powers_of_two() {
+        let mib = |high: f64| {
+            Axis::from_zero([high * 1_048_576.0]).binary().ticks.iter().map(|t| t / 1_048_576.0).collect::<Vec<_>>()
+        };
+        assert_eq!(mib(592.0), [0.0, 128.0, 256.0, 384.0, 512.0]);
+        assert_eq!(mib(2100.0), [0.0, 512.0, 1024.0, 1536.0, 2048.0]);
+        assert_eq!(mib(1280.0), [0.0, 256.0, 512.0, 768.0, 1024.0, 1280.0]);
+        assert_eq!(Axis::from_zero([0.3]).binary().with_ticks(2).ticks, [0.0, 0.25]);
+    }
+
+    #[test]
     fn ticks_of_epochs_are_whole() {
         assert_eq!(Axis::from_zero([3.0]).whole().with_ticks(8).ticks, [0.0, 1.0, 2.0, 3.0]);
         assert_eq!(Axis::from_zero([1.0]).whole().with_ticks(8).ticks, [0.0, 1.0]);
@@ -231,7 +261,11 @@ mod tests {
         for a in odd {
             for b in odd {
                 let axes = [Axis::from_zero([a, b]), Axis::around([a, b]), Axis::log([a, b], 0.1)];
-                for axis in axes.into_iter().chain([Axis::from_decade([a, b]), Axis::doubling([a, b], 0.1)]) {
+                for axis in axes.into_iter().chain([
+                    Axis::from_decade([a, b]),
+                    Axis::doubling([a, b], 0.1),
+                    Axis::from_zero([a, b]).binary(),
+                ]) {
                     assert!(!axis.ticks.is_empty(), "{axis:?}");
                     assert!(axis.ticks.iter().all(|t| t.is_finite()), "{axis:?}");
                     for v in odd {

@@ -103,11 +103,23 @@ fn on_lanes(spans: &[&Span], streams: &[&str]) -> String {
         return format!("{} operations in {}", spans.len(), counted(streams.len(), "lane"));
     }
     let of_host = spans.iter().filter(|s| s.stream == HOST).count();
-    let lanes = streams.iter().filter(|s| **s != HOST).count();
-    let of_device = format!("{} kernels and copies on {}", spans.len() - of_host, counted(lanes, "stream"));
+    let mut numbers: Vec<&str> = streams.iter().filter(|s| **s != HOST).map(|s| stream_of(s)).collect();
+    crate::order::sort(&mut numbers);
+    numbers.dedup();
+    let of_device = format!("{} kernels and copies on {}", spans.len() - of_host, counted(numbers.len(), "stream"));
     match of_host {
         0 => of_device,
         _ => format!("{} of the host, {of_device}", counted(of_host, "range")),
+    }
+}
+
+/// The stream that a lane is of: "0" of "0.1", where what overlaps on it is. Names are streams of their own.
+fn stream_of(lane: &str) -> &str {
+    match lane.split_once('.') {
+        Some((stream, n)) if [stream, n].iter().all(|t| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit())) => {
+            stream
+        }
+        _ => lane,
     }
 }
 

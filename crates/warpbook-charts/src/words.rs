@@ -183,6 +183,76 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Bytes of the device's memory in binary units, as "592 MiB" or "2.05 GiB".
+#[must_use]
+pub fn memory(bytes: f64) -> String {
+    finite(bytes, |b| {
+        let (scale, name) = memory_unit(b);
+        format!("{} {name}", short(b / scale))
+    })
+}
+
+/// A round amount of memory on an axis, as "256 MiB".
+pub(crate) fn memory_tick(bytes: f64) -> String {
+    let (scale, name) = memory_unit(bytes);
+    format!("{} {name}", plain(bytes / scale))
+}
+
+/// The binary unit for amounts of this size: (what to divide by, name).
+pub(crate) fn memory_unit(bytes: f64) -> Unit {
+    // 1023.5 MiB is written as 1 GiB.
+    [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1024.0, "KiB")]
+        .into_iter()
+        .find(|(scale, _)| bytes.abs() >= scale * (1023.5 / 1024.0))
+        .unwrap_or((1.0, "B"))
+}
+
+/// A power of two as "2^16", as a scale of losses is one; another number as [`plain`].
+#[must_use]
+pub fn power_of_two(v: f64) -> String {
+    match v.log2() {
+        exponent if exponent.fract() == 0.0 => format!("2^{exponent}"),
+        _ => plain(v),
+    }
+}
+
+/// A scale of losses in a sentence: with all of its digits and as a power of two, as "524288 (2^19)".
+#[must_use]
+pub fn scale(v: f64) -> String {
+    let (power, digits) = (power_of_two(v), whole(v));
+    match power.starts_with("2^") && v > 1.0 {
+        true if digits.len() <= 7 => format!("{digits} ({power})"),
+        true => power,
+        false => digits,
+    }
+}
+
+/// A whole number with all of its digits, where a float has them.
+#[must_use]
+pub fn whole(v: f64) -> String {
+    if v.fract() == 0.0 && v.abs() < 1e15 { format!("{v:.0}") } else { plain(v) }
+}
+
+/// The versions of CUPTI and NCCL in a text as they are written elsewhere: "CUPTI 13.0.1" of "CUPTI 130001", "NCCL 2.28.3" of "NCCL 22803".
+/// Both libraries say two digits each of minor and patch; before CUDA 13, versions of CUPTI were counted and stay as they are.
+#[must_use]
+pub fn versions(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = ["CUPTI ", "NCCL "].iter().filter_map(|n| Some(rest.find(n)? + n.len())).min() {
+        let (before, after) = rest.split_at(at);
+        let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let (number, after) = after.split_at(digits);
+        out.push_str(before);
+        match number.parse::<u32>() {
+            Ok(v) if v >= 10_000 => out.push_str(&format!("{}.{}.{}", v / 10_000, v / 100 % 100, v % 100)),
+            _ => out.push_str(number),
+        }
+        rest = after;
+    }
+    out + rest
+}
+
 /// A ratio as "18.1×".
 #[must_use]
 pub fn times(ratio: f64) -> String {
@@ -316,6 +386,33 @@ mod tests {
     }
 
     #[test]
+    fn scales_of_losses_are_powers_of_two() {
+        let check = |got: String, expect: &str| assert_eq!(got, expect);
+        check(power_of_two(65_536.0), "2^16");
+        check(power_of_two(0.25), "2^-2");
+        check(power_of_two(1.0), "2^0");
+        check(power_of_two(3.0), "3");
+        check(power_of_two(0.0), "0");
+        check(power_of_two(-4.0), "-4");
+        check(scale(524_288.0), "524288 (2^19)");
+        check(scale(2f64.powi(40)), "2^40");
+        check(scale(1000.0), "1000");
+        check(scale(1.0), "1");
+        check(scale(f64::NAN), "not a number");
+        check(whole(1_099_511_627_776.0), "1099511627776");
+    }
+
+    #[test]
+    fn versions_have_points() {
+        let check = |text: &str, expect: &str| assert_eq!(versions(text), expect);
+        check("Recorded by CUPTI 130001 over 3 runs", "Recorded by CUPTI 13.0.1 over 3 runs");
+        check("CUPTI 130100, 12 passes; NCCL 22803", "CUPTI 13.1.0, 12 passes; NCCL 2.28.3");
+        check("CUPTI 26", "CUPTI 26");
+        check("NCCL and CUPTI 99999999999", "NCCL and CUPTI 99999999999");
+        check("", "");
+    }
+
+    #[test]
     fn numbers_have_three_digits_and_bytes_a_unit() {
         let check = |got: String, expect: &str| assert_eq!(got, expect);
         check(number(0.010_12), "0.0101");
@@ -331,5 +428,12 @@ mod tests {
         check(bytes(1_536), "1.5 KiB");
         check(bytes(52_428_800), "50 MiB");
         check(bytes(150_000_000_000), "150 GB");
+        check(memory(592.0 * 1_048_576.0), "592 MiB");
+        check(memory(1023.6 * 1_048_576.0), "1 GiB");
+        check(memory(2.2e9), "2.05 GiB");
+        check(memory(700.0), "700 B");
+        check(memory(f64::NAN), "not a number");
+        check(memory_tick(1.25 * 1_073_741_824.0), "1.25 GiB");
+        check(memory_tick(0.0), "0 B");
     }
 }

@@ -108,7 +108,8 @@ fn compiler(i: &Inventory) -> Result<String, String> {
 
 fn cupti(i: &Inventory) -> Result<String, String> {
     let (version, path) = Recorder::find(i.cuda.as_ref().ok().copied()).map_err(|e| e.to_string())?;
-    Ok(format!("{version} at {}", path.display()))
+    let version = figures::versions(&format!("CUPTI {version}"));
+    Ok(format!("{} at {}", version.trim_start_matches("CUPTI "), path.display()))
 }
 
 fn cache() -> Result<String, String> {

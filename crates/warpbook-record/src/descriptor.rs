@@ -14,6 +14,8 @@ pub enum Quantity {
     Throughput,
     /// The problem's items a second, as images; longer is better.
     ItemRate,
+    /// The most memory of the device that was held; shorter is better.
+    PeakMemory,
     /// Median time of the timed region; shorter is better. Also what a version shows that does not know the quantity.
     #[default]
     #[serde(other)]

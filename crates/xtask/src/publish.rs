@@ -371,7 +371,7 @@ fn rate(run: &Run) -> Option<Column> {
         Quantity::Bandwidth => Some(Column::Bandwidth),
         Quantity::Throughput => Some(Column::Throughput),
         Quantity::ItemRate => Some(Column::ItemRate),
-        Quantity::Time | Quantity::SpeedUp => None,
+        Quantity::Time | Quantity::SpeedUp | Quantity::PeakMemory => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The viewer: compiled to WebAssembly, and laid out as static files.
 
 use crate::apt;
-use crate::order::ordered;
 use crate::process::{cargo, command, is_executable, on_path, output, run as run_seen, run_logged};
 use crate::publish::{self, Record};
 use crate::steps::{Report, say};
+use crate::wasm::small;
 use crate::workspace::{Workspace, files_below, replace_dir, write_atomic};
 use anyhow::{Context, Result, bail};
 use base64::Engine;
@@ -172,13 +172,13 @@ impl Built {
 /// A hash of all that the viewer is made from. Another release of Rust may hash otherwise: that costs one build.
 fn stamp(w: &Workspace) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    for folder in ["web", "crates/warpbook-record", "crates/warpbook-charts", "kernels"] {
+    for folder in ["web", "crates/warpbook-record", "crates/warpbook-charts", "crates/xtask/src/wasm", "kernels"] {
         for file in files_below(&w.path(folder), &["dist", "target"])? {
             file.strip_prefix(&w.root).unwrap_or(&file).hash(&mut hasher);
             fs::read(&file)?.hash(&mut hasher);
         }
     }
-    for file in ["Cargo.toml", "Cargo.lock"] {
+    for file in ["Cargo.toml", "Cargo.lock", "crates/xtask/src/wasm.rs"] {
         fs::read(w.path(file)).unwrap_or_default().hash(&mut hasher);
     }
     rustc(w, &["-V"]).hash(&mut hasher);
@@ -318,7 +318,7 @@ fn glue(wasm: &Path, out: &Path, module: bool) -> Result<()> {
     // wasm-opt would make it smaller, and what is compressed of it larger.
     let file = out.join("warpbook_bg.wasm");
     let wasm = fs::read(&file).with_context(|| format!("{} cannot be read", file.display()))?;
-    write_atomic(&file, ordered(&wasm)?)
+    write_atomic(&file, small(&wasm)?)
 }
 
 /// A number in letters: a, b, ..., z, ba, bb, ...

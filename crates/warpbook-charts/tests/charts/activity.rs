@@ -42,7 +42,7 @@ fn the_fastest_rung_is_taken_apart() {
     let odd = &chart.table.rows[4];
     assert_eq!((odd[4].as_str(), odd[5].as_str(), odd[10].as_str()), ("", "", ""));
     for text in [
-        "Recorded by CUPTI 130001 over 3 runs",
+        "Recorded by CUPTI 13.0.1 over 3 runs",
         "60.0 µs from the first kernel",
         "in 10.0 µs of which",
         "and 2.00 µs to the next",
@@ -75,6 +75,16 @@ fn runs_are_drawn_over_time() {
         "{}",
         both.description
     );
+    // What overlaps on a stream has a lane of its own and is on the same stream.
+    let mut overlapping = run.clone();
+    for (span, lane) in
+        overlapping.spans.iter_mut().filter(|s| s.rung == "04_fused_graph").zip(["0", "0.1", "1", "1.1"])
+    {
+        span.stream = lane.into();
+    }
+    let lanes = timelines(&overlapping, &problem, &["04_fused_graph"]).unwrap();
+    assert!(lanes.description.contains("kernels and copies on 2 streams,"), "{}", lanes.description);
+    assert!(lanes.svg.as_str().contains(">stream 1.1<"));
     let mut compared = run.clone();
     compared.descriptor.baseline = warpbook_record::Baseline::Rung("01_unfused".into());
     assert_eq!(timeline(&compared, &problem).unwrap().table.rows.len(), 8);

@@ -4,8 +4,14 @@ use warpbook_charts::diagram::{Diagram, Matrix, Product, Sign, Timeline};
 use warpbook_charts::*;
 use warpbook_record::{Problem, Run};
 
-pub const QUANTITIES: [Quantity; 5] =
-    [Quantity::Time, Quantity::SpeedUp, Quantity::Bandwidth, Quantity::Throughput, Quantity::ItemRate];
+pub const QUANTITIES: [Quantity; 6] = [
+    Quantity::Time,
+    Quantity::SpeedUp,
+    Quantity::Bandwidth,
+    Quantity::Throughput,
+    Quantity::ItemRate,
+    Quantity::PeakMemory,
+];
 
 /// All charts of a record at a problem that need no items, those over several records with it alone and twice.
 pub fn all(run: &Run, problem: &Problem) -> Vec<Result<Chart, ChartError>> {

@@ -22,6 +22,21 @@ fn a_diverged_loss_ends_and_is_never_zero() {
 }
 
 #[test]
+fn a_loss_scale_is_told_as_a_power_of_two() {
+    let (mut run, problem) = (sample::trained(), sample::training_problem());
+    let scales = &mut run.train_logs[0].course.as_mut().unwrap().loss_scales;
+    scales.iter_mut().zip([40, 39, 38, 19, 18]).for_each(|(p, e)| p.value = 2f64.powi(e));
+    let chart = loss_scale(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let ticks: Vec<String> =
+        crate::common::texts(&chart).into_iter().map(|t| t.3).filter(|t| t.starts_with("2^")).collect();
+    assert!(ticks.len() >= 4 && ticks.contains(&"2^39".to_owned()), "{ticks:?}");
+    assert!(!chart.svg.as_str().contains(">1.09"));
+    assert_eq!(cell(&chart.table, "1", "loss scale"), "1099511627776");
+}
+
+#[test]
 fn coinciding_curves_are_drawn_once_and_all_named() {
     let (run, problem) = (sample::h200(), sample::problem(5_000_000));
     let chart = loss_curve(&run, &problem).unwrap();
@@ -90,10 +105,10 @@ fn a_training_is_drawn_from_what_was_logged() {
     assert!(losses.svg.as_str().contains(">test samples<") && losses.svg.as_str().contains(">training batches<"));
     assert_eq!(row(&accuracies.table, "5")[..4], ["5", "590", "99.20", "97.00"]);
     assert_eq!(rates.table.rows, [["1", "0.05000000"], ["237", "0.02500000"], ["473", "0.01250000"]]);
-    assert_eq!(row(&scales.table, "3"), ["3", "32768.00", "left as they were"]);
+    assert_eq!(row(&scales.table, "3"), ["3", "32768", "left as they were"]);
     assert_eq!(row(&scales.table, "2"), ["2", "", "left as they were"]);
     assert_eq!(row(&scales.table, "all")[2], "3 skipped");
-    assert!(scales.svg.as_str().contains(">65536<") && scales.svg.as_str().contains(">skipped steps<"));
+    assert!(scales.svg.as_str().contains(">2^16<") && scales.svg.as_str().contains(">skipped steps<"));
     assert_eq!(norms.table.rows.len() as u64, sample::STEPS - 3);
 }
 

@@ -12,6 +12,7 @@ mod links;
 mod losses;
 mod marks;
 mod parts;
+mod peaks;
 mod phone;
 mod random;
 mod records;

@@ -43,9 +43,15 @@ fn mantissa(text: &str) -> Option<(f64, f64)> {
     let rest = &text[from..];
     let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
     let number = rest[..end].trim_end_matches('.');
-    let v: f64 = number.parse().ok()?;
+    // A table has memory in MiB.
+    let unit = match rest[end..].trim_start() {
+        unit if unit.starts_with("KiB") => 1.0 / 1024.0,
+        unit if unit.starts_with("GiB") => 1024.0,
+        _ => 1.0,
+    };
+    let v = unit * number.parse::<f64>().ok()?;
     let decimals = number.split_once('.').map_or(0, |(_, d)| d.len());
-    let half = 0.5 / 10f64.powf(decimals as f64);
+    let half = unit * 0.5 / 10f64.powf(decimals as f64);
     let scale = if v == 0.0 { 1.0 } else { 10f64.powf(v.log10().floor()) };
     Some((v / scale, half / scale))
 }

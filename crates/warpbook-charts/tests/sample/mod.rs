@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 mod full;
+mod precision;
 mod products;
 mod recorded;
 mod softmax;
@@ -9,6 +10,7 @@ mod trained;
 mod xrayed;
 
 pub use full::full;
+pub use precision::{batch, precisions};
 pub use products::{cube, part, product, products};
 pub use recorded::recorded;
 pub use softmax::{rows, softmax};

@@ -72,8 +72,9 @@ pub fn softmax() -> Run {
         for (id, _, fixed, passes) in RUNGS {
             let us = fixed + passes * p.bytes as f64 / rate;
             let counted = id.starts_with('0').then_some(Traffic { level, bytes: (passes * p.bytes as f64) as u64 });
-            run.measurements
-                .push(Measurement { traffic: counted.into_iter().collect(), ..measured(id, &p, us, 0.005) });
+            let peak_bytes = id.starts_with('0').then_some((passes * p.bytes as f64) as u64);
+            let traffic = counted.into_iter().collect();
+            run.measurements.push(Measurement { traffic, peak_bytes, ..measured(id, &p, us, 0.005) });
         }
     }
     run.main_problem = Some(rows(65_536).id.clone());

@@ -26,6 +26,14 @@ pub struct Splits {
     pub test: Dataset,
 }
 
+impl Splits {
+    /// Both by their honest name: see [`Dataset::noted`].
+    #[must_use]
+    pub fn noted(self, what: &str) -> Self {
+        Self { train: self.train.noted(what), test: self.test.noted(what) }
+    }
+}
+
 /// Where images come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
@@ -35,6 +43,11 @@ pub enum Origin {
     Modified {
         /// A sentence without its full stop: what differs, or why it is not known.
         why: String,
+    },
+    /// Files of the published layout with other images, of which somebody says what they are: see [`Dataset::noted`].
+    Noted {
+        /// A sentence without its full stop, as "recompressed as JPEG q75".
+        what: String,
     },
     /// Drawn by [`synthetic_digits`](super::synthetic_digits).
     Synthetic {
@@ -49,7 +62,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Original => f.write_str("the original files"),
-            Self::Modified { why } => f.write_str(why),
+            Self::Modified { why: text } | Self::Noted { what: text } => f.write_str(text),
             Self::Synthetic { seed } => write!(f, "drawn by a program (seed {seed})"),
             Self::Own => f.write_str("own data"),
         }
@@ -209,6 +222,16 @@ impl Dataset {
         format!("{}: {}", self.name, self.origin)
     }
 
+    /// The same images by their honest name, as "recompressed as JPEG q75", wherever results with them are shown. Only what nobody knows can be
+    /// said so: the published files, byte for byte, synthetic images and your own stay what they are.
+    #[must_use]
+    pub fn noted(mut self, what: impl Into<String>) -> Self {
+        if matches!(self.origin, Origin::Modified { .. } | Origin::Noted { .. }) {
+            self.origin = Origin::Noted { what: what.into() };
+        }
+        self
+    }
+
     /// The number of images.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -339,6 +362,24 @@ mod tests {
         assert_eq!((some.labels().as_ref(), some.image(2)), (&[2, 0, 2][..], data.image(5)));
         assert!(data.subset(&[0, 6]).unwrap_err().to_string().contains("there is no image 6"));
         assert_eq!(data.note(), "own: own data");
+    }
+
+    #[test]
+    fn files_that_nobody_knows_have_an_honest_name() {
+        let of = |origin: Origin| Dataset { origin, ..numbered(4) };
+        let unknown = || of(Origin::Modified { why: "perhaps not the original files".into() });
+        let noted = unknown().noted("recompressed as JPEG q75");
+        assert_eq!(noted.note(), "own: recompressed as JPEG q75");
+        assert_eq!((noted.take(2).note(), noted.images()), (noted.note(), unknown().images()));
+        assert_eq!(noted.noted("at 24 pixels").note(), "own: at 24 pixels");
+        for known in [Origin::Original, Origin::Synthetic { seed: 1 }, Origin::Own] {
+            assert_eq!(of(known.clone()).noted("something else").origin(), &known);
+        }
+        let splits = Splits { train: unknown(), test: of(Origin::Original) }.noted("recompressed");
+        assert_eq!(
+            (splits.train.note(), splits.test.note()),
+            ("own: recompressed".into(), "own: the original files".into())
+        );
     }
 
     #[test]

@@ -210,7 +210,7 @@ fn peaks_table(p: &Peaks) -> Table {
             l.transfer.label().into(),
             figures::bandwidth(rate),
             String::new(),
-            format!("{}, best at {size}", l.method),
+            format!("{}, best at {size}", figures::versions(&l.method)),
         ])
     });
     table(["ceiling", "measured", "datasheet", "how"], bandwidths.chain(rates).chain(links).collect())

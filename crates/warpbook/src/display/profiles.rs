@@ -244,7 +244,7 @@ impl Cycle {
 
     /// What a reader of the figures has to know.
     fn remarks(&self) -> Vec<String> {
-        let mut all = vec![format!("Recorded by {}.", self.source.trim_end_matches('.'))];
+        let mut all = vec![format!("Recorded by {}.", figures::versions(self.source.trim_end_matches('.')))];
         if self.is_of_events() {
             all.push(
                 "The device's time of a range is from when it could begin until the last of what it queued had ended, on all streams: gaps in it are counted."
@@ -269,7 +269,8 @@ impl Cycle {
         }
         for c in &self.counters {
             let name = self.ranges.get(c.range).map_or("", |r| &r.name);
-            all.push(format!("The kernels of {name} were counted by {}.", c.counters.source.trim_end_matches('.')));
+            let source = figures::versions(c.counters.source.trim_end_matches('.'));
+            all.push(format!("The kernels of {name} were counted by {source}."));
         }
         if !self.counters.is_empty() {
             all.push(COUNTERS_MEANING.into());

@@ -140,8 +140,7 @@ impl Gradients {
 /// A scale as a power of two, as "2^16", where it is one.
 #[must_use]
 pub fn power(scale: f32) -> String {
-    let exponent = scale.log2();
-    if exponent.fract() == 0.0 { format!("2^{exponent}") } else { figures::plain(f64::from(scale)) }
+    figures::power_of_two(f64::from(scale))
 }
 
 /// The share of a step's gradients, those that are 0 left out, with this fate in fp16 once the loss is multiplied by `scale`.
@@ -205,7 +204,7 @@ pub fn fates(step: &Gradients, scale: f32) -> Table {
     let mut rows = Vec::new();
     let outputs = step.outputs.iter().map(|(name, g)| (format!("output of {name}"), g));
     for (name, gradient) in outputs.chain(step.weights.iter().map(|(name, g)| (name.clone(), g))) {
-        let mut row = vec![name, figures::plain(gradient.len() as f64)];
+        let mut row = vec![name, gradient.len().to_string()];
         let share = |n: usize, of: usize| if n == 0 { String::new() } else { figures::percent(n as f64 / of as f64) };
         let count = |scale: f32, wanted: Fate| gradient.iter().filter(|g| fate(**g * scale) == wanted).count();
         let zeros = count(1.0, Fate::Zero);
@@ -366,7 +365,7 @@ pub fn time_and_memory(run: &Run, steps: u64) -> Table {
                 cell(Some(us)),
                 cell(Some(us * steps as f64)),
                 over.unwrap_or_default(),
-                m.peak_bytes.map(figures::bytes).unwrap_or_default(),
+                m.peak_bytes.map(|bytes| figures::memory(bytes as f64)).unwrap_or_default(),
                 more.unwrap_or_default(),
             ]);
         }
@@ -378,7 +377,7 @@ pub fn time_and_memory(run: &Run, steps: u64) -> Table {
 /// As "+96 MiB".
 fn difference(was: u64, now: u64) -> String {
     let sign = if now < was { "−" } else { "+" };
-    format!("{sign}{}", figures::bytes(was.abs_diff(now)))
+    format!("{sign}{}", figures::memory(was.abs_diff(now) as f64))
 }
 
 #[cfg(test)]

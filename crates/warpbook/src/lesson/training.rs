@@ -366,8 +366,8 @@ pub(super) fn scaling_of(log: &TrainLog) -> String {
     };
     format!(
         "The loss was multiplied by {} at first and by {} in the end, over {} steps. {skipped}",
-        figures::count(first),
-        figures::count(last),
+        figures::scale(first),
+        figures::scale(last),
         course.made()
     )
 }

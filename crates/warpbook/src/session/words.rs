@@ -138,6 +138,7 @@ fn learning_rate(recipe: &Recipe) -> String {
 pub(super) fn data_label(samples: Samples<'_>) -> String {
     let of = |set: &Dataset| match set.origin() {
         Origin::Modified { .. } => format!("{}, not the original files", set.name()),
+        Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
     };
     match samples {
@@ -163,7 +164,9 @@ pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
     let Samples::Images(set) = samples else { return None };
     match set.origin() {
         Origin::Synthetic { .. } => Some(format!("Trained and tested on synthetic images: {}.", set.note())),
-        Origin::Modified { .. } => Some(format!("Trained on files that are not the originals: {}.", set.note())),
+        Origin::Modified { .. } | Origin::Noted { .. } => {
+            Some(format!("Trained on files that are not the originals: {}.", set.note()))
+        }
         Origin::Original | Origin::Own => None,
     }
 }

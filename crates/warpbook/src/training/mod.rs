@@ -272,7 +272,13 @@ impl Experiment for Training {
         use Column::{Check, ItemRate, Median, PeakMemory, Samples, SpeedUp};
         Descriptor {
             headline: Quantity::ItemRate,
-            quantities: vec![Quantity::ItemRate, Quantity::Time, Quantity::SpeedUp, Quantity::Throughput],
+            quantities: vec![
+                Quantity::ItemRate,
+                Quantity::Time,
+                Quantity::SpeedUp,
+                Quantity::Throughput,
+                Quantity::PeakMemory,
+            ],
             baseline: Baseline::Rung("01_direct".into()),
             axis: SweepAxis { caption: "batch".into(), unit: "images".into(), doubling: true },
             columns: vec![Median, ItemRate, SpeedUp, Column::Throughput, PeakMemory, Check, Samples],

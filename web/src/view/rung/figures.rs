@@ -53,7 +53,7 @@ fn facts(run: &Run, m: &Measurement) -> Vec<Fact> {
         }
     });
     out.extend(m.tile.clone().filter(|t| !t.is_empty()).map(|tile| ("Tile", tile, None)));
-    out.extend(m.choice.clone().filter(|c| !c.is_empty()).map(|choice| ("Chosen", choice, None)));
+    out.extend(m.choice.clone().filter(|c| !c.is_empty()).map(|choice| ("Chosen", format::versions(&choice), None)));
     out
 }
 

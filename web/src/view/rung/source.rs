@@ -64,7 +64,7 @@ fn choices(run: &Run, rung: &Rung) -> Html {
         if !chosen.is_empty() {
             <h3>{ "Chosen by size" }</h3>
             <dl class="choices">
-                { for chosen.iter().map(|(problem, why)| html! { <div><dt>{ *problem }</dt><dd>{ *why }</dd></div> }) }
+                { for chosen.iter().map(|(problem, why)| html! { <div><dt>{ *problem }</dt><dd>{ format::versions(why) }</dd></div> }) }
             </dl>
         }
     }

@@ -20,7 +20,7 @@ pub fn parts(recipe: &Recipe) -> Table {
     let row = |what: &str, of: fn(&PlannedMemory) -> u64| {
         let (full, half) = (of(&full), of(&half));
         let change = if full == half { String::new() } else { difference(full, half) };
-        vec![what.to_owned(), figures::bytes(full), figures::bytes(half), change]
+        vec![what.to_owned(), figures::memory(full as f64), figures::memory(half as f64), change]
     };
     let rows = vec![
         row("weights in fp32", |m| m.weights),
@@ -63,9 +63,9 @@ pub fn as_planned(recipe: &Recipe) -> String {
         "{}: a copy of the weights in half takes {}, and at a batch of {} activations in half save {}. With gradients of weights in fp32, as \
          PyTorch keeps them, {pays}.",
         recipe.name,
-        figures::bytes(half.half_copy),
+        figures::memory(half.half_copy as f64),
         recipe.batch,
-        figures::bytes(full.activations.saturating_sub(half.activations)),
+        figures::memory(full.activations.saturating_sub(half.activations) as f64),
     )
 }
 
@@ -99,7 +99,13 @@ pub fn peaks(runs: &[&Run]) -> Table {
 const HEADERS: [&str; 5] = ["training", "measured", "fp32", "AMP, fp16", "difference"];
 
 fn row(what: &str, who: &str, full: u64, half: u64) -> Vec<String> {
-    vec![what.to_owned(), who.to_owned(), figures::bytes(full), figures::bytes(half), difference(full, half)]
+    vec![
+        what.to_owned(),
+        who.to_owned(),
+        figures::memory(full as f64),
+        figures::memory(half as f64),
+        difference(full, half),
+    ]
 }
 
 /// The largest batch whose training is planned to take at most this many bytes; `None` if not even one sample fits.

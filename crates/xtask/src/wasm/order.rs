@@ -3,6 +3,7 @@
 //! Functions of a type lie next to each other, the shorter about first and those alike in a row, and those with the same code are one. A list of types and one of lengths that hardly change
 //! compress to next to nothing, and like follows like.
 
+use super::Functions;
 use anyhow::Result;
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -11,7 +12,7 @@ use wasm_encoder::{
     CodeSection, DataCountSection, DataSection, ElementSection, ExportSection, FunctionSection, GlobalSection,
     ImportSection, MemorySection, Module, StartSection, TableSection, TypeSection,
 };
-use wasmparser::{FunctionBody, FunctionSectionReader, Parser, Payload, TypeRef};
+use wasmparser::{FunctionSectionReader, Parser, Payload};
 
 /// The same module with its functions in that order, and without sections that no browser reads.
 pub fn ordered(wasm: &[u8]) -> Result<Vec<u8>> {
@@ -29,34 +30,11 @@ pub fn ordered(wasm: &[u8]) -> Result<Vec<u8>> {
 
 /// Bytes that functions are compared by, and how many of the next ones are compared.
 const GRAM: usize = 5;
-const AHEAD: usize = 24;
-
-/// The functions that a module defines.
-struct Functions<'w> {
-    /// Those that come before them by number.
-    imported: u32,
-    types: Vec<u32>,
-    bodies: Vec<FunctionBody<'w>>,
-}
+const AHEAD: usize = 1000;
+/// What each function that is left for later costs of the likeness that is found further on.
+const AWAY: f64 = 1e-4;
 
 impl<'w> Functions<'w> {
-    fn of(wasm: &'w [u8]) -> Result<Self> {
-        let mut found = Self { imported: 0, types: Vec::new(), bodies: Vec::new() };
-        for payload in Parser::new(0).parse_all(wasm) {
-            match payload? {
-                Payload::ImportSection(all) => {
-                    for import in all.into_imports() {
-                        found.imported += u32::from(matches!(import?.ty, TypeRef::Func(_) | TypeRef::FuncExact(_)));
-                    }
-                }
-                Payload::FunctionSection(all) => found.types = all.into_iter().collect::<Result<_, _>>()?,
-                Payload::CodeSectionEntry(body) => found.bodies.push(body),
-                _ => {}
-            }
-        }
-        Ok(found)
-    }
-
     /// The same order with each function followed by that of the next few of its type that is most like it.
     fn by_likeness(&self, order: &[usize]) -> Vec<usize> {
         let of = |i: &usize| -> HashSet<&'w [u8]> { self.bodies[*i].as_bytes().windows(GRAM).collect() };
@@ -68,7 +46,7 @@ impl<'w> Functions<'w> {
             let next = left.iter().take(AHEAD).take_while(|p| Some(self.types[order[**p]]) == last.0);
             let likeness = |(away, place): (usize, &usize)| {
                 let shared = grams[*place].intersection(&last.1).count();
-                shared as f64 / (1 + grams[*place].len()) as f64 - away as f64 / 250.0
+                shared as f64 / (1 + grams[*place].len()) as f64 - away as f64 * AWAY
             };
             let all = next.enumerate().map(likeness).enumerate();
             let best = all.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(at, _)| at);
@@ -183,6 +161,7 @@ impl Renumbered {
 mod tests {
     use super::*;
     use wasm_encoder::{ExportKind, Function, Instruction, ValType};
+    use wasmparser::FunctionBody;
 
     /// Functions 0 (imported, without a result), 1 (calls 3), 2 and 3 (the same), 4 (calls 2): numbers, but for the import.
     fn sample() -> Vec<u8> {
