@@ -23,6 +23,8 @@ struct Shared {
     line_us: f64,
     /// Microseconds in which an SM takes in a line that TMA loads, for itself or for all blocks that share it.
     receive_us: f64,
+    /// Microseconds in which L2 hands out one line again: SMs that read the same line at the same time wait for each other.
+    same_line_us: f64,
     /// Microseconds in which L2 hands out a MiB to all SMs.
     l2_mib_us: f64,
     /// Microseconds of a MiB that comes from DRAM or goes there.
@@ -31,12 +33,25 @@ struct Shared {
     tensor_us: f64,
 }
 
-const H200: Shared =
-    Shared { line_us: 0.000_990, receive_us: 0.000_277, l2_mib_us: 0.0504, dram_mib_us: 0.215, tensor_us: 0.0757 };
+const H200: Shared = Shared {
+    line_us: 0.000_990,
+    receive_us: 0.000_277,
+    same_line_us: 0.002,
+    l2_mib_us: 0.0504,
+    dram_mib_us: 0.215,
+    tensor_us: 0.0757,
+};
 
-/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply.
-const H100: Shared =
-    Shared { line_us: 0.000_890, receive_us: 0.000_470, l2_mib_us: 0.0890, dram_mib_us: 0.527, tensor_us: 0.0888 };
+/// The same multiprocessors next to slower memory, and a lower clock when all of them multiply. What is read by many at a time was
+/// measured on an H200 only.
+const H100: Shared = Shared {
+    line_us: 0.000_890,
+    receive_us: 0.000_470,
+    same_line_us: 0.002,
+    l2_mib_us: 0.0890,
+    dram_mib_us: 0.527,
+    tensor_us: 0.0888,
+};
 
 impl Shared {
     /// Of a device; of an H200 where nothing was fitted.
@@ -156,7 +171,10 @@ fn us_in_parts(
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
     let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
     let share = blocks_per_sm as f64;
-    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share]);
+    let clusters = (filled * blocks_per_sm / (cluster * tile.size(Dim::Split)).max(1)).max(1);
+    let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, clusters as f64) } else { 0.0 };
+    let shared_us = shared.same_line_us * readers;
+    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, shared_us]);
     let from_registers = can.operands == Operands::TensorMaps;
     let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
     let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
@@ -246,6 +264,33 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
     let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), ld(copies[0], product.lda));
     let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ld(copies[1], product.ldb));
     [a / across as f64 + b / down as f64, a + b]
+}
+
+/// How often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the more often read of the two: by all
+/// tiles of a row or of a column, and again for each row of an operand that the line has a part of.
+fn readers_of_a_line(
+    tile: &Tile,
+    can: &Capabilities,
+    product: &Product,
+    copies: [Option<Layout>; 2],
+    clusters: f64,
+) -> f64 {
+    let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
+    let across = tile.size(Dim::ClusterN);
+    let down = tile.size(Dim::Cluster) / across;
+    let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
+    let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
+    let clusters = clusters.min(rows * columns);
+    let parts = |copy: Option<Layout>, ld: u32, along_k: bool, other: u32| {
+        let pitch = (u64::from(copy.map_or(ld, |c| c.ld)) * bytes) as f64;
+        let row = (u64::from(if along_k { product.k } else { other }) * bytes).min(LINE_BYTES) as f64;
+        let line = LINE_BYTES as f64;
+        let straddles = if pitch % line == 0.0 { 0.0 } else { (row - 1.0) / line };
+        (1.0 + straddles) * (line / pitch).max(1.0)
+    };
+    let a = columns.min(clusters) * parts(copies[0], product.lda, !given.trans_a, product.m);
+    let b = rows.min(clusters) * parts(copies[1], product.ldb, given.trans_b, product.n);
+    a.max(b)
 }
 
 /// How many times 64 x 64 elements of C a block stores.
@@ -369,6 +414,19 @@ mod tests {
         // Of a cluster of two tiles next to each other each reads half of A and all of B, and takes in both.
         let pair = Tile::new("t", &[("BM", 128), ("BN", 64), ("CLUSTER", 2), ("CLUSTER_N", 2)]);
         assert_eq!(lines_loaded(&pair, &can, &product((512, 512, 512), false, false), [None; 2]), [128.0, 192.0]);
+    }
+
+    /// All tiles of a row read the same A, and rows of 48 bytes share their lines.
+    #[test]
+    fn lines_that_all_blocks_read_are_counted() {
+        let can = rows().iter().find(|r| r.rung.id == "15_split_k").unwrap().capabilities().unwrap().clone();
+        let tile = Tile::new("t", &[("BM", 64), ("BN", 64)]);
+        let readers = |p: Product, clusters| readers_of_a_line(&tile, &can, &p, [None; 2], clusters);
+        assert_eq!(readers(product((64, 6400, 128), false, false), 132.0), 100.0);
+        assert_eq!(readers(product((64, 64 * 200, 128), false, false), 132.0), 132.0);
+        assert_eq!(readers(product((6400, 64, 128), false, false), 132.0), 100.0);
+        let narrow = readers(product((24, 6400, 128), true, false), 132.0);
+        assert!((narrow - 100.0 * (1.0 + 47.0 / 128.0) * 128.0 / 48.0).abs() < 1e-9, "{narrow}");
     }
 
     #[test]
