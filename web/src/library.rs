@@ -57,7 +57,7 @@ pub struct Entry {
     pub origin: Origin,
     /// How far it is.
     pub state: State,
-    /// The published record that it stands next to on the overview.
+    /// The published record that is shown next to it on the overview.
     pub beside: Option<Beside>,
     /// What its server tells it apart by from what it was before; empty where that never changes.
     pub mark: String,

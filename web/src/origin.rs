@@ -33,7 +33,7 @@ pub struct IndexEntry {
     /// Who made it.
     #[serde(default)]
     pub author: Option<String>,
-    /// The published record that it stands next to.
+    /// The published record that is shown next to it.
     #[serde(default)]
     pub beside: Option<Beside>,
     /// Another one for another content, from a server whose records change.

@@ -30,7 +30,7 @@ type Check = fn(&Browser, &Stage) -> Result<()>;
 /// The checks by name, in the order they run.
 const CHECKS: &[(&str, Check)] = &[
     ("the page shows all records", shows_all_records),
-    ("a fresh record stands beside the published one", beside::shown),
+    ("a fresh record is shown next to the published one", beside::shown),
     ("the page shows charts", shows_charts),
     ("light", light),
     ("dark", dark),
@@ -162,7 +162,7 @@ pub fn check(w: &Workspace, dist: &Path) -> Result<Report> {
     }
     let in_chromium = CHECKS.iter().filter(|(name, _)| has_rules(name));
     drive(&Browser::chromium(w)?, &site.url(), &stage, in_chromium, "", &mut report, &mut log)?;
-    // Its screenshots beside the others.
+    // Its screenshots next to the others.
     let stage = Stage { shots: stage.shots.join("firefox"), ..stage };
     let in_firefox = CHECKS.iter().filter(|(name, _)| !CHROMIUM_ONLY.contains(name));
     drive(&Browser::firefox(w)?, &site.url(), &stage, in_firefox, "Firefox: ", &mut report, &mut log)?;

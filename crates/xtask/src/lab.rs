@@ -111,7 +111,7 @@ fn name_on_page(record: &Path) -> String {
     format!("{FRESH}{}", record.file_name().unwrap_or_default().to_string_lossy())
 }
 
-/// Puts each fresh record beside the published one of the same experiment: the first on a GPU, as the index lists them.
+/// Puts each fresh record next to the published one of the same experiment: the first on a GPU, as the index lists them.
 pub fn put_beside(fresh: &mut [Record], published: &[Record]) {
     for own in fresh {
         let same = |p: &&Record| p.run.experiment == own.run.experiment;

@@ -42,7 +42,7 @@ pub fn overview(app: &App, send: &Send) -> Html {
     }
 }
 
-/// The records in their order, each of the reader's own with the published one that it stands next to.
+/// The records in their order, each of the reader's own with the published one next to it.
 fn paired<'a>(shown: &[&'a Entry]) -> Vec<(&'a Entry, Option<&'a Entry>)> {
     let mut out: Vec<(&Entry, Option<&Entry>)> = Vec::new();
     let mut taken: Vec<&str> = Vec::new();
@@ -88,7 +88,7 @@ fn card(app: &App, send: &Send, entry: &Entry) -> Html {
     }
 }
 
-/// A bar a rung, the fastest in the accent's colour; what it says stands in the headline.
+/// A bar a rung, the fastest in the accent's colour; what it says is in the headline.
 fn sparkline(heights: &[f64]) -> Html {
     const HEIGHT: f64 = 28.0;
     const STEP: f64 = 7.0;

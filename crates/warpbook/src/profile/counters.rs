@@ -55,7 +55,7 @@ pub const METRICS: [&str; 45] = [
     "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio",
 ];
 
-/// The name of a kernel that stands for all of a run.
+/// The name under which all kernels of a run are counted.
 const WHOLE: &str = "whole run";
 
 /// What the hardware counted.

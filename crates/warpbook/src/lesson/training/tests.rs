@@ -30,7 +30,7 @@ fn a_gain_is_the_ratio_of_two_medians() {
     let said = gain(&run, p, "05_nhwc");
     let ratio = figures::times(us(&run, p, "04_tf32") / us(&run, p, "05_nhwc"));
     assert!(said.contains(&format!("{ratio} as fast")) && said.contains("tf32 tensor cores takes"), "{said}");
-    // fp16 follows fp16, not the bf16 rung that stands between them in the record.
+    // fp16 follows fp16, not the bf16 rung between them in the record.
     let said = gain(&run, p, "07_fused_fp16");
     assert!(said.contains("AMP, fp16 takes") && said.contains("Peak memory"), "{said}");
     for alone in ["01_direct", "cpu_all_threads"] {
