@@ -171,8 +171,9 @@ fn us_in_parts(
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
     let [lines, received] = if by_tma { lines_loaded(tile, can, product, layouts.copies) } else { [0.0; 2] };
     let share = blocks_per_sm as f64;
-    let clusters = (filled * blocks_per_sm / (cluster * tile.size(Dim::Split)).max(1)).max(1);
-    let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, clusters as f64) } else { 0.0 };
+    // Of the clusters that are resident at one time, those with the same part of k.
+    let alike = (filled * blocks_per_sm / (tile.size(Dim::Cluster) * split).max(1)).max(1);
+    let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
     let shared_us = shared.same_line_us * readers;
     let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, shared_us]);
     let from_registers = can.operands == Operands::TensorMaps;
