@@ -38,11 +38,13 @@ fn help_teaches_by_examples() {
         place.run(words).expect(0, "Examples:");
     }
     place.run(&["--help"]).expect(0, "130  interrupted");
+    let entries = warpbook::experiments();
+    let longest = entries.iter().map(|e| e.name.len()).max().unwrap();
     for command in ["run", "xray"] {
         let all = place.run(&[command, "--help"]);
-        for entry in warpbook::experiments() {
+        for entry in &entries {
             let about = entry.about.split_whitespace().next().unwrap();
-            all.expect(0, &format!("{:<15}  {about}", entry.name));
+            all.expect(0, &format!("{:<longest$}  {about}", entry.name));
             let one = place.run(&[command, entry.name, "--help"]);
             one.expect(0, &entry.details.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
         }

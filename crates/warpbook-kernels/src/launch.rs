@@ -28,8 +28,8 @@ pub fn over_items(spec: &KernelSpec, tile: &Tile, items: u64, multiprocessors: u
 #[must_use]
 pub fn over_tiles(spec: &KernelSpec, tile: &Tile, m: u64, n: u64, multiprocessors: u32) -> Launch {
     let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));
-    let (cluster, across) = (tile.size(Dim::Cluster), tile.size(Dim::ClusterN));
-    let tiles = rows.next_multiple_of(cluster / across).saturating_mul(columns.next_multiple_of(across));
+    let (cluster, [down, across]) = (tile.size(Dim::Cluster), tile.cluster_shape());
+    let tiles = rows.next_multiple_of(down).saturating_mul(columns.next_multiple_of(across));
     let blocks = match spec.grid {
         Grid::ResidentTiles => tiles.min(u64::from(multiprocessors) / cluster * cluster).max(cluster),
         _ => tiles.saturating_mul(tile.size(Dim::Split)),

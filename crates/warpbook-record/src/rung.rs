@@ -208,6 +208,13 @@ impl Tile {
         self.get("DYNAMIC_SHARED_BYTES").and_then(|v| u64::try_from(v).ok()).unwrap_or(0)
     }
 
+    /// Tiles of a cluster that share what they load: how many below each other, and next to each other.
+    #[must_use]
+    pub fn cluster_shape(&self) -> [u64; 2] {
+        let across = self.size(Dim::ClusterN);
+        [self.size(Dim::Cluster) / across, across]
+    }
+
     /// Blocks of a cluster: those that share a tile's rows and columns, times those that share its k.
     #[must_use]
     pub fn cluster_blocks(&self) -> u64 {

@@ -224,9 +224,9 @@ impl Row {
         }
         let (rows, columns) = (m.div_ceil(tile.size(Dim::Bm)), n.div_ceil(tile.size(Dim::Bn)));
         // Every tile reads its rows of A and columns of B; the blocks of a cluster read shared tiles once.
-        let across = tile.size(Dim::ClusterN);
+        let [down, across] = tile.cluster_shape();
         let a = columns.div_ceil(across).saturating_mul(m.saturating_mul(k));
-        let b = rows.div_ceil(tile.size(Dim::Cluster) / across).saturating_mul(n.saturating_mul(k));
+        let b = rows.div_ceil(down).saturating_mul(n.saturating_mul(k));
         vec![
             Traffic { level: MemoryLevel::Dram, bytes: problem.bytes },
             Traffic { level: MemoryLevel::L2, bytes: a.saturating_add(b).saturating_mul(problem.dtype.bytes()) },

@@ -174,8 +174,8 @@ fn us_in_parts(
     // Of the clusters that are resident at one time, those with the same part of k.
     let alike = (filled * blocks_per_sm / (tile.size(Dim::Cluster) * split).max(1)).max(1);
     let readers = if by_tma { readers_of_a_line(tile, can, product, layouts.copies, alike as f64) } else { 0.0 };
-    let shared_us = shared.same_line_us * readers;
-    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, shared_us]);
+    let same_us = shared.same_line_us * readers;
+    let k_us = limited([cost.k_us, shared.line_us * lines * share, shared.receive_us * received * share, same_us]);
     let from_registers = can.operands == Operands::TensorMaps;
     let large = from_registers && tile.size(Dim::Bm) * tile.size(Dim::Bn) >= 128 * 192;
     let later = if large { LARGE_FROM_REGISTERS } else { 1.0 };
@@ -228,8 +228,7 @@ fn panels(product: &Product, panel: [u32; 2]) -> [f64; 2] {
 
 /// The blocks of all panels, `split` for each tile, and the waves in which `at_once` of them are resident.
 fn blocks_and_waves(tile: &Tile, product: &Product, panel: [u32; 2], split: u64, at_once: u64) -> (f64, f64) {
-    let across = tile.size(Dim::ClusterN);
-    let down = tile.size(Dim::Cluster) / across;
+    let [down, across] = tile.cluster_shape();
     // Whole panels and what is left: how large, and how many.
     let parts = |whole: u32, panel: u32| {
         let panel = panel.max(1);
@@ -259,11 +258,10 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
         let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
         rows as f64 * (2.0 - step as f64 / LINE_BYTES as f64)
     };
-    let ld = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
-    let across = tile.size(Dim::ClusterN);
-    let down = tile.size(Dim::Cluster) / across;
-    let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), ld(copies[0], product.lda));
-    let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ld(copies[1], product.ldb));
+    let [lda, ldb] = row_lengths(product, copies);
+    let [down, across] = tile.cluster_shape();
+    let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), lda);
+    let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ldb);
     [a / across as f64 + b / down as f64, a + b]
 }
 
@@ -277,21 +275,27 @@ fn readers_of_a_line(
     clusters: f64,
 ) -> f64 {
     let (given, bytes) = (can.operands.given(product.form), product.form.dtype.bytes());
-    let across = tile.size(Dim::ClusterN);
-    let down = tile.size(Dim::Cluster) / across;
+    let [down, across] = tile.cluster_shape();
     let rows = u64::from(product.m).div_ceil(tile.size(Dim::Bm) * down) as f64;
     let columns = u64::from(product.n).div_ceil(tile.size(Dim::Bn) * across) as f64;
     let clusters = clusters.min(rows * columns);
-    let parts = |copy: Option<Layout>, ld: u32, along_k: bool, other: u32| {
-        let pitch = (u64::from(copy.map_or(ld, |c| c.ld)) * bytes) as f64;
-        let row = (u64::from(if along_k { product.k } else { other }) * bytes).min(LINE_BYTES) as f64;
-        let line = LINE_BYTES as f64;
-        let straddles = if pitch % line == 0.0 { 0.0 } else { (row - 1.0) / line };
-        (1.0 + straddles) * (line / pitch).max(1.0)
+    // Of rows that follow each other at this distance, of which a box has so many elements or a line.
+    let rows_of_a_line = |ld: u32, elements: u32| {
+        let [pitch, row] = [ld, elements].map(|n| u64::from(n) * bytes);
+        let straddling =
+            if pitch.is_multiple_of(LINE_BYTES) { 0.0 } else { (row.min(LINE_BYTES) - 1) as f64 / LINE_BYTES as f64 };
+        (1.0 + straddling) * (LINE_BYTES as f64 / pitch as f64).max(1.0)
     };
-    let a = columns.min(clusters) * parts(copies[0], product.lda, !given.trans_a, product.m);
-    let b = rows.min(clusters) * parts(copies[1], product.ldb, given.trans_b, product.n);
+    let [lda, ldb] = row_lengths(product, copies);
+    let a = columns.min(clusters) * rows_of_a_line(lda, if given.trans_a { product.m } else { product.k });
+    let b = rows.min(clusters) * rows_of_a_line(ldb, if given.trans_b { product.k } else { product.n });
     a.max(b)
+}
+
+/// Elements from row to row of A and of B, or of their copies.
+fn row_lengths(product: &Product, copies: [Option<Layout>; 2]) -> [u32; 2] {
+    let of = |copy: Option<Layout>, ld: u32| copy.map_or(ld, |c| c.ld);
+    [of(copies[0], product.lda), of(copies[1], product.ldb)]
 }
 
 /// How many times 64 x 64 elements of C a block stores.

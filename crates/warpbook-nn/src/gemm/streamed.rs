@@ -65,8 +65,7 @@ pub(super) struct Cutting {
 impl Cutting {
     /// For so many resident clusters.
     pub fn new(product: &Product, tile: &Tile, clusters: u64) -> Self {
-        let across = tile.size(Dim::ClusterN);
-        let down = tile.size(Dim::Cluster) / across;
+        let [down, across] = tile.cluster_shape();
         Self {
             sides: [tile.size(Dim::Bm) * down, tile.size(Dim::Bn) * across],
             clusters: clusters.max(1),
