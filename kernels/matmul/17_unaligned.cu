@@ -30,6 +30,9 @@ static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + BEHIND_BYTES, "room for the
 static_assert(BN % 8 == 0 && BN <= 128 && GROUPS_BYTES % 16 == 0, "at most 16 chunks of 16 bytes in a row");
 static_assert(THREADS % 128 == 0, "all rows that a thread stores lie as far from a multiple of 16 bytes");
 
+// A grid of several blocks in y splits k once more, and each y has a matrix of partial sums in f32 for itself.
+__device__ __forceinline__ int parts() { return sizeof(Out) == 4 ? (int)gridDim.y : 1; }
+
 // The threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(GROUP_THREADS) : "memory");
@@ -156,11 +159,11 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // Every (SLICES * SPLIT)-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the ring
+    // Every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the ring
     // has two tiles, as a warp that has met the others has read the tile before.
     __device__ __forceinline__ void multiply(const LoadA& load_a, const LoadB& load_b, unsigned ring, int block, int blocks,
                                              unsigned group) {
-        constexpr int STRIDE = SLICES * SPLIT;
+        const int stride = SLICES * SPLIT * parts();
         const unsigned warp = threadIdx.x % GROUP_THREADS / WARP;
         const FragmentsA read_a(warp / WARPS_N);
         const FragmentsB read_b(warp % WARPS_N);
@@ -168,10 +171,10 @@ struct Product {
         LoadB::Loaded b[DEPTH];
         unsigned tile = ring;
 #pragma unroll 1
-        for (int first = block - DEPTH * STRIDE; first < blocks; first += DEPTH * STRIDE) {
+        for (int first = block - DEPTH * stride; first < blocks; first += DEPTH * stride) {
 #pragma unroll
             for (int d = 0; d < DEPTH; ++d) {
-                const int now = first + d * STRIDE, then = now + DEPTH * STRIDE;
+                const int now = first + d * stride, then = now + DEPTH * stride;
                 const bool multiplies = now >= 0 && now < blocks;
                 if (multiplies) load_a.put(a[d], tile, now), load_b.put(b[d], tile + TileA::BYTES, now);
                 if (then < blocks) load_a.load(a[d], then), load_b.load(b[d], then);
@@ -254,7 +257,7 @@ __device__ __forceinline__ void store_staged(const Staged& staged, Out* __restri
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* __restrict__ b /* [k][ldb], or [n][ldb] transposed */,
-     Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
+     Out* __restrict__ c /* [gridDim.y][m][ldc] */, unsigned m, unsigned n, unsigned k, unsigned lda, unsigned ldb, unsigned ldc, Epilogue epilogue) {
     extern __shared__ __align__(128) unsigned char dynamic_shared[];  // [SLICES]: two tiles of A and B; then their sums. Then what is sent, or staged
     const unsigned rank = SPLIT > 1 ? cluster_rank() : 0, group = threadIdx.x / GROUP_THREADS;
     const unsigned tiles_n = (n + BN - 1) / BN, tile = blockIdx.x / SPLIT;
@@ -266,7 +269,8 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     let_successor_start();
     wait_for_predecessor();
     Product product;
-    product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)(rank * SLICES + group),
+    if (sizeof(Out) == 4) c += (size_t)blockIdx.y * m * ldc;
+    product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)((blockIdx.y * SPLIT + rank) * SLICES + group),
                      (int)((k + BK - 1) / BK), group);
     // Only 16-bit elements are staged.
     constexpr bool CAN_STAGE = SPLIT == 1 && sizeof(Out) == 2;

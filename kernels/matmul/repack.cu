@@ -1,8 +1,9 @@
-// Idea: TMA needs rows at multiples of 16 bytes; a copy provides them.
+// Idea: TMA needs rows at multiples of 16 bytes; a copy provides them, of both operands in one launch.
 // Formula: to[r][c] = from[r][c]; elements of 2 or 4 bytes, row-major with leading dimensions.
 // Since the last rung: not a rung; it runs before a product whose matrices are not aligned.
 // Needs: `to` 16-byte aligned with rows of a multiple of 16 bytes.
 // Expect: one read and one write of the matrix at DRAM bandwidth; L2 keeps part of it for the product.
+#include "launch.cuh"
 
 #if ELEMENT_BYTES == 2
 using Element = unsigned short;
@@ -11,15 +12,28 @@ using Element = unsigned;
 #endif
 constexpr unsigned A_PIECE = 16 / ELEMENT_BYTES;  // Elements in 16 bytes.
 
-// One tile of BM rows of BN elements per block, 16 bytes per thread.
+// A matrix and its copy.
+struct Copy {
+    const Element* from;  // [rows][ld_from]
+    Element* to;          // [rows][ld_to]
+    unsigned rows, columns, ld_from, ld_to;
+};
+
+// Copies one matrix, or both operands in one launch: `second` has no rows where there is none. One tile of BM rows of BN elements per
+// block, 16 bytes per thread.
 extern "C" __global__ void __launch_bounds__(THREADS)
-repack(const Element* __restrict__ from /* [rows][ld_from] */, Element* __restrict__ to /* [rows][ld_to] */, unsigned rows,
-       unsigned columns, unsigned ld_from, unsigned ld_to) {
+repack(const Copy first, const Copy second) {
     constexpr unsigned PIECES = BN / A_PIECE;
     static_assert(BM * PIECES == THREADS, "one piece per thread");
-    const unsigned tiles = (columns + BN - 1) / BN;
-    const unsigned row = blockIdx.x / tiles * BM + threadIdx.x / PIECES;
-    const unsigned column = blockIdx.x % tiles * BN + threadIdx.x % PIECES * A_PIECE;
+    wait_for_predecessor();
+    // A product's blocks find room next to these, and get ready meanwhile.
+    let_successor_start();
+    const unsigned of_first = (first.rows + BM - 1) / BM * ((first.columns + BN - 1) / BN);
+    const bool is_first = blockIdx.x < of_first;
+    const auto [from, to, rows, columns, ld_from, ld_to] = is_first ? first : second;
+    const unsigned tile = is_first ? blockIdx.x : blockIdx.x - of_first, tiles = (columns + BN - 1) / BN;
+    const unsigned row = tile / tiles * BM + threadIdx.x / PIECES;
+    const unsigned column = tile % tiles * BN + threadIdx.x % PIECES * A_PIECE;
     if (row >= rows || column >= columns) return;
     const size_t at = (size_t)from + ((size_t)row * ld_from + column) * ELEMENT_BYTES;
     uint4 piece;

@@ -1,7 +1,7 @@
 // Idea: a product whose k is split over the grid leaves a matrix of partial sums for each part; this adds them and applies the epilogue.
 // Formula: C = f(alpha (S0 + S1 + ...) + beta C); S f32 [parts][m][ld], C f16, bf16 or f32 [m][ldc], row-major.
-// Since the last rung: not a rung; it runs after 15d_split_over_workspace.
-// Needs: S at a multiple of 16 bytes; ld a multiple of 4, at least n. C at any address.
+// Since the last rung: not a rung; it runs after 15d_split_over_workspace and 17b_unaligned_in_parts.
+// Needs: S at a multiple of 16 bytes; ld a multiple of 4, at least n: what lies between may be anything. C at any address.
 // Expect: S is read from L2, where the product has just left it; the parts are added in the same order on every run.
 #include "launch.cuh"
 #include "matmul/gemm.cuh"

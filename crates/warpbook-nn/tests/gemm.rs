@@ -422,7 +422,8 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
     let Some(device) = testing::gpu("products_with_tiles_that_are_cut_follow_each_other") else { return };
     let Some(row) = stream_k(&device) else { return };
     let rows = kernels(&device);
-    let in_parts = rows.iter().find(|r| r.rung.id == "15d_split_over_workspace").expect("another rung of Hopper");
+    let rung = |id: &str| rows.iter().find(|r| r.rung.id == id).expect("another rung of Hopper");
+    let in_parts = rung("15d_split_over_workspace");
     let form = Form::plain(Dtype::Bf16);
     let case = |row: &Row, tile: &str, (m, n, k)| {
         let case = Case::new(&device, Product::new(m, n, k, form), 0, normal);
@@ -439,6 +440,9 @@ fn products_with_tiles_that_are_cut_follow_each_other() {
         // B is copied to where the first product leaves sums.
         case(&row, "192x128s4c1g8", (1500, 2901, 328)),
         case(&row, "128x256s4c1g8", (1100, 3000, 328)),
+        // Both are copied, and k is divided.
+        case(in_parts, "64x64s12c1", (137, 203, 4001)),
+        case(rung("17b_unaligned_in_parts"), "32x32s8k4", (27, 45, 4427)),
     ];
     let workspace = Workspace::for_plans(&device, cases.iter().map(|(_, plan, _)| &**plan)).unwrap();
     let bound: Vec<_> =

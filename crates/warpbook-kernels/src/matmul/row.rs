@@ -41,12 +41,10 @@ impl Capabilities {
 /// The cost of a tile: microseconds of a launch, of a wave of tiles, and of 128 bytes of k in a wave where nothing but the tile itself
 /// limits it. What a product shares (memory, power, lines that straddle) is expected apart from the tiles.
 ///
-/// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types over 200 random products, each with the 24 tiles that earlier costs found the
-/// cheapest, and with all newer tiles and all of the unaligned rung (`warpbook survey matmul --seed 20261125 --candidates 24`, and `--only`
-/// for the others), to the logarithm of each time; a tile of which there is little keeps close to what its area, its split and its cluster
-/// suggest, tiles of 128 x 256 in the order that the published record has them in, and the launch that adds the parts of k costs what small
-/// products of the survey needed more. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long
-/// for as many bytes.
+/// Fitted on an NVIDIA H200: Hopper's rungs in 16-bit types to the logarithm of 23,000 times of 1,000 random products, each with the tiles
+/// that earlier costs found the cheapest (`warpbook survey matmul --candidates 14`, and `--only` for newer tiles); a tile of which there is
+/// little keeps close to what its area, its split and its cluster suggest. What these costs miss is learned, see `gemm::learned` of
+/// `warpbook-nn`. The rung that only takes tf32, and CUDA cores in fp32, over the published record. tf32 takes as long for as many bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// The tile's id.

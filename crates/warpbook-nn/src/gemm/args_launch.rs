@@ -1,6 +1,7 @@
 //! The arguments of the product's kernels that are structs.
 #![allow(unsafe_code)]
 
+use super::plan::Copied;
 use super::streamed::ExchangeArgs;
 use std::ffi::c_void;
 use warpbook_device::{DevicePtr, KernelArg};
@@ -17,6 +18,32 @@ pub(super) struct EpilogueArgs {
 
 // SAFETY: the layout is that of the kernel's struct: two floats and two pointers.
 unsafe impl KernelArg for EpilogueArgs {
+    fn as_arg(&self) -> *mut c_void {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+}
+
+/// `Copy` of `kernels/matmul/repack.cu`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct CopyArgs {
+    from: DevicePtr,
+    to: DevicePtr,
+    rows: u32,
+    columns: u32,
+    ld_from: u32,
+    ld_to: u32,
+}
+
+impl CopyArgs {
+    pub fn of(copy: &Copied) -> Self {
+        let &Copied { from, to, rows, columns, ld_from, ld_to, .. } = copy;
+        Self { from, to, rows, columns, ld_from, ld_to }
+    }
+}
+
+// SAFETY: the layout is that of the kernel's struct: two pointers and four 32-bit numbers.
+unsafe impl KernelArg for CopyArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
     }

@@ -5,7 +5,8 @@
 //! costs by its row, or more where an SM waits for lines.
 //!
 //! What all tiles share is known of an NVIDIA H200 and of an H100, whose memory is slower. It was fitted together with earlier costs of
-//! the tiles; those of today, see [`Cost`], were fitted with it on an H200.
+//! the tiles; those of today, see [`Cost`], were fitted with it on an H200. How these limits get in each other's way is more than a
+//! formula says: on an H200 a network corrects the estimate by its terms, see `learned`.
 
 use super::Product;
 use super::copies::{Layout, Layouts};
@@ -16,6 +17,18 @@ use warpbook_record::{DeviceInfo, Dim, Tile};
 
 /// Bytes of a line of L2, and of a row of a tile that TMA loads.
 const LINE_BYTES: u64 = 128;
+
+/// What is expected of a product with a tile.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Estimate {
+    /// Microseconds, its copies included.
+    pub us: f64,
+    /// What it depends on, as the network takes it.
+    pub terms: [f32; TERMS],
+}
+
+/// How many terms an estimate has.
+pub(super) const TERMS: usize = 44;
 
 /// What the tiles of a product share on a device.
 struct Shared {
@@ -36,7 +49,7 @@ struct Shared {
 const H200: Shared = Shared {
     line_us: 0.000_990,
     receive_us: 0.000_277,
-    same_line_us: 0.002,
+    same_line_us: 0.0023,
     l2_mib_us: 0.0504,
     dram_mib_us: 0.215,
     tensor_us: 0.0757,
@@ -47,7 +60,7 @@ const H200: Shared = Shared {
 const H100: Shared = Shared {
     line_us: 0.000_890,
     receive_us: 0.000_470,
-    same_line_us: 0.002,
+    same_line_us: 0.0023,
     l2_mib_us: 0.0890,
     dram_mib_us: 0.527,
     tensor_us: 0.0888,
@@ -73,11 +86,11 @@ const LARGE_FROM_REGISTERS: f64 = 1.11;
 /// Microseconds of a transposing copy, and of each MiB that it copies.
 const TRANSPOSE_US: [f64; 2] = [4.0, 0.7];
 
-/// The same of a copy into rows of a multiple of 16 bytes.
-const REPACK_US: [f64; 2] = [1.72, 0.509];
+/// The same of a copy into rows of a multiple of 16 bytes, which takes both operands in one launch.
+const REPACK_US: [f64; 2] = [1.57, 0.558];
 
 /// Microseconds of adding the sums of all parts of k, and of each MiB of them.
-const SUM_US: [f64; 2] = [1.15, 0.456];
+const SUM_US: [f64; 2] = [1.03, 0.329];
 
 /// Microseconds of an exchange of partial sums between blocks that share a tile, and of each 64 x 64 of them that one block writes or reads.
 /// Estimated from what L2 moves; not fitted yet.
@@ -90,24 +103,24 @@ const UNKNOWN: [f64; 2] = [2.0, 0.068];
 /// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
 const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
 
-/// The microseconds of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
+/// The estimate of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
 /// rung that cuts tiles where it would cut none.
-pub(super) fn expected_us(
+pub(super) fn estimate(
     cost: &Cost,
     tile: &Tile,
     can: &Capabilities,
     product: &Product,
     device: &DeviceInfo,
-) -> Option<f64> {
+) -> Option<Estimate> {
     let by_tma = can.operands != Operands::Addresses;
     let layouts = if by_tma { Layouts::new(product, tile, can.operands, [true; 2])? } else { Layouts::none(product) };
     if !suits(can, tile, product, layouts.panel, device) {
         return None;
     }
     if can.in_parts {
-        return best_parts(cost, tile, can, product, device, &layouts).map(|(us, _)| us);
+        return best_parts(cost, tile, can, product, device, &layouts).map(|(estimate, _)| estimate);
     }
-    Some(us_in_parts(cost, tile, can, product, device, &layouts, None))
+    Some(estimate_in_parts(cost, tile, can, product, device, &layouts, None))
 }
 
 /// Whether a rung that cuts tiles along k would cut any of a panel of C; true of other rungs.
@@ -132,7 +145,7 @@ pub(super) fn parts(
     best.map(|(_, parts)| parts)
 }
 
-/// The least expected microseconds over the numbers of parts, and the parts that take them.
+/// The least estimate over the numbers of parts, and the parts that take it.
 fn best_parts(
     cost: &Cost,
     tile: &Tile,
@@ -140,14 +153,14 @@ fn best_parts(
     product: &Product,
     device: &DeviceInfo,
     layouts: &Layouts,
-) -> Option<(f64, Parts)> {
+) -> Option<(Estimate, Parts)> {
     let all = (1..=Parts::MOST).filter_map(|count| Parts::new(product, tile, layouts, count));
-    let timed = all.map(|parts| (us_in_parts(cost, tile, can, product, device, layouts, Some(&parts)), parts));
-    timed.min_by(|a, b| a.0.total_cmp(&b.0))
+    let timed = all.map(|parts| (estimate_in_parts(cost, tile, can, product, device, layouts, Some(&parts)), parts));
+    timed.min_by(|a, b| a.0.us.total_cmp(&b.0.us))
 }
 
-/// The microseconds of a product with a row's tile, its k in these parts.
-fn us_in_parts(
+/// The estimate of a product with a row's tile, its k in these parts.
+fn estimate_in_parts(
     cost: &Cost,
     tile: &Tile,
     can: &Capabilities,
@@ -155,7 +168,7 @@ fn us_in_parts(
     device: &DeviceInfo,
     layouts: &Layouts,
     parts: Option<&Parts>,
-) -> f64 {
+) -> Estimate {
     let shared = Shared::of(device);
     let by_tma = can.operands != Operands::Addresses;
     let panel = parts.map_or(layouts.panel, |parts| parts.panel);
@@ -204,12 +217,90 @@ fn us_in_parts(
     let dram_us = mib(elements as f64 * bytes as f64) * shared.dram_mib_us;
     let body_us = limited([waves_us, tensor_us, l2_us, dram_us]);
     let [rows, columns] = panels(product, panel);
-    let copies_us = copy_us(layouts.copies[0], rows) + copy_us(layouts.copies[1], rows * columns);
+    let copies_us = copies_us(layouts.copies, [rows, columns]);
     let sum_us = parts.map_or(0.0, |parts| {
         let [launch, each] = SUM_US;
         launch + each * mib(parts.bytes as f64)
     });
-    rows * columns * (cost.launch_us + sum_us) + copies_us + body_us
+    let us = rows * columns * (cost.launch_us + sum_us) + copies_us + body_us;
+    let at_once = (filled * blocks_per_sm) as f64;
+    let [down, across] = tile.cluster_shape();
+    let straddling_rows = row_lengths(product, layouts.copies).map(|ld| straddling(ld, bytes));
+    let covered_m = Covered::new(product.m, tile.size(Dim::Bm) * down);
+    let covered_n = Covered::new(product.n, tile.size(Dim::Bn) * across);
+    let yes = |is: bool| if is { 1.0 } else { 0.0 };
+    let ln = |n: u64| (n.max(1) as f64).ln();
+    let define = |name| tile.get(name).and_then(|value| u64::try_from(value).ok()).unwrap_or(0);
+    // The network in `learned` was trained with these, in this order.
+    let terms = [
+        // How much there is to do, and how full the SMs are while it is done.
+        us.ln(),
+        k_blocks.max(1.0).ln(),
+        waves.ln(),
+        blocks.ln(),
+        (blocks / at_once).min(1.0),
+        (blocks / at_once - (waves - 1.0)).clamp(0.0, 1.0),
+        // The tile.
+        ln(tile.size(Dim::Bm)),
+        ln(tile.size(Dim::Bn)),
+        down as f64,
+        across as f64,
+        share,
+        ln(tile.size(Dim::Split)),
+        ln(parts.map_or(1, |parts| parts.count.into())),
+        tile.size(Dim::Stages) as f64,
+        ln(tile.size(Dim::Threads)),
+        yes(define("SWAPPED") == 1),
+        yes(!by_tma),
+        yes(can.operands == Operands::TensorMapsAndC),
+        yes(parts.is_some()),
+        ln(define("GROUP")),
+        // The product.
+        yes(product.form.trans_a),
+        yes(product.form.trans_b),
+        straddling_rows[0],
+        straddling_rows[1],
+        ln(product.m.into()),
+        ln(product.n.into()),
+        ln(product.k.into()),
+        mib(elements as f64 * bytes as f64).ln(),
+        // What limits it.
+        waves_us / us,
+        tensor_us / us,
+        l2_us / us,
+        dram_us / us,
+        copies_us / us,
+        sum_us / us,
+        // How much of the tiles is used.
+        covered_m.of_first,
+        covered_n.of_first,
+        covered_m.of_all,
+        covered_n.of_all,
+        // What is loaded and stored, and what the tile costs.
+        (1.0 + readers).ln(),
+        stored(tile, product),
+        (1.0 + if by_tma { unaligned_lines(tile, product) } else { 0.0 }).ln(),
+        cost.k_us / k_us,
+        cost.k_us,
+        cost.wave_us,
+    ];
+    Estimate { us, terms: terms.map(|term| term as f32) }
+}
+
+/// How much of its tiles a side of C covers.
+struct Covered {
+    /// Of the first cluster of tiles.
+    of_first: f64,
+    /// Of all of them.
+    of_all: f64,
+}
+
+impl Covered {
+    fn new(side: u32, cluster: u64) -> Self {
+        let side = u64::from(side);
+        let of = |whole: u64| side.min(whole) as f64 / whole as f64;
+        Self { of_first: of(cluster), of_all: of(side.next_multiple_of(cluster)) }
+    }
 }
 
 /// The largest of these times, and more where others are close: of two limits that are as tight, each makes the other a little worse.
@@ -254,15 +345,20 @@ fn lines_loaded(tile: &Tile, can: &Capabilities, product: &Product, copies: [Opt
     let lines = |along_k: bool, size: u64, ld: u32| {
         // Along m or n a box has a row for each of the k of 128 bytes.
         let rows = if along_k { size } else { size.next_multiple_of(LINE_BYTES / bytes) };
-        // Rows begin at all multiples of the largest power of two that divides their distance.
-        let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
-        rows as f64 * (2.0 - step as f64 / LINE_BYTES as f64)
+        rows as f64 * (1.0 + straddling(ld, bytes))
     };
     let [lda, ldb] = row_lengths(product, copies);
     let [down, across] = tile.cluster_shape();
     let a = lines(!given.trans_a, tile.size(Dim::Bm).min(product.m.into()), lda);
     let b = lines(given.trans_b, tile.size(Dim::Bn).min(product.n.into()), ldb);
     [a / across as f64 + b / down as f64, a + b]
+}
+
+/// The share of 128 bytes of a row that straddle two lines, where the rows of elements of so many bytes are `ld` apart.
+fn straddling(ld: u32, bytes: u64) -> f64 {
+    // Rows begin at all multiples of the largest power of two that divides their distance.
+    let step = 1u64 << (u64::from(ld) * bytes).trailing_zeros().min(LINE_BYTES.trailing_zeros());
+    1.0 - step as f64 / LINE_BYTES as f64
 }
 
 /// How often a line of A or of B is read for 128 bytes of k while `clusters` are resident, the more often read of the two: by all
@@ -315,11 +411,17 @@ fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
     lines as f64 / tile.size(Dim::Split) as f64
 }
 
-/// The microseconds of an operand's copies, `count` launches of a panel each.
-fn copy_us(copy: Option<Layout>, count: f64) -> f64 {
-    let Some(layout) = copy else { return 0.0 };
-    let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
-    count * (launch + each * mib(layout.bytes as f64))
+/// The microseconds of the operands' copies, of so many panels of rows and of columns: A is copied once for each panel of rows.
+fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
+    let times = [rows, rows * columns];
+    let transposes = copies.iter().flatten().any(|layout| layout.transpose);
+    let us = |(which, layout): (usize, Layout)| {
+        let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
+        // The first copy of B takes that of A with it.
+        let launches = if which == 0 && copies[1].is_some() && !transposes { 0.0 } else { times[which] };
+        launches * launch + times[which] * each * mib(layout.bytes as f64)
+    };
+    copies.into_iter().enumerate().filter_map(|(which, layout)| Some((which, layout?))).map(us).sum()
 }
 
 #[cfg(test)]
@@ -366,9 +468,9 @@ mod tests {
         // The row's own estimate is the one of these parts.
         let p = product((512, 512, 16384), false, false);
         let cost = Cost { tile: "", launch_us: 0.0, wave_us: 2.0, k_us: 0.27 };
-        let us = expected_us(&cost, &tile, &can, &p, &h200).unwrap();
-        let whole = Capabilities { in_parts: false, ..can };
-        assert!(us < expected_us(&cost, &tile, &whole, &p, &h200).unwrap() / 3.0, "{us}");
+        let us = |can: &Capabilities| estimate(&cost, &tile, can, &p, &h200).unwrap().us;
+        let whole = Capabilities { in_parts: false, ..can.clone() };
+        assert!(us(&can) < us(&whole) / 3.0, "{}", us(&can));
     }
 
     /// The same product from memory takes longer on an H100, and as long as on an H200 where nothing is known of a device.
@@ -380,7 +482,7 @@ mod tests {
         let us = |name: &str| {
             let device = DeviceInfo { name: name.into(), ..h200() };
             let p = product((16384, 16384, 64), false, false);
-            expected_us(cost, &tile, row.capabilities().unwrap(), &p, &device).unwrap()
+            estimate(cost, &tile, row.capabilities().unwrap(), &p, &device).unwrap().us
         };
         assert!(us("NVIDIA H100 80GB HBM3") > 1.5 * us("NVIDIA H200"));
         assert_eq!(us("NVIDIA H200"), us("NVIDIA GH200 480GB"));
@@ -393,7 +495,9 @@ mod tests {
         let tile = row.kernel().unwrap().tile("128x256s4c1g8").unwrap().clone();
         let can = row.capabilities().unwrap().clone();
         let cost = Cost { tile: "", launch_us: 1.7, wave_us: 1.5, k_us: 0.51 };
-        let us = |can: &Capabilities, shape| expected_us(&cost, &tile, can, &product(shape, false, false), &h200());
+        let us = |can: &Capabilities, shape| {
+            estimate(&cost, &tile, can, &product(shape, false, false), &h200()).map(|estimate| estimate.us)
+        };
         let whole = Capabilities { streams: false, ..can.clone() };
         // 310 tiles: 2.35 waves of 132 instead of three.
         let (cut, uncut) = (us(&can, (3904, 2368, 4160)).unwrap(), us(&whole, (3904, 2368, 4160)).unwrap());
@@ -403,6 +507,29 @@ mod tests {
         assert_eq!(us(&can, (1024, 1024, 64)), None);
         // Of a row without costs nothing is expected, so it is not chosen.
         assert_eq!(row.costs, None);
+    }
+
+    /// Both operands are copied by one launch, unless one is transposed on the way.
+    #[test]
+    fn copies_share_a_launch() {
+        let layout = |transpose| Layout { transpose, ld: 8, offset: 0, bytes: 1 << 20 };
+        let us = |a: Option<bool>, b: Option<bool>, panels| copies_us([a, b].map(|copy| copy.map(layout)), panels);
+        let [launch, each] = REPACK_US;
+        let close = |us: f64, expected: f64| assert!((us - expected).abs() < 1e-9, "{us} {expected}");
+        close(us(None, None, [1.0, 1.0]), 0.0);
+        close(us(Some(false), None, [1.0, 1.0]), launch + each);
+        close(us(Some(false), Some(false), [1.0, 1.0]), launch + 2.0 * each);
+        // Of two panels of rows and three of columns A is copied twice, B six times, and A with the first B.
+        close(us(Some(false), Some(false), [2.0, 3.0]), 6.0 * launch + 8.0 * each);
+        close(us(Some(true), Some(false), [1.0, 1.0]), TRANSPOSE_US[0] + TRANSPOSE_US[1] + launch + each);
+    }
+
+    #[test]
+    fn a_side_covers_part_of_its_tiles() {
+        let of = |side, cluster| [Covered::new(side, cluster).of_first, Covered::new(side, cluster).of_all];
+        assert_eq!(of(128, 128), [1.0, 1.0]);
+        assert_eq!(of(32, 128), [0.25, 0.25]);
+        assert_eq!(of(192, 128), [1.0, 0.75]);
     }
 
     #[test]

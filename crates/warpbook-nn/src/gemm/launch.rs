@@ -1,7 +1,7 @@
 //! The launches of the matrix product, and what has to hold for them.
 #![allow(unsafe_code)]
 
-use super::args_launch::EpilogueArgs;
+use super::args_launch::{CopyArgs, EpilogueArgs};
 use super::handle::refused;
 use super::parts::COLUMNS;
 use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
@@ -10,7 +10,7 @@ use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
+use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 /// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
@@ -138,7 +138,7 @@ impl Step {
         unsafe {
             match self {
                 Self::ColumnSums(s) => s.launch(plan, stream, kept),
-                Self::Copy(c) => c.launch(plan, stream, kept),
+                Self::Copy(first, second) => first.launch(second.as_ref(), plan, stream, kept),
                 Self::Multiply(m) => m.launch(plan, stream, kept),
                 Self::SumParts(a) => a.launch(plan, stream, kept),
             }
@@ -220,13 +220,27 @@ impl Columns {
 }
 
 impl Copied {
-    unsafe fn launch(&self, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
-        let Self { which, from, to, rows, columns, ld_from } = self;
-        let (kernel, ld_to) = plan.copy(*which).ok_or_else(|| no_kernel("The copy of an operand"))?;
-        let shape = kernel.tiles_shape((*rows).into(), (*columns).into());
-        let ld_to = Keeping { argument: ld_to, kept };
-        // SAFETY: repack(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the caller's.
-        unsafe { kernel.launch(stream, shape, &[from, to, rows, columns, ld_from, &ld_to]) }
+    const NONE: Self =
+        Self { which: 0, from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
+
+    /// Queues this copy, and in the same launch another one, which transposes as little as this one then does.
+    unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
+        let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
+        let shape = |copy: &Self| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
+        if is_transposed {
+            let Self { from, to, rows, columns, ld_from, ld_to, .. } = self;
+            let ld_to = Keeping { argument: *ld_to, kept };
+            // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the
+            // caller's.
+            return unsafe { kernel.launch(stream, shape(self), &[from, to, rows, columns, ld_from, &ld_to]) };
+        }
+        let own = shape(self);
+        let blocks = own.grid[0].saturating_add(also.map_or(0, |also| shape(also).grid[0]));
+        let both = Launch { grid: [blocks, 1, 1], ..own };
+        let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
+        let second = Keeping { argument: CopyArgs::of(also.unwrap_or(&Self::NONE)), kept };
+        // SAFETY: repack(first, second), of which the second has no rows where there is none; the rest as above.
+        unsafe { kernel.launch_with(stream, both, options, &[&CopyArgs::of(self), &second]) }
     }
 }
 

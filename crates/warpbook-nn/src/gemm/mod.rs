@@ -19,6 +19,7 @@ mod handle;
 mod judge;
 mod judge_launch;
 mod launch;
+mod learned;
 mod library;
 mod library_launch;
 mod parts;

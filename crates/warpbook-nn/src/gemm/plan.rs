@@ -60,7 +60,8 @@ struct ColumnSums {
 #[expect(clippy::large_enum_variant, reason = "it lives on the stack, or once for each launch in a bound plan")]
 pub(super) enum Step {
     ColumnSums(Summed),
-    Copy(Copied),
+    /// Of one operand, or of both.
+    Copy(Copied, Option<Copied>),
     Multiply(Multiplied),
     SumParts(Added),
 }
@@ -78,7 +79,7 @@ pub(super) struct Summed {
     pub out: DevicePtr,
 }
 
-/// `repack(from, to, rows, columns, ld_from, ld_to)`, of A (0) or B (1).
+/// A `Copy` of `repack(first, second)`, or `repack_transposed(from, to, rows, columns, ld_from, ld_to)`; of A (0) or B (1).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copied {
     pub which: usize,
@@ -87,6 +88,7 @@ pub(super) struct Copied {
     pub rows: u32,
     pub columns: u32,
     pub ld_from: u32,
+    pub ld_to: u32,
 }
 
 /// `gemm(...)` of a panel, see [`KernelOperands`].
@@ -298,9 +300,9 @@ impl Plan {
         self.options
     }
 
-    /// The kernel that copies A (0) or B (1), and the leading dimension of the copy.
-    pub(super) fn copy(&self, which: usize) -> Option<(&Kernel, u32)> {
-        self.copies[which].as_ref().map(|c| (&c.kernel, c.layout.ld))
+    /// The kernel that copies A (0) or B (1), and whether it transposes.
+    pub(super) fn copy(&self, which: usize) -> Option<(&Kernel, bool)> {
+        self.copies[which].as_ref().map(|c| (&c.kernel, c.layout.transpose))
     }
 
     /// The kernel that adds the sums of the parts.
@@ -336,10 +338,11 @@ impl Plan {
         let [step_m, step_n] = self.panel;
         for row in (0..p.m).step_by(step_m as usize) {
             let m = step_m.min(p.m - row);
-            let a = self.operand(0, arrays, row, m, &mut step)?;
+            let (a, mut copy_of_a) = self.operand(0, arrays, row, m);
             for column in (0..p.n).step_by(step_n as usize) {
                 let n = step_n.min(p.n - column);
-                let b = self.operand(1, arrays, column, n, &mut step)?;
+                let (b, copy_of_b) = self.operand(1, arrays, column, n);
+                self.copy_steps([copy_of_a.take(), copy_of_b], &mut step)?;
                 let in_c = (u64::from(row) * u64::from(p.ldc) + u64::from(column)) * p.form.out.bytes();
                 let c = arrays.c.offset(in_c);
                 let (bias, mask) = (arrays.bias.offset(u64::from(column) * 4), arrays.mask.offset(in_c));
@@ -351,7 +354,9 @@ impl Plan {
                     continue;
                 };
                 let sums = arrays.workspace.offset(parts.offset);
-                let (n_of_sums, ldc) = (n.next_multiple_of(COLUMNS), parts.ld);
+                // Whole words, unless the kernel would read columns of B that are not there.
+                let by_address = self.operands == Operands::Addresses;
+                let (n_of_sums, ldc) = (if by_address { n } else { n.next_multiple_of(COLUMNS) }, parts.ld);
                 let product = Multiplied { operands, c: sums, m, n: n_of_sums, ldc, alpha: 1.0, beta: 0.0, bias, mask };
                 step(Step::Multiply(product))?;
                 step(Step::SumParts(Added { sums, parts: parts.count, ld: parts.ld, c, m, n, bias, mask }))?;
@@ -372,25 +377,27 @@ impl Plan {
         }
     }
 
+    /// The launches that copy operands: one for both, unless a copy is transposed.
+    fn copy_steps(&self, copies: [Option<Copied>; 2], mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
+        let transposed = |which: usize| self.copies[which].as_ref().is_some_and(|c| c.layout.transpose);
+        match copies {
+            [Some(a), Some(b)] if !transposed(0) && !transposed(1) => step(Step::Copy(a, Some(b))),
+            each => each.into_iter().flatten().try_for_each(|copy| step(Step::Copy(copy, None))),
+        }
+    }
+
     /// Address and leading dimension of `count` rows of op(A), or columns of op(B), from `first` on; of their copy if there is one.
-    fn operand(
-        &self,
-        which: usize,
-        arrays: &Arrays,
-        first: u32,
-        count: u32,
-        mut step: impl FnMut(Step) -> Result<()>,
-    ) -> Result<(DevicePtr, u32)> {
+    fn operand(&self, which: usize, arrays: &Arrays, first: u32, count: u32) -> ((DevicePtr, u32), Option<Copied>) {
         let p = &self.product;
         let (from, ld, along_outer) =
             if which == 0 { (arrays.a, p.lda, p.form.trans_a) } else { (arrays.b, p.ldb, !p.form.trans_b) };
         let skipped = if along_outer { u64::from(first) } else { u64::from(first) * u64::from(ld) };
         let from = from.offset(skipped * p.form.dtype.bytes());
-        let Some(copy) = &self.copies[which] else { return Ok((from, ld)) };
+        let Some(copy) = &self.copies[which] else { return ((from, ld), None) };
         let to = arrays.workspace.offset(copy.layout.offset);
         let (rows, columns) = if along_outer != copy.layout.transpose { (p.k, count) } else { (count, p.k) };
-        step(Step::Copy(Copied { which, from, to, rows, columns, ld_from: ld }))?;
-        Ok((to, copy.layout.ld))
+        let ld_to = copy.layout.ld;
+        ((to, ld_to), Some(Copied { which, from, to, rows, columns, ld_from: ld, ld_to }))
     }
 
     /// The operands of a panel as the kernel takes them.

@@ -180,7 +180,7 @@ impl<'l> Field<'l> {
     /// Checks and times the tiles that the costs find the cheapest.
     fn try_cheapest(&self, arena: &Arena<'_, '_>, product: &Product) -> Result<Vec<Tried>> {
         let (mut tried, mut ways) = (Vec::new(), Vec::new());
-        for Expected { row, tile, us } in self.survey.cheapest(product, self.device.info()) {
+        for Expected { row, tile, us, terms } in self.survey.cheapest(product, self.device.info()) {
             let way = match Plan::new(self.device, &row, &tile, product, [true; 2]) {
                 Ok(plan) => Ok(arena.way(By::Ours(Arc::new(plan)))),
                 // Copies that do not fit into the workspace.
@@ -196,7 +196,7 @@ impl<'l> Field<'l> {
             let error = right.as_ref().err().cloned();
             let (rung, tile) = (row.rung.id.to_string(), tile.id.to_string());
             ways.extend(right.ok().map(|way| (tried.len(), way)));
-            tried.push(Tried { rung, tile, parts, expected_us: us, us: None, error });
+            tried.push(Tried { rung, tile, parts, expected_us: us, terms, us: None, error });
         }
         let medians = self.medians(&ways.iter().map(|(_, way)| way).collect::<Vec<_>>())?;
         for ((at, _), us) in ways.iter().zip(medians) {

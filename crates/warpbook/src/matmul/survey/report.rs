@@ -52,6 +52,9 @@ pub struct Tried {
     pub parts: Option<u32>,
     /// Microseconds that the costs expect; `None` of a tile without costs.
     pub expected_us: Option<f64>,
+    /// What that depends on: the inputs of the network that corrects it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<f32>,
     /// The median time in microseconds; `None` where something failed.
     pub us: Option<f64>,
     /// What failed, in a sentence.
