@@ -44,8 +44,8 @@ pub const TENSOR_CORES: [&str; 10] = [
 ];
 /// The rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
-/// The rung for rows that begin anywhere, which the published shapes do not have.
-pub const UNALIGNED_RUNG: &str = "17_unaligned";
+/// The rungs for rows that begin anywhere, which the published shapes do not have.
+pub const UNALIGNED_RUNGS: [&str; 2] = ["17_unaligned", "17b_unaligned_in_parts"];
 /// The rung that cuts the tiles of a wave that is not full along k; where waves are full it is the rung of overlapped stores.
 pub const STREAM_K_RUNG: &str = "18_stream_k";
 /// The libraries on the GPU.
