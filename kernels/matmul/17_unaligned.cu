@@ -30,8 +30,11 @@ static_assert(DYNAMIC_SHARED_BYTES >= GROUPS_BYTES + BEHIND_BYTES, "room for the
 static_assert(BN % 8 == 0 && BN <= 128 && GROUPS_BYTES % 16 == 0, "at most 16 chunks of 16 bytes in a row");
 static_assert(THREADS % 128 == 0, "all rows that a thread stores lie as far from a multiple of 16 bytes");
 
-// A grid of several blocks in y splits k once more, and each y has a matrix of partial sums in f32 for itself.
-__device__ __forceinline__ int parts() { return sizeof(Out) == 4 ? (int)gridDim.y : 1; }
+// A grid of several blocks in y splits k once more, and each y has a matrix of partial sums in f32 for itself. A tile that is multiplied by
+// one group has no registers left for that.
+constexpr bool CAN_BE_A_PART = sizeof(Out) == 4 && !ALONE;
+__device__ __forceinline__ int parts() { return CAN_BE_A_PART ? (int)gridDim.y : 1; }
+__device__ __forceinline__ unsigned part() { return CAN_BE_A_PART ? blockIdx.y : 0; }
 
 // The threads of a group.
 __device__ __forceinline__ void meet(unsigned group) {
@@ -269,8 +272,8 @@ gemm(const In* __restrict__ a /* [m][lda], or [k][lda] transposed */, const In* 
     let_successor_start();
     wait_for_predecessor();
     Product product;
-    if (sizeof(Out) == 4) c += (size_t)blockIdx.y * m * ldc;
-    product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)((blockIdx.y * SPLIT + rank) * SLICES + group),
+    c += (size_t)part() * m * ldc;
+    product.multiply(load_a, load_b, address_in_shared(dynamic_shared) + group * RING_BYTES, (int)((part() * SPLIT + rank) * SLICES + group),
                      (int)((k + BK - 1) / BK), group);
     // Only 16-bit elements are staged.
     constexpr bool CAN_STAGE = SPLIT == 1 && sizeof(Out) == 2;

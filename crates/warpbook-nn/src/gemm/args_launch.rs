@@ -36,6 +36,10 @@ pub(super) struct CopyArgs {
 }
 
 impl CopyArgs {
+    /// No rows.
+    pub const NONE: Self =
+        Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
+
     pub fn of(copy: &Copied) -> Self {
         let &Copied { from, to, rows, columns, ld_from, ld_to, .. } = copy;
         Self { from, to, rows, columns, ld_from, ld_to }

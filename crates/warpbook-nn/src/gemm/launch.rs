@@ -10,7 +10,7 @@ use super::{Arrays, DeviceArray, DeviceArrays, Plan, Workspace};
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
-use warpbook_device::{DevicePtr, Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
+use warpbook_device::{Error, Kernel, KernelArg, LaunchOptions, Result, Slice, Stream};
 use warpbook_kernels::Launch;
 
 /// A launch's last argument, with the arrays of the product: a graph that captures the launch keeps them. They are hidden from it in
@@ -220,9 +220,6 @@ impl Columns {
 }
 
 impl Copied {
-    const NONE: Self =
-        Self { which: 0, from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
-
     /// Queues this copy, and in the same launch another one, which transposes as little as this one then does.
     unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
@@ -238,7 +235,7 @@ impl Copied {
         let blocks = own.grid[0].saturating_add(also.map_or(0, |also| shape(also).grid[0]));
         let both = Launch { grid: [blocks, 1, 1], ..own };
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        let second = Keeping { argument: CopyArgs::of(also.unwrap_or(&Self::NONE)), kept };
+        let second = Keeping { argument: also.map_or(CopyArgs::NONE, CopyArgs::of), kept };
         // SAFETY: repack(first, second), of which the second has no rows where there is none; the rest as above.
         unsafe { kernel.launch_with(stream, both, options, &[&CopyArgs::of(self), &second]) }
     }
