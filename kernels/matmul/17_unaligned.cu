@@ -162,8 +162,8 @@ struct Product {
 
     float sums[WM / 16][WN / 8][4] = {};
 
-    // Every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the ring
-    // has two tiles, as a warp that has met the others has read the tile before.
+    // Every (SLICES * SPLIT * parts())-th block of k from `block` on. DEPTH blocks are on their way from memory while one is multiplied; the
+    // ring has two tiles, as a warp that has met the others has read the tile before.
     __device__ __forceinline__ void multiply(const LoadA& load_a, const LoadB& load_b, unsigned ring, int block, int blocks,
                                              unsigned group) {
         const int stride = SLICES * SPLIT * parts();

@@ -1,7 +1,7 @@
 //! The rows on Hopper's tensor cores.
 
 use super::row::{cost, kernel_row, on_tensor_cores};
-use super::{Cost, Figure, Operands, Row};
+use super::{Capabilities, Cost, Figure, Operands, Row};
 use crate::shared::source;
 use warpbook_record::{Dtype, Grid, KernelSpec, Requires, Source, Tile};
 
@@ -347,17 +347,17 @@ fn unaligned() -> KernelSpec {
     KernelSpec::new(UNALIGNED, "gemm", &tiles, Grid::Tiles)
 }
 
-/// Tiles of the unaligned rung for a product whose k is divided over the grid.
+/// What the kernel of unaligned rows takes.
+fn on_unaligned_rows(c: &mut Capabilities) {
+    on_tensor_cores(Operands::Addresses, true)(c);
+    c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
+}
+
+/// The unaligned rung for a product whose k is divided over the grid, with those of its tiles that have costs there.
 fn unaligned_in_parts() -> KernelSpec {
-    let tiles = [
-        shifted("32x32s8", [32, 32], [16, 16], [8, 1], 1),
-        shifted("32x32s8k4", [32, 32], [16, 16], [8, 4], 1),
-        shifted("32x64s4", [32, 64], [16, 32], [4, 1], 1),
-        shifted("64x32s4", [64, 32], [32, 16], [4, 1], 1),
-        shifted("64x64s4", [64, 64], [32, 32], [4, 1], 1),
-        shifted("64x64s4k2", [64, 64], [32, 32], [4, 2], 1),
-    ];
-    KernelSpec::new(UNALIGNED, "gemm", &tiles, Grid::Tiles)
+    let all = unaligned();
+    let tiles = UNALIGNED_IN_PARTS_COSTS.iter().filter_map(|cost| all.tile(cost.tile).cloned()).collect();
+    KernelSpec { tiles, ..all }
 }
 
 fn stream_k() -> KernelSpec {
@@ -492,10 +492,7 @@ pub(super) fn on_hopper() -> Vec<Row> {
             Requires::AtLeast(9, 0),
             unaligned(),
         )
-        .can(|c| {
-            on_tensor_cores(Operands::Addresses, true)(c);
-            c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
-        })
+        .can(on_unaligned_rows)
         .drawn(Figure::Swizzle)
         .tuned()
         .costing(&[Dtype::F16, Dtype::Bf16], hopper(), &UNALIGNED_COSTS),
@@ -507,8 +504,7 @@ pub(super) fn on_hopper() -> Vec<Row> {
             unaligned_in_parts(),
         )
         .can(|c| {
-            on_tensor_cores(Operands::Addresses, true)(c);
-            c.dtypes.retain(|(dtype, _)| dtype.bytes() == 2);
+            on_unaligned_rows(c);
             c.in_parts = true;
         })
         .drawn(Figure::SplitK)

@@ -1,7 +1,7 @@
 //! The arguments of the product's kernels that are structs.
 #![allow(unsafe_code)]
 
-use super::plan::Copied;
+use super::copies::CopyArgs;
 use super::streamed::ExchangeArgs;
 use std::ffi::c_void;
 use warpbook_device::{DevicePtr, KernelArg};
@@ -20,29 +20,6 @@ pub(super) struct EpilogueArgs {
 unsafe impl KernelArg for EpilogueArgs {
     fn as_arg(&self) -> *mut c_void {
         std::ptr::from_ref(self).cast_mut().cast()
-    }
-}
-
-/// `Copy` of `kernels/matmul/repack.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct CopyArgs {
-    from: DevicePtr,
-    to: DevicePtr,
-    rows: u32,
-    columns: u32,
-    ld_from: u32,
-    ld_to: u32,
-}
-
-impl CopyArgs {
-    /// No rows.
-    pub const NONE: Self =
-        Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
-
-    pub fn of(copy: &Copied) -> Self {
-        let &Copied { from, to, rows, columns, ld_from, ld_to, .. } = copy;
-        Self { from, to, rows, columns, ld_from, ld_to }
     }
 }
 

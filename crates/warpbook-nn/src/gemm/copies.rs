@@ -1,7 +1,7 @@
 //! Copies of operands that a kernel cannot read as they are stored.
 
 use super::{Aligned, Product};
-use warpbook_device::{CudaDevice, Kernel, Result};
+use warpbook_device::{CudaDevice, DevicePtr, Kernel, Result};
 use warpbook_kernels::matmul::{Form, Operands, WORKSPACE_BYTES, repack};
 use warpbook_record::{Dim, Tile};
 
@@ -28,6 +28,29 @@ pub(super) struct Layouts {
     pub copies: [Option<Layout>; 2],
     /// Rows of op(A) and columns of op(B) in a panel: all of them where the copies fit into the workspace.
     pub panel: [u32; 2],
+}
+
+/// `Copy` of `kernels/matmul/repack.cu`: a matrix, its copy, and their shape.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CopyArgs {
+    pub from: DevicePtr,
+    pub to: DevicePtr,
+    pub rows: u32,
+    pub columns: u32,
+    pub ld_from: u32,
+    pub ld_to: u32,
+}
+
+impl CopyArgs {
+    /// No rows.
+    pub const NONE: Self =
+        Self { from: DevicePtr::NULL, to: DevicePtr::NULL, rows: 0, columns: 0, ld_from: 0, ld_to: 0 };
+}
+
+/// Whether one launch copies both operands: where both are copied, and neither is transposed.
+pub(super) fn in_one_launch(copies: [Option<Layout>; 2]) -> bool {
+    copies.iter().all(|copy| copy.is_some_and(|layout| !layout.transpose))
 }
 
 /// A copy with its kernel.

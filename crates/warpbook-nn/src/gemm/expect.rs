@@ -9,7 +9,7 @@
 //! formula says: on an H200 a network corrects the estimate by its terms, see `learned`.
 
 use super::Product;
-use super::copies::{Layout, Layouts};
+use super::copies::{Layout, Layouts, in_one_launch};
 use super::parts::Parts;
 use super::streamed::Cutting;
 use warpbook_kernels::matmul::{Capabilities, Cost, Operands, Row};
@@ -66,10 +66,15 @@ const H100: Shared = Shared {
     tensor_us: 0.0888,
 };
 
+/// Whether a device is the one that something else is known of than of an H200.
+pub(super) fn is_h100(device: &DeviceInfo) -> bool {
+    device.name.contains("H100")
+}
+
 impl Shared {
     /// Of a device; of an H200 where nothing was fitted.
     fn of(device: &DeviceInfo) -> &'static Self {
-        if device.name.contains("H100") { &H100 } else { &H200 }
+        if is_h100(device) { &H100 } else { &H200 }
     }
 }
 
@@ -414,11 +419,11 @@ fn unaligned_lines(tile: &Tile, product: &Product) -> f64 {
 /// The microseconds of the operands' copies, of so many panels of rows and of columns: A is copied once for each panel of rows.
 fn copies_us(copies: [Option<Layout>; 2], [rows, columns]: [f64; 2]) -> f64 {
     let times = [rows, rows * columns];
-    let transposes = copies.iter().flatten().any(|layout| layout.transpose);
+    let together = in_one_launch(copies);
     let us = |(which, layout): (usize, Layout)| {
         let [launch, each] = if layout.transpose { TRANSPOSE_US } else { REPACK_US };
         // The first copy of B takes that of A with it.
-        let launches = if which == 0 && copies[1].is_some() && !transposes { 0.0 } else { times[which] };
+        let launches = if which == 0 && together { 0.0 } else { times[which] };
         launches * launch + times[which] * each * mib(layout.bytes as f64)
     };
     copies.into_iter().enumerate().filter_map(|(which, layout)| Some((which, layout?))).map(us).sum()

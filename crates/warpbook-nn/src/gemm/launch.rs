@@ -1,7 +1,8 @@
 //! The launches of the matrix product, and what has to hold for them.
 #![allow(unsafe_code)]
 
-use super::args_launch::{CopyArgs, EpilogueArgs};
+use super::args_launch::EpilogueArgs;
+use super::copies::CopyArgs;
 use super::handle::refused;
 use super::parts::COLUMNS;
 use super::plan::{Added, Copied, KernelOperands, Multiplied, Step, Summed};
@@ -223,21 +224,20 @@ impl Copied {
     /// Queues this copy, and in the same launch another one, which transposes as little as this one then does.
     unsafe fn launch(&self, also: Option<&Self>, plan: &Plan, stream: &Stream, kept: Option<&Kept>) -> Result<()> {
         let (kernel, is_transposed) = plan.copy(self.which).ok_or_else(|| no_kernel("The copy of an operand"))?;
-        let shape = |copy: &Self| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
+        let shape = |copy: &CopyArgs| kernel.tiles_shape(copy.rows.into(), copy.columns.into());
+        let own = shape(&self.args);
         if is_transposed {
-            let Self { from, to, rows, columns, ld_from, ld_to, .. } = self;
+            let CopyArgs { from, to, rows, columns, ld_from, ld_to } = &self.args;
             let ld_to = Keeping { argument: *ld_to, kept };
             // SAFETY: repack_transposed(from, to, rows, columns, ld_from, ld_to); the workspace has room for the panel; the rest is the
             // caller's.
-            return unsafe { kernel.launch(stream, shape(self), &[from, to, rows, columns, ld_from, &ld_to]) };
+            return unsafe { kernel.launch(stream, own, &[from, to, rows, columns, ld_from, &ld_to]) };
         }
-        let own = shape(self);
-        let blocks = own.grid[0].saturating_add(also.map_or(0, |also| shape(also).grid[0]));
-        let both = Launch { grid: [blocks, 1, 1], ..own };
+        let also = also.map_or(CopyArgs::NONE, |also| also.args);
+        let both = Launch { grid: [own.grid[0].saturating_add(shape(&also).grid[0]), 1, 1], ..own };
         let options = LaunchOptions { programmatic: plan.options().programmatic, ..LaunchOptions::default() };
-        let second = Keeping { argument: also.map_or(CopyArgs::NONE, CopyArgs::of), kept };
         // SAFETY: repack(first, second), of which the second has no rows where there is none; the rest as above.
-        unsafe { kernel.launch_with(stream, both, options, &[&CopyArgs::of(self), &second]) }
+        unsafe { kernel.launch_with(stream, both, options, &[&self.args, &Keeping { argument: also, kept }]) }
     }
 }
 

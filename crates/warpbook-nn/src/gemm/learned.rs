@@ -5,7 +5,7 @@
 //! were expected to be the fastest: `warpbook survey matmul --candidates 14 --out F`, then `learned/train.py F...`, which says how good
 //! its choices are at products that it has not seen.
 
-use super::expect::{Estimate, TERMS};
+use super::expect::{Estimate, TERMS, is_h100};
 use serde::Deserialize;
 use std::sync::LazyLock;
 use warpbook_record::DeviceInfo;
@@ -62,12 +62,12 @@ impl Ensemble {
 
 /// Whether what was learned holds on a device: like the costs, wherever nothing else is known.
 pub(super) fn holds(device: &DeviceInfo) -> bool {
-    device.compute_capability == Some((9, 0)) && !device.name.contains("H100")
+    device.compute_capability == Some((9, 0)) && !is_h100(device)
 }
 
-/// The microseconds of an estimate of a product of 16-bit types, corrected by what was learned.
-pub(super) fn corrected_us(estimate: &Estimate) -> f64 {
-    estimate.us * f64::from(H200.log_factor(&estimate.terms)).exp()
+/// An estimate of a product of 16-bit types, corrected by what was learned.
+pub(super) fn corrected(estimate: Estimate) -> Estimate {
+    Estimate { us: estimate.us * f64::from(H200.log_factor(&estimate.terms)).exp(), ..estimate }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! One way to compute one product: kernels compiled and loaded, launches known.
 
-use super::copies::{Layouts, OperandCopy};
+use super::copies::{CopyArgs, Layouts, OperandCopy, in_one_launch};
 use super::expect;
 use super::parts::{COLUMNS, Parts};
 use super::streamed::{ExchangeArgs, Streamed};
@@ -83,12 +83,7 @@ pub(super) struct Summed {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copied {
     pub which: usize,
-    pub from: DevicePtr,
-    pub to: DevicePtr,
-    pub rows: u32,
-    pub columns: u32,
-    pub ld_from: u32,
-    pub ld_to: u32,
+    pub args: CopyArgs,
 }
 
 /// `gemm(...)` of a panel, see [`KernelOperands`].
@@ -379,9 +374,9 @@ impl Plan {
 
     /// The launches that copy operands: one for both, unless a copy is transposed.
     fn copy_steps(&self, copies: [Option<Copied>; 2], mut step: impl FnMut(Step) -> Result<()>) -> Result<()> {
-        let transposed = |which: usize| self.copies[which].as_ref().is_some_and(|c| c.layout.transpose);
+        let layouts = self.copies.each_ref().map(|copy| copy.as_ref().map(|copy| copy.layout));
         match copies {
-            [Some(a), Some(b)] if !transposed(0) && !transposed(1) => step(Step::Copy(a, Some(b))),
+            [Some(a), Some(b)] if in_one_launch(layouts) => step(Step::Copy(a, Some(b))),
             each => each.into_iter().flatten().try_for_each(|copy| step(Step::Copy(copy, None))),
         }
     }
@@ -397,7 +392,7 @@ impl Plan {
         let to = arrays.workspace.offset(copy.layout.offset);
         let (rows, columns) = if along_outer != copy.layout.transpose { (p.k, count) } else { (count, p.k) };
         let ld_to = copy.layout.ld;
-        ((to, ld_to), Some(Copied { which, from, to, rows, columns, ld_from: ld, ld_to }))
+        ((to, ld_to), Some(Copied { which, args: CopyArgs { from, to, rows, columns, ld_from: ld, ld_to } }))
     }
 
     /// The operands of a panel as the kernel takes them.
