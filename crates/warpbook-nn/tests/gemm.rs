@@ -9,7 +9,7 @@ use warpbook_nn::gemm::{DeviceArray, DeviceArrays, Gemm, Judge, Plan, Product, W
 use warpbook_nn::parallel::collect;
 use warpbook_nn::philox::gaussian;
 use warpbook_nn::storage::{Storage, rounded};
-use warpbook_record::{Dim, Dtype, Requires, Tile};
+use warpbook_record::{Dtype, Requires, Tile};
 
 /// The bytes around C; as f16, bf16 and f32 numbers that no product here gives.
 const GUARD: u8 = 0xa5;
@@ -338,7 +338,7 @@ fn a_k_in_many_parts_is_right() {
         println!("skipped: a k in many parts needs a GPU of Hopper");
         return;
     };
-    let shapes = [(136, 200, 4096), (72, 65, 9000), (200, 264, 5001)];
+    let shapes = [(136, 200, 4096), (72, 65, 9000), (136, 264, 5001)];
     let tiles = &row.kernel().unwrap().tiles;
     for (i, form) in every_form(Dtype::Bf16).into_iter().enumerate() {
         let (m, n, k) = shapes[i % shapes.len()];
@@ -349,10 +349,8 @@ fn a_k_in_many_parts_is_right() {
         case.compile(&tiles.iter().map(|tile| (row, tile)).collect::<Vec<_>>());
         for tile in tiles {
             let plan = Plan::new(&device, row, tile, &product, [n % 2 == 0; 2]).unwrap_or_else(|e| panic!("{e}"));
-            // A tile of clusters that share k may need no more parts than these.
-            assert!(plan.parts() > 1 || tile.size(Dim::Split) > 1, "{}: one part of {product:?}", tile.id);
-            let in_words = if plan.parts() > 1 { "parts" } else { "one part" };
-            assert!(plan.preparation().is_some_and(|text| text.contains(in_words)));
+            assert!(plan.parts() > 1, "{}: one part of {product:?}", tile.id);
+            assert!(plan.preparation().is_some_and(|text| text.contains("parts")));
             case.check(row, tile, &want);
         }
     }
