@@ -66,6 +66,7 @@ struct Taken<'a> {
 
 struct Operation<'a> {
     of: &'a OperationTime,
+    /// On its own, where that was recorded.
     us: Option<f64>,
     bound: Option<Bound>,
 }
@@ -76,7 +77,7 @@ impl<'a> Taken<'a> {
         let positive = |us: Option<f64>| us.filter(|t| t.is_finite() && *t >= 0.0);
         let operation = |o: &'a OperationTime| {
             let bound = run.operation_bound(of, o).filter(|b| usable(Some(b.us)).is_some());
-            Operation { of: o, us: usable(o.median_us()), bound }
+            Operation { of: o, us: usable(o.own_median_us()), bound }
         };
         Some(Self {
             of,
@@ -91,6 +92,11 @@ impl<'a> Taken<'a> {
     /// What rungs are compared by: recording does not slow all of them by as much.
     fn compared_us(&self) -> f64 {
         self.timed_us.unwrap_or(self.whole_us)
+    }
+
+    /// What the shares of operations are shares of: the sum of their times where each was recorded on its own, otherwise the run.
+    fn basis_us(&self) -> f64 {
+        if self.of.has_alone() { self.of.sum_alone_us() } else { self.whole_us }
     }
 
     fn rows(&self, run: &Run) -> Vec<Row> {
@@ -122,6 +128,9 @@ impl<'a> Taken<'a> {
 
     fn figures(&self, table: &mut Table) {
         for o in &self.operations {
+            let in_the_run = usable(o.of.median_us());
+            let on_its_own = o.us.filter(|_| !o.of.alone_us.is_empty());
+            let time = |us: Option<f64>| us.map(|us| significant(us, 4)).unwrap_or_default();
             let share = |us: f64| significant(us / self.whole_us * 100.0, 3);
             let per_us = |amount: u64, unit: f64| {
                 let rate = o.us.filter(|_| amount > 0).map(|us| amount as f64 / us / unit);
@@ -133,8 +142,9 @@ impl<'a> Taken<'a> {
                 o.of.name.clone(),
                 o.of.kernels.join(", "),
                 o.of.launches.to_string(),
-                o.us.map(|us| significant(us, 4)).unwrap_or_default(),
-                o.us.map(share).unwrap_or_default(),
+                time(in_the_run),
+                in_the_run.map(share).unwrap_or_default(),
+                time(on_its_own),
                 per_us(o.of.flops, 1e6),
                 per_us(o.of.bytes, 1e3),
                 bound(&|b, _| significant(b.us, 3)).unwrap_or_default(),
@@ -144,7 +154,7 @@ impl<'a> Taken<'a> {
         }
         let mut row = |what: &str, us: f64| {
             let (time, share) = (significant(us, 4), significant(us / self.whole_us * 100.0, 3));
-            let cells = [self.of.rung.as_str(), what, "", "", &time, &share, "", "", "", "", ""];
+            let cells = [self.of.rung.as_str(), what, "", "", &time, &share, "", "", "", "", "", ""];
             table.push(cells);
         };
         row("nothing runs", self.idle_us);
@@ -163,7 +173,7 @@ impl Operation<'_> {
             return Row { name, id, content: Content::Reason("no usable time".into()) };
         };
         let reached = self.bound.map(|b| b.us.min(us));
-        let label = format!("{} · {}", time(us), percent(us / of.whole_us));
+        let label = format!("{} · {}", time(us), percent(us / of.basis_us()));
         // The second part of a bar ends at the operation's time, and says that.
         let segment = |value: f64, color: Rgb, series: &str, says: f64| {
             let facts = Facts { series: series.to_owned(), ..of.facts(&name, time(says)) };
@@ -210,6 +220,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         "launches",
         "time (µs)",
         "% of the run",
+        "on its own (µs)",
         "TFLOP/s",
         "GB/s",
         "bound (µs)",
@@ -230,7 +241,12 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         time(shown.idle_us),
     )];
     let sum = shown.of.sum_us();
-    if sum > 1.005 * (shown.whole_us - shown.idle_us) && sum.is_finite() {
+    if shown.of.has_alone() {
+        notes.push(format!(
+            "The bars are times of kernels that follow one another, on one stream, so that none waits for another or shares the device: {} in all. In the run they overlap.",
+            time(shown.basis_us()),
+        ));
+    } else if sum > 1.005 * (shown.whole_us - shown.idle_us) && sum.is_finite() {
         notes.push(format!("Some operations run at the same time, or are launched before the one that they wait for has ended: their times add up to {}.", time(sum)));
     }
     if shown.operations.len() > MAX_ENTRIES {
@@ -247,7 +263,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
         title: dearest
             .first()
             .and_then(|o| {
-                Some(format!("{} takes {} of a run of {rung}", clean(&o.of.name), percent(o.us? / shown.whole_us)))
+                Some(format!("{} takes {} of a run of {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
             })
             .unwrap_or_else(|| heading(run)),
         subtitle: joined([

@@ -62,8 +62,8 @@ fn line(c: &Compared) -> String {
 
 fn write(report: &Report, path: &Path) -> Result<(), Failure> {
     let refused = |why: String| Failure::usage(format!("{} cannot be written: {why}.", path.display()));
-    let text = serde_json::to_string_pretty(report).map_err(|e| refused(e.to_string()))?;
-    warpbook::device::write_atomic(path, (text + "\n").as_bytes()).map_err(|e| refused(e.to_string()))
+    let text = report.to_json().map_err(|e| refused(e.to_string()))?;
+    warpbook::device::write_atomic(path, text.as_bytes()).map_err(|e| refused(e.to_string()))
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn ways() -> Vec<CudaOptions> {
     vec![
         best,
         CudaOptions { graph: false, fused: false, ..best },
-        CudaOptions { overlap: false, ..best },
+        CudaOptions { overlap: !best.overlap, ..best },
         CudaOptions { last_block: false, ..best },
         CudaOptions { last_block: false, graph: false, ..best },
         CudaOptions { graph: false, layout: Layout::Nchw, ..best },

@@ -173,7 +173,7 @@ fn launches_one_by_one_have_the_same_bits() {
                 CudaOptions { last_block: false, ..best },
                 CudaOptions { graph: false, ..best },
                 CudaOptions { graph: false, overlap: false, dependent: false, ..best },
-                CudaOptions { overlap: false, ..best },
+                CudaOptions { overlap: !best.overlap, ..best },
                 CudaOptions { dependent: false, ..best },
             ];
             let [apart, last @ ..] = ways.map(|options| train(&on(&device, options), &recipe, &data));

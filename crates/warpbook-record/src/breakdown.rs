@@ -49,6 +49,11 @@ pub struct OperationTime {
     #[serde(with = "crate::real::many")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
     pub samples_us: Vec<f64>,
+    /// The same in runs whose kernels follow one another, each on its own: on one stream, and none launched before its predecessor has ended. So
+    /// no time is spent waiting or shared. Empty where that was not recorded, as where it is how the rung runs anyway.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::real::many")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::real::Real>"))]
+    pub alone_us: Vec<f64>,
     /// Floating-point operations; 0 where they are not counted, as where they are few.
     #[serde(default)]
     pub flops: u64,
@@ -68,6 +73,12 @@ impl OperationTime {
     #[must_use]
     pub fn median_us(&self) -> Option<f64> {
         stats::median(&self.samples_us)
+    }
+
+    /// Median of the samples in which the operation had the device to itself, in microseconds: of [`Self::alone_us`] where that was recorded.
+    #[must_use]
+    pub fn own_median_us(&self) -> Option<f64> {
+        if self.alone_us.is_empty() { self.median_us() } else { stats::median(&self.alone_us) }
     }
 }
 
@@ -89,6 +100,38 @@ impl Breakdown {
     #[must_use]
     pub fn between_median_us(&self) -> Option<f64> {
         stats::median(&self.between_us)
+    }
+
+    /// Whether operations were recorded one after another too: see [`OperationTime::alone_us`].
+    #[must_use]
+    pub fn has_alone(&self) -> bool {
+        self.operations.iter().any(|o| !o.alone_us.is_empty())
+    }
+
+    /// The sum of the medians of [`OperationTime::own_median_us`].
+    #[must_use]
+    pub fn sum_alone_us(&self) -> f64 {
+        self.operations.iter().filter_map(OperationTime::own_median_us).filter(|us| us.is_finite()).sum()
+    }
+
+    /// Takes over the times of the same operations in runs whose kernels follow one another. Nothing is taken over unless every operation of
+    /// either is in the other, with as many launches.
+    pub fn set_alone(&mut self, serial: &Self) -> bool {
+        let mut left: Vec<&OperationTime> = serial.operations.iter().collect();
+        let mut found = Vec::new();
+        for o in &self.operations {
+            let Some(i) = left.iter().position(|s| (&s.name, s.launches) == (&o.name, o.launches)) else {
+                return false;
+            };
+            found.push(left.remove(i).samples_us.clone());
+        }
+        if !left.is_empty() {
+            return false;
+        }
+        for (operation, alone) in self.operations.iter_mut().zip(found) {
+            operation.alone_us = alone;
+        }
+        true
     }
 
     /// The sum of the operations' medians; more than the whole where two of them run at once.
@@ -134,7 +177,8 @@ mod tests {
 
     fn operation(flops: u64, bytes: u64, dtype: Option<Dtype>) -> OperationTime {
         let (name, kernels, samples_us) = ("conv1 forward".to_owned(), vec!["conv".to_owned()], vec![3.0, 1.0, 2.0]);
-        OperationTime { name, kernels, launches: 1, samples_us, flops, bytes, written_bytes: bytes / 2, dtype }
+        let (launches, alone_us, written_bytes) = (1, Vec::new(), bytes / 2);
+        OperationTime { name, kernels, launches, samples_us, alone_us, flops, bytes, written_bytes, dtype }
     }
 
     fn breakdown(operations: Vec<OperationTime>) -> Breakdown {
@@ -159,6 +203,25 @@ mod tests {
         assert_eq!(b.sum_us(), 4.0);
         let none = Breakdown { whole_us: vec![], between_us: vec![], ..breakdown(vec![]) };
         assert_eq!((none.whole_median_us(), none.idle_median_us(), none.between_median_us()), (None, None, None));
+    }
+
+    #[test]
+    fn times_of_kernels_on_their_own_are_taken_over_where_the_operations_are_the_same() {
+        let named =
+            |name: &str, us: f64| OperationTime { name: name.into(), samples_us: vec![us], ..operation(0, 0, None) };
+        let overlapped = breakdown(vec![named("a", 5.0), named("b", 6.0), named("a", 7.0)]);
+        let mut taken = overlapped.clone();
+        assert!((!taken.has_alone()) && taken.sum_alone_us() == 18.0, "what was recorded is all there is");
+        // In another order, as on one stream.
+        assert!(taken.set_alone(&breakdown(vec![named("b", 2.0), named("a", 1.0), named("a", 4.0)])));
+        let own: Vec<Option<f64>> = taken.operations.iter().map(OperationTime::own_median_us).collect();
+        assert_eq!((own, taken.sum_alone_us()), (vec![Some(1.0), Some(2.0), Some(4.0)], 7.0));
+        assert_eq!((taken.operations[0].median_us(), taken.sum_us(), taken.has_alone()), (Some(5.0), 18.0, true));
+        let twice = OperationTime { launches: 2, ..named("b", 2.0) };
+        for other in [vec![named("a", 1.0), twice, named("a", 4.0)], vec![named("a", 1.0)], vec![named("b", 1.0); 4]] {
+            let mut same = overlapped.clone();
+            assert!(!same.set_alone(&breakdown(other)) && same == overlapped, "nothing is taken over");
+        }
     }
 
     #[test]

@@ -249,18 +249,10 @@ fn span() -> impl Strategy<Value = Span> {
 
 fn breakdown() -> impl Strategy<Value = Breakdown> {
     let counts = (any::<u64>(), any::<u64>(), any::<u64>(), proptest::option::of(select(DTYPES.to_vec())));
-    let operation = (text(), proptest::collection::vec(text(), 0..3), any::<u64>(), reals(), counts).prop_map(
-        |(name, kernels, launches, samples_us, (flops, bytes, written_bytes, dtype))| OperationTime {
-            name,
-            kernels,
-            launches,
-            samples_us,
-            flops,
-            bytes,
-            written_bytes,
-            dtype,
-        },
-    );
+    let operation = (text(), proptest::collection::vec(text(), 0..3), any::<u64>(), [reals(), reals()], counts)
+        .prop_map(|(name, kernels, launches, [samples_us, alone_us], (flops, bytes, written_bytes, dtype))| {
+            OperationTime { name, kernels, launches, samples_us, alone_us, flops, bytes, written_bytes, dtype }
+        });
     let operations = proptest::collection::vec(operation, 0..3);
     (rung_id(), nth(), text(), [reals(), reals(), reals()], operations).prop_map(
         |(rung, problem, source, [whole_us, busy_us, between_us], operations)| Breakdown {

@@ -1,5 +1,7 @@
 //! What is generated from the records: their index, the JSON Schema, the README's results.
 
+mod surveys;
+
 use crate::steps::Report;
 use crate::workspace::{Workspace, files_below, write_atomic};
 use anyhow::{Context, Result, bail};
@@ -126,10 +128,11 @@ fn generated(w: &Workspace) -> Result<Vec<(PathBuf, String)>> {
     let records = records(w)?;
     let readme_path = w.path("README.md");
     let readme = fs::read_to_string(&readme_path).context("README.md cannot be read")?;
+    let survey = surveys::table(w)?.map_or_else(String::new, |table| format!("\n\n{table}"));
     let mut files = vec![
         (w.path("data/results").join(INDEX), pretty(&index(&records))?),
         (w.path(&format!("data/schema/run.v{SCHEMA}.schema.json")), warpbook_record::json_schema()),
-        (readme_path, replace_section(&readme, &results(&records))?),
+        (readme_path, replace_section(&readme, &(results(&records) + &survey))?),
     ];
     let pictures = records.iter().flat_map(pictures);
     files.extend(pictures.map(|(name, svg)| (w.path("data/images").join(name), svg)));

@@ -37,10 +37,10 @@ fn the_fastest_rung_is_taken_apart() {
     assert_eq!((first("TFLOP/s"), first("GB/s")), ("250", "1667"));
     let weight = &chart.table.rows[2];
     let l2 = run.peaks.level(MemoryLevel::Dram).unwrap().bytes_per_s();
-    assert_eq!(weight[9], "DRAM", "100 MB do not stay in L2");
-    assert!((weight[8].parse::<f64>().unwrap() - 1e14 / l2).abs() < 0.1, "{weight:?}");
+    assert_eq!(weight[10], "DRAM", "100 MB do not stay in L2");
+    assert!((weight[9].parse::<f64>().unwrap() - 1e14 / l2).abs() < 0.1, "{weight:?}");
     let odd = &chart.table.rows[4];
-    assert_eq!((odd[4].as_str(), odd[5].as_str(), odd[10].as_str()), ("", "", ""));
+    assert_eq!((odd[4].as_str(), odd[5].as_str(), odd[11].as_str()), ("", "", ""));
     for text in [
         "Recorded by CUPTI 13.0.1 over 3 runs",
         "60.0 µs from the first kernel",
@@ -54,6 +54,30 @@ fn the_fastest_rung_is_taken_apart() {
     assert!(chart.description.contains("the dearest are fc1 weight gradient 25.0 µs"), "{}", chart.description);
     let kernels = chart.table.rows.iter().find(|r| r[0] == "01_unfused" && r[1] == "conv1 weight gradient").unwrap();
     assert_eq!(kernels[2], "im2col, matmul_tiled, total_sums, fill");
+}
+
+#[test]
+fn operations_that_were_timed_one_by_one_are_drawn_so() {
+    let (mut run, problem) = (sample::recorded(), sample::problem(5_000_000));
+    let overlapped = run.breakdowns[1].clone();
+    let mut serial = overlapped.clone();
+    for (o, us) in serial.operations.iter_mut().zip([7.5, 18.0, 16.0, 7.0, 1.5]) {
+        o.samples_us = vec![us];
+    }
+    assert!(run.breakdowns[1].set_alone(&serial));
+    let chart = breakdown(&run, &problem).unwrap();
+    check_svg(&chart);
+    check_layout(&chart);
+    let shown = chart.svg.as_str();
+    // 18 of 50 us.
+    assert!(shown.contains(">18.0 µs · 36 %<") && chart.title.contains("conv1 weight gradient takes 36 %"), "{shown}");
+    let said = shown.replace('\n', " ");
+    assert!(said.contains("50.0 µs in all") && !said.contains("launched before the one"), "{said}");
+    let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
+    assert_eq!((first("time (µs)"), first("on its own (µs)"), first("% of the run")), ("12.00", "7.500", "20.0"));
+    // Of 3.75 us at the ceiling.
+    assert_eq!((first("% of bound"), first("TFLOP/s")), ("50", "400"));
+    assert_eq!(cell(&chart.table, "01_unfused", "on its own (µs)"), "");
 }
 
 #[test]

@@ -184,6 +184,7 @@ fn breakdown(p: &Part) -> Breakdown {
         kernels: vec![p.name.clone(); p.samples_us.len()],
         launches: n,
         samples_us: p.samples_us.clone(),
+        alone_us: if n.is_multiple_of(2) { p.samples_us.clone() } else { Vec::new() },
         flops,
         bytes,
         written_bytes: n,

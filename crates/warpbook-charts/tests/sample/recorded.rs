@@ -26,6 +26,7 @@ fn operation(&(name, kernels, launches, us, flops, bytes): &Row) -> OperationTim
         kernels: kernels.iter().map(|k| (*k).into()).collect(),
         launches,
         samples_us: vec![us, us * 1.01, us * 0.99],
+        alone_us: Vec::new(),
         flops,
         bytes,
         written_bytes: bytes / 2,

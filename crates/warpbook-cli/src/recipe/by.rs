@@ -63,7 +63,7 @@ impl ComputedBy {
     /// The options of a GPU as this says.
     pub fn of(self, options: CudaOptions) -> CudaOptions {
         let own = || match options.convolution {
-            Method::Stock => CudaOptions::new(options.precision).convolution,
+            Method::Stock | Method::StockFastest => CudaOptions::new(options.precision).convolution,
             own => own,
         };
         CudaOptions {

@@ -35,6 +35,9 @@ const HEURISTICS: [Heuristics; 2] = [Heuristics(3), Heuristics(2)];
 const SUGGESTIONS: usize = 32;
 /// Engines that [`Cudnn::plans`] builds at most, as PyTorch's `benchmark_limit`: some are compiled, which takes seconds.
 const PLANS: usize = 10;
+/// Times that [`Cudnn::fastest`] takes of an engine, after one that is not counted, and the runs of each.
+const TIMES: u32 = 5;
+const IN_A_ROW: u32 = 4;
 /// What arrays are aligned to, at least, in bytes.
 const ALIGNMENT: u64 = 16;
 
@@ -454,6 +457,27 @@ impl Cudnn {
         Ok(plans)
     }
 
+    /// The fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] where none of them could be timed. Another call
+    /// may choose another engine, and it may give other bits on every run.
+    ///
+    /// # Errors
+    /// Those of [`Cudnn::plans`] and [`Cudnn::plan`].
+    pub fn fastest(
+        &self,
+        shape: &LibraryConvolution,
+        pass: ConvolutionPass,
+        workspace_bytes: u64,
+    ) -> Result<CudnnPlan> {
+        let mut best: Option<(f64, CudnnPlan)> = None;
+        for plan in self.plans(shape, pass, workspace_bytes)? {
+            let Some(us) = plan.timed()? else { continue };
+            if best.as_ref().is_none_or(|(least, _)| us < *least) {
+                best = Some((us, plan));
+            }
+        }
+        best.map_or_else(|| self.plan(shape, pass, workspace_bytes), |(_, plan)| Ok(plan))
+    }
+
     /// The engines that the heuristics suggest, the fastest first, of those that compute what the type promises.
     fn suggestions(&self, shape: &LibraryConvolution, pass: ConvolutionPass) -> Result<Vec<Suggestion>> {
         let Opened { library, device, raw, .. } = &*self.0;
@@ -583,19 +607,47 @@ impl CudnnPlan {
 
     /// Runs it once on temporary arrays, which loads its kernels; not at all where they do not fit.
     fn try_out(&self) -> Result<()> {
+        self.on_trial(|stream, queue| queue().and_then(|()| stream.synchronize())).map(drop)
+    }
+
+    /// The least of some times in microseconds on temporary arrays; `None` where they do not fit.
+    fn timed(&self) -> Result<Option<f64>> {
+        let device = CudaDevice(self.built.cudnn.0.device.clone());
+        let [begin, end] = [device.event()?, device.event()?];
+        self.on_trial(|stream, queue| {
+            let mut least = f64::INFINITY;
+            for time in 0..=TIMES {
+                begin.record(stream)?;
+                for _ in 0..IN_A_ROW {
+                    queue()?;
+                }
+                end.record(stream)?;
+                stream.synchronize()?;
+                if time > 0 {
+                    least = least.min(begin.elapsed_us(&end)? / f64::from(IN_A_ROW));
+                }
+            }
+            Ok(least)
+        })
+    }
+
+    /// Gives `work` a stream, and what queues the pass there on temporary arrays; `None` where they do not fit. It has to wait for what it queues.
+    fn on_trial<T>(&self, work: impl FnOnce(&Stream, &dyn Fn() -> Result<()>) -> Result<T>) -> Result<Option<T>> {
         let Opened { library, device, raw, .. } = &*self.built.cudnn.0;
         let [first, second, third] =
             self.pass.arrays().map(|of| usize::try_from(self.shape.bytes(of)).unwrap_or(usize::MAX));
         let arrays = Trial::new(device, [first, second, third, self.built.workspace_bytes]);
-        let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(()) };
+        let Some((_trial, [first, second, third, workspace])) = arrays else { return Ok(None) };
         let stream = Stream::new(&CudaDevice(device.clone()))?;
-        // SAFETY: the arrays are as large as their descriptors say, and live until the wait is over.
-        let queued = unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
-        let done = queued.and_then(|()| stream.synchronize());
+        // SAFETY: the arrays are as large as their descriptors say, and live until the wait below is over.
+        let queue = || unsafe { self.queue(&stream, [first, second, third], workspace, &[]) };
+        let done = work(&stream, &queue);
+        // Also where it has failed before it waited.
+        let waited = stream.synchronize();
         let handle = raw.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the handle is live, and forgets the stream, which ends here.
         unsafe { (library.calls.set_stream)(*handle, std::ptr::null_mut()) };
-        done
+        done.and_then(|done| waited.map(|()| Some(done)))
     }
 
     /// Queues the pass: `inputs` are x and the weight, the weight and dy, or x and dy; `output` is y, dx or dw. It allocates nothing

@@ -20,7 +20,8 @@ const CONVOLUTIONS: &str = "stock_convolutions_fp16";
 pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
     let Some(base) = ladder.iter().find(|way| way.id == BASE).map(|way| way.options) else { return Vec::new() };
     let product = |product| CudaOptions { product, ..base };
-    let convolutions = CudaOptions { convolution: Method::Stock, ..base };
+    let [convolutions, suggested] =
+        [Method::StockFastest, Method::Stock].map(|convolution| CudaOptions { convolution, ..base });
     let way = |id, title, idea, base, options: CudaOptions| Way {
         id,
         title,
@@ -68,9 +69,17 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
         way(
             CONVOLUTIONS,
             "cuDNN convolutions, fp16",
-            "The convolutions are computed by cuDNN, with biases and ReLUs in kernels after it; all else is our own.",
+            "The convolutions are computed by cuDNN, each pass by the fastest of ten engines, which are timed before; biases and ReLUs are kernels after \
+             it, and all else is our own.",
             BASE,
             convolutions,
+        ),
+        way(
+            "suggested_convolutions_fp16",
+            "cuDNN as suggested, fp16",
+            "The same with the engines that cuDNN's heuristics suggest first of those that give the same bits on every run. Nothing is timed.",
+            CONVOLUTIONS,
+            suggested,
         ),
         way(
             "stock_fp16",
@@ -86,7 +95,7 @@ impl Way {
     /// The libraries that it computes convolutions or linear layers with, as "cuDNN and cuBLASLt"; `None` of our own kernels.
     #[must_use]
     pub fn library(&self) -> Option<&'static str> {
-        match (self.options.convolution == Method::Stock, self.options.product == ProductBy::Stock) {
+        match (self.options.convolution.is_stock(), self.options.product == ProductBy::Stock) {
             (true, true) => Some("cuDNN and cuBLASLt"),
             (true, false) => Some("cuDNN"),
             (false, true) => Some("cuBLASLt"),
@@ -98,11 +107,15 @@ impl Way {
     #[must_use]
     pub fn versions(&self, device: &CudaDevice) -> Option<String> {
         let words = |name: &str, (major, minor, patch): (u32, u32, u32)| format!("{name} {major}.{minor}.{patch}");
-        let cudnn = (self.options.convolution == Method::Stock).then(|| Cudnn::find(device));
+        let cudnn = self.options.convolution.is_stock().then(|| Cudnn::find(device));
         let cublas = (self.options.product == ProductBy::Stock).then(|| CublasLt::find(device));
         let both = [cudnn.map(|v| v.map(|v| words("cuDNN", v))), cublas.map(|v| v.map(|v| words("cuBLASLt", v)))];
         let found: Vec<String> = both.into_iter().flatten().flatten().collect();
-        (!found.is_empty()).then(|| format!("By {}, with what their heuristics suggest first.", found.join(" and ")))
+        let how = match self.options.convolution {
+            Method::StockFastest => "cuDNN with the fastest of the ten engines that its heuristics suggest first",
+            _ => "with what the heuristics suggest first",
+        };
+        (!found.is_empty()).then(|| format!("By {}, {how}.", found.join(" and ")))
     }
 
     /// Why it cannot train a recipe on a device, or why that would tell nothing new, in a sentence: a library is not there, a rung does not
@@ -111,10 +124,10 @@ impl Way {
     pub fn obstacle(&self, device: &CudaDevice, recipe: &Recipe) -> Option<String> {
         let CudaOptions { convolution, product, precision, .. } = self.options;
         let convolves = recipe.network.nodes().iter().any(|node| matches!(node.op, Op::Conv2d(_)));
-        if convolution == Method::Stock && !convolves {
+        if convolution.is_stock() && !convolves {
             return Some("The network has no convolution that cuDNN could compute.".into());
         }
-        let of_convolutions = || (convolution == Method::Stock).then(|| Cudnn::find(device).err()).flatten();
+        let of_convolutions = || convolution.is_stock().then(|| Cudnn::find(device).err()).flatten();
         let of_products = || (product == ProductBy::Stock).then(|| CublasLt::find(device).err()).flatten();
         let missing = of_convolutions().or_else(of_products).map(|e| e.to_string());
         missing.or_else(|| {

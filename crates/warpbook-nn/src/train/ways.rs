@@ -387,7 +387,7 @@ impl Way {
         match method {
             Method::Direct => nn::conv2d::direct(layout).into(),
             Method::Im2col => nn::conv2d::im2col(stored, layout).into_iter().chain(bias()).collect(),
-            Method::Stock => {
+            Method::Stock | Method::StockFastest => {
                 let sums = if has_bias { bias() } else { vec![] };
                 self.after_cudnn(sharing, i, node).into_iter().chain(sums).collect()
             }

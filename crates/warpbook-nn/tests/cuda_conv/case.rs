@@ -107,7 +107,7 @@ impl Case {
         });
         let got = as_nhwc(&got, layout, of_weight);
         // cuDNN's is rounded to the type of the operands.
-        let out = if method == Method::Stock { stored } else { Dtype::F32 };
+        let out = if method.is_stock() { stored } else { Dtype::F32 };
         self.dweight.check_within(&what("dw"), &got, positions, (dtype, out), more.transforms[2]);
         let got = dbias.written(&what("db"), b, &poisoned, || {
             convolution.weight_gradient(&b.stream, &x, &dy, &dweight.f32(), Some(&dbias.f32()), &workspace).unwrap();

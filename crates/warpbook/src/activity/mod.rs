@@ -130,6 +130,7 @@ impl Recording {
                 kernels,
                 launches: all.len() as u64,
                 samples_us: runs.iter().map(sum).collect(),
+                alone_us: Vec::new(),
                 flops: work.map_or(0, |w| w.flops),
                 bytes: work.map_or(0, |w| w.bytes),
                 written_bytes: work.map_or(0, |w| w.written_bytes),

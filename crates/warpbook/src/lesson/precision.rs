@@ -10,7 +10,7 @@ pub use feed::{
     slow_loader, slowed, t4, t4_image, timed_loop,
 };
 pub use half::{bf16, f16};
-pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks};
+pub use memory::{as_planned, largest_batch, largest_batches, parts, pays_from, peaks, planned_and_measured};
 
 use super::{cell, title, valid};
 use crate::charts::{Chart, ChartError, ExponentRow, FormatRange, Table, exponents as histogram};

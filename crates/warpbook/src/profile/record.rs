@@ -162,6 +162,7 @@ impl Cycle {
                     kernels: Vec::new(),
                     launches: 0,
                     samples_us: vec![0.0],
+                    alone_us: Vec::new(),
                     flops,
                     bytes,
                     written_bytes: 0,

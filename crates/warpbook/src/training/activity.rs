@@ -7,8 +7,8 @@ use super::workload::Workload;
 use crate::activity::{Recording, Timelines, by_operation};
 use crate::{Error, Lab, Result};
 use warpbook_device::{CudaDevice, Recorder};
-use warpbook_nn::train::{Place, Recipe, TrainError, Trainer, Way};
-use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
+use warpbook_nn::train::{CudaOptions, Place, Recipe, TrainError, Trainer, Way};
+use warpbook_record::{Dtype, Measurement, Problem, Run, Rung, Runner};
 
 /// Steps that are recorded, those before them, and how often they are recorded anew because one was skipped: the scale of a loss may have to be
 /// halved some times first.
@@ -16,21 +16,33 @@ const RECORDED: usize = 8;
 const WARM: usize = 20;
 const ATTEMPTS: usize = 12;
 
-/// Every rung of ours at the main problem, so that the ladder can be compared kernel by kernel, and the fastest at the others: all of all would make a record
-/// twice as large.
-fn wanted<'r>(run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
-    let is_ours = |r: &&Rung| matches!(r.runner, Runner::Kernels { .. });
-    let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
-    let fastest = run.fastest_kernels(problem).map(|(m, _)| m.rung.as_str());
-    run.rungs.iter().filter(is_ours).filter(is_sound).filter(|r| is_main || fastest == Some(&*r.id)).collect()
+/// Every rung at the main problem, so that the ladder can be compared kernel by kernel, those with libraries too, and the fastest of ours in each
+/// precision at the others: all of all would make a record twice as large.
+fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
+    let time = |r: &Rung| run.measurement(&r.id, problem).filter(|m| run.is_sound(m)).and_then(Measurement::median_us);
+    let precision = |r: &Rung| training.way_of(r).map(|way| way.options.precision);
+    let measured: Vec<(&Rung, f64)> = run.rungs.iter().filter_map(|r| Some((r, time(r)?))).collect();
+    let is_ours = |r: &Rung| matches!(r.runner, Runner::Kernels { .. });
+    let is_fastest = |(rung, us): &(&Rung, f64)| {
+        let same = |r: &Rung| is_ours(r) && precision(r) == precision(rung);
+        is_ours(rung) && measured.iter().filter(|(r, _)| same(r)).all(|(_, other)| other >= us)
+    };
+    measured.iter().filter(|m| is_main || is_fastest(m)).map(|(r, _)| *r).collect()
 }
 
-/// Breakdowns and spans of the rungs of ours that were measured.
+/// The same way with its kernels one after another: on one stream, none launched early. `None` where they follow one another anyway.
+fn in_turn(way: &Way) -> Option<Way> {
+    let CudaOptions { overlap, dependent, .. } = way.options;
+    let options = CudaOptions { overlap: false, dependent: false, ..way.options };
+    (overlap || dependent).then(|| Way { options, ..way.clone() })
+}
+
+/// Breakdowns and spans of the rungs that were measured.
 pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &Run) -> Result<Timelines> {
     let recorder = Recorder::start(device)?;
     let mut found = Timelines::default();
     for problem in &run.problems {
-        let rungs = wanted(run, problem, run.main_problem() == Some(problem));
+        let rungs = wanted(training, run, problem, run.main_problem() == Some(problem));
         let (Some(workload), false) = (Workload::of(problem), rungs.is_empty()) else { continue };
         let batch = problem.count("batch").unwrap_or(1);
         let recipe = workload.recipe(batch, training.features, training.seed);
@@ -38,18 +50,31 @@ pub(super) fn record(training: &Training, lab: &Lab, device: &CudaDevice, run: &
         for rung in rungs {
             lab.bench().cancel.check()?;
             let Some(way) = training.way_of(rung) else { continue };
-            let recorded = recorded(&recorder, device, way, &recipe, &set).map_err(failure);
-            let apart = recorded.and_then(|r| r.taken_apart(&rung.id, problem).map_err(Error::Setting));
-            match apart {
-                Ok((breakdown, spans)) => {
-                    found.breakdowns.push(breakdown);
-                    found.spans.extend(spans);
-                }
+            let taken_apart = |way: &Way| {
+                let recorded = recorded(&recorder, device, way, &recipe, &set).map_err(failure);
+                recorded.and_then(|r| r.taken_apart(&rung.id, problem).map_err(Error::Setting))
+            };
+            let mut missing = |what: &str, why: &dyn std::fmt::Display| {
+                found.notes.push(format!("{}, {}: {what}: {why}", rung.id, problem.label));
+            };
+            let (mut breakdown, spans) = match taken_apart(way) {
+                Ok(apart) => apart,
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) => {
-                    found.notes.push(format!("{}, {}: its step could not be taken apart: {e}", rung.id, problem.label));
+                    missing("its step could not be taken apart", &e);
+                    continue;
+                }
+            };
+            if let Some(serial) = in_turn(way) {
+                match taken_apart(&serial) {
+                    Ok((serial, _)) if breakdown.set_alone(&serial) => {}
+                    Ok(_) => missing("its kernels were not timed one by one", &"there they are others"),
+                    Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
+                    Err(e) => missing("its kernels were not timed one by one", &e),
                 }
             }
+            found.breakdowns.push(breakdown);
+            found.spans.extend(spans);
         }
     }
     Ok(found)

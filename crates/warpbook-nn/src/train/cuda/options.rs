@@ -50,7 +50,8 @@ impl CudaOptions {
             product: ProductBy::Own,
             fused: true,
             graph: true,
-            overlap: true,
+            // Products in f32 keep every SM busy for long, and two at once slow each other down.
+            overlap: precision != Precision::Fp32,
             dependent: true,
             last_block: true,
             scaler: GradScaler::default(),

@@ -1,6 +1,6 @@
 //! Where the memory of a training goes, and which batch fits into how much of it.
 
-use super::{difference, rung_of, table, valid};
+use super::{Loop, cell, difference, rung_of, table, valid};
 use crate::charts::Table;
 use crate::figures;
 use crate::nn::train::{CudaOptions, PlannedMemory, Summary};
@@ -141,4 +141,26 @@ pub fn largest_batches(recipes: &[Recipe], budgets: &[u64]) -> Table {
         }
     }
     table(&["recipe", "memory", "fp32", "tf32", "AMP, fp16", "AMP, bf16", "fp16 over fp32"], rows)
+}
+
+/// The peak memory that trainings of this recipe took next to the one that was planned for their batch. A plan leaves out the images, the
+/// batches on their way from a loader, and the workspaces of products.
+#[must_use]
+pub fn planned_and_measured(recipe: &Recipe, trained: &[Loop]) -> Table {
+    let row = |l: &Loop| {
+        let (planned, peak) = (planned(recipe, l.precision, l.batch).memory.total(), l.peak_bytes?);
+        Some(vec![
+            l.batch.to_string(),
+            l.precision.to_string(),
+            figures::memory(planned as f64),
+            figures::memory(peak as f64),
+            difference(planned, peak),
+            cell(Some(l.step_us())),
+            cell(Some(l.step_us() / l.batch as f64)),
+            l.accuracy.map(|a| format!("{:.2} %", 100.0 * a)).unwrap_or_default(),
+        ])
+    };
+    let headers =
+        ["batch", "precision", "planned", "measured peak", "difference", "a step", "a sample", "test accuracy"];
+    table(&headers, trained.iter().filter_map(row).collect())
 }

@@ -199,6 +199,22 @@ impl Report {
             .collect()
     }
 
+    /// The report as JSON, with [`Self::summaries`] and [`Self::bounds`], which follow from its products: for readers that draw no conclusions.
+    ///
+    /// # Errors
+    /// A number that JSON cannot hold.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            summaries: Vec<Summary>,
+            bounds: Vec<Bound>,
+            #[serde(flatten)]
+            report: &'a Report,
+        }
+        let written = Written { summaries: self.summaries(), bounds: self.bounds(), report: self };
+        serde_json::to_string_pretty(&written).map(|text| text + "\n")
+    }
+
     /// Summaries, the slowest products and the bounds, as text.
     #[must_use]
     pub fn text(&self) -> String {
@@ -321,9 +337,14 @@ pub(super) mod tests {
     #[test]
     fn a_report_is_read_again_and_its_text_has_every_bound() {
         let report = report(&[[1.0, 1.2, 1.1]; 24]);
-        let text = serde_json::to_string(&report).unwrap();
+        let text = report.to_json().unwrap();
         assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
-        assert!(text.contains("\"sides\":\"odd\"") && text.contains("\"best_us\":1.1"), "{text}");
+        assert!(text.contains("\"sides\": \"odd\"") && text.contains("\"best_us\": 1.1"), "{text}");
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(
+            (written["summaries"][0]["count"].as_u64(), written["bounds"].as_array().unwrap().len()),
+            (Some(24), 7)
+        );
         assert_eq!(report.text().matches("kept  ").count(), report.bounds().len());
     }
 }

@@ -67,9 +67,18 @@ pub enum Method {
     /// biases, ReLUs and masks are kernels of ours after it. Of 16-bit types y is rounded before the bias is added, and again after;
     /// dw is rounded to 16 bits before it is widened.
     Stock,
+    /// The same with the fastest of the ten engines that cuDNN's heuristics suggest first, timed when the kernels are prepared: it may give other
+    /// bits on every run, and another preparation may choose another one.
+    StockFastest,
 }
 
 impl Method {
+    /// Whether cuDNN computes it.
+    #[must_use]
+    pub fn is_stock(self) -> bool {
+        matches!(self, Self::Stock | Self::StockFastest)
+    }
+
     /// What computes a convolution in a type on a GPU of a compute capability that is told to use this method: without Hopper's instructions
     /// shifted windows are the implicit product, and in f16 below 8.0 all of the
     /// implicit product's are [`Method::ImplicitGemmTuring`].
@@ -112,7 +121,7 @@ impl Form {
         let implicit = |turing| implicit_spec_of(pass, dtype, geometry, layout, turing, false).map(|spec| vec![spec]);
         match method {
             Method::Direct => (dtype == Dtype::F32).then(|| vec![direct_rows(layout)[pass as usize].clone()]),
-            Method::Im2col | Method::Stock => None,
+            Method::Im2col | Method::Stock | Method::StockFastest => None,
             Method::ImplicitGemmTuring => (dtype == Dtype::F16).then(|| implicit(true)).flatten(),
             Method::ImplicitGemm => implicit(dtype == Dtype::F16 && compute_capability < Some((8, 0))),
             Method::ShiftedWindows if compute_capability != Some(HOPPER) => None,
@@ -223,7 +232,7 @@ impl Convolution {
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => {
                 Body::Implicit(Box::new(Implicit::new(device, &shapes, form, pools)?))
             }
-            Method::Stock => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
+            Method::Stock | Method::StockFastest => Body::Stock(Arc::new(Stock::new(device, gemm, &shapes, form)?)),
         };
         let rows = match form.layout {
             Layout::Nhwc => RowsOf::Matrix { rows: shapes.positions() },

@@ -16,7 +16,7 @@ impl Convolution {
     pub fn pools(geometry: &Geometry, form: Form) -> bool {
         let is_implicit = match form.method {
             Method::ImplicitGemm | Method::ImplicitGemmTuring | Method::ShiftedWindows | Method::FewChannels => true,
-            Method::Direct | Method::Im2col | Method::Stock => false,
+            Method::Direct | Method::Im2col | Method::Stock | Method::StockFastest => false,
         };
         is_implicit
             && matches!(form.dtype, Dtype::F16 | Dtype::Bf16)

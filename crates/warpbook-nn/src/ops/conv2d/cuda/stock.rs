@@ -4,7 +4,7 @@
 //! rounded; a gradient beyond the range of fp16 becomes infinite, which the gradient scaler finds, as it does in PyTorch.
 
 use super::shapes::Shapes;
-use super::{Form, Forward, stored};
+use super::{Form, Forward, Method, stored};
 use crate::gemm::{AfterLibrary, DeviceArray, Gemm, Workspace};
 use crate::ops::Layout;
 use warpbook_device::{ConvolutionPass, CudaDevice, CudnnPlan, Error, LibraryConvolution, Result, Slice, Stream};
@@ -46,7 +46,10 @@ impl Stock {
             dtype: form.dtype,
             channels_last: form.layout == Layout::Nhwc,
         };
-        let plan = |pass| cudnn.plan(&convolution, pass, WORKSPACE_BYTES);
+        let plan = |pass| match form.method {
+            Method::StockFastest => cudnn.fastest(&convolution, pass, WORKSPACE_BYTES),
+            _ => cudnn.plan(&convolution, pass, WORKSPACE_BYTES),
+        };
         Ok(Self {
             shapes: *shapes,
             dtype: stored(form.dtype),
