@@ -76,7 +76,7 @@ fn operations_that_were_timed_one_by_one_are_drawn_so() {
     let first = |header: &str| cell(&chart.table, "04_fused_graph", header);
     assert_eq!((first("time (µs)"), first("on its own (µs)"), first("% of the run")), ("12.00", "7.500", "20.0"));
     // Of 3.75 us at the ceiling.
-    assert_eq!((first("% of bound"), first("TFLOP/s")), ("50", "400"));
+    assert_eq!((first("% of bound"), first("TFLOP/s")), ("50.0", "400"));
     assert_eq!(cell(&chart.table, "01_unfused", "on its own (µs)"), "");
 }
 
