@@ -44,9 +44,10 @@ A record next to Warpbook's, of the same accuracy from as many seeds:
     python3 mnist_to_99.py --cold 10 --like ours.json --data DIR --out pytorch.json
     warpbook merge ours.json pytorch.json --out both.json
 
---cold N starts this script again as N + 1 processes, one after the other, prints the line of each, and writes the record after each to --out. The first
-process is not counted. A sample is the time from the start of a process to its end, what Python takes to end included, by the clock of the process
-that started it, as in Warpbook's; the record has the part until the end of the last test in a note.
+--cold N starts this script again as N + 1 processes for each way, one after the other, the ways in turn, prints the line of each, and writes the record
+after each seed to --out: a row for each way, or for that of --way alone. The first process of a way is not counted. A sample is the time from the start of a
+process to its end, what Python takes to end included, by the clock of the process that started it, as in Warpbook's; the record has the phases of each
+process until the end of the last test as parts of its row, and their medians in a note.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     raw = argparse.RawDescriptionHelpFormatter
     p = wr.Parser("mnist_to_99.py", description=__doc__, formatter_class=raw, allow_abbrev=False)
     p.add_argument("--data", required=True, type=Path, metavar="DIR", help="the folder with MNIST's four files, packed by gzip or not")
-    p.add_argument("--way", choices=WAYS, default="graph", help="[default: graph]")
+    p.add_argument("--way", choices=WAYS, help="[default: graph; with --cold both, in turn]")
     p.add_argument("--compile", action="store_true", help="the step's forward and backward pass through torch.compile")
     p.add_argument("--search", action="store_true", help="cuDNN tries its algorithms out")
     p.add_argument("--to", type=float, metavar="SHARE", help="of test images that have to be right, 0 to 1 [default: 0.99, or --like's]")
@@ -325,6 +326,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("--machine", type=Path, help=argparse.SUPPRESS)
     a = p.parse_args(arguments)
     check_cold(a)
+    a.ways = WAYS if a.way is None else (a.way,)
+    a.way = "graph" if a.way is None else a.way
     a.to = 0.99 if a.to is None else a.to
     if a.epochs < 1:
         raise wr.Refused(f"--epochs {a.epochs}: a training takes at least one.")
@@ -371,22 +374,25 @@ def settings_of(a: argparse.Namespace, arguments: list[str]) -> wr.Settings:
     if not 0.0 < problem.number("accuracy") <= 100.0:
         raise wr.Refused(f"{a.like} has an accuracy of {problem.number('accuracy')} %: make it with `{OURS}`.")
     more = [name for name, on in (("compiled", a.compile), ("searched", a.search)) if on]
-    what = {"eager": "eager", "graph": "CUDA graph"}[a.way]
-    way = wr.Way(
-        "_".join(["torch_amp_fp16", a.way, *more]),
-        ", ".join([f"PyTorch, AMP fp16, {what}", *more]),
-        "torch.autocast with fp16 and GradScaler, channels_last, a fused optimiser; it ends with the first epoch that reaches the accuracy.",
-        build=lambda: None,
-        graph=a.way == "graph",
-    )
+
+    def way_of(name: str) -> wr.Way:
+        what = {"eager": "eager", "graph": "CUDA graph"}[name]
+        return wr.Way(
+            "_".join(["torch_amp_fp16", name, *more]),
+            ", ".join([f"PyTorch, AMP fp16, {what}", *more]),
+            "torch.autocast with fp16 and GradScaler, channels_last, a fused optimiser; it ends with the first epoch that reaches the accuracy.",
+            build=lambda: None,
+            graph=name == "graph",
+        )
+
     bench = wr.Bench(warmup=1, samples=a.cold, budget_s=math.inf, batch_below_us=0.0)
     command = shlex.join(["python3", "notebooks/pytorch/mnist_to_99.py", *arguments])
-    return wr.Settings(like, a.out, (problem,), (way,), bench, command, a.author)
+    return wr.Settings(like, a.out, (problem,), tuple(way_of(name) for name in a.ways), bench, command, a.author)
 
 
-def process(a: argparse.Namespace, to: float, seed: int, machine: Path | None) -> tuple[float, dict[str, Any]]:
+def process(a: argparse.Namespace, way: str, to: float, seed: int, machine: Path | None) -> tuple[float, dict[str, Any]]:
     """Seconds of a process that trains from a seed, from its start to its end, and its line."""
-    words = ["--data", a.data, "--way", a.way, "--to", repr(to), "--epochs", a.epochs, "--seed", seed]
+    words = ["--data", a.data, "--way", way, "--to", repr(to), "--epochs", a.epochs, "--seed", seed]
     flags = [*(["--compile"] if a.compile else []), *(["--search"] if a.search else []), *(["--machine", machine] if machine else [])]
     command = [sys.executable, str(Path(__file__).resolve()), *map(str, words + flags)]
     begun = time.perf_counter()
@@ -403,9 +409,12 @@ def process(a: argparse.Namespace, to: float, seed: int, machine: Path | None) -
     return seconds, line
 
 
-def row_of(settings: wr.Settings, timed: list[tuple[float, dict[str, Any]]]) -> dict[str, Any]:
-    """The row of so many processes: their times and accuracies, and whether the mean of these is what is asked for."""
-    (problem,), (way,) = settings.problems, settings.ways
+Timed = list[tuple[float, dict[str, Any]]]
+
+
+def row_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> dict[str, Any]:
+    """The row of so many processes of a way: their times and accuracies, and whether the mean of these is what is asked for."""
+    (problem,) = settings.problems
     of, target = problem.count("test_samples"), problem.number("accuracy")
     right = [round(line["accuracy"] * of) for _, line in timed]
     lack = max(target - 100.0 * sum(right) / (of * len(right)), 0.0)
@@ -417,36 +426,63 @@ def row_of(settings: wr.Settings, timed: list[tuple[float, dict[str, Any]]]) -> 
     return {**row, "test": [{"correct": correct, "of": of} for correct in right]}
 
 
-def notes_of(settings: wr.Settings, seed: int, timed: list[tuple[float, dict[str, Any]]]) -> list[str]:
-    title = settings.ways[0].title
-    walls, epochs = sorted(line["wall_s"] for _, line in timed), sorted(line["epochs"] for _, line in timed)
-    seeds = f"samples are of the seeds {seed} to {seed + len(timed) - 1}, in this order" if len(timed) > 1 else f"sample is of the seed {seed}"
-    notes = [
-        f"{title}: until the end of the last test a process took {walls[0]:.2f} to {walls[-1]:.2f} s, without what Python takes to end.",
-        f"{title}: {epochs[0]} to {epochs[-1]} epochs were trained; one process before the first is not counted.",
-        f"The {seeds}.",
+def phases_of(timed: Timed) -> dict[str, list[float]]:
+    """The seconds of each phase in each process, in the order in which they come; 0 where a process has no such phase."""
+    names = list(dict.fromkeys(name for _, line in timed for name in line["phases_s"]))
+    return {name: [line["phases_s"].get(name, 0.0) for _, line in timed] for name in names}
+
+
+def parts_of(settings: wr.Settings, way: wr.Way, timed: Timed) -> list[dict[str, Any]]:
+    """The phases as parts of a record's row."""
+    (problem,) = settings.problems
+    return [
+        {"rung": way.id, "problem": problem.id, "group": "phase", "name": name, "samples_us": [s * 1e6 for s in seconds]}
+        for name, seconds in phases_of(timed).items()
     ]
-    if len(timed) < settings.bench.samples:
-        notes.append(f"{len(timed)} of {settings.bench.samples} trainings are done.")
-    return notes
+
+
+def notes_of(way: wr.Way, timed: Timed) -> list[str]:
+    walls, epochs = sorted(line["wall_s"] for _, line in timed), sorted(line["epochs"] for _, line in timed)
+    phases = ", ".join(f"{name} {wr.median(seconds):.2f}" for name, seconds in phases_of(timed).items())
+    return [
+        f"{way.title}: until the end of the last test a process took {walls[0]:.2f} to {walls[-1]:.2f} s, without what Python takes to end. "
+        f"Medians of its phases in seconds: {phases}.",
+        f"{way.title}: {epochs[0]} to {epochs[-1]} epochs were trained; one process before the first is not counted.",
+    ]
+
+
+def notes_on_seeds(settings: wr.Settings, seed: int, count: int) -> list[str]:
+    seeds = f"samples are of the seeds {seed} to {seed + count - 1}, in this order" if count > 1 else f"sample is of the seed {seed}"
+    left = [] if count >= settings.bench.samples else [f"{count} of {settings.bench.samples} trainings are done."]
+    return [f"The {seeds}.", *left]
 
 
 def run_cold(a: argparse.Namespace, arguments: list[str]) -> bool:
-    """Writes the record of whole processes; whether the mean accuracy was reached. PyTorch is not loaded here, which would keep the driver awake."""
+    """Writes the record of whole processes; whether each way reached the mean accuracy. PyTorch is not loaded here, which would keep the driver awake."""
     settings = settings_of(a, arguments)
     to = settings.problems[0].number("accuracy") / 100.0
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "machine.json"
-        process(a, to, a.seed, file)
+        for name in a.ways:
+            process(a, name, to, a.seed, file)
         record = wr.new_record(settings, wr.Machine(**json.loads(wr.read_text(file))))
-    timed: list[tuple[float, dict[str, Any]]] = []
-    for seed in range(a.seed, a.seed + a.cold):
-        timed.append(process(a, to, seed, None))
-        record |= {"measurements": [row_of(settings, timed)], "notes": notes_of(settings, a.seed, timed)}
+    timed: dict[str, Timed] = {name: [] for name in a.ways}
+    for count, seed in enumerate(range(a.seed, a.seed + a.cold), 1):
+        # In turn, so that all ways see the same machine.
+        for name in a.ways:
+            timed[name].append(process(a, name, to, seed, None))
+        done = [(way, timed[name]) for way, name in zip(settings.ways, a.ways)]
+        record |= {
+            "measurements": [row_of(settings, way, rows) for way, rows in done],
+            "parts": [part for way, rows in done for part in parts_of(settings, way, rows)],
+            "notes": [note for way, rows in done for note in notes_of(way, rows)] + notes_on_seeds(settings, a.seed, count),
+        }
         wr.write_record(a.out, record)
-    seconds = wr.median([seconds for seconds, _ in timed])
-    wr.print_line(f"Median of {a.cold} processes: {seconds:.3f} s\nRecord: {a.out}")
-    return record["measurements"][0]["check"]["passed"]
+    for way, name in zip(settings.ways, a.ways):
+        seconds = wr.median([seconds for seconds, _ in timed[name]])
+        wr.print_line(f"{way.title}: median of {a.cold} processes {seconds:.3f} s")
+    wr.print_line(f"Record: {a.out}")
+    return all(row["check"]["passed"] for row in record["measurements"])
 
 
 # ---- one process -----------------------------------------------------------------------------------------------------

@@ -173,7 +173,8 @@ if "--machine" in options:
     pathlib.Path(options["--machine"]).write_text(MACHINE)
 if seed == 66:
     raise SystemExit(2)
-print(json.dumps({"seed": seed, "accuracy": 0.99 + 0.0001 * seed, "epochs": 5 + seed, "wall_s": 2.0 + seed, "options": options}))
+print(json.dumps({"seed": seed, "accuracy": 0.99 + 0.0001 * seed, "epochs": 5 + seed, "wall_s": 2.0 + seed,
+                  "phases_s": {"import": 1.5, "train": 0.5 + seed}, "options": options}))
 """
 
 
@@ -200,7 +201,7 @@ class Cold(InFolder):
         return json.loads((self.folder / "out.json").read_text(encoding="utf-8"))
 
     def test_every_process_is_a_sample_of_a_record_that_merges(self):
-        code, lines, said = self.run_cold("--seed", "3", "--search", "--author", "Ada")
+        code, lines, said = self.run_cold("--seed", "3", "--way", "graph", "--search", "--author", "Ada")
         self.assertEqual(code, 0, said)
         self.assertEqual([json.loads(line)["seed"] for line in lines], [3, 3, 4], "the first is not counted")
         options = json.loads(lines[1])["options"]
@@ -219,6 +220,22 @@ class Cold(InFolder):
         self.assertEqual(row["check"]["reference"], "a mean accuracy of 99 % or more")
         self.assertIn("The samples are of the seeds 3 to 4, in this order.", record["notes"])
         self.assertIn("took 5.00 to 6.00 s", record["notes"][0])
+        self.assertIn("Medians of its phases in seconds: import 1.50, train 4.00.", record["notes"][0])
+        parts = [(part["rung"], part["group"], part["name"], part["samples_us"]) for part in record["parts"]]
+        self.assertEqual(parts, [(rung["id"], "phase", "import", [1.5e6, 1.5e6]), (rung["id"], "phase", "train", [3.5e6, 4.5e6])])
+
+    def test_without_a_way_both_are_rows_and_their_processes_come_in_turn(self):
+        code, lines, said = self.run_cold("--seed", "3")
+        self.assertEqual(code, 0, said)
+        ran = [(line["seed"], line["options"]["--way"]) for line in map(json.loads, lines)]
+        self.assertEqual(ran, [(seed, way) for seed in (3, 3, 4) for way in mnist_to_99.WAYS])
+        record = self.record()
+        self.check_record(record)
+        self.assertEqual([rung["id"] for rung in record["rungs"]], ["torch_amp_fp16_eager", "torch_amp_fp16_graph"])
+        self.assertEqual([rung["title"] for rung in record["rungs"]], ["PyTorch, AMP fp16, eager", "PyTorch, AMP fp16, CUDA graph"])
+        self.assertTrue(all(len(row["samples_us"]) == 2 for row in record["measurements"]))
+        self.assertEqual({part["rung"] for part in record["parts"]}, {rung["id"] for rung in record["rungs"]})
+        self.assertEqual(sum("samples are of the seeds 3 to 4" in note for note in record["notes"]), 1)
 
     def test_a_missed_accuracy_is_told(self):
         code, _, _ = self.run_cold(record=self.like(accuracy=99.5))
@@ -227,7 +244,7 @@ class Cold(InFolder):
         self.assertTrue(math.isclose(check["max_abs_error"], 0.485) and math.isclose(check["max_rel_error"], 0.485 / 99.5), check)
 
     def test_what_is_done_before_a_process_fails_is_kept(self):
-        code, lines, said = self.run_cold("--seed", "65")
+        code, lines, said = self.run_cold("--seed", "65", "--way", "eager")
         self.assertEqual((code, len(lines)), (2, 2))
         self.assertIn("seed 66 gave no result (exit code 2)", said)
         record = self.record()

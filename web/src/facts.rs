@@ -254,7 +254,7 @@ mod tests {
             all.iter().flat_map(|s| &s.facts).find(|(n, _)| n == name).map(|(_, v)| v.as_str()).unwrap_or("missing")
         };
         assert_eq!(get("Compute capability"), "9.0 (sm_90)");
-        assert_eq!((get("SMs"), get("GPU memory"), get("L2")), ("132", "150 GB", "60 MiB"));
+        assert_eq!((get("SMs"), get("GPU memory"), get("L2")), ("132", "140 GiB", "60 MiB"));
         assert_eq!(get("SM clock"), "1980 MHz");
         assert_eq!(get("Throttling"), "power cap");
         assert_eq!(get("L2 before a sample"), "as the previous sample left it");

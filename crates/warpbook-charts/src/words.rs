@@ -172,15 +172,10 @@ pub(crate) fn count_unit(n: f64) -> Unit {
     }
 }
 
-/// Bytes as "141 GB" (of 10^9) or "48 KiB" (of 2^10): memories are sold by the one, caches by the other.
+/// Bytes of memory and of files in binary units, as "48 KiB", "881 MiB" or "1.02 GiB".
 #[must_use]
 pub fn bytes(n: u64) -> String {
-    match n {
-        0..1_024 => format!("{n} B"),
-        1_024..1_048_576 => format!("{} KiB", short(n as f64 / 1024.0)),
-        1_048_576..1_000_000_000 => format!("{} MiB", short(n as f64 / 1_048_576.0)),
-        _ => format!("{} GB", short(n as f64 / 1e9)),
-    }
+    memory(n as f64)
 }
 
 /// Bytes of the device's memory in binary units, as "592 MiB" or "2.05 GiB".
@@ -427,7 +422,10 @@ mod tests {
         check(bytes(49_152), "48 KiB");
         check(bytes(1_536), "1.5 KiB");
         check(bytes(52_428_800), "50 MiB");
-        check(bytes(150_000_000_000), "150 GB");
+        check(bytes(1_048_575), "1 MiB");
+        check(bytes(924_000_000), "881 MiB");
+        check(bytes(1_074_000_000), "1 GiB");
+        check(bytes(150_109_880_320), "140 GiB");
         check(memory(592.0 * 1_048_576.0), "592 MiB");
         check(memory(1023.6 * 1_048_576.0), "1 GiB");
         check(memory(2.2e9), "2.05 GiB");

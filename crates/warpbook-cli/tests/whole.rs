@@ -53,7 +53,7 @@ fn each_seed_is_a_sample_of_a_record() {
     assert_eq!((check.reference.as_str(), check.tolerance), ("a mean accuracy of 5 % or more", 0.0));
     let label = "small to 5 % in fp32, from images on the device; synthetic digits, upside-down";
     assert_eq!((row.problem.label.as_str(), row.problem.real("accuracy")), (label, Some(5.0)));
-    for note in ["seeds 4 to 6", "optimiser SGD", "synthetic images", "from images on the device"] {
+    for note in ["seeds 4 to 6", "optimiser: SGD", "synthetic images", "from images on the device"] {
         assert!(record.notes.iter().any(|n| n.contains(note)), "{note} in {:?}", record.notes);
     }
     let table = ["median", "mean accuracy", "seeds", " % ± ", "passed", "samples are of the seeds 4 to 6"];
@@ -157,13 +157,24 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         );
         let row = place.row("r.json");
         assert_eq!((row.samples_us.len(), row.test[0].of), (1, 8));
+        let notes = place.read("r.json").notes.join(" ");
+        for part in ["Muon", "six views", "alternating horizontal flips", "frozen weight", "steps of each training: 1."] {
+            assert!(notes.contains(part), "{part} in {notes}");
+        }
+        assert!(notes.contains("Accuracies are of these") && !notes.contains("not the originals"), "{notes}");
         row.problem.label.clone()
     };
     let at_once = label(&["--seeds", "1"]);
     assert_eq!(
         at_once,
-        "cifar10-speedrun, 1 step in fp32, from images on the device; CIFAR-10, not the original files"
+        "cifar10-speedrun, 1 step in fp32, from images on the device; CIFAR-10, not verified as the original files"
     );
+    // Fewer views are another evaluation of the same training.
+    expect(&warpbook(place.folder(), &[&words[..], &["--views", "flips", "--seeds", "1", "--out", "f.json"]].concat()), 0, &[]);
+    let flips = place.read("f.json");
+    assert!(flips.notes.iter().any(|n| n.contains("two views")) && flips.command.contains("--views flips"), "{flips:?}");
+    let wrong = ["train", "cifar10-speedrun", "--views", "many"];
+    expect(&warpbook(place.folder(), &wrong), 2, &["none of one, flips, flips-and-shifts"]);
     let cold = label(&["--cold", "1", "--data-note", "recompressed as JPEG q75"]);
     assert_eq!(
         cold,

@@ -409,6 +409,8 @@ pub enum PartGroup {
     Tile,
     /// The copies that a result on the host needs: "to the device", "to the host". Records of format 1 also have "compute".
     Transfer,
+    /// What a process does from its start on, one after the other: "import", "data", "train". Together they are the process, or nearly.
+    Phase,
     /// One that this version does not know.
     #[serde(other)]
     Other,

@@ -321,7 +321,7 @@ fn records_without_these_figures_are_said_to_be() {
 
 #[test]
 fn our_kernels_next_to_libraries_are_compared_where_both_are() {
-    use warpbook::lesson::stock::{largest_gain, own_and_library, trainings, where_it_pays};
+    use warpbook::lesson::stock::{largest_gain, own_and_library, where_it_pays};
     let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
     let run = read_record(Path::new(&here).join("../../data/results/training-h200.json")).unwrap();
     let rows = own_and_library(&run).rows;
@@ -341,11 +341,46 @@ fn our_kernels_next_to_libraries_are_compared_where_both_are() {
     let nothing = only(&run, &[]);
     assert!(largest_gain(&nothing).is_none());
     assert!(own_and_library(&nothing).rows.is_empty() && where_it_pays(&nothing).contains("nothing to compare"));
+}
 
+#[test]
+fn shapes_at_which_the_library_wins_are_those_of_the_record() {
+    use warpbook::lesson::stock::where_the_library_wins;
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
+    let run = read_record(Path::new(&here).join("../../data/results/matmul-h200.json")).unwrap();
+    let all = where_the_library_wins(&run);
+    let of = |p: &Problem| {
+        let ours = run.measurement("as_chosen", p)?.median_us()?;
+        Some(run.fastest_of(p, |r| matches!(r.runner, Runner::Library(_)))?.1 / ours)
+    };
+    let mut ratios: Vec<f64> = run.problems().into_iter().filter_map(of).collect();
+    let measured = ratios.len();
+    ratios.retain(|r| *r < 1.0);
+    ratios.sort_by(f64::total_cmp);
+    assert_eq!(all.headers[0], format!("{} of {measured} problems", ratios.len()));
+    let shown: Vec<&str> = all.rows.iter().map(|row| &*row[4]).collect();
+    assert_eq!(shown, ratios.iter().map(|r| warpbook::figures::times(*r)).collect::<Vec<_>>());
+    assert!(where_the_library_wins(&only(&run, &["cublas"])).rows.is_empty());
+}
+
+#[test]
+fn trainings_are_compared_by_their_steps() {
+    use warpbook::lesson::stock::{same_losses, steps_over_tiles, trainings};
     let lab = Lab::open("cpu").unwrap();
     let digits = synthetic_digits(64, 32, 1);
-    let trained = lab.train(Recipe { batch: 32, epochs: 2, ..Recipe::mnist() }, &digits).run().unwrap();
-    let rows = trainings(&[("ours", trained)]).rows;
-    assert_eq!((&*rows[0][0], &*rows[0][1]), ("ours", "2"));
-    assert!(rows[0][3].ends_with('%'), "{:?}", rows[0]);
+    let recipe = Recipe { batch: 32, epochs: 2, ..Recipe::mnist() };
+    let train = |seed| lab.train(Recipe { seed, ..recipe.clone() }, &digits).run().unwrap();
+    let all = [train(1), train(1), train(2)];
+    let rows = trainings(&all).rows;
+    assert_eq!((&*rows[0][0], &*rows[0][1], &*rows[0][3]), ("CPU", "2", "1.00×"));
+    assert!(rows.iter().all(|row| row[4].ends_with('%')), "{rows:?}");
+    // The first epoch is not in the time: 2 steps of the second.
+    let seconds = all[1].last_epoch().unwrap().seconds;
+    assert_eq!(rows[1][2], warpbook::figures::time(seconds * 1e6 / 2.0));
+    assert_eq!(same_losses(&all), "The same losses, bit for bit: CPU and CPU. Losses of their own: CPU.");
+    assert_eq!(same_losses(&all[1..]), "Losses of their own: CPU and CPU.");
+    let chart =
+        steps_over_tiles(&all, &[(8, "cpu_all_threads"), (32, "cpu_all_threads")], &["cpu_all_threads"]).unwrap();
+    assert_eq!(chart.table.headers, ["edge of the tile", "tiled products", "CPU"]);
+    assert!(steps_over_tiles(&all, &[(8, "tiled_8_products_fp16")], &["stock_products_fp16"]).is_err());
 }

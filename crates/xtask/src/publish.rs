@@ -1,6 +1,7 @@
 //! What is generated from the records: their index, the JSON Schema, the README's results.
 
 mod surveys;
+mod whole;
 
 use crate::steps::Report;
 use crate::workspace::{Workspace, files_below, write_atomic};
@@ -177,7 +178,7 @@ fn results(records: &[Record]) -> String {
     };
     let (pairs, others): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|r| is_of_the_guide(r));
     let ladders = others.into_iter().filter_map(tables).flatten().flatten();
-    let tables: Vec<String> = ladders.chain(guide(&pairs)).collect();
+    let tables: Vec<String> = ladders.chain(whole::trainings(records)).chain(guide(&pairs)).collect();
     if tables.is_empty() { "No results are published yet.".into() } else { tables.join("\n\n") }
 }
 
@@ -487,7 +488,7 @@ mod tests {
 
     const SOFTMAX: &str = include_str!("../../../web/tests/softmax.json");
 
-    fn record(change: impl Fn(&mut Value)) -> Record {
+    pub(super) fn record(change: impl Fn(&mut Value)) -> Record {
         let mut value: Value = serde_json::from_str(SOFTMAX).unwrap();
         change(&mut value);
         Record::new("softmax-h200.json", value.to_string()).unwrap()

@@ -169,7 +169,14 @@ fn train_log() -> impl Strategy<Value = TrainLog> {
 }
 
 fn part() -> impl Strategy<Value = Part> {
-    let groups = [PartGroup::Operation, PartGroup::Ablation, PartGroup::Tile, PartGroup::Transfer, PartGroup::Other];
+    let groups = [
+        PartGroup::Operation,
+        PartGroup::Ablation,
+        PartGroup::Tile,
+        PartGroup::Transfer,
+        PartGroup::Phase,
+        PartGroup::Other,
+    ];
     let name = prop_oneof![2 => words(), 1 => proptest::sample::select(vec!["a".to_owned(), "compute".into(), "to the host".into()])];
     let rung = prop_oneof![3 => id(), 1 => Just(String::new())];
     (rung, any_problem(), proptest::sample::select(groups.to_vec()), name, reals())

@@ -7,6 +7,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
 use warpbook::nn::gemm::ProductBy;
+use warpbook::nn::train::Views;
 
 /// A measurement keeps no more samples.
 const MOST_TRAININGS: u64 = 1000;
@@ -24,6 +25,8 @@ Examples:
   warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
   warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --to 90 --out speedrun.json     time and accuracy of each seed
+  warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --views flips     test images as they are and mirrored, without shifts
+  warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --hold-out 5000 --epochs 8 --steps 175     judged by training images
   warpbook train mnist --precision amp-fp16 --epochs 8 --cold 10 --to 99 --out mnist-to-99.json     the same of whole processes
   warpbook train cifar10 --gpus 2 --batch 256     data-parallel: 128 samples a step on each of two GPUs
   warpbook train mnist --ranks 2 --steps 100      the same way on the CPU, with two processes
@@ -75,7 +78,8 @@ A recipe of your own is a TOML file; data, learning_rate and network are needed:
   [initial]
   factors = [{ params = \"head.weight\", factor = 0.5 }]
 
-Test images are seen once, or as the mean of several views: views = \"flips\" or \"flips_and_shifts\", above [optimizer].
+Test images are seen once, or as the mean of several views: views = \"flips\" (as they are and mirrored) or \"flips_and_shifts\" (both, \
+and both shifted by a pixel to either side), above [optimizer]; --views goes before it.
 A layer with frozen after its name, as \"conv2d 24 2x2 frozen\", keeps its weight.
 
 Ctrl-C ends after the step under way; the checkpoint and the record are then written. Losses of a training of more than 20000 lines are \
@@ -186,6 +190,10 @@ pub struct TrainArgs {
     /// Train without dropout.
     #[arg(long)]
     pub no_dropout: bool,
+    /// How a test image is seen: one (as it is), flips (the mean of the outputs as it is and mirrored), or flips-and-shifts (the mean of six views:
+    /// both, each also shifted by a pixel down and right, and up and left). [default: the recipe's, or else one]
+    #[arg(long, value_name = "one|flips|flips-and-shifts")]
+    pub views: Option<Views>,
     /// Batches between two lines of progress, each with the mean of their losses; the record has the same. 1 logs every step.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub log_every: u64,
@@ -254,6 +262,7 @@ impl TrainArgs {
         option("steps", number(self.steps));
         option("lr", self.lr.map(|rate| rate.to_string()));
         option("seed", number(self.seed));
+        option("views", self.views.map(|views| views.name().replace('_', "-")));
         option("seeds", number(self.seeds));
         option("hold-out", number(self.hold_out.map(|n| n as u64)));
         option("cold", number(self.cold));
@@ -324,6 +333,8 @@ mod tests {
             "0.5",
             "--seed",
             "3",
+            "--views",
+            "flips-and-shifts",
             "--resume",
             "c.st",
             "--log-every",

@@ -101,11 +101,11 @@ pub fn parse(path: &Path, text: &str) -> Result<Plan, String> {
         deviation,
         groups: groups(&source, &keys)?,
         initial: initial(&source, &keys)?,
-        views: match keys.choice("views", &["one", "flips", "flips_and_shifts"])? {
-            Some("flips") => Views::Flips,
-            Some("flips_and_shifts") => Views::FlipsAndShifts,
-            _ => Views::One,
-        },
+        // A word that was chosen is one that is read.
+        views: keys
+            .choice("views", &Views::NAMED.map(|(name, _)| name))?
+            .and_then(|word| word.parse().ok())
+            .unwrap_or_default(),
         augmentation: augmentation(&keys)?,
         shuffle: keys.flag("shuffle")?.unwrap_or(true),
         seed: keys.whole("seed", 0)?.unwrap_or(1),

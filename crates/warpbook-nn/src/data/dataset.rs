@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn files_that_nobody_knows_have_an_honest_name() {
         let of = |origin: Origin| Dataset { origin, ..numbered(4) };
-        let unknown = || of(Origin::Modified { why: "perhaps not the original files".into() });
+        let unknown = || of(Origin::Modified { why: "not verified as the original files".into() });
         let noted = unknown().noted("recompressed as JPEG q75");
         assert_eq!(noted.note(), "own: recompressed as JPEG q75");
         assert_eq!((noted.take(2).note(), noted.images()), (noted.note(), unknown().images()));

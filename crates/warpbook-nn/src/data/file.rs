@@ -158,7 +158,7 @@ impl Verdict {
         let why = match fits {
             Some(true) => return,
             Some(false) => format!("not the original files: {name} differs from the published one"),
-            None => format!("perhaps not the original files: no hash of {name} is published to compare it with"),
+            None => format!("not verified as the original files: no hash of {name} is published"),
         };
         if self.0 == Origin::Original {
             self.0 = Origin::Modified { why };

@@ -288,18 +288,7 @@ impl Builder {
 
     /// The layer's name, or the next of its kind.
     fn name(&mut self, layer: &Layer) -> Result<String, NetworkError> {
-        let stem = match &layer.kind {
-            Kind::Conv2d(_) => "conv",
-            Kind::Linear { .. } => "fc",
-            Kind::Activation(Activation::Relu) => "relu",
-            Kind::Activation(Activation::Gelu) => "gelu",
-            Kind::Pool(_) => "pool",
-            Kind::BatchNorm { .. } => "bn",
-            Kind::Dropout { .. } => "dropout",
-            Kind::Flatten => "flatten",
-            Kind::Residual(_) => "residual",
-            Kind::Own(own) => own.name(),
-        };
+        let stem = layer.kind.stem();
         let place = self.counts.iter().position(|(s, _)| *s == stem).unwrap_or_else(|| {
             self.counts.push((stem.to_owned(), 0));
             self.counts.len() - 1

@@ -30,6 +30,24 @@ pub(super) enum Kind {
     Own(OwnLayer),
 }
 
+impl Kind {
+    /// What layers of this kind are called, with a number, where nobody names them.
+    pub(super) fn stem(&self) -> &str {
+        match self {
+            Self::Conv2d(_) => "conv",
+            Self::Linear { .. } => "fc",
+            Self::Activation(Activation::Relu) => "relu",
+            Self::Activation(Activation::Gelu) => "gelu",
+            Self::Pool(_) => "pool",
+            Self::BatchNorm { .. } => "bn",
+            Self::Dropout { .. } => "dropout",
+            Self::Flatten => "flatten",
+            Self::Residual(_) => "residual",
+            Self::Own(own) => own.name(),
+        }
+    }
+}
+
 /// A two-dimensional convolution (cross-correlation, as in PyTorch).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv2d {
@@ -267,6 +285,41 @@ impl Layer {
     }
 }
 
+impl Layer {
+    /// As `Display` has it, and what is not as these functions make it: a frozen weight, no bias, other settings of a batch normalisation, a
+    /// residual branch with its layers, and a name that was given.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut add = |more: &str| text.push_str(more);
+        match &self.kind {
+            Kind::Conv2d(c) => {
+                add(if c.bias { "" } else { ", no bias" });
+                add(if c.frozen { ", frozen weight" } else { "" });
+            }
+            Kind::Linear { bias: false, .. } => add(", no bias"),
+            Kind::BatchNorm { momentum, epsilon, scale } => {
+                if let Kind::BatchNorm { momentum: m, epsilon: e, .. } = batch_norm().kind {
+                    add(&if *momentum == m { String::new() } else { format!(", momentum {momentum}") });
+                    add(&if *epsilon == e { String::new() } else { format!(", epsilon {epsilon:e}") });
+                }
+                add(if *scale { "" } else { ", no scale" });
+            }
+            Kind::Residual(layers) => {
+                let layers: Vec<String> = layers.iter().map(Self::in_full).collect();
+                add(&format!(" ({})", layers.join("; ")));
+            }
+            _ => {}
+        }
+        let stem = self.kind.stem();
+        let counted = |name: &str| name.strip_prefix(stem).is_some_and(|n| n.chars().all(|c| c.is_ascii_digit()));
+        match &self.name {
+            Some(name) if !counted(name) => text + ", named " + name,
+            _ => text,
+        }
+    }
+}
+
 /// Both numbers, or one where they are equal.
 fn pair([a, b]: [usize; 2]) -> String {
     if a == b { a.to_string() } else { format!("{a}x{b}") }
@@ -300,5 +353,27 @@ impl fmt::Display for Layer {
             Kind::Residual(layers) => write!(f, "residual of {} layers", layers.len()),
             Kind::Own(layer) => write!(f, "own {}", layer.name()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layer_in_full_says_all_that_is_unusual() {
+        let check = |layer: Layer, expect: &str| assert_eq!(layer.in_full(), expect);
+        check(conv2d(4, 3), "conv2d 4, 3x3");
+        check(conv2d(4, 3).named("conv12"), "conv2d 4, 3x3");
+        check(conv2d(4, 3).stride(2).frozen().named("stem"), "conv2d 4, 3x3, stride 2, frozen weight, named stem");
+        check(conv2d(4, 3).without_bias().named("convoy1"), "conv2d 4, 3x3, no bias, named convoy1");
+        check(linear(2).without_bias(), "linear 2, no bias");
+        check(batch_norm(), "batch_norm");
+        let other = batch_norm().momentum(0.4).epsilon(1e-12).without_scale();
+        check(other.clone(), "batch_norm, momentum 0.4, epsilon 1e-12, no scale");
+        check(
+            residual([relu(), other]),
+            "residual of 2 layers (relu; batch_norm, momentum 0.4, epsilon 1e-12, no scale)",
+        );
     }
 }

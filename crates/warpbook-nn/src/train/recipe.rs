@@ -47,6 +47,16 @@ pub enum Views {
 }
 
 impl Views {
+    /// All of them by their names in files, in the order of the variants.
+    pub const NAMED: [(&'static str, Self); 3] =
+        [("one", Self::One), ("flips", Self::Flips), ("flips_and_shifts", Self::FlipsAndShifts)];
+
+    /// Its name in files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMED.into_iter().find(|(_, views)| *views == self).map_or("one", |(name, _)| name)
+    }
+
     /// Whether there is no other view than the image as it is.
     #[must_use]
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -68,6 +78,19 @@ impl Views {
             Self::Flips => both(0, 0.5).to_vec(),
             Self::FlipsAndShifts => [both(1, 0.25), both(0, 0.125), both(2, 0.125)].concat(),
         }
+    }
+}
+
+impl std::str::FromStr for Views {
+    type Err = String;
+
+    /// Of its name, with `-` or `_`.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::NAMED.into_iter().find(|(known, _)| *known == name.replace('-', "_"));
+        found.map(|(_, views)| views).ok_or_else(|| {
+            let names: Vec<String> = Self::NAMED.iter().map(|(name, _)| name.replace('_', "-")).collect();
+            format!("`{name}` is none of {}.", names.join(", "))
+        })
     }
 }
 
@@ -298,6 +321,18 @@ impl Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn views_have_names() {
+        for (name, views) in Views::NAMED {
+            assert_eq!((views.name(), name.parse(), name.replace('_', "-").parse()), (name, Ok(views), Ok(views)));
+            // As checkpoints have them.
+            assert_eq!(serde_json::to_string(&views).unwrap(), format!("\"{name}\""));
+            assert!((views.all().iter().map(|(_, share)| share).sum::<f32>() - 1.0).abs() < 1e-6);
+        }
+        let why = "many".parse::<Views>().unwrap_err();
+        assert_eq!(why, "`many` is none of one, flips, flips-and-shifts.");
+    }
 
     #[test]
     fn the_rate_follows_its_schedule() {

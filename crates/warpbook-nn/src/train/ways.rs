@@ -307,7 +307,9 @@ impl Way {
             Op::Conv2d(_) => self.convolution(recipe, &sharing, (i, node), compute_capability),
             _ => self.forward(&recipe.network, &sharing, (i, node)),
         }));
-        let last_block = self.options.last_block && recipe.accumulate == 1;
+        // Of a recipe that cannot be trained no kernel runs.
+        let grouped = recipe.grouped().ok().flatten();
+        let last_block = self.options.has_last_blocks(recipe);
         match recipe.loss {
             Loss::CrossEntropy { .. } if last_block => all.push(nn::cross_entropy_last(dtype)),
             Loss::Mse if last_block => all.push(nn::mse_last(dtype)),
@@ -324,7 +326,17 @@ impl Way {
         if computes_norm {
             all.extend(nn::norm(Dtype::F32));
         }
-        all.extend([judge, nn::prepare(), recipe.optimizer.among(nn::updates(dtype)), finish]);
+        all.extend([judge, nn::prepare()]);
+        match &grouped {
+            None => all.push(recipe.optimizer.among(nn::updates(dtype))),
+            Some(grouped) => {
+                all.push(nn::update_groups(dtype));
+                all.extend(
+                    grouped.rules.iter().any(|r| r.muon.is_some()).then(|| nn::muon(dtype)).into_iter().flatten(),
+                );
+            }
+        }
+        all.push(finish);
         all
     }
 
@@ -442,6 +454,9 @@ fn activation(f: Activation, dtype: Dtype) -> [KernelSpec; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::{conv2d, flatten, linear};
+    use crate::ops::muon::Muon;
+    use crate::ops::optimizer::groups::Group;
 
     fn way(id: &str) -> Way {
         ways().into_iter().find(|w| w.id == id).unwrap()
@@ -606,6 +621,16 @@ mod tests {
         assert_eq!(last("13_last_block_bf16", &cifar10).last().map(String::as_str), Some("adam_last"));
         assert_eq!(last("13_last_block_fp16", &rows)[0], "mse_last");
         assert!(last("12_dependent_launch_fp16", &mnist).is_empty());
+        // Groups have kernels of their own, and no last blocks; a frozen weight makes groups.
+        let group = Group { muon: Some(Muon::default()), ..Group::new("conv*.weight") };
+        let grouped = entries("13_last_block_bf16", &Recipe { groups: vec![group], ..Recipe::mnist() });
+        for entry in ["mean_loss", "judge_step", "update_groups", "muon_direction", "muon_update", "finish_step"] {
+            assert!(grouped.iter().any(|e| e == entry), "{entry} in {grouped:?}");
+        }
+        assert!(grouped.iter().all(|e| !e.ends_with("_last") && e != "sgd_momentum"), "{grouped:?}");
+        let frozen = Network::new([1, 28, 28], [conv2d(4, 3).frozen(), flatten(), linear(10)]).unwrap();
+        let frozen = entries("13_last_block_bf16", &Recipe { network: frozen, ..Recipe::mnist() });
+        assert!(frozen.iter().any(|e| e == "update_groups") && !frozen.iter().any(|e| e == "muon_update"));
         // Nothing that a last block does is a kernel too.
         let alone = ["mean_loss", "sum_squares", "global_norm", "judge_step", "prepare", "finish_step"];
         assert!(entries("13_last_block_fp16", &mnist).iter().all(|e| !alone.contains(&e.as_str())));

@@ -1,10 +1,14 @@
 //! What a lesson says of our kernels next to a library's.
 
+mod in_pytorch;
+
+pub use in_pytorch::checked_in_pytorch;
+
 use super::table;
-use crate::charts::Table;
+use crate::charts::{Chart, ChartError, Curve, Scale, Table, curves};
 use crate::figures;
 use crate::session::TrainingRun;
-use warpbook_record::{Measurement, Problem, Run, Rung, Runner};
+use warpbook_record::{Measurement, Problem, Run, Rung, Runner, stats};
 
 /// The fastest of ours and of the libraries at a problem, in microseconds; frameworks that were merged into the record count as libraries.
 fn both<'r>(run: &'r Run, problem: &Problem) -> Option<[(&'r Measurement, f64); 2]> {
@@ -73,11 +77,49 @@ pub fn where_it_pays(run: &Run) -> String {
     )
 }
 
-/// What trainings came to: each with its name, its epochs, their seconds, and the accuracy on the test images.
+/// The problems at which `gemm()`'s own choice is slower than the fastest library, the slowest first: both times, and their ratio.
 #[must_use]
-pub fn trainings(all: &[(&str, TrainingRun)]) -> Table {
-    let rows = all.iter().map(|(name, run)| {
-        let epochs = run.log().course.as_ref().map_or(&[][..], |c| &c.epochs);
+pub fn where_the_library_wins(run: &Run) -> Table {
+    let of_libraries = |r: &Rung| matches!(r.runner, Runner::Library(_));
+    let ratio = |problem: &Problem| {
+        let ours = run.measurement("as_chosen", problem).filter(|m| run.is_sound(m))?.median_us()?;
+        let (library, theirs) = run.fastest_of(problem, of_libraries)?;
+        Some((theirs / ours, ours, library, theirs))
+    };
+    let mut all: Vec<_> = run.problems().into_iter().filter_map(|p| Some((p, ratio(p)?))).collect();
+    let of = all.len();
+    all.retain(|(_, r)| r.0 < 1.0);
+    all.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
+    let row = |(problem, (ratio, ours, library, theirs)): &(&Problem, (f64, f64, &Measurement, f64))| {
+        let [ours, theirs] = [*ours, *theirs].map(figures::time);
+        vec![problem.label.clone(), ours, title(run, library).to_owned(), theirs, figures::times(*ratio)]
+    };
+    let first = format!("{} of {of} problems", all.len());
+    table(&[&first, "As chosen", "Fastest library", "Time", "Ours is"], all.iter().map(row).collect())
+}
+
+/// Microseconds of a step: the median over the epochs after the first, in which kernels are loaded and graphs are captured. Of a training of one
+/// epoch, that of this one.
+fn step_us(run: &TrainingRun) -> Option<f64> {
+    let course = run.log().course.as_ref()?;
+    let seconds: Vec<f64> = course.epochs.iter().map(|e| e.seconds).collect();
+    let later = if seconds.len() > 1 { &seconds[1..] } else { &seconds[..] };
+    let us = stats::median(later)? * 1e6 / course.steps_per_epoch.max(1) as f64;
+    us.is_finite().then_some(us)
+}
+
+/// What a training is called: the title of its rung.
+fn variant(run: &TrainingRun) -> String {
+    run.record().rungs.first().map(|rung| rung.title.to_string()).unwrap_or_default()
+}
+
+/// What trainings came to, each by its variant: epochs, time of a step once they are under way, also relative to the first training, and the
+/// accuracy on the test images.
+#[must_use]
+pub fn trainings(all: &[TrainingRun]) -> Table {
+    let first = all.first().and_then(step_us);
+    let rows = all.iter().map(|run| {
+        let epochs = run.log().course.as_ref().map_or(0, |c| c.epochs.len());
         let accuracy = run.last_epoch().and_then(|e| e.test).and_then(|right| right.accuracy());
         let ended = match (run.error(), accuracy) {
             (Some(error), _) => error.to_string(),
@@ -85,8 +127,54 @@ pub fn trainings(all: &[(&str, TrainingRun)]) -> Table {
             (None, Some(share)) => format!("{:.2} %", 100.0 * share),
             (None, None) => String::new(),
         };
-        let seconds: f64 = epochs.iter().map(|e| e.seconds).sum();
-        vec![(*name).to_owned(), epochs.len().to_string(), figures::time(seconds * 1e6), ended]
+        let us = step_us(run);
+        let relative = us.zip(first).map(|(us, first)| figures::times(us / first)).unwrap_or_default();
+        vec![variant(run), epochs.to_string(), us.map(figures::time).unwrap_or_default(), relative, ended]
     });
-    table(&["Linear layers by", "Epochs", "Time of their steps", "Right on the test images"], rows.collect())
+    table(&["Variant", "Epochs", "Time a step", "Of the first", "Test accuracy"], rows.collect())
+}
+
+/// The time of a step over the edge of a product's tile: `tiled` are edges with their rungs, `others` rungs that are drawn as levels.
+///
+/// # Errors
+/// [`ChartError::NothingToDraw`] where none of them was trained.
+pub fn steps_over_tiles(all: &[TrainingRun], tiled: &[(u32, &str)], others: &[&str]) -> Result<Chart, ChartError> {
+    let of = |id: &str| all.iter().find(|run| run.record().rungs.first().is_some_and(|rung| rung.id == id));
+    let ms = |id: &str| of(id).and_then(step_us).map(|us| us / 1e3);
+    let edges = tiled.iter().filter_map(|(edge, id)| Some((f64::from(*edge), ms(id)?)));
+    let ends = [tiled.first(), tiled.last()].map(|end| end.map_or(f64::NAN, |(edge, _)| f64::from(*edge)));
+    let mut lines = vec![Curve::new("tiled products", edges)];
+    lines.extend(others.iter().filter_map(|id| {
+        let ms = ms(id)?;
+        Some(Curve::new(variant(of(id)?), ends.map(|edge| (edge, ms))))
+    }));
+    curves(
+        ["Time of a training step by the tile of the linear layers' products", "Median of the epochs after the first"],
+        ("edge of the tile", Scale::Doubling),
+        ("ms a step", Scale::Log),
+        &lines,
+    )
+}
+
+/// Which trainings have logged the same losses, bit by bit, in a sentence for each group of them and one for the others.
+#[must_use]
+pub fn same_losses(all: &[TrainingRun]) -> String {
+    let bits = |run: &TrainingRun| run.log().losses.iter().map(|p| p.loss.to_bits()).collect::<Vec<u64>>();
+    let mut groups: Vec<(Vec<u64>, Vec<String>)> = Vec::new();
+    for run in all {
+        let losses = bits(run);
+        match groups.iter_mut().find(|(known, _)| *known == losses) {
+            Some((_, names)) => names.push(variant(run)),
+            None => groups.push((losses, vec![variant(run)])),
+        }
+    }
+    let (alike, alone): (Vec<_>, Vec<_>) =
+        groups.into_iter().map(|(_, names)| names).partition(|names| names.len() > 1);
+    let mut said: Vec<String> =
+        alike.iter().map(|names| format!("The same losses, bit for bit: {}.", figures::listed(names))).collect();
+    let alone = alone.concat();
+    if !alone.is_empty() {
+        said.push(format!("Losses of their own: {}.", figures::listed(&alone)));
+    }
+    said.join(" ")
 }

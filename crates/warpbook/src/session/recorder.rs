@@ -279,6 +279,7 @@ pub(super) fn rung(place: &Place, recipe: &Recipe) -> Rung {
 /// That of a training on a GPU of a compute capability.
 fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe: &Recipe) -> Rung {
     // Loader and scaler do not change which kernels run, nor does a method that is another one on this GPU, or launches that it cannot make early.
+    let options = &CudaOptions { last_block: options.has_last_blocks(recipe), ..*options };
     let plain = |o: &CudaOptions| CudaOptions {
         loader: Default::default(),
         scaler: Default::default(),
@@ -286,8 +287,19 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         dependent: o.dependent && compute_capability >= Some((9, 0)),
         ..*o
     };
+    let of = |way: &Way| {
+        let rung = crate::training::rung(way, std::slice::from_ref(recipe), compute_capability);
+        match in_groups(&plain(options), recipe) {
+            Some(idea) => Rung {
+                title: format!("Parameter groups, {}", options.precision.products().label()).into(),
+                idea: idea.into(),
+                ..rung
+            },
+            None => rung,
+        }
+    };
     if let Some(way) = ways().into_iter().find(|way| plain(&way.options) == plain(options)) {
-        return crate::training::rung(&way, std::slice::from_ref(recipe), compute_capability);
+        return of(&way);
     }
     let own = Way {
         id: options.precision.name(),
@@ -298,14 +310,54 @@ fn rung_on(compute_capability: Option<(u32, u32)>, options: &CudaOptions, recipe
         options: *options,
     };
     let title = format!("GPU in {}", options.precision).into();
-    Rung { title, ..crate::training::rung(&own, std::slice::from_ref(recipe), compute_capability) }
+    let rung = of(&own);
+    if recipe.groups.is_empty() { Rung { title, ..rung } } else { rung }
+}
+
+/// What a step is whose parameters are updated in groups, for which the ladder has no rung: launched in one of its ways, with kernels of its own
+/// for the update. `None` of a recipe without groups.
+fn in_groups(options: &CudaOptions, recipe: &Recipe) -> Option<String> {
+    let grouped = recipe.grouped().ok().flatten().filter(|_| !recipe.groups.is_empty())?;
+    let launched = match (options.graph, options.dependent) {
+        (true, true) => "one CUDA graph with dependent launches",
+        (true, false) => "one CUDA graph",
+        (false, _) => "launched kernel by kernel",
+    };
+    let muon = if grouped.rules.iter().any(|r| r.muon.is_some()) { ", filters by Muon" } else { "" };
+    Some(format!(
+        "A step is {launched}. Kernels of their own update the parameters, each group by its settings{muon}; no last block does what follows."
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use warpbook_nn::ops::conv2d::cuda::Method;
+    use warpbook_nn::ops::muon::Muon;
+    use warpbook_nn::ops::optimizer::groups::Group;
     use warpbook_nn::train::Precision;
+
+    #[test]
+    fn a_training_in_groups_is_no_rung_with_last_blocks() {
+        let muon = Group { muon: Some(Muon::default()), ..Group::new("conv*.weight") };
+        let of = |groups: Vec<Group>, cc| {
+            rung_on(Some(cc), &CudaOptions::new(Precision::AmpBf16), &Recipe { groups, ..Recipe::mnist() })
+        };
+        assert_eq!(of(Vec::new(), (9, 0)).id, "13_last_block_bf16");
+        let rung = of(vec![muon], (9, 0));
+        assert_eq!((&*rung.id, &*rung.title), ("12_dependent_launch_bf16", "Parameter groups, bf16"));
+        assert!(
+            rung.idea.contains("one CUDA graph with dependent launches") && rung.idea.contains("by Muon"),
+            "{rung:?}"
+        );
+        assert!(rung.kernels().iter().any(|k| k.entry == "muon_update"));
+        assert!(rung.kernels().iter().all(|k| !k.entry.ends_with("_last")));
+        let older = of(vec![Group::new("*")], (8, 0));
+        assert_eq!(&*older.id, "11_few_channels_bf16");
+        assert!(older.idea.contains("one CUDA graph.") && !older.idea.contains("Muon"), "{}", older.idea);
+        let parts = Recipe { accumulate: 4, ..Recipe::mnist() };
+        assert_eq!(rung_on(Some((9, 0)), &CudaOptions::new(Precision::AmpBf16), &parts).id, "12_dependent_launch_bf16");
+    }
 
     #[test]
     fn the_rung_is_the_one_that_this_gpu_runs() {

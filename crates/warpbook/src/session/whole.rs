@@ -2,6 +2,7 @@
 
 use super::{recorder, words};
 use crate::{Lab, driver};
+use warpbook_nn::data::Origin;
 use warpbook_nn::train::{Place, Recipe, Samples};
 use warpbook_record::{
     ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Policy, Problem, Quantity, Right, Run,
@@ -140,9 +141,17 @@ impl WholeTrainings {
         let (recipe, problem) = (whole.recipe, whole.problem());
         let rung = recorder::rung(whole.place, recipe);
         let told = words::recipe(recipe, &whole.place.to_string()).into_iter().filter(|(name, _)| name != "seed");
-        let told: Vec<String> = told.map(|(name, what)| format!("{name} {what}")).collect();
+        let mut told: Vec<String> = told.map(|(name, what)| format!("{name}: {what}")).collect();
+        // `cargo xtask publish` reads it.
+        told.push(format!("steps of each training: {}", recipe.total_steps(whole.train.len())));
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
-        notes.extend(words::data_warning(whole.train));
+        match whole.train {
+            // What somebody says of them says more than that nobody knows.
+            Samples::Images(set) if whole.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
+                notes.push(format!("Accuracies are of these images: {}.", whole.data()));
+            }
+            _ => notes.extend(words::data_warning(whole.train)),
+        }
         if whole.held_out {
             notes.push("Judged by images held out of the training images, not by the test images.".into());
         }

@@ -4,12 +4,13 @@ use crate::figures;
 use warpbook_nn::data::{Dataset, Origin};
 use warpbook_nn::network::Layer;
 use warpbook_nn::ops::optimizer::Optimizer;
+use warpbook_nn::ops::optimizer::groups::Rule;
 use warpbook_nn::ops::schedule::Schedule;
-use warpbook_nn::train::{Event, Loss, Place, Recipe, Samples, Score, Trainer};
+use warpbook_nn::train::{Augmentation, Event, Loss, Place, Recipe, Samples, Score, Trainer, Views};
 use warpbook_ranks::Wire;
 use warpbook_record::{Dtype, Problem, count, setting};
 
-/// The recipe: names, each with what it is.
+/// The recipe: names, each with what it is. All that decides what is trained is said, but for the data.
 pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
     let plain = figures::plain;
     let mut words = vec![
@@ -19,7 +20,7 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ("parameters", recipe.network.parameter_count().to_string()),
         ("loss", loss(recipe.loss)),
         ("optimiser", optimizer(&recipe.optimizer)),
-        ("learning rate", learning_rate(recipe)),
+        ("learning rate", learning_rate(recipe.learning_rate, recipe.schedule, recipe.schedule_by_step)),
         ("gradient clipping", recipe.clip.map_or("none".into(), |most| format!("to a norm of {}", plain(most)))),
         (
             "batch",
@@ -30,26 +31,105 @@ pub(super) fn recipe(recipe: &Recipe, place: &str) -> Vec<(String, String)> {
         ),
         ("epochs", recipe.epochs.to_string()),
     ];
+    let grouped = recipe.grouped().ok().flatten();
+    let all_are_grouped = grouped.as_ref().is_some_and(|g| g.of.iter().all(|of| *of != Some(0)));
+    if all_are_grouped {
+        // What applies to no parameter would mislead.
+        words.retain(|(name, _)| *name != "optimiser" && *name != "learning rate");
+    }
     words.extend(recipe.steps.map(|steps| ("steps", format!("at most {steps}"))));
+    words.extend(initial(recipe).map(|how| ("initial weights", how)));
+    let segments = recipe.network.segments().len();
+    if segments > 1 {
+        words.push(("activations", format!("kept between {segments} segments of the network, computed again within")));
+    }
     if !recipe.mean.is_empty() {
-        let list = |values: &[f32]| {
-            let words: Vec<String> = values.iter().map(|v| figures::number(f64::from(*v))).collect();
-            words.join(", ")
-        };
-        words.push(("pixels", format!("less {}, over {}", list(&recipe.mean), list(&recipe.deviation))));
-        let augmentation = recipe.augmentation.map_or("none".into(), |a| match (a.crop, a.flip) {
-            (0, false) => "none".to_owned(),
-            (0, true) => "half of the images mirrored".into(),
-            (crop, flip) => {
-                let flip = if flip { ", half of them mirrored" } else { "" };
-                format!("cropped at random from a border of {crop} pixels{flip}")
-            }
-        });
-        words.push(("augmentation", augmentation));
+        words.push(("pixels", pixels(&recipe.mean, &recipe.deviation)));
+        words.push(("augmentation", augmentation(recipe.augmentation)));
+        words.push(("test images", views(recipe.views).into()));
     }
     words.push(("order", if recipe.shuffle { "shuffled every epoch".into() } else { "as the samples are".into() }));
     words.push(("seed", recipe.seed.to_string()));
-    words.into_iter().map(|(name, what)| (name.to_owned(), what)).collect()
+    let mut words: Vec<(String, String)> = words.into_iter().map(|(name, what)| (name.to_owned(), what)).collect();
+    let rules = grouped.iter().flat_map(|g| g.rules.iter().skip(1));
+    let groups = recipe.groups.iter().zip(rules);
+    let at = words.iter().position(|(name, _)| name == "gradient clipping").unwrap_or(words.len());
+    let told: Vec<_> = groups.map(|(g, rule)| (format!("parameters {}", g.params), group(rule, recipe))).collect();
+    words.splice(at..at, told);
+    words
+}
+
+/// "normalised with mean 0.131 and standard deviation 0.308", of pixels from 0 to 1.
+fn pixels(mean: &[f32], deviation: &[f32]) -> String {
+    let list = |values: &[f32]| {
+        let words: Vec<String> = values.iter().map(|v| figures::number(f64::from(*v))).collect();
+        format!("{} {}", if values.len() == 1 { "" } else { "s" }, words.join(", "))
+    };
+    format!("normalised with mean{} and standard deviation{}", list(mean), list(deviation))
+}
+
+fn augmentation(of: Option<Augmentation>) -> String {
+    let Some(a) = of else { return "none".into() };
+    let crop = match (a.crop, a.reflect) {
+        (0, _) => None,
+        (crop, false) => Some(format!("random crops after padding by {crop} black pixels")),
+        (crop, true) => Some(format!("random crops after padding by {crop} pixels by reflection")),
+    };
+    let flip = match (a.flip, a.alternate) {
+        (false, _) => None,
+        (true, false) => Some("random horizontal flips".to_owned()),
+        (true, true) => Some(
+            "alternating horizontal flips (in every second epoch, for half of the images from the first on)".into(),
+        ),
+    };
+    let all: Vec<String> = crop.into_iter().chain(flip).collect();
+    if all.is_empty() { "none".into() } else { all.join("; ") }
+}
+
+/// How a test image is seen.
+fn views(views: Views) -> &'static str {
+    match views {
+        Views::One => "seen once, as they are",
+        Views::Flips => "the mean of the outputs of two views: as they are, and mirrored",
+        Views::FlipsAndShifts => {
+            "the mean of the outputs of six views: as they are and mirrored, with half of the weight, and both shifted by a pixel down and right, and up \
+             and left, padded by reflection"
+        }
+    }
+}
+
+/// How weights begin, where they are not all drawn as PyTorch draws them.
+fn initial(recipe: &Recipe) -> Option<String> {
+    let of = &recipe.initial;
+    let whitens = |name: &String| {
+        format!(
+            "{name} whitens patches of the training images (eigenvectors of their covariance over the roots of the eigenvalues, with both \
+             signs)"
+        )
+    };
+    let mut words: Vec<String> = of.whiten.iter().map(whitens).collect();
+    let others = if of.whiten.is_some() { "the other convolutions" } else { "convolutions" };
+    words.extend(of.identity.then(|| format!("the first filters of {others} pass on a channel each (Dirac)")));
+    words.extend(of.factors.iter().map(|(params, factor)| format!("{params} times {}", figures::plain(*factor))));
+    (!words.is_empty()).then(|| format!("as PyTorch's, but {}", words.join("; ")))
+}
+
+/// How the parameters of a group are updated.
+fn group(rule: &Rule, recipe: &Recipe) -> String {
+    let by = match (rule.muon, rule.optimizer) {
+        (Some(muon), Optimizer::Sgd { momentum, nesterov, .. }) => {
+            let steps = figures::counted(muon.steps as usize, "Newton-Schulz iteration");
+            let scale =
+                if muon.normalise { ", weights brought to the norm sqrt(filters) before each step" } else { "" };
+            let nesterov = if nesterov { "Nesterov momentum" } else { "momentum" };
+            format!("Muon with {steps}, {nesterov} {}{scale}", figures::plain(momentum))
+        }
+        (_, sgd) => optimizer(&sgd),
+    };
+    // A schedule of its own begins with the recipe's rate, too.
+    let schedule = rule.schedule.unwrap_or(recipe.schedule);
+    let rate = learning_rate(rule.rate * recipe.learning_rate, schedule, recipe.schedule_by_step);
+    format!("{by}, learning rate {rate}")
 }
 
 /// How several ranks train: "4 ranks with 32 samples of a batch each; gradients in fp32, in 2 buckets: 1.0 MiB, 12 KiB". Empty of one alone.
@@ -77,7 +157,7 @@ pub fn ranks(trainer: &Trainer) -> String {
 }
 
 fn network(recipe: &Recipe) -> String {
-    let layers: Vec<String> = recipe.network.layers().iter().map(Layer::to_string).collect();
+    let layers: Vec<String> = recipe.network.layers().iter().map(Layer::in_full).collect();
     format!("{}: {}", recipe.network.input(), layers.join("; "))
 }
 
@@ -111,11 +191,11 @@ fn optimizer(optimizer: &Optimizer) -> String {
     }
 }
 
-fn learning_rate(recipe: &Recipe) -> String {
+fn learning_rate(first: f64, schedule: Schedule, by_step: bool) -> String {
     let plain = figures::plain;
-    let rate = plain(recipe.learning_rate);
-    let (time, times) = if recipe.schedule_by_step { ("step", "steps") } else { ("epoch", "epochs") };
-    match recipe.schedule {
+    let rate = plain(first);
+    let (time, times) = if by_step { ("step", "steps") } else { ("epoch", "epochs") };
+    match schedule {
         Schedule::Constant => rate,
         Schedule::Step { every: 1, gamma } => format!("{rate}, times {} every {time}", plain(gamma)),
         Schedule::Step { every, gamma } => format!("{rate}, times {} every {every} {times}", plain(gamma)),
@@ -123,13 +203,13 @@ fn learning_rate(recipe: &Recipe) -> String {
             format!("{rate}, half a cosine down to {} in {period} {times}", plain(minimum))
         }
         Schedule::Linear { total, end } => {
-            format!("{rate}, down to {} in {total} {times}", plain(recipe.learning_rate * end))
+            format!("{rate}, down to {} in {total} {times}", plain(first * end))
         }
         Schedule::OneCycle { total, rise, start_divisor, end_divisor } => format!(
             "one cycle over {total} {times}: from {} up to {rate} in {} of them, then down to {}",
-            figures::number(recipe.learning_rate / start_divisor),
+            figures::number(first / start_divisor),
             figures::percent(rise),
-            figures::number(recipe.learning_rate / start_divisor / end_divisor)
+            figures::number(first / start_divisor / end_divisor)
         ),
     }
 }
@@ -137,7 +217,8 @@ fn learning_rate(recipe: &Recipe) -> String {
 /// Where samples come from in a few words, as "MNIST" or "synthetic digits".
 pub(super) fn data_label(samples: Samples<'_>) -> String {
     let of = |set: &Dataset| match set.origin() {
-        Origin::Modified { .. } => format!("{}, not the original files", set.name()),
+        // Before the colon: "not the original files", or "not verified as the original files".
+        Origin::Modified { why } => format!("{}, {}", set.name(), why.split(':').next().unwrap_or(why)),
         Origin::Noted { what } => format!("{}, {what}", set.name()),
         _ => set.name().to_owned(),
     };
@@ -164,9 +245,9 @@ pub(super) fn data_warning(samples: Samples<'_>) -> Option<String> {
     let Samples::Images(set) = samples else { return None };
     match set.origin() {
         Origin::Synthetic { .. } => Some(format!("Trained and tested on synthetic images: {}.", set.note())),
-        Origin::Modified { .. } | Origin::Noted { .. } => {
-            Some(format!("Trained on files that are not the originals: {}.", set.note()))
-        }
+        // They may be the originals.
+        Origin::Modified { .. } => Some(format!("Accuracies are of these files: {}.", set.note())),
+        Origin::Noted { .. } => Some(format!("Trained on files that are not the originals: {}.", set.note())),
         Origin::Original | Origin::Own => None,
     }
 }
@@ -232,6 +313,10 @@ pub fn training_line(event: &Event, classified: bool) -> Option<String> {
 mod tests {
     use super::*;
     use warpbook_nn::data::{Rows, synthetic_digits};
+    use warpbook_nn::network::{Network, batch_norm, conv2d, flatten, linear, residual};
+    use warpbook_nn::ops::muon::Muon;
+    use warpbook_nn::ops::optimizer::groups::Group;
+    use warpbook_nn::train::Initial;
 
     #[test]
     fn recipes_are_told_in_words() {
@@ -244,8 +329,9 @@ mod tests {
             "loss: cross entropy\n",
             "optimiser: SGD, momentum 0.9\n",
             "learning rate: 0.05, times 0.5 every 5 epochs\n",
-            "pixels: less 0.131, over 0.308\n",
+            "pixels: normalised with mean 0.131 and standard deviation 0.308\n",
             "augmentation: none\n",
+            "test images: seen once, as they are\n",
             "order: shuffled every epoch\n",
             "parameters: 1199882\n",
         ] {
@@ -254,7 +340,7 @@ mod tests {
         let text = told(&Recipe { steps: Some(7), shuffle: false, ..Recipe::cifar10() });
         for part in [
             "optimiser: Adam, betas 0.9 and 0.999, epsilon 1e-8\n",
-            "augmentation: cropped at random from a border of 4 pixels, half of them mirrored\n",
+            "augmentation: random crops after padding by 4 black pixels; random horizontal flips\n",
             "steps: at most 7\n",
             "order: as the samples are\n",
         ] {
@@ -262,7 +348,74 @@ mod tests {
         }
         let one_cycle = Recipe { schedule: Schedule::one_cycle(100), schedule_by_step: true, ..Recipe::mnist() };
         assert!(told(&one_cycle).contains("one cycle over 100 steps: from 0.00200 up to 0.05 in 30 % of them"));
-        assert!(!told(&Recipe::amp_recipe()).contains("pixels"));
+        let rows = told(&Recipe::amp_recipe());
+        assert!(!rows.contains("pixels") && !rows.contains("test images") && !rows.contains("initial weights"));
+    }
+
+    #[test]
+    fn nothing_of_a_recipe_is_left_out() {
+        let group = |params: &str| Group::new(params);
+        let recipe_of = |groups: Vec<Group>| Recipe {
+            network: Network::new(
+                [3, 8, 8],
+                [
+                    conv2d(24, 2).frozen().named("whiten"),
+                    residual([conv2d(24, 3).padding(1).without_bias(), batch_norm().momentum(0.4).without_scale()]),
+                    flatten(),
+                    linear(10),
+                ],
+            )
+            .unwrap()
+            .checkpointed(2)
+            .unwrap(),
+            optimizer: Optimizer::Sgd { momentum: 0.85, nesterov: true, weight_decay: 0.0 },
+            learning_rate: 0.5,
+            schedule: Schedule::Linear { total: 70, end: 0.0 },
+            schedule_by_step: true,
+            mean: vec![0.5, 0.25, 0.125],
+            deviation: vec![0.5; 3],
+            groups,
+            initial: Initial {
+                whiten: Some("whiten".into()),
+                identity: true,
+                factors: vec![("fc1.weight".into(), 0.25)],
+            },
+            views: Views::FlipsAndShifts,
+            augmentation: Some(Augmentation { crop: 2, flip: true, reflect: true, alternate: true }),
+            ..Recipe::mnist()
+        };
+        let told = |r: &Recipe| {
+            recipe(r, "the CPU in fp32").into_iter().map(|(n, w)| format!("{n}: {w}\n")).collect::<String>()
+        };
+        let muon = Group { muon: Some(Muon::default()), rate: 0.4, momentum: Some(0.6), ..group("conv*.weight") };
+        let own = Some(Schedule::Linear { total: 30, end: 0.0 });
+        let shift = Group { rate: 4.0, weight_decay: Some(1e-4), schedule: own, ..group("*.bias") };
+        let some = told(&recipe_of(vec![muon.clone(), shift.clone()]));
+        for part in [
+            "network: 3 x 8 x 8: conv2d 24, 2x2, frozen weight, named whiten; residual of 2 layers (conv2d 24, 3x3, padding 1, no bias; \
+             batch_norm, momentum 0.4, no scale); flatten; linear 10\n",
+            "optimiser: SGD, Nesterov momentum 0.85\n",
+            "learning rate: 0.5, down to 0 in 70 steps\n",
+            "parameters conv*.weight: Muon with 3 Newton-Schulz iterations, Nesterov momentum 0.6, weights brought to the norm sqrt(filters) \
+             before each step, learning rate 0.2, down to 0 in 70 steps\n",
+            "parameters *.bias: SGD, Nesterov momentum 0.85, weight decay 0.0001, learning rate 2, down to 0 in 30 steps\n",
+            "initial weights: as PyTorch's, but whiten whitens patches",
+            "the first filters of the other convolutions pass on a channel each (Dirac); fc1.weight times 0.25\n",
+            "activations: kept between 2 segments of the network, computed again within\n",
+            "pixels: normalised with means 0.500, 0.250, 0.125 and standard deviations 0.500, 0.500, 0.500\n",
+            "augmentation: random crops after padding by 2 pixels by reflection; alternating horizontal flips",
+            "test images: the mean of the outputs of six views",
+        ] {
+            assert!(some.contains(part), "{part} in {some}");
+        }
+        // Where groups have all parameters, the optimiser's own settings apply to none.
+        let all = told(&recipe_of(vec![muon, shift, group("*")]));
+        assert!(!all.contains("optimiser: ") && !all.contains("\nlearning rate: "), "{all}");
+        assert!(all.contains("parameters *: SGD, Nesterov momentum 0.85, learning rate 0.5, down to 0 in 70 steps\n"));
+        let flips = Recipe { views: Views::Flips, augmentation: None, ..recipe_of(Vec::new()) };
+        assert!(
+            told(&flips).contains("test images: the mean of the outputs of two views: as they are, and mirrored\n")
+        );
     }
 
     #[test]

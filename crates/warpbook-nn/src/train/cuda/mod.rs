@@ -119,8 +119,7 @@ impl CudaTraining {
         let network = &recipe.network;
         let (mut options, arrangement) = options.arranged(network);
         let grouped = recipe.grouped()?;
-        // An update in groups is several kernels, none of which is the last of a step by itself. Of a batch in parts no loss is that of the step.
-        options.last_block &= grouped.is_none() && recipe.accumulate == 1;
+        options.last_block = options.has_last_blocks(recipe);
         // What goes through the network at once.
         let (step_batch, batch) = (batch, recipe.part_of(batch));
         device.reset_peak();

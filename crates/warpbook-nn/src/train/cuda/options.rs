@@ -72,6 +72,14 @@ impl CudaOptions {
         }
     }
 
+    /// Whether the last blocks of this recipe's kernels do what follows: an update in groups is several kernels, none of which is the last of a
+    /// step by itself, and of a batch in parts no loss is that of the step.
+    #[must_use]
+    pub fn has_last_blocks(&self, recipe: &Recipe) -> bool {
+        let grouped = recipe.grouped().is_ok_and(|groups| groups.is_some());
+        self.last_block && !grouped && recipe.accumulate == 1
+    }
+
     pub(super) fn purpose(&self) -> Purpose {
         Purpose::Training { overlaps: self.overlap }
     }
