@@ -173,7 +173,7 @@ pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> 
 }
 
 /// Hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory already: they load
-/// nothing and wait for nothing but their multiplications, so the stall reason that it has is the one that such a wait is counted as. `None` where the
+/// nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait is counted as. `None` where the
 /// GPU, or the type, has no `wgmma`.
 ///
 /// # Errors
