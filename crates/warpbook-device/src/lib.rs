@@ -75,7 +75,7 @@ pub use nccl::{Communicator, NCCL_SETTINGS, NcclId, NcclReduce};
 pub use nvml::{ClockWatch, PowerReading, power_reading};
 pub use nvrtc::Nvrtc;
 pub use nvtx::{Nvtx, NvtxRange};
-pub use peaks::{cpu_peaks, cuda_peaks, mma_sync_peak};
+pub use peaks::{WgmmaRounds, cpu_peaks, cuda_peaks, mma_sync_peak};
 pub use peer::Route;
 pub use pinned::{Pinned, PinnedRead, PinnedWrite};
 pub use pool::{Pool, Pooled};

@@ -179,6 +179,58 @@ pub fn mma_sync_peak(device: &CudaDevice, bench: &Bench, dtype: Dtype) -> Result
     tensor_core_rate(device, bench, &device.stream()?, (mma, dtype), false).map(Some)
 }
 
+/// A kernel that multiplies on the tensor cores over and over, with its arguments.
+struct Rounds {
+    kernel: Kernel,
+    shape: kernels::Launch,
+    values: Buffer<u32>,
+    out: Buffer<f32>,
+    rounds: u32,
+    flops: u64,
+}
+
+impl Rounds {
+    fn new(device: &CudaDevice, (spec, dtype): (&KernelSpec, Dtype), by_warpgroups: bool) -> Result<Self> {
+        let tile = &spec.tiles[0];
+        let kernel = device.kernel(spec, tile)?;
+        let shape = kernel.shape(u64::MAX >> 16);
+        let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
+        let (words, rounds, a_block) = if by_warpgroups {
+            let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
+            // 128 bytes of k in a stage.
+            (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
+        } else {
+            let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
+            (
+                6 * u64::from(shape.block[0]),
+                8192u32,
+                u64::from(shape.block[0]) / 32 * tile.size(Dim::Items) * 16 * 8 * k * 2,
+            )
+        };
+        let gaussians = device.zeros::<f32>(words as usize * 2)?;
+        fill(device, &gaussians)?;
+        let pair = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
+        let values: Vec<u32> = gaussians
+            .to_vec()?
+            .chunks(2)
+            .map(|v| match dtype {
+                Dtype::F16 => pair(half::f16::from_f32(v[0]).to_bits(), half::f16::from_f32(v[1]).to_bits()),
+                Dtype::Bf16 => pair(half::bf16::from_f32(v[0]).to_bits(), half::bf16::from_f32(v[1]).to_bits()),
+                _ => v[0].to_bits(),
+            })
+            .collect();
+        let values = device.buffer_from(&values)?;
+        let out = device.zeros::<f32>(threads as usize)?;
+        let flops = u64::from(shape.grid[0]) * a_block * u64::from(rounds);
+        Ok(Self { kernel, shape, values, out, rounds, flops })
+    }
+
+    fn launch(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
+        unsafe { self.kernel.launch(stream, self.shape, &[&self.values, &self.out, &self.rounds]) }
+    }
+}
+
 /// The rate of one of the kernels that multiply over and over.
 fn tensor_core_rate(
     device: &CudaDevice,
@@ -187,44 +239,8 @@ fn tensor_core_rate(
     (spec, dtype): (KernelSpec, Dtype),
     by_warpgroups: bool,
 ) -> Result<ComputePeak> {
-    let info = device.info();
-    let kernel = device.kernel(&spec, &spec.tiles[0])?;
-    let tile = &spec.tiles[0];
-    let shape = kernel.shape(u64::MAX >> 16);
-    let threads = u64::from(shape.grid[0]) * u64::from(shape.block[0]);
-    let (words, rounds, a_block) = if by_warpgroups {
-        let (rows, columns, stages) = (tile.size(Dim::Bm), tile.size(Dim::Bn), tile.size(Dim::Stages));
-        // 128 bytes of k in a stage.
-        (stages * (rows + columns) * 32, 256u32, rows * columns * stages * (128 / dtype.bytes()) * 2)
-    } else {
-        let k = if dtype == Dtype::Tf32 { 8 } else { 16 };
-        (
-            6 * u64::from(shape.block[0]),
-            8192u32,
-            u64::from(shape.block[0]) / 32 * tile.size(Dim::Items) * 16 * 8 * k * 2,
-        )
-    };
-    let gaussians = device.zeros::<f32>(words as usize * 2)?;
-    fill(device, &gaussians)?;
-    let values: Vec<u32> = gaussians
-        .to_vec()?
-        .chunks(2)
-        .map(|v| match dtype {
-            Dtype::F16 => {
-                u32::from(half::f16::from_f32(v[0]).to_bits()) | u32::from(half::f16::from_f32(v[1]).to_bits()) << 16
-            }
-            Dtype::Bf16 => {
-                u32::from(half::bf16::from_f32(v[0]).to_bits()) | u32::from(half::bf16::from_f32(v[1]).to_bits()) << 16
-            }
-            _ => v[0].to_bits(),
-        })
-        .collect();
-    let values = device.buffer_from(&values)?;
-    let out = device.zeros::<f32>(threads as usize)?;
-    let samples = bench.cuda(device, stream, None, None, || {
-        // SAFETY: both kernels take (values, out, rounds); `values` has what a block reads, `out` an element a thread.
-        unsafe { kernel.launch(stream, shape, &[&values, &out, &rounds]) }
-    })?;
+    let rounds = Rounds::new(device, (&spec, dtype), by_warpgroups)?;
+    let samples = bench.cuda(device, stream, None, None, || rounds.launch(stream))?;
     Ok(ComputePeak {
         dtype,
         method: if by_warpgroups {
@@ -232,10 +248,39 @@ fn tensor_core_rate(
         } else {
             "warps multiplying random fragments in registers (mma.sync)".into()
         },
-        flops: u64::from(shape.grid[0]) * a_block * u64::from(rounds),
+        flops: rounds.flops,
         samples_us: samples.us,
-        datasheet_flops_per_s: datasheet(&info.name).and_then(|d| d.tensor_flops_per_s(dtype)),
+        datasheet_flops_per_s: datasheet(&device.info().name).and_then(|d| d.tensor_flops_per_s(dtype)),
     })
+}
+
+/// The kernel that measures the ceiling of `wgmma` in a type, to be launched by itself, as for hardware counters: tiles that are in shared memory
+/// already are multiplied over and over, and nothing is loaded meanwhile.
+pub struct WgmmaRounds(Rounds);
+
+impl WgmmaRounds {
+    /// `None` of a type, or on a device, without `wgmma`.
+    ///
+    /// # Errors
+    /// The compiler's and the device's.
+    pub fn new(device: &CudaDevice, dtype: Dtype) -> Result<Option<Self>> {
+        if !kernels::TENSOR_CORE_TYPES.contains(&dtype) {
+            return Ok(None);
+        }
+        let spec = kernels::wgmma_rounds(dtype);
+        if !spec.requires.as_ref().is_none_or(|r| r.met_by(device.info().compute_capability)) {
+            return Ok(None);
+        }
+        Ok(Some(Self(Rounds::new(device, (&spec, dtype), true)?)))
+    }
+
+    /// Queues one run.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn launch(&self, stream: &Stream) -> Result<()> {
+        self.0.launch(stream)
+    }
 }
 
 /// Random numbers, not zeros: memory of one value costs less power, and so flatters the clocks.

@@ -20,6 +20,7 @@ pub use edits::{attempt, variant};
 pub use guesses::{guessed, your_guess, your_guess_of_time};
 pub use probes::{
     Together, WarpRead, WarpReads, mma_sync, mma_sync_ceiling, price_of_the_exchange, same_lines, shared_wavefronts,
+    wgmma_counters,
 };
 
 pub use xrays::xray_or_why;

@@ -103,6 +103,17 @@ fn what_a_lesson_measures_itself_comes_out_on_a_gpu() {
             / (run.measurements[0].median_us().unwrap() * 1e-6 * ceiling.flops_per_s());
         assert!(share > 0.2 && share < 1.1, "{share}");
     }
+    match wgmma_counters(&lab, Dtype::Bf16) {
+        Ok(Some(counted)) => {
+            println!("{}", counted.text());
+            let kernel = &counted.kernels[0];
+            let tensor_pipe = kernel.value(warpbook::record::counters::metric::TENSOR);
+            assert!(counted.kernels.len() == 1 && tensor_pipe.is_some_and(|percent| percent > 50.0), "{counted:?}");
+            assert!(kernel.stalls().first().is_some_and(|(_, warps)| *warps > 1.0), "{:?}", kernel.stalls());
+        }
+        Ok(None) => println!("no wgmma here"),
+        Err(why) => println!("not counted: {why}"),
+    }
     let experiment = Regression::new().rungs(["05_persistent", "05b_persistent_alternating"]).parts(false);
     let run = lab.run(&experiment).unwrap();
     let rungs = ["05_persistent", "05b_persistent_alternating"];

@@ -1,15 +1,19 @@
 //! What the hardware counted of a pair's halves, next to each other, and the latencies of a GPU's memories.
 
+use super::guide::{label, of_a_gpu};
 use super::{table, title};
 use crate::charts::{Table, counted_by, counters, latencies as chart_of};
 use crate::guide::Pair;
 use crate::prelude::*;
 use warpbook_device::register_latency;
+use warpbook_record::DeviceInfo;
 
 /// How a record says that nothing was counted.
 const WITHOUT: &str = "Hardware counters: ";
 /// Kernels of a rung that are shown, those that took longest.
 const KERNELS: usize = 4;
+/// Of the chart of latencies.
+const HEADING: &str = "How long an input takes, by where it is";
 
 /// Counts the rungs of a pair where its reason is inside a kernel; the record says why where that cannot be done.
 pub(super) fn count(lab: &Lab, pair: &Guide, run: &mut Run) {
@@ -56,15 +60,34 @@ pub(super) fn counted(run: &Run) -> Option<Panel> {
 }
 
 /// The latencies of registers, shared memory, L1, L2 and DRAM as bars: that of registers measured by a chain of multiply-adds, those of memories from the
-/// record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU, or without such a record of one, a sentence says so.
+/// record of the pair `memory-latency`, whose milliseconds are nanoseconds a load. Without a GPU they are those of the published record, which has none of
+/// registers; without that, a sentence says so.
 ///
 /// # Errors
 /// The device's; the record has no walk that a GPU made.
 pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
     let Some(device) = lab.device().cuda() else {
-        return Ok(Panel::column([&"The levels of a GPU's memory are measured on a GPU, and this lab has none."]));
+        let record = of_a_gpu(walks);
+        let Some(label) = label(&record) else {
+            return Ok(Panel::column([&"The levels of a GPU's memory are measured on a GPU, and this lab has none."]));
+        };
+        let device = &record.environment.device;
+        let chart = chart_of(&memories(&record, device), [HEADING, &device.name])?;
+        let said = "The latency of a register is not part of that record: a chain of multiply-adds in your GPU would measure it.";
+        return Ok(Panel::column([label, &chart, &said]));
     };
     let (cycles, registers) = register_latency(device)?;
+    let levels = [&[("a register", registers)][..], &memories(walks, device.info())].concat();
+    let chart = chart_of(&levels, [HEADING, &device.info().name])?;
+    let said = format!(
+        "A multiply-add takes {cycles:.1} cycles until the next one can use its result, at {:.2} GHz.",
+        cycles / registers
+    );
+    Ok(Panel::column([&chart, &said]))
+}
+
+/// The latencies of a GPU's memories in nanoseconds by the walks of a record; not a number where it has no walk that fits.
+fn memories(walks: &Run, device: &DeviceInfo) -> [(&'static str, f64); 4] {
     let kib = |rung: &str, least: u64, most: u64| {
         let fits = |p: &&Problem| (least..=most).contains(&p.size());
         let us = walks
@@ -74,22 +97,14 @@ pub fn latencies(lab: &Lab, walks: &Run) -> Result<Panel> {
             .find_map(|p| walks.measurement(rung, p).filter(|m| m.is_valid())?.median_us());
         us.map_or(f64::NAN, |us| us / 1e3)
     };
-    let l2_kib = device.info().l2_bytes.unwrap_or(4 << 20) / 1024;
-    let levels = [
-        ("a register", registers),
+    let l2_kib = device.l2_bytes.unwrap_or(4 << 20) / 1024;
+    [
         ("shared memory", kib("03_shared_memory", 1, 128)),
         ("L1", kib("01_one_chain", 1, 64)),
         // Well beyond L1, and within the half of L2 that is nearest.
         ("L2", kib("01_one_chain", 1024, l2_kib / 4)),
         ("DRAM", kib("01_one_chain", 4 * l2_kib, u64::MAX)),
-    ];
-    let head = ["How long an input takes, by where it is", &device.info().name];
-    let chart = chart_of(&levels, head)?;
-    let said = format!(
-        "A multiply-add takes {cycles:.1} cycles until the next one can use its result, at {:.2} GHz.",
-        cycles / registers
-    );
-    Ok(Panel::column([&chart, &said]))
+    ]
 }
 
 #[cfg(test)]
@@ -143,6 +158,7 @@ mod tests {
         });
         let text = counted(&run).unwrap().text();
         assert!(text.contains("Strided") && text.contains("sectors a load") && text.contains("32.00"), "{text}");
-        assert!(latencies(&lab, &run).unwrap().text().contains("measured on a GPU"));
+        let of_no_pair = Run { experiment: "regression".into(), ..run };
+        assert!(latencies(&lab, &of_no_pair).unwrap().text().contains("measured on a GPU"));
     }
 }

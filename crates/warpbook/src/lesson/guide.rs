@@ -1,5 +1,7 @@
 //! What the lessons of the optimisation guide share: a pair measured here, shown, and held against a guess.
 
+mod published;
+
 pub use super::counted::latencies;
 use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
@@ -7,6 +9,8 @@ use crate::charts::{Curve, Scale, curves};
 use crate::device::{CudaDevice, PowerReading, power_reading};
 use crate::guide::{Load, profiled, said};
 use crate::prelude::*;
+pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
+pub(super) use published::{label, published};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -22,20 +26,35 @@ pub fn place(lab: &Lab) -> String {
     if lab.device().cuda().is_some() {
         return format!("All pairs are measured here, on {name}.");
     }
-    format!(
-        "There is no GPU in this lab: it runs on the processor ({name}), with small sizes. Of each pair you see the halves that a processor has; \
-         those of the GPU are compiled and listed, with the reason why they were skipped."
-    )
+    let small = format!("There is no GPU in this lab: it runs on the processor ({name}).");
+    match PAIRS.first().and_then(|pair| Guide::pair(pair.name).ok()).and_then(|pair| published(pair.name())) {
+        Some(record) => format!(
+            "{small} A pair whose two halves a processor has is measured here, with small sizes, and shown next to the published record of {}. All \
+             other figures of pairs come from the published records alone, and each says so.",
+            record.environment.device.name
+        ),
+        None => format!(
+            "{small} Sizes are small. Of each pair you see the halves that a processor has; those of the GPU are compiled and listed, with the reason why \
+             they were skipped."
+        ),
+    }
 }
 
 /// A pair of the guide, measured here: all of its sizes on a GPU, with hardware counters where the reason is inside a kernel, and small ones on a
-/// processor.
+/// processor. A pair of which a processor has less than two halves needs a GPU: without one it is the record that is published, if there is one, and a
+/// note of it says so.
 ///
 /// # Errors
 /// There is no pair of that name; as of [`Lab::run`].
 pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
     let pair = Guide::pair(name)?;
-    let pair = if lab.device().cuda().is_some() { pair } else { pair.quick() };
+    if lab.device().cuda().is_none() {
+        let halves = Experiment::rungs(&pair).iter().filter(|rung| rung.is_cpu()).count();
+        return match published(pair.name()).filter(|_| halves < 2) {
+            Some(record) => Ok(record),
+            None => lab.run(&pair.quick()),
+        };
+    }
     let mut run = lab.run(&pair)?;
     count(lab, &pair, &mut run);
     Ok(run)
@@ -44,8 +63,24 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
 /// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. Where that size
 /// was not measured, as on a processor, the ladder is that of the record's main problem.
+///
+/// Next to a processor's record is the published one of a GPU; a guess about rungs that only a GPU has is held against that one. Figures that were not
+/// measured here say so.
 #[must_use]
-pub fn answered(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
+pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
+    let by_processor = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
+    match (published::beside(run), label(run)) {
+        (Some(gpu), _) if by_processor(asked.0) && by_processor(asked.1) => {
+            answer(run, asked, guess).and(&published::overview(&gpu))
+        }
+        (Some(gpu), _) => answered(&gpu, asked, guess).and(&published::overview(run)),
+        (None, Some(label)) => Panel::column([label, &answer(run, asked, guess)]),
+        (None, None) => answer(run, asked, guess),
+    }
+}
+
+/// The same of one record alone.
+fn answer(run: &Run, (slow, fast, size): (&str, &str, u64), guess: f64) -> Panel {
     let Some(problem) = run.problems().into_iter().find(|p| p.size() == size).or(run.main_problem()) else {
         return Panel::column([&format!("{}: nothing was measured.", run.title)]);
     };
@@ -290,8 +325,8 @@ mod tests {
         assert_eq!(judged(2.0, Some(3.0)), "You guessed 2.0 times; measured: 3.00 times.");
         let page = answered(&run, ("cpu_lines_apart", "cpu_in_order", 32), 2.0).page("");
         assert!(page.contains("Your guess: ") && page.contains("your guess for "), "{page}");
-        assert_eq!(page.matches("<svg").count(), 2, "a ladder and a sweep");
-        let unmeasured = answered(&run, ("01_strided", "02_coalesced", 5), 2.0).page("");
+        assert_eq!(page.matches("<svg").count(), 4, "a ladder and a sweep, and those of the published record");
+        let unmeasured = answer(&run, ("01_strided", "02_coalesced", 5), 2.0).page("");
         assert!(
             unmeasured.contains("not both measured here") && !unmeasured.contains("your guess for"),
             "{unmeasured}"

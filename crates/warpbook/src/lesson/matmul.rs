@@ -6,7 +6,7 @@ mod forecast;
 
 pub use super::{
     Together, WarpReads, against, at, balance, guessed, learn_at, mma_sync, mma_sync_ceiling, only, same_lines,
-    shared_wavefronts, table, with, without, xray_or_why, your_guess,
+    shared_wavefronts, table, wgmma_counters, with, without, xray_or_why, your_guess,
 };
 use super::{cell, valid, verdict};
 use crate::figures;
@@ -44,7 +44,7 @@ pub const TENSOR_CORES: [&str; 10] = [
 ];
 /// The rung that only tf32 has.
 pub const TF32_RUNG: &str = "16_tf32_registers";
-/// The rungs for rows that begin anywhere, which the published shapes do not have.
+/// The rungs for rows that begin anywhere, which one of the published shapes has.
 pub const UNALIGNED_RUNGS: [&str; 2] = ["17_unaligned", "17b_unaligned_in_parts"];
 /// The rung that cuts the tiles of a wave that is not full along k; where waves are full it is the rung of overlapped stores.
 pub const STREAM_K_RUNG: &str = "18_stream_k";

@@ -3,7 +3,7 @@
 use super::{epoch_bound, table, title, valid};
 use crate::prelude::*;
 use crate::{charts::Table, figures};
-use warpbook_device::{exchange, mma_sync_peak, read_together, shared_read_cycles};
+use warpbook_device::{WgmmaRounds, exchange, mma_sync_peak, read_together, shared_read_cycles};
 use warpbook_record::{ComputePeak, MemoryLevel, Peaks};
 
 /// The words of shared memory that lie side by side: one in each bank.
@@ -170,6 +170,19 @@ impl WarpReads {
 pub fn mma_sync_ceiling(lab: &Lab, dtype: Dtype) -> Result<Option<ComputePeak>> {
     let Some(device) = lab.device().cuda() else { return Ok(None) };
     Ok(mma_sync_peak(device, lab.bench(), dtype)?)
+}
+
+/// Hardware counters of the kernel that measures the ceiling of `wgmma` in a type. Its warps multiply tiles that are in shared memory already: they load
+/// nothing in their loop and wait for nothing but their multiplications, so its largest stall reason is the one that such a wait is counted as. `None` where the
+/// GPU, or the type, has no `wgmma`.
+///
+/// # Errors
+/// There is no GPU; as of [`Lab::counters`].
+pub fn wgmma_counters(lab: &Lab, dtype: Dtype) -> Result<Option<HardwareCounters>> {
+    let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A reading of hardware counters"))?;
+    let Some(rounds) = WgmmaRounds::new(device, dtype)? else { return Ok(None) };
+    let stream = device.stream()?;
+    lab.counters(|| Ok(rounds.launch(&stream)?)).map(Some)
 }
 
 /// How `mma.sync` compares with the ceiling of the type, and a rung with what `mma.sync` can do.
@@ -361,6 +374,8 @@ mod tests {
         let together = same_lines(&lab, &Peaks::default()).unwrap();
         assert!(together.sentence().contains("needs a GPU") && together.table().rows.is_empty());
         assert_eq!(mma_sync_ceiling(&lab, Dtype::Bf16).unwrap(), None);
+        let said = wgmma_counters(&lab, Dtype::Bf16).unwrap_err().to_string();
+        assert!(said.contains("hardware counters needs a CUDA device"), "{said}");
     }
 
     #[test]

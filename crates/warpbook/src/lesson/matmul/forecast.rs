@@ -177,12 +177,17 @@ pub fn outcome(run: &Run, problem: &Problem, id: &str) -> String {
                 "That is less than was counted for its {by}: the chip does better there than the count gives it credit for."
             )
         }
+        s if s >= 1.0 => format!(
+            "Its {by} {take} {share} of that: by the count {are} the limit. The ceiling in the bound is what the lab's own kernel for it reached, \
+             so another kernel can beat it slightly."
+        ),
         s if s >= 0.8 => format!("Its {by} {take} {share} of that: by the count {are} the limit."),
         s if s >= 0.5 => format!(
             "Its {by} {take} {share} of that; what the rest goes to, a count does not say: stall reasons would."
         ),
         _ => format!(
-            "Its {by} {take} no more than {share} of that: by the count none of the limits is near, so it mostly waits."
+            "Its {by} {take} no more than {share} of that: by the count none of the limits is near; what the rest goes to, a count does not say: \
+             stall reasons would."
         ),
     };
     format!("{measured}. {why}")

@@ -1,0 +1,218 @@
+//! The records of the pairs that this repository publishes, measured on a GPU: they stand in where a lab has none.
+
+use super::{judged, memory_ratio};
+use crate::charts::ladder;
+use crate::guide::Pair;
+use crate::lesson::counted::counted;
+use crate::prelude::*;
+use std::path::{Path, PathBuf};
+use warpbook_record::DeviceKind;
+
+/// How a record says that it was not measured here.
+const PUBLISHED: &str = "There is no GPU in this lab. ";
+
+/// The published record of a pair, by the name of its records, with a note that says so: in a folder above the working directory, as a notebook's, or in
+/// the checkout that this was compiled from.
+pub(in crate::lesson) fn published(record: &str) -> Option<Run> {
+    Pair::of_record(record)?;
+    let file = format!("data/results/{record}-h200.json");
+    let here = std::env::current_dir().ok();
+    let above = here.iter().flat_map(|here| here.ancestors()).map(Path::to_owned);
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut run = above.chain([sources]).find_map(|folder: PathBuf| read_record(folder.join(&file)).ok())?;
+    let on = &run.environment.device.name;
+    let day = run.created.split('T').next().unwrap_or_default();
+    let note = format!("{PUBLISHED}What follows is the published record {file}, measured on {on} ({day}).");
+    run.notes.push(note);
+    Some(run)
+}
+
+/// What a published record says of where it comes from; `None` of one that was measured here.
+pub(in crate::lesson) fn label(run: &Run) -> Option<&String> {
+    run.notes.iter().find(|note| note.starts_with(PUBLISHED))
+}
+
+fn is_of_gpu(run: &Run) -> bool {
+    run.environment.device.kind == DeviceKind::Cuda
+}
+
+/// The record of a pair that a GPU made: this one, or the published one of the same pair where this one is a processor's. Without a published record
+/// it is this one.
+#[must_use]
+pub fn of_a_gpu(run: &Run) -> Run {
+    let other = if is_of_gpu(run) { None } else { published(&run.experiment) };
+    other.unwrap_or_else(|| run.clone())
+}
+
+/// The published record that belongs next to a processor's.
+pub(super) fn beside(run: &Run) -> Option<Run> {
+    if is_of_gpu(run) { None } else { published(&run.experiment) }
+}
+
+/// A record at its main size and over all sizes, with what was counted of it, and where it comes from.
+pub(super) fn overview(run: &Run) -> Panel {
+    let heading = label(run).cloned().unwrap_or_else(|| format!("Measured here, on {}:", run.environment.device.name));
+    let mut panel = Panel::column([&heading]);
+    if let Some(problem) = run.main_problem() {
+        panel = panel.and(&ladder(run, problem, run.descriptor.headline));
+    }
+    if let Some(counted) = counted(run) {
+        panel = panel.and(&counted);
+    }
+    panel.and(&sweep(&[run]))
+}
+
+/// Where a figure of a record comes from, if it was not measured here.
+fn from(run: &Run) -> String {
+    label(run)
+        .map_or_else(String::new, |_| format!(" (The record is the published one of {}.)", run.environment.device.name))
+}
+
+/// A guess of how many times the device's memory one rung holds of another's at a size, next to what was counted: [`memory_ratio`]. Without a GPU by
+/// the published record, and it says so.
+#[must_use]
+pub fn judged_memory(run: &Run, guess: f64, (larger, smaller, size): (&str, &str, u64)) -> String {
+    let run = of_a_gpu(run);
+    format!("{}{}", judged(guess, memory_ratio(&run, larger, smaller, size)), from(&run))
+}
+
+/// The warps of a rung's kernel that an SM holds at once at a size, as the driver says, and the registers of a thread; `None` where no device was asked.
+fn resident_warps(run: &Run, rung: &str, size: u64) -> Option<(u32, u32)> {
+    let problem = run.problems().into_iter().find(|p| p.size() == size)?;
+    let kernel = run.measurement(rung, problem)?.kernels.first()?;
+    let threads: u32 = kernel.block?.iter().product();
+    Some((kernel.blocks_per_multiprocessor? * threads.div_ceil(32), kernel.registers))
+}
+
+/// A guess of how many warps of a rung's kernel an SM holds at once at a size, next to what the driver says. Without a GPU by the published record, and it
+/// says so.
+#[must_use]
+pub fn judged_warps(run: &Run, guess: u32, rung: &str, size: u64) -> String {
+    let run = of_a_gpu(run);
+    match resident_warps(&run, rung, size) {
+        Some((warps, registers)) => format!(
+            "You guessed that {guess} warps fit on an SM; with {registers} registers per thread {warps} do.{}",
+            from(&run)
+        ),
+        None => format!("You guessed that {guess} warps fit on an SM. How many do, only a GPU's driver says."),
+    }
+}
+
+/// A guess of which of some rungs, by their titles, has the smallest error at the main size, next to what the check found.
+#[must_use]
+pub fn judged_accuracy(run: &Run, guess: &str, rungs: &[&str]) -> String {
+    let run = of_a_gpu(run);
+    let titled = |id: &str| run.rung(id).map_or_else(|| id.to_owned(), |r| r.title.to_string());
+    let titles: Vec<String> = rungs.iter().map(|id| titled(id)).collect();
+    if !titles.iter().any(|title| title == guess.trim()) {
+        return format!("{guess} is no guess: write one of {}.", titles.join(", "));
+    }
+    let error = |id: &&str| {
+        let m = run.measurement(id, run.main_problem()?).filter(|m| m.is_valid())?;
+        Some((titled(id), m.check.as_ref()?.max_rel_error))
+    };
+    let mut errors: Vec<(String, f64)> = rungs.iter().filter_map(error).collect();
+    errors.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let all: Vec<String> = errors.iter().map(|(title, error)| format!("{title} {error:.1e}")).collect();
+    match errors.first() {
+        Some((best, _)) => format!(
+            "You guessed that {guess} is the most accurate; it is {best}. The largest relative errors: {}.{}",
+            all.join(", "),
+            from(&run)
+        ),
+        None => format!("You guessed that {guess} is the most accurate. None of them was measured here."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{answered, latencies, measured, place};
+    use super::*;
+
+    fn lab() -> Lab {
+        Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() })
+    }
+
+    #[test]
+    fn without_a_gpu_a_pair_that_needs_one_is_the_published_record() {
+        let lab = lab();
+        assert!(place(&lab).contains("NVIDIA H200"), "{}", place(&lab));
+        let run = measured(&lab, "divergence").unwrap();
+        assert!(label(&run).is_some() && is_of_gpu(&run), "{:?}", run.notes);
+        let text = answered(&run, ("01_divergent", "02_uniform", 32), 4.0).text();
+        assert!(
+            text.starts_with("There is no GPU in this lab. What follows is the published record data/results/guide-"),
+            "{text}"
+        );
+        assert!(text.contains("Measured on NVIDIA H200: ") && text.contains("What the hardware counted"), "{text}");
+        assert!(!text.contains("not both measured"), "{text}");
+    }
+
+    #[test]
+    fn a_pair_that_runs_on_a_processor_keeps_its_own_figures_beside_the_published_ones() {
+        let lab = lab();
+        let run = measured(&lab, "bank-conflicts").unwrap();
+        assert!(label(&run).is_none() && !is_of_gpu(&run));
+        let processor = run.environment.device.name.clone();
+        let page = answered(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
+        assert!(page.contains(&format!("Measured on {processor}")) && page.contains("on NVIDIA H200"), "{page}");
+        // What only a GPU has is asked of the published record.
+        let page = answered(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
+        assert!(page.contains("Measured on NVIDIA H200: ") && !page.contains("not both measured"), "{page}");
+        assert!(page.contains(&format!("Measured here, on {processor}:")), "{page}");
+    }
+
+    #[test]
+    fn latencies_and_warps_are_the_published_ones_without_a_gpu() {
+        let lab = lab();
+        let run = lab.run(&Guide::pair("memory-latency").unwrap().quick()).unwrap();
+        let text = latencies(&lab, &run).unwrap().text();
+        for part in ["published record", "DRAM", "L2", "shared memory", "NVIDIA H200"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let run = published("guide-occupancy").unwrap();
+        let (warps, registers) = resident_warps(&run, "01_held", 128).unwrap();
+        // As many blocks of four warps as the registers, given out in eights to a thread, are enough for.
+        assert_eq!(warps, 65_536 / (registers.next_multiple_of(8) * 128) * 4);
+        assert!(
+            judged_warps(&run, 16, "01_held", 128)
+                .contains(&format!("{warps} do. (The record is the published one of NVIDIA H200.)"))
+        );
+        assert!(judged_warps(&run, 16, "cpu_held", 128).contains("only a GPU's driver"));
+        let (kept, parts) = ("01_kept", "02_checkpointed");
+        let run = published("guide-checkpointing").unwrap();
+        let ratio = memory_ratio(&run, kept, parts, 8).unwrap();
+        assert!(
+            judged_memory(&run, 3.0, (kept, parts, 8)).contains(&format!("measured: {ratio:.2} times. (The record"))
+        );
+    }
+
+    #[test]
+    fn the_most_accurate_is_the_one_with_the_smallest_error() {
+        let mut run = published("guide-precision").unwrap();
+        let types = ["02_tf32", "03_fp16", "04_bf16"];
+        assert!(
+            judged_accuracy(&run, "bf16", &types)
+                .contains("most accurate; it is fp16. The largest relative errors: fp16 ")
+        );
+        assert!(judged_accuracy(&run, "fp8", &types).contains("write one of tf32, fp16, bf16"));
+        for m in &mut run.measurements {
+            if let (true, Some(check)) = (m.rung == types[2], &mut m.check) {
+                check.max_rel_error = 0.0;
+            }
+        }
+        assert!(judged_accuracy(&run, "bf16", &types).contains("it is bf16"));
+    }
+
+    #[test]
+    fn every_pair_has_a_published_record_of_its_halves() {
+        for pair in PAIRS {
+            let run = published(&format!("guide-{}", pair.name)).unwrap_or_else(|| panic!("{}", pair.name));
+            let problem = run.main_problem().unwrap();
+            for half in pair.compared {
+                assert!(run.measurement(half, problem).is_some_and(|m| m.is_valid()), "{}: {half}", pair.name);
+            }
+        }
+        assert!(published("regression").is_none(), "no pair of the guide");
+    }
+}
