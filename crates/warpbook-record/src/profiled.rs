@@ -59,7 +59,8 @@ pub struct ProfilerOverhead {
     pub unrecorded_us: f64,
     /// How many of those there were.
     pub unrecorded_steps: u64,
-    /// Whether CUPTI was attached to the process by an earlier recording, which makes each launch slightly slower also where nothing records.
+    /// Whether CUPTI was attached to the process during some of those, by an earlier recording: that makes each launch slightly slower also where nothing
+    /// records.
     #[serde(default)]
     pub attached_before: bool,
     /// How far steps of the same kind differ, in microseconds: twice the larger of the median absolute deviations of recorded and unrecorded ones.

@@ -318,7 +318,7 @@ impl Cycle {
         };
         let attached = match of.attached_before {
             true => {
-                "; CUPTI was attached to the process by then, which makes launches slightly slower also without recording"
+                "; CUPTI was attached to the process during some of these, which makes launches slightly slower also without recording"
             }
             false => "",
         };
