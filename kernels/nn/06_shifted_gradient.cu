@@ -7,6 +7,7 @@
 #include "matmul/gemm.cuh"
 #include "matmul/tma.cuh"
 #include "matmul/wgmma.cuh"
+#include "xray.cuh"
 
 constexpr int CONSUMERS = CONSUMERS_M * CONSUMERS_N;  // warpgroups: 64 filters each, and 32 channels each
 constexpr int Y_ROW = 128, X_ROW = 64;                // bytes of a position: 64 filters, 32 channels
@@ -126,6 +127,7 @@ struct Taps {
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM)
 shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant__ TensorMap map_x, Gradient g,
                  float* __restrict__ out /* [splits]: [filters][kh][kw][channels] of dw, then [filters] of db */) {
+    MARK_BEGIN(shifted_gradient);
     __shared__ __align__(128) unsigned ones[ONES / 2];
     __shared__ __align__(8) unsigned long long full_barriers[MOST_STAGES], empty_barriers[MOST_STAGES];
     const unsigned full = shared_address(full_barriers), empty = shared_address(empty_barriers), ring = aligned_shared();
@@ -158,8 +160,10 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         for (unsigned at = place.split; at < end; at += place.splits, next()) {
             const unsigned image = at / g.tiles_of_image, row = at % g.tiles_of_image * g.rows;
             const unsigned barrier = full + stage * 8, y = ring + stage * stage_bytes, x = y + tiles_x;
+            MARK(wait);
             // In the first round every stage is empty: the phase before the first counts as complete.
             wait_phase(empty + stage * 8, parity ^ 1);
+            MARK(load);
             expect_bytes(barrier, CONSUMERS_M * g.y_box + CONSUMERS_N * g.x_box);
             for (int m = 0; m < CONSUMERS_M; ++m) load_box(y + m * g.y_room, &map_y, place.filter + m * 64, 0, (int)row, image, barrier);
             for (int n = 0; n < CONSUMERS_N; ++n) {
@@ -167,6 +171,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
             }
         }
         let_successor_start();
+        MARK(end);
         return;
     }
     take_registers<CONSUMER_REGISTERS>();
@@ -179,7 +184,9 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
     for (unsigned at = place.split; at < end; at += place.splits, next()) {
         const unsigned y = ring + stage * stage_bytes, x = y + tiles_x;
         auto a = describe<Y_ROW, 16>(y + m * g.y_room), b = describe<X_ROW, X_ROW>(x + n * g.x_room);
+        MARK(wait);
         wait_phase(full + stage * 8, parity);
+        MARK(multiply);
         taps.multiply_step(a, b, down, of_bias);
         // The tile before has been multiplied when only this step is left, and tensor cores have work meanwhile.
         taps.wait<1>();
@@ -192,5 +199,7 @@ shifted_gradient(const __grid_constant__ TensorMap map_y, const __grid_constant_
         }
     }
     taps.wait<0>();
+    MARK(store);
     taps.store(g, place, place.filter + m * 64, place.channel + n * 32, out + (size_t)place.split * g.filters * (g.kh * g.kw * g.channels + 1));
+    MARK(end);
 }

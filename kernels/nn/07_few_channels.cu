@@ -7,6 +7,7 @@
 #include "matmul/mma.cuh"
 #include "nn/patches.cuh"
 #include "nn/unpool.cuh"
+#include "xray.cuh"
 
 constexpr unsigned WARPS = THREADS / WARP;
 
@@ -77,11 +78,13 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
             , unsigned char* __restrict__ index /* as y, or null */
 #endif
 ) {
+    MARK_BEGIN(few_forward);
     wait_for_predecessor();
     let_successor_start();
     const unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, row = lane / 4, t = lane % 4;
     const unsigned groups = (g.filters + FILTERS - 1) / FILTERS, column = blockIdx.x % groups * FILTERS;
     const Unit unit(g, blockIdx.x / groups);
+    MARK(load);
     load_part(g, unit, x);
 
     unsigned at[STEPS][4], b[STEPS][4][2];
@@ -116,6 +119,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
             for (int n = 0; n < 4; ++n) mma(sums.of[n], a, b[s][n][0], b[s][n][1]);
         }
     };
+    MARK(barrier);
     __syncthreads();
 
 #if POOL
@@ -124,6 +128,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     const unsigned maxima = unit.row < g.oh ? min(g.rows, g.oh - unit.row) / 2 * width : 0;
     const size_t first_of_unit = ((size_t)unit.image * height + unit.row / 2) * width * g.filters + column + t * 8;
     for (unsigned first = warp * 8; first < maxima; first += WARPS * 8) {
+        MARK(multiply);
         Maxima<In> of;
 #pragma unroll
         for (int k = 0; k < 2; ++k) {
@@ -137,6 +142,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
             for (int h = 0; h < 2; ++h) sums.words(words[h], add, least, h);
             of.rows(k, words[0], words[1]);
         }
+        MARK(store);
         unsigned best[4], taps[2];
         of.columns(best, taps);
         const unsigned window = first + right * 4 + row / 2;
@@ -149,11 +155,13 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
     In* const to = y + unit.first * g.filters + column + t * 8;
 #pragma unroll 2
     for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
+        MARK(multiply);
         unsigned windows[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) windows[h] = window_at(g, min(first + h * 8 + row, unit.pixels - 1));
         FewSums sums;
         multiply(sums, windows);
+        MARK(store);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             unsigned words[4];
@@ -164,6 +172,7 @@ few_forward(Few g, const unsigned short* __restrict__ x /* images */, const unsi
         }
     }
 #endif
+    MARK(end);
 }
 
 constexpr unsigned ROW = FILTERS * sizeof(In), CHUNKS = ROW / 16;
@@ -240,6 +249,7 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
              float scale /* of dy, before it is rounded */
 #endif
 ) {
+    MARK_BEGIN(few_gradient);
     wait_for_predecessor();
     let_successor_start();
     constexpr unsigned SUMS = STEPS * 16 * FILTERS;
@@ -267,10 +277,15 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
     unsigned u = blockIdx.x;
     for (; u < g.units * groups; u += gridDim.x) {
         const Unit unit(g, u / groups);
+        MARK(load);
         gradient.fetch(unit, warp * 16);
+        MARK(barrier);
         __syncthreads();
+        MARK(load);
         load_part(g, unit, x);
+        MARK(barrier);
         __syncthreads();
+        MARK(multiply);
         for (unsigned first = warp * 16; first < unit.pixels; first += WARPS * 16) {
             __syncwarp();
             gradient.store(unit, first);
@@ -295,6 +310,7 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
             }
         }
     }
+    MARK(reduce);
     // Each warp adds what one of the other half has, until one has all: always in the same order.
     float* const others = reinterpret_cast<float*>(part);  // [WARPS / 2][SUMS], lanes next to each other
 #pragma unroll
@@ -319,12 +335,15 @@ few_gradient(Few g, const unsigned short* __restrict__ x /* images */, const In*
             totals[tap * FILTERS + filter] = sums[i / 16][i % 16 / 4][i % 4];
         }
     }
+    MARK(barrier);
     __syncthreads();
+    MARK(store);
     out += (size_t)(blockIdx.x / groups) * g.filters * (g.taps + 1);
     for (unsigned i = threadIdx.x; i < SUMS; i += THREADS) {
         const unsigned tap = i / FILTERS, o = column + i % FILTERS;
         if (tap <= g.taps && o < g.filters) out[tap < g.taps ? o * g.taps + tap : g.filters * g.taps + o] = totals[i];
     }
+    MARK(end);
 }
 
 #endif

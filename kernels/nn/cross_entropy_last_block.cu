@@ -8,6 +8,7 @@
 #include "nn/last_block.cuh"
 #include "nn/loss.cuh"
 #include "nn/step.cuh"
+#include "xray.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 cross_entropy_last(const In* __restrict__ logits /* [batch][classes] */, const unsigned char* __restrict__ labels /* [batch] */,
@@ -16,10 +17,18 @@ cross_entropy_last(const In* __restrict__ logits /* [batch][classes] */, const u
                    In* __restrict__ dlogits /* [batch][classes] or null */, double* partial /* [gridDim.x] */,
                    unsigned* hits /* [gridDim.x] */, unsigned* arrived /* [1] */, double count, const unsigned* slot /* [1] */,
                    double* losses /* [slots] */, unsigned* correct /* [slots] or null */, unsigned slots, Verdict verdict) {
+    MARK_BEGIN(cross_entropy_last);
     wait_for_predecessor();
     let_successor_start();
+    MARK(compute);
     rows_of_block(logits, labels, batch, classes, smoothing, rows, loss_scale, dlogits, partial, hits);
-    if (!is_last_block(arrived)) return;
+    MARK(exchange);
+    if (!is_last_block(arrived)) {
+        MARK(end);
+        return;
+    }
+    MARK(reduce);
     mean_of_blocks(partial, hits, gridDim.x, count, slot, losses, correct, slots);
     if (threadIdx.x == 0) judge_and_prepare(verdict);
+    MARK(end);
 }

@@ -8,6 +8,7 @@
 #include "nn/loss.cuh"
 #include "nn/mse.cuh"
 #include "nn/step.cuh"
+#include "xray.cuh"
 
 // Four blocks an SM are room enough for registers; without a bound, some are spilled around the call of pow.
 extern "C" __global__ void __launch_bounds__(THREADS, 4)
@@ -15,10 +16,18 @@ mse_last(const In* __restrict__ output /* [n] */, const float* __restrict__ targ
          const float* __restrict__ loss_scale /* [1] or null */, In* __restrict__ doutput /* [n] or null */,
          double* partial /* [gridDim.x] */, unsigned* arrived /* [1] */, double count, const unsigned* slot /* [1] */,
          double* losses /* [slots] */, unsigned slots, Verdict verdict) {
+    MARK_BEGIN(mse_last);
     wait_for_predecessor();
     let_successor_start();
+    MARK(compute);
     errors_of_block(output, target, n, factor, loss_scale, doutput, partial);
-    if (!is_last_block(arrived)) return;
+    MARK(exchange);
+    if (!is_last_block(arrived)) {
+        MARK(end);
+        return;
+    }
+    MARK(reduce);
     mean_of_blocks(partial, nullptr, gridDim.x, count, slot, losses, nullptr, slots);
     if (threadIdx.x == 0) judge_and_prepare(verdict);
+    MARK(end);
 }

@@ -7,21 +7,30 @@
 #include "nn/last_block.cuh"
 #include "nn/norm.cuh"
 #include "nn/step.cuh"
+#include "xray.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sum_squares_last(const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
                  unsigned long long split, unsigned long long n, double* partial /* [gridDim.x] */, unsigned* arrived /* [1] */,
                  double most, const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
                  unsigned* overflow /* [1] */, Verdict verdict) {
+    MARK_BEGIN(sum_squares_last);
     wait_for_predecessor();
     let_successor_start();
+    MARK(compute);
     const unsigned exact = parts(split);
     if (blockIdx.x < exact) {
         squares_of_part(gradients, split, blockIdx.x, partial + blockIdx.x);
     } else {
         squares_of_part(rounded, n - split, blockIdx.x - exact, partial + blockIdx.x);
     }
-    if (!is_last_block(arrived)) return;
+    MARK(exchange);
+    if (!is_last_block(arrived)) {
+        MARK(end);
+        return;
+    }
+    MARK(reduce);
     norm_of_blocks(partial, gridDim.x, most, loss_scale, norm, clip, overflow);
     if (threadIdx.x == 0) judge_and_prepare(verdict);
+    MARK(end);
 }

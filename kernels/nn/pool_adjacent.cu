@@ -5,6 +5,7 @@
 // Expect: DRAM bandwidth: forwards x once, y and index; backwards dy, index and mask once, dx.
 #include "launch.cuh"
 #include "nn/elements.cuh"
+#include "xray.cuh"
 
 struct Pool {
     unsigned batch, channels;
@@ -37,10 +38,12 @@ union Indices {
 extern "C" __global__ void __launch_bounds__(THREADS)
 max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In* __restrict__ y /* images of oh x ow */,
                      unsigned char* __restrict__ index /* as y */, unsigned n /* windows times groups */) {
+    MARK_BEGIN(max_forward_adjacent);
     wait_for_predecessor();
     let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
+    MARK(load);
     const Window at = window(i, g.channels, g.oh, g.ow);
     const In* from = x + ((size_t)(at.image * g.h + at.row * g.kh) * g.w + at.column * g.kw) * g.channels + at.channel;
     float best[GROUP];
@@ -57,10 +60,12 @@ max_forward_adjacent(Pool g, const In* __restrict__ x /* images of h x w */, In*
             }
         }
     }
+    MARK(store);
     const size_t to = (size_t)i * GROUP;
     *reinterpret_cast<uint4*>(y + to) = packed(best, In{});
 #pragma unroll
     for (int k = 0; k < GROUP / 4; ++k) reinterpret_cast<unsigned*>(index + to)[k] = chosen.words[k];
+    MARK(end);
 }
 
 // Windows that begin in the image but do not fit give zeros.
@@ -69,10 +74,12 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
                       const In* __restrict__ dy /* images of oh x ow */, const In* __restrict__ mask /* as dy; or null, and no scale */,
                       In* __restrict__ dx /* images of h x w */, unsigned rows /* ceil(h / kh) */, unsigned columns, unsigned n,
                       float scale /* of dy, before it is rounded */) {
+    MARK_BEGIN(max_backward_adjacent);
     wait_for_predecessor();
     let_successor_start();
     const unsigned i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= n) return;
+    MARK(load);
     const Window at = window(i, g.channels, rows, columns);
     float gradient[GROUP] = {};
     Indices chosen = {};
@@ -89,6 +96,7 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
             for (int k = 0; k < GROUP; ++k) gradient[k] = y[k] <= 0.0f ? 0.0f : gradient[k] * scale;
         }
     }
+    MARK(store);
     for (unsigned r = 0; r < g.kh; ++r) {
         const unsigned row = at.row * g.kh + r;
         for (unsigned c = 0; c < g.kw; ++c) {
@@ -101,4 +109,5 @@ max_backward_adjacent(Pool g, const unsigned char* __restrict__ index /* images 
             *reinterpret_cast<uint4*>(dx + to) = packed(v, In{});
         }
     }
+    MARK(end);
 }

@@ -255,12 +255,12 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
     if all.len() > 1 {
         notes.push(format!("The table has {} more.", counted(all.len() - 1, "rung")));
     }
-    let mut dearest: Vec<&Operation<'_>> = shown.operations.iter().filter(|o| o.us.is_some()).collect();
-    crate::order::sort_by(&mut dearest, |a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
-    let said = dearest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
+    let mut slowest: Vec<&Operation<'_>> = shown.operations.iter().filter(|o| o.us.is_some()).collect();
+    crate::order::sort_by(&mut slowest, |a, b| b.us.unwrap_or(0.0).total_cmp(&a.us.unwrap_or(0.0)));
+    let said = slowest.iter().take(3).map(|o| format!("{} {}", clean(&o.of.name), time(o.us.unwrap_or(0.0))));
     Frame {
         width: options.px(),
-        title: dearest
+        title: slowest
             .first()
             .and_then(|o| {
                 Some(format!("{} takes {} of a run of {rung}", clean(&o.of.name), percent(o.us? / shown.basis_us())))
@@ -274,7 +274,7 @@ fn frame(options: &Options, run: &Run, problem: &Problem, all: &[Taken<'_>]) -> 
             median_of([shown.of.whole_us.len() as u64]),
         ]),
         description: format!(
-            "Bars of the time of each operation of one {pass} of {rung} on {}, {}: {} in all, and nothing runs for {}; the dearest are {}.",
+            "Bars of the time of each operation of one {pass} of {rung} on {}, {}: {} in all, and nothing runs for {}; the slowest are {}.",
             device(run),
             label(problem),
             time(shown.whole_us),

@@ -9,7 +9,7 @@ use crate::parts::missing;
 use crate::text::clean;
 use crate::words::{counted, percent, significant, time, times};
 use crate::{Chart, ChartError, Table};
-use warpbook_record::xray::{PhaseSpan, phase};
+use warpbook_record::xray::{PhaseSpan, PhaseTime, Role, phase};
 use warpbook_record::{Problem, Run, Xray, XrayBlock, XrayWarp};
 
 /// Rectangles that the lanes of SMs have at most: what is drawn becomes coarser instead.
@@ -229,7 +229,7 @@ impl<'x> Picture<'x> {
 /// The colour of a phase: of those that kernels share always the same.
 fn color(name: &str, place: usize) -> Rgb {
     match name {
-        phase::MULTIPLY | "compute" => BLUE,
+        phase::MULTIPLY | phase::COMPUTE => BLUE,
         phase::LOAD => SERIES[2],
         phase::WAIT => VERMILLION,
         phase::STORE => PURPLE,
@@ -262,7 +262,7 @@ fn largest_kernel(x: &Xray) -> usize {
 
 /// The warp of a block that its lane shows: of those that multiply or compute, else of all, the first.
 fn leading(x: &Xray, block: &XrayBlock) -> Option<usize> {
-    let works = |w: &XrayWarp| w.spans(&x.phases).any(|s| s.phase == phase::MULTIPLY || s.phase == "compute");
+    let works = |w: &XrayWarp| w.spans(&x.phases).any(|s| phase::is_work(s.phase));
     block.warps.iter().position(works).or(if block.warps.is_empty() { None } else { Some(0) })
 }
 
@@ -360,34 +360,44 @@ fn warp_lanes(x: &Xray, kernel: usize) -> (Vec<WarpLane<'_>>, (u64, u64)) {
     (lanes, (start, end.min(least.max(start.saturating_add(1))).max(start.saturating_add(1))))
 }
 
-fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
-    let mut table = Table::new(["kernel", "what", "times", "share", "median (µs)", "longest (µs)"]);
-    let mut said = String::new();
-    // Of a kernel: what, how often, which share, the median and the longest in microseconds; what is empty is not known.
-    let mut row = |kernel: &str, what: &str, times: usize, share: Option<f64>, figures: [Option<f64>; 2]| {
-        let [median, longest] = figures.map(|us| us.map(|us| significant(us, 4)).unwrap_or_default());
-        let times = if times > 0 { times.to_string() } else { String::new() };
-        table.push([
-            kernel.to_owned(),
-            what.to_owned(),
-            times,
-            share.map(percent).unwrap_or_default(),
-            median,
-            longest,
-        ]);
+/// In which phase the warps of each role were most of their time, for the end of a sentence; empty where nothing is known.
+fn most_in_words(times: &[PhaseTime]) -> String {
+    let mut roles: Vec<Role> = times.iter().map(|t| t.role).collect();
+    roles.dedup();
+    let most = |role: Role| {
+        let largest = times.iter().filter(|t| t.role == role).max_by(|a, b| a.share.total_cmp(&b.share))?;
+        let whose = if role == Role::Every { "warps" } else { role.label() };
+        Some(format!(", {} of the {whose}' time in {}", percent(largest.share), clean(&largest.phase)))
     };
+    roles.into_iter().filter_map(most).collect()
+}
+
+fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame {
+    let mut table =
+        Table::new(["kernel", "warps", "what", "times", "share", "of all warps", "median (µs)", "longest (µs)"]);
+    let mut said = String::new();
+    // Of a kernel: whose, what, how often, which shares, the median and the longest in microseconds; what is empty is not known.
+    let mut push =
+        |[kernel, warps, what]: [&str; 3], times: usize, shares: [Option<f64>; 2], figures: [Option<f64>; 2]| {
+            let [median, longest] = figures.map(|us| us.map(|us| significant(us, 4)).unwrap_or_default());
+            let times = if times > 0 { times.to_string() } else { String::new() };
+            let [share, of_all] = shares.map(|s| s.map(percent).unwrap_or_default());
+            table.push([kernel.to_owned(), warps.to_owned(), what.to_owned(), times, share, of_all, median, longest]);
+        };
     let us = |ns: f64| Some(ns / 1e3);
     for (k, kernel) in x.kernels.iter().enumerate() {
         let name = &kernel.entry;
         for p in x.phase_times(k) {
             let figures = [us(p.median_ns), us(p.longest_ns as f64)];
-            row(name, &format!("phase {}", p.phase), p.count, Some(p.share), figures);
+            let shares = [Some(p.share), Some(p.share_of_all)];
+            push([name, p.role.label(), &format!("phase {}", p.phase)], p.count, shares, figures);
         }
+        let mut row = |what: &str, times, share, figures| push([name, "", what], times, [share, None], figures);
         if let Some(tail) = x.tail(k) {
             let length = tail.to_ns.saturating_sub(tail.from_ns) as f64;
-            row(name, "tail of the last wave", 0, Some(tail.lost), [None, us(length)]);
+            row("tail of the last wave", 0, Some(tail.lost), [None, us(length)]);
             if tail.unused > 0 {
-                row(name, &format!("{} without a block", counted(tail.unused, "SM")), 0, None, [None; 2]);
+                row(&format!("{} without a block", counted(tail.unused, "SM")), 0, None, [None; 2]);
             }
             if length > 0.0 && k == largest_kernel(x) {
                 said = format!(
@@ -401,19 +411,19 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
         {
             let Some(s) = spread else { continue };
             let figures = [us(s.median_ns), us(s.longest_ns as f64)];
-            row(name, &format!("spread of the barrier, {what}"), s.count, None, figures);
+            row(&format!("spread of the barrier, {what}"), s.count, None, figures);
         }
         if let Some(lead) = x.lead(k) {
             let what = format!("lead of loads, {} tiles", significant(lead.median_tiles, 2));
-            row(name, &what, lead.count, None, [us(lead.median_ns), None]);
+            row(&what, lead.count, None, [us(lead.median_ns), None]);
         }
     }
-    row("clocks", "error of an SM's clock at most", 0, None, [None, us(x.error_ns())]);
+    push(["clocks", "", "error of an SM's clock at most"], 0, [None; 2], [None, us(x.error_ns())]);
     let mut notes = Vec::new();
     if let Some(perturbation) = x.perturbation() {
         let [with, without] = [&x.marked_us, &x.unmarked_us].map(|s| warpbook_record::stats::median(s).unwrap_or(0.0));
-        row("marks", "time with them", x.marked_us.len(), None, [Some(with), None]);
-        row("marks", "time without", x.unmarked_us.len(), None, [Some(without), None]);
+        push(["marks", "", "time with them"], x.marked_us.len(), [None; 2], [Some(with), None]);
+        push(["marks", "", "time without"], x.unmarked_us.len(), [None; 2], [Some(without), None]);
         notes.push(format!(
             "With marks a run takes {} as long as without: {} and {}.",
             times(perturbation),
@@ -424,7 +434,8 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     if !said.is_empty() {
         notes.push(said + ".");
     }
-    notes.extend(x.unmarked_in_words().map(|words| clean(&words)));
+    let said_of_marks = [x.not_kept_in_words(), x.unmarked_in_words()];
+    notes.extend(said_of_marks.into_iter().flatten().map(|words| clean(&words)));
     notes.push(format!(
         "Times on two SMs compare within {} (the short lines at the ends); on one SM they are exact. A lane shows the first warp of each block that \
          computes; a read into registers is waited for where it is used.",
@@ -433,9 +444,7 @@ fn frame(options: &Options, run: &Run, x: &Xray, picture: &Picture<'_>) -> Frame
     let rung = names(run, &x.rung).0;
     let blocks = x.kernels.iter().fold(0u64, |sum, k| sum.saturating_add(k.blocks));
     let end = time(x.end_ns() as f64 / 1e3);
-    let largest = x.phase_times(largest_kernel(x)).into_iter().max_by(|a, b| a.share.total_cmp(&b.share));
-    let most = largest
-        .map_or_else(String::new, |p| format!(", {} of the warps' time in {}", percent(p.share), clean(&p.phase)));
+    let most = most_in_words(&x.phase_times(largest_kernel(x)));
     Frame {
         width: options.px(),
         title: format!("{rung}: what every SM does in {end}"),

@@ -194,9 +194,11 @@ fn keep_profile(lab: &Lab, profile: &Profile, file: &Path) -> Result<Option<Stri
     let Some(whole) = profile.whole() else { return Ok(Some("no rung has a valid figure".into())) };
     say(&whole.text());
     for cycle in &profile.cycles {
-        if let (Some(range), Some(cost)) = (cycle.ranges.first(), cycle.overhead.and_then(|o| o.ratio())) {
-            say(&format!("{}: recorded runs took {} the time of others.", range.name, figures::times(cost)));
-        }
+        let (Some(range), Some(overhead)) = (cycle.ranges.first(), cycle.overhead) else { continue };
+        say(&match overhead.ratio() {
+            Some(cost) => format!("{}: recorded runs took {} the time of others.", range.name, figures::times(cost)),
+            None => format!("{}: the cost of recording is not measurable.", range.name),
+        });
     }
     let trace = file.with_extension("trace.json");
     write_record(&profile.record(lab), file)?;

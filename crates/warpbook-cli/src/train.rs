@@ -116,7 +116,7 @@ fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Res
         if stopped.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue }
     };
     let mut run = match &profiled {
-        Some(path) => profile(&lab, underway, &heard, path)?,
+        Some(path) => profile(&lab, underway, &heard, (args, path))?,
         None => underway.finish(&mut |event| heard(event)),
     };
     if let Some(file) = &args.cold_result {
@@ -131,22 +131,23 @@ fn train_watched(args: &TrainArgs, choice: Choice, ranks: Option<&Ranks>) -> Res
         .map_or(Ok(ExitCode::from(if interrupted { INTERRUPTED } else { 0 })), |error| Err(failure(error)))
 }
 
-/// Steps of a profile: those that go by, those to warm up, and those that are kept.
-const PROFILED: (u64, u64, u64) = (10, 2, 4);
-
 /// Trains, and writes what was done in some steps.
 fn profile(
     lab: &Lab,
     underway: Underway<'_>,
     heard: &dyn Fn(&Event) -> Flow,
-    path: &Path,
+    (args, path): (&TrainArgs, &Path),
 ) -> Result<TrainingRun, Failure> {
-    let (wait, warm_up, active) = PROFILED;
-    let (run, profile) = underway.finish_with_profile(PROFILED, &mut |event| heard(event))?;
-    if profile.cycles.iter().all(|c| c.steps.len() < active as usize) {
-        let needed = wait + warm_up + active;
+    let schedule = args.profile_schedule;
+    let listener = &mut |event: &Event| heard(event);
+    let (run, profile) = match args.counters {
+        true => underway.finish_with_counters(schedule.steps(), listener)?,
+        false => underway.finish_with_profile(schedule.steps(), listener)?,
+    };
+    if profile.cycles.iter().all(|c| (c.steps.len() as u64) < schedule.active()) {
         complain(&format!(
-            "There is no profile: it takes a training of {needed} steps, so that choose more --steps or a smaller --batch."
+            "There is no profile: it takes a training of {} steps. Choose more --steps, a smaller --batch or a shorter --profile-schedule.",
+            schedule.needed()
         ));
         return Ok(run);
     }

@@ -323,7 +323,11 @@ fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
     let done = with(&["--profile", "p.json", "--counters"]);
     done.expect(0, "Profile: p.json");
     assert!(done.out.contains("ui.perfetto.dev p.trace.json"), "{}", done.out);
-    assert!(done.out.contains("recorded runs took"), "{}", done.out);
+    assert!(
+        done.out.contains("recorded runs took") || done.out.contains("the cost of recording is not measurable"),
+        "{}",
+        done.out
+    );
     let profile = read(&place.path("p.json"));
     assert_eq!(profile.experiment, "profile");
     let record = read(&place.path("r.json"));
@@ -332,7 +336,7 @@ fn rungs_are_profiled_after_all_was_measured_and_counters_need_a_gpu() {
     assert_eq!((profile.problems.len(), profile.profiled.len()), (sound, sound), "a cycle a rung");
     assert!(profile.problems.iter().any(|p| p.label.starts_with("cpu_1_thread, cycle ")), "{:?}", profile.problems);
     assert!(
-        profile.profiled.iter().all(|p| p.overhead.is_some_and(|o| o.unrecorded_steps == 1)),
+        profile.profiled.iter().all(|p| p.overhead.is_some_and(|o| o.unrecorded_steps == 2)),
         "{:?}",
         profile.profiled
     );

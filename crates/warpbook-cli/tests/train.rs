@@ -74,7 +74,23 @@ fn some_steps_are_profiled() {
     assert_eq!((read("p.json")["experiment"].as_str(), samples), (Some("profile"), 4));
     let steps = read("p.trace.json")["traceEvents"].as_array().unwrap().iter().filter(|e| e["cat"] == "step").count();
     assert_eq!(steps, 4);
+    // The CPU's ranges: a table, spans and a breakdown.
+    let names = |list: &str| -> Vec<String> {
+        let record = read("p.json");
+        let all = record[list].as_array().unwrap().iter();
+        all.map(|of| of["name"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert!(names("spans").iter().any(|n| n == "conv1 backward"), "{:?}", names("spans"));
+    assert_eq!(read("p.json")["breakdowns"].as_array().unwrap().len(), 1);
+    let short = ["--profile", "q.json", "--profile-schedule", "2,1,2", "--counters"];
+    let known = ["Cycle 0: 2 steps from step 3 on", "conv2 forward", "No hardware counters of a step"];
+    expect(&run("6", &short), 0, &known);
+    assert_eq!(read("q.json")["measurements"][0]["samples_us"].as_array().unwrap().len(), 2);
     expect(&run("15", &["--profile", "short.json"]), 0, &["takes a training of 16 steps"]);
+    expect(&run("6", &["--profile", "q.json", "--profile-schedule", "2,1"]), 2, &["three numbers with commas"]);
+    expect(&run("6", &["--profile", "q.json", "--profile-schedule", "2,1,0"]), 2, &["at least one step"]);
+    expect(&run("6", &["--profile-schedule", "2,1,1"]), 2, &["--profile"]);
+    expect(&run("6", &["--counters"]), 2, &["--profile"]);
     assert!(!folder.path().join("short.json").exists());
     expect(&run("17", &["--profile", "no/p.json"]), 2, &["there is no folder no"]);
 }

@@ -138,6 +138,39 @@ mod tests {
         assert!(!marked.iter().any(|m| m == "01_naive" || m == "01_unfused"), "{marked:?}");
     }
 
+    /// The kernels of the last rung of training that are long, or end with a last block.
+    #[test]
+    fn kernels_of_a_training_step_have_marks() {
+        let mut marked: Vec<String> = Vec::new();
+        for (spec, _) in crate::all() {
+            let marks = Marks::of(&spec).filter(|_| spec.file.starts_with("nn/"));
+            let Some(marks) = marks else { continue };
+            assert!(
+                marks.entries.iter().any(|e| *e == spec.entry),
+                "{} of {} has no MARK_BEGIN",
+                spec.entry,
+                spec.file
+            );
+            marked.push(spec.entry.to_string());
+        }
+        for entry in [
+            "shifted_windows",
+            "shifted_gradient",
+            "few_forward",
+            "few_gradient",
+            "max_forward_adjacent",
+            "max_backward_adjacent",
+            "cross_entropy_last",
+            "mse_last",
+            "sum_squares_last",
+            "sgd_last",
+            "sgd_momentum_last",
+            "adam_last",
+        ] {
+            assert!(marked.iter().any(|m| m == entry), "{entry} in {marked:?}");
+        }
+    }
+
     #[test]
     fn every_name_has_its_number() {
         let marks = Marks { entries: vec!["pass".into()], phases: vec!["start".into(), "end".into(), "load".into()] };

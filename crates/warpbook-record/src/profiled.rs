@@ -49,26 +49,37 @@ pub struct MemoryAt {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProfilerOverhead {
-    /// Microseconds of a recorded step, until the device was done, averaged over the recorded ones.
+    /// Microseconds of a recorded step, until the device was done: the mean of a cycle's steps, on the CPU their median.
     #[serde(with = "crate::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub recorded_us: f64,
-    /// The same of steps that went by before, while nothing recorded.
+    /// The same of steps that nothing recorded, before the cycle and after it: the median.
     #[serde(with = "crate::real::one")]
     #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
     pub unrecorded_us: f64,
     /// How many of those there were.
     pub unrecorded_steps: u64,
-    /// Whether CUPTI was attached to the process by an earlier recording, which makes each launch a little dearer also where nothing records.
+    /// Whether CUPTI was attached to the process during some of those, by an earlier recording: that makes each launch slightly slower also where nothing
+    /// records.
     #[serde(default)]
     pub attached_before: bool,
+    /// How far steps of the same kind differ, in microseconds: twice the larger of the median absolute deviations of recorded and unrecorded ones.
+    #[serde(default, with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub noise_us: f64,
 }
 
 impl ProfilerOverhead {
-    /// Recorded over unrecorded; `None` where that makes no sense.
+    /// Fewer steps are no baseline: a program's first step is slower than its others.
+    const LEAST_STEPS: u64 = 2;
+
+    /// Recorded over unrecorded; `None` where recorded steps are not slower by more than the noise, or only one was not recorded.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
-        Some(self.recorded_us / self.unrecorded_us).filter(|r| r.is_finite() && self.unrecorded_us > 0.0)
+        let is_measurable =
+            self.unrecorded_steps >= Self::LEAST_STEPS && self.recorded_us - self.unrecorded_us > self.noise_us;
+        Some(self.recorded_us / self.unrecorded_us)
+            .filter(|r| is_measurable && r.is_finite() && self.unrecorded_us > 0.0)
     }
 }
 
@@ -91,8 +102,13 @@ mod tests {
             unrecorded_us,
             unrecorded_steps: 9,
             attached_before: false,
+            noise_us: 0.0,
         };
         assert_eq!(overhead(3.0, 2.0).ratio(), Some(1.5));
         assert_eq!((overhead(3.0, 0.0).ratio(), overhead(f64::NAN, 1.0).ratio()), (None, None));
+        let noisy = |noise_us| ProfilerOverhead { noise_us, ..overhead(3.0, 2.0) };
+        assert_eq!((noisy(0.9).ratio(), noisy(1.1).ratio()), (Some(1.5), None));
+        assert_eq!(overhead(2.0, 3.0).ratio(), None, "recording does not make a step faster");
+        assert_eq!(ProfilerOverhead { unrecorded_steps: 1, ..overhead(3.0, 2.0) }.ratio(), None, "one cold step");
     }
 }

@@ -3,6 +3,7 @@
 use crate::problem::by_id;
 use crate::{Problem, Run, stats};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The phases that figures are made of; a kernel may name others.
 pub mod phase {
@@ -18,8 +19,16 @@ pub mod phase {
     pub const STORE: &str = "store";
     /// Waiting for other warps to arrive.
     pub const BARRIER: &str = "barrier";
+    /// Computing with what was loaded, in kernels that do not multiply tiles.
+    pub const COMPUTE: &str = "compute";
     /// Where marks were made and not kept.
     pub const NOT_KEPT: &str = "not kept";
+
+    /// Whether warps do in it what loads and waits are for.
+    #[must_use]
+    pub fn is_work(name: &str) -> bool {
+        matches!(name, MULTIPLY | COMPUTE)
+    }
 }
 
 /// One run of a rung whose kernels recorded their warps' phases. Times count from the first mark, in nanoseconds.
@@ -120,6 +129,35 @@ pub struct XrayWarp {
     pub phases: Vec<(u64, u64)>,
     /// When the first one begins.
     pub start_ns: u64,
+    /// Warps of its block with the same phases that it stands for, itself included: the marks of the others were not kept.
+    #[serde(default = "itself", skip_serializing_if = "is_itself")]
+    pub stands_for: u64,
+}
+
+/// What a kernel's warps are for, as their phases tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// It computes, in a kernel whose loads are another warp's.
+    Consumer,
+    /// It loads what others compute with, and computes nothing.
+    Producer,
+    /// It neither loads nor computes, in a kernel with producers and consumers.
+    Other,
+    /// The kernel has no such roles.
+    Every,
+}
+
+impl Role {
+    /// Its warps in words, as "consumers".
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Consumer => "consumers",
+            Self::Producer => "producers",
+            Self::Other => "other warps",
+            Self::Every => "all warps",
+        }
+    }
 }
 
 /// A phase of a warp.
@@ -133,15 +171,19 @@ pub struct PhaseSpan<'x> {
     pub to: u64,
 }
 
-/// The time that a kernel's warps spent in one phase.
+/// The time that a kernel's warps of one role spent in one phase. A warp counts as often as the number of warps that it stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseTime {
+    /// Whose it is.
+    pub role: Role,
     /// Its name.
     pub phase: String,
     /// How many times warps were in it.
     pub count: usize,
-    /// Its share of the time of all warps whose marks are kept.
+    /// Its share of the known time of the role's warps.
     pub share: f64,
+    /// Its share of the known time of all warps of the kernel.
+    pub share_of_all: f64,
     /// The median of its durations in nanoseconds.
     pub median_ns: f64,
     /// The longest, in nanoseconds.
@@ -233,6 +275,21 @@ impl Xray {
         })
     }
 
+    /// How much of the warps' time no marks were kept for, kernel by kernel, in a sentence; `None` where all were.
+    #[must_use]
+    pub fn not_kept_in_words(&self) -> Option<String> {
+        let whole = |k: usize| (self.not_kept(k) * 100.0).round();
+        let some = |(k, kernel): (usize, &XrayKernel)| {
+            let percent = whole(k);
+            let amount = if percent < 1.0 { "less than 1 %".into() } else { format!("{percent} %") };
+            (self.not_kept(k) > 0.0).then(|| format!("{amount} of the time of {}'s warps", kernel.entry))
+        };
+        let all: Vec<String> = self.kernels.iter().enumerate().filter_map(some).collect();
+        let (last, others) = all.split_last()?;
+        let and = if others.is_empty() { "" } else { " and " };
+        Some(format!("For {}{and}{last} no marks were kept; shares are of the rest.", others.join(", ")))
+    }
+
     /// The largest error of an SM that had a block, in nanoseconds.
     #[must_use]
     pub fn error_ns(&self) -> f64 {
@@ -245,27 +302,83 @@ impl Xray {
         self.blocks.iter().filter(move |b| usize::try_from(b.kernel).is_ok_and(|k| k == kernel))
     }
 
-    /// The time of a kernel's warps by phase, in the order of [`Xray::phases`]; only of warps whose marks are kept.
+    /// The time of a kernel's warps by role, and then by phase in the order of [`Xray::phases`]. Time of which no marks were kept belongs to no phase:
+    /// see [`Xray::not_kept`].
     #[must_use]
     pub fn phase_times(&self, kernel: usize) -> Vec<PhaseTime> {
-        let mut durations: Vec<Vec<u64>> = vec![Vec::new(); self.phases.len()];
+        let specialised = self.is_specialised(kernel);
+        // Of a role and a phase each duration, with the warps that it stands for.
+        let mut durations: BTreeMap<(Role, usize), Vec<(u64, u64)>> = BTreeMap::new();
         for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            let role = if specialised { self.role(warp) } else { Role::Every };
             for (phase, ns) in &warp.phases {
-                if let Some(of) = usize::try_from(*phase).ok().and_then(|p| durations.get_mut(p)) {
-                    of.push(*ns);
+                let place = usize::try_from(*phase).ok().filter(|p| self.is_known(*p));
+                if let Some(place) = place.filter(|_| warp.stands_for > 0) {
+                    durations.entry((role, place)).or_default().push((*ns, warp.stands_for));
                 }
             }
         }
-        let sum = |of: &[u64]| of.iter().map(|ns| *ns as f64).sum::<f64>();
-        let all: f64 = durations.iter().map(|of| sum(of)).sum();
-        let time = |(name, of): (&String, &Vec<u64>)| PhaseTime {
-            phase: name.clone(),
-            count: of.len(),
-            share: if all > 0.0 { sum(of) / all } else { 0.0 },
-            median_ns: median(of),
-            longest_ns: of.iter().copied().max().unwrap_or(0),
+        let sum = |of: &[(u64, u64)]| of.iter().map(|(ns, n)| *ns as f64 * *n as f64).sum::<f64>();
+        let sums: Vec<(Role, f64)> = durations.iter().map(|((role, _), of)| (*role, sum(of))).collect();
+        let all: f64 = sums.iter().map(|(_, ns)| ns).sum();
+        let of_role = |role| sums.iter().filter(|(r, _)| *r == role).map(|(_, ns)| ns).sum::<f64>();
+        let time = |((role, place), of): (&(Role, usize), &mut Vec<(u64, u64)>)| PhaseTime {
+            role: *role,
+            phase: self.phases[*place].clone(),
+            count: of.iter().fold(0u64, |n, (_, of)| n.saturating_add(*of)).try_into().unwrap_or(usize::MAX),
+            share: share(sum(of), of_role(*role)),
+            share_of_all: share(sum(of), all),
+            median_ns: weighted_median(of),
+            longest_ns: of.iter().map(|(ns, _)| *ns).max().unwrap_or(0),
         };
-        self.phases.iter().zip(&durations).filter(|(_, of)| !of.is_empty()).map(time).collect()
+        durations.iter_mut().map(time).collect()
+    }
+
+    /// The share of the time of a kernel's warps of which no marks were kept.
+    #[must_use]
+    pub fn not_kept(&self, kernel: usize) -> f64 {
+        let (mut hidden, mut all) = (0.0, 0.0);
+        for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            for (phase, ns) in &warp.phases {
+                let ns = *ns as f64 * warp.stands_for as f64;
+                let is_known = usize::try_from(*phase).is_ok_and(|p| self.is_known(p));
+                hidden += if is_known { 0.0 } else { ns };
+                all += ns;
+            }
+        }
+        share(hidden, all)
+    }
+
+    /// Whether a place in [`Xray::phases`] is that of what a warp did.
+    fn is_known(&self, place: usize) -> bool {
+        self.phases.get(place).is_some_and(|name| name != phase::NOT_KEPT)
+    }
+
+    /// Whether some warps of a kernel load what others compute with.
+    fn is_specialised(&self, kernel: usize) -> bool {
+        let (mut producer, mut consumer) = (false, false);
+        for warp in self.blocks_of(kernel).flat_map(|b| &b.warps) {
+            match self.role(warp) {
+                Role::Producer => producer = true,
+                Role::Consumer => consumer |= !warp.has(&self.phases, phase::LOAD),
+                Role::Other | Role::Every => {}
+            }
+        }
+        producer && consumer
+    }
+
+    /// What a warp is for, in a kernel with roles.
+    fn role(&self, warp: &XrayWarp) -> Role {
+        let (mut computes, mut loads) = (false, false);
+        for span in warp.spans(&self.phases) {
+            computes |= phase::is_work(span.phase);
+            loads |= span.phase == phase::LOAD;
+        }
+        match (computes, loads) {
+            (true, _) => Role::Consumer,
+            (false, true) => Role::Producer,
+            (false, false) => Role::Other,
+        }
     }
 
     /// The tail of a kernel's last wave; `None` of one without blocks.
@@ -374,6 +487,34 @@ fn apart(lists: &[Vec<u64>]) -> Vec<u64> {
 fn spread(apart: &[u64]) -> Option<Spread> {
     let longest_ns = apart.iter().copied().max()?;
     Some(Spread { count: apart.len(), median_ns: median(apart), longest_ns })
+}
+
+fn itself() -> u64 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_itself(stands_for: &u64) -> bool {
+    *stands_for == itself()
+}
+
+fn share(part: f64, of: f64) -> f64 {
+    if of > 0.0 { part / of } else { 0.0 }
+}
+
+/// The median of values that count several times each; sorts them.
+fn weighted_median(of: &mut [(u64, u64)]) -> f64 {
+    of.sort_unstable();
+    let all: u128 = of.iter().map(|(_, n)| u128::from(*n)).sum();
+    let at = |place: u128| {
+        let mut before = 0;
+        let found = of.iter().find(|(_, n)| {
+            before += u128::from(*n);
+            place < before
+        });
+        found.map_or(0.0, |(value, _)| *value as f64)
+    };
+    f64::midpoint(at(all.saturating_sub(1) / 2), at(all / 2))
 }
 
 fn median(of: &[u64]) -> f64 {

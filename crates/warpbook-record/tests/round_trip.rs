@@ -276,12 +276,13 @@ fn profiled() -> impl Strategy<Value = Profiled> {
             pool_reserved_bytes,
         },
     );
-    let overhead = (real(), real(), any::<u64>(), any::<bool>()).prop_map(
-        |(recorded_us, unrecorded_us, unrecorded_steps, attached_before)| ProfilerOverhead {
+    let overhead = (real(), real(), any::<u64>(), any::<bool>(), real()).prop_map(
+        |(recorded_us, unrecorded_us, unrecorded_steps, attached_before, noise_us)| ProfilerOverhead {
             recorded_us,
             unrecorded_us,
             unrecorded_steps,
             attached_before,
+            noise_us,
         },
     );
     let value = (text(), real()).prop_map(|(metric, value)| CounterValue { metric, value });
@@ -302,8 +303,8 @@ fn profiled() -> impl Strategy<Value = Profiled> {
 }
 
 fn xray() -> impl Strategy<Value = Xray> {
-    let warp = (any::<u64>(), any::<u64>(), proptest::collection::vec(any::<(u64, u64)>(), 0..4))
-        .prop_map(|(warp, start_ns, phases)| XrayWarp { warp, start_ns, phases });
+    let warp = (any::<[u64; 3]>(), proptest::collection::vec(any::<(u64, u64)>(), 0..4))
+        .prop_map(|([warp, start_ns, stands_for], phases)| XrayWarp { warp, start_ns, phases, stands_for });
     let block = (any::<[u64; 5]>(), proptest::collection::vec(warp, 0..3)).prop_map(
         |([kernel, block, sm, start_ns, end_ns], warps)| XrayBlock { kernel, block, sm, start_ns, end_ns, warps },
     );

@@ -187,7 +187,7 @@ fn events_time_ranges_where_nothing_records() {
     );
     assert!(us("one") > 1.0 && us("three") > us("one"), "{told}");
     assert!(us("outer") >= us("three") && us("outer") <= cycle.whole_us + 50.0, "{told}");
-    assert!(cycle.overhead.is_some_and(|o| o.unrecorded_us > 0.0 && o.unrecorded_steps == 1), "{told}");
+    assert!(cycle.overhead.is_some_and(|o| o.unrecorded_us > 0.0 && o.unrecorded_steps == 2), "{told}");
     let record = profile.record(&lab);
     assert!(record.breakdowns[0].source.starts_with("CUDA events"));
     assert_eq!(record.breakdowns[0].operations.len(), 2, "{:?}", record.breakdowns);
@@ -200,7 +200,7 @@ fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
     let device = lab.device().cuda().unwrap().clone();
     let (stream, x) = (device.stream().unwrap(), device.zeros::<f32>(1 << 22).unwrap().range(..));
     let profile = lab.profiler().schedule(3, 1, 2).repeat(1).run(|p| {
-        for _ in 0..7 {
+        for _ in 0..8 {
             p.range("allocate", |_| device.zeros::<f32>(1 << 20).map(drop))?;
             let y = device.zeros::<f32>(1 << 22)?.range(..);
             p.range("copy", |_| stream.copy(&x, &y))?;
@@ -215,7 +215,7 @@ fn allocations_copies_and_the_cost_of_recording_are_in_the_record() {
     let overhead = cycle.overhead.unwrap();
     println!("{overhead:?}");
     assert!(
-        overhead.unrecorded_steps == 2 && overhead.ratio().is_some_and(|r| (0.2..100.0).contains(&r)),
+        overhead.unrecorded_steps == 4 && overhead.ratio().is_none_or(|r| (1.0..100.0).contains(&r)),
         "{overhead:?}"
     );
     let run = profile.record(&lab);
@@ -242,7 +242,7 @@ fn rungs_are_profiled_and_counted() {
         let names: Vec<&str> = cycle.ranges.iter().map(|r| &*r.name).collect();
         let [name] = names[..] else { panic!("{names:?}") };
         assert!(cycle.ranges[0].device_us > 0.0 && cycle.ranges[0].launches > 0, "{name}: {cycle:#?}");
-        assert!(cycle.overhead.is_some_and(|o| o.unrecorded_steps == 1), "{name}");
+        assert!(cycle.overhead.is_some_and(|o| o.unrecorded_steps == 2), "{name}");
     }
     let whole = profile.whole().unwrap();
     println!("{}", whole.text());
@@ -345,7 +345,7 @@ fn a_range_is_counted_within_a_profile() {
     }
     // Counted once, although it ran in two steps: once a step, and then to warm up, for each pass, and for the names.
     let [counted] = &cycle.counters[..] else { panic!("{told}") };
-    assert_eq!(cycle.ranges[counted.range].name, "multiply");
+    assert_eq!(counted.range.map(|r| &*cycle.ranges[r].name), Some("multiply"));
     assert!(ran.get() > 3 + 2, "{} runs", ran.get());
     let kernels = &counted.counters.kernels;
     assert!(!kernels.is_empty() && kernels.iter().all(|k| k.value("gpu__time_duration.sum") > Some(0.0)), "{told}");

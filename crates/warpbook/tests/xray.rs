@@ -194,8 +194,12 @@ fn a_step_of_training_is_looked_into() {
     }
     let step = Training::quick().batches([64]).steps(2);
     let x = looked_at(&device, &lab(), &step, "13_last_block_bf16");
-    assert!(x.kernels.iter().any(|k| k.file.starts_with("nn/") || k.file.starts_with("matmul/")), "{:?}", x.kernels);
-    // The small kernels around the products have none.
+    for entry in ["shifted_windows", "shifted_gradient", "few_forward", "few_gradient", "sum_squares_last"] {
+        let place = x.kernels.iter().position(|k| k.entry == entry);
+        let times = x.phase_times(place.unwrap_or_else(|| panic!("{entry} of {:?}", x.kernels)));
+        assert!(times.len() > 1, "{entry}: {times:?}");
+    }
+    // The small kernels around these have none.
     assert!(x.unmarked_kernels.len() > 3, "{:?}", x.unmarked_kernels);
     assert!(x.unmarked_kernels.iter().all(|u| x.kernels.iter().all(|k| k.entry != *u)), "{:?}", x.unmarked_kernels);
 }

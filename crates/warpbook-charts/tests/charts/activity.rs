@@ -51,7 +51,7 @@ fn the_fastest_rung_is_taken_apart() {
     ] {
         assert!(shown.replace("\n", " ").contains(text) || chart.description.contains(text), "{text}: {shown}");
     }
-    assert!(chart.description.contains("the dearest are fc1 weight gradient 25.0 µs"), "{}", chart.description);
+    assert!(chart.description.contains("the slowest are fc1 weight gradient 25.0 µs"), "{}", chart.description);
     let kernels = chart.table.rows.iter().find(|r| r[0] == "01_unfused" && r[1] == "conv1 weight gradient").unwrap();
     assert_eq!(kernels[2], "im2col, matmul_tiled, total_sums, fill");
 }

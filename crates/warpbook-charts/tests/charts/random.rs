@@ -224,7 +224,10 @@ fn x_ray(p: &Part) -> Xray {
         sm: whole(us) % 7,
         start_ns: i as u64,
         end_ns: whole(us),
-        warps: vec![XrayWarp { warp: 0, start_ns: whole(us), phases: phases.clone() }; i % 3],
+        warps: vec![
+            XrayWarp { warp: 0, start_ns: whole(us), phases: phases.clone(), stands_for: whole(us) % 5 };
+            i % 3
+        ],
     };
     let (entry, file, tile) = (p.name.clone(), p.name.clone(), p.name.clone());
     Xray {

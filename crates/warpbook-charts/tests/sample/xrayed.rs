@@ -9,10 +9,11 @@ pub fn xrayed() -> Run {
     let names =
         [phase::START, phase::WAIT, phase::LOAD, phase::MULTIPLY, phase::STORE, phase::BARRIER, phase::NOT_KEPT];
     let block = |block: u64, sm: u64, start_ns: u64| {
-        let consumer = [(0, 50), (1, 100), (3, 400), (1, 50), (3, 400), (5, 20), (4, 180)];
+        let consumer = [(0, 50), (1, 100), (3, 400), (1, 50), (3, 400), (5, 20), (4, 90), (6, 90)];
         let producer = [(0, 40), (2, 30), (1, 20), (2, 30), (1, 400)];
-        let warp = |warp, phases: &[(u64, u64)]| XrayWarp { warp, start_ns, phases: phases.to_vec() };
-        let warps = vec![warp(0, &consumer), warp(4, &producer)];
+        let warp =
+            |warp, stands_for, phases: &[(u64, u64)]| XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for };
+        let warps = vec![warp(0, 4, &consumer), warp(4, 1, &producer)];
         // Of some blocks only begin and end are kept.
         let warps = if block == 2 { Vec::new() } else { warps };
         XrayBlock { kernel: 0, block, sm, start_ns, end_ns: start_ns + 1200, warps }

@@ -9,6 +9,7 @@ mod ranks;
 mod records;
 mod run;
 mod scaling;
+mod schedule;
 mod survey;
 mod train;
 mod tune;

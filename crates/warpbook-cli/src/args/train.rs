@@ -2,6 +2,7 @@
 
 use super::common::PlaceArgs;
 use super::ranks::RanksArgs;
+use super::schedule::ProfileSchedule;
 use crate::recipe::ConvolutionBy;
 use clap::Args;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ Examples:
   warpbook train amp-recipe --edge 512 --batch 64
   warpbook train mnist --log-every 1 --out mnist.json     every step's loss; `warpbook view mnist.json` draws it
   warpbook train mnist --device cuda:0 --steps 20 --profile steps.json     what the GPU does in a step, at what rates
+  warpbook train mnist --device cpu --steps 8 --profile steps.json --profile-schedule 2,1,2     what the CPU does in a step
   warpbook train cifar10 --epochs 50 --time-budget 10m --checkpoint cifar10.safetensors
   warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --to 90 --out speedrun.json     time and accuracy of each seed
   warpbook train cifar10-speedrun --precision amp-bf16 --seeds 10 --views flips     test images as they are and mirrored, without shifts
@@ -200,11 +202,19 @@ pub struct TrainArgs {
     /// Time after which no further step begins, such as 90s, 5m or 1h; the test samples are then classified and the training is kept.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub time_budget: Option<Duration>,
-    /// File for a profile: of steps 13 to 16, after 10 that go by and 2 to warm up, what the device did, operation by operation and kernel by kernel,
+    /// File for a profile: of some steps (see --profile-schedule) what the device did, operation by operation and kernel by kernel,
     /// with FLOP/s and bandwidth where the work is known. The file is a record, whose timeline and roofline `warpbook view` shows; next to it lies the same as a trace (.trace.json) for ui.perfetto.dev. Each step is waited for then.
     /// Nsight Systems shows the same: nsys profile --trace=cuda,nvtx -o report warpbook train ... --profile FILE.
     #[arg(long, value_name = "FILE")]
     pub profile: Option<PathBuf>,
+    /// Steps of a profile: WAIT that go by, WARMUP whose recording is thrown away, and ACTIVE that are kept. What recording costs is measured by those that go
+    /// by, and by those after.
+    #[arg(long, value_name = "WAIT,WARMUP,ACTIVE", default_value = "10,2,4", requires = "profile")]
+    pub profile_schedule: ProfileSchedule,
+    /// Read hardware counters of each kernel of a step, for the profile: bytes of DRAM and L2, sectors a request, bank conflicts, issue slots, stall reasons, use
+    /// of the tensor cores. Needs CUPTI of CUDA 12.6 or later, and a driver that lets this user read them.
+    #[arg(long, requires = "profile")]
+    pub counters: bool,
     /// File for the record of the training: losses, accuracy, learning rate, loss scale, memory. It is written every few seconds. With --seeds, --hold-out
     /// or --cold: the time and the accuracy of each training, written after each.
     #[arg(long, value_name = "FILE")]
@@ -274,10 +284,12 @@ impl TrainArgs {
         option("time-budget", self.time_budget.map(|b| format!("{}s", b.as_secs_f64())));
         option("checkpoint", path(&self.checkpoint));
         option("profile", path(&self.profile));
+        option("profile-schedule", self.profile.as_ref().map(|_| self.profile_schedule.to_string()));
         option("out", path(&self.out));
         self.together.options(&mut option);
         let flags = [
             ("sync-batch-norm", self.together.sync_batch_norm),
+            ("counters", self.counters),
             ("no-shuffle", self.no_shuffle),
             ("no-augment", self.no_augment),
             ("no-dropout", self.no_dropout),

@@ -12,7 +12,7 @@ const BARRIER: u64 = 5;
 const NOT_KEPT: u64 = 6;
 
 fn warp(warp: u64, start_ns: u64, phases: &[(u64, u64)]) -> XrayWarp {
-    XrayWarp { warp, start_ns, phases: phases.to_vec() }
+    XrayWarp { warp, start_ns, phases: phases.to_vec(), stands_for: 1 }
 }
 
 /// A block whose begin and end are those of its warps.
@@ -56,8 +56,62 @@ fn times_by_phase_add_up() {
     assert_eq!(times.iter().map(|t| (&*t.phase, t.count)).collect::<Vec<_>>(), [("load", 2), ("multiply", 2)]);
     assert_eq!((times[0].share, times[0].median_ns, times[0].longest_ns), (0.2, 20.0, 30));
     assert!((times.iter().map(|t| t.share).sum::<f64>() - 1.0).abs() < 1e-12);
+    assert!(times.iter().all(|t| t.role == Role::Every && t.share_of_all == t.share), "{times:?}");
     assert!(x.phase_times(1).is_empty());
     assert_eq!((x.end_ns(), x.perturbation(), x.error_ns()), (105, Some(1.1), 100.0));
+}
+
+#[test]
+fn producers_and_consumers_have_shares_of_their_own() {
+    let of = |w, stands_for, phases: &[(u64, u64)]| XrayWarp { stands_for, ..warp(w, 0, phases) };
+    let consumer = of(0, 8, &[(WAIT, 30), (MULTIPLY, 50), (NOT_KEPT, 120), (MULTIPLY, 20)]);
+    let producer = of(8, 1, &[(LOAD, 40), (WAIT, 160)]);
+    let mut x = xray(vec![block(0, 0, vec![consumer.clone(), producer])]);
+    let times: Vec<_> = x
+        .phase_times(0)
+        .into_iter()
+        .map(|t| (t.role, t.phase, t.count, (t.share * 100.0).round(), (t.share_of_all * 1000.0).round(), t.median_ns))
+        .collect();
+    // Eight times 100 ns of consumers, and 200 of the producer; what was not kept is in neither.
+    let expected = [
+        (Role::Consumer, "wait".into(), 8, 30.0, 240.0, 30.0),
+        (Role::Consumer, "multiply".into(), 16, 70.0, 560.0, 35.0),
+        (Role::Producer, "load".into(), 1, 20.0, 40.0, 40.0),
+        (Role::Producer, "wait".into(), 1, 80.0, 160.0, 160.0),
+    ];
+    assert_eq!(times, expected);
+    // 960 of 1960 ns.
+    assert!((x.not_kept(0) - 960.0 / 1960.0).abs() < 1e-12, "{}", x.not_kept(0));
+    let kernel =
+        |entry: &str| XrayKernel { entry: entry.into(), file: String::new(), tile: String::new(), blocks: 1, warps: 9 };
+    x.kernels = vec![kernel("gemm"), kernel("clear")];
+    let said = x.not_kept_in_words().unwrap();
+    assert_eq!(said, "For 49 % of the time of gemm's warps no marks were kept; shares are of the rest.");
+    // Where the warp that loads multiplies too, all have the same role.
+    let both = of(1, 1, &[(LOAD, 10), (MULTIPLY, 10)]);
+    let alike = xray(vec![block(0, 0, vec![of(0, 3, &[(MULTIPLY, 20)]), both])]);
+    let times: Vec<_> = alike.phase_times(0).into_iter().map(|t| (t.role, t.phase, t.share)).collect();
+    assert_eq!(times, [(Role::Every, "load".into(), 0.125), (Role::Every, "multiply".into(), 0.875)]);
+    assert_eq!(alike.not_kept_in_words(), None);
+}
+
+#[test]
+fn a_warp_of_an_older_record_stands_for_itself() {
+    let old = r#"{"warp": 3, "phases": "1:20 2:5", "start_ns": 7}"#;
+    let read: XrayWarp = serde_json::from_str(old).unwrap();
+    assert_eq!(read, warp(3, 7, &[(LOAD, 20), (WAIT, 5)]));
+    assert!(!serde_json::to_string(&read).unwrap().contains("stands_for"));
+    let four = XrayWarp { stands_for: 4, ..read };
+    assert_eq!(serde_json::from_str::<XrayWarp>(&serde_json::to_string(&four).unwrap()).unwrap(), four);
+}
+
+#[test]
+fn a_weighted_median_is_that_of_the_values_written_out() {
+    let mut all = [(5, 3), (1, 2), (9, 1)];
+    // 1 1 5 5 5 9
+    assert_eq!(weighted_median(&mut all), 5.0);
+    assert_eq!(weighted_median(&mut [(4, 1), (8, 1)]), 6.0);
+    assert_eq!((weighted_median(&mut [(4, u64::MAX)]), weighted_median(&mut [])), (4.0, 0.0));
 }
 
 #[test]
@@ -123,6 +177,7 @@ fn a_record_of_nonsense_has_no_figures_and_does_not_panic() {
     let wild = warp(0, u64::MAX, &[(u64::MAX, u64::MAX), (BARRIER, u64::MAX), (MULTIPLY, u64::MAX), (LOAD, 1)]);
     let mut x = xray(vec![odd, block_of(wild)]);
     for kernel in [0, 1, usize::MAX] {
+        let _ = (x.not_kept(kernel), x.not_kept_in_words());
         let _ = (x.phase_times(kernel), x.tail(kernel), x.lead(kernel));
         let _ = (x.spread_in_blocks(kernel), x.spread_over_blocks(kernel));
     }

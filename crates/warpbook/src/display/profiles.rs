@@ -254,8 +254,8 @@ impl Cycle {
         match self.overhead_in_words() {
             Some(words) => all.push(format!("The cost of recording: {words}")),
             None if self.is_recorded() => all.push(
-                "While it records, each call of the driver takes the host longer: a step is longer than without. How much longer is measured where steps \
-                 go by first, as of schedule(2, 1, 2)."
+                "While it records, each call of the driver takes the host longer: a step is longer than without. How much longer is measured where several \
+                 steps go by without a record, before the cycle or after it, as of schedule(4, 1, 2)."
                     .into(),
             ),
             None => {}
@@ -268,7 +268,7 @@ impl Cycle {
             );
         }
         for c in &self.counters {
-            let name = self.ranges.get(c.range).map_or("", |r| &r.name);
+            let name = self.counted_name(c);
             let source = figures::versions(c.counters.source.trim_end_matches('.'));
             all.push(format!("The kernels of {name} were counted by {source}."));
         }
@@ -296,8 +296,8 @@ impl Cycle {
         let memory = if self.memory.len() > 1 { self.memory_table() } else { Table::default() };
         let counted = self.counters.iter().map(|c| {
             let mut table = c.counters.table();
-            if let (Some(heading), Some(range)) = (table.headers.first_mut(), self.ranges.get(c.range)) {
-                *heading = format!("{}, kernels as counted", range.name);
+            if let Some(heading) = table.headers.first_mut() {
+                *heading = format!("{}, kernels as counted", self.counted_name(c));
             }
             table
         });

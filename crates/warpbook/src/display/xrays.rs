@@ -21,7 +21,8 @@ impl Show for XrayRun {
         match self.chart() {
             Ok(chart) => {
                 let unmarked = self.run.xrays.iter().filter_map(Xray::unmarked_in_words);
-                let notes = self.run.notes.iter().cloned().chain(unmarked);
+                let not_kept = self.run.xrays.iter().filter_map(Xray::not_kept_in_words);
+                let notes = self.run.notes.iter().cloned().chain(not_kept).chain(unmarked);
                 let notes: Vec<String> = notes.map(|n| printable(&n)).collect();
                 format!(
                     "{}\n{}\n\n{}\n\n{}",

@@ -29,7 +29,8 @@ impl Profiler<'_> {
         let place = self.recording.as_ref().map(|recording| recording.ranges.len());
         self.range(name, |_| part())?;
         let Some((place, recording)) = place.zip(self.recording.as_mut()) else { return Ok(()) };
-        let is_counted = |c: &RangeCounters| recording.ranges.get(c.range).is_some_and(|r| r.name == name);
+        let is_counted =
+            |c: &RangeCounters| c.range.and_then(|r| recording.ranges.get(r)).is_some_and(|r| r.name == name);
         if recording.earlier.counters.iter().any(is_counted) {
             return Ok(());
         }
@@ -70,7 +71,7 @@ impl Profiler<'_> {
             Ok(counters) => {
                 let note = |n: &String| format!("{name}: {n}");
                 recording.earlier.notes.extend(counters.notes.iter().map(note));
-                recording.earlier.counters.push(RangeCounters { range: place, counters });
+                recording.earlier.counters.push(RangeCounters { range: Some(place), counters });
                 Ok(())
             }
             Err(error) if error.is_sticky() => Err(error.into()),

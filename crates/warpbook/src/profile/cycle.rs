@@ -91,11 +91,11 @@ pub struct MemoryChange {
     pub range: Option<usize>,
 }
 
-/// Hardware counters of a range, which was run again for them.
+/// Hardware counters of a range, or of a training's step, which was run again for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RangeCounters {
-    /// The range, by its place.
-    pub range: usize,
+    /// The range, by its place; none of a training's step.
+    pub range: Option<usize>,
     /// What was counted.
     pub counters: HardwareCounters,
 }
@@ -138,7 +138,7 @@ pub struct Cycle {
     pub whole_us: f64,
     /// One by one.
     pub steps: Vec<StepTime>,
-    /// In the order in which they began.
+    /// In the order in which they began; after them the spans of the `tracing` crate.
     pub ranges: Vec<RangeTime>,
     /// In the order in which it began.
     pub work: Vec<DeviceWork>,
@@ -146,9 +146,9 @@ pub struct Cycle {
     pub calls: Vec<HostCall>,
     /// What arrays held on the device at the start, and each change.
     pub memory: Vec<MemoryChange>,
-    /// What recording costs, where steps went by before that were not recorded.
+    /// What recording costs, where several steps went by that were not recorded.
     pub overhead: Option<ProfilerOverhead>,
-    /// Of the ranges that were counted.
+    /// Of what was counted.
     pub counters: Vec<RangeCounters>,
     /// Of a training what the device did in a step, operation by operation, with their work: a sample a recorded step.
     pub operations: Option<Breakdown>,
@@ -285,6 +285,14 @@ impl Cycle {
         self
     }
 
+    /// What was counted, by its name.
+    pub(crate) fn counted_name(&self, counted: &RangeCounters) -> &str {
+        match counted.range {
+            Some(range) => self.ranges.get(range).map_or("", |r| &r.name),
+            None => "a step",
+        }
+    }
+
     /// Whether ranges were timed by events.
     pub(crate) fn is_of_events(&self) -> bool {
         self.work.iter().any(DeviceWork::is_range)
@@ -292,24 +300,30 @@ impl Cycle {
 
     /// The innermost range of all that the device did, and of ranges that were timed by events those with none inside: what is counted once.
     pub(crate) fn counted_work(&self) -> impl Iterator<Item = &DeviceWork> {
-        let has_parts = |place| self.ranges.iter().any(|r| r.parent == Some(place));
+        let timed = |place: usize| self.work.iter().any(|w| w.range == Some(place));
+        let has_parts = move |place| self.ranges.iter().enumerate().any(|(i, r)| r.parent == Some(place) && timed(i));
         self.work.iter().filter(move |w| !w.is_range() || !w.range.is_some_and(has_parts))
     }
 
-    /// What recording costs, in a sentence; `None` where no steps went by without it.
+    /// What recording costs, in a sentence; `None` where it was not compared.
     pub(crate) fn overhead_in_words(&self) -> Option<String> {
         let of = self.overhead?;
         let [with, without] = [of.recorded_us, of.unrecorded_us].map(crate::figures::time);
         let steps = crate::figures::counted(of.unrecorded_steps as usize, "step");
-        let ratio = of.ratio().map(|r| format!(", {} as long", crate::figures::times(r))).unwrap_or_default();
+        let found = match of.ratio() {
+            Some(ratio) => format!("{} as long", crate::figures::times(ratio)),
+            None => {
+                format!("not measurable, since steps of the same kind differ by {}", crate::figures::time(of.noise_us))
+            }
+        };
         let attached = match of.attached_before {
             true => {
-                "; CUPTI was attached to the process by then, which makes launches a little dearer also without recording"
+                "; CUPTI was attached to the process during some of these, which makes launches slightly slower also without recording"
             }
             false => "",
         };
         Some(format!(
-            "a recorded step took {with} and one that went by before, of {steps}, {without}{ratio}{attached}."
+            "a recorded step took {with}, and one that nothing recorded {without}, the median of {steps}: {found}{attached}."
         ))
     }
 

@@ -26,9 +26,10 @@
 //! - [`Cycle::table`] has the ranges that the device spent most of its time on, with FLOP/s and bandwidth where [`Profiler::range_of`] was told the work;
 //!   [`Cycle::kernels`] the kernels, copies and fills; [`Cycle::memory`] what arrays held on the device over time. In the record, ranges whose work is known
 //!   are points of a roofline.
-//! - [`Cycle::overhead`] is what recording costs: steps that `wait` in the schedule are timed too, with nothing recorded.
+//! - [`Cycle::overhead`] is what recording costs: steps before and after a cycle are timed too, with nothing recorded.
 //! - [`Lab::counters`] reads hardware counters of each kernel of a part that can be repeated: bytes of DRAM and L2, sectors a request, bank conflicts,
 //!   stall reasons, operations of the tensor cores. [`Profiler::counters`] does that to a range of a profile.
+//! - Spans of the `tracing` crate are ranges too, as far as the program's own thread is in them; a training on the CPU has some for each operation.
 //! - Ranges are NVTX ranges too, which NVIDIA's Nsight Systems shows: `nsys profile --trace=cuda,nvtx -o report program`. Since one process has one
 //!   profiler, times come from events then.
 
@@ -38,6 +39,7 @@ mod cycle;
 mod operations;
 mod record;
 mod rungs;
+mod spans;
 mod trace;
 
 pub use counters::{HardwareCounters, METRICS};
@@ -45,10 +47,12 @@ pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeCounters, RangeT
 
 use crate::{Lab, Result};
 use cycle::Joint;
+use spans::Spans;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 use warpbook_device::{CudaDevice, EventTimes, Mark, MemoryWatch, Nvtx, Recorded, Recorder};
-use warpbook_record::ProfilerOverhead;
+use warpbook_record::{ProfilerOverhead, stats};
 
 /// What a range works on, where that is known: its table then has rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -115,7 +119,7 @@ impl Lab {
     #[must_use]
     pub fn profiler(&self) -> ProfilerOptions<'_> {
         let steps = Steps { wait: 0, warm_up: 0, active: None, repeat: 0 };
-        ProfilerOptions { lab: self, steps, on_cycle: None }
+        ProfilerOptions { lab: self, steps, on_cycle: None, alike: true }
     }
 }
 
@@ -126,6 +130,7 @@ pub struct ProfilerOptions<'a> {
     lab: &'a Lab,
     steps: Steps,
     on_cycle: Option<Handler<'a>>,
+    alike: bool,
 }
 
 impl<'a> ProfilerOptions<'a> {
@@ -144,7 +149,13 @@ impl<'a> ProfilerOptions<'a> {
         self
     }
 
-    /// Is given each cycle as soon as it has ended.
+    /// Says that each cycle has steps of its own kind: they are compared only with those that go by right before it, without the first.
+    pub(crate) fn cycles_differ(mut self) -> Self {
+        self.alike = false;
+        self
+    }
+
+    /// Is given each cycle as soon as it has ended. What recording costs is compared with the steps until then.
     #[must_use]
     pub fn on_cycle(mut self, handler: impl FnMut(&Cycle) + 'a) -> Self {
         self.on_cycle = Some(Box::new(handler));
@@ -167,16 +178,22 @@ impl<'a> ProfilerOptions<'a> {
             recording: None,
             cycles: Vec::new(),
             began: Instant::now(),
-            idle: Idle::default(),
-            unrecorded: None,
+            alike: self.alike,
+            spans: Arc::default(),
+            idle: None,
+            idle_steps: 0,
+            unrecorded: Vec::new(),
+            attached_before: false,
         };
         profiler.enter()?;
-        program(&mut profiler)?;
+        let spans = profiler.spans.clone();
+        spans::heard_by(&spans, || program(&mut profiler))?;
         // Of a schedule a step is under way that nothing ended; without one the whole program is a step.
         if self.steps.active.is_none() {
             profiler.end_step();
         }
         profiler.finish()?;
+        profiler.compare_all();
         Ok(Profile { device: self.lab.device().info().name.clone(), cycles: profiler.cycles })
     }
 }
@@ -193,25 +210,33 @@ pub struct Profiler<'a> {
     recording: Option<Recording>,
     cycles: Vec<Cycle>,
     began: Instant,
-    idle: Idle,
-    unrecorded: Option<Unrecorded>,
+    spans: Arc<Spans>,
+    /// Whether the steps of all cycles are of one kind.
+    alike: bool,
+    idle: Option<Idle>,
+    /// Steps of the wait under way.
+    idle_steps: u64,
+    unrecorded: Vec<Unrecorded>,
+    /// Whether CUPTI was attached while any of these was timed.
+    attached_before: bool,
 }
 
-/// The steps under way that nothing records.
-#[derive(Default)]
+/// Runs of steps without a record that are timed in one wait at most: each ends with a wait for the device.
+const MOST_UNRECORDED: usize = 8;
+
+/// Steps that nothing records, timed together while they are under way.
 struct Idle {
+    begin: Instant,
+    /// Those that have ended.
     steps: u64,
-    /// When the first one that counts began.
-    begin: Option<Instant>,
 }
 
-/// Steps that nothing recorded.
+/// Steps that nothing recorded, as many as a cycle has, so that device and host overlap in them as in a recorded cycle.
 #[derive(Clone, Copy)]
 struct Unrecorded {
     /// Of one, on average.
     us: f64,
     steps: u64,
-    attached_before: bool,
 }
 
 /// The cycle under way.
@@ -271,6 +296,7 @@ impl Profiler<'_> {
     /// The device's.
     pub fn step(&mut self) -> Result<()> {
         self.end_step();
+        self.end_idle_step()?;
         if self.steps.ends(self.step) {
             self.finish()?;
         }
@@ -371,6 +397,8 @@ impl Profiler<'_> {
         let times = self.device.filter(|_| self.recorder.is_none()).map(EventTimes::start).transpose()?;
         let memory = self.device.map(CudaDevice::watch_memory);
         let begin_ns = self.recorder.as_ref().map_or(Ok(0), Recorder::now_ns)?;
+        drop(self.spans.take());
+        self.spans.record(true);
         let now = Instant::now();
         self.recording = Some(Recording {
             begin: now,
@@ -389,26 +417,41 @@ impl Profiler<'_> {
         Ok(())
     }
 
-    /// Begins a step that nothing records. It is timed with others: what recording costs is known by that. The first of several is left out, since what
+    /// Begins a step that nothing records. It is timed with others: what recording costs is known by that. A program's first step is left out, since what
     /// is slow once is slow in it.
     fn idle(&mut self) -> Result<()> {
-        self.idle.steps += 1;
-        if self.idle.steps == self.steps.wait.min(2) {
-            self.wait()?;
-            self.idle.begin = Some(Instant::now());
+        self.idle_steps += 1;
+        let is_cold = self.step == 0 || (!self.alike && self.idle_steps == 1);
+        let most = MOST_UNRECORDED as u64 * self.steps.active.unwrap_or(1);
+        if is_cold || self.idle.is_some() || self.idle_steps > most {
+            return Ok(());
         }
+        self.wait()?;
+        self.idle = Some(Idle { begin: Instant::now(), steps: 0 });
         Ok(())
+    }
+
+    /// Ends a step that nothing records.
+    fn end_idle_step(&mut self) -> Result<()> {
+        let Some(idle) = &mut self.idle else { return Ok(()) };
+        idle.steps += 1;
+        // The host does not go on before its work is done, so that each step can be timed alone.
+        let together = if self.device.is_some() { self.steps.active.unwrap_or(1) } else { 1 };
+        if idle.steps >= together { self.keep_idle() } else { Ok(()) }
     }
 
     /// Ends the steps that nothing records.
     fn end_idle(&mut self) -> Result<()> {
-        let Idle { steps, begin } = std::mem::take(&mut self.idle);
-        if let Some(begin) = begin {
-            self.wait()?;
-            let steps = steps - (self.steps.wait.min(2) - 1);
-            let us = us(begin.elapsed()) / steps as f64;
-            self.unrecorded = Some(Unrecorded { us, steps, attached_before: Recorder::is_attached() });
-        }
+        self.idle_steps = 0;
+        self.keep_idle()
+    }
+
+    /// Keeps the time of the steps under way that nothing records.
+    fn keep_idle(&mut self) -> Result<()> {
+        let Some(Idle { begin, steps }) = self.idle.take().filter(|idle| idle.steps > 0) else { return Ok(()) };
+        self.wait()?;
+        self.unrecorded.push(Unrecorded { us: us(begin.elapsed()) / steps as f64, steps });
+        self.attached_before |= Recorder::is_attached();
         Ok(())
     }
 
@@ -416,11 +459,33 @@ impl Profiler<'_> {
         Ok(self.device.map_or(Ok(()), CudaDevice::synchronize)?)
     }
 
-    /// What recording costs a step of a cycle that took so long.
-    fn overhead(&self, whole_us: f64, steps: usize) -> Option<ProfilerOverhead> {
-        let Unrecorded { us, steps: unrecorded_steps, attached_before } = self.unrecorded.filter(|_| steps > 0)?;
-        let recorded_us = whole_us / steps as f64;
-        Some(ProfilerOverhead { recorded_us, unrecorded_us: us, unrecorded_steps, attached_before })
+    /// What recording costs a step of a cycle that took so long; `None` where too few steps were timed without it to know how they differ.
+    fn overhead(&self, whole_us: f64, steps: &[StepTime]) -> Option<ProfilerOverhead> {
+        let unrecorded: Vec<f64> = self.unrecorded.iter().map(|u| u.us).collect();
+        if unrecorded.len() < 2 || steps.is_empty() {
+            return None;
+        }
+        let durations: Vec<f64> = steps.iter().map(|s| s.duration_us).collect();
+        let mean = whole_us / steps.len() as f64;
+        let spread = [&unrecorded, &durations].map(|all| stats::mad(all).unwrap_or(0.0));
+        Some(ProfilerOverhead {
+            recorded_us: if self.device.is_some() { mean } else { stats::median(&durations).unwrap_or(mean) },
+            unrecorded_us: stats::median(&unrecorded)?,
+            unrecorded_steps: self.unrecorded.iter().map(|u| u.steps).sum(),
+            attached_before: self.attached_before,
+            noise_us: 2.0 * spread[0].max(spread[1]),
+        })
+    }
+
+    /// Compares each cycle with the steps after it, too.
+    fn compare_all(&mut self) {
+        if !self.alike {
+            return;
+        }
+        let found: Vec<_> = self.cycles.iter().map(|c| self.overhead(c.whole_us, &c.steps)).collect();
+        for (cycle, overhead) in self.cycles.iter_mut().zip(found) {
+            cycle.overhead = overhead;
+        }
     }
 
     fn end_step(&mut self) {
@@ -437,6 +502,7 @@ impl Profiler<'_> {
     /// Ends the cycle under way.
     fn finish(&mut self) -> Result<()> {
         let Some(mut recording) = self.recording.take() else { return Ok(()) };
+        self.spans.record(false);
         if let Some(device) = self.device {
             device.synchronize()?;
         }
@@ -449,11 +515,12 @@ impl Profiler<'_> {
             recording.keep(&recorder.take()?);
         }
         recording.keep_memory();
-        let Recording { began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
+        let Recording { begin, began_us, earlier, first_step, steps, mut ranges, times, marks, .. } = recording;
         let work = match &times {
             Some(times) => cycle::range_work(times, &marks, &mut ranges),
             None => earlier.work,
         };
+        spans::add(self.spans.take(), begin, &steps, &mut ranges);
         let cycle = Cycle {
             number: self.cycles.len(),
             first_step,
@@ -463,7 +530,7 @@ impl Profiler<'_> {
             lost: earlier.lost,
             whole_us,
             began_us,
-            overhead: self.overhead(whole_us, steps.len()),
+            overhead: self.overhead(whole_us, &steps),
             steps,
             work,
             memory: earlier.memory,
@@ -478,6 +545,9 @@ impl Profiler<'_> {
             handler(&cycle);
         }
         self.cycles.push(cycle);
+        if !self.alike {
+            self.unrecorded.clear();
+        }
         Ok(())
     }
 }
@@ -513,7 +583,7 @@ impl Profile {
             whole.calls.extend(cycle.calls.iter().map(call));
             let change = |m: &MemoryChange| MemoryChange { range: moved(m.range), at_us: m.at_us + at, ..m.clone() };
             whole.memory.extend(cycle.memory.iter().map(change));
-            let counted = |c: &RangeCounters| RangeCounters { range: c.range + base, ..c.clone() };
+            let counted = |c: &RangeCounters| RangeCounters { range: moved(c.range), ..c.clone() };
             whole.counters.extend(cycle.counters.iter().map(counted));
             whole.notes.extend(cycle.notes.iter().cloned());
         }

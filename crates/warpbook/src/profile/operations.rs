@@ -1,7 +1,8 @@
 //! The recorded steps of a training, taken apart by operation: what each pass takes, and with its work the rates that it reaches.
 
+use super::counters::counted_on;
 use super::record::RUNG;
-use super::{Cycle, DeviceWork, Profile, StepTime};
+use super::{Cycle, DeviceWork, HardwareCounters, METRICS, Profile, RangeCounters, StepTime};
 use crate::activity::{Operation, Recording, by_operation, run_among};
 use crate::figures::counted;
 use warpbook_device::{Activity, CudaDevice, Recorder};
@@ -28,6 +29,37 @@ impl Profile {
             }
         }
     }
+}
+
+impl Profile {
+    /// Reads hardware counters of the kernels of a training's step, for the first cycle. The step is made over and over for that, one operation at a time, and
+    /// the training put back to where it was. Where counters cannot be read a note says why.
+    pub(crate) fn count_step(&mut self, trainer: &mut Trainer, samples: Samples<'_>) {
+        let Some(cycle) = self.cycles.first_mut() else { return };
+        match counters_of_step(trainer, samples) {
+            Ok(counters) => {
+                cycle.notes.extend(counters.notes.iter().map(|n| format!("A step: {n}")));
+                cycle.counters.push(RangeCounters { range: None, counters });
+            }
+            Err(why) => {
+                let why = why.to_string();
+                cycle.notes.push(format!("No hardware counters of a step: {}.", why.trim_end_matches('.')));
+            }
+        }
+    }
+}
+
+fn counters_of_step(trainer: &mut Trainer, samples: Samples<'_>) -> crate::Result<HardwareCounters> {
+    let Place::Cuda(device, _) = trainer.place().clone() else {
+        return Err(warpbook_device::Error::NeedsCuda("A reading of hardware counters").into());
+    };
+    let counted = trainer.and_back(|trainer| {
+        trainer.prepare_steps(samples)?;
+        trainer.wait()?;
+        let step = || Ok(trainer.step_by_operation(&mut |_| Ok(()))?);
+        Ok(counted_on(&device, &METRICS, || Ok(()), step))
+    })?;
+    Ok(counted??)
 }
 
 /// The operations of a step on a whole batch, each with what the device did for it.

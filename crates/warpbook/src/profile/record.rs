@@ -139,11 +139,51 @@ impl Cycle {
         }
     }
 
+    /// What the host did in its innermost ranges, where it is the device; `None` where there are none.
+    fn breakdown_of_host(&self, problem: &Problem) -> Option<Breakdown> {
+        let has_parts = |place: usize| self.ranges.iter().any(|r| r.parent == Some(place));
+        let leaves = self.ranges.iter().enumerate().filter(|(place, _)| !self.has_device && !has_parts(*place));
+        let mut operations: Vec<OperationTime> = Vec::new();
+        for (_, range) in leaves {
+            let place = operations.iter().position(|o| o.name == range.name).unwrap_or_else(|| {
+                operations.push(OperationTime {
+                    name: range.name.clone(),
+                    kernels: Vec::new(),
+                    launches: 0,
+                    samples_us: vec![0.0],
+                    flops: 0,
+                    bytes: 0,
+                    written_bytes: 0,
+                    dtype: None,
+                });
+                operations.len() - 1
+            });
+            let operation = &mut operations[place];
+            operation.launches += 1;
+            operation.samples_us[0] += range.duration_us;
+            operation.flops += range.work.flops;
+            operation.bytes += range.work.bytes;
+        }
+        let busy_us = operations.iter().map(|o| o.samples_us[0]).sum();
+        (!operations.is_empty()).then(|| Breakdown {
+            rung: RUNG.into(),
+            problem: problem.clone(),
+            source: self.source.clone(),
+            whole_us: vec![self.whole_us],
+            busy_us: vec![busy_us],
+            between_us: Vec::new(),
+            operations,
+        })
+    }
+
     /// What the device did for each operation of a training's steps, or else for each innermost range, and by itself what belongs to none; `None` where
     /// nothing recorded it.
     fn breakdown(&self, problem: &Problem) -> Option<Breakdown> {
         if let Some(apart) = &self.operations {
             return Some(apart.clone());
+        }
+        if self.work.is_empty() {
+            return self.breakdown_of_host(problem);
         }
         let (first, last) =
             (self.work.first()?, self.work.iter().map(|w| w.start_us + w.duration_us).fold(0.0, f64::max));

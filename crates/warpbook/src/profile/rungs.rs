@@ -61,7 +61,7 @@ impl Lab {
     pub fn profile_rungs(&self, experiment: &dyn Experiment, measured: &Run) -> Result<Profile> {
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;
-        self.profiler().schedule(2, 1, 1).run(|p| {
+        self.profiler().schedule(3, 1, 1).cycles_differ().run(|p| {
             for chosen in chosen(measured, problem) {
                 self.tell(&Event::Preparing(&format!("profiling {}", chosen.rung.id)));
                 let candidate = match chosen.candidate(self, &*prepared) {
@@ -78,7 +78,7 @@ impl Lab {
                 let m = chosen.measurement;
                 let work =
                     Work { flops: m.operations().saturating_mul(runs), bytes: problem.bytes.saturating_mul(runs) };
-                for _ in 0..3 {
+                for _ in 0..4 {
                     p.range_of(&chosen.rung.id, work, |_| (0..runs).try_for_each(|_| run_once(&*candidate)))?;
                     p.step()?;
                 }

@@ -366,9 +366,41 @@ fn what_recording_costs_is_measured_by_steps_that_go_by() {
     assert_eq!(run.profiled[0].overhead, Some(overhead));
     assert!(run.notes.iter().any(|n| n.contains("a recorded step took")), "{:?}", run.notes);
     assert!(profile.text().contains("The cost of recording: a recorded step took"), "{}", profile.text());
-    let one = lab.profiler().schedule(1, 0, 1).run(program).unwrap();
-    assert_eq!(one.cycles[0].overhead.unwrap().unrecorded_steps, 1);
+    // One step before a cycle is the program's first: those after it are the baseline, which its handler cannot know.
+    let mut heard = Vec::new();
+    let after = lab.profiler().schedule(1, 0, 1).repeat(1).on_cycle(|c| heard.push(c.overhead)).run(program).unwrap();
+    assert_eq!((heard, after.cycles[0].overhead.unwrap().unrecorded_steps), (vec![None], 3));
+    // One cold step, and one warm one, are no baseline.
+    assert_eq!(lab.profiler().schedule(1, 0, 4).run(program).unwrap().cycles[0].overhead, None);
+    assert_eq!(lab.profiler().schedule(2, 0, 3).run(program).unwrap().cycles[0].overhead, None);
     assert_eq!(lab.profiler().schedule(0, 0, 1).run(program).unwrap().cycles[0].overhead, None);
+}
+
+#[test]
+fn a_slow_first_step_and_noise_are_no_cost_of_recording() {
+    let lab = cpu();
+    let profile = lab.profiler().schedule(1, 1, 2).repeat(1).run(|p| {
+        for step in 0..12 {
+            std::thread::sleep(Duration::from_millis(if step == 0 { 40 } else { 2 }));
+            p.step()?;
+        }
+        Ok(())
+    });
+    let overhead = profile.unwrap().cycles[0].overhead.unwrap();
+    assert!(overhead.unrecorded_us < 20_000.0 && overhead.unrecorded_steps == 8, "{overhead:?}");
+    let cycle = |recorded_us, noise_us| {
+        let overhead = ProfilerOverhead {
+            recorded_us,
+            unrecorded_us: 100.0,
+            unrecorded_steps: 8,
+            attached_before: false,
+            noise_us,
+        };
+        Cycle { overhead: Some(overhead), ..recorded() }.overhead_in_words().unwrap()
+    };
+    assert!(cycle(150.0, 10.0).contains("1.50\u{d7} as long"), "{}", cycle(150.0, 10.0));
+    assert!(cycle(105.0, 10.0).contains("not measurable"), "{}", cycle(105.0, 10.0));
+    assert!(cycle(65.0, 10.0).contains("not measurable"), "{}", cycle(65.0, 10.0));
 }
 
 #[test]
@@ -423,14 +455,86 @@ fn counters_of_a_range_are_a_table_and_are_in_the_record() {
         values: vec![value("gpu__time_duration.sum", 2000.0), value("dram__bytes_read.sum", 4096.0)],
     };
     let counters = HardwareCounters { source: "CUPTI 130001".into(), kernels: vec![kernel], notes: Vec::new() };
-    let counted = Cycle { counters: vec![RangeCounters { range: 2, counters }], ..recorded() };
+    let counted = Cycle { counters: vec![RangeCounters { range: Some(2), counters }], ..recorded() };
     let text = counted.text();
     assert!(text.contains("multiply, kernels as counted") && text.contains("4 KiB"), "{text}");
     assert!(text.contains("The kernels of multiply were counted by CUPTI 13.0.1."), "{text}");
     let (lab, cycles) = (cpu(), vec![recorded(), Cycle { number: 1, ..counted }]);
     let profile = Profile { device: "a GPU".into(), cycles };
     let whole = profile.whole().unwrap();
-    assert_eq!(whole.counters[0].range, 3 + 2, "with the ranges of the cycle before");
+    assert_eq!(whole.counters[0].range, Some(3 + 2), "with the ranges of the cycle before");
     let run = profile.record(&lab);
     assert_eq!(run.profiled.iter().map(|p| p.counters.len()).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn spans_of_the_tracing_crate_are_ranges() {
+    let lab = cpu();
+    let work = |ms| std::thread::sleep(Duration::from_millis(ms));
+    let profile = lab.profiler().schedule(1, 0, 2).repeat(1).run(|p| {
+        for _ in 0..4 {
+            p.range("batch", |_| {
+                let _forward = tracing::trace_span!("forward").entered();
+                tracing::trace_span!("forward", operation = "conv1").in_scope(|| work(2));
+                tracing::trace_span!("forward", operation = "fc1").in_scope(|| work(1));
+            });
+            // Not the thread of the program.
+            std::thread::scope(|s| s.spawn(|| tracing::trace_span!("elsewhere").in_scope(|| work(1))).join()).unwrap();
+            p.step()?;
+        }
+        Ok(())
+    });
+    let profile = profile.unwrap();
+    let cycle = &profile.cycles[0];
+    let found: Vec<_> = cycle.ranges.iter().map(|r| (&*r.name, r.parent, r.depth, r.step)).collect();
+    let expected = [
+        ("batch", None, 0, 1),
+        ("batch", None, 0, 2),
+        ("forward", Some(0), 1, 1),
+        ("conv1 forward", Some(2), 2, 1),
+        ("fc1 forward", Some(2), 2, 1),
+        ("forward", Some(1), 1, 2),
+        ("conv1 forward", Some(5), 2, 2),
+        ("fc1 forward", Some(5), 2, 2),
+    ];
+    assert_eq!(found, expected);
+    assert!(cycle.ranges[3].duration_us >= 2000.0, "{:?}", cycle.ranges[3]);
+    let run = profile.record(&lab);
+    let operations = &run.breakdowns[0].operations;
+    assert_eq!(
+        operations.iter().map(|o| (&*o.name, o.launches)).collect::<Vec<_>>(),
+        [("conv1 forward", 2), ("fc1 forward", 2)]
+    );
+    assert!(run.breakdowns[0].busy_us[0] <= run.breakdowns[0].whole_us[0], "{:?}", run.breakdowns);
+    assert!(
+        tracing::dispatcher::get_default(|d| d.is::<tracing::subscriber::NoSubscriber>()),
+        "only while it profiles"
+    );
+}
+
+#[test]
+fn a_training_on_the_cpu_is_profiled_by_its_operations() {
+    use crate::prelude::*;
+    let lab = cpu();
+    let digits = synthetic_digits(96, 16, 1);
+    let recipe = Recipe { batch: 16, epochs: 1, ..Recipe::mnist() };
+    let underway = lab.train(recipe, &digits).start().unwrap();
+    let go_on = &mut |_: &warpbook_nn::train::Event| warpbook_nn::train::Flow::Continue;
+    let (run, profile) = underway.finish_with_profile((1, 1, 2), go_on).unwrap();
+    assert_eq!(run.log().losses.len(), 1);
+    let cycle = &profile.cycles[0];
+    let count = |name: &str| cycle.ranges.iter().filter(|r| r.name == name).count();
+    for name in ["load", "forward", "loss", "backward", "update", "conv1 forward", "conv2 backward", "fc1 backward"] {
+        assert_eq!(count(name), 2, "{name} in {:?}", cycle.ranges.iter().map(|r| &r.name).collect::<Vec<_>>());
+    }
+    // Nested, and as long as what they are made of.
+    for r in cycle.ranges.iter().filter(|r| r.name.ends_with(" forward")) {
+        assert_eq!(r.parent.map(|p| &*cycle.ranges[p].name), Some("forward"), "{r:?}");
+    }
+    assert!(cycle.table().rows.iter().any(|r| r[0] == "backward" && r[1] == "2"), "{:?}", cycle.table().rows);
+    let record = profile.record(&lab);
+    assert!(record.spans.iter().any(|s| s.name == "conv2 forward" && s.stream == "host"), "{:?}", record.spans);
+    let of = &record.breakdowns[0].operations;
+    assert!(of.iter().any(|o| o.name == "update") && of.iter().all(|o| o.name != "forward"), "{of:?}");
+    assert!(cycle.chrome_trace().contains("conv1 backward"));
 }

@@ -72,12 +72,10 @@ pub(super) fn assemble(marks: &Marks, taken: Taken) -> Result<(Xray, Vec<String>
     let launched: u64 = xray.kernels.iter().map(|k| k.blocks).sum();
     let mut said = Vec::new();
     if recorded < launched {
-        said.push(format!(
-            "Of {launched} blocks the marks of {recorded} fitted into the memory that was set aside for them."
-        ));
+        said.push(format!("The memory set aside for marks had room for {recorded} of {launched} blocks."));
     }
     said.extend(notes);
-    said.push("Of a kernel that was launched several times in the run the last launch is shown.".into());
+    said.push("Only the last launch of each kernel is shown.".into());
     Ok((xray, said))
 }
 
@@ -133,5 +131,5 @@ fn warp_of(warp: u64, marked: &WarpMarks, own: &[String], all: &[String], ns: im
         let (mark, _) = marked.marks[i];
         phases.push((if hidden { not_kept } else { place(mark) }, pair[1].saturating_sub(pair[0])));
     }
-    XrayWarp { warp, start_ns: times.first().copied().unwrap_or(0), phases }
+    XrayWarp { warp, start_ns: times.first().copied().unwrap_or(0), phases, stands_for: 1 }
 }

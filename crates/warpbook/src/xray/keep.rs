@@ -29,22 +29,28 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
     let mut notes = Vec::new();
     if blocks.len() > MOST_BLOCKS {
         blocks.truncate(MOST_BLOCKS);
-        notes.push(format!("Of {of_blocks} blocks the first {MOST_BLOCKS} are kept."));
+        notes.push(format!("Of {of_blocks} blocks, only the first {MOST_BLOCKS} were kept."));
     }
     let detailed = detailed(&blocks);
     for block in blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)) {
-        let mut roles: Vec<Vec<u64>> = Vec::new();
+        // Each role with its number of warps.
+        let mut roles: Vec<(Vec<u64>, u64)> = Vec::new();
         block.warps.retain(|w| {
             let role = role(w);
-            let new = !roles.contains(&role);
-            if new {
-                roles.push(role);
+            match roles.iter_mut().find(|(r, _)| *r == role) {
+                Some((_, warps)) => *warps += w.stands_for,
+                None => {
+                    roles.push((role, w.stands_for));
+                    return true;
+                }
             }
-            new
+            false
         });
+        for (warp, (_, warps)) in block.warps.iter_mut().zip(roles) {
+            warp.stands_for = warps;
+        }
     }
-    let count = |blocks: &[XrayBlock]| blocks.iter().map(|b| b.warps.len()).sum::<usize>().max(1);
-    if MOST_PHASES / count(&blocks) < LEAST_OF_WARP {
+    if phases_left(&blocks, LEAST_OF_WARP) > MOST_PHASES {
         blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)).for_each(|b| b.warps.clear());
     }
     // Of more blocks on those SMs than a record holds, the first ones.
@@ -53,7 +59,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
         block.warps.truncate(left);
         left -= block.warps.len();
     }
-    let most = (MOST_PHASES / count(&blocks)).clamp(LEAST_OF_WARP, MOST_OF_WARP);
+    let most = most_of_warp(&blocks);
     let not_kept = phases.iter().position(|p| p == phase::NOT_KEPT).unwrap_or(phases.len()) as u64;
     let mut cut = 0;
     for warp in blocks.iter_mut().flat_map(|b| &mut b.warps) {
@@ -62,13 +68,34 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
     let kept = blocks.iter().map(|b| b.warps.len()).sum::<usize>();
     if kept < of_warps {
         notes.push(format!(
-            "Of {of_warps} warps with marks {kept} are kept: all of some SMs, and elsewhere one of each kind. Figures are of those."
+            "The marks of {kept} of {of_warps} warps were kept: all of them on a few SMs, and one warp of each kind per block elsewhere, which stands for \
+             the others in the figures."
         ));
     }
     if cut > 0 {
-        notes.push(format!("Of {cut} warps the first and the last {} phases are kept.", most / 2));
+        let warps = if cut == 1 { "1 warp".into() } else { format!("{cut} warps") };
+        notes.push(format!("For {warps}, only the first and last {} phases were kept.", most / 2));
     }
     Kept { blocks, notes }
+}
+
+/// How many phases remain of the warps if each has so many at most.
+fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
+    blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
+}
+
+/// The most phases of a warp with which all of them fit: short warps leave their room to long ones.
+fn most_of_warp(blocks: &[XrayBlock]) -> usize {
+    let (mut fits, mut too_many) = (LEAST_OF_WARP, MOST_OF_WARP + 1);
+    while too_many - fits > 1 {
+        let most = usize::midpoint(fits, too_many);
+        if phases_left(blocks, most) > MOST_PHASES {
+            too_many = most;
+        } else {
+            fits = most;
+        }
+    }
+    fits
 }
 
 /// The SMs of which all is kept.

@@ -25,6 +25,7 @@ proptest! {
             warp,
             start_ns,
             // The last warp is of another role.
+            stands_for: 1,
             phases: (0..marks).map(|i| (if warp + 1 == warps { 1 } else { 2 + (i % 2) as u64 }, 3 + (i % 5) as u64)).collect(),
         };
         let block = |b: u64| {
@@ -46,10 +47,14 @@ proptest! {
             }
         }
         prop_assert!(phases <= 160_000, "{phases}");
+        for (after, before) in kept.blocks.iter().zip(&all).filter(|(b, _)| !b.warps.is_empty()) {
+            let stood_for: u64 = after.warps.iter().map(|w| w.stands_for).sum();
+            prop_assert_eq!(stood_for, before.warps.len() as u64, "each warp is kept or stood for");
+        }
         // SM 0 has everything.
         prop_assert_eq!(kept.blocks[0].warps.len() as u64, warps);
         let left_out = kept.blocks.iter().map(|b| b.warps.len()).sum::<usize>() < (sms * per_sm * warps) as usize;
-        prop_assert!(kept.notes.iter().any(|n| n.contains("warps with marks")) == left_out, "{:?}", kept.notes);
+        prop_assert!(kept.notes.iter().any(|n| n.contains("warps were kept")) == left_out, "{:?}", kept.notes);
     }
 }
 
@@ -97,7 +102,7 @@ fn marks_become_phases_on_one_scale() {
     assert_eq!(x.blocks[0].warps[0].phases, [(0, 10), (1, 40), (2, 50)]);
     assert_eq!(x.blocks[1].warps[0].phases, [(0, 10), (3, 200), (1, 30)], "over a gap nothing is known");
     assert_eq!((x.sms[1].error_ns, x.clock_mhz, x.perturbation()), (40.0, 2000.0, Some(1.2)));
-    assert!(notes.iter().any(|n| n.contains("Of 3 blocks the marks of 2")), "{notes:?}");
+    assert!(notes.iter().any(|n| n.contains("room for 2 of 3 blocks")), "{notes:?}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::ops::optimizer::{self, Optimizer};
 use crate::weights::Weights;
 use std::mem::take;
 use std::ops::Range;
+use tracing::trace_span;
 
 /// How a pass is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -323,6 +324,7 @@ impl CpuEngine {
     pub fn forward(&mut self, n: usize, mode: Mode) -> Result<(), TrainError> {
         assert!(n <= self.batch, "{n} samples of at most {}", self.batch);
         self.mode = mode;
+        let _span = trace_span!("forward").entered();
         for segment in self.network.segments() {
             self.open(&segment, false);
             let done = self.forward_segment(&segment, n, true);
@@ -348,10 +350,12 @@ impl CpuEngine {
         (n, scale): (usize, f32),
         after: &mut dyn FnMut(usize, &[Vec<f32>]),
     ) -> Result<BatchLoss, TrainError> {
+        let _span = trace_span!("backward").entered();
         let last = self.values.len() - 1;
         let outputs = self.network.output().elements() * n;
         let gradient = &mut self.value_gradients[last][..outputs];
-        let batch_loss = loss.of(&self.values[last][..outputs], target, Some((scale, gradient)))?;
+        let values = &self.values[last][..outputs];
+        let batch_loss = trace_span!("loss").in_scope(|| loss.of(values, target, Some((scale, gradient))))?;
         let mut written = vec![false; self.values.len()];
         written[last] = true;
         for segment in self.network.segments().into_iter().rev() {
@@ -375,7 +379,8 @@ impl CpuEngine {
         for i in segment.clone().rev() {
             let node = self.network.nodes()[i].clone();
             let dy = take(&mut self.value_gradients[node.output]);
-            let done = self.node_backward(i, &node, n, &dy, written);
+            let span = trace_span!("backward", operation = &*node.name);
+            let done = span.in_scope(|| self.node_backward(i, &node, n, &dy, written));
             self.value_gradients[node.output] = dy;
             done?;
             after(i, &self.gradients);

@@ -5,6 +5,7 @@ use crate::network::Network;
 use crate::train::TrainError;
 use std::mem::take;
 use std::ops::Range;
+use tracing::trace_span;
 
 /// What is computed again: a flag for each value.
 pub(super) fn recomputed(network: &Network) -> Vec<bool> {
@@ -63,7 +64,11 @@ impl CpuEngine {
             // Taken out, so that the others can be read while it is written.
             let mut y = take(&mut self.values[node.output]);
             let mut kept = std::mem::replace(&mut self.kept[i], Kept::Nothing);
-            let done = self.node_forward(&node, n, &mut y, &mut kept, is_first);
+            let span = match is_first {
+                true => trace_span!("forward", operation = &*node.name),
+                false => trace_span!("forward again", operation = &*node.name),
+            };
+            let done = span.in_scope(|| self.node_forward(&node, n, &mut y, &mut kept, is_first));
             (self.values[node.output], self.kept[i]) = (y, kept);
             done?;
         }

@@ -11,6 +11,7 @@ use crate::weights::Weights;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use tracing::trace_span;
 use warpbook_device::Stream;
 use warpbook_ranks::{Reduce, Shard, Wire};
 
@@ -153,7 +154,7 @@ impl CpuTraining {
             }
         };
         let begun = Instant::now();
-        let gradient_norm = self.apply(set.len(), (step, rate))?;
+        let gradient_norm = trace_span!("update").in_scope(|| self.apply(set.len(), (step, rate)))?;
         trace.add(RankThread::Compute, "update", begun);
         let (loss, correct) = (loss.mean, loss.correct);
         Ok(Ok(StepOutcome { loss, correct, skipped: false, loss_scale: None, gradient_norm }))
@@ -220,7 +221,7 @@ impl CpuTraining {
         (first, counts): (usize, bool),
     ) -> Result<(), TrainError> {
         (self.engine.part.first, self.engine.part.counts) = (first, counts);
-        self.gather(set, indices, Some(step), None)?;
+        trace_span!("load").in_scope(|| self.gather(set, indices, Some(step), None))?;
         self.engine.forward(indices.len(), Mode::Training { seed: self.recipe.seed, step: step as u32 })
     }
 
