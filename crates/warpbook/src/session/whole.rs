@@ -147,7 +147,9 @@ impl WholeTrainings {
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
         match whole.train {
             // What somebody says of them says more than that nobody knows.
-            Samples::Images(set) if whole.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
+            warpbook_nn::train::Samples::Images(set)
+                if whole.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) =>
+            {
                 notes.push(format!("Accuracies are of these images: {}.", whole.data()));
             }
             _ => notes.extend(words::data_warning(whole.train)),
