@@ -151,6 +151,7 @@ impl Cycle {
                     kernels: Vec::new(),
                     launches: 0,
                     samples_us: vec![0.0],
+                    alone_us: Vec::new(),
                     flops: 0,
                     bytes: 0,
                     written_bytes: 0,
