@@ -158,7 +158,8 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         let row = place.row("r.json");
         assert_eq!((row.samples_us.len(), row.test[0].of), (1, 8));
         let notes = place.read("r.json").notes.join(" ");
-        for part in ["Muon", "six views", "alternating horizontal flips", "frozen weight", "steps of each training: 1."] {
+        for part in ["Muon", "six views", "alternating horizontal flips", "frozen weight", "steps of each training: 1."]
+        {
             assert!(notes.contains(part), "{part} in {notes}");
         }
         assert!(notes.contains("Accuracies are of these") && !notes.contains("not the originals"), "{notes}");
@@ -170,9 +171,16 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
         "cifar10-speedrun, 1 step in fp32, from images on the device; CIFAR-10, not verified as the original files"
     );
     // Fewer views are another evaluation of the same training.
-    expect(&warpbook(place.folder(), &[&words[..], &["--views", "flips", "--seeds", "1", "--out", "f.json"]].concat()), 0, &[]);
+    expect(
+        &warpbook(place.folder(), &[&words[..], &["--views", "flips", "--seeds", "1", "--out", "f.json"]].concat()),
+        0,
+        &[],
+    );
     let flips = place.read("f.json");
-    assert!(flips.notes.iter().any(|n| n.contains("two views")) && flips.command.contains("--views flips"), "{flips:?}");
+    assert!(
+        flips.notes.iter().any(|n| n.contains("two views")) && flips.command.contains("--views flips"),
+        "{flips:?}"
+    );
     let wrong = ["train", "cifar10-speedrun", "--views", "many"];
     expect(&warpbook(place.folder(), &wrong), 2, &["none of one, flips, flips-and-shifts"]);
     let cold = label(&["--cold", "1", "--data-note", "recompressed as JPEG q75"]);
