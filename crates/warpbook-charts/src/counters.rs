@@ -8,8 +8,8 @@ use warpbook_record::counters::metric::{DRAM, ISSUE, L2, L2_HITS, LANES, LOADS, 
 /// What the columns of [`counters`] mean.
 pub const COUNTERS_MEANING: &str = "Times are longer than without counters, whose clocks may differ. FLOP/s: operations in fp32 and of the tensor cores. Sectors have \
     32 bytes: 4 a request are 128 bytes in a row. Bank conflicts: the share of shared memory's wavefronts that they add. Issue slots: cycles in which a scheduler \
-    issues. Lanes: threads of a warp that execute an instruction, of 32. Warps: of those that a multiprocessor can hold. Warps wait for: how many of a scheduler wait for it while an instruction is issued, the two largest \
-    reasons.";
+    issues. Lanes: threads of a warp that execute an instruction, of 32. Warps: of those that a multiprocessor can hold. Warps wait for: cycles that the warps of a \
+    scheduler spend waiting for it, added up, per instruction that it issues, the two largest reasons.";
 
 /// What counted, each source once, and what the columns of [`counters`] mean.
 #[must_use]

@@ -55,7 +55,7 @@ pub mod metric {
         ("sm__ops_path_tensor_src_tf32_dst_fp32.sum", Dtype::Tf32),
         ("sm__ops_path_tensor_src_fp64.sum", Dtype::F64),
     ];
-    /// What a stall reason has around its name: warps of a scheduler that wait for it while it issues one instruction.
+    /// What a stall reason has around its name: cycles that the warps of a scheduler spend waiting for it, added up, per instruction that it issues.
     pub const STALL: [&str; 2] = ["smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"];
 }
 

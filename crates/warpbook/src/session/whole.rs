@@ -85,6 +85,17 @@ impl WholeTraining<'_> {
         }
     }
 
+    /// The remark that results with these images need.
+    fn data_warning(&self) -> Option<String> {
+        match self.train {
+            // What somebody says of them says more than that nobody knows.
+            Samples::Images(set) if self.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) => {
+                Some(format!("Accuracies are of these images: {}.", self.data()))
+            }
+            samples => words::data_warning(samples),
+        }
+    }
+
     /// Ways that take other numbers of steps to the same accuracy do the same work; without an accuracy the steps are the work.
     fn problem(&self) -> Problem {
         let Self { recipe, train, test, .. } = *self;
@@ -145,15 +156,7 @@ impl WholeTrainings {
         // `cargo xtask publish` reads it.
         told.push(format!("steps of each training: {}", recipe.total_steps(whole.train.len())));
         let mut notes = vec![whole.timed.note().to_owned(), format!("What was trained: {}.", told.join("; "))];
-        match whole.train {
-            // What somebody says of them says more than that nobody knows.
-            warpbook_nn::train::Samples::Images(set)
-                if whole.data_note.is_some() && matches!(set.origin(), Origin::Modified { .. }) =>
-            {
-                notes.push(format!("Accuracies are of these images: {}.", whole.data()));
-            }
-            _ => notes.extend(words::data_warning(whole.train)),
-        }
+        notes.extend(whole.data_warning());
         if whole.held_out {
             notes.push("Judged by images held out of the training images, not by the test images.".into());
         }
