@@ -75,7 +75,7 @@ pub(super) fn variants(ladder: &[Way]) -> Vec<Way> {
             convolutions,
         ),
         way(
-            "suggested_convolutions_fp16",
+            "stock_suggested_fp16",
             "cuDNN as suggested, fp16",
             "The same with the engines that cuDNN's heuristics suggest first of those that give the same bits on every run. Nothing is timed.",
             CONVOLUTIONS,

@@ -498,7 +498,7 @@ mod tests {
             changed.iter().filter(|c| **c).count()
         };
         let (variants, all): (Vec<Way>, Vec<Way>) = ways().into_iter().partition(|w| w.base.is_some());
-        assert_eq!(variants.len(), 7);
+        assert_eq!(variants.len(), 8);
         for w in &variants {
             let base = way(w.base.unwrap());
             assert_eq!(changes(&base.options, &w.options), 1, "{} and {}", base.id, w.id);

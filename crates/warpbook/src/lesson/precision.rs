@@ -301,7 +301,7 @@ fn title_of(precision: Precision) -> &'static str {
     }
 }
 
-/// One way of training for each precision, each the fastest that the engine has, so that nothing else differs.
+/// One way of training for each precision, each the fastest that the engine has: nothing else differs but the second stream, which fp32 does without.
 #[must_use]
 pub fn by_precision() -> Vec<Way> {
     let way = |(precision, [id, _]): (Precision, [&'static str; 2])| Way {

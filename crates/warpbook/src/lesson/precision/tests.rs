@@ -151,11 +151,14 @@ fn small_updates_are_lost_in_half() {
 }
 
 #[test]
-fn precisions_differ_in_nothing_else() {
+fn precisions_differ_in_little_else() {
     let ways = by_precision();
     assert_eq!(ways.iter().map(|w| w.options.precision).collect::<Vec<_>>(), Precision::ALL);
     for way in &ways {
-        assert_eq!(CudaOptions { precision: Precision::Fp32, ..way.options }, ways[0].options, "{}", way.id);
+        // In fp32 one stream is faster than two.
+        let overlap = way.options.precision != Precision::Fp32;
+        let expected = CudaOptions { precision: way.options.precision, overlap, ..ways[0].options };
+        assert_eq!(way.options, expected, "{}", way.id);
     }
     let ids = |t: Training| Experiment::rungs(&t).iter().map(|r| r.id.to_string()).collect::<Vec<_>>();
     assert_eq!(ids(in_every_precision(Training::new(), true)), ["fp32", "tf32", "amp_fp16", "amp_bf16"]);
