@@ -29,8 +29,13 @@ fn check(run: &Run, b: &Breakdown, m: &Measurement) {
     for part in ["batch", "loss", "optimiser", "fc1 forward", "fc1 weight gradient"] {
         assert!(names.contains(&part), "no {part}: {who}");
     }
-    // Where the optimiser's last block ends the step, that is no operation.
-    assert_eq!(names.contains(&"end of the step"), !b.rung.starts_with("13_last_block"), "{who}");
+    // Where the optimiser's last block ends the step, that is no operation; the libraries' rungs are variants of such a one.
+    let has_last_block = b.rung.starts_with("13_last_block") || b.rung.starts_with("stock");
+    assert_eq!(names.contains(&"end of the step"), !has_last_block, "{who}");
+    // On their own, kernels share nothing and wait for nothing.
+    let is_serial = ["01", "06", "08"].iter().any(|first| b.rung.starts_with(first));
+    assert_eq!(b.has_alone(), !is_serial, "{who}");
+    assert!(b.sum_alone_us() > 0.5 * (whole - idle) && b.sum_alone_us() < 2.0 * b.sum_us(), "{who}");
     for o in &b.operations {
         assert!(o.launches > 0 && !o.kernels.is_empty() && o.median_us().is_some_and(|us| us > 0.0), "{o:?} of {who}");
         assert!(!o.kernels.contains(&o.name), "it belongs to no operation: {o:?} of {who}");
@@ -83,19 +88,24 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     for b in &run.breakdowns {
         check(&run, b, run.measurement(&b.rung, &b.problem).unwrap());
     }
-    // All of our rungs at the main problem, and the fastest at the other; none of a library.
+    // All rungs at the main problem, and our fastest in each precision at the other.
     let of = |i: usize| -> Vec<&str> {
         run.breakdowns.iter().filter(|b| b.problem == run.problems[i]).map(|b| b.rung.as_str()).collect()
     };
-    // All but the library's; one of ours needs compute capability 9.0.
-    let expect: Vec<&str> = rungs[..7]
-        .iter()
-        .copied()
-        .filter(|id| run.measurement(id, &run.problems[0]).is_some_and(|m| m.is_valid()))
-        .collect();
+    // One of ours needs compute capability 9.0, and one a library.
+    let measured =
+        |id: &str, i: usize| run.measurement(id, &run.problems[i]).filter(|m| m.is_valid()).and_then(|m| m.median_us());
+    let expect: Vec<&str> = rungs.iter().copied().filter(|id| measured(id, 0).is_some()).collect();
     assert!(expect.len() >= 6, "{expect:?}");
     assert_eq!(of(0), expect);
-    assert_eq!(of(1), [run.fastest_kernels(&run.problems[1]).unwrap().0.rung.as_str()]);
+    let fastest_of = |precision: &str| {
+        let all =
+            rungs[..7].iter().copied().filter(|id| id.ends_with(precision) || precision.is_empty() && *id == rungs[0]);
+        all.filter_map(|id| Some((id, measured(id, 1)?))).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(id, _)| id)
+    };
+    let mut expect: Vec<&str> = ["", "fp16", "bf16"].into_iter().filter_map(fastest_of).collect();
+    expect.sort_by_key(|id| rungs.iter().position(|rung| rung == id));
+    assert_eq!(of(1), expect);
     // A branch of the graph runs on a stream, so that two branches have more streams than one has. The driver names them, and may use more.
     let streams = |rung: &str| {
         let mut all: Vec<&str> = run.spans_of(rung, &run.problems[0]).iter().map(|s| s.stream.as_str()).collect();

@@ -193,7 +193,8 @@ fn a_step_of_training_is_looked_into() {
         return testing::skip("a_step_of_training_is_looked_into", "needs a Hopper GPU", "this is another one");
     }
     let step = Training::quick().batches([64]).steps(2);
-    let x = looked_at(&device, &lab(), &step, "13_last_block_bf16");
+    // In fp16 the norm of the gradients is needed, too.
+    let x = looked_at(&device, &lab(), &step, "13_last_block_fp16");
     for entry in ["shifted_windows", "shifted_gradient", "few_forward", "few_gradient", "sum_squares_last"] {
         let place = x.kernels.iter().position(|k| k.entry == entry);
         let times = x.phase_times(place.unwrap_or_else(|| panic!("{entry} of {:?}", x.kernels)));
