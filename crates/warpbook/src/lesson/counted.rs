@@ -139,7 +139,7 @@ mod tests {
     fn counters_are_shown_by_rung_or_what_is_missing() {
         let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
         let mut run = lab.run(&Guide::pair("coalescing").unwrap().quick()).unwrap();
-        assert!(counted(&run).is_none(), "nothing is to be said on a processor");
+        assert!(counted(&run).is_none(), "nothing is to be said on a CPU");
         run.notes.push(format!("{WITHOUT}only administrators may read them"));
         assert!(counted(&run).unwrap().text().contains("no hardware counters here: only administrators"));
         let counters = vec![kernel(&[

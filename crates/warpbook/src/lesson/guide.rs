@@ -26,23 +26,23 @@ pub fn place(lab: &Lab) -> String {
     if lab.device().cuda().is_some() {
         return format!("All pairs are measured here, on {name}.");
     }
-    let small = format!("There is no GPU in this lab: it runs on the processor ({name}).");
+    let small = format!("There is no GPU in this lab: it runs on the CPU ({name}).");
     match PAIRS.first().and_then(|pair| Guide::pair(pair.name).ok()).and_then(|pair| published(pair.name())) {
         Some(record) => format!(
-            "{small} A pair whose two halves a processor has is measured here, with small sizes, and shown next to the published record of {}. All \
-             other figures of pairs come from the published records alone, and each says so.",
+            "{small} A pair that a CPU can run is measured here, at small sizes, and shown next to the published record of {}. All other figures of pairs \
+             are those of the published records, and say so.",
             record.environment.device.name
         ),
         None => format!(
-            "{small} Sizes are small. Of each pair you see the halves that a processor has; those of the GPU are compiled and listed, with the reason why \
+            "{small} Sizes are small. Of each pair you see the halves that a CPU can run; those of the GPU are compiled and listed, with the reason why \
              they were skipped."
         ),
     }
 }
 
 /// A pair of the guide, measured here: all of its sizes on a GPU, with hardware counters where the reason is inside a kernel, and small ones on a
-/// processor. A pair of which a processor has less than two halves needs a GPU: without one it is the record that is published, if there is one, and a
-/// note of it says so.
+/// CPU. A pair of which a CPU can run fewer than two halves needs a GPU: without one this is the published record, if there is one, and a note in it
+/// says so.
 ///
 /// # Errors
 /// There is no pair of that name; as of [`Lab::run`].
@@ -62,15 +62,15 @@ pub fn measured(lab: &Lab, name: &str) -> Result<Run> {
 
 /// A pair next to the guess that one rung takes so many times as long as another at a size, (slow, fast, size): the guess and the measured ratio in a
 /// sentence, the ladder at that size with the guess as a mark of the later of the two rungs, the ratio with its reason, and all sizes. Where that size
-/// was not measured, as on a processor, the ladder is that of the record's main problem.
+/// was not measured, as on a CPU, the ladder is that of the record's main problem.
 ///
-/// Next to a processor's record is the published one of a GPU; a guess about rungs that only a GPU has is held against that one. Figures that were not
+/// Next to a CPU's record is the published one of a GPU; a guess about rungs that only a GPU has is held against that one. Figures that were not
 /// measured here say so.
 #[must_use]
 pub fn answered(run: &Run, asked: (&str, &str, u64), guess: f64) -> Panel {
-    let by_processor = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
+    let on_cpu = |id: &str| run.rung(id).is_some_and(Rung::is_cpu);
     match (published::beside(run), label(run)) {
-        (Some(gpu), _) if by_processor(asked.0) && by_processor(asked.1) => {
+        (Some(gpu), _) if on_cpu(asked.0) && on_cpu(asked.1) => {
             answer(run, asked, guess).and(&published::overview(&gpu))
         }
         (Some(gpu), _) => answered(&gpu, asked, guess).and(&published::overview(run)),

@@ -22,12 +22,12 @@ pub fn place(lab: &Lab, ranks: usize) -> String {
         return format!("There are {gpus} GPUs ({name}) and NCCL: steps are timed on them.");
     }
     let why = match lab.device().cuda() {
-        None => format!("There is no GPU in this lab, which runs on the processor ({name})."),
+        None => format!("There is no GPU in this lab, which runs on the CPU ({name})."),
         Some(_) if gpus == 1 => format!("There is one GPU ({name}), and it takes two to train together."),
         Some(_) => format!("There is a GPU ({name}), and no NCCL, by which GPUs talk: pip install nvidia-nccl-cu13."),
     };
     format!(
-        "{why} So {ranks} ranks train on the processor: the same code from rendezvous to update, with a ring over TCP in place of NCCL. They share \
+        "{why} So {ranks} ranks train on the CPU: the same code from rendezvous to update, with a ring over TCP in place of NCCL. They share \
          its cores and its memory, so their times tell how to measure and not how GPUs scale."
     )
 }

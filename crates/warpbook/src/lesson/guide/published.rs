@@ -36,7 +36,7 @@ fn is_of_gpu(run: &Run) -> bool {
     run.environment.device.kind == DeviceKind::Cuda
 }
 
-/// The record of a pair that a GPU made: this one, or the published one of the same pair where this one is a processor's. Without a published record
+/// The record of a pair that a GPU made: this one, or the published one of the same pair where this one is a CPU's. Without a published record
 /// it is this one.
 #[must_use]
 pub fn of_a_gpu(run: &Run) -> Run {
@@ -44,7 +44,7 @@ pub fn of_a_gpu(run: &Run) -> Run {
     other.unwrap_or_else(|| run.clone())
 }
 
-/// The published record that belongs next to a processor's.
+/// The published record that belongs next to a CPU's.
 pub(super) fn beside(run: &Run) -> Option<Run> {
     if is_of_gpu(run) { None } else { published(&run.experiment) }
 }
@@ -149,17 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_runs_on_a_processor_keeps_its_own_figures_beside_the_published_ones() {
+    fn a_pair_that_runs_on_a_cpu_keeps_its_own_figures_beside_the_published_ones() {
         let lab = lab();
         let run = measured(&lab, "bank-conflicts").unwrap();
         assert!(label(&run).is_none() && !is_of_gpu(&run));
-        let processor = run.environment.device.name.clone();
+        let cpu = run.environment.device.name.clone();
         let page = answered(&run, ("cpu_direct", "cpu_tiles", run.main_problem().unwrap().size()), 2.0).text();
-        assert!(page.contains(&format!("Measured on {processor}")) && page.contains("on NVIDIA H200"), "{page}");
+        assert!(page.contains(&format!("Measured on {cpu}")) && page.contains("on NVIDIA H200"), "{page}");
         // What only a GPU has is asked of the published record.
         let page = answered(&run, ("02_shared_tile", "03_padded", 4096), 2.0).text();
         assert!(page.contains("Measured on NVIDIA H200: ") && !page.contains("not both measured"), "{page}");
-        assert!(page.contains(&format!("Measured here, on {processor}:")), "{page}");
+        assert!(page.contains(&format!("Measured here, on {cpu}:")), "{page}");
     }
 
     #[test]
