@@ -95,13 +95,13 @@ fn all_time_of_a_breakdown_is_in_its_groups() {
             assert!(known.contains(&&*o.name) || layers.iter().any(|l| o.name.starts_with(l)), "{}", o.name);
         }
     }
-    let rows = where_it_goes(&run, p, &["01_direct", "stock_fp16"]).rows;
+    let rows = where_it_goes(&run, p, &["01_direct", "cpu_all_threads"]).rows;
     let b = run.breakdown("01_direct", p).unwrap();
     let convolutions: f64 =
         b.operations.iter().filter(|o| o.name.starts_with("conv")).filter_map(OperationTime::median_us).sum();
     assert_eq!(rows[0][1], figures::time(convolutions));
     assert_eq!((rows[0].len(), rows[1].len(), rows[1][1].as_str()), (8, 8, "not taken apart"));
-    let rows = launches(&run, p, &["01_direct", "stock_fp16"]).rows;
+    let rows = launches(&run, p, &["01_direct", "cpu_all_threads"]).rows;
     assert_eq!(
         (rows[0][2].parse().ok(), rows[1][2].as_str()),
         (Some(b.operations.iter().map(|o| o.launches).sum::<u64>()), "not taken apart")
@@ -131,10 +131,10 @@ fn breakdowns_and_spans_go_where_their_rung_goes() {
     let run = published();
     let p = run.main_problem().unwrap().clone();
     let part = only(&run, &["05_nhwc"]);
-    assert!(part.breakdown("05_nhwc", &p).is_some() && part.breakdowns.len() == 1);
-    assert!(!part.spans.is_empty() && part.spans.iter().all(|s| s.rung == "05_nhwc" && s.problem == p));
+    assert!(part.breakdown("05_nhwc", &p).is_some() && part.breakdowns.iter().all(|b| b.rung == "05_nhwc"));
+    assert!(!part.spans.is_empty() && part.spans.iter().all(|s| s.rung == "05_nhwc"));
     let rest = without(&run, &["05_nhwc"]);
-    assert_eq!(rest.breakdowns.len() + 1, run.breakdowns.len());
+    assert_eq!(rest.breakdowns.len() + part.breakdowns.len(), run.breakdowns.len());
     assert_eq!(rest.spans.len() + part.spans.len(), run.spans.len());
     let again = with(&rest, &part);
     assert_eq!(again.breakdown("05_nhwc", &p), run.breakdown("05_nhwc", &p));
