@@ -111,7 +111,7 @@ impl Breakdown {
     /// The sum of the medians of [`OperationTime::own_median_us`].
     #[must_use]
     pub fn sum_alone_us(&self) -> f64 {
-        self.operations.iter().filter_map(OperationTime::own_median_us).filter(|us| us.is_finite()).sum()
+        self.sum_of(OperationTime::own_median_us)
     }
 
     /// Takes over the times of the same operations in runs whose kernels follow one another. Nothing is taken over unless every operation of
@@ -137,7 +137,11 @@ impl Breakdown {
     /// The sum of the operations' medians; more than the whole where two of them run at once.
     #[must_use]
     pub fn sum_us(&self) -> f64 {
-        self.operations.iter().filter_map(OperationTime::median_us).filter(|us| us.is_finite()).sum()
+        self.sum_of(OperationTime::median_us)
+    }
+
+    fn sum_of(&self, median: fn(&OperationTime) -> Option<f64>) -> f64 {
+        self.operations.iter().filter_map(median).filter(|us| us.is_finite()).sum()
     }
 }
 

@@ -139,6 +139,13 @@ fn absorb_from(story: &Run, program: &str, arguments: &[&str], patience: Duratio
     }
 }
 
+/// A program that may be a Python, without the variables that are meant for Jupyter's own.
+fn foreign(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
+    command
+}
+
 /// Runs it to its end, and prints what it says; the sentence of what went wrong, if something did.
 fn run_program(
     program: &str,
@@ -146,7 +153,7 @@ fn run_program(
     [out, like]: [&PathBuf; 2],
     patience: Duration,
 ) -> Result<(), String> {
-    let mut command = Command::new(program);
+    let mut command = foreign(program);
     command
         .args(arguments)
         .arg("--out")
@@ -156,8 +163,6 @@ fn run_program(
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
-    // Those are for Jupyter's own Python.
-    command.env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
     let mut child = command.spawn().map_err(|e| format!("{program} could not be started: {e}."))?;
     // What it says comes line by line: a notebook shows it while it runs.
     let (sender, said) = std::sync::mpsc::channel();

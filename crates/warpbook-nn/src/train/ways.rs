@@ -331,9 +331,7 @@ impl Way {
             None => all.push(recipe.optimizer.among(nn::updates(dtype))),
             Some(grouped) => {
                 all.push(nn::update_groups(dtype));
-                all.extend(
-                    grouped.rules.iter().any(|r| r.muon.is_some()).then(|| nn::muon(dtype)).into_iter().flatten(),
-                );
+                all.extend(grouped.has_muon().then(|| nn::muon(dtype)).into_iter().flatten());
             }
         }
         all.push(finish);

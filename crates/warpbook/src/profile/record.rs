@@ -141,40 +141,21 @@ impl Cycle {
 
     /// What the host did in its innermost ranges, where it is the device; `None` where there are none.
     fn breakdown_of_host(&self, problem: &Problem) -> Option<Breakdown> {
+        if self.has_device {
+            return None;
+        }
         let has_parts = |place: usize| self.ranges.iter().any(|r| r.parent == Some(place));
-        let leaves = self.ranges.iter().enumerate().filter(|(place, _)| !self.has_device && !has_parts(*place));
+        let leaves = self.ranges.iter().enumerate().filter(|(place, _)| !has_parts(*place));
         let mut operations: Vec<OperationTime> = Vec::new();
         for (_, range) in leaves {
-            let place = operations.iter().position(|o| o.name == range.name).unwrap_or_else(|| {
-                operations.push(OperationTime {
-                    name: range.name.clone(),
-                    kernels: Vec::new(),
-                    launches: 0,
-                    samples_us: vec![0.0],
-                    alone_us: Vec::new(),
-                    flops: 0,
-                    bytes: 0,
-                    written_bytes: 0,
-                    dtype: None,
-                });
-                operations.len() - 1
-            });
-            let operation = &mut operations[place];
+            let operation = named(&mut operations, &range.name);
             operation.launches += 1;
             operation.samples_us[0] += range.duration_us;
             operation.flops += range.work.flops;
             operation.bytes += range.work.bytes;
         }
         let busy_us = operations.iter().map(|o| o.samples_us[0]).sum();
-        (!operations.is_empty()).then(|| Breakdown {
-            rung: RUNG.into(),
-            problem: problem.clone(),
-            source: self.source.clone(),
-            whole_us: vec![self.whole_us],
-            busy_us: vec![busy_us],
-            between_us: Vec::new(),
-            operations,
-        })
+        (!operations.is_empty()).then(|| self.breakdown_of(operations, problem, [self.whole_us, busy_us]))
     }
 
     /// What the device did for each operation of a training's steps, or else for each innermost range, and by itself what belongs to none; `None` where
@@ -192,40 +173,56 @@ impl Cycle {
         for work in self.counted_work() {
             let range = work.range.and_then(|r| self.ranges.get(r));
             let name = range.map_or(&work.name, |r| &r.name);
-            let place = operations.iter().position(|o| o.name == *name).unwrap_or_else(|| {
-                let (mut flops, mut bytes) = (0, 0);
+            let operation = named(&mut operations, name);
+            if operation.launches == 0 {
                 for r in self.ranges.iter().filter(|r| range.is_some() && r.name == *name) {
-                    flops += r.work.flops;
-                    bytes += r.work.bytes;
+                    operation.flops += r.work.flops;
+                    operation.bytes += r.work.bytes;
                 }
-                operations.push(OperationTime {
-                    name: name.clone(),
-                    kernels: Vec::new(),
-                    launches: 0,
-                    samples_us: vec![0.0],
-                    alone_us: Vec::new(),
-                    flops,
-                    bytes,
-                    written_bytes: 0,
-                    dtype: None,
-                });
-                operations.len() - 1
-            });
-            let operation = &mut operations[place];
+            }
             operation.launches += 1;
             operation.samples_us[0] += work.duration_us;
             if !operation.kernels.contains(&work.name) {
                 operation.kernels.push(work.name.clone());
             }
         }
-        Some(Breakdown {
+        Some(self.breakdown_of(operations, problem, [last - first.start_us, self.busy_us()]))
+    }
+
+    /// These operations of the one run that was recorded.
+    fn breakdown_of(
+        &self,
+        operations: Vec<OperationTime>,
+        problem: &Problem,
+        [whole_us, busy_us]: [f64; 2],
+    ) -> Breakdown {
+        Breakdown {
             rung: RUNG.into(),
             problem: problem.clone(),
             source: self.source.clone(),
-            whole_us: vec![last - first.start_us],
-            busy_us: vec![self.busy_us()],
+            whole_us: vec![whole_us],
+            busy_us: vec![busy_us],
             between_us: Vec::new(),
             operations,
-        })
+        }
     }
+}
+
+/// The operation of this name; where it is new, without work and time so far.
+fn named<'o>(operations: &'o mut Vec<OperationTime>, name: &str) -> &'o mut OperationTime {
+    let place = operations.iter().position(|o| o.name == name).unwrap_or_else(|| {
+        operations.push(OperationTime {
+            name: name.to_owned(),
+            kernels: Vec::new(),
+            launches: 0,
+            samples_us: vec![0.0],
+            alone_us: Vec::new(),
+            flops: 0,
+            bytes: 0,
+            written_bytes: 0,
+            dtype: None,
+        });
+        operations.len() - 1
+    });
+    &mut operations[place]
 }

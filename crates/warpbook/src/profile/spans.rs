@@ -42,6 +42,10 @@ pub(super) struct Ended {
 impl Spans {
     /// Keeps spans from now on, or none any more.
     pub(super) fn record(&self, is_recording: bool) {
+        if is_recording {
+            // A span that another thread came to first, one without a subscriber, would stay off for all threads.
+            tracing::callsite::rebuild_interest_cache();
+        }
         self.is_recording.store(is_recording, Ordering::Relaxed);
     }
 

@@ -323,7 +323,7 @@ fn in_groups(options: &CudaOptions, recipe: &Recipe) -> Option<String> {
         (true, false) => "one CUDA graph",
         (false, _) => "launched kernel by kernel",
     };
-    let muon = if grouped.rules.iter().any(|r| r.muon.is_some()) { ", filters by Muon" } else { "" };
+    let muon = if grouped.has_muon() { ", filters by Muon" } else { "" };
     Some(format!(
         "A step is {launched}. Kernels of their own update the parameters, each group by its settings{muon}; no last block does what follows."
     ))

@@ -8,7 +8,7 @@ use crate::activity::{Recording, Timelines, by_operation};
 use crate::{Error, Lab, Result};
 use warpbook_device::{CudaDevice, Recorder};
 use warpbook_nn::train::{CudaOptions, Place, Recipe, TrainError, Trainer, Way};
-use warpbook_record::{Dtype, Measurement, Problem, Run, Rung, Runner};
+use warpbook_record::{Dtype, Problem, Run, Rung, Runner};
 
 /// Steps that are recorded, those before them, and how often they are recorded anew because one was skipped: the scale of a loss may have to be
 /// halved some times first.
@@ -19,15 +19,14 @@ const ATTEMPTS: usize = 12;
 /// Every rung at the main problem, so that the ladder can be compared kernel by kernel, those with libraries too, and the fastest of ours in each
 /// precision at the others: all of all would make a record twice as large.
 fn wanted<'r>(training: &Training, run: &'r Run, problem: &Problem, is_main: bool) -> Vec<&'r Rung> {
-    let time = |r: &Rung| run.measurement(&r.id, problem).filter(|m| run.is_sound(m)).and_then(Measurement::median_us);
-    let precision = |r: &Rung| training.way_of(r).map(|way| way.options.precision);
-    let measured: Vec<(&Rung, f64)> = run.rungs.iter().filter_map(|r| Some((r, time(r)?))).collect();
+    let is_sound = |r: &&Rung| run.measurement(&r.id, problem).is_some_and(|m| run.is_sound(m));
     let is_ours = |r: &Rung| matches!(r.runner, Runner::Kernels { .. });
-    let is_fastest = |(rung, us): &(&Rung, f64)| {
-        let same = |r: &Rung| is_ours(r) && precision(r) == precision(rung);
-        is_ours(rung) && measured.iter().filter(|(r, _)| same(r)).all(|(_, other)| other >= us)
+    let precision = |r: &Rung| training.way_of(r).map(|way| way.options.precision);
+    let is_fastest = |rung: &Rung| {
+        let fastest = run.fastest_of(problem, |r| is_ours(r) && precision(r) == precision(rung));
+        fastest.is_some_and(|(m, _)| m.rung == rung.id)
     };
-    measured.iter().filter(|m| is_main || is_fastest(m)).map(|(r, _)| *r).collect()
+    run.rungs.iter().filter(is_sound).filter(|r| is_main || is_fastest(r)).collect()
 }
 
 /// The same way with its kernels one after another: on one stream, none launched early. `None` where they follow one another anyway.

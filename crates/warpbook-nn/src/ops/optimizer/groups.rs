@@ -82,6 +82,12 @@ pub struct Grouped {
 }
 
 impl Grouped {
+    /// Whether some parameters are updated by Muon.
+    #[must_use]
+    pub fn has_muon(&self) -> bool {
+        self.rules.iter().any(|rule| rule.muon.is_some())
+    }
+
     /// The groups of a network's parameters; `None` where the optimiser alone says all: there are no groups and nothing is frozen.
     ///
     /// # Errors

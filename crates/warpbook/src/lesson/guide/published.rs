@@ -36,17 +36,16 @@ fn is_of_gpu(run: &Run) -> bool {
     run.environment.device.kind == DeviceKind::Cuda
 }
 
+/// The published record that belongs next to a CPU's.
+pub(super) fn beside(run: &Run) -> Option<Run> {
+    if is_of_gpu(run) { None } else { published(&run.experiment) }
+}
+
 /// The record of a pair that a GPU made: this one, or the published one of the same pair where this one is a CPU's. Without a published record
 /// it is this one.
 #[must_use]
 pub fn of_a_gpu(run: &Run) -> Run {
-    let other = if is_of_gpu(run) { None } else { published(&run.experiment) };
-    other.unwrap_or_else(|| run.clone())
-}
-
-/// The published record that belongs next to a CPU's.
-pub(super) fn beside(run: &Run) -> Option<Run> {
-    if is_of_gpu(run) { None } else { published(&run.experiment) }
+    beside(run).unwrap_or_else(|| run.clone())
 }
 
 /// A record at its main size and over all sizes, with what was counted of it, and where it comes from.

@@ -1,10 +1,10 @@
 //! Our layers in PyTorch, as `notebooks/pytorch/warpbook_op.py` checks them.
 
-use super::super::table;
+use super::super::{foreign, table};
 use crate::Lab;
 use crate::display::Panel;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// What its lines about layers begin with: "ok    linear (5, 3, 2) float32: 1.2e-7 from float64, 3.4e-8 from differences".
 fn row_of(line: &str) -> Option<Vec<String>> {
@@ -39,10 +39,7 @@ pub fn checked_in_pytorch(lab: &Lab, script: impl AsRef<Path>) -> Panel {
         return Panel::column([&"There is no GPU in this lab, so our layers were not checked in PyTorch here."]);
     }
     let python = std::env::var("WARPBOOK_PYTHON").unwrap_or_else(|_| "python3".into());
-    let mut command = Command::new(&python);
-    // These two are meant for Jupyter's own Python.
-    command.arg(script.as_ref()).stdin(Stdio::null()).env_remove("VIRTUAL_ENV").env_remove("PYTHONNOUSERSITE");
-    match command.output() {
+    match foreign(&python).arg(script.as_ref()).stdin(Stdio::null()).output() {
         Ok(ended) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             panel(&python, script.as_ref(), &text(&ended.stdout), &text(&ended.stderr))
