@@ -1,7 +1,7 @@
 // Idea: one launch squares the gradients of both types, and the block that arrives last computes the scalars of the update.
 // Formula: as norm.cu and step.cuh have it, in the same order: the sums of the blocks of `gradients`, then of those of `rounded`.
 // Since the last rung: both sum_squares, global_norm, judge_step and prepare are one kernel.
-// Needs: as norm.cu; partial f64 [gridDim.x], a block for each of the parts of both arrays; arrived u32 [1], 0 before the first launch.
+// Needs: as norm.cu; partial f64 [m]: a block for each of the parts of both arrays, then sums that sum_squares has written; arrived u32 [1], first 0.
 // Expect: the time of sum_squares over both arrays, plus one trip to L2 by the last block, and what one thread computes.
 #include "launch.cuh"
 #include "nn/last_block.cuh"
@@ -11,7 +11,7 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 sum_squares_last(const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,
-                 unsigned long long split, unsigned long long n, double* partial /* [gridDim.x] */, unsigned* arrived /* [1] */,
+                 unsigned long long split, unsigned long long n, double* partial /* [m] */, unsigned m, unsigned* arrived /* [1] */,
                  double most, const float* loss_scale /* [1] or null */, double* norm /* [1] */, float* clip /* [1] */,
                  unsigned* overflow /* [1] */, Verdict verdict) {
     MARK_BEGIN(sum_squares_last);
@@ -30,7 +30,7 @@ sum_squares_last(const float* __restrict__ gradients /* [split] */, const In* __
         return;
     }
     MARK(reduce);
-    norm_of_blocks(partial, gridDim.x, most, loss_scale, norm, clip, overflow);
+    norm_of_blocks(partial, m, most, loss_scale, norm, clip, overflow);
     if (threadIdx.x == 0) judge_and_prepare(verdict);
     MARK(end);
 }

@@ -23,7 +23,7 @@ pub fn mse_last(dtype: Dtype) -> KernelSpec {
     typed(MSE, "mse_last", chunk("t256x16", 16), Grid::Cover, dtype)
 }
 
-/// `sum_squares_last(gradients, rounded, split, n, partial, arrived, most, loss_scale, norm, clip, overflow, verdict)`: [`super::norm`] of
+/// `sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict)`: [`super::norm`] of
 /// both arrays, and the step's verdict; `dtype` is that of the rounded gradients. A block for each of an array's [`super::parts`].
 #[must_use]
 pub fn sum_squares_last(dtype: Dtype) -> KernelSpec {

@@ -78,7 +78,15 @@ impl NormAndVerdict {
         lengths.map(|n| blocks(&self.squares, n)).iter().sum::<usize>().max(1)
     }
 
-    /// The norm of all gradients, its factor for `max_norm` (infinity for no clipping), whether it is finite, and the step's verdict.
+    /// The sums of squares of some gradients, where [`NormAndVerdict::queue`] is left the others.
+    pub fn of_some(&self, device: &CudaDevice) -> Result<SquaresOfSome> {
+        let [[exact, _], [rounded, _]] = [Dtype::F32, self.dtype].map(nn::norm);
+        let [exact, rounded] = load(device, [exact, rounded])?;
+        Ok(SquaresOfSome { dtype: self.dtype, exact, rounded })
+    }
+
+    /// The norm of all gradients, its factor for `max_norm` (infinity for no clipping), whether it is finite, and the step's verdict. After the
+    /// [`NormAndVerdict::blocks`] of these gradients the workspace may hold the sums of others, which belong to the norm too.
     pub fn queue(
         &self,
         stream: &Stream,
@@ -93,14 +101,54 @@ impl NormAndVerdict {
             check.arrays(self.dtype, &[("the rounded gradients", rounded, &[rounded.len()])])?;
         }
         let needed = self.blocks([exact.len(), rounded.map_or(0, DeviceArray::len)]);
-        check.lengths(&[("the workspace", workspace.len(), &[needed])])?;
-        check.word("blocks", needed)?;
+        check.value("elements of the workspace", workspace.len(), workspace.len() >= needed, "one for each block")?;
+        check.word("elements of the workspace", workspace.len())?;
+        let blocks = check.word("blocks", needed)?;
         one(check, "the loss scale", loss_scale)?;
         one(check, "the norm", Some(to.norm))?;
         one(check, "the clip factor", Some(to.clip))?;
         one(check, "found", Some(to.found))?;
-        let arrays = (workspace, &self.arrived);
+        let arrays = (workspace, blocks, &self.arrived);
         launch::norm_and_verdict(&self.squares, stream, (exact, rounded), arrays, (max_norm, loss_scale), (to, verdict))
+    }
+}
+
+/// Sums of the squares of some gradients, for the norm of all.
+#[derive(Debug, Clone)]
+pub(crate) struct SquaresOfSome {
+    dtype: Dtype,
+    exact: Kernel,
+    rounded: Kernel,
+}
+
+impl SquaresOfSome {
+    /// The sums for so many gradients in f32, and so many rounded ones.
+    pub fn blocks(&self, lengths: [usize; 2]) -> usize {
+        blocks(&self.exact, lengths[0]) + blocks(&self.rounded, lengths[1])
+    }
+
+    /// Writes them.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        (exact, rounded): (&Slice<f32>, Option<&DeviceArray>),
+        sums: &Slice<f64>,
+    ) -> Result<()> {
+        let check = Check(OP);
+        if let Some(rounded) = rounded {
+            check.arrays(self.dtype, &[("the rounded gradients", rounded, &[rounded.len()])])?;
+        }
+        let needed = self.blocks([exact.len(), rounded.map_or(0, DeviceArray::len)]);
+        check.lengths(&[("the sums", sums.len(), &[needed])])?;
+        let exact: DeviceArray = exact.into();
+        let mut first = 0;
+        for (kernel, array) in [(&self.exact, Some(&exact)), (&self.rounded, rounded)] {
+            let Some(array) = array.filter(|array| !array.is_empty()) else { continue };
+            let end = first + blocks(kernel, array.len());
+            launch::squares(kernel, stream, array, array.len() as u64, &sums.range(first..end))?;
+            first = end;
+        }
+        Ok(())
     }
 }
 

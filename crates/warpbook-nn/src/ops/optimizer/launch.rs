@@ -96,23 +96,25 @@ pub(super) fn norm(
     unsafe { kernel.launch(stream, kernel.shape(1), &args) }
 }
 
-/// The norm of the gradients of both types, and the step's verdict. `partial` has an element for each block of both arrays.
+/// The norm of the gradients of both types, and the step's verdict. `partial` has an element for each of the `blocks` of both arrays, and after
+/// them sums of other gradients.
 pub(super) fn norm_and_verdict(
     kernel: &Kernel,
     stream: &Stream,
     (exact, rounded): (&Slice<f32>, Option<&DeviceArray>),
-    (partial, arrived): (&Slice<f64>, &Slice<u32>),
+    (partial, blocks, arrived): (&Slice<f64>, u32, &Slice<u32>),
     (max_norm, loss_scale): (f64, Option<&Slice<f32>>),
     (to, verdict): (NormOutputs<'_>, &Verdict),
 ) -> Result<()> {
     let (split, last) = (exact.len() as u64, rounded.map_or(0, DeviceArray::len) as u64);
-    let (n, blocks) = (split + last, u32::try_from(partial.len()).unwrap_or(u32::MAX));
-    let args: [&dyn KernelArg; 12] = [
+    let (n, m) = (split + last, u32::try_from(partial.len()).unwrap_or(u32::MAX));
+    let args: [&dyn KernelArg; 13] = [
         exact,
         optional_array(rounded),
         &split,
         &n,
         partial,
+        &m,
         arrived,
         &max_norm,
         optional(loss_scale),
@@ -122,7 +124,7 @@ pub(super) fn norm_and_verdict(
         verdict,
     ];
     let shape = Launch { grid: [blocks, 1, 1], ..kernel.shape(n) };
-    // SAFETY: sum_squares_last(gradients, rounded, split, n, partial, arrived, most, loss_scale, norm, clip, overflow, verdict), with as many
-    // blocks as both arrays have parts; `arrived` is the kernel's own.
+    // SAFETY: sum_squares_last(gradients, rounded, split, n, partial, m, arrived, most, loss_scale, norm, clip, overflow, verdict), with as many
+    // blocks as both arrays have parts, and `m` no fewer; `arrived` is the kernel's own.
     unsafe { kernel.launch(stream, shape, &args) }
 }

@@ -182,7 +182,8 @@ impl Program {
     /// The number of its first pass after the gradients: their norm, the verdict or the update.
     pub fn update_begins(&self) -> usize {
         let is_update = |pass: &Pass| {
-            matches!(&*pass.name, "norm of the gradients" | "check") || pass.name.starts_with("optimiser")
+            let begins = |with: &&str| pass.name.starts_with(*with);
+            pass.name == "check" || ["norm of the gradients", "optimiser"].iter().any(begins)
         };
         self.passes.iter().position(is_update).unwrap_or(self.passes.len())
     }

@@ -68,6 +68,11 @@ impl Updated {
         NormOutputs { norm: &self.control.norm, clip: &self.control.clip, found: &self.control.overflow }
     }
 
+    /// Gradients in f32, and rounded ones.
+    fn gradient_lengths(&self) -> [usize; 2] {
+        [self.gradients.len(), self.rounded.as_ref().map_or(0, DeviceArray::len)]
+    }
+
     fn most(&self) -> f64 {
         self.clip.unwrap_or(f64::INFINITY)
     }
@@ -152,29 +157,57 @@ impl Builder<'_> {
     ) -> Result<()> {
         let (mut updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step, n));
         // Where all gradients have to be seen first, they are updated together.
-        if norm.is_none() && self.part.is_none() {
-            let left = self.update_what_is_ready(&updated, &update)?;
-            updated = updated.of(0..left);
-        }
-        if let Some(norm) = norm {
-            let of = updated.clone();
-            let lengths = [of.gradients.len(), of.rounded.as_ref().map_or(0, DeviceArray::len)];
-            let workspace = self.parts.device.zeros::<f64>(norm.blocks(lengths))?.range(..);
-            self.push("norm of the gradients", "", move |s| {
-                let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
-                norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
-            });
+        match norm {
+            Some(norm) => self.norm_as_reduced(&updated, verdict, norm)?,
+            None => {
+                let left = self.update_what_is_ready(&updated, &update)?;
+                updated = updated.of(0..left);
+            }
         }
         self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control(), &end));
         Ok(())
     }
 
+    /// The norm and the step's verdict: squares are added up bucket by bucket, next to later reductions.
+    fn norm_as_reduced(&mut self, updated: &Updated, verdict: Verdict, norm: NormAndVerdict) -> Result<()> {
+        let (ready, left) = self.take_ready(updated.weights.len());
+        let (of, some) = (updated.of(0..left), norm.of_some(self.parts.device)?);
+        let ready: Vec<_> = ready.into_iter().map(|(reduction, range)| (reduction, updated.of(range))).collect();
+        let blocks: Vec<usize> = ready.iter().map(|(_, of)| some.blocks(of.gradient_lengths())).collect();
+        let mut first = norm.blocks(of.gradient_lengths());
+        let workspace = self.parts.device.zeros::<f64>(first + blocks.iter().sum::<usize>())?.range(..);
+        for ((reduction, of), blocks) in ready.into_iter().zip(blocks) {
+            let (some, sums) = (some.clone(), workspace.range(first..first + blocks));
+            first += blocks;
+            self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
+                some.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+            });
+            self.last_on(On::Reduced(reduction));
+        }
+        self.push("norm of the gradients", "", move |s| {
+            let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
+            norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
+        });
+        Ok(())
+    }
+
+    /// The reductions before the last one and the parameters that they make ready, those at the end first, and how many parameters are left: the first
+    /// ones. None is ready before the end where a batch is taken in parts.
+    fn take_ready(&mut self, parameters: usize) -> (Vec<(usize, Range<usize>)>, usize) {
+        let mut left = parameters;
+        let ready = if self.part.is_none() { std::mem::take(&mut self.ready) } else { Vec::new() };
+        let all = ready.into_iter().enumerate().filter_map(|(reduction, range)| {
+            let range = range.filter(|range| !range.is_empty() && range.end == left)?;
+            left = range.start;
+            Some((reduction, range))
+        });
+        (all.collect(), left)
+    }
+
     /// Updates the parameters whose reductions come before the last one, each when it has been made, and says how many are left: the first ones.
     fn update_what_is_ready(&mut self, updated: &Updated, update: &UpdateAndEnd) -> Result<usize> {
-        let mut left = updated.weights.len();
-        for (reduction, range) in std::mem::take(&mut self.ready).into_iter().enumerate() {
-            let Some(range) = range.filter(|range| !range.is_empty() && range.end == left) else { continue };
-            left = range.start;
+        let (ready, left) = self.take_ready(updated.weights.len());
+        for (reduction, range) in ready {
             let (of, update) = (updated.of(range), update.of_some(self.parts.device)?);
             self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
                 update.step(s, of.parameters(), of.control())
