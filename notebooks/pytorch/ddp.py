@@ -5,7 +5,8 @@
     python3 ddp.py --ranks 2 --network mnist --batch 32 --steps 5        on the CPU, over gloo
 
 One process a GPU, started here and joined over TCP on 127.0.0.1. Each line is a way on a number of ranks, with the median time of a step on the
-slowest rank and the efficiency, which is the time on one rank over it: weak scaling, since every rank has --batch samples.
+slowest rank and the efficiency, which is the time on one rank over it: weak scaling, since every rank has --batch samples. Of several batches
+each is measured in the same processes, one after the other.
 
     ddp_fp32             fp32, TF32 off, buckets of 25 MiB
     ddp_amp_fp16         torch.autocast with fp16 and GradScaler
@@ -17,12 +18,12 @@ slowest rank and the efficiency, which is the time on one rank over it: weak sca
 A step is forward, loss, backward with its all-reduces, and the optimiser, on batches that lie ready on the device. Before the timed loop and after
 it the weights of all ranks are compared: they have to be the same bits. `warpbook scaling --pytorch FILE` takes the file of --out into its record.
 
-Strong scaling takes a second run, with --batch the samples of all ranks over their number: Warpbook finds rows by the number of ranks and the batch of
-all of them, so that the row of 2 ranks with 256 samples each becomes that of 2 ranks with 512 together. The row of one rank comes from the first run;
-that of the second has 256 samples, which Warpbook leaves out and notes. Each further number of ranks takes a run of its own.
+Strong scaling takes a further batch for each number of ranks, the samples of all over their number: Warpbook finds rows by the number of ranks and the
+batch of all of them, so that the row of 2 ranks with 256 samples each becomes that of 2 ranks with 512 together. Rows that fit nowhere, as that of one
+rank with 256 samples, Warpbook leaves out and notes.
 
-    python3 ddp.py --gpus 2 --network cifar10 --batch 256 --out strong.json
-    warpbook scaling --gpus 2 --network cifar10 --batch 512 --pytorch weak.json --pytorch strong.json
+    python3 ddp.py --gpus 4 --network cifar10 --batch 512 256 128 --out ddp.json
+    warpbook scaling --gpus 4 --network cifar10 --batch 512 --pytorch ddp.json
 
 The file has one object: what it was measured on and how, and in `results` a row for each line with its samples, in microseconds a step.
 """
@@ -167,21 +168,22 @@ def work(rank: int, world: int, port: int, args: argparse.Namespace, queue: Any)
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // world))
     address = f"tcp://127.0.0.1:{port}"
     torch.distributed.init_process_group("nccl" if on_gpu else "gloo", address, rank=rank, world_size=world)
-    for way in args.ways:
-        if way == ONE_PROCESS:
-            # Measured where there is one process.
-            continue
-        sizes = Sizes(args.network, args.batch, args.edge)
-        samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
-        if rank == 0:
-            queue.put((way, world, samples))
-    if world == 1 and ONE_PROCESS in args.ways:
-        # What a search finds is kept for its thread, and DataParallel starts new threads in each step: every step would search.
-        with without_search(torch):
-            for devices in numbers(args.gpus):
-                sizes = Sizes(args.network, args.batch * devices, args.edge)
-                samples = Rank(torch, ONE_PROCESS, sizes, device, devices).samples_us(args.steps, args.repeats)
-                queue.put((ONE_PROCESS, devices, samples))
+    for batch in args.batch:
+        for way in args.ways:
+            if way == ONE_PROCESS:
+                # Measured where there is one process.
+                continue
+            sizes = Sizes(args.network, batch, args.edge)
+            samples = Rank(torch, way, sizes, device).samples_us(args.steps, args.repeats)
+            if rank == 0:
+                queue.put((way, world, batch, samples))
+        if world == 1 and ONE_PROCESS in args.ways:
+            # What a search finds is kept for its thread, and DataParallel starts new threads in each step: every step would search.
+            with without_search(torch):
+                for devices in numbers(args.gpus):
+                    sizes = Sizes(args.network, batch * devices, args.edge)
+                    samples = Rank(torch, ONE_PROCESS, sizes, device, devices).samples_us(args.steps, args.repeats)
+                    queue.put((ONE_PROCESS, devices, batch, samples))
     torch.distributed.destroy_process_group()
 
 
@@ -191,7 +193,7 @@ def parsed(words: list[str]) -> argparse.Namespace:
     where.add_argument("--gpus", type=int, metavar="N", help="1 to N GPUs, doubling")
     where.add_argument("--ranks", type=int, metavar="N", help="1 to N processes on the CPU, doubling")
     parser.add_argument("--network", choices=list(NETWORKS), default="cifar10")
-    parser.add_argument("--batch", type=int, default=512, help="samples of each rank")
+    parser.add_argument("--batch", type=int, nargs="+", default=[512], metavar="N", help="samples of each rank; several, one after the other [default: 512]")
     parser.add_argument("--edge", type=int, default=4096, help="of the amp-recipe's layers")
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, ONE_PROCESS], help="[all; on the CPU ddp_fp32]")
     parser.add_argument("--steps", type=int, default=50, help="of a sample [default: 50]")
@@ -203,9 +205,12 @@ def parsed(words: list[str]) -> argparse.Namespace:
         parser.error(f"{ONE_PROCESS} needs GPUs: torch.nn.DataParallel does nothing on the CPU")
     if (args.gpus or args.ranks or 0) < 1:
         parser.error("choose 1 rank at least")
-    for name in ("batch", "edge", "steps", "repeats"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name} {getattr(args, name)}: choose 1 at least")
+    values = [("batch", batch) for batch in args.batch] + [(name, getattr(args, name)) for name in ("edge", "steps", "repeats")]
+    for name, value in values:
+        if value < 1:
+            parser.error(f"--{name} {value}: choose 1 at least")
+    if len(set(args.batch)) < len(args.batch):
+        parser.error("--batch: name each size once")
     if args.out:
         try:
             wr.check_writable(args.out)
@@ -218,8 +223,10 @@ def line(results: list[dict[str, Any]]) -> str:
     """The last result: the median time of a step, and the time on one rank over it."""
     last = results[-1]
     median = statistics.median(last["samples_us"])
-    one = next(statistics.median(r["samples_us"]) for r in results if r["way"] == last["way"])
-    return f"{last['way']:20} {last['ranks']} ranks  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %"
+    alike = (r for r in results if (r["way"], r["batch_per_rank"]) == (last["way"], last["batch_per_rank"]))
+    one = statistics.median(next(alike)["samples_us"])
+    work = f"{last['way']:20} {last['ranks']} ranks x {last['batch_per_rank']}"
+    return f"{work}  {median:10.1f} us a step, efficiency {100 * one / median:.1f} %"
 
 
 def written(args: argparse.Namespace, words: list[str], torch: Any, results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -261,9 +268,9 @@ def main(words: list[str]) -> None:
         torch.multiprocessing.spawn(work, (world, free_port(), args, queue), nprocs=world)
         of_ranks = [way for way in args.ways if way != ONE_PROCESS]
         alone = len(worlds) if world == 1 and ONE_PROCESS in args.ways else 0
-        for _ in range(len(of_ranks) + alone):
-            way, ranks, samples = queue.get(timeout=60)
-            results.append({"way": way, "ranks": ranks, "batch_per_rank": args.batch, "samples_us": samples})
+        for _ in range(len(args.batch) * (len(of_ranks) + alone)):
+            way, ranks, batch, samples = queue.get(timeout=60)
+            results.append({"way": way, "ranks": ranks, "batch_per_rank": batch, "samples_us": samples})
             print(line(results), flush=True)
     if args.out:
         wr.write_record(args.out, written(args, words, torch, results))

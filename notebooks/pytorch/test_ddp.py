@@ -31,8 +31,8 @@ def fake_torch(gpus: int) -> Any:
     return SimpleNamespace(__version__="2.11.0+cu130", version=SimpleNamespace(cuda="13.0"), cuda=cuda)
 
 
-def result(way: str, ranks: int, *samples_us: float) -> dict[str, Any]:
-    return {"way": way, "ranks": ranks, "batch_per_rank": 8, "samples_us": list(samples_us)}
+def result(way: str, ranks: int, *samples_us: float, batch: int = 8) -> dict[str, Any]:
+    return {"way": way, "ranks": ranks, "batch_per_rank": batch, "samples_us": list(samples_us)}
 
 
 class Arguments(InFolder):
@@ -48,7 +48,8 @@ class Arguments(InFolder):
         self.assertEqual(ddp.parsed(["--ranks", "2"]).ways, ["ddp_fp32"])
         self.assertEqual(ddp.parsed(["--ranks", "2", "--ways", "ddp_amp_bf16"]).ways, ["ddp_amp_bf16"])
         a = ddp.parsed(["--gpus", "2"])
-        self.assertEqual((a.network, a.batch, a.steps, a.repeats, a.out), ("cifar10", 512, 50, 15, None))
+        self.assertEqual((a.network, a.batch, a.steps, a.repeats, a.out), ("cifar10", [512], 50, 15, None))
+        self.assertEqual(ddp.parsed(["--gpus", "4", "--batch", "512", "128"]).batch, [512, 128])
 
     def test_what_is_wrong_is_said(self):
         self.fails("one of the arguments --gpus --ranks is required")
@@ -60,6 +61,8 @@ class Arguments(InFolder):
         self.fails("invalid choice: 'ddp_fp64'", "--gpus", "2", "--ways", "ddp_fp64")
         for name in ("batch", "edge", "steps", "repeats"):
             self.fails(f"--{name} 0: choose 1 at least", "--gpus", "2", f"--{name}", "0")
+        self.fails("--batch 0: choose 1 at least", "--gpus", "2", "--batch", "8", "0")
+        self.fails("name each size once", "--gpus", "2", "--batch", "8", "8")
         self.fails("no folder", "--gpus", "2", "--out", str(self.folder / "none/ddp.json"))
 
     def test_more_gpus_than_there_are_are_refused(self):
@@ -80,8 +83,11 @@ class Arguments(InFolder):
 class Results(InFolder):
     def test_a_line_has_the_median_and_the_efficiency(self):
         results = [result("ddp_fp32", 1, 90.0, 100.0, 500.0), result("dp_fp32", 1, 7.0), result("ddp_fp32", 2, 150.0, 100.0)]
-        self.assertEqual(ddp.line(results[:1]).split(), "ddp_fp32 1 ranks 100.0 us a step, efficiency 100.0 %".split())
-        self.assertEqual(ddp.line(results).split(), "ddp_fp32 2 ranks 125.0 us a step, efficiency 80.0 %".split())
+        self.assertEqual(ddp.line(results[:1]).split(), "ddp_fp32 1 ranks x 8 100.0 us a step, efficiency 100.0 %".split())
+        self.assertEqual(ddp.line(results).split(), "ddp_fp32 2 ranks x 8 125.0 us a step, efficiency 80.0 %".split())
+        # Of another batch.
+        results = [result("ddp_fp32", 1, 100.0), result("ddp_fp32", 1, 60.0, batch=4), result("ddp_fp32", 2, 80.0, batch=4)]
+        self.assertEqual(ddp.line(results).split(), "ddp_fp32 2 ranks x 4 80.0 us a step, efficiency 75.0 %".split())
 
     def test_published_ways_are_known(self):
         records = [json.loads(path.read_text(encoding="utf-8")) for path in PUBLISHED.glob("scaling-*.json")]
@@ -154,7 +160,8 @@ class Search(unittest.TestCase):
             ddp.work(0, 1, 1, args, queue)
         expect = [("ddp_fp32", 1, 8, True), ("dp_fp32", 1, 8, False), ("dp_fp32", 2, 16, False), ("end", True)]
         self.assertEqual(said, expect)
-        self.assertEqual([(way, ranks, len(samples)) for way, ranks, samples in put], [("ddp_fp32", 1, 3), ("dp_fp32", 1, 3), ("dp_fp32", 2, 3)])
+        expect = [("ddp_fp32", 1, 8, 3), ("dp_fp32", 1, 8, 3), ("dp_fp32", 2, 8, 3)]
+        self.assertEqual([(*about, len(samples)) for *about, samples in put], expect)
         self.assertFalse(cudnn.allow_tf32)
 
     def test_searching_goes_on_after_an_error(self):
@@ -169,13 +176,14 @@ class OnTheCpu(InFolder):
     def test_ranks_train_together_and_write_a_file(self):
         torch_or_skip(self)
         out = self.folder / "ddp.json"
-        words = ["--ranks", "2", "--network", "amp-recipe", "--edge", "8", "--batch", "4", "--steps", "2", "--repeats", "3"]
+        words = ["--ranks", "2", "--network", "amp-recipe", "--edge", "8", "--batch", "4", "2", "--steps", "2", "--repeats", "3"]
         with contextlib.redirect_stdout(io.StringIO()) as said:
             ddp.main([*words, "--out", str(out)])
         value = json.loads(out.read_text(encoding="utf-8"))
-        self.assertEqual([(r["way"], r["ranks"], r["batch_per_rank"]) for r in value["results"]], [("ddp_fp32", 1, 4), ("ddp_fp32", 2, 4)])
+        rows = [(r["way"], r["ranks"], r["batch_per_rank"]) for r in value["results"]]
+        self.assertEqual(rows, [("ddp_fp32", ranks, batch) for ranks in (1, 2) for batch in (4, 2)])
         self.assertTrue(all(len(r["samples_us"]) == 3 and min(r["samples_us"]) > 0 for r in value["results"]))
-        self.assertEqual((value["device"], value["edge"], len(said.getvalue().splitlines())), ("CPU", 8, 2))
+        self.assertEqual((value["device"], value["edge"], len(said.getvalue().splitlines())), ("CPU", 8, 4))
         self.assertEqual([path.name for path in self.folder.iterdir()], ["ddp.json"], "no temporary file is left")
 
 
