@@ -33,6 +33,26 @@ sgd_momentum(Settings settings, const Step* __restrict__ step /* [1] */, float* 
     update_sgd_momentum(settings, step, weights, gradients, rounded, split, momentum, copy, n);
 }
 
+// Puts back what the first parameters of these arrays were before a step with an overflow, which has updated them before it was known. A step
+// that a loss has stopped has updated none.
+extern "C" __global__ void __launch_bounds__(THREADS)
+restore(const unsigned* __restrict__ found /* [1] */, const unsigned* __restrict__ counters /* [4] */,
+        const float* __restrict__ kept /* [1 + arrays of state][n] */, unsigned long long n, float* __restrict__ weights /* [n] */,
+        float* __restrict__ first /* [n] or null */, float* __restrict__ second /* [n] or null */, In* __restrict__ copy /* [n] or null */) {
+    wait_for_predecessor();
+    let_successor_start();
+    if (!*found || counters[HALTED]) return;
+    const bool grouped = in_groups(kept) && in_groups(kept + n) && in_groups(weights) && in_groups(first) && in_groups(second);
+    const bool copied = in_groups(copy);
+    for (size_t at = ((size_t)blockIdx.x * THREADS + threadIdx.x) * 4; at < n; at += (size_t)gridDim.x * THREADS * 4) {
+        const Four w = Four::load(kept, at, n, grouped);
+        w.store(weights, at, n, grouped);
+        if (copy) w.store_copy(copy, at, n, copied);
+        if (first) Four::load(kept + n, at, n, grouped).store(first, at, n, grouped);
+        if (second) Four::load(kept + 2 * n, at, n, grouped).store(second, at, n, grouped);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 adam(Settings, const Step* __restrict__ step /* [1] */, float* __restrict__ weights /* [n] */,
      const float* __restrict__ gradients /* [split] */, const In* __restrict__ rounded /* [n - split] or null */,

@@ -41,6 +41,7 @@ struct Verdict {
     const float* loss_scale /* or null */;
     const float* clip /* or null */;
     Step* step;
+    unsigned long long withdraws /* 1 where the step has its numbers already, which are taken back if it is skipped after all; else 0 */;
 };
 
 // What finish reads and writes.
@@ -58,7 +59,7 @@ struct End {
 };
 
 // As the host's structs.
-static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 112 && sizeof(End) == 96, "no padding");
+static_assert(sizeof(Settings) == 48 && sizeof(Step) == 52 && sizeof(Verdict) == 120 && sizeof(End) == 96, "no padding");
 
 // found is set where the step must not change the weights: a loss that is no finite number, now or in an earlier step, or a gradient
 // that is not, which the norm has found.
@@ -96,10 +97,21 @@ __device__ __forceinline__ void prepare_update(const Settings& s, double* contro
     *step = to;
 }
 
+// A step that was prepared before all of its gradients were known is skipped after all, and does not count.
+__device__ __forceinline__ void withdraw_update(double* control /* [2] */, const unsigned* found /* [1] */, Step* step /* [1] */) {
+    if (!*found || step->skip) return;
+    step->skip = 1;
+    control[1] -= 1.0;
+}
+
 __device__ __forceinline__ void judge_and_prepare(const Verdict& v) {
     if (!v.found) return;
     judge(v.counters, v.losses, v.overflow, v.found);
-    prepare_update(v.settings, v.control, v.found, v.loss_scale, v.clip, v.step);
+    if (v.withdraws) {
+        withdraw_update(v.control, v.found, v.step);
+    } else {
+        prepare_update(v.settings, v.control, v.found, v.loss_scale, v.clip, v.step);
+    }
 }
 
 // The rings, the gradient scaler and the counters.

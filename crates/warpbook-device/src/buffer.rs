@@ -19,8 +19,8 @@ macro_rules! elements {
 }
 elements!(f32, f64, u8, u16, u32, u64, i8, i16, i32, i64, half::f16, half::bf16);
 
-/// An address on the device, as a kernel takes it; it does not keep anything alive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// An address on the device, as a kernel takes it; it does not keep anything alive. The default is [`DevicePtr::NULL`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct DevicePtr(pub(crate) u64);
 

@@ -186,6 +186,13 @@ pub fn updates(dtype: Dtype) -> [KernelSpec; 3] {
     ["sgd", "sgd_momentum", "adam"].map(|entry| typed(OPTIMIZER, entry, chunk("t256x8", 8), Grid::Cover, dtype))
 }
 
+/// `restore(found, counters, kept, n, weights, first, second, copy)`: a provisional update is taken back; `dtype` is that of the copy.
+#[must_use]
+pub fn restore(dtype: Dtype) -> KernelSpec {
+    let tile = Tile::new("t256x4b8", &[("THREADS", THREADS), ("ITEMS", 4), ("BLOCKS_PER_SM", 8)]);
+    typed(OPTIMIZER, "restore", tile, Grid::Resident, dtype)
+}
+
 /// `update_groups(cells, numbers, step, counters, rates, groups, weights, gradients, rounded, split, momentum, copy, n)`.
 #[must_use]
 pub fn update_groups(dtype: Dtype) -> KernelSpec {
@@ -301,6 +308,7 @@ pub(crate) fn all() -> Vec<KernelSpec> {
         all.extend([cross_entropy(dtype), mse(dtype), dropout(dtype), gather_rows(dtype)]);
         all.extend(updates(dtype));
         all.push(update_groups(dtype));
+        all.push(restore(dtype));
         all.extend(muon(dtype));
         all.extend(norm(dtype));
         all.extend(last_block::all(dtype));

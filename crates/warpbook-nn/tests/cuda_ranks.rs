@@ -5,8 +5,9 @@ use std::time::Duration;
 use warpbook_device::{CudaDevice, Error, NcclId, testing};
 use warpbook_nn::data::{Dataset, synthetic_digits};
 use warpbook_nn::network::{Network, batch_norm, conv2d, dropout, flatten, linear, max_pool, relu};
+use warpbook_nn::ops::optimizer::Optimizer;
 use warpbook_nn::train::{
-    Augmentation, CudaOptions, Event, Flow, Place, Precision, Ranks, RanksOptions, Recipe, Trainer,
+    Augmentation, CudaOptions, Event, Flow, GradScaler, Place, Precision, Ranks, RanksOptions, Recipe, Trainer,
 };
 use warpbook_nn::weights::Weights;
 use warpbook_ranks::{Alone, Group, Launcher, Limits, Placement, Wire};
@@ -180,6 +181,74 @@ fn two_gpus_train_as_one_with_the_same_global_batch() {
         let allowed = if options.precision == Precision::Fp32 { 2e-3 } else { 3e-2 };
         let most = both[0].0.iter().zip(&want).map(|(a, b)| (a - b).abs() / b.abs()).fold(0.0, f64::max);
         assert!(both[0].0.len() == want.len() && most <= allowed, "{options:?}: losses differ by {most:.1e}");
+    }
+}
+
+/// Scales at which the first steps overflow, found by halving them: in all gradients, and in few.
+fn overflowing() -> Vec<CudaOptions> {
+    let of = |init_scale| {
+        let scaler = GradScaler { init_scale, ..GradScaler::default() };
+        CudaOptions { scaler, ..CudaOptions::new(Precision::AmpFp16) }
+    };
+    [2f32.powi(26), 2f32.powi(21)].map(of).into()
+}
+
+/// Each with an optimiser of its own number of arrays of state.
+fn optimizers() -> [Optimizer; 3] {
+    let sgd = |momentum| Optimizer::Sgd { momentum, nesterov: false, weight_decay: 1e-3 };
+    [sgd(0.0), sgd(0.9), Optimizer::Adam { betas: [0.9, 0.999], epsilon: 1e-8, weight_decay: 0.0 }]
+}
+
+/// What is updated before all gradients are known has the bits of an update that waits for them, also where steps overflow; some do, and some do not.
+#[test]
+fn an_update_that_is_taken_back_leaves_the_same_bits() {
+    let _one = testing::one_at_a_time();
+    let name = "an_update_that_is_taken_back_leaves_the_same_bits";
+    let Some(device) = gpu(name) else { return };
+    let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
+    let rank = |options: CudaOptions, recipe: &Recipe| {
+        let ranks = Ranks::new(Box::new(Alone::default()), small);
+        let place = Place::Cuda(device.clone(), options);
+        let (train, test) = digits();
+        let mut trainer = Trainer::on_ranks(&place, recipe.clone(), &train, None, &ranks).unwrap();
+        let (mut losses, mut skipped) = (Vec::new(), Vec::new());
+        let mut listener = |event: Event| {
+            if let Event::Step { loss, outcome, .. } = event {
+                losses.push(loss);
+                skipped.push(outcome.skipped);
+            }
+            Flow::Continue
+        };
+        trainer.train(&train, &test, 100, &mut listener).unwrap();
+        let made = (losses, trainer.weights().unwrap());
+        ranks.finish().unwrap();
+        (made, skipped)
+    };
+    for optimizer in optimizers() {
+        for options in overflowing() {
+            let recipe = Recipe { optimizer, epochs: 4, learning_rate: 0.002, ..recipe() };
+            let (early, skipped) = rank(options, &recipe);
+            let waits = rank(CudaOptions { last_block: false, ..options }, &recipe);
+            assert!(skipped.contains(&true) && skipped.contains(&false), "{optimizer:?}: {skipped:?}");
+            assert_eq!(skipped, waits.1, "{optimizer:?}");
+            assert!(early == waits.0, "{optimizer:?}: {:?} and {:?}", early.0, waits.0.0);
+        }
+    }
+}
+
+#[test]
+fn two_gpus_take_an_update_back_together() {
+    let _one = testing::one_at_a_time();
+    let Some(devices) = two_gpus("two_gpus_take_an_update_back_together") else { return };
+    let small = RanksOptions { bucket_bytes: 4000, ..RanksOptions::default() };
+    for optimizer in optimizers() {
+        let recipe = Recipe { optimizer, epochs: 4, learning_rate: 0.002, ..recipe() };
+        for options in overflowing() {
+            let both = on_both(&devices, &recipe, options, small);
+            assert!(both[0] == both[1], "{optimizer:?}: both have the same bits");
+            let waits = on_both(&devices, &recipe, CudaOptions { last_block: false, ..options }, small);
+            assert!(both == waits, "{optimizer:?}: {:?} and {:?}", both[0].0, waits[0].0);
+        }
     }
 }
 

@@ -53,7 +53,7 @@ impl Settings {
 
 /// `Verdict`.
 #[repr(C)]
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct VerdictArgs {
     settings: Settings,
     counters: DevicePtr,
@@ -64,6 +64,7 @@ struct VerdictArgs {
     loss_scale: DevicePtr,
     clip: DevicePtr,
     step: DevicePtr,
+    withdraws: u64,
 }
 
 /// Whether a step changes the weights, and by which numbers, as a kernel's last block decides it: what `judge_step` and `prepare` do.
@@ -74,8 +75,8 @@ pub(crate) struct Verdict {
     owner: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-// SAFETY: `args` has the layout of the kernel's struct: `Settings`, then eight pointers, each to an array of its type or null; the owner
-// keeps these arrays.
+// SAFETY: `args` has the layout of the kernel's struct: `Settings`, then eight pointers, each to an array of its type or null, and a
+// word of 64 bits; the owner keeps these arrays.
 unsafe impl KernelArg for Verdict {
     fn as_arg(&self) -> *mut c_void {
         (&raw const self.args).cast_mut().cast()
@@ -89,20 +90,7 @@ unsafe impl KernelArg for Verdict {
 impl Verdict {
     /// Nothing is decided.
     pub fn none() -> Self {
-        let null = DevicePtr::NULL;
-        let settings = Settings::default();
-        let args = VerdictArgs {
-            settings,
-            counters: null,
-            losses: null,
-            overflow: null,
-            found: null,
-            control: null,
-            loss_scale: null,
-            clip: null,
-            step: null,
-        };
-        Self { args, owner: None }
+        Self { args: VerdictArgs::default(), owner: None }
     }
 
     /// That of a step: `counters` `[4]` and `losses` are those of the training, `overflow` is what the norm has found. It writes
@@ -126,10 +114,17 @@ impl Verdict {
             loss_scale: first(loss_scale),
             clip: first(clip),
             step: step.at(0),
+            withdraws: 0,
         };
         let words = [Some(counters), overflow, found, Some(step)].map(Option::<&Slice<u32>>::cloned);
         let numbers = ([loss_scale, clip].map(Option::<&Slice<f32>>::cloned), losses.clone(), rate_and_steps.clone());
         Self { args, owner: Some(Arc::new((words, numbers))) }
+    }
+
+    /// Of a step whose numbers an earlier verdict has written: what this one finds only takes them back.
+    pub fn withdrawing(mut self) -> Self {
+        self.args.withdraws = 1;
+        self
     }
 }
 
@@ -259,11 +254,10 @@ mod tests {
             };
             body.lines().filter_map(name).collect()
         };
-        let of_verdict =
-            ["settings", "counters", "losses", "overflow", "found", "control", "loss_scale", "clip", "step"];
-        assert_eq!(fields("Verdict"), of_verdict);
-        let [first, last] = [offset_of!(VerdictArgs, counters), offset_of!(VerdictArgs, step)];
-        assert_eq!((first, last), (48, 48 + 7 * 8));
+        let of_verdict = "settings counters losses overflow found control loss_scale clip step withdraws";
+        assert_eq!(fields("Verdict").join(" "), of_verdict);
+        let [first, last] = [offset_of!(VerdictArgs, counters), offset_of!(VerdictArgs, withdraws)];
+        assert_eq!((first, last), (48, 48 + 8 * 8));
         let of_end = ["unused", "scaler", "counters", "found", "scale", "grown", "norm", "skipped", "scales", "norms"];
         assert_eq!(fields("End"), of_end, "the first line has n, count, slots, unused");
         assert_eq!((offset_of!(EndArgs, scaler), offset_of!(EndArgs, norms)), (16, 32 + 7 * 8));

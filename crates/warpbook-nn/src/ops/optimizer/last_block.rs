@@ -34,6 +34,12 @@ impl UpdateAndEnd {
         launch::update_and_end(&self.update, stream, (&settings, control.step), p, (&self.arrived, end))
     }
 
+    /// What takes such an update back.
+    pub fn restore(&self, device: &CudaDevice) -> Result<Restore> {
+        let [restore] = load(device, [nn::restore(self.dtype)])?;
+        Ok(Restore { optimizer: self.optimizer, dtype: self.dtype, restore })
+    }
+
     /// The same update of some parameters, where [`UpdateAndEnd::step`] is left the others.
     pub fn of_some(&self, device: &CudaDevice) -> Result<UpdateOfSome> {
         let [update] = load(device, [self.optimizer.among(nn::updates(self.dtype))])?;
@@ -54,6 +60,50 @@ impl UpdateOfSome {
     pub fn step(&self, stream: &Stream, p: Parameters<'_>, control: Control<'_>) -> Result<()> {
         check(&self.optimizer, self.dtype, p, control)?;
         launch::update(&self.update, stream, &Settings::of(&self.optimizer), control.step, p)
+    }
+}
+
+/// Takes back the update of some parameters that was made before all gradients of its step were known.
+#[derive(Debug, Clone)]
+pub(crate) struct Restore {
+    optimizer: Optimizer,
+    dtype: Dtype,
+    restore: Kernel,
+}
+
+impl Restore {
+    /// Keeps weights and state, before the update: `kept` is `[1 + state arrays][n]`.
+    pub fn keep(&self, stream: &Stream, p: Parameters<'_>, kept: &Slice<f32>) -> Result<()> {
+        let n = self.check(p, kept)?;
+        let all = std::iter::once(p.weights).chain(p.state);
+        all.enumerate().try_for_each(|(i, array)| stream.copy(array, &kept.range(i * n..(i + 1) * n)))
+    }
+
+    /// Puts them back where `control.found` says that the step is skipped. `counters` `[4]` are those of the training: a step that its loss has stopped
+    /// has updated nothing.
+    pub fn queue(
+        &self,
+        stream: &Stream,
+        (counters, control): (&Slice<u32>, Control<'_>),
+        p: Parameters<'_>,
+        kept: &Slice<f32>,
+    ) -> Result<()> {
+        self.check(p, kept)?;
+        let (check, Some(found)) = (Check(OP), control.found) else { return Ok(()) };
+        one(check, "found", Some(found))?;
+        check.lengths(&[("the counters", counters.len(), &[4])])?;
+        launch::restore(&self.restore, stream, (found, counters), kept, p)
+    }
+
+    fn check(&self, p: Parameters<'_>, kept: &Slice<f32>) -> Result<usize> {
+        let (check, n, slots) = (Check(OP), p.weights.len(), self.optimizer.state_slots());
+        check.lengths(&[("what is kept", kept.len(), &[1 + slots, n])])?;
+        check.value("the number of state arrays", p.state.len(), p.state.len() == slots, "as many as are kept")?;
+        p.state.iter().try_for_each(|s| check.lengths(&[("a state array", s.len(), &[n])]))?;
+        if let Some(copy) = p.copy {
+            check.arrays(self.dtype, &[("the copy", copy, &[n])])?;
+        }
+        Ok(n)
     }
 }
 

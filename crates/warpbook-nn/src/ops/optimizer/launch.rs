@@ -45,6 +45,29 @@ pub(super) fn update_and_end(
     unsafe { kernel.launch(stream, kernel.shape(sizes.n), &args) }
 }
 
+/// Puts back the parameters of a step with an overflow; `kept` is `[1 + state arrays][n]`.
+pub(super) fn restore(
+    kernel: &Kernel,
+    stream: &Stream,
+    (found, counters): (&Slice<u32>, &Slice<u32>),
+    kept: &Slice<f32>,
+    p: Parameters<'_>,
+) -> Result<()> {
+    let n = p.weights.len() as u64;
+    let args: [&dyn KernelArg; 8] = [
+        found,
+        counters,
+        kept,
+        &n,
+        p.weights,
+        optional(p.state.first()),
+        optional(p.state.get(1)),
+        optional_array(p.copy),
+    ];
+    // SAFETY: restore(found, counters, kept, n, weights, first, second, copy).
+    unsafe { kernel.launch(stream, kernel.shape(n), &args) }
+}
+
 /// Parameters, and those of them whose gradients are in f32.
 struct Sizes {
     n: u64,

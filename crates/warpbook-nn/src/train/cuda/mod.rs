@@ -141,7 +141,8 @@ impl CudaTraining {
             stream.make_dependent();
             side.iter().for_each(Side::make_dependent);
         }
-        let together = |(ranks, communicator)| Together::new(device, ranks, communicator, network, &params);
+        let keeps = options.updates_provisionally(recipe);
+        let together = |(ranks, communicator)| Together::new(device, ranks, communicator, network, &params, keeps);
         let together = ranks.zip(communicator).map(together).transpose()?;
         if together.is_some() {
             // What the reductions have made of them.

@@ -98,6 +98,12 @@ impl CudaOptions {
         self.precision.scales_the_loss().then_some(&self.scaler)
     }
 
+    /// Whether ranks update parameters before all gradients are reduced and found to be finite, and take that back where one is not: where an overflow
+    /// is all that can stop a step after its loss.
+    pub(super) fn updates_provisionally(&self, recipe: &Recipe) -> bool {
+        self.has_last_blocks(recipe) && self.precision.scales_the_loss() && recipe.clip.is_none()
+    }
+
     /// Whether the norm of the gradients is needed, to clip them or to find an overflow.
     pub(super) fn computes_norm(&self, recipe: &Recipe) -> bool {
         recipe.clip.is_some() || self.precision.scales_the_loss()

@@ -10,7 +10,7 @@ use crate::train::{Bucket, Ranks, TrainError, plan_buckets};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Stream};
+use warpbook_device::{Communicator, CudaDevice, Error, NcclId, NcclReduce, Slice, Stream};
 use warpbook_ranks::Shard;
 
 /// What is waited for the other ranks' GPUs.
@@ -26,6 +26,8 @@ pub(super) struct Together {
     buckets: Vec<(usize, bool, Vec<DeviceArray>)>,
     /// See [`Reduction::ready`], of all buckets but the last.
     ready: Vec<Range<usize>>,
+    /// Room for the weights and the optimiser's state of all that is ready early, where such updates may have to be taken back: `[1 + state arrays][n]`.
+    kept: Option<Slice<f32>>,
 }
 
 /// Joins the other ranks' GPUs.
@@ -42,13 +44,15 @@ pub(super) fn join(device: &CudaDevice, ranks: &Ranks) -> Result<Communicator, T
 }
 
 impl Together {
-    /// Reduces every bucket once, so that all connections are there before a step is captured.
+    /// Reduces every bucket once, so that all connections are there before a step is captured. `keeps`: see
+    /// [`CudaOptions::updates_provisionally`](super::CudaOptions).
     pub fn new(
         device: &CudaDevice,
         ranks: &Ranks,
         communicator: Communicator,
         network: &Network,
         params: &Params,
+        keeps: bool,
     ) -> Result<Self, TrainError> {
         let communicator = Arc::new(communicator);
         let planned = plan_buckets(network, &params.gradient_bytes(), ranks.options().bucket_bytes);
@@ -60,8 +64,11 @@ impl Together {
         let buckets = planned.iter().map(of).collect();
         // The running statistics are reduced after the buckets.
         let link = Link::new(device, planned.len() + 1)?;
-        let together =
-            Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready: ready(params, &planned) };
+        let ready = ready(params, &planned);
+        let early = params.weights.len() - ready.last().map_or(params.weights.len(), |range| range.start);
+        let arrays = 1 + params.slots.len();
+        let kept = (keeps && early > 0).then(|| device.zeros(arrays * early)).transpose()?.map(|all| all.range(..));
+        let together = Self { ranks: ranks.clone(), communicator, link: Arc::new(link), buckets, ready, kept };
         let stream = device.stream()?;
         for (.., arrays) in &together.buckets {
             reduce(&together.communicator, &stream, arrays, NcclReduce::Sum)?;
@@ -94,7 +101,7 @@ impl Together {
     /// What the passes of a step with this part of a global batch know of the ranks.
     pub fn of_step(&self, shard: Shard) -> OfRanks {
         let norm = self.ranks.options().synchronised_norm.then(|| self.communicator.clone());
-        OfRanks { shard, norm }
+        OfRanks { shard, norm, kept: self.kept.clone() }
     }
 
     /// That of the running statistics; `None` where the network has none, or all ranks have the same.

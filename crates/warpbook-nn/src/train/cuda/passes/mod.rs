@@ -69,6 +69,8 @@ pub(super) struct OfRanks {
     pub shard: Shard,
     /// Adds up the statistics of batch normalisation, where they are of all ranks.
     pub norm: Option<Arc<Communicator>>,
+    /// Room for what the parameters that are updated early were before, where that may have to be taken back.
+    pub kept: Option<Slice<f32>>,
 }
 
 /// See [`Across`], which it makes.
@@ -397,7 +399,7 @@ impl<'a> Builder<'a> {
 
     /// What joins a batch normalisation's statistics with those of the other ranks; its images have so many `pixels`.
     fn across(&self, b: &BatchNorm, pixels: usize) -> Result<Option<AcrossRanks>> {
-        let Some(OfRanks { shard, norm: Some(ranks) }) = &self.ranks else { return Ok(None) };
+        let Some(OfRanks { shard, norm: Some(ranks), .. }) = &self.ranks else { return Ok(None) };
         Ok(Some(AcrossRanks {
             rows: shard.global * pixels,
             counts: shard.len > 0,

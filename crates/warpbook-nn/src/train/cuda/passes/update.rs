@@ -7,11 +7,11 @@ use super::{Builder, StepParts};
 use crate::gemm::DeviceArray;
 use crate::ops::optimizer::cuda::{Control as UpdateControl, Norm, NormOutputs, Parameters};
 use crate::ops::optimizer::grouped::GroupRates;
-use crate::ops::optimizer::last_block::{NormAndVerdict, UpdateAndEnd};
+use crate::ops::optimizer::last_block::{NormAndVerdict, SquaresOfSome, UpdateAndEnd};
 use crate::ops::step_launch::{End, Verdict};
 use crate::train::cuda::control::Control;
 use std::ops::Range;
-use warpbook_device::{Result, Slice};
+use warpbook_device::{Error, Result, Slice};
 
 /// All that an update works on.
 #[derive(Clone)]
@@ -78,6 +78,14 @@ impl Updated {
     }
 }
 
+/// The sums of squares that the norm is made of.
+struct Squares {
+    of_some: SquaresOfSome,
+    workspace: Slice<f64>,
+    /// Of the workspace.
+    used: usize,
+}
+
 impl Builder<'_> {
     fn updated(&self, step: StepParts<'_>) -> Updated {
         let (control, params) = (step.control.clone(), self.parts.params);
@@ -91,16 +99,22 @@ impl Builder<'_> {
         self.trains && self.parts.options.computes_norm(step.recipe)
     }
 
-    fn verdict(&self, step: StepParts<'_>) -> Verdict {
+    fn verdict(&self, step: StepParts<'_>, overflow: Option<&Slice<u32>>) -> Verdict {
         let (control, updated) = (step.control, self.updated(step));
-        let overflow = self.computes_norm(step).then_some(&control.overflow);
         Verdict::of(&step.recipe.optimizer, (&control.counters, &control.losses), overflow, updated.control())
     }
 
-    /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights.
+    /// Room for what parameters were before a provisional update, where this step makes one.
+    fn kept(&self) -> Option<Slice<f32>> {
+        self.ranks.as_ref().filter(|_| self.trains).and_then(|of| of.kept.clone())
+    }
+
+    /// What the last block of the loss decides: the whole step, where no gradient can keep it from changing the weights, or where what is updated before
+    /// all gradients are known can be taken back.
     pub(super) fn verdict_of_loss(&self, step: StepParts<'_>) -> Verdict {
-        let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !self.computes_norm(step);
-        if decides { self.verdict(step) } else { Verdict::none() }
+        let gradients_decide = self.computes_norm(step) && self.kept().is_none();
+        let decides = self.trains && self.part.is_none() && self.parts.options.last_block && !gradients_decide;
+        if decides { self.verdict(step, None) } else { Verdict::none() }
     }
 
     /// What comes after the backward passes of a batch of `n` samples.
@@ -155,39 +169,47 @@ impl Builder<'_> {
         n: usize,
         (update, norm): (UpdateAndEnd, Option<NormAndVerdict>),
     ) -> Result<()> {
-        let (mut updated, verdict, end) = (self.updated(step), self.verdict(step), self.end(step, n));
+        let (updated, end, kept) = (self.updated(step), self.end(step, n), self.kept());
+        let (ready, left) = self.take_ready(updated.weights.len());
         // Where all gradients have to be seen first, they are updated together.
-        match norm {
-            Some(norm) => self.norm_as_reduced(&updated, verdict, norm)?,
-            None => {
-                let left = self.update_what_is_ready(&updated, &update)?;
-                updated = updated.of(0..left);
+        let early = norm.is_none() || kept.is_some();
+        let restore = kept.map(|kept| Ok::<_, Error>((update.restore(self.parts.device)?, kept))).transpose()?;
+        if let (Some((restore, kept)), Some((first, _))) = (&restore, ready.first()) {
+            let (restore, kept, of) = (restore.clone(), kept.clone(), updated.of(left..updated.weights.len()));
+            self.push("optimiser,", "weights kept", move |s| restore.keep(s, of.parameters(), &kept));
+            self.last_on(On::Reduced(*first));
+        }
+        let mut squares = norm.as_ref().map(|norm| self.squares(norm, &updated, (&ready, left))).transpose()?;
+        for (reduction, range) in &ready {
+            let of = updated.of(range.clone());
+            if let Some(squares) = &mut squares {
+                self.squares_of(squares, *reduction, of.clone());
+            }
+            if early {
+                let update = update.of_some(self.parts.device)?;
+                self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
+                    update.step(s, of.parameters(), of.control())
+                });
+                self.last_on(On::Reduced(*reduction));
             }
         }
-        self.push("optimiser", "", move |s| update.step(s, updated.parameters(), updated.control(), &end));
-        Ok(())
-    }
-
-    /// The norm and the step's verdict: squares are added up bucket by bucket, next to later reductions.
-    fn norm_as_reduced(&mut self, updated: &Updated, verdict: Verdict, norm: NormAndVerdict) -> Result<()> {
-        let (ready, left) = self.take_ready(updated.weights.len());
-        let (of, some) = (updated.of(0..left), norm.of_some(self.parts.device)?);
-        let ready: Vec<_> = ready.into_iter().map(|(reduction, range)| (reduction, updated.of(range))).collect();
-        let blocks: Vec<usize> = ready.iter().map(|(_, of)| some.blocks(of.gradient_lengths())).collect();
-        let mut first = norm.blocks(of.gradient_lengths());
-        let workspace = self.parts.device.zeros::<f64>(first + blocks.iter().sum::<usize>())?.range(..);
-        for ((reduction, of), blocks) in ready.into_iter().zip(blocks) {
-            let (some, sums) = (some.clone(), workspace.range(first..first + blocks));
-            first += blocks;
-            self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
-                some.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+        if let (Some(norm), Some(Squares { workspace, .. })) = (norm, squares) {
+            let verdict = self.verdict(step, Some(&step.control.overflow));
+            let verdict = if restore.is_some() { verdict.withdrawing() } else { verdict };
+            let of = updated.of(0..left);
+            self.push("norm of the gradients", "", move |s| {
+                let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
+                norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
             });
-            self.last_on(On::Reduced(reduction));
         }
-        self.push("norm of the gradients", "", move |s| {
-            let (arrays, to) = ((&of.gradients, of.rounded.as_ref()), (of.norm_outputs(), &verdict));
-            norm.queue(s, arrays, (of.most(), of.scale.as_ref()), &workspace, to)
-        });
+        if let Some((restore, kept)) = restore {
+            let of = updated.of(left..updated.weights.len());
+            self.push("optimiser,", "taken back", move |s| {
+                restore.queue(s, (&of.control.counters, of.control()), of.parameters(), &kept)
+            });
+        }
+        let rest = if early { updated.of(0..left) } else { updated };
+        self.push("optimiser", "", move |s| update.step(s, rest.parameters(), rest.control(), &end));
         Ok(())
     }
 
@@ -204,17 +226,29 @@ impl Builder<'_> {
         (all.collect(), left)
     }
 
-    /// Updates the parameters whose reductions come before the last one, each when it has been made, and says how many are left: the first ones.
-    fn update_what_is_ready(&mut self, updated: &Updated, update: &UpdateAndEnd) -> Result<usize> {
-        let (ready, left) = self.take_ready(updated.weights.len());
-        for (reduction, range) in ready {
-            let (of, update) = (updated.of(range), update.of_some(self.parts.device)?);
-            self.push("optimiser,", &format!("bucket {}", reduction + 1), move |s| {
-                update.step(s, of.parameters(), of.control())
-            });
-            self.last_on(On::Reduced(reduction));
-        }
-        Ok(left)
+    /// Room for the sums of the squares of all gradients: first those of the parameters that are left, then those of each reduction.
+    fn squares(
+        &self,
+        norm: &NormAndVerdict,
+        updated: &Updated,
+        (ready, left): (&[(usize, Range<usize>)], usize),
+    ) -> Result<Squares> {
+        let of_some = norm.of_some(self.parts.device)?;
+        let used = norm.blocks(updated.of(0..left).gradient_lengths());
+        let blocks = |(_, range): &(usize, Range<usize>)| of_some.blocks(updated.of(range.clone()).gradient_lengths());
+        let workspace = self.parts.device.zeros::<f64>(used + ready.iter().map(blocks).sum::<usize>())?.range(..);
+        Ok(Squares { of_some, workspace, used })
+    }
+
+    /// Adds up the squares of a reduction's gradients, next to later reductions.
+    fn squares_of(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
+        let (of_some, first) = (squares.of_some.clone(), squares.used);
+        squares.used += of_some.blocks(of.gradient_lengths());
+        let sums = squares.workspace.range(first..squares.used);
+        self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
+            of_some.queue(s, (&of.gradients, of.rounded.as_ref()), &sums)
+        });
+        self.last_on(On::Reduced(reduction));
     }
 
     fn end(&self, step: StepParts<'_>, n: usize) -> End {
