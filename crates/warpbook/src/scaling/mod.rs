@@ -17,7 +17,7 @@ pub use threads::on_threads;
 
 use crate::training::{Files, FilesPlace, Workload};
 use crate::{Error, Lab, Result};
-use network::{Net, Own};
+use network::{Drawn, Net, Own};
 use warpbook_nn::data::Dataset;
 use warpbook_nn::train::{Precision, RanksOptions, Recipe};
 use warpbook_ranks::Wire;
@@ -115,6 +115,7 @@ pub struct Scaling {
     timelines: bool,
     seed: u64,
     files: Files,
+    drawn: Drawn,
 }
 
 impl Scaling {
@@ -141,6 +142,7 @@ impl Scaling {
             timelines: true,
             seed: 1,
             files: Files::default(),
+            drawn: Drawn::default(),
         }
     }
 
@@ -234,14 +236,14 @@ impl Scaling {
     /// The folder with the files of MNIST and CIFAR-10, or one with subfolders of their names.
     #[must_use]
     pub fn data(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
-        self.files = Files::at(FilesPlace::Folder(folder.into()));
+        (self.files, self.drawn) = (Files::at(FilesPlace::Folder(folder.into())), Drawn::default());
         self
     }
 
     /// Images that are drawn, whatever files there are.
     #[must_use]
     pub fn synthetic(mut self) -> Self {
-        self.files = Files::at(FilesPlace::Synthetic);
+        (self.files, self.drawn) = (Files::at(FilesPlace::Synthetic), Drawn::default());
         self
     }
 
