@@ -35,6 +35,9 @@ pub fn show(run: &Run) {
         }
         let options = charts::Options::default();
         harmless(&options.kernel_roofline(run, problem));
+        harmless(&options.clocks(run, problem));
+        harmless(&options.power(run, problem));
+        let _ = charts::power_in_words(run, problem);
         run.xrays.iter().for_each(|x| harmless(&options.xray(run, x)));
         for p in &run.profiled {
             harmless(&options.memory(p, 1e3, ["memory", ""]));

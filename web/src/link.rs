@@ -24,7 +24,7 @@ pub enum Tab {
     Breakdown,
     /// What every SM did when.
     Xray,
-    /// The roofline of kernels, device memory over time, hardware counters.
+    /// The roofline of kernels, device memory, clocks and power over time, hardware counters.
     Profile,
     /// Every figure.
     Table,
@@ -140,10 +140,10 @@ impl Tab {
     }
 }
 
-/// Whether something was recorded of a record's kernels that is no timeline: memory over time, counters, work that a roofline shows.
+/// Whether something was recorded of a record's rungs that is no timeline: memory, clocks and power over time, counters, work that a roofline shows.
 fn has_profile(run: &Run) -> bool {
     let counted = |b: &Breakdown| b.operations.iter().any(|o| o.flops > 0 && o.bytes > 0);
-    run.profiled.iter().any(|p| p.memory.len() > 1 || !p.counters.is_empty())
+    run.profiled.iter().any(|p| p.memory.len() > 1 || p.power.len() > 1 || !p.counters.is_empty())
         || !run.peaks.bandwidth.is_empty() && run.breakdowns.iter().any(counted)
 }
 
@@ -710,6 +710,15 @@ mod tests {
         );
         assert!(Options::default().memory(&run.profiled[0], 11.0, ["memory", ""]).is_ok());
         crate::hostile::show(&run);
+        // Clock and power by themselves are one, too.
+        let reading = |at_us, watts| serde_json::json!({"at_us": at_us, "sm_mhz": 1900, "watts": watts, "limit_watts": 700.0, "flops": 9});
+        value["profiled"] = serde_json::json!([{
+            "rung": "02_fused", "problem": main, "source": "NVML", "power": [reading(0.0, 90.0), reading(5e4, 690.5)]
+        }]);
+        let read = crate::open::open(value.to_string().as_bytes()).unwrap();
+        assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment, Compare]);
+        assert!(Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok());
+        crate::hostile::show(&read);
         // Without a profile it is a ladder that says why it has no bars.
         run.profiled.clear();
         run.breakdowns.clear();

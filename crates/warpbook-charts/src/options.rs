@@ -143,6 +143,22 @@ impl Options {
         crate::memory::memory_with(self, profiled, until_us, head)
     }
 
+    /// [`crate::clocks`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::clocks`].
+    pub fn clocks(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        crate::power::clocks_with(self, run, problem)
+    }
+
+    /// [`crate::power`] with these.
+    ///
+    /// # Errors
+    /// As [`crate::power`].
+    pub fn power(&self, run: &Run, problem: &Problem) -> Result<Chart, ChartError> {
+        crate::power::power_with(self, run, problem)
+    }
+
     /// [`crate::latencies`] with these.
     ///
     /// # Errors

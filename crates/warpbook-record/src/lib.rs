@@ -37,7 +37,7 @@ pub use measurement::{
     KernelStats, L2State, LossPoint, Measurement, Outcome, Part, PartGroup, Policy, Span, TimedBy, Traffic, TrainLog,
 };
 pub use problem::{Dtype, Problem, ProblemData, Size, SizeValue, SweepPoint, count, setting, short_count};
-pub use profiled::{MemoryAt, Profiled, ProfilerOverhead};
+pub use profiled::{MemoryAt, PowerAt, Profiled, ProfilerOverhead, Settled};
 pub use read::{MAX_BYTES, ReadError};
 pub use roofline::{
     Access, BandwidthPeak, ComputePeak, LinkCurve, LinkPoint, LinkTransfer, MemoryLevel, Peaks, Roofline, kept_by_cache,

@@ -1,4 +1,4 @@
-//! What a profiler found in addition to times: memory over time, hardware counters, and what the profiler itself costs.
+//! What a profiler found in addition to times: memory, clocks and power over time, hardware counters, and what the profiler itself costs.
 
 use crate::problem::by_id;
 use crate::{KernelCounters, Problem, Run};
@@ -19,6 +19,9 @@ pub struct Profiled {
     /// What arrays held on the device, at the start and at each change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<MemoryAt>,
+    /// Clock and power of the device, reading by reading, while runs of the rung followed one another.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub power: Vec<PowerAt>,
     /// What recording costs, where that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overhead: Option<ProfilerOverhead>,
@@ -43,6 +46,46 @@ pub struct MemoryAt {
     /// Bytes of the pools' segments, used or not.
     #[serde(default)]
     pub pool_reserved_bytes: u64,
+}
+
+/// Clock and power of a device at a moment; what the driver does not tell is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PowerAt {
+    /// Microseconds from the start of the runs.
+    #[serde(with = "crate::real::one")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::real::Real"))]
+    pub at_us: f64,
+    /// The clock of the SMs in MHz.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sm_mhz: Option<u32>,
+    /// The power that it draws, in watts. Recent GPUs give the mean of the last second or so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watts: Option<f64>,
+    /// The power cap: the most that it may draw on average, in watts, before its clocks are lowered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_watts: Option<f64>,
+    /// Whether the power cap holds its clocks down.
+    #[serde(default)]
+    pub capped: bool,
+    /// Floating-point operations of the runs until then; 0 where they are not counted.
+    #[serde(default)]
+    pub flops: u64,
+}
+
+/// What a device came to while runs of a rung followed one another: the second half of its readings, when clock and power have settled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Settled {
+    /// The mean clock of the SMs in MHz.
+    pub sm_mhz: Option<f64>,
+    /// The mean power in watts.
+    pub watts: Option<f64>,
+    /// Operations per second; `None` where they were not counted.
+    pub flops_per_s: Option<f64>,
+    /// Readings in which the power cap held the clocks down.
+    pub capped: usize,
+    /// All of the second half.
+    pub readings: usize,
 }
 
 /// A step's time while it is recorded, and without that.
@@ -83,6 +126,30 @@ impl ProfilerOverhead {
     }
 }
 
+impl Profiled {
+    /// What the device came to by the second half of its readings; `None` where there are fewer than two.
+    #[must_use]
+    pub fn settled(&self) -> Option<Settled> {
+        let late = self.power.get(self.power.len() / 2..).filter(|_| self.power.len() > 1)?;
+        let mean = |of: fn(&PowerAt) -> Option<f64>| {
+            let values: Vec<f64> = late.iter().filter_map(of).filter(|v| v.is_finite()).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        // From the last reading of the first half on.
+        let before = &self.power[(self.power.len() / 2).saturating_sub(1)];
+        let last = late.last()?;
+        let flops = last.flops.saturating_sub(before.flops);
+        let seconds = (last.at_us - before.at_us) * 1e-6;
+        Some(Settled {
+            sm_mhz: mean(|r| r.sm_mhz.map(f64::from)),
+            watts: mean(|r| r.watts),
+            flops_per_s: Some(flops as f64 / seconds).filter(|rate| flops > 0 && rate.is_finite() && *rate > 0.0),
+            capped: late.iter().filter(|r| r.capped).count(),
+            readings: late.len(),
+        })
+    }
+}
+
 impl Run {
     /// What a profiler found of a rung at a problem.
     #[must_use]
@@ -94,6 +161,37 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readings_are_summed_up_by_their_second_half() {
+        let reading = |i: u32| PowerAt {
+            at_us: f64::from(i) * 5e4,
+            sm_mhz: Some(1980 - i),
+            watts: (i != 3).then_some(if i < 2 { 100.0 } else { 700.0 }),
+            limit_watts: Some(700.0),
+            capped: i > 2,
+            flops: u64::from(i) * 1000,
+        };
+        let of = |n: u32| Profiled {
+            rung: "01".into(),
+            problem: Problem::new("p", "p", Vec::new(), crate::Dtype::F32),
+            source: "NVML".into(),
+            memory: Vec::new(),
+            power: (0..n).map(reading).collect(),
+            overhead: None,
+            counters: Vec::new(),
+        };
+        let settled = of(4).settled().expect("four readings");
+        assert_eq!((settled.sm_mhz, settled.watts), (Some(1977.5), Some(700.0)));
+        assert_eq!((settled.capped, settled.readings), (1, 2));
+        let rate = settled.flops_per_s.expect("operations");
+        assert!((rate - 2e4).abs() < 1e-6, "{rate}");
+        assert_eq!((of(0).settled(), of(1).settled()), (None, None));
+        // Of a clock that stands still there is no rate.
+        let mut still = of(4);
+        still.power.iter_mut().for_each(|r| r.at_us = 0.0);
+        assert_eq!(still.settled().and_then(|s| s.flops_per_s), None);
+    }
 
     #[test]
     fn an_overhead_is_a_ratio_of_times() {

@@ -9,9 +9,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use warpbook_record::{
     Baseline, Breakdown, ChartKind, Check, Column, CounterValue, Course, Descriptor, Dtype, EpochPoint, KernelCounters,
-    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, Problem, ProblemData,
-    Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue, Span,
-    StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
+    LossPoint, Measurement, MemoryAt, MemoryLevel, OperationTime, Outcome, Part, PartGroup, PowerAt, Problem,
+    ProblemData, Profiled, ProfilerOverhead, Quantity, Requires, Right, Run, Rung, Runner, Schedule, Size, SizeValue,
+    Span, StepValue, SweepAxis, SweepPoint, Traffic, TrainLog, Xray, XrayBlock, XrayKernel, XraySm, XrayWarp,
 };
 
 const DTYPES: [Dtype; 6] = [Dtype::F64, Dtype::F32, Dtype::Tf32, Dtype::F16, Dtype::Bf16, Dtype::Other];
@@ -276,6 +276,15 @@ fn profiled() -> impl Strategy<Value = Profiled> {
             pool_reserved_bytes,
         },
     );
+    let power = (real(), proptest::option::of(any::<u32>()), any::<[Option<u16>; 2]>(), any::<bool>(), any::<u64>())
+        .prop_map(|(at_us, sm_mhz, [watts, limit_watts], capped, flops)| PowerAt {
+            at_us,
+            sm_mhz,
+            watts: watts.map(f64::from),
+            limit_watts: limit_watts.map(f64::from),
+            capped,
+            flops,
+        });
     let overhead = (real(), real(), any::<u64>(), any::<bool>(), real()).prop_map(
         |(recorded_us, unrecorded_us, unrecorded_steps, attached_before, noise_us)| ProfilerOverhead {
             recorded_us,
@@ -289,13 +298,18 @@ fn profiled() -> impl Strategy<Value = Profiled> {
     let values = proptest::collection::vec(value, 0..3);
     let grid = proptest::collection::vec(any::<u32>(), 0..4);
     let kernel = (text(), grid, values).prop_map(|(kernel, grid, values)| KernelCounters { kernel, grid, values });
-    let lists = (proptest::collection::vec(at, 0..3), proptest::collection::vec(kernel, 0..3));
+    let lists = (
+        proptest::collection::vec(at, 0..3),
+        proptest::collection::vec(power, 0..3),
+        proptest::collection::vec(kernel, 0..3),
+    );
     (rung_id(), nth(), text(), proptest::option::of(overhead), lists).prop_map(
-        |(rung, problem, source, overhead, (memory, counters))| Profiled {
+        |(rung, problem, source, overhead, (memory, power, counters))| Profiled {
             rung,
             problem,
             source,
             memory,
+            power,
             overhead,
             counters,
         },

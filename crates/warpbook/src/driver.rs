@@ -188,6 +188,7 @@ impl Ladder<'_> {
             Ok(found) => {
                 self.run.breakdowns.extend(found.breakdowns);
                 self.run.spans.extend(found.spans);
+                self.run.profiled.extend(found.profiled);
                 self.run.notes.extend(found.notes);
             }
             Err(error) if error.is_cancelled() => {}

@@ -437,7 +437,7 @@ fn profiled(run: &Run) -> Vec<&Problem> {
     run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
 }
 
-/// The kernels of a problem below the roofs, device memory over time, and hardware counters.
+/// The kernels of a problem below the roofs, device memory, clocks and power over time, and hardware counters.
 fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     let problem = of_these(problem, &profiled(run));
     let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
@@ -449,17 +449,23 @@ fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
         let head = [&format!("{rung}: device memory over time"), problem.label.as_str()];
         drawn.extend(app.options().memory(p, until, head).ok().map(|c| (format!("memory-{}", p.rung), c)));
     }
+    drawn.extend(app.options().clocks(run, problem).ok().map(|c| ("clocks".to_owned(), c)));
+    drawn.extend(app.options().power(run, problem).ok().map(|c| ("power".to_owned(), c)));
+    let settled = charts::power_in_words(run, problem);
     let counted = sheets::counters(run, problem);
     let sources: Vec<&str> = of.iter().filter(|p| !p.counters.is_empty()).map(|p| p.source.as_str()).collect();
     html! {
         <>
             if drawn.is_empty() && counted.rows.is_empty() {
-                <p class="empty">{ "Of this problem neither memory nor counters were recorded." }</p>
+                <p class="empty">{ "Of this problem neither memory, clocks nor counters were recorded." }</p>
             }
             { for drawn.into_iter().map(|(what, drawn)| {
                 let name = file_name(run, &[&what, &problem.short]);
                 html! { <div key={name.clone()}>{ chart::chart(send, Ok(drawn), &name) }</div> }
             }) }
+            if !settled.is_empty() {
+                <p class="policy">{ settled.join(" ") }</p>
+            }
             { sheet::sheet(app, send, "counters", &counted, run) }
             if !sources.is_empty() {
                 <p class="policy">{ charts::counted_by(sources) }</p>

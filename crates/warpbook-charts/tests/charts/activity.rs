@@ -155,6 +155,7 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
         problem: problem.clone(),
         source: "CUPTI 130001".into(),
         memory: Vec::new(),
+        power: Vec::new(),
         overhead: None,
         counters: vec![kernel("axpy", 0.0), kernel("multiply", 40.0), gemm],
     });
@@ -181,4 +182,52 @@ fn every_operation_and_every_counted_kernel_is_a_point() {
     run.profiled.clear();
     let why = kernel_roofline(&run, &problem).unwrap_err().to_string();
     assert!(why.contains("range_of"), "{why}");
+}
+
+#[test]
+fn clocks_and_watts_are_drawn_over_time() {
+    use warpbook_charts::{clocks, power, power_in_words};
+    use warpbook_record::{PowerAt, Profiled};
+    let mut run = sample::recorded();
+    let problem = run.main_problem().unwrap().clone();
+    assert!(clocks(&run, &problem).is_err() && power(&run, &problem).is_err());
+    assert!(power_in_words(&run, &problem).is_empty());
+    let reading = |i: u32, watts: f64, capped| PowerAt {
+        at_us: f64::from(i) * 5e4,
+        sm_mhz: Some(1400 + i),
+        watts: Some(watts),
+        limit_watts: Some(700.0),
+        capped,
+        flops: u64::from(i) * 30_000_000_000_000,
+    };
+    let of = |rung: &str, watts, capped| Profiled {
+        rung: rung.into(),
+        problem: problem.clone(),
+        source: "NVML".into(),
+        memory: Vec::new(),
+        power: (0..40).map(|i| reading(i, watts, capped)).collect(),
+        overhead: None,
+        counters: Vec::new(),
+    };
+    run.profiled = vec![of("01_unfused", 690.0, true), of("02_fused", 400.0, false)];
+    let said = power_in_words(&run, &problem);
+    assert_eq!(
+        said[0],
+        "Unfused, in the second half: 600 TFLOP/s, 1430 MHz, 690 W, the driver reported in 20 of 20 readings that the power cap held the clocks down."
+    );
+    assert!(said[1].contains("400 W") && said[1].contains("in 0 of 20 readings"), "{said:?}");
+    assert_eq!(said[2], "The power cap is 700 W.");
+    let drawn = [clocks(&run, &problem), power(&run, &problem)].map(Result::unwrap);
+    for chart in &drawn {
+        check_svg(chart);
+        check_layout(chart);
+    }
+    assert_eq!(drawn[0].table.headers, ["seconds from the first run", "Unfused", "Fused"]);
+    assert_eq!(drawn[1].table.headers[3], "power cap");
+    assert_eq!(drawn[1].table.rows[0], ["0", "690.0", "400.0", "700.0"]);
+    // One reading is no line, and what the driver does not tell is left out.
+    run.profiled[1].power.truncate(1);
+    run.profiled[0].power.iter_mut().for_each(|r| (r.limit_watts, r.watts, r.flops) = (None, None, 0));
+    assert_eq!(power_in_words(&run, &problem)[1], "The power cap is not known.");
+    assert!(power(&run, &problem).is_err() && clocks(&run, &problem).unwrap().table.headers.len() == 2);
 }

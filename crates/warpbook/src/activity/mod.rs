@@ -10,7 +10,7 @@ mod runs;
 use std::collections::HashMap;
 use warpbook_device::{Activity, Recorder};
 use warpbook_nn::train::{StepOperation, TrainError};
-use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Span, stats};
+use warpbook_record::{Breakdown, Dtype, OperationTime, Problem, Profiled, Span, stats};
 
 /// Nanoseconds by which the times of two activities may overlap that follow each other.
 const CLOCK_NS: u64 = 200;
@@ -75,8 +75,20 @@ pub struct Timelines {
     pub breakdowns: Vec<Breakdown>,
     /// Of one run of each.
     pub spans: Vec<Span>,
+    /// Memory, clocks and power over time.
+    pub profiled: Vec<Profiled>,
     /// Why some are missing.
     pub notes: Vec<String>,
+}
+
+impl Timelines {
+    /// Takes over what else was recorded.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.breakdowns.extend(other.breakdowns);
+        self.spans.extend(other.spans);
+        self.profiled.extend(other.profiled);
+        self.notes.extend(other.notes);
+    }
 }
 
 impl Recording {
@@ -174,7 +186,7 @@ fn us(ns: u64) -> f64 {
 }
 
 /// To a nanosecond, the resolution of what it comes from.
-fn rounded(us: f64) -> f64 {
+pub(crate) fn rounded(us: f64) -> f64 {
     (us * 1e3).round() / 1e3
 }
 

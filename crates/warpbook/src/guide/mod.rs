@@ -4,18 +4,19 @@ mod expression;
 mod halves;
 mod launch;
 mod made;
+mod over_time;
 mod pairs;
 mod prepared;
 
 pub use expression::Expression;
-pub(crate) use made::product::Load;
-pub(crate) use made::training::profiled;
 pub use pairs::PAIRS;
 
+use crate::activity::Timelines;
 use crate::experiment::Prepared;
 use crate::settings::{self, Configurable, Preset, Selection, Selects, Setting};
-use crate::{Error, Experiment, Lab, Result, figures};
+use crate::{Error, Event, Experiment, Lab, Result, figures};
 use halves::{Half, Work};
+use over_time::{OverTime, Shown};
 use warpbook_record::{
     Baseline, ChartKind, Column, Descriptor, Dtype, KernelSpec, Problem, Quantity, Run, Rung, SweepAxis, SweepPoint,
     count, nearest,
@@ -55,6 +56,8 @@ pub struct Pair {
     /// The hardware counters that show why, by their column in [`counters_of`](crate::charts::counters_of); empty where the reason is not inside a
     /// kernel.
     pub(crate) counters: &'static [&'static str],
+    /// Records what its ways do over time, where that shows the reason.
+    over_time: Option<OverTime>,
     halves: &'static [Half],
 }
 
@@ -210,7 +213,7 @@ impl Experiment for Guide {
             baseline: Baseline::FirstValid,
             axis: SweepAxis { caption: axis.into(), unit: String::new(), doubling: true },
             columns,
-            charts: vec![ChartKind::Ladder, ChartKind::Sweep],
+            charts: vec![ChartKind::Ladder, ChartKind::Sweep, ChartKind::Timeline],
             compared: self.pair.map(|pair| pair.compared.map(Into::into).to_vec()).unwrap_or_default(),
             ..Descriptor::default()
         }
@@ -281,6 +284,19 @@ impl Experiment for Guide {
         let spec = rung.kernels().first()?;
         let tile = half_of(self.pair?, rung)?.tile(spec, problem.size())?.clone();
         Some(KernelSpec { tiles: vec![tile], ..spec.clone() })
+    }
+
+    fn activity(&self, lab: &Lab, measured: &Run) -> Result<Timelines> {
+        let recorded = self.pair.and_then(|pair| Some((pair, pair.over_time?)));
+        let (Some((pair, over_time)), Some(device)) = (recorded, lab.device().cuda()) else {
+            return Ok(Timelines::default());
+        };
+        let Some(problem) = self.main_problem().filter(|p| measured.problems.contains(p)) else {
+            return Ok(Timelines::default());
+        };
+        lab.tell(&Event::Preparing("recording what the GPU does over time"));
+        let work = (pair.work)(problem.size(), self.quick);
+        over_time(&Shown { lab, device, pair, problem: &problem, work, quick: self.quick, measured })
     }
 
     fn prepare<'a>(&'a self, lab: &'a Lab, problem: &Problem) -> Result<Box<dyn Prepared + 'a>> {

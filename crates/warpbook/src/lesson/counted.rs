@@ -153,6 +153,7 @@ mod tests {
             problem,
             source,
             memory: Vec::new(),
+            power: Vec::new(),
             overhead: None,
             counters,
         });

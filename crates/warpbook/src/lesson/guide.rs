@@ -5,19 +5,12 @@ mod published;
 pub use super::counted::latencies;
 use super::counted::{count, counted};
 use super::{guessed, your_guess, your_guess_of_time};
-use crate::charts::{Curve, Scale, curves};
-use crate::device::{CudaDevice, PowerReading, power_reading};
-use crate::guide::{Load, profiled, said};
+use crate::charts::{clocks, memory, power_in_words, timelines};
+use crate::guide::said;
 use crate::prelude::*;
 pub use published::{judged_accuracy, judged_memory, judged_warps, of_a_gpu};
 pub(super) use published::{label, published};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-/// Between two readings of a GPU's clock and power.
-const INTERVAL: Duration = Duration::from_millis(50);
-/// Idle time between two loads, so that the second does not begin with what the first one left of the power budget.
-const PAUSE: Duration = Duration::from_millis(1500);
+use warpbook_record::Profiled;
 
 /// Where the pairs are measured, in a sentence for the top of a lesson.
 #[must_use]
@@ -137,184 +130,194 @@ pub fn elsewhere(name: &str) -> Result<String> {
     Ok(format!("On a smaller GPU (reasoned, not measured) the ratio would be {first}{}", said.as_str()))
 }
 
-/// Clock and power while a GPU did one thing, by the seconds since it began.
-struct Watched {
-    name: &'static str,
-    readings: Vec<(f64, PowerReading)>,
-    /// In the second half.
-    flops_per_s: f64,
-}
-
-/// Clocks and watts over time while the GPU multiplies matrices of `[n][n]` in bf16, of Gaussian numbers and then of zeros, for so many seconds each.
-///
-/// # Errors
-/// The matrices do not fit into its memory; the device's.
-pub fn power(lab: &Lab, n: u32, seconds: f64) -> Result<Panel> {
-    let Some(device) = lab.device().cuda() else {
-        return Ok(Panel::column([&"Clocks and watts are those of a GPU, and this lab has none."]));
-    };
-    let Some(uuid) = device.uuid().filter(|uuid| power_reading(uuid).is_some()) else {
-        let why = "NVML, which knows clocks and watts, is not installed or does not know this GPU. It comes with NVIDIA's driver.";
-        return Ok(Panel::column([&why]));
-    };
-    let seconds = if seconds.is_finite() { seconds.clamp(0.1, 60.0) } else { 3.0 };
-    let mut all = Vec::new();
-    for (name, of_zeros) in [("Gaussian numbers", false), ("zeros", true)] {
-        let load = Load::new(device, n, of_zeros)?;
-        std::thread::sleep(PAUSE);
-        all.push(watched(name, &load, uuid, Duration::from_secs_f64(seconds))?);
-    }
-    Ok(power_panel(device, n, &all)?)
-}
-
-fn watched(name: &'static str, load: &Load, uuid: &str, time: Duration) -> Result<Watched> {
-    let (begun, is_over) = (Instant::now(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| {
-            let mut readings = Vec::new();
-            while !is_over.load(Ordering::Relaxed) {
-                readings.extend(power_reading(uuid).map(|reading| (begun.elapsed().as_secs_f64(), reading)));
-                std::thread::sleep(INTERVAL);
-            }
-            readings
-        });
-        let (mut flops, mut half) = (0, None);
-        let mut ran = Ok(());
-        while ran.is_ok() && begun.elapsed() < time {
-            ran = load.run().map(|more| flops += more);
-            if half.is_none() && begun.elapsed() >= time / 2 {
-                half = Some((begun.elapsed(), flops));
-            }
-        }
-        // All of it where one run took longer than that.
-        let (since, before) = half.filter(|(_, before)| *before < flops).unwrap_or_default();
-        let flops_per_s = (flops - before) as f64 / (begun.elapsed() - since).as_secs_f64();
-        // The reader ends also where the load failed.
-        is_over.store(true, Ordering::Relaxed);
-        let readings = reader.join().unwrap_or_default();
-        ran.map(|()| Watched { name, readings, flops_per_s })
+/// Clocks and watts over time, as the record of a pair has them; without a GPU those of the published one, which says so.
+#[must_use]
+pub fn power(run: &Run) -> Panel {
+    recorded(run, |run| {
+        let problem = run.main_problem()?;
+        let said = power_in_words(run, problem);
+        (!said.is_empty()).then(|| {
+            Panel::column([&said.join(" ")]).and(&clocks(run, problem)).and(&crate::charts::power(run, problem))
+        })
     })
 }
 
-fn power_panel(device: &CudaDevice, n: u32, all: &[Watched]) -> std::result::Result<Panel, crate::charts::ChartError> {
-    power_panel_of(&device.info().name, n, all)
+/// What host and GPU do in two steps of a training whose images come from the host: each waited for, and loaded ahead. As the record of a pair has it;
+/// without a GPU as the published one, which says so.
+#[must_use]
+pub fn loading(run: &Run) -> Panel {
+    recorded(run, |run| {
+        let (problem, rungs) = (run.main_problem()?, &run.descriptor.compared);
+        let rungs: Vec<&str> = rungs.iter().map(String::as_str).collect();
+        timelines(run, problem, &rungs).ok().map(|chart| Panel::column([&chart]))
+    })
 }
 
-fn power_panel_of(gpu: &str, n: u32, all: &[Watched]) -> std::result::Result<Panel, crate::charts::ChartError> {
-    let limit = all.iter().flat_map(|w| &w.readings).find_map(|(_, r)| r.limit_watts);
-    let curve = |w: &Watched, of: fn(&PowerReading) -> Option<f64>| {
-        Curve::new(w.name, w.readings.iter().filter_map(|(at, r)| Some((*at, of(r)?))))
-    };
-    let clocks: Vec<Curve> = all.iter().map(|w| curve(w, |r| r.sm_mhz.map(f64::from))).collect();
-    let mut watts: Vec<Curve> = all.iter().map(|w| curve(w, |r| r.watts)).collect();
-    let end = all.iter().flat_map(|w| &w.readings).map(|(at, _)| *at).fold(0.0, f64::max);
-    watts.extend(limit.map(|limit| Curve::new("power cap", [(0.0, limit), (end, limit)])));
-    let product = format!("{gpu}, products of {n} x {n} in bf16");
-    let axis = ("seconds since the products began", Scale::Linear);
-    let said: Vec<String> = all.iter().map(Watched::sentence).collect();
-    let said = format!(
-        "{} {}",
-        said.join(" "),
-        limit.map_or("NVML does not tell the power cap.".into(), |limit| format!("The power cap is {limit:.0} W."))
-    );
-    let clock = curves(["Clock of the SMs", &product], axis, ("MHz", Scale::Linear), &clocks)?;
-    let power = curves(["Power", &product], axis, ("W", Scale::Linear), &watts)?;
-    Ok(Panel::column([&said]).and(&clock).and(&power))
-}
-
-impl Watched {
-    /// What it came to, by the second half of its readings.
-    fn sentence(&self) -> String {
-        let late = &self.readings[self.readings.len() / 2..];
-        let mean = |of: fn(&PowerReading) -> Option<f64>| {
-            let values: Vec<f64> = late.iter().filter_map(|(_, r)| of(r)).collect();
-            if values.is_empty() { f64::NAN } else { values.iter().sum::<f64>() / values.len() as f64 }
+/// What arrays hold on the device over time, of each way that the record of a pair has it of; without a GPU as the published one, which says so.
+#[must_use]
+pub fn memory_over_time(run: &Run) -> Panel {
+    recorded(run, |run| {
+        let chart = |p: &Profiled| {
+            let until = run.spans_of(&p.rung, &p.problem).iter().map(|s| s.end_us()).fold(0.0, f64::max);
+            let title = run.rung(&p.rung).map_or(p.rung.as_str(), |rung| &*rung.title);
+            memory(p, until, [&format!("{title}: device memory over time"), &p.problem.label]).ok()
         };
-        let capped = late.iter().filter(|(_, r)| r.capped).count();
-        format!(
-            "Of {}, in the second half: {:.0} TFLOP/s at {:.0} MHz and {:.0} W; NVML reported that the power cap slowed the clocks in {capped} of {} readings.",
-            self.name,
-            self.flops_per_s / 1e12,
-            mean(|r| r.sm_mhz.map(f64::from)),
-            mean(|r| r.watts),
-            late.len()
-        )
-    }
+        let all: Vec<Chart> = run.profiled.iter().filter_map(chart).collect();
+        (!all.is_empty()).then(|| all.iter().fold(Panel::column([]), |panel, chart| panel.and(chart)))
+    })
 }
 
-/// What host and GPU do in two steps of a training whose images come from the host, with this batch: each waited for, and loaded ahead. Without CUPTI
-/// there is no timeline of the GPU, and a sentence says so.
-///
-/// # Errors
-/// The device's; the batch does not fit into its memory.
-pub fn loading(lab: &Lab, batch: usize) -> Result<Panel> {
-    let Some(device) = lab.device().cuda() else {
-        return Ok(Panel::column([&"The overlap of copies and steps is one of a GPU, and this lab has none."]));
-    };
-    let mut panel = Panel::column([]);
-    for (name, ahead) in [("Loaded, copied, trained, waited for:", false), ("Loaded while the GPU trains:", true)] {
-        let run = profiled(lab, device, batch, ahead)?.record(lab);
-        let by = run.notes.first().cloned().unwrap_or_default();
-        panel = panel.and(&format!("{name} {by}"));
-        panel = match run.main_problem().or(run.problems.first()) {
-            Some(problem) => panel.and(&timeline(&run, problem)),
-            None => panel.and(&"Nothing was recorded."),
-        };
+/// A part of the record that a GPU made, with where it comes from; where the record lacks it, its notes, which say why.
+fn recorded(run: &Run, part: impl Fn(&Run) -> Option<Panel>) -> Panel {
+    let run = of_a_gpu(run);
+    let shown = part(&run).unwrap_or_else(|| {
+        let why = format!("The record has nothing of it over time. {}", run.notes.join(" "));
+        Panel::column([&why.trim_end()])
+    });
+    match label(&run) {
+        Some(label) => Panel::column([label]).and(&shown),
+        None => shown,
     }
-    Ok(panel)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::device::Choice;
+    use warpbook_record::{DeviceKind, MemoryAt, PowerAt, Span};
 
-    #[test]
-    fn clocks_and_watts_are_drawn_over_time() {
-        let reading = |i: u32, watts: f64, capped| PowerReading {
-            sm_mhz: Some(1400 + i),
-            watts: Some(watts),
-            limit_watts: Some(700.0),
-            capped,
-        };
-        let of = |name, watts, capped| Watched {
-            name,
-            readings: (0..40).map(|i| (f64::from(i) / 20.0, reading(i, watts, capped))).collect(),
-            flops_per_s: 6e14,
-        };
-        let all = [of("Gaussian numbers", 690.0, true), of("zeros", 400.0, false)];
-        let page = power_panel_of("a GPU", 8192, &all).unwrap().page("power");
-        for said in [
-            "600 TFLOP/s at 1430 MHz and 690 W",
-            "clocks in 20 of 20 readings",
-            "clocks in 0 of 20",
-            "power cap is 700 W",
-        ] {
-            assert!(page.contains(said), "{said}");
+    /// A pair's record as a GPU would have made it, with what its ways did over time.
+    fn of_gpu(pair: &str) -> Run {
+        let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
+        let mut run = lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
+        run.environment.device.kind = DeviceKind::Cuda;
+        run
+    }
+
+    fn profiled(run: &Run, rung: &str) -> Profiled {
+        Profiled {
+            rung: rung.into(),
+            problem: run.main_problem().unwrap().clone(),
+            source: "a test".into(),
+            memory: Vec::new(),
+            power: Vec::new(),
+            overhead: None,
+            counters: Vec::new(),
         }
+    }
+
+    #[test]
+    fn a_record_s_clocks_and_watts_are_shown() {
+        let mut run = of_gpu("power");
+        assert!(power(&run).page("").contains("nothing of it over time"));
+        let reading = |i: u32| PowerAt {
+            at_us: f64::from(i) * 5e4,
+            sm_mhz: Some(1400 + i),
+            watts: Some(690.0),
+            limit_watts: Some(700.0),
+            capped: true,
+            flops: u64::from(i) * 30_000_000_000_000,
+        };
+        let read = Profiled { power: (0..40).map(reading).collect(), ..profiled(&run, "01_gaussian") };
+        run.profiled.push(read);
+        let page = power(&run).page("");
+        assert!(page.contains("Gaussian numbers, in the second half: 600 TFLOP/s, 1430 MHz, 690 W"), "{page}");
         assert_eq!(page.matches("<svg").count(), 2);
-        let nothing = Watched { name: "zeros", readings: Vec::new(), flops_per_s: 0.0 };
-        assert!(power_panel_of("a GPU", 1, &[nothing]).is_err());
     }
 
     #[test]
-    fn without_a_gpu_a_sentence_says_so() {
-        let lab = Lab::on(Choice::Cpu).unwrap();
-        assert!(power(&lab, 64, 0.1).unwrap().page("").contains("this lab has none"));
-        assert!(loading(&lab, 8).unwrap().page("").contains("this lab has none"));
+    fn a_record_s_timeline_and_memory_are_shown() {
+        let mut run = of_gpu("loader");
+        assert!(loading(&run).page("").contains("nothing of it over time"));
+        let problem = run.main_problem().unwrap().clone();
+        for rung in ["01_synchronous", "04_prefetched"] {
+            run.spans.push(Span {
+                rung: rung.into(),
+                problem: problem.clone(),
+                name: "load and queue".into(),
+                operation: String::new(),
+                stream: "host".into(),
+                start_us: 1.0,
+                duration_us: 40.0,
+                bytes: None,
+                correlation: None,
+            });
+        }
+        let page = loading(&run).page("");
+        assert!(page.contains("Load, copy, train, wait: 1 range of the host"), "{page}");
+        assert!(page.contains("Page-locked, four threads: 1 range of the host"), "{page}");
+
+        let mut run = of_gpu("allocation");
+        assert!(memory_over_time(&run).page("").contains("nothing of it over time"));
+        let at = |at_us, allocated_bytes| MemoryAt {
+            at_us,
+            allocated_bytes,
+            pool_allocated_bytes: 0,
+            pool_reserved_bytes: 0,
+        };
+        let held = Profiled { memory: vec![at(0.0, 0), at(9.0, 1 << 20)], ..profiled(&run, "02_pool") };
+        run.profiled.push(held);
+        let page = memory_over_time(&run).page("");
+        assert!(page.contains("From a pool: device memory over time") && page.matches("<svg").count() == 1, "{page}");
     }
 
     #[test]
-    fn a_gpu_s_clocks_and_overlap_are_shown() {
-        if crate::device::testing::gpu("a_gpu_s_clocks_and_overlap_are_shown").is_none() {
+    fn without_a_gpu_the_published_record_is_shown() {
+        let lab = Lab::on(Choice::Cpu).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
+        let run = lab.run(&Guide::pair("power").unwrap().quick()).unwrap();
+        for panel in [power(&run), loading(&run), memory_over_time(&run)] {
+            assert!(panel.page("").contains("the published record data/results/guide-power-h200.json"));
+        }
+    }
+
+    #[test]
+    fn a_gpu_s_record_has_what_its_ways_did_over_time() {
+        if crate::device::testing::gpu("a_gpu_s_record_has_what_its_ways_did_over_time").is_none() {
             return;
         }
-        let lab = Lab::on(Choice::Best).unwrap();
-        let page = power(&lab, 1024, 0.5).unwrap().page("");
-        assert!(page.contains("TFLOP/s at") && page.matches("<svg").count() == 2, "{page}");
-        let page = loading(&lab, 32).unwrap().page("");
-        assert!(page.contains("Recorded by"), "{page}");
-        println!("{}", page.len());
+        let lab = Lab::on(Choice::Best).unwrap().with_bench(Bench { samples: 3, budget_s: 0.05, ..Bench::quick() });
+        let of = |pair: &str| lab.run(&Guide::pair(pair).unwrap().quick()).unwrap();
+        let run = of("power");
+        let page = power(&run).page("");
+        if run.notes.iter().any(|n| n.contains("NVML")) {
+            assert!(page.contains("is not installed"), "{page}");
+        } else {
+            assert!(page.contains("TFLOP/s") && page.matches("<svg").count() == 2, "{:?}", run.notes);
+            let read: Vec<&str> = run.profiled.iter().filter(|p| p.power.len() > 4).map(|p| &*p.rung).collect();
+            assert_eq!(read, ["01_gaussian", "02_zeros"]);
+        }
+        let run = of("loader");
+        let problem = run.main_problem().unwrap();
+        for rung in ["01_synchronous", "04_prefetched"] {
+            let spans = run.spans_of(rung, problem);
+            assert!(
+                spans.iter().any(|s| s.stream == "host") && spans.iter().any(|s| s.stream != "host"),
+                "{rung}: {:?}",
+                run.notes
+            );
+        }
+        assert!(loading(&run).page("").contains("<svg"));
+        let run = of("allocation");
+        let main = run.main_problem().unwrap();
+        let held = |rung: &str| &run.profiled_of(rung, main).unwrap().memory;
+        // Ten arrays from the driver, each with a segment of its own; ten from the one segment of a pool.
+        let segments =
+            |rung: &str| held(rung).windows(2).filter(|w| w[0].pool_reserved_bytes < w[1].pool_reserved_bytes).count();
+        let arrays = |rung: &str| {
+            held(rung).windows(2).filter(|w| w[0].pool_allocated_bytes < w[1].pool_allocated_bytes).count()
+        };
+        assert_eq!(["01_driver", "02_pool"].map(|r| (segments(r), arrays(r))), [(10, 10), (1, 10)]);
+        for rung in ["01_driver", "02_pool"] {
+            let (first, last) = (held(rung)[0], *held(rung).last().unwrap());
+            assert_eq!(first.allocated_bytes, last.allocated_bytes, "{rung} gives back what it held");
+            let of_matrices: Vec<_> = run.profiled.iter().filter(|p| p.rung == rung && p.problem != *main).collect();
+            let [matrices] = of_matrices[..] else { panic!("{rung}: {} with matrices", of_matrices.len()) };
+            let most = matrices.memory.iter().map(|m| m.pool_allocated_bytes).max().unwrap();
+            assert!((3 * 4 * 512 * 512..8 * 4 * 512 * 512).contains(&most), "{rung}: {most}");
+            assert_eq!(run.spans_of(rung, &matrices.problem).len(), 8, "a span for each step");
+        }
+        assert_eq!(run.main_problem().map(|p| p.size()), Some(1 << 18), "the matrices are no size of the pair");
+        assert_eq!(memory_over_time(&run).page("").matches("<svg").count(), 4);
     }
 
     #[test]

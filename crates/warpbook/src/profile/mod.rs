@@ -44,6 +44,7 @@ mod trace;
 
 pub use counters::{HardwareCounters, METRICS};
 pub use cycle::{Cycle, DeviceWork, HostCall, MemoryChange, RangeCounters, RangeTime, StepTime};
+pub(crate) use record::memory_at;
 
 use crate::{Lab, Result};
 use cycle::Joint;

@@ -2,6 +2,7 @@
 
 use super::{Cycle, Profile};
 use crate::{Lab, driver};
+use warpbook_device::MemoryPoint;
 use warpbook_record::{
     Breakdown, ChartKind, Column, Descriptor, DeviceKind, Dtype, Measurement, MemoryAt, OperationTime, Outcome, Peaks,
     Problem, Profiled, Quantity, Requires, Run, Rung, Runner, Span, count,
@@ -88,7 +89,7 @@ impl Cycle {
     }
 
     /// The ranges that have none inside on the host, and what the device did on its streams, numbered in the order of their first use.
-    fn spans(&self, problem: &Problem) -> Vec<Span> {
+    pub(crate) fn spans(&self, problem: &Problem) -> Vec<Span> {
         let span = |name: &str, operation: &str, stream: String, (start_us, duration_us): (f64, f64)| Span {
             rung: RUNG.into(),
             problem: problem.clone(),
@@ -123,17 +124,12 @@ impl Cycle {
 
     /// Memory over time, and what recording costs.
     pub(crate) fn profiled(&self, problem: &Problem) -> Profiled {
-        let at = |change: &super::MemoryChange| MemoryAt {
-            at_us: change.at_us,
-            allocated_bytes: change.point.allocated,
-            pool_allocated_bytes: change.point.pool_allocated,
-            pool_reserved_bytes: change.point.pool_reserved,
-        };
         Profiled {
             rung: RUNG.into(),
             problem: problem.clone(),
             source: self.source.clone(),
-            memory: self.memory.iter().map(at).collect(),
+            memory: self.memory.iter().map(|change| memory_at(change.at_us, &change.point)).collect(),
+            power: Vec::new(),
             overhead: self.overhead,
             counters: self.counters.iter().flat_map(|c| c.counters.kernels.iter().cloned()).collect(),
         }
@@ -205,6 +201,16 @@ impl Cycle {
             between_us: Vec::new(),
             operations,
         }
+    }
+}
+
+/// A change of memory so many microseconds after the start.
+pub(crate) fn memory_at(at_us: f64, point: &MemoryPoint) -> MemoryAt {
+    MemoryAt {
+        at_us,
+        allocated_bytes: point.allocated,
+        pool_allocated_bytes: point.pool_allocated,
+        pool_reserved_bytes: point.pool_reserved,
     }
 }
 

@@ -246,6 +246,7 @@ impl Experiment for Regression {
                 ChartKind::Operations,
                 ChartKind::Ablation,
                 ChartKind::Loss,
+                ChartKind::Timeline,
             ],
             pass: "epoch".into(),
             levels: vec![MemoryLevel::Dram, MemoryLevel::L2, MemoryLevel::Shared, MemoryLevel::Registers],

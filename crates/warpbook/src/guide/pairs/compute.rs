@@ -4,6 +4,7 @@ use super::{Pair, its_own};
 use crate::guide::halves::{Place, Work};
 use crate::guide::made::training::{self, Saves};
 use crate::guide::made::{convolution, product};
+use crate::guide::over_time::power;
 use warpbook_nn::ops::Layout;
 use warpbook_nn::ops::conv2d::cuda::Method;
 use warpbook_record::{Dtype, Quantity};
@@ -34,6 +35,7 @@ pub(super) static PRECISION: Pair = Pair {
     tolerance: 1e-4,
     compared: ["01_fp32", "04_bf16"],
     counters: &["FLOP/s", "tensor pipe", "DRAM read", "issue slots", "warps wait for"],
+    over_time: None,
     halves: &[
         its_own("01_fp32", "fp32", "On CUDA cores.", GPU, |a| product::in_type(a, Dtype::F32)),
         its_own("02_tf32", "tf32", "fp32 in memory, cut to 19 bits by the tensor cores.", AMPERE, |a| {
@@ -70,6 +72,7 @@ pub(super) static LAYOUT: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_nchw", "02_nhwc"],
     counters: &["L2", "sectors a load", "bank conflicts", "tensor pipe", "warps wait for"],
+    over_time: None,
     halves: &[
         its_own("01_nchw", "Channels first", "NCHW, by the implicit product.", GPU, |a| {
             convolution::on_the_gpu(a, Method::ImplicitGemm, Layout::Nchw)
@@ -116,6 +119,7 @@ pub(super) static POWER: Pair = Pair {
     tolerance: 1e-4,
     compared: ["01_gaussian", "02_zeros"],
     counters: &[],
+    over_time: Some(|shown| power::record(shown, &[("01_gaussian", false), ("02_zeros", true)])),
     halves: &[
         its_own("01_gaussian", "Gaussian numbers", "Every bit of a factor is 0 or 1 by chance.", AMPERE, |a| {
             product::repeated(a, false)
@@ -150,6 +154,7 @@ pub(super) static CHECKPOINTING: Pair = Pair {
     tolerance: 5e-4,
     compared: ["02_checkpointed", "01_kept"],
     counters: &[],
+    over_time: None,
     halves: &[
         its_own("01_kept", "All activations kept", "As a network does that was told nothing.", GPU, |a| {
             training::deep_steps(a, true, Saves::Nothing)
@@ -186,6 +191,7 @@ pub(super) static ACCUMULATION: Pair = Pair {
     tolerance: 5e-4,
     compared: ["02_accumulated", "01_at_once"],
     counters: &[],
+    over_time: None,
     halves: &[
         its_own("01_at_once", "The whole batch", "One forward and one backward pass.", GPU, |a| {
             training::deep_steps(a, true, Saves::Nothing)

@@ -34,6 +34,7 @@ pub(super) static FUSION: Pair = Pair {
     tolerance: 16.0 * f32::EPSILON as f64,
     compared: ["01_launches", "03_one_kernel"],
     counters: &["time", "DRAM read", "DRAM written", "L2", "warps wait for"],
+    over_time: None,
     halves: &[
         host(
             "01_launches",
@@ -90,6 +91,7 @@ pub(super) static JIT_EXPRESSION: Pair = Pair {
     tolerance: 32.0 * f32::EPSILON as f64,
     compared: ["01_first_call", "03_later_calls"],
     counters: &[],
+    over_time: None,
     halves: &[
         its_own("01_first_call", "First call", "Nobody has compiled it.", Place::Gpu(7, 5), |a| {
             expression::on_the_gpu(a, Compiled::Anew)
@@ -133,6 +135,7 @@ pub(super) static SMALL_NETWORK: Pair = Pair {
     tolerance: 256.0 * f32::EPSILON as f64,
     compared: ["01_operations", "03_frozen"],
     counters: &[],
+    over_time: None,
     halves: &[
         its_own(
             "01_operations",

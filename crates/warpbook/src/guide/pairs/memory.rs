@@ -2,6 +2,7 @@
 
 use super::{Pair, cpu, host, made, scattered};
 use crate::guide::halves::{Program, Work};
+use crate::guide::over_time::memory as over_time;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
 
@@ -30,6 +31,7 @@ pub(super) static ALLOCATION: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_driver", "02_pool"],
     counters: &[],
+    over_time: Some(|shown| over_time::record(shown, &[("01_driver", false), ("02_pool", true)])),
     halves: &[
         host(
             "01_driver",

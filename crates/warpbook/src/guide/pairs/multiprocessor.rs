@@ -29,6 +29,7 @@ pub(super) static COALESCING: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_strided", "02_coalesced"],
     counters: &["sectors a load", "sectors a store", "L2", "DRAM read", "DRAM written", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel("01_strided", "Strided", "Lanes of a warp take words that lie apart.", kernels::strided, one_each),
         kernel("02_coalesced", "Coalesced", "Lanes of a warp take neighbouring words.", kernels::coalesced, one_each),
@@ -68,6 +69,7 @@ pub(super) static BANK_CONFLICTS: Pair = Pair {
     tolerance: 0.0,
     compared: ["02_shared_tile", "03_padded"],
     counters: &["bank conflicts", "sectors a load", "sectors a store", "DRAM", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel(
             "01_direct",
@@ -136,6 +138,7 @@ pub(super) static DIVERGENCE: Pair = Pair {
     tolerance: 128.0 * f32::EPSILON as f64,
     compared: ["01_divergent", "02_uniform"],
     counters: &["lanes", "issue slots", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel(
             "01_divergent",
@@ -188,6 +191,7 @@ pub(super) static REDUCTION: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_atomics", "03_blocks"],
     counters: &["L2", "DRAM", "issue slots", "warps wait for"],
+    over_time: None,
     halves: &[
         adding(kernel(
             "01_atomics",
@@ -237,6 +241,7 @@ pub(super) static VECTOR_LOADS: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_words", "03_quads"],
     counters: &["sectors a load", "DRAM", "issue slots", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel("01_words", "4 bytes", "One float per thread.", kernels::loads_4, one_each),
         kernel("02_pairs", "8 bytes", "One float2 per thread.", kernels::loads_8, one_for_two),

@@ -3,6 +3,7 @@
 use super::{Pair, cpu, cpus, host, its_own, made, same, scattered, small};
 use crate::guide::halves::{Place, Program, Work};
 use crate::guide::made::training::{self, RESIDENT, from_host};
+use crate::guide::over_time::loading;
 use rayon::prelude::*;
 use warpbook_kernels::guide as kernels;
 use warpbook_record::Quantity;
@@ -25,6 +26,7 @@ pub(super) static MADE_ON_DEVICE: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_on_the_host", "02_on_the_device"],
     counters: &[],
+    over_time: None,
     halves: &[
         host(
             "01_on_the_host",
@@ -77,6 +79,7 @@ pub(super) static COPY_BACK: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_each", "02_once"],
     counters: &[],
+    over_time: None,
     halves: &[
         host(
             "01_each",
@@ -141,6 +144,7 @@ pub(super) static BATCHES: Pair = Pair {
     tolerance: 64.0 * f32::EPSILON as f64,
     compared: ["01_one_by_one", "02_batches"],
     counters: &[],
+    over_time: None,
     halves: &[
         host(
             "01_one_by_one",
@@ -186,6 +190,7 @@ pub(super) static PINNED: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_pageable_to_device", "02_pinned_to_device"],
     counters: &[],
+    over_time: None,
     halves: &[
         host(
             "01_pageable_to_device",
@@ -241,6 +246,7 @@ pub(super) static LOADER: Pair = Pair {
     tolerance: 5e-4,
     compared: ["01_synchronous", "04_prefetched"],
     counters: &[],
+    over_time: Some(|shown| loading::record(shown, &[("01_synchronous", false), ("04_prefetched", true)])),
     halves: &[
         its_own("01_synchronous", "Load, copy, train, wait", "From pageable memory.", Place::Gpu(7, 5), |a| {
             training::fed_steps(a, Some(from_host(false, 0)), true)

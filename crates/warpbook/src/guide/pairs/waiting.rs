@@ -31,6 +31,7 @@ pub(super) static LATENCY: Pair = Pair {
     tolerance: 512.0 * f32::EPSILON as f64,
     compared: ["01_one_chain", "04_eight_chains"],
     counters: &["issue slots", "warps", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel(
             "01_one_chain",
@@ -118,6 +119,7 @@ pub(super) static MEMORY_LATENCY: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_one_chain", "02_eight_chains"],
     counters: &["L2 hits", "DRAM read", "warps", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel("01_one_chain", "One chain", "Each load waits for the one before.", || kernels::chase(1), one_each),
         kernel("02_eight_chains", "Eight chains at once", "Eight loads wait together.", || kernels::chase(8), one_each),
@@ -166,6 +168,7 @@ pub(super) static GATHER: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_one_load", "04_eight_loads"],
     counters: &["DRAM", "L2 hits", "warps", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel("01_one_load", "One load at a time", "The next one waits for it.", || kernels::gather(1), eighth),
         kernel("02_two_loads", "Two", "Two wait together.", || kernels::gather(2), eighth),
@@ -251,6 +254,7 @@ pub(super) static OCCUPANCY: Pair = Pair {
     tolerance: 0.0,
     compared: ["01_held", "02_added"],
     counters: &["warps", "issue slots", "DRAM", "warps wait for"],
+    over_time: None,
     halves: &[
         kernel(
             "01_held",
