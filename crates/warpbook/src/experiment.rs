@@ -152,6 +152,19 @@ pub trait Prepared {
     /// Those of the compiler and the device; they become the rung's row.
     fn candidate<'p>(&'p self, rung: &Rung, trials: &mut Trials<'_>) -> Result<Box<dyn Candidate + 'p>>;
 
+    /// A rung made ready for its hardware counters to be read, which is not checked; and how much of its work that is, as "one epoch", where it is not all.
+    /// Of work that launches the same kernels again and again a part is enough: the hardware counts each launch by itself.
+    ///
+    /// # Errors
+    /// As of [`Prepared::candidate`].
+    fn to_count<'p>(
+        &'p self,
+        rung: &Rung,
+        trials: &mut Trials<'_>,
+    ) -> Result<(Box<dyn Candidate + 'p>, Option<String>)> {
+        Ok((self.candidate(rung, trials)?, None))
+    }
+
     /// Tries a learner's kernel where what is wrong with it can be told, before it is run at the problem itself.
     ///
     /// # Errors

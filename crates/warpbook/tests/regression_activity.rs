@@ -1,7 +1,8 @@
 //! The timeline of an epoch, from CUPTI's activity records. The only test here: they are those of the whole process, whoever launched.
 
-use warpbook::charts::timelines;
+use warpbook::charts::{chart, timelines};
 use warpbook::device::{Bench, Recorder, testing};
+use warpbook::record::ChartKind;
 use warpbook::{Lab, Regression};
 
 #[test]
@@ -22,5 +23,7 @@ fn an_epoch_of_each_rung_has_its_kernels() {
     assert!(kernels("03_fused_streams") > 2);
     assert_eq!(kernels("05_persistent"), 0);
     assert!(timelines(&run, problem, &ids).is_ok());
+    // What the record names is what the page shows.
+    assert!(run.descriptor.charts.contains(&ChartKind::Timeline) && chart(&run, problem, ChartKind::Timeline).is_ok());
     assert!(run.breakdowns.is_empty());
 }

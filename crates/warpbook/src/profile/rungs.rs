@@ -1,7 +1,7 @@
 //! The rungs of an experiment, profiled and counted one by one after all was measured.
 
 use super::{HardwareCounters, Profile, Work, counters::METRICS};
-use crate::experiment::{Candidate, Prepared, Trials};
+use crate::experiment::{Candidate, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use warpbook_record::{Measurement, Problem, Profiled, Run, Rung};
 
@@ -31,11 +31,11 @@ impl Chosen<'_> {
         if self.measurement.median_us().is_some_and(|us| us > LONG_US) { 1 } else { RUNS }
     }
 
-    fn candidate<'p>(&self, lab: &Lab, prepared: &'p dyn Prepared) -> Result<Box<dyn Candidate + 'p>> {
+    /// With the tile that was the fastest, without trying the others again.
+    fn trials<'l>(&self, lab: &'l Lab) -> Result<Trials<'l>> {
         lab.bench().cancel.check()?;
-        // The one that was the fastest, without trying the others again.
         let tile = self.measurement.tile.clone();
-        prepared.candidate(self.rung, &mut Trials { tile, ..Trials::new(lab, self.rung, &self.measurement.problem) })
+        Ok(Trials { tile, ..Trials::new(lab, self.rung, &self.measurement.problem) })
     }
 }
 
@@ -64,7 +64,7 @@ impl Lab {
         self.profiler().schedule(3, 1, 1).cycles_differ().run(|p| {
             for chosen in chosen(measured, problem) {
                 self.tell(&Event::Preparing(&format!("profiling {}", chosen.rung.id)));
-                let candidate = match chosen.candidate(self, &*prepared) {
+                let candidate = match chosen.trials(self).and_then(|mut t| prepared.candidate(chosen.rung, &mut t)) {
                     Ok(candidate) => candidate,
                     Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                     Err(e) if e.is_cancelled() => return Err(e),
@@ -98,9 +98,11 @@ impl Lab {
         let problem = main_problem(measured)?;
         let prepared = experiment.prepare(self, problem)?;
         let (mut found, mut notes) = (Vec::new(), Vec::new());
+        let mut in_part: Vec<(String, Vec<&str>)> = Vec::new();
         for chosen in chosen(measured, problem) {
             self.tell(&Event::Preparing(&format!("counting {}", chosen.rung.id)));
-            let counted = chosen.candidate(self, &*prepared).and_then(|candidate| {
+            let made = chosen.trials(self).and_then(|mut t| prepared.to_count(chosen.rung, &mut t));
+            let counted = made.and_then(|(candidate, part)| {
                 candidate.reset()?;
                 let before = || {
                     if candidate.resets_each_run() {
@@ -108,10 +110,17 @@ impl Lab {
                     }
                     Ok(())
                 };
-                self.counters_after(&METRICS, before, || Ok(candidate.launch()?))
+                Ok((self.counters_after(&METRICS, before, || Ok(candidate.launch()?))?, part))
             });
             match counted {
-                Ok(HardwareCounters { source, kernels: counters, notes: more }) => {
+                Ok((HardwareCounters { mut source, kernels: counters, notes: more }, part)) => {
+                    if let Some(part) = part {
+                        source = format!("{source}, of {part}");
+                        match in_part.iter_mut().find(|(of, _)| *of == part) {
+                            Some((_, rungs)) => rungs.push(&chosen.rung.id),
+                            None => in_part.push((part, vec![&chosen.rung.id])),
+                        }
+                    }
                     notes.extend(more.iter().map(|n| format!("{}: {n}", chosen.rung.id)));
                     let (rung, problem) = (chosen.rung.id.to_string(), problem.clone());
                     found.push(Profiled {
@@ -131,6 +140,13 @@ impl Lab {
                 Err(e) => notes.push(format!("{}: {e}", chosen.rung.id)),
             }
         }
+        let of_part = |(part, rungs): (String, Vec<&str>)| {
+            format!(
+                "The hardware counters of {} are those of {part}, whose kernels are launched again and again.",
+                rungs.join(", ")
+            )
+        };
+        notes.extend(in_part.into_iter().map(of_part));
         Ok((found, notes))
     }
 }

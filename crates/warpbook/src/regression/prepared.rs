@@ -61,10 +61,14 @@ impl<'a> Points<'a> {
     }
 
     pub(super) fn descender(&self, rung: &Rung) -> Result<Descender<'_>> {
+        self.descender_of(rung, &self.settings())
+    }
+
+    fn descender_of(&self, rung: &Rung, settings: &Settings<'_>) -> Result<Descender<'_>> {
         let (Some(device), Some(points)) = (self.lab.device().cuda(), &self.device) else {
             return Err(warpbook_device::Error::NeedsCuda("This rung").into());
         };
-        Descender::new(device, points, rung, self.row(rung)?.plan, &self.settings())
+        Descender::new(device, points, rung, self.row(rung)?.plan, settings)
     }
 
     /// A descent against the reference.
@@ -127,6 +131,20 @@ impl Prepared for Points<'_> {
             }
             _ => Box::new(OnGpu { points: self, rung: rung.clone(), row, descender: self.descender(rung)? }),
         })
+    }
+
+    /// One epoch of a rung that launches kernels for each; the others as they are, as their epochs cannot be told apart.
+    fn to_count<'p>(
+        &'p self,
+        rung: &Rung,
+        trials: &mut Trials<'_>,
+    ) -> Result<(Box<dyn Candidate + 'p>, Option<String>)> {
+        let row = self.row(rung)?.clone();
+        if !row.plan.launches_each_epoch() {
+            return Ok((self.candidate(rung, trials)?, None));
+        }
+        let descender = self.descender_of(rung, &Settings { epochs: 1, ..self.settings() })?;
+        Ok((Box::new(OnGpu { points: self, rung: rung.clone(), row, descender }), Some("one epoch".into())))
     }
 
     /// The parts of an epoch, for the rows whose parts are of interest.
