@@ -101,6 +101,21 @@ impl Tab {
         matches!(self, Self::Ladder | Self::Sweep)
     }
 
+    /// The problem that it shows where the page is at this one: this, or one that the record has of what it shows, as where another problem was X-rayed than
+    /// those that were measured.
+    pub fn problem_at<'a>(self, run: &'a Run, problem: &'a Problem) -> &'a Problem {
+        let of = |all: Vec<&'a Problem>| if all.contains(&problem) { problem } else { all.first().unwrap_or(&problem) };
+        match self {
+            Self::Xray => of(run.xrays.iter().map(|x| &x.problem).collect()),
+            Self::Profile => of(profiled(run)),
+            Self::Ladder | Self::Roofline | Self::Table => {
+                let is_measured = run.measurements.iter().any(|m| m.problem == *problem);
+                if is_measured { problem } else { run.main_problem().unwrap_or(problem) }
+            }
+            _ => problem,
+        }
+    }
+
     /// The one that shows a kind of chart; `None` of a kind that this version does not know.
     fn showing(chart: ChartKind) -> Option<Self> {
         match chart {
@@ -138,6 +153,11 @@ impl Tab {
         tabs.extend([Self::Environment, Self::Compare]);
         tabs
     }
+}
+
+/// The problems that something was recorded of apart from times.
+pub fn profiled(run: &Run) -> Vec<&Problem> {
+    run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
 }
 
 /// Whether something was recorded of a record's rungs that is no timeline: memory, clocks and power over time, counters, work that a roofline shows.
@@ -678,6 +698,28 @@ mod tests {
     }
 
     #[test]
+    fn an_x_ray_of_another_problem_is_shown_next_to_the_ladder() {
+        let mut run = sample_run();
+        let main = run.main_problem().unwrap().clone();
+        let mut xray = xrayed().xrays.remove(0);
+        xray.problem = main.clone().with(|p| p.id = "looked into".into());
+        let looked_into = xray.problem.clone();
+        run.problems.push(looked_into.clone());
+        run.xrays.push(xray);
+        assert!(Tab::of(&run).contains(&Tab::Xray), "it is shown also where the descriptor does not name it");
+        let at = |tab: Tab, problem| tab.problem_at(&run, problem).id.as_str();
+        assert_eq!((at(Tab::Xray, &main), at(Tab::Xray, &looked_into)), ("looked into", "looked into"));
+        for tab in [Tab::Ladder, Tab::Table, Tab::Roofline] {
+            assert_eq!((at(tab, &main), at(tab, &looked_into)), (&*main.id, &*main.id), "{tab:?}");
+        }
+        assert_eq!(at(Tab::Loss, &looked_into), "looked into", "it chooses by itself");
+        assert_ne!(at(Tab::Profile, &looked_into), "looked into");
+        crate::hostile::show(&run);
+        let text = run.to_json().unwrap();
+        assert!(crate::open::open(text.as_bytes()).is_ok());
+    }
+
+    #[test]
     fn a_profile_begins_with_what_there_is_to_see() {
         let mut value = crate::open::tests::sample();
         for list in ["train_logs", "parts"] {
@@ -717,7 +759,9 @@ mod tests {
         }]);
         let read = crate::open::open(value.to_string().as_bytes()).unwrap();
         assert_eq!(Tab::of(&read), [Breakdown, Profile, Table, Source, Environment, Compare]);
-        assert!(Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok());
+        assert!(
+            Options::default().clocks(&read, &problem).is_ok() && Options::default().power(&read, &problem).is_ok()
+        );
         crate::hostile::show(&read);
         // Without a profile it is a ladder that says why it has no bars.
         run.profiled.clear();

@@ -19,7 +19,10 @@ pub fn xray(chosen: &ChosenXray) -> Result<ExitCode, Failure> {
         let progress = progress.clone();
         move |event| progress.show(event)
     });
-    let taken = lab.xray(&**experiment, &options.rung);
+    let taken = match options.kib {
+        Some(kib) => lab.xray_within(&**experiment, &options.rung, kib as usize * 1024),
+        None => lab.xray(&**experiment, &options.rung),
+    };
     progress.end();
     let taken = match taken {
         Ok(taken) => taken,

@@ -369,6 +369,35 @@ fn records_of_the_same_work_become_one() {
     // After the CPU's rungs, before ours.
     assert_eq!(both.rungs[2].id, "pytorch_cpu");
 
+    // As `warpbook xray` writes it: one rung with one measurement, at a problem that is not among ours.
+    let mut xrayed = ours.clone();
+    xrayed.rungs.truncate(1);
+    let looked_into = ours.problems[0].clone().with(|p| p.id = "looked into".into());
+    xrayed.problems = vec![looked_into.clone()];
+    xrayed.measurements.truncate(1);
+    xrayed.measurements[0].problem = looked_into.clone();
+    xrayed.measurements[0].rung = xrayed.rungs[0].id.to_string();
+    xrayed.train_logs.clear();
+    xrayed.main_problem = Some(looked_into.id.clone());
+    xrayed.descriptor.charts = vec![warpbook_record::ChartKind::Xray];
+    xrayed.xrays = vec![warpbook_record::Xray {
+        rung: xrayed.rungs[0].id.to_string(),
+        problem: looked_into.clone(),
+        phases: vec!["start".into()],
+        kernels: Vec::new(),
+        unmarked_kernels: Vec::new(),
+        sms: Vec::new(),
+        blocks: Vec::new(),
+        clock_mhz: 1980.0,
+        marked_us: vec![2.0],
+        unmarked_us: vec![1.0],
+    }];
+    place.write("xray.json", xrayed.to_json().unwrap());
+    place.run(&["merge", "ours.json", "xray.json", "--out", "with-xray.json"]).expect(0, "Record: ");
+    let with_xray = read(&place.path("with-xray.json"));
+    assert_eq!((with_xray.xrays.len(), &with_xray.measurements), (1, &ours.measurements), "no row for the X-ray's run");
+    assert_eq!((&with_xray.rungs, with_xray.main_problem()), (&ours.rungs, ours.main_problem()));
+
     let refused = |other: &str, why: &str| {
         place.run(&["merge", "ours.json", other, "--out", "both.json"]).expect(2, why);
         assert_eq!(read(&place.path("both.json")), both, "what was there stays");

@@ -185,6 +185,34 @@ fn rungs_of_the_regression_are_looked_into() {
     }
 }
 
+/// As a published record gets its X-ray: at other epochs than the ladder's, and thinned out.
+#[test]
+fn an_x_ray_joins_the_record_of_its_ladder() {
+    let _one = testing::one_at_a_time();
+    if testing::gpu("an_x_ray_joins_the_record_of_its_ladder").is_none() {
+        return;
+    }
+    let lab = lab();
+    let descent = Regression::new().points([1_000_000]).parts(false).timelines(false);
+    let ladder = lab.run(&descent.clone().rungs(["02_fused", "05_persistent"])).unwrap();
+    let limit = 64 << 10;
+    let mut joined = ladder.clone();
+    for epochs in [20, 200] {
+        let taken = lab.xray_within(&descent.clone().epochs(epochs), "05_persistent", limit).unwrap();
+        assert!(taken.run.notes.iter().all(|n| n.starts_with("X-ray of 05_persistent: ")), "{:?}", taken.run.notes);
+        assert_eq!(taken.run.measurements.len(), 1);
+        joined.absorb(taken.run).unwrap_or_else(|why| panic!("{epochs} epochs: {why}"));
+    }
+    assert_eq!((&joined.measurements, &joined.rungs), (&ladder.measurements, &ladder.rungs), "no rows are added");
+    let [short, whole] = &joined.xrays[..] else { panic!("{} X-rays", joined.xrays.len()) };
+    assert!(short.problem != whole.problem && joined.main_problem() == Some(&whole.problem));
+    let [before, after] = [&ladder, &joined].map(|run| run.to_json().unwrap().len());
+    // The SMs' clocks and the samples come on top of the marks.
+    assert!(after - before < 2 * (limit + 40_000), "{} bytes for two X-rays", after - before);
+    let again = Run::from_json(joined.to_json().unwrap().as_bytes()).unwrap();
+    assert!(warpbook::charts::chart(&again, &short.problem, ChartKind::Xray).is_ok());
+}
+
 #[test]
 fn a_step_of_training_is_looked_into() {
     let _one = testing::one_at_a_time();

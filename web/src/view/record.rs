@@ -7,7 +7,7 @@ use crate::facts::notices;
 use crate::format;
 use crate::library::Entry;
 use crate::link::{
-    Choice, Tab, breakdown_name, charts_of, has_data, quantities, quantity, quantity_id, training_charts,
+    Choice, Tab, breakdown_name, charts_of, has_data, profiled, quantities, quantity, quantity_id, training_charts,
 };
 use crate::markup::html;
 use crate::problems::{self, Group};
@@ -26,7 +26,8 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
     }
     let tab = app.link.tab.filter(|t| tabs.contains(t)).or(tabs.first().copied()).unwrap_or(Tab::Ladder);
     let problem = app.link.problem_of(run);
-    let panel = match (tab, problem) {
+    let shown = problem.map(|p| tab.problem_at(run, p));
+    let panel = match (tab, shown) {
         (Tab::Compare, _) => compare::compare(app, send),
         (Tab::Environment, _) => facts::environment(run),
         (Tab::Source, _) => rung::panel(app, send, run, problem),
@@ -52,14 +53,14 @@ pub fn record(app: &App, send: &Send, entry: &Entry, run: &Run) -> Html {
             </>
         },
     };
-    let choice = problem.map(|p| match tab {
+    let choice = shown.map(|p| match tab {
         Tab::Sweep => line_choice(send, run, p),
         Tab::HeatMap => dtype_choice(send, run, p),
         _ if tab.has_problem() => problem_choice(send, run, p, tab),
         _ => html! {},
     });
     // What is drawn over sizes need not be what the rest of the page shows.
-    let of = problem.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
+    let of = shown.filter(|_| tab.has_quantity()).map(|p| drawn_of(run, p, tab));
     html! {
         <>
             if tab == Tab::Compare { <h1>{ "Comparison" }</h1> } else { { heading(send, entry, run, (problem, tab)) } }
@@ -400,14 +401,8 @@ fn loss(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// This problem, or the first of some others where it is none of them.
-fn of_these<'a>(problem: &'a Problem, others: &[&'a Problem]) -> &'a Problem {
-    if others.contains(&problem) { problem } else { others.first().copied().unwrap_or(problem) }
-}
-
 /// What every SM did in a run of a rung, which can be chosen where several were X-rayed.
 fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let problem = of_these(problem, &run.xrays.iter().map(|x| &x.problem).collect::<Vec<_>>());
     let all: Vec<&Xray> = run.xrays.iter().filter(|x| x.problem == *problem).collect();
     let Some(shown) = all.iter().find(|x| app.link.rung.as_ref() == Some(&x.rung)).or(all.first()) else {
         return html! { <p class="empty">{ "The record has no X-ray." }</p> };
@@ -432,14 +427,8 @@ fn xray(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
     }
 }
 
-/// The problems that something was recorded of apart from times.
-fn profiled(run: &Run) -> Vec<&Problem> {
-    run.profiled.iter().map(|p| &p.problem).chain(run.breakdowns.iter().map(|b| &b.problem)).collect()
-}
-
 /// The kernels of a problem below the roofs, device memory, clocks and power over time, and hardware counters.
 fn profile(app: &App, send: &Send, run: &Run, problem: &Problem) -> Html {
-    let problem = of_these(problem, &profiled(run));
     let of: Vec<&Profiled> = run.profiled.iter().filter(|p| p.problem == *problem).collect();
     let mut drawn: Vec<(String, _)> = Vec::new();
     drawn.extend(app.options().kernel_roofline(run, problem).ok().map(|c| ("kernels".to_owned(), c)));

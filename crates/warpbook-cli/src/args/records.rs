@@ -8,12 +8,14 @@ Examples:
   warpbook run regression --sweep --out ours.json
   python3 notebooks/pytorch/regression.py --like ours.json --out pytorch.json
   warpbook merge ours.json pytorch.json --out regression.json
+  warpbook xray regression --rung 05_persistent --epochs 20 --kib 400 --out xray.json
+  warpbook merge regression.json xray.json --out regression.json       an X-ray comes without its measurement
 
 Run both right after another: figures of one chart should come from one GPU in one state.";
 
 #[derive(Debug, Args)]
 pub struct MergeArgs {
-    /// The record that gives the environment, the ceilings and the notes, then those whose rungs are added.
+    /// The record that gives the environment, the ceilings and the notes, then those whose rungs or X-rays are added.
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// File for the record; one that exists is replaced.

@@ -20,6 +20,8 @@ Examples:
   warpbook xray matmul --rung 14_overlapped_store --shape 2048 --dtype bf16 --tile 128x128s6c2g8
   warpbook xray regression --rung 05_persistent --epochs 20 --out xray.json
   warpbook xray training --rung 13_last_block_bf16 --network mnist
+  warpbook xray regression --rung 05_persistent --epochs 20 --kib 400 --out xray.json
+  warpbook merge regression.json xray.json --out both.json      the X-ray in the record of the rungs
 
 See `warpbook --help` for the exit codes.";
 
@@ -38,6 +40,10 @@ pub struct XrayOptions {
     /// The rung, by id.
     #[arg(long, value_name = "ID")]
     pub rung: String,
+    /// The most KiB that its marks take in the record, about: more of them are thinned out, as for a record that `warpbook merge` puts into that of
+    /// the experiment's rungs. [default: as many as a picture shows, up to some MB]
+    #[arg(long, value_name = "KIB", value_parser = clap::value_parser!(u32).range(16..))]
+    pub kib: Option<u32>,
     #[command(flatten)]
     pub timing: TimingArgs,
     /// File for the record. An existing file is replaced only if it is named here. [default: NAME-xray.json in the working directory,

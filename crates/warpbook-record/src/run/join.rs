@@ -7,9 +7,12 @@ impl Run {
     /// Its rungs come after the CPU rungs that the ladder begins with. Where both describe a problem, this record's description
     /// stays.
     ///
+    /// Of a record of X-rays alone a ladder takes over the X-rays and no measurements: these were made next to an X-ray, at one
+    /// problem, and their times are in it.
+    ///
     /// # Errors
-    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung that both have.
-    pub fn absorb(&mut self, other: Run) -> Result<(), String> {
+    /// A sentence, and nothing is taken over: another experiment, device or way of timing, or a rung or an X-ray that both have.
+    pub fn absorb(&mut self, mut other: Run) -> Result<(), String> {
         let differ = |what: &str, ours: &str, theirs: &str| {
             Err(format!(
                 "The two records do not belong together: {what} is {ours} in the first and {theirs} in the second."
@@ -31,6 +34,9 @@ impl Run {
         }
         if (self.policy.timed_by, self.policy.l2) != (other.policy.timed_by, other.policy.l2) {
             return Err("The two records were timed in different ways, so their figures do not belong in one.".into());
+        }
+        if other.is_of_xrays() && !self.is_of_xrays() {
+            other.measurements.clear();
         }
         self.share_rungs_with(&other)?;
         let after_cpu = self.rungs.iter().take_while(|r| r.is_cpu()).count();
@@ -62,6 +68,11 @@ impl Run {
         self.resolve_problems()
     }
 
+    /// Whether all its measurements were made next to an X-ray.
+    fn is_of_xrays(&self) -> bool {
+        !self.xrays.is_empty() && self.measurements.iter().all(|m| self.xray(&m.rung, &m.problem).is_some())
+    }
+
     /// Whether the rungs that both records have are the same, by their kernels too, and neither was measured at a problem of the other.
     fn share_rungs_with(&self, other: &Run) -> Result<(), String> {
         for theirs in &other.rungs {
@@ -77,6 +88,12 @@ impl Run {
             if ours != theirs {
                 return Err(format!("The rung {} is described in two ways. Nothing was merged.", ours.id));
             }
+        }
+        if let Some(x) = other.xrays.iter().find(|x| self.xray(&x.rung, &x.problem).is_some()) {
+            return Err(format!(
+                "Both records have an X-ray of {} at {}. Nothing was merged.",
+                x.rung, x.problem.short
+            ));
         }
         let changed =
             other.sources.iter().find(|(path, text)| self.sources.get(*path).is_some_and(|ours| ours != *text));
@@ -157,6 +174,65 @@ mod tests {
             },
             "The rung 01 is described in two ways",
         );
+    }
+
+    fn xray(rung: &str, problem: &crate::Problem) -> crate::Xray {
+        crate::Xray {
+            rung: rung.into(),
+            problem: problem.clone(),
+            phases: Vec::new(),
+            kernels: Vec::new(),
+            unmarked_kernels: Vec::new(),
+            sms: Vec::new(),
+            blocks: Vec::new(),
+            clock_mhz: 1980.0,
+            marked_us: vec![11.0],
+            unmarked_us: vec![10.0],
+        }
+    }
+
+    /// As `warpbook xray` writes it, merged into what `warpbook run` has written.
+    #[test]
+    fn an_x_ray_joins_the_ladder_of_its_experiment() {
+        let (p, q) = (problem("p"), problem("q"));
+        let ours = Run {
+            problems: vec![p.clone()],
+            measurements: vec![timed("01", &p, 10.0), timed("02", &p, 9.0)],
+            command: "run".into(),
+            ..run()
+        };
+        let xrayed = |rung: &str, problem: &crate::Problem| Run {
+            rungs: ours.rungs.iter().filter(|r| r.id == rung).cloned().collect(),
+            problems: vec![problem.clone()],
+            measurements: vec![timed(rung, problem, 10.5)],
+            xrays: vec![xray(rung, problem)],
+            notes: vec![format!("X-ray of {rung}: a note")],
+            command: format!("xray {rung}"),
+            ..run()
+        };
+        let mut joined = ours.clone();
+        joined.absorb(xrayed("01", &p)).expect("the same problem");
+        joined.absorb(xrayed("02", &q)).expect("another problem");
+        assert_eq!((&joined.measurements, &joined.rungs), (&ours.measurements, &ours.rungs), "the ladder is as it was");
+        assert!(joined.xray("01", &p).is_some() && joined.xray("02", &q).is_some());
+        assert_eq!((joined.main_problem(), &joined.problems), (Some(&p), &vec![p.clone(), q.clone()]));
+        assert_eq!((joined.notes.len(), joined.command.as_str()), (2, "run && xray 01 && xray 02"));
+        let again = Run::from_json(joined.to_json().expect("JSON").as_bytes()).expect("a record");
+        assert_eq!(again, joined);
+
+        let before = joined.clone();
+        let why = joined.absorb(xrayed("02", &q)).expect_err("a second X-ray");
+        assert!(why.contains("Both records have an X-ray of 02 at "), "{why}");
+        assert_eq!(joined, before, "nothing is taken over");
+        // Between X-rays, and of a ladder that has one, measurements are figures like any others.
+        let mut two = xrayed("01", &p);
+        two.absorb(xrayed("02", &q)).expect("two X-rays");
+        assert_eq!((two.measurements.len(), two.xrays.len()), (2, 2));
+        let mut with_one = xrayed("02", &q);
+        with_one.measurements.push(timed("01", &q, 20.0));
+        let mut joined = ours.clone();
+        joined.absorb(with_one).expect("a ladder at another problem");
+        assert_eq!(joined.measurements.len(), 4);
     }
 
     /// The same rungs at other problems, such as two networks that were measured one after the other.

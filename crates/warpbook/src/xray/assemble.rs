@@ -1,6 +1,6 @@
 //! Marks as a record has them.
 
-use super::keep::{Kept, keep};
+use super::keep::{Kept, Limits, keep};
 use std::collections::BTreeMap;
 use warpbook_device::{KernelMarks, Marks, UnmarkedKernel, WarpMarks};
 use warpbook_kernels::xray::Marks as Names;
@@ -19,7 +19,7 @@ pub(super) struct Taken {
 ///
 /// # Errors
 /// There are no marks; an SM's clock was not compared.
-pub(super) fn assemble(marks: &Marks, taken: Taken) -> Result<(Xray, Vec<String>), String> {
+pub(super) fn assemble(marks: &Marks, taken: Taken, limits: &Limits) -> Result<(Xray, Vec<String>), String> {
     let phases = phases(&marks.kernels);
     let begin_ns =
         begin(marks)?.ok_or("The kernels were launched and marked nothing: their marks lie where no warp passes.")?;
@@ -52,7 +52,7 @@ pub(super) fn assemble(marks: &Marks, taken: Taken) -> Result<(Xray, Vec<String>
     }
     all.sort_by_key(|b| (b.start_ns, b.kernel, b.block));
     let recorded = all.len() as u64;
-    let Kept { blocks, notes } = keep(all, &phases);
+    let Kept { blocks, notes } = keep(all, &phases, limits);
     let xray = Xray {
         rung: taken.rung,
         problem: taken.problem,

@@ -4,14 +4,47 @@ use std::collections::BTreeMap;
 use warpbook_record::xray::phase;
 use warpbook_record::{XrayBlock, XrayWarp};
 
-/// Phases that a record holds about.
-const MOST_PHASES: usize = 150_000;
 /// Phases of a warp: the first half of them, and the last.
 const MOST_OF_WARP: usize = 512;
 /// Fewer are no picture of a warp.
 const LEAST_OF_WARP: usize = 16;
-/// Blocks whose begin and end are kept.
-const MOST_BLOCKS: usize = 40_000;
+/// What a block, a warp of it and one of its phases take in a record's file, about.
+const BLOCK_BYTES: usize = 190;
+const WARP_BYTES: usize = 160;
+const PHASE_BYTES: usize = 7;
+
+/// How much a record holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Blocks whose begin and end are kept.
+    blocks: usize,
+    /// Phases, about.
+    phases: usize,
+    /// Bytes of all of them in a file, where that is what counts.
+    bytes: Option<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { blocks: 40_000, phases: 150_000, bytes: None }
+    }
+}
+
+impl Limits {
+    /// About so many bytes of a file, never more than by default.
+    pub(super) fn of_bytes(bytes: usize) -> Self {
+        let all = Self::default();
+        // At least half of it is left for phases.
+        Self { blocks: all.blocks.min(bytes / 2 / BLOCK_BYTES).max(1), bytes: Some(bytes), ..all }
+    }
+
+    /// The phases that fit next to these blocks and the warps that are kept of them.
+    fn phases_next_to(&self, blocks: &[XrayBlock]) -> usize {
+        let Some(bytes) = self.bytes else { return self.phases };
+        let taken = blocks.iter().map(|b| BLOCK_BYTES + WARP_BYTES * b.warps.len()).sum();
+        self.phases.min(bytes.saturating_sub(taken) / PHASE_BYTES)
+    }
+}
 
 /// What is left.
 pub(super) struct Kept {
@@ -24,12 +57,14 @@ pub(super) struct Kept {
 ///
 /// All warps are kept of the blocks of four SMs: the lowest, those that have their last block's end first and last, and one in the middle. Of other
 /// blocks the first warp of each role is, a role being the phases that a warp has; where even that is too much, only the begin and the end.
-pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
+///
+/// Where not all phases fit, those four SMs have half of the room and what the others leave.
+pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String], limits: &Limits) -> Kept {
     let (of_warps, of_blocks) = (blocks.iter().map(|b| b.warps.len()).sum::<usize>(), blocks.len());
     let mut notes = Vec::new();
-    if blocks.len() > MOST_BLOCKS {
-        blocks.truncate(MOST_BLOCKS);
-        notes.push(format!("Of {of_blocks} blocks, only the first {MOST_BLOCKS} were kept."));
+    if blocks.len() > limits.blocks {
+        blocks.truncate(limits.blocks);
+        notes.push(format!("Of {of_blocks} blocks, only the first {} were kept.", limits.blocks));
     }
     let detailed = detailed(&blocks);
     for block in blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)) {
@@ -50,20 +85,36 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
             warp.stands_for = warps;
         }
     }
-    if phases_left(&blocks, LEAST_OF_WARP) > MOST_PHASES {
+    if phases_left(&blocks, LEAST_OF_WARP) > limits.phases_next_to(&blocks) {
         blocks.iter_mut().filter(|b| !detailed.contains(&b.sm)).for_each(|b| b.warps.clear());
     }
     // Of more blocks on those SMs than a record holds, the first ones.
-    let mut left = MOST_PHASES / LEAST_OF_WARP;
+    let mut left = match limits.bytes {
+        None => limits.phases / LEAST_OF_WARP,
+        Some(bytes) => bytes.saturating_sub(BLOCK_BYTES * blocks.len()) / (WARP_BYTES + PHASE_BYTES * LEAST_OF_WARP),
+    };
     for block in &mut blocks {
         block.warps.truncate(left);
         left -= block.warps.len();
     }
-    let most = most_of_warp(&blocks);
+    let fitting = limits.phases_next_to(&blocks);
+    let warps_of = |of_detailed: bool| -> Vec<usize> {
+        let of = blocks.iter().filter(|b| detailed.contains(&b.sm) == of_detailed);
+        of.flat_map(|b| &b.warps).map(|w| w.phases.len()).collect()
+    };
+    let (of_detailed, of_others) = (warps_of(true), warps_of(false));
+    let least_of_others = phases_of(&of_others, LEAST_OF_WARP);
+    let least_of_detailed = most_of_warp(&of_detailed, (fitting / 2).min(fitting.saturating_sub(least_of_others)));
+    let most_of_others = most_of_warp(&of_others, fitting.saturating_sub(phases_of(&of_detailed, least_of_detailed)));
+    let most_of_detailed = most_of_warp(&of_detailed, fitting.saturating_sub(phases_of(&of_others, most_of_others)));
     let not_kept = phases.iter().position(|p| p == phase::NOT_KEPT).unwrap_or(phases.len()) as u64;
-    let mut cut = 0;
-    for warp in blocks.iter_mut().flat_map(|b| &mut b.warps) {
-        cut += usize::from(shorten(warp, most, not_kept));
+    let mut cut = [0, 0];
+    for block in &mut blocks {
+        let is_other = !detailed.contains(&block.sm);
+        let most = if is_other { most_of_others } else { most_of_detailed };
+        for warp in &mut block.warps {
+            cut[usize::from(is_other)] += usize::from(shorten(warp, most, not_kept));
+        }
     }
     let kept = blocks.iter().map(|b| b.warps.len()).sum::<usize>();
     if kept < of_warps {
@@ -72,7 +123,7 @@ pub(super) fn keep(mut blocks: Vec<XrayBlock>, phases: &[String]) -> Kept {
              the others in the figures."
         ));
     }
-    if cut > 0 {
+    for (cut, most) in cut.into_iter().zip([most_of_detailed, most_of_others]).filter(|(cut, _)| *cut > 0) {
         let warps = if cut == 1 { "1 warp".into() } else { format!("{cut} warps") };
         notes.push(format!("For {warps}, only the first and last {} phases were kept.", most / 2));
     }
@@ -84,12 +135,17 @@ fn phases_left(blocks: &[XrayBlock], most: usize) -> usize {
     blocks.iter().flat_map(|b| &b.warps).map(|w| w.phases.len().min(most)).sum()
 }
 
+/// The same of warps with so many phases.
+fn phases_of(warps: &[usize], most: usize) -> usize {
+    warps.iter().map(|phases| (*phases).min(most)).sum()
+}
+
 /// The most phases of a warp with which all of them fit: short warps leave their room to long ones.
-fn most_of_warp(blocks: &[XrayBlock]) -> usize {
+fn most_of_warp(warps: &[usize], fitting: usize) -> usize {
     let (mut fits, mut too_many) = (LEAST_OF_WARP, MOST_OF_WARP + 1);
     while too_many - fits > 1 {
         let most = usize::midpoint(fits, too_many);
-        if phases_left(blocks, most) > MOST_PHASES {
+        if phases_of(warps, most) > fitting {
             too_many = most;
         } else {
             fits = most;

@@ -7,6 +7,7 @@ use crate::driver::{collect_sources, empty, in_turn, run_checked, time_alone};
 use crate::experiment::{Candidate, Prepared, Trials};
 use crate::{Error, Event, Experiment, Lab, Result};
 use assemble::{Taken, assemble};
+use keep::Limits;
 use std::time::Instant;
 use warpbook_charts::{Chart, ChartError};
 use warpbook_device::{CudaDevice, Samples, Xray as Recorder};
@@ -59,6 +60,19 @@ impl Lab {
     /// # Errors
     /// There is no GPU, no such rung, or the rung has no marks; its result is wrong; its kernels do not end; the device's.
     pub fn xray(&self, experiment: &dyn Experiment, rung: &str) -> Result<XrayRun> {
+        self.xray_kept(experiment, rung, Limits::default())
+    }
+
+    /// The same whose marks take about so many bytes in the record's file at most: more of them are thinned out, and its notes say by how much. For a record
+    /// that is merged into another, which [`Run::absorb`] does.
+    ///
+    /// # Errors
+    /// As of [`Lab::xray`].
+    pub fn xray_within(&self, experiment: &dyn Experiment, rung: &str, bytes: usize) -> Result<XrayRun> {
+        self.xray_kept(experiment, rung, Limits::of_bytes(bytes))
+    }
+
+    fn xray_kept(&self, experiment: &dyn Experiment, rung: &str, limits: Limits) -> Result<XrayRun> {
         experiment.validate(self)?;
         let rungs = experiment.rungs_on(self);
         let phases = phases_of(experiment, &rungs, rung)?;
@@ -92,7 +106,7 @@ impl Lab {
         let prepared = experiment.prepare_one(self, &problem, rung)?;
         let tile = experiment.tile_without_trials(self, rung, &problem);
         let limit_s = experiment.time_limit_s(rung);
-        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem, tile, limit_s };
+        let ray = Ray { lab: self, device, prepared: &*prepared, rung, problem: &problem, tile, limit_s, limits };
         ray.take(&mut run)?;
         run.environment.clocks = self.watch().report();
         Ok(XrayRun { run })
@@ -159,6 +173,8 @@ struct Ray<'r> {
     tile: Option<String>,
     /// Seconds after which it is taken for endless without marks; `None` where it is known to end.
     limit_s: Option<f64>,
+    /// How much of its marks is kept.
+    limits: Limits,
 }
 
 impl Ray<'_> {
@@ -269,8 +285,9 @@ impl Ray<'_> {
             unmarked_us: unmarked.us.clone(),
         };
         self.says("setting the marks on one scale");
-        let (xray, notes) = assemble(&marks, taken).map_err(Error::Setting)?;
-        run.notes.extend(notes);
+        let (xray, notes) = assemble(&marks, taken, &self.limits).map_err(Error::Setting)?;
+        // In a record with other figures they say what they are of.
+        run.notes.extend(notes.iter().map(|note| format!("X-ray of {}: {note}", self.rung.id)));
         run.xrays.push(xray);
         let mut m = Measurement {
             tile: details.tile,
