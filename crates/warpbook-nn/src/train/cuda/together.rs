@@ -65,6 +65,9 @@ impl Together {
         // The running statistics are reduced after the buckets.
         let link = Link::new(device, planned.len() + 1)?;
         let ready = ready(params, &planned);
+        // With less the launches that it takes cost more than an early update gains.
+        let bytes: usize = planned.iter().rev().skip(1).map(|bucket| bucket.bytes).sum();
+        let keeps = keeps && bytes >= ranks.options().bucket_bytes;
         let early = params.weights.len() - ready.last().map_or(params.weights.len(), |range| range.start);
         let arrays = 1 + params.slots.len();
         let kept = (keeps && early > 0).then(|| device.zeros(arrays * early)).transpose()?.map(|all| all.range(..));
