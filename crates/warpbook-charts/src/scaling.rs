@@ -39,11 +39,13 @@ pub fn scaling_throughput(run: &Run, line: &str) -> Result<Chart, ChartError> {
     let highest = of_line(run, line).iter().filter_map(|m| m.items_per_s()).fold(0.0, f64::max);
     let (unit, name) = if highest >= 1e6 { (1e6, "million") } else { (1e3, "thousand") };
     let mut all = by_rung(run, line, |m| Some(m.items_per_s()? / unit));
-    let sizes = || all.iter().flat_map(|c| c.points.iter().map(|p| p.0));
-    let most = sizes().fold(1.0, f64::max);
+    let mut sizes: Vec<f64> = all.iter().flat_map(|c| c.points.iter().map(|p| p.0)).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes.dedup();
     let alone = all.iter().flat_map(|c| &c.points).filter(|p| p.0 == 1.0).map(|p| p.1).fold(0.0, f64::max);
-    if alone > 0.0 && most > 1.0 {
-        all.push(Curve::new(IDEAL, [(1.0, alone), (most, most * alone)]));
+    if alone > 0.0 && sizes.len() > 1 {
+        // A point at every number of devices: on an axis that doubles, what grows with their number is no straight line.
+        all.push(Curve::new(IDEAL, sizes.into_iter().map(|n| (n, n * alone))));
     }
     let item = if run.descriptor.item.is_empty() { "items" } else { &run.descriptor.item };
     let title = format!("{}: throughput", heading(run));
