@@ -6,7 +6,7 @@ use crate::training::{Set, failure};
 use crate::{Error, Lab, Result};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
-use warpbook_device::CudaDevice;
+use warpbook_device::{CudaDevice, Recorder};
 use warpbook_nn::train::{
     CudaOptions, DataParallel, Event, Flow, GradScaler, Place, Precision, Ranks, StepOutcome, TrainError, Trainer,
 };
@@ -279,6 +279,8 @@ impl Scaling {
     fn record_timelines(&self, lab: &Lab, ranks: Option<&Ranks>, all: &mut [Measured]) -> Result<()> {
         let Some(ranks) = ranks else { return Ok(()) };
         let on_gpu = lab.device().cuda().is_some();
+        // One for all ways: CUPTI names kernels by their functions' addresses, which kernels that are loaded later would get again after its end.
+        let recorder = lab.device().cuda().map(Recorder::start);
         let mut seen: Vec<(String, String)> = Vec::new();
         for cell in self.cells(ranks.world(), on_gpu).iter().filter(|cell| cell.way.ranks) {
             let key = (cell.network.name().to_owned(), cell.way.id());
@@ -286,9 +288,9 @@ impl Scaling {
                 continue;
             }
             seen.push(key);
-            let recorded = match lab.device().cuda() {
+            let recorded = match &recorder {
                 None => self.recorded_on_cpu(lab, cell, ranks).map(Ok)?,
-                Some(device) => self.recorded_on_gpu(lab, device, cell, ranks)?,
+                Some(recorder) => self.recorded_on_gpu(lab, recorder, cell, ranks)?,
             };
             let of =
                 |m: &&mut Measured| m.way == cell.way.id() && m.batch == cell.batch && m.network == cell.network.name();
@@ -317,11 +319,10 @@ impl Scaling {
     fn recorded_on_gpu(
         &self,
         lab: &Lab,
-        device: &CudaDevice,
+        recorder: &warpbook_device::Result<Recorder>,
         cell: &Cell,
         ranks: &Ranks,
     ) -> Result<std::result::Result<Vec<Moment>, String>> {
-        let recorder = warpbook_device::Recorder::start(device);
         let why = recorder.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let whys = ranks.all_gather(why.as_bytes()).map_err(failure)?;
         if let Some(why) = whys.iter().find(|why| !why.is_empty()) {
@@ -333,7 +334,7 @@ impl Scaling {
         recorder.take()?;
         meet(Some(ranks))?;
         steps.queue(timeline::RECORDED).and_then(|()| steps.wait()).map_err(failure)?;
-        Ok(Ok(timeline::of_activities(ranks.rank(), &recorder)?))
+        Ok(Ok(timeline::of_activities(ranks.rank(), recorder)?))
     }
 }
 
