@@ -80,7 +80,8 @@ impl Updated {
 
 /// The sums of squares that the norm is made of.
 struct Squares {
-    of_some: SquaresOfSome,
+    /// Where something is ready before the end.
+    of_some: Option<SquaresOfSome>,
     workspace: Slice<f64>,
     /// Of the workspace.
     used: usize,
@@ -233,16 +234,18 @@ impl Builder<'_> {
         updated: &Updated,
         (ready, left): (&[(usize, Range<usize>)], usize),
     ) -> Result<Squares> {
-        let of_some = norm.of_some(self.parts.device)?;
+        let of_some = (!ready.is_empty()).then(|| norm.of_some(self.parts.device)).transpose()?;
         let used = norm.blocks(updated.of(0..left).gradient_lengths());
-        let blocks = |(_, range): &(usize, Range<usize>)| of_some.blocks(updated.of(range.clone()).gradient_lengths());
-        let workspace = self.parts.device.zeros::<f64>(used + ready.iter().map(blocks).sum::<usize>())?.range(..);
+        let of_ready = |of: &SquaresOfSome| -> usize {
+            ready.iter().map(|(_, range)| of.blocks(updated.of(range.clone()).gradient_lengths())).sum()
+        };
+        let workspace = self.parts.device.zeros::<f64>(used + of_some.as_ref().map_or(0, of_ready))?.range(..);
         Ok(Squares { of_some, workspace, used })
     }
 
     /// Adds up the squares of a reduction's gradients, next to later reductions.
     fn squares_of(&mut self, squares: &mut Squares, reduction: usize, of: Updated) {
-        let (of_some, first) = (squares.of_some.clone(), squares.used);
+        let (Some(of_some), first) = (squares.of_some.clone(), squares.used) else { return };
         squares.used += of_some.blocks(of.gradient_lengths());
         let sums = squares.workspace.range(first..squares.used);
         self.push("norm of the gradients,", &format!("bucket {}", reduction + 1), move |s| {
