@@ -99,6 +99,7 @@ impl Svg {
             }
             body.push('\n');
         }
+        let body = with_joined_rows(&body);
         let id = format!("wb-{:016x}", fnv1a([title.as_str(), description.as_str(), body.as_str()]));
         let root = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"wb-chart\" width=\"100%\"{} \
@@ -169,6 +170,54 @@ fn attributes(line: &str, out: &mut String) {
     out.push_str(rest);
 }
 
+/// Rectangles of one row from which on they are joined.
+const ROW: usize = 8;
+
+/// A rectangle of the body: its place and width, its row (`y` and height), and its paint as attributes. `None` for any other line.
+fn rectangle(line: &str) -> Option<([u32; 2], [u32; 2], String)> {
+    let attributes = line.strip_prefix("<rect ")?.strip_suffix("/>")?;
+    let number = |name: &str| value(line, name)?.parse::<u32>().ok();
+    let place = [number(" x=\"")?, number(" width=\"")?];
+    let row = [number(" y=\"")?, number(" height=\"")?];
+    let is_paint = |of: &&str| ["fill=", "opacity="].iter().any(|name| of.starts_with(name));
+    let (paint, others): (Vec<&str>, Vec<&str>) = attributes.split(' ').partition(is_paint);
+    (others.len() == 4).then(|| (place, row, paint.join(" ")))
+}
+
+/// Neighbouring rectangles of one row as a path for each paint, which takes a third of the text: an X-ray has thousands of them.
+fn with_joined_rows(body: &str) -> String {
+    let mut out = String::with_capacity(body.len());
+    let mut lines = body.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some((place, row, paint)) = rectangle(line) else {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        };
+        let (mut all, mut texts) = (vec![(place, paint)], vec![line]);
+        while let Some(text) = lines.peek()
+            && let Some((place, of, paint)) = rectangle(text)
+            && of == row
+        {
+            all.push((place, paint));
+            texts.extend(lines.next());
+        }
+        if all.len() < ROW {
+            texts.iter().for_each(|text| _ = writeln!(out, "{text}"));
+            continue;
+        }
+        let [y, height] = row;
+        while let Some((_, paint)) = all.first().cloned() {
+            let (same, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, of)| *of == paint);
+            _ = write!(out, "<path {paint} d=\"");
+            same.iter().for_each(|([x, width], _)| _ = write!(out, "M{x} {y}h{width}v{height}h-{width}z"));
+            out.push_str("\"/>\n");
+            all = others;
+        }
+    }
+    out
+}
+
 /// The beginning of a group of marks; the values are already escaped.
 fn group(fields: &str, body: &mut String) {
     body.push_str("<g");
@@ -222,6 +271,29 @@ mod tests {
         );
         check("<rect opacity=\"0.15\" fill=\"#010203\" stroke=\"none\"/>", "<rect opacity=\"0.15\"/>");
         check("<polyline points=\"1,2 3,4 \"/>", "<polyline points=\"1,2 3,4\"/>");
+    }
+
+    #[test]
+    fn rectangles_of_a_row_become_a_path_for_each_paint() {
+        let rect = |x: u32, y: u32, fill: &str| {
+            format!("<rect x=\"{x}\" y=\"{y}\" width=\"20\" height=\"23\" fill=\"{fill}\"/>\n")
+        };
+        let row = |y: u32, n: u32| {
+            (0..n).map(|i| rect(20 * i, y, ["#111111", "#222222"][i as usize % 2])).collect::<String>()
+        };
+        let few = row(5, 7) + &row(30, 7) + "<g data-x=\"1\">" + &row(5, 1).replace('\n', "</g>\n");
+        assert_eq!(with_joined_rows(&few), few);
+        let path = |fill: &str, first: u32| {
+            let parts: String = (0..4).map(|i| format!("M{} 5h20v23h-20z", first + 40 * i)).collect();
+            format!("<path fill=\"{fill}\" d=\"{parts}\"/>\n")
+        };
+        let expect = |rest: &str| path("#111111", 0) + &path("#222222", 20) + rest;
+        assert_eq!(with_joined_rows(&(row(5, 8) + "<text>a</text>\n")), expect("<text>a</text>\n"));
+        assert_eq!(with_joined_rows(&(row(5, 8) + &row(30, 1))), expect(&row(30, 1)), "another row");
+        let faded = row(5, 8).replace("fill=\"#222222\"", "opacity=\"0.5\" fill=\"#222222\"");
+        assert!(with_joined_rows(&faded).contains("<path opacity=\"0.5\" fill=\"#222222\" d=\"M20 5h20"), "{faded}");
+        let outlined = row(5, 8).replace("/>", " stroke=\"#333333\"/>");
+        assert_eq!(with_joined_rows(&outlined), outlined, "not only filled");
     }
 
     #[test]

@@ -71,8 +71,12 @@ pub fn check_svg(chart: &Chart) {
             assert!(!node.text().unwrap_or_default().is_empty());
         }
         for node in document.descendants().filter(roxmltree::Node::is_element) {
-            let known = ["svg", "g", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "style"];
+            let known =
+                ["svg", "g", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path", "style"];
             assert!(known.contains(&node.tag_name().name()), "{:?}", node.tag_name());
+            // Rectangles of a row.
+            let of_path = node.attribute("d").unwrap_or_default();
+            assert!(of_path.chars().all(|c| c.is_ascii_digit() || "M hv-z".contains(c)), "{of_path}");
             for a in node.attributes() {
                 assert!(!a.name().starts_with("on") && a.name() != "href", "{a:?}");
                 // The sentinel for ink must be gone, and no coordinate may be NaN.
