@@ -170,8 +170,10 @@ fn attributes(line: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Rectangles of one row from which on they are joined.
+/// Rectangles of one row from which on they are joined, and tenths of a pixel by which one may overlap the one before it: then it does not matter which
+/// is drawn first.
 const ROW: usize = 8;
+const OVERLAP: u32 = 3;
 
 /// A rectangle of the body: its place and width, its row (`y` and height), and its paint as attributes. `None` for any other line.
 fn rectangle(line: &str) -> Option<([u32; 2], [u32; 2], String)> {
@@ -184,7 +186,7 @@ fn rectangle(line: &str) -> Option<([u32; 2], [u32; 2], String)> {
     (others.len() == 4).then(|| (place, row, paint.join(" ")))
 }
 
-/// Neighbouring rectangles of one row as a path for each paint, which takes a third of the text: an X-ray has thousands of them.
+/// Rectangles that follow each other in a row as a path for each paint, which takes a third of the text: an X-ray has thousands of them.
 fn with_joined_rows(body: &str) -> String {
     let mut out = String::with_capacity(body.len());
     let mut lines = body.lines().peekable();
@@ -194,11 +196,14 @@ fn with_joined_rows(body: &str) -> String {
             out.push('\n');
             continue;
         };
+        let mut end = place[0] + place[1];
         let (mut all, mut texts) = (vec![(place, paint)], vec![line]);
         while let Some(text) = lines.peek()
             && let Some((place, of, paint)) = rectangle(text)
             && of == row
+            && place[0] + OVERLAP >= end
         {
+            end = place[0] + place[1];
             all.push((place, paint));
             texts.extend(lines.next());
         }
@@ -292,6 +297,8 @@ mod tests {
         assert_eq!(with_joined_rows(&(row(5, 8) + &row(30, 1))), expect(&row(30, 1)), "another row");
         let faded = row(5, 8).replace("fill=\"#222222\"", "opacity=\"0.5\" fill=\"#222222\"");
         assert!(with_joined_rows(&faded).contains("<path opacity=\"0.5\" fill=\"#222222\" d=\"M20 5h20"), "{faded}");
+        let over_another = rect(0, 5, "#333333").replace("20", "200") + &row(5, 7);
+        assert_eq!(with_joined_rows(&over_another), over_another, "drawn over the first");
         let outlined = row(5, 8).replace("/>", " stroke=\"#333333\"/>");
         assert_eq!(with_joined_rows(&outlined), outlined, "not only filled");
     }

@@ -132,7 +132,7 @@ impl CudnnPlan {
     /// and waits for nothing, and a graph that captures it owns the arrays. Nothing else should use the workspace meanwhile.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] where an array is too short or of another device, the output overlaps another array, or the workspace is
+    /// [`crate::Error::Unsupported`] where an array is too short or of another device, the output overlaps another array, or the workspace is
     /// too small; a launch that is refused. A failure of the kernel itself shows when the stream is waited for.
     pub fn launch(
         &self,

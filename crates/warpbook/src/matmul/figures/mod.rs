@@ -136,7 +136,7 @@ mod tests {
 
     /// Elements are closed in order, none of them is a script, and no coordinate is NaN.
     fn check_elements(svg: &str) {
-        let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle"];
+        let known = ["svg", "title", "desc", "text", "line", "rect", "polyline", "polygon", "circle", "path"];
         let mut open: Vec<&str> = Vec::new();
         for tag in svg.split('<').skip(1).map(|rest| rest.split('>').next().unwrap()) {
             let name = tag.trim_start_matches('/').split([' ', '/', '\n']).next().unwrap();
