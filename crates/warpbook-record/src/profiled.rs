@@ -127,6 +127,20 @@ impl ProfilerOverhead {
 }
 
 impl Profiled {
+    /// Of a rung at a problem, with nothing recorded by this source yet.
+    #[must_use]
+    pub fn of(rung: impl Into<String>, problem: Problem, source: impl Into<String>) -> Self {
+        Self {
+            rung: rung.into(),
+            problem,
+            source: source.into(),
+            memory: Vec::new(),
+            power: Vec::new(),
+            overhead: None,
+            counters: Vec::new(),
+        }
+    }
+
     /// What the device came to by the second half of its readings; `None` where there are fewer than two.
     #[must_use]
     pub fn settled(&self) -> Option<Settled> {
@@ -173,13 +187,8 @@ mod tests {
             flops: u64::from(i) * 1000,
         };
         let of = |n: u32| Profiled {
-            rung: "01".into(),
-            problem: Problem::new("p", "p", Vec::new(), crate::Dtype::F32),
-            source: "NVML".into(),
-            memory: Vec::new(),
             power: (0..n).map(reading).collect(),
-            overhead: None,
-            counters: Vec::new(),
+            ..Profiled::of("01", Problem::new("p", "p", Vec::new(), crate::Dtype::F32), "NVML")
         };
         let settled = of(4).settled().expect("four readings");
         assert_eq!((settled.sm_mhz, settled.watts), (Some(1977.5), Some(700.0)));

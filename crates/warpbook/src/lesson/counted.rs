@@ -147,16 +147,7 @@ mod tests {
             ("l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum", 10.0),
         ])];
         let problem = run.main_problem().unwrap().clone();
-        let source = "a test".to_owned();
-        run.profiled.push(Profiled {
-            rung: "01_strided".into(),
-            problem,
-            source,
-            memory: Vec::new(),
-            power: Vec::new(),
-            overhead: None,
-            counters,
-        });
+        run.profiled.push(Profiled { counters, ..Profiled::of("01_strided", problem, "a test") });
         let text = counted(&run).unwrap().text();
         assert!(text.contains("Strided") && text.contains("sectors a load") && text.contains("32.00"), "{text}");
         let of_no_pair = Run { experiment: "regression".into(), ..run };

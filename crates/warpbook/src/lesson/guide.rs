@@ -195,15 +195,7 @@ mod tests {
     }
 
     fn profiled(run: &Run, rung: &str) -> Profiled {
-        Profiled {
-            rung: rung.into(),
-            problem: run.main_problem().unwrap().clone(),
-            source: "a test".into(),
-            memory: Vec::new(),
-            power: Vec::new(),
-            overhead: None,
-            counters: Vec::new(),
-        }
+        Profiled::of(rung, run.main_problem().unwrap().clone(), "a test")
     }
 
     #[test]

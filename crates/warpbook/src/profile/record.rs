@@ -125,13 +125,10 @@ impl Cycle {
     /// Memory over time, and what recording costs.
     pub(crate) fn profiled(&self, problem: &Problem) -> Profiled {
         Profiled {
-            rung: RUNG.into(),
-            problem: problem.clone(),
-            source: self.source.clone(),
             memory: self.memory.iter().map(|change| memory_at(change.at_us, &change.point)).collect(),
-            power: Vec::new(),
             overhead: self.overhead,
             counters: self.counters.iter().flat_map(|c| c.counters.kernels.iter().cloned()).collect(),
+            ..Profiled::of(RUNG, problem.clone(), self.source.clone())
         }
     }
 

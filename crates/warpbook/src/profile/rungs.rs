@@ -122,16 +122,7 @@ impl Lab {
                         }
                     }
                     notes.extend(more.iter().map(|n| format!("{}: {n}", chosen.rung.id)));
-                    let (rung, problem) = (chosen.rung.id.to_string(), problem.clone());
-                    found.push(Profiled {
-                        rung,
-                        problem,
-                        source,
-                        memory: Vec::new(),
-                        power: Vec::new(),
-                        overhead: None,
-                        counters,
-                    });
+                    found.push(Profiled { counters, ..Profiled::of(&*chosen.rung.id, problem.clone(), source) });
                 }
                 Err(Error::Device(e)) if e.is_sticky() => return Err(e.into()),
                 Err(e) if e.is_cancelled() => return Err(e),

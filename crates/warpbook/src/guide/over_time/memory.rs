@@ -33,15 +33,7 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
 }
 
 fn profiled(rung: &str, problem: &Problem, memory: Vec<MemoryAt>) -> Profiled {
-    Profiled {
-        rung: rung.to_owned(),
-        problem: problem.clone(),
-        source: "the lab's own allocations, by the host's clock".into(),
-        memory,
-        power: Vec::new(),
-        overhead: None,
-        counters: Vec::new(),
-    }
+    Profiled { memory, ..Profiled::of(rung, problem.clone(), "the lab's own allocations, by the host's clock") }
 }
 
 /// What the steps with matrices are recorded as: a problem of its own, as it is no size of the pair.
@@ -126,11 +118,11 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     let stream = device.stream()?;
     let multiply = Multiply::new(device, edge)?;
     let pool = Pool::new(device);
-    let returned = || {
-        if !pooled {
-            pool.empty_cache();
-        }
+    let release = || {
+        pool.empty_cache();
+        Ok(())
     };
+    let returned = || if pooled { Ok(()) } else { release() };
     let watch = Watch::begin(device);
     let mut spans = Vec::new();
     let mut step = |name, of: &mut dyn FnMut() -> Result<()>| {
@@ -146,13 +138,9 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     })?;
     step("drop it", &mut || {
         a = None;
-        returned();
-        Ok(())
+        returned()
     })?;
-    step("release", &mut || {
-        pool.empty_cache();
-        Ok(())
-    })?;
+    step("release", &mut || release())?;
     step("allocate two and room for their product", &mut || {
         for matrix in [&mut a, &mut b, &mut c] {
             *matrix = Some(pool.array::<f32>(len)?);
@@ -169,18 +157,13 @@ fn matrices(device: &CudaDevice, edge: u32, pooled: bool) -> Result<Matrices> {
     })?;
     step("drop the two", &mut || {
         (a, b) = (None, None);
-        returned();
-        Ok(())
+        returned()
     })?;
     step("drop the product", &mut || {
         c = None;
-        returned();
-        Ok(())
+        returned()
     })?;
-    step("release", &mut || {
-        pool.empty_cache();
-        Ok(())
-    })?;
+    step("release", &mut || release())?;
     Ok(Matrices { spans, memory: watch.end() })
 }
 

@@ -27,15 +27,8 @@ pub(in crate::guide) fn record(shown: &Shown<'_>, rungs: &[(&'static str, bool)]
         let load = Load::new(shown.device, edge, of_zeros)?;
         std::thread::sleep(PAUSE);
         let power = watched(TIME[usize::from(shown.quick)], || load.run(), || power_reading(uuid))?;
-        let profiled = Profiled {
-            rung: rung.to_owned(),
-            problem: shown.problem.clone(),
-            source: format!("NVML, every {} ms", INTERVAL.as_millis()),
-            memory: Vec::new(),
-            power,
-            overhead: None,
-            counters: Vec::new(),
-        };
+        let source = format!("NVML, every {} ms", INTERVAL.as_millis());
+        let profiled = Profiled { power, ..Profiled::of(rung, shown.problem.clone(), source) };
         Ok(Timelines { profiled: vec![profiled], ..Timelines::default() })
     })
 }
