@@ -11,6 +11,7 @@ constexpr int SENT_BYTES = CONSUMER_THREADS * PART * 4;  // and of all its threa
 static_assert(WIDTH / 8 % SPLIT == 0, "a block is responsible for whole groups of eight columns, or swapped of eight rows");
 static_assert(!SWAPPED || sizeof(Out) == 2, "a warp transposes 16-bit elements");
 static_assert(DYNAMIC_SHARED_BYTES >= STAGES * STAGE_BYTES + BM * BN / SPLIT * (SPLIT - 1) * 4 + 1024, "room for the other blocks' partial sums");
+static_assert(SPLIT == 1 || HEIGHT == 1, "each sum of a thread has one block that is responsible for it");
 static_assert(SPLIT * CLUSTER <= 8, "larger clusters are not on every chip");
 
 __device__ __forceinline__ unsigned in_block(unsigned address, unsigned rank) {
@@ -30,7 +31,7 @@ __device__ __forceinline__ void store_part(const float (&d)[N], Out* __restrict_
                                            unsigned row, unsigned column, const Epilogue& epilogue) {
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
     const bool quick = epilogue.is_plain() && Epilogue::in_pairs(c, n, ldc);
-    if constexpr (sizeof(Out) == 2 && N % 16 == 0) {
+    if constexpr (sizeof(Out) == 2 && N >= 16) {
         if (quick && n % 8 == 0 && ldc % 8 == 0 && (size_t)c % 16 == 0) {
             unsigned pairs[N / 2];
 #pragma unroll
@@ -155,8 +156,9 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
     } else {
         take_registers<CONSUMER_REGISTERS>();
         barriers.meet();
-        const unsigned a = descriptor(base + (SWAPPED ? 0 : group * CHUNK_BYTES), !TRANS_A);
-        const unsigned b = descriptor(base + A_BYTES + (SWAPPED ? group * CHUNK_BYTES : 0), TRANS_B);
+        const int own_rows = group * HEIGHT * CHUNK_BYTES;
+        const unsigned a = descriptor(base + (SWAPPED ? 0 : own_rows), !TRANS_A);
+        const unsigned b = descriptor(base + A_BYTES + (SWAPPED ? own_rows : 0), TRANS_B);
         const unsigned first = SWAPPED ? b : a, second = SWAPPED ? a : b;
         Sums sums;
         if (end > begin) {
@@ -164,11 +166,12 @@ gemm(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap 
         } else {
             // A short k may leave a block without a part.
 #pragma unroll
-            for (int i = 0; i < WIDTH / 2; ++i) sums.d[i] = 0.0f;
+            for (int i = 0; i < Sums::ALL; ++i) sums.d[i] = 0.0f;
         }
         MARK(store);
         if constexpr (SPLIT == 1) {
-            store_tile(sums.d, c, m, n, ldc, row, column, group, 0, epilogue);
+#pragma unroll
+            for (int i = 0; i < HEIGHT; ++i) store_tile(sums.of(i), c, m, n, ldc, row, column, group * HEIGHT + i, 0, epilogue);
         } else {
             MARK(barrier);
             if (MEETS_LATER) cluster_wait();

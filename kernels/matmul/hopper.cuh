@@ -21,6 +21,10 @@
 #ifndef SWAPPED
 #define SWAPPED 0
 #endif
+// How many instructions a warpgroup multiplies a tile with, one below the other: 64 rows (swapped, columns) each.
+#ifndef HEIGHT
+#define HEIGHT 1
+#endif
 constexpr int CLUSTER_M = CLUSTER / CLUSTER_N;
 static_assert(CLUSTER_M * CLUSTER_N == CLUSTER, "a cluster is a rectangle");
 
@@ -34,7 +38,7 @@ constexpr int STAGE_BYTES = A_BYTES + B_BYTES;
 constexpr int WIDTH = SWAPPED ? BM : BN;  // The columns of an instruction.
 constexpr int CHUNK_BYTES = 64 * ROW_BYTES;  // 64 rows: the share of one warpgroup, or one TMA box.
 constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction multiplies 32 bytes of k.
-static_assert((SWAPPED ? BN : BM) % 64 == 0, "a warpgroup multiplies 64 rows, or swapped 64 columns");
+static_assert((SWAPPED ? BN : BM) % (64 * HEIGHT) == 0, "a warpgroup multiplies 64 rows, or swapped 64 columns, with each instruction");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "the swizzle needs tiles at multiples of 1024 bytes");
 static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory must be contiguous along k");
 static_assert(TRANS_A || BM % (8 * CLUSTER_N) == 0, "the blocks that share A's tile load whole groups of eight rows");
@@ -186,16 +190,25 @@ MULTIPLY_N(256, "m64n256k16", "m64n256k8", 128, 129, 130, 131, 132)
 #error "a width of wgmma that is not defined here"
 #endif
 
-// The 64 x WIDTH sums of a warpgroup, distributed over its threads: 64 rows of the tile of C, or swapped 64 of its columns.
+// The sums of a warpgroup, distributed over its threads: 64 x WIDTH for each of its HEIGHT instructions, whose rows are 64 of the tile
+// of C, or swapped 64 of its columns.
 struct Sums {
-    float d[WIDTH / 2];
+    static constexpr int EACH = WIDTH / 2, ALL = HEIGHT * EACH;
+    float d[ALL];
+
+    // Those of one instruction.
+    __device__ __forceinline__ float (&of(int i))[EACH] { return *reinterpret_cast<float (*)[EACH]>(d + i * EACH); }
 
     // Begins to multiply a stage's tiles, given the lower halves of the descriptors of the first and the second; add = 0 overwrites the sums.
     __device__ __forceinline__ void multiply(unsigned a, unsigned b, int add) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int s = 0; s < K_STEPS; ++s) {
-            multiply_step(d, whole_descriptor(a + s * FIRST_STEP), whole_descriptor(b + s * SECOND_STEP), s > 0 ? 1 : add);
+#pragma unroll
+            for (int i = 0; i < HEIGHT; ++i) {
+                const unsigned first = a + s * FIRST_STEP + i * (CHUNK_BYTES / 16);
+                multiply_step(of(i), whole_descriptor(first), whole_descriptor(b + s * SECOND_STEP), s > 0 ? 1 : add);
+            }
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
     }
@@ -208,10 +221,10 @@ struct Sums {
     // Keeps the compiler from reading the sums before this point.
     __device__ __forceinline__ void hold() {
 #pragma unroll
-        for (int i = 0; i < WIDTH / 2; ++i) asm volatile("" : "+f"(d[i])::"memory");
+        for (int i = 0; i < ALL; ++i) asm volatile("" : "+f"(d[i])::"memory");
     }
 
-    // Writes them to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
+    // Writes those of the only instruction to C at (row, column) straight from registers: 16 or 32 contiguous bytes of a row at a time.
     __device__ __forceinline__ void store(Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n, unsigned ldc, unsigned row,
                                           unsigned column, const Epilogue& epilogue) const {
         const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
@@ -254,21 +267,24 @@ __device__ __forceinline__ void exchange_among_four(unsigned (&w)[4]) {
 }
 
 // Writes 64 rows of 16-bit elements, pairs[2 j + h] distributed like the sums: the four lanes of a row exchange pairs until each has
-// 16 contiguous bytes. C's rows and its edge are at multiples of 16 bytes.
+// 16 contiguous bytes. C's rows and its edge are at multiples of 16 bytes. Of columns that are no multiple of 32, some of the last four
+// lanes have none.
 template <int PAIRS>
 __device__ __forceinline__ void store_wide(const unsigned (&pairs)[PAIRS], Out* __restrict__ c /* [m][ldc] */, unsigned m, unsigned n,
                                            unsigned ldc, unsigned row, unsigned column) {
-    static_assert(PAIRS % 8 == 0, "four pairs in a row, and two rows");
+    static_assert(PAIRS % 2 == 0, "a pair in each of two rows");
     const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
         const unsigned r = row + 16 * warp + lane / 4 + 8 * h;
 #pragma unroll
         for (int j = 0; j < PAIRS / 2; j += 4) {
-            unsigned w[4] = {pairs[2 * j + h], pairs[2 * j + 2 + h], pairs[2 * j + 4 + h], pairs[2 * j + 6 + h]};
+            unsigned w[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) w[i] = j + i < PAIRS / 2 ? pairs[2 * (j + i) + h] : 0;
             exchange_among_four(w);
-            const unsigned at = column + 8 * (j + lane % 4);
-            if (r < m && at < n) *reinterpret_cast<uint4*>(c + (size_t)r * ldc + at) = make_uint4(w[0], w[1], w[2], w[3]);
+            const unsigned group = j + lane % 4, at = column + 8 * group;
+            if (group < PAIRS / 2 && r < m && at < n) *reinterpret_cast<uint4*>(c + (size_t)r * ldc + at) = make_uint4(w[0], w[1], w[2], w[3]);
         }
     }
 }

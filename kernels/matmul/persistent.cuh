@@ -3,8 +3,8 @@
 #pragma once
 #include "matmul/hopper.cuh"
 
-constexpr int CONSUMERS = (B_IN_REGISTERS || SWAPPED ? BN : BM) / 64;
-static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64 rows (or columns), and a producer");
+constexpr int CONSUMERS = (B_IN_REGISTERS || SWAPPED ? BN : BM) / (64 * HEIGHT);
+static_assert(THREADS == (CONSUMERS + 1) * WARPGROUP, "one consumer for every 64 HEIGHT rows (or columns), and a producer");
 #ifndef GROUP
 #define GROUP 1
 #endif

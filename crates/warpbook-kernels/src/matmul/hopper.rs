@@ -18,13 +18,20 @@ const EXTRA: &str = "EXTRA";
 
 /// The product is computed transposed.
 const SWAPPED: (&str, i64) = ("SWAPPED", 1);
+/// A warpgroup multiplies 128 rows, or swapped columns, in two instructions.
+const TALL: (&str, i64) = ("HEIGHT", 2);
 
-/// A tile of a Hopper rung: `stages` tiles of A and B in flight, one warpgroup for every 64 rows, or swapped for every 64 columns, and
-/// `others` more.
+/// The rows, or swapped columns, of a tile that a warpgroup multiplies.
+fn rows_of_a_warpgroup(more: &[(&str, i64)]) -> i64 {
+    if more.contains(&TALL) { 128 } else { 64 }
+}
+
+/// A tile of a Hopper rung: `stages` tiles of A and B in flight, one warpgroup for every 64 or 128 rows, or swapped columns, and `others`
+/// more.
 fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64, more: &[(&'static str, i64)]) -> Tile {
     // A kernel may need room for results next to the stages; 1024 bytes are for the alignment.
     let extra = more.iter().find(|(name, _)| *name == EXTRA).map_or(0, |(_, bytes)| *bytes);
-    let warpgroups = if more.contains(&SWAPPED) { bn } else { bm } / 64;
+    let warpgroups = if more.contains(&SWAPPED) { bn } else { bm } / rows_of_a_warpgroup(more);
     // What is contiguous along m or n is loaded in boxes of 64.
     let rows: i64 = [bm, bn].map(|side| (side + 63) / 64 * 64).iter().sum();
     let mut sizes = vec![
@@ -41,10 +48,10 @@ fn hopper_tile(id: &'static str, (bm, bn): (i64, i64), stages: i64, others: i64,
 /// Registers per thread of a producer and of a consumer, where a kernel moves them: 64 x 256 sums take 128 per thread.
 const REGISTERS: [(&str, i64); 2] = [("PRODUCER_REGISTERS", 40), ("CONSUMER_REGISTERS", 232)];
 
-/// The same for a kernel with a consumer for every 64 of `rows` rows, `blocks` of which fit on an SM: the registers of a thread come in
-/// units of 8, and the consumers divide those that the producer gives up.
-fn registers(rows: i64, blocks: i64) -> [(&'static str, i64); 2] {
-    let (consumers, threads) = (rows / 64, (rows / 64 + 1) * 128);
+/// The same for a kernel with so many consumers, `blocks` of which fit on an SM: the registers of a thread come in units of 8, and the
+/// consumers divide those that the producer gives up.
+fn registers(consumers: i64, blocks: i64) -> [(&'static str, i64); 2] {
+    let threads = (consumers + 1) * 128;
     let each = 65536 / (threads * blocks) / 8 * 8;
     let [(producer, kept), (consumer, most)] = REGISTERS;
     [(producer, kept), (consumer, ((each * (consumers + 1) - kept) / consumers / 8 * 8).min(most))]
@@ -60,7 +67,7 @@ fn persistent(id: &'static str, shape: (i64, i64), stages: i64, [m, n]: [i64; 2]
     // Two chunks of C in flight for each consumer.
     let chunks = if out { shape.0 / 64 * 2 } else { 0 };
     let cluster = [("CLUSTER", m * n), ("CLUSTER_N", n), ("GROUP", group), (EXTRA, chunks * CHUNK_BYTES)];
-    hopper_tile(id, shape, stages, 1, &[&registers(shape.0, 1)[..], &cluster].concat())
+    hopper_tile(id, shape, stages, 1, &[&registers(shape.0 / 64, 1)[..], &cluster].concat())
 }
 
 /// A tile whose k is split over `split` blocks, `blocks` of which fit on an SM, so that those of the next launch can start early.
@@ -78,6 +85,16 @@ fn swapped(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacen
     split_and_shared(id, shape, stages, split, 1, adjacent, &[SWAPPED])
 }
 
+/// The same with warpgroups of 128 rows: tiles that are larger than those that one instruction of each covers.
+fn tall(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
+    split_and_shared(id, shape, stages, 1, 1, adjacent, &[TALL])
+}
+
+/// The same of 128 columns with the product computed transposed.
+fn wide(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
+    split_and_shared(id, shape, stages, 1, 1, adjacent, &[SWAPPED, TALL])
+}
+
 fn split_and_shared(
     id: &'static str,
     shape: (i64, i64),
@@ -85,9 +102,9 @@ fn split_and_shared(
     split: i64,
     blocks: i64,
     [m, n]: [i64; 2],
-    swapped: &[(&'static str, i64)],
+    others: &[(&'static str, i64)],
 ) -> Tile {
-    let rows = if swapped.is_empty() { shape.0 } else { shape.1 };
+    let rows = if others.contains(&SWAPPED) { shape.1 } else { shape.0 };
     let more = [
         ("SPLIT", split),
         ("CLUSTER", m * n),
@@ -96,7 +113,8 @@ fn split_and_shared(
         // The partial sums that the other blocks send, of its part of the columns.
         (EXTRA, shape.0 * shape.1 * 4 / split * (split - 1)),
     ];
-    hopper_tile(id, shape, stages, 1, &[&registers(rows, blocks)[..], &more, swapped].concat())
+    let consumers = rows / rows_of_a_warpgroup(others);
+    hopper_tile(id, shape, stages, 1, &[&registers(consumers, blocks)[..], &more, others].concat())
 }
 
 const WGMMA: Source = source!("matmul/11_wgmma_tma.cu");
@@ -186,6 +204,21 @@ fn split_k() -> KernelSpec {
         shared("128x64s8k2c1x2", (128, 64), 8, 2, [1, 2]),
         shared("128x64s8k4c1x2", (128, 64), 8, 4, [1, 2]),
         shared("64x128s8k4c2", (64, 128), 8, 4, [2, 1]),
+        split("64x160s6k2", (64, 160), 6, 2, 1),
+        split("64x160s6k4", (64, 160), 6, 4, 1),
+        shared("64x160s6k4c2", (64, 160), 6, 4, [2, 1]),
+        split("64x96s8k2", (64, 96), 8, 2, 1),
+        shared("64x96s8k2c1x2", (64, 96), 8, 2, [1, 2]),
+        shared("64x96s8k4c1x2", (64, 96), 8, 4, [1, 2]),
+        shared("64x96s8k3c2", (64, 96), 8, 3, [2, 1]),
+        split("64x32s12k2", (64, 32), 12, 2, 1),
+        shared("64x32s12k4c2", (64, 32), 12, 4, [2, 1]),
+        split("128x160s4k2", (128, 160), 4, 2, 1),
+        split("128x96s5k2", (128, 96), 5, 2, 1),
+        split("128x96s5k4", (128, 96), 5, 4, 1),
+        split("192x96s4k4", (192, 96), 4, 4, 1),
+        split("192x96s4k2", (192, 96), 4, 2, 1),
+        split("128x192s3k4", (128, 192), 3, 4, 1),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -231,6 +264,12 @@ fn small_tiles() -> KernelSpec {
         shared("192x96s5k1c2", (192, 96), 5, 1, [2, 1]),
         shared("64x160s6k1c2", (64, 160), 6, 1, [2, 1]),
         shared("64x160s6k1c1x2", (64, 160), 6, 1, [1, 2]),
+        tall("256x144s4k1c2", (256, 144), 4, [2, 1]),
+        tall("256x160s4k1c1x2", (256, 160), 4, [1, 2]),
+        tall("256x160s4k1c2", (256, 160), 4, [2, 1]),
+        tall("256x176s4k1", (256, 176), 4, [1, 1]),
+        tall("256x176s4k1c1x2", (256, 176), 4, [1, 2]),
+        tall("256x192s4k1c1x2", (256, 192), 4, [1, 2]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -249,6 +288,16 @@ fn transposed_product() -> KernelSpec {
         swapped("160x128s5k1c2", (160, 128), 5, 1, [2, 1]),
         swapped("160x128s5k1c1x2", (160, 128), 5, 1, [1, 2]),
         swapped("144x128s5k1c1x2", (144, 128), 5, 1, [1, 2]),
+        swapped("160x64s6k2c1x2", (160, 64), 6, 2, [1, 2]),
+        swapped("160x64s6k4", (160, 64), 6, 4, [1, 1]),
+        swapped("96x64s8k2", (96, 64), 8, 2, [1, 1]),
+        swapped("96x64s8k4", (96, 64), 8, 4, [1, 1]),
+        swapped("160x192s4k1c2", (160, 192), 4, 1, [2, 1]),
+        swapped("208x128s4k1c2", (208, 128), 4, 1, [2, 1]),
+        wide("144x256s4k1c1x2", (144, 256), 4, [1, 2]),
+        wide("160x256s4k1c2", (160, 256), 4, [2, 1]),
+        wide("160x256s4k1c1x2", (160, 256), 4, [1, 2]),
+        wide("176x256s4k1c2", (176, 256), 4, [2, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -539,7 +588,7 @@ const OVERLAPPED_COSTS: [Cost; 10] = [
     cost("192x128s4c1g8", [1.70, 1.28, 0.461]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 14] = [
+const SPLIT_K_COSTS: [Cost; 29] = [
     cost("128x128s6k2", [0.00, 3.41, 0.421]),
     cost("128x128s5k4", [0.00, 3.51, 0.390]),
     cost("64x128s8k2", [0.00, 2.21, 0.231]),
@@ -554,9 +603,24 @@ const SPLIT_K_COSTS: [Cost; 14] = [
     cost("128x64s8k2c1x2", [0.00, 2.00, 0.228]),
     cost("128x64s8k4c1x2", [0.00, 2.37, 0.237]),
     cost("64x128s8k4c2", [0.00, 2.42, 0.240]),
+    cost("64x160s6k2", [0.00, 2.76, 0.256]),
+    cost("64x160s6k4", [0.00, 3.06, 0.256]),
+    cost("64x160s6k4c2", [0.00, 3.06, 0.256]),
+    cost("64x96s8k2", [0.00, 2.25, 0.183]),
+    cost("64x96s8k2c1x2", [0.00, 2.25, 0.183]),
+    cost("64x96s8k4c1x2", [0.00, 2.55, 0.183]),
+    cost("64x96s8k3c2", [0.00, 2.40, 0.183]),
+    cost("64x32s12k2", [0.00, 1.75, 0.110]),
+    cost("64x32s12k4c2", [0.00, 2.05, 0.110]),
+    cost("128x160s4k2", [0.00, 4.01, 0.420]),
+    cost("128x96s5k2", [0.00, 3.01, 0.310]),
+    cost("128x96s5k4", [0.00, 3.31, 0.310]),
+    cost("192x96s4k4", [0.00, 4.06, 0.438]),
+    cost("192x96s4k2", [0.00, 3.76, 0.438]),
+    cost("128x192s3k4", [0.00, 4.82, 0.503]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 38] = [
+const SMALL_TILE_COSTS: [Cost; 44] = [
     cost("128x64s8k1", [0.00, 1.46, 0.187]),
     cost("64x64s12k1", [0.00, 1.30, 0.127]),
     cost("128x64s4k1b2", [0.00, 1.36, 0.332]),
@@ -595,6 +659,12 @@ const SMALL_TILE_COSTS: [Cost; 38] = [
     cost("192x96s5k1c2", [0.00, 2.04, 0.409]),
     cost("64x160s6k1c2", [0.00, 1.60, 0.265]),
     cost("64x160s6k1c1x2", [0.00, 1.60, 0.265]),
+    cost("256x144s4k1c2", [0.00, 3.00, 0.703]),
+    cost("256x160s4k1c1x2", [0.00, 3.07, 0.749]),
+    cost("256x160s4k1c2", [0.00, 3.07, 0.749]),
+    cost("256x176s4k1", [0.00, 3.13, 0.803]),
+    cost("256x176s4k1c1x2", [0.00, 3.13, 0.803]),
+    cost("256x192s4k1c1x2", [0.00, 3.20, 0.876]),
 ];
 
 const WORKSPACE_COSTS: [Cost; 15] = [
@@ -615,7 +685,7 @@ const WORKSPACE_COSTS: [Cost; 15] = [
     cost("64x64s12k4", [0.60, 2.07, 0.182]),
 ];
 
-const TRANSPOSED_COSTS: [Cost; 11] = [
+const TRANSPOSED_COSTS: [Cost; 21] = [
     cost("32x64s12k4", [0.00, 1.71, 0.164]),
     cost("32x128s8k2", [0.00, 1.99, 0.210]),
     cost("96x128s6k2", [0.00, 3.13, 0.398]),
@@ -627,6 +697,16 @@ const TRANSPOSED_COSTS: [Cost; 11] = [
     cost("160x128s5k1c2", [0.00, 4.30, 0.410]),
     cost("160x128s5k1c1x2", [0.00, 4.25, 0.420]),
     cost("144x128s5k1c1x2", [0.00, 3.90, 0.375]),
+    cost("160x64s6k2c1x2", [0.00, 3.36, 0.256]),
+    cost("160x64s6k4", [0.00, 3.66, 0.256]),
+    cost("96x64s8k2", [0.00, 2.85, 0.183]),
+    cost("96x64s8k4", [0.00, 3.15, 0.183]),
+    cost("160x192s4k1c2", [0.00, 3.90, 0.584]),
+    cost("208x128s4k1c2", [0.00, 3.83, 0.502]),
+    cost("144x256s4k1c1x2", [0.00, 4.00, 0.703]),
+    cost("160x256s4k1c2", [0.00, 4.07, 0.749]),
+    cost("160x256s4k1c1x2", [0.00, 4.07, 0.749]),
+    cost("176x256s4k1c2", [0.00, 4.13, 0.803]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
