@@ -41,8 +41,8 @@ constexpr int K_STEPS = ROW_BYTES / 32;      // An instruction multiplies 32 byt
 static_assert((SWAPPED ? BN : BM) % (64 * HEIGHT) == 0, "a warpgroup multiplies 64 rows, or swapped 64 columns, with each instruction");
 static_assert(A_BYTES % 1024 == 0 && B_BYTES % 1024 == 0, "the swizzle needs tiles at multiples of 1024 bytes");
 static_assert(sizeof(In) == 2 || (!TRANS_A && (TRANS_B || B_IN_REGISTERS)), "32-bit tiles in shared memory must be contiguous along k");
-static_assert(TRANS_A || BM % (8 * CLUSTER_N) == 0, "the blocks that share A's tile load whole groups of eight rows");
-static_assert(!TRANS_B || BN % (8 * CLUSTER_M) == 0, "the blocks that share B's tile load whole groups of eight rows");
+static_assert(TRANS_A || BM % CLUSTER_N == 0, "the blocks that share A's tile load whole rows");
+static_assert(!TRANS_B || BN % CLUSTER_M == 0, "the blocks that share B's tile load whole rows");
 
 // A position in the ring of stages, and the parity of its round.
 struct Ring {

@@ -1,5 +1,6 @@
 //! The driver, probed before cudarc is let near it, and a device's context.
 
+use crate::cudnn::FastestEngines;
 use crate::marks::Streams;
 use crate::memory::Counters;
 use crate::module::Modules;
@@ -90,6 +91,7 @@ pub(crate) struct Inner {
     compiler: OnceLock<Result<Compiler>>,
     pub(crate) memory: Counters,
     pub(crate) modules: Modules,
+    pub(crate) fastest_engines: FastestEngines,
     pub(crate) streams: Streams,
     pub(crate) marking: Marking,
     /// What copies go through: waiting for it waits for nothing else, and disturbs no capture on another thread.
@@ -210,6 +212,7 @@ impl CudaDevice {
             compiler: OnceLock::new(),
             memory: Counters::default(),
             modules: Modules::default(),
+            fastest_engines: FastestEngines::default(),
             streams: Streams::new(transfers),
             marking: Marking::default(),
             lost: OnceLock::new(),

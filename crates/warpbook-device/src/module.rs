@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The modules of a device by the hash of their code. It keeps none of them loaded, except between [`Modules::keep`] and [`Modules::release`].
+/// The modules of a device by the hash of their code. It keeps none of them loaded, until [`Modules::keep`].
 #[derive(Default)]
 pub(crate) struct Modules(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
     by_code: HashMap<[u8; 32], Weak<Module>>,
-    kept: Option<Vec<Arc<Module>>>,
+    stay: bool,
 }
 
 impl Modules {
@@ -31,22 +31,13 @@ impl Modules {
 
     /// Unloads none of those that are loaded now or later: CUPTI names kernels by the address of their function, which another would get.
     pub(crate) fn keep(&self) {
-        let mut known = self.lock();
-        let live = known.by_code.values().filter_map(Weak::upgrade).collect();
-        known.kept = Some(live);
-    }
-
-    /// The end of that.
-    pub(crate) fn release(&self) {
-        // They are unloaded without the lock.
-        let kept = self.lock().kept.take();
-        drop(kept);
+        self.lock().stay = true;
     }
 }
 
 impl CudaDevice {
     /// Modules that kernels of this device (and its clones) keep loaded. Kernels with the same machine code share one, which
-    /// is unloaded with the last of them and of the graphs that launch them.
+    /// is unloaded with the last of them and of the graphs that launch them; with the context once a [`crate::Recorder`] was there.
     #[must_use]
     pub fn loaded_modules(&self) -> usize {
         self.0.modules.loaded()
@@ -82,9 +73,6 @@ impl Module {
         let module = Arc::new(Self { device: device.clone(), raw, shared_limits: Mutex::default() });
         modules.by_code.retain(|_, m| m.strong_count() > 0);
         modules.by_code.insert(key, Arc::downgrade(&module));
-        if let Some(kept) = &mut modules.kept {
-            kept.push(module.clone());
-        }
         Ok(module)
     }
 
@@ -121,7 +109,7 @@ impl Module {
 
 impl Drop for Module {
     fn drop(&mut self) {
-        if self.device.may_free() {
+        if self.device.may_free() && !self.device.modules.lock().stay {
             // SAFETY: the handle was created by `load` and is not used again.
             let _ = relaxed(|| unsafe { result::module::unload(self.raw) });
         }

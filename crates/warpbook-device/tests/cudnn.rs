@@ -140,3 +140,17 @@ fn what_cannot_run_is_refused_in_words() {
     launch([&x, &w], &y).unwrap();
     stream.synchronize().unwrap();
 }
+
+/// Engines that are about as fast take turns in being the fastest.
+#[test]
+fn a_convolution_that_is_prepared_again_has_the_same_engine() {
+    let Some((device, cudnn)) = on_gpu("a_convolution_that_is_prepared_again_has_the_same_engine") else { return };
+    for pass in [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient] {
+        let fastest = |cudnn: &Cudnn| cudnn.fastest(&shape(Dtype::F16, true), pass, WORKSPACE).unwrap();
+        let first = fastest(&cudnn);
+        for _ in 0..4 {
+            let again = fastest(&Cudnn::open(&device).unwrap());
+            assert_eq!((again.rank(), again.algorithm()), (first.rank(), first.algorithm()), "{pass:?}");
+        }
+    }
+}

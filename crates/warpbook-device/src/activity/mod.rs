@@ -113,17 +113,10 @@ pub struct Recorded {
 /// The clock is CUPTI's, in nanoseconds; its zero is the start of the recorder. While it records, each launch takes the host longer, and in a
 /// graph the kernels lie further apart than without: compare with a time that was measured without it. CUPTI stays attached to the process
 /// afterwards: a launch then takes the host 4.9 us instead of 3.9, measured on a machine with an NVIDIA H200.
-/// Kernels that are dropped meanwhile stay loaded until it ends.
+/// The code of kernels that are dropped meanwhile or afterwards stays loaded as long as the context: else CUPTI might name another by it.
 #[derive(Debug)]
 pub struct Recorder {
     session: Session,
-    device: CudaDevice,
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        self.device.0.modules.release();
-    }
 }
 
 impl Recorder {
@@ -153,7 +146,7 @@ impl Recorder {
         device.0.bind()?;
         let session = Session::start(library, calls)?;
         device.0.modules.keep();
-        Ok(Self { session, device: device.clone() })
+        Ok(Self { session })
     }
 
     /// Nanoseconds since the start of the recorder, by the clock of the activities.

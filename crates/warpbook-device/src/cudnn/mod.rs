@@ -17,6 +17,7 @@ use descriptor::{ConvolutionMode, DataType, Descriptor, Heuristics, Note, OfHand
 use library::{Cudnn9, Handle, Status};
 use plan::Built;
 pub use plan::CudnnPlan;
+use std::collections::HashMap;
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,7 +101,7 @@ mod note {
 }
 
 /// A convolution as the library takes it: a cross-correlation, as in PyTorch. Pairs are height, width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LibraryConvolution {
     /// Images.
     pub batch: u32,
@@ -125,7 +126,7 @@ pub struct LibraryConvolution {
 }
 
 /// A pass of a convolution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConvolutionPass {
     /// y of x and the weight.
     Forward,
@@ -453,8 +454,8 @@ impl Cudnn {
         Ok(plans)
     }
 
-    /// The fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] where none of them could be timed. Another call
-    /// may choose another engine, and it may give other bits on every run.
+    /// The fastest of [`Cudnn::plans`], each timed on temporary arrays with undefined contents; [`Cudnn::plan`] where none of them could be timed. Later calls
+    /// on this device choose the same engine, another process may choose another, and it may give other bits on every run.
     ///
     /// # Errors
     /// Those of [`Cudnn::plans`] and [`Cudnn::plan`].
@@ -464,6 +465,14 @@ impl Cudnn {
         pass: ConvolutionPass,
         workspace_bytes: u64,
     ) -> Result<CudnnPlan> {
+        let key = (*shape, pass, workspace_bytes);
+        if let Some(rank) = self.0.device.fastest_engines.rank(&key) {
+            let suggestion = self.suggestions(shape, pass)?.into_iter().find(|s| s.rank == rank);
+            if let Some(plan) = suggestion.and_then(|s| self.built(shape, pass, s)) {
+                plan.try_out()?;
+                return Ok(plan);
+            }
+        }
         let mut best: Option<(f64, CudnnPlan)> = None;
         for plan in self.plans(shape, pass, workspace_bytes)? {
             let Some(us) = plan.timed()? else { continue };
@@ -471,7 +480,9 @@ impl Cudnn {
                 best = Some((us, plan));
             }
         }
-        best.map_or_else(|| self.plan(shape, pass, workspace_bytes), |(_, plan)| Ok(plan))
+        let Some((_, plan)) = best else { return self.plan(shape, pass, workspace_bytes) };
+        self.0.device.fastest_engines.remember(key, plan.rank());
+        Ok(plan)
     }
 
     /// The engines that the heuristics suggest, the fastest first, of those that compute what the type promises.
@@ -508,6 +519,24 @@ impl Cudnn {
         let workspace_bytes = usize::try_from(workspace).ok()?;
         let built = Built { descriptor: Some(descriptor), workspace_bytes, suggestion, cudnn: self.clone() };
         Some(CudnnPlan { shape: *shape, pass, built: Arc::new(built) })
+    }
+}
+
+/// The engines that [`Cudnn::fastest`] found on a device, by their place among the suggestions: a convolution that is prepared again has the same kernels,
+/// though others may be as fast.
+#[derive(Default)]
+pub(crate) struct FastestEngines(Mutex<HashMap<Searched, usize>>);
+
+/// What an engine was looked for: a convolution, its pass and the bytes of workspace.
+type Searched = (LibraryConvolution, ConvolutionPass, u64);
+
+impl FastestEngines {
+    fn rank(&self, of: &Searched) -> Option<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(of).copied()
+    }
+
+    fn remember(&self, of: Searched, rank: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(of, rank);
     }
 }
 

@@ -18,10 +18,10 @@ const EXTRA: &str = "EXTRA";
 
 /// The product is computed transposed.
 const SWAPPED: (&str, i64) = ("SWAPPED", 1);
-/// A warpgroup multiplies 128 rows, or swapped columns, in two instructions.
+/// A warpgroup multiplies 128 rows in two instructions.
 const TALL: (&str, i64) = ("HEIGHT", 2);
 
-/// The rows, or swapped columns, of a tile that a warpgroup multiplies.
+/// The rows of a tile, or swapped its columns, that a warpgroup multiplies.
 fn rows_of_a_warpgroup(more: &[(&str, i64)]) -> i64 {
     if more.contains(&TALL) { 128 } else { 64 }
 }
@@ -88,11 +88,6 @@ fn swapped(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacen
 /// The same with warpgroups of 128 rows: tiles that are larger than those that one instruction of each covers.
 fn tall(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
     split_and_shared(id, shape, stages, 1, 1, adjacent, &[TALL])
-}
-
-/// The same of 128 columns with the product computed transposed.
-fn wide(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
-    split_and_shared(id, shape, stages, 1, 1, adjacent, &[SWAPPED, TALL])
 }
 
 fn split_and_shared(
@@ -205,20 +200,15 @@ fn split_k() -> KernelSpec {
         shared("128x64s8k4c1x2", (128, 64), 8, 4, [1, 2]),
         shared("64x128s8k4c2", (64, 128), 8, 4, [2, 1]),
         split("64x160s6k2", (64, 160), 6, 2, 1),
-        split("64x160s6k4", (64, 160), 6, 4, 1),
         shared("64x160s6k4c2", (64, 160), 6, 4, [2, 1]),
-        split("64x96s8k2", (64, 96), 8, 2, 1),
         shared("64x96s8k2c1x2", (64, 96), 8, 2, [1, 2]),
         shared("64x96s8k4c1x2", (64, 96), 8, 4, [1, 2]),
         shared("64x96s8k3c2", (64, 96), 8, 3, [2, 1]),
         split("64x32s12k2", (64, 32), 12, 2, 1),
         shared("64x32s12k4c2", (64, 32), 12, 4, [2, 1]),
         split("128x160s4k2", (128, 160), 4, 2, 1),
-        split("128x96s5k2", (128, 96), 5, 2, 1),
-        split("128x96s5k4", (128, 96), 5, 4, 1),
         split("192x96s4k4", (192, 96), 4, 4, 1),
         split("192x96s4k2", (192, 96), 4, 2, 1),
-        split("128x192s3k4", (128, 192), 3, 4, 1),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -268,8 +258,19 @@ fn small_tiles() -> KernelSpec {
         tall("256x160s4k1c1x2", (256, 160), 4, [1, 2]),
         tall("256x160s4k1c2", (256, 160), 4, [2, 1]),
         tall("256x176s4k1", (256, 176), 4, [1, 1]),
-        tall("256x176s4k1c1x2", (256, 176), 4, [1, 2]),
         tall("256x192s4k1c1x2", (256, 192), 4, [1, 2]),
+        shared("128x64s8k1c4x2", (128, 64), 8, 1, [4, 2]),
+        shared("128x64s8k1c4", (128, 64), 8, 1, [4, 1]),
+        shared("128x96s6k1c1x2", (128, 96), 6, 1, [1, 2]),
+        shared("64x144s7k1c4", (64, 144), 7, 1, [4, 1]),
+        shared("64x128s8k1c1x4", (64, 128), 8, 1, [1, 4]),
+        shared("128x128s6k1c2", (128, 128), 6, 1, [2, 1]),
+        shared("128x128s6k1c1x2", (128, 128), 6, 1, [1, 2]),
+        shared("192x80s5k1c1x4", (192, 80), 5, 1, [1, 4]),
+        shared("64x112s9k1c2x4", (64, 112), 9, 1, [2, 4]),
+        shared("64x80s9k1c2x4", (64, 80), 9, 1, [2, 4]),
+        shared("64x80s9k1c1x4", (64, 80), 9, 1, [1, 4]),
+        shared("128x112s6k1c2", (128, 112), 6, 1, [2, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -291,13 +292,10 @@ fn transposed_product() -> KernelSpec {
         swapped("160x64s6k2c1x2", (160, 64), 6, 2, [1, 2]),
         swapped("160x64s6k4", (160, 64), 6, 4, [1, 1]),
         swapped("96x64s8k2", (96, 64), 8, 2, [1, 1]),
-        swapped("96x64s8k4", (96, 64), 8, 4, [1, 1]),
         swapped("160x192s4k1c2", (160, 192), 4, 1, [2, 1]),
-        swapped("208x128s4k1c2", (208, 128), 4, 1, [2, 1]),
-        wide("144x256s4k1c1x2", (144, 256), 4, [1, 2]),
-        wide("160x256s4k1c2", (160, 256), 4, [2, 1]),
-        wide("160x256s4k1c1x2", (160, 256), 4, [1, 2]),
-        wide("176x256s4k1c2", (176, 256), 4, [2, 1]),
+        swapped("144x64s6k1c2", (144, 64), 6, 1, [2, 1]),
+        swapped("96x64s9k1c1x4", (96, 64), 9, 1, [1, 4]),
+        swapped("96x192s5k1c1x2", (96, 192), 5, 1, [1, 2]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -320,6 +318,8 @@ fn split_over_workspace() -> KernelSpec {
         shared("64x96s8c1x2", (64, 96), 8, 1, [1, 2]),
         shared("128x64s8k2c1x2", (128, 64), 8, 2, [1, 2]),
         split("64x64s12k4", (64, 64), 12, 4, 1),
+        shared("192x112s5c1x2", (192, 112), 5, 1, [1, 2]),
+        shared("64x64s12c4", (64, 64), 12, 1, [4, 1]),
     ];
     KernelSpec::new(SPLIT_K, "gemm", &tiles, Grid::Tiles).needs(hopper())
 }
@@ -579,7 +579,7 @@ const OVERLAPPED_COSTS: [Cost; 10] = [
     cost("128x256s4c2g8", [1.70, 1.91, 0.556]),
     cost("128x256s4c1g1", [1.70, 1.76, 0.560]),
     cost("128x256s4c1g8", [1.70, 1.79, 0.552]),
-    cost("128x256s4c1g16", [1.70, 1.84, 0.553]),
+    cost("128x256s4c1g16", [1.70, 1.84, 0.556]),
     cost("128x192s4c1g8", [1.70, 1.32, 0.443]),
     cost("128x128s6c1g8", [1.70, 0.91, 0.286]),
     cost("128x64s8c1g8", [1.70, 0.37, 0.197]),
@@ -588,7 +588,7 @@ const OVERLAPPED_COSTS: [Cost; 10] = [
     cost("192x128s4c1g8", [1.70, 1.28, 0.461]),
 ];
 
-const SPLIT_K_COSTS: [Cost; 29] = [
+const SPLIT_K_COSTS: [Cost; 24] = [
     cost("128x128s6k2", [0.00, 3.41, 0.421]),
     cost("128x128s5k4", [0.00, 3.51, 0.390]),
     cost("64x128s8k2", [0.00, 2.21, 0.231]),
@@ -604,23 +604,18 @@ const SPLIT_K_COSTS: [Cost; 29] = [
     cost("128x64s8k4c1x2", [0.00, 2.37, 0.237]),
     cost("64x128s8k4c2", [0.00, 2.42, 0.240]),
     cost("64x160s6k2", [0.00, 2.76, 0.256]),
-    cost("64x160s6k4", [0.00, 3.06, 0.256]),
     cost("64x160s6k4c2", [0.00, 3.06, 0.256]),
-    cost("64x96s8k2", [0.00, 2.25, 0.183]),
     cost("64x96s8k2c1x2", [0.00, 2.25, 0.183]),
     cost("64x96s8k4c1x2", [0.00, 2.55, 0.183]),
     cost("64x96s8k3c2", [0.00, 2.40, 0.183]),
     cost("64x32s12k2", [0.00, 1.75, 0.110]),
     cost("64x32s12k4c2", [0.00, 2.05, 0.110]),
     cost("128x160s4k2", [0.00, 4.01, 0.420]),
-    cost("128x96s5k2", [0.00, 3.01, 0.310]),
-    cost("128x96s5k4", [0.00, 3.31, 0.310]),
     cost("192x96s4k4", [0.00, 4.06, 0.438]),
     cost("192x96s4k2", [0.00, 3.76, 0.438]),
-    cost("128x192s3k4", [0.00, 4.82, 0.503]),
 ];
 
-const SMALL_TILE_COSTS: [Cost; 44] = [
+const SMALL_TILE_COSTS: [Cost; 55] = [
     cost("128x64s8k1", [0.00, 1.46, 0.187]),
     cost("64x64s12k1", [0.00, 1.30, 0.127]),
     cost("128x64s4k1b2", [0.00, 1.36, 0.332]),
@@ -663,11 +658,22 @@ const SMALL_TILE_COSTS: [Cost; 44] = [
     cost("256x160s4k1c1x2", [0.00, 3.07, 0.749]),
     cost("256x160s4k1c2", [0.00, 3.07, 0.749]),
     cost("256x176s4k1", [0.00, 3.13, 0.803]),
-    cost("256x176s4k1c1x2", [0.00, 3.13, 0.803]),
     cost("256x192s4k1c1x2", [0.00, 3.20, 0.876]),
+    cost("128x64s8k1c4x2", [0.00, 1.53, 0.256]),
+    cost("128x64s8k1c4", [0.00, 1.53, 0.256]),
+    cost("128x96s6k1c1x2", [0.00, 1.70, 0.310]),
+    cost("64x144s7k1c4", [0.00, 1.57, 0.237]),
+    cost("64x128s8k1c1x4", [0.00, 1.53, 0.219]),
+    cost("128x128s6k1c2", [0.00, 1.87, 0.365]),
+    cost("128x128s6k1c1x2", [0.00, 1.87, 0.365]),
+    cost("192x80s5k1c1x4", [0.00, 1.82, 0.402]),
+    cost("64x112s9k1c2x4", [0.00, 1.49, 0.201]),
+    cost("64x80s9k1c2x4", [0.00, 1.41, 0.164]),
+    cost("64x80s9k1c1x4", [0.00, 1.41, 0.164]),
+    cost("128x112s6k1c2", [0.00, 1.78, 0.338]),
 ];
 
-const WORKSPACE_COSTS: [Cost; 15] = [
+const WORKSPACE_COSTS: [Cost; 17] = [
     cost("128x128s6c4", [0.60, 3.90, 0.373]),
     cost("128x128s6c1x4", [0.60, 3.82, 0.383]),
     cost("128x128s6c2x2", [0.60, 4.09, 0.403]),
@@ -683,9 +689,11 @@ const WORKSPACE_COSTS: [Cost; 15] = [
     cost("64x96s8c1x2", [0.60, 2.71, 0.300]),
     cost("128x64s8k2c1x2", [0.60, 2.68, 0.247]),
     cost("64x64s12k4", [0.60, 2.07, 0.182]),
+    cost("192x112s5c1x2", [0.60, 3.68, 0.475]),
+    cost("64x64s12c4", [0.60, 2.97, 0.146]),
 ];
 
-const TRANSPOSED_COSTS: [Cost; 21] = [
+const TRANSPOSED_COSTS: [Cost; 18] = [
     cost("32x64s12k4", [0.00, 1.71, 0.164]),
     cost("32x128s8k2", [0.00, 1.99, 0.210]),
     cost("96x128s6k2", [0.00, 3.13, 0.398]),
@@ -700,13 +708,10 @@ const TRANSPOSED_COSTS: [Cost; 21] = [
     cost("160x64s6k2c1x2", [0.00, 3.36, 0.256]),
     cost("160x64s6k4", [0.00, 3.66, 0.256]),
     cost("96x64s8k2", [0.00, 2.85, 0.183]),
-    cost("96x64s8k4", [0.00, 3.15, 0.183]),
     cost("160x192s4k1c2", [0.00, 3.90, 0.584]),
-    cost("208x128s4k1c2", [0.00, 3.83, 0.502]),
-    cost("144x256s4k1c1x2", [0.00, 4.00, 0.703]),
-    cost("160x256s4k1c2", [0.00, 4.07, 0.749]),
-    cost("160x256s4k1c1x2", [0.00, 4.07, 0.749]),
-    cost("176x256s4k1c2", [0.00, 4.13, 0.803]),
+    cost("144x64s6k1c2", [0.00, 2.58, 0.237]),
+    cost("96x64s9k1c1x4", [0.00, 2.45, 0.183]),
+    cost("96x192s5k1c1x2", [0.00, 2.95, 0.438]),
 ];
 
 const REGISTER_COSTS: [Cost; 4] = [
