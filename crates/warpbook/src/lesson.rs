@@ -739,6 +739,7 @@ mod tests {
         theirs.rungs.retain(|r| r.framework().is_some());
         let ids: Vec<String> = theirs.rungs.iter().map(|r| r.id.to_string()).collect();
         theirs.measurements.retain(|m| ids.contains(&m.rung));
+        theirs.xrays.clear();
         let folder = tempfile::tempdir().unwrap();
         let file = write_record(&theirs, folder.path().join("theirs.json")).unwrap();
         let copy = format!("echo one >&2; cp '{}' \"$2\"", file.display());

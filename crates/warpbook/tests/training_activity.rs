@@ -99,8 +99,8 @@ fn what_a_gpu_does_in_a_step_is_recorded() {
     assert!(expect.len() >= 6, "{expect:?}");
     assert_eq!(of(0), expect);
     let fastest_of = |precision: &str| {
-        let all =
-            rungs[..7].iter().copied().filter(|id| id.ends_with(precision) || precision.is_empty() && *id == rungs[0]);
+        let is_of = |id: &&str| if precision.is_empty() { *id == rungs[0] } else { id.ends_with(precision) };
+        let all = rungs[..7].iter().copied().filter(is_of);
         all.filter_map(|id| Some((id, measured(id, 1)?))).min_by(|a, b| a.1.total_cmp(&b.1)).map(|(id, _)| id)
     };
     let mut expect: Vec<&str> = ["", "fp16", "bf16"].into_iter().filter_map(fastest_of).collect();

@@ -1,9 +1,9 @@
-//! WholeTraining trainings whose time and accuracy count, from one seed after the other, as a record: a sample of the time is a training.
+//! Whole trainings whose time and accuracy count, one seed after the other, as a record: a sample of the time is a training.
 
 use super::{recorder, words};
 use crate::{Lab, driver};
 use warpbook_nn::data::Origin;
-use warpbook_nn::train::{Place, Recipe, Samples};
+use warpbook_nn::train::{Place, Recipe, Samples, Views};
 use warpbook_record::{
     ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Policy, Problem, Quantity, Right, Run,
     Size, TimedBy, count, setting,
@@ -107,8 +107,15 @@ impl WholeTraining<'_> {
             count("samples", train.len() as u64, "images"),
             count(if self.held_out { "held_out" } else { "test_samples" }, test.len() as u64, "images"),
             count("batch", recipe.batch as u64, "images"),
-            setting("from", from),
         ];
+        // One view is what everybody expects.
+        let views = match recipe.views {
+            Views::One => None,
+            Views::Flips => Some("mirrored views"),
+            Views::FlipsAndShifts => Some("mirrored and shifted views"),
+        };
+        sizes.extend(views.map(|_| setting("views", recipe.views.name())));
+        sizes.push(setting("from", from));
         let name = &recipe.name;
         let (goal, short) = match self.target {
             Some(target) => {
@@ -121,7 +128,9 @@ impl WholeTraining<'_> {
                 (format!("{name}, {steps}"), format!("{name} {steps}"))
             }
         };
-        let label = format!("{goal} in {}, from {from}; {data}", dtype.label());
+        let seen = views.map_or_else(String::new, |views| format!(", {views}"));
+        let short = format!("{short}{seen}");
+        let label = format!("{goal} in {}{seen}, from {from}; {data}", dtype.label());
         Problem::new(label, short, sizes, dtype).with(|p| {
             if self.target.is_none() {
                 let items = steps.saturating_mul(recipe.batch as u64);
@@ -314,5 +323,13 @@ mod tests {
         // Three epochs of four batches.
         assert_eq!((m.problem.count("steps"), m.problem.items), (Some(12), Some(192)));
         assert_eq!(m.problem.short, "mnist 12 steps");
+
+        // Other views of the test images are another problem.
+        let views = Recipe { views: Views::Flips, ..recipe.clone() };
+        let mirrored = WholeTrainings::new(&lab, &WholeTraining { recipe: &views, ..whole(Some(75.0), None) });
+        let problem = &mirrored.measurement().problem;
+        assert_eq!(problem.short, "mnist 75 %, mirrored views");
+        assert_eq!(problem.text("views"), Some("flips"));
+        assert!(problem.label.starts_with("mnist to 75 % in fp32, mirrored views, from images"), "{}", problem.label);
     }
 }
