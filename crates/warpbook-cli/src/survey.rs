@@ -21,9 +21,11 @@ pub fn matmul(args: &SurveyMatmulArgs) -> Result<ExitCode, Failure> {
         }
     });
     let seed = args.seed.unwrap_or_else(drawn_seed);
-    say(&format!("Seed {seed}: --random {} --seed {seed} repeats these products.", args.random));
+    let repeats = if args.published { "--published".to_owned() } else { format!("--random {}", args.random) };
+    say(&format!("Seed {seed}: {repeats} --seed {seed} repeats these products."));
     let begun = Instant::now();
     let survey = Survey::new(args.random, seed).candidates(args.candidates).only(&args.only)?;
+    let survey = if args.published { survey.published() } else { survey };
     let report = survey.run(&lab, |compared| say(&line(compared)))?;
     say(&format!("\n{}\n{:.0} s in all.", report.text().trim_end(), begun.elapsed().as_secs_f64()));
     if let Some(path) = out {

@@ -10,6 +10,7 @@ Examples:
   warpbook survey matmul --random 24 --seed 7
   warpbook survey matmul --strict --out survey.json
   warpbook survey matmul --candidates 12 --out costs.json
+  warpbook survey matmul --published --candidates 12 --out published.json
   warpbook survey matmul --candidates 12 --only 15_split_k,15b_small_tiles/128x64s8k1 --out costs.json
 
 Ratios are times of cuBLASLt over ours, above 1 where ours is faster. \"To first\" is against the algorithm that it
@@ -33,6 +34,9 @@ pub struct SurveyMatmulArgs {
     /// How many products are drawn: a third with sides that are multiples of 8, a third with odd ones, the rest with multiples of 64.
     #[arg(long, value_name = "N", default_value_t = 200)]
     pub random: u32,
+    /// The published products of 16-bit types in place of random ones.
+    #[arg(long, conflicts_with = "random")]
+    pub published: bool,
     /// Seed of the shapes and the matrices. [default: drawn, and printed]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,

@@ -2,7 +2,8 @@
 """Trains the network that corrects the expected times of products, from surveys with candidates:
 
     warpbook survey matmul --candidates 14 --out first.json
-    python3 crates/warpbook-nn/src/gemm/learned/train.py first.json second.json ...
+    warpbook survey matmul --published --candidates 14 --out published.json
+    python3 crates/warpbook-nn/src/gemm/learned/train.py first.json second.json ... --published published.json
 
 Prints how good its choices are at products that were left out of the training, and writes h200.json next to this script.
 Needs numpy and scikit-learn.
@@ -23,6 +24,8 @@ MEMBERS = 3
 FOLDS = 5
 # Times close to the fastest matter most, so they are seen twice.
 CLOSE = 1.35
+# The published products are few, and are to be chosen well.
+PUBLISHED = 12
 
 
 class Timed:
@@ -94,7 +97,9 @@ def write(path, fitted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("surveys", nargs="+", help="files of `warpbook survey matmul --candidates N --out F`")
-    timed = Timed(parser.parse_args().surveys)
+    parser.add_argument("--published", metavar="FILE", help=f"one with the published products, which count {PUBLISHED} times")
+    args = parser.parse_args()
+    timed = Timed(args.surveys + [args.published] * (PUBLISHED if args.published else 0))
     # All epochs are meant to be run.
     warnings.filterwarnings("ignore", message="Stochastic Optimizer: Maximum iterations")
     print(f"{len(timed.us)} times of {len(timed.library)} products")

@@ -5,7 +5,7 @@ mod report;
 mod shapes;
 
 pub use report::{Bound, Compared, Report, Summary, Times, Tried};
-pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw};
+pub use shapes::{Drawn, MOST_MULTIPLY_ADDS, Sides, draw, published};
 
 use crate::{Error, Lab, Result};
 use warpbook_device::{Bench, CublasLt};
@@ -25,6 +25,7 @@ const MOST: u32 = 100_000;
 pub struct Survey {
     count: u32,
     seed: u64,
+    published: bool,
     candidates: usize,
     only: Vec<Wanted>,
 }
@@ -40,7 +41,13 @@ impl Survey {
     /// So many products, drawn from a seed.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
-        Self { count, seed, candidates: 0, only: Vec::new() }
+        Self { count, seed, published: false, candidates: 0, only: Vec::new() }
+    }
+
+    /// The products that the published record has in 16-bit types, in place of random ones: what is trained with a survey's candidates is to know them well.
+    #[must_use]
+    pub fn published(self) -> Self {
+        Self { published: true, ..self }
     }
 
     /// The same, with so many of our own tiles timed too: those that the costs find the cheapest, so that costs can be fitted to what
@@ -102,7 +109,7 @@ impl Survey {
         }
         let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A survey of products"))?;
         let library = CublasLt::open(device)?;
-        let drawn = draw(self.seed, self.count);
+        let drawn = if self.published { published() } else { draw(self.seed, self.count) };
         let field = gpu::Field::new(lab, device, &library, &drawn, self)?;
         let mut products = Vec::new();
         for drawn in drawn {

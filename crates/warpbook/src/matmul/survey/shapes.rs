@@ -1,5 +1,6 @@
 //! The random products of a survey.
 
+use crate::Matmul;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use warpbook_kernels::matmul::Form;
@@ -35,6 +36,16 @@ impl Sides {
             Self::MultiplesOf8 => "multiples of 8",
             Self::Odd => "odd",
             Self::MultiplesOf64 => "multiples of 64",
+        }
+    }
+
+    /// What sides have in common.
+    fn of(sides: [u32; 3]) -> Self {
+        let all = |of: u32| sides.iter().all(|side| side.is_multiple_of(of));
+        match (all(64), all(8)) {
+            (true, _) => Self::MultiplesOf64,
+            (false, true) => Self::MultiplesOf8,
+            (false, false) => Self::Odd,
         }
     }
 
@@ -116,6 +127,23 @@ pub fn draw(seed: u64, count: u32) -> Vec<Drawn> {
     (0..count).map(|place| one(seed, place)).collect()
 }
 
+/// The products of 16-bit types that the published record has, those of the networks' linear layers among them, each once. Sides that have
+/// nothing in common count as odd.
+#[must_use]
+pub fn published() -> Vec<Drawn> {
+    let all = [Matmul::sweep(), Matmul::layers()].into_iter().flat_map(|experiment| experiment.products());
+    let mut drawn: Vec<Drawn> = Vec::new();
+    for ((m, n, k), dtype, (trans_a, trans_b)) in all.filter(|(_, dtype, _)| dtype.bytes() == 2) {
+        // They are at most 65536.
+        let sides @ [m, n, k] = [m, n, k].map(|side| u32::try_from(side).unwrap_or(u32::MAX));
+        let one = Drawn { m, n, k, sides: Sides::of(sides), dtype, trans_a, trans_b };
+        if !drawn.contains(&one) {
+            drawn.push(one);
+        }
+    }
+    drawn
+}
+
 /// Sides are drawn again until the product is small enough.
 fn one(seed: u64, place: u32) -> Drawn {
     let sides = Sides::ALL[place as usize % 3];
@@ -138,6 +166,18 @@ fn one(seed: u64, place: u32) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn published_products_are_those_of_16_bits() {
+        let all = published();
+        assert!(all.len() > 50 && all.iter().all(|d| d.dtype.bytes() == 2), "{}", all.len());
+        let has = |text: &str| all.iter().filter(|d| d.to_string() == text).count() == 1;
+        for text in ["4096x4096x4096 bf16", "1536x1536x1536 bf16, B transposed", "10x512x512 fp16, A transposed"] {
+            assert!(has(text), "{text}");
+        }
+        let sides = |m| all.iter().find(|d| d.m == m).unwrap().sides;
+        assert_eq!([4096, 1000, 4097].map(sides), [Sides::MultiplesOf64, Sides::MultiplesOf8, Sides::Odd]);
+    }
 
     #[test]
     fn sides_are_of_their_kind_and_within_bounds() {
