@@ -168,7 +168,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
     let at_once = label(&["--seeds", "1"]);
     assert_eq!(
         at_once,
-        "cifar10-speedrun, 1 step in fp32, from images on the device; CIFAR-10, not verified as the original files"
+        "cifar10-speedrun, 1 step in fp32, mirrored and shifted views, from images on the device; CIFAR-10, not verified as the original files"
     );
     // Fewer views are another evaluation of the same training.
     expect(
@@ -186,7 +186,7 @@ fn a_speedrun_is_timed_both_ways_by_the_honest_name_of_its_images() {
     let cold = label(&["--cold", "1", "--data-note", "recompressed as JPEG q75"]);
     assert_eq!(
         cold,
-        "cifar10-speedrun, 1 step in fp32, from the start of a process; CIFAR-10, recompressed as JPEG q75"
+        "cifar10-speedrun, 1 step in fp32, mirrored and shifted views, from the start of a process; CIFAR-10, recompressed as JPEG q75"
     );
 }
 
