@@ -115,8 +115,9 @@ pub fn traced_record(text: &str) -> Result<String> {
                 "stream": stream, "start_us": start, "duration_us": us })
     });
     record["spans"] = spans.collect();
-    if let Some(charts) = record["descriptor"]["charts"].as_array_mut() {
-        charts.push(json!("timeline"));
+    let timeline = json!("timeline");
+    if let Some(charts) = record["descriptor"]["charts"].as_array_mut().filter(|charts| !charts.contains(&timeline)) {
+        charts.push(timeline);
     }
     Ok(record.to_string())
 }
