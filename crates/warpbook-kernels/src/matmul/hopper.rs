@@ -85,7 +85,7 @@ fn swapped(id: &'static str, shape: (i64, i64), stages: i64, split: i64, adjacen
     split_and_shared(id, shape, stages, split, 1, adjacent, &[SWAPPED])
 }
 
-/// The same with warpgroups of 128 rows: tiles that are larger than those that one instruction of each covers.
+/// A tile of `shared` that is not split, with warpgroups of 128 rows: larger than what one instruction of each covers.
 fn tall(id: &'static str, shape: (i64, i64), stages: i64, adjacent: [i64; 2]) -> Tile {
     split_and_shared(id, shape, stages, 1, 1, adjacent, &[TALL])
 }

@@ -3,7 +3,7 @@
 use super::{recorder, words};
 use crate::{Lab, driver};
 use warpbook_nn::data::Origin;
-use warpbook_nn::train::{Place, Recipe, Samples, Views};
+use warpbook_nn::train::{Place, Recipe, Samples};
 use warpbook_record::{
     ChartKind, Check, Column, Descriptor, Dtype, L2State, Measurement, Outcome, Policy, Problem, Quantity, Right, Run,
     Size, TimedBy, count, setting,
@@ -108,13 +108,10 @@ impl WholeTraining<'_> {
             count(if self.held_out { "held_out" } else { "test_samples" }, test.len() as u64, "images"),
             count("batch", recipe.batch as u64, "images"),
         ];
-        // One view is what everybody expects.
-        let views = match recipe.views {
-            Views::One => None,
-            Views::Flips => Some("mirrored views"),
-            Views::FlipsAndShifts => Some("mirrored and shifted views"),
-        };
-        sizes.extend(views.map(|_| setting("views", recipe.views.name())));
+        let views = words::more_views(recipe.views);
+        if views.is_some() {
+            sizes.push(setting("views", recipe.views.name()));
+        }
         sizes.push(setting("from", from));
         let name = &recipe.name;
         let (goal, short) = match self.target {
@@ -262,6 +259,7 @@ fn check(target: f64, accuracy: Option<(f64, f64)>) -> Check {
 mod tests {
     use super::*;
     use warpbook_nn::data::synthetic_digits;
+    use warpbook_nn::train::Views;
 
     #[test]
     fn a_mean_reaches_an_accuracy_or_lacks_some_of_it() {

@@ -98,6 +98,15 @@ fn views(views: Views) -> &'static str {
     }
 }
 
+/// The same in a problem's label; `None` of what everybody expects.
+pub(super) fn more_views(views: Views) -> Option<&'static str> {
+    match views {
+        Views::One => None,
+        Views::Flips => Some("mirrored views"),
+        Views::FlipsAndShifts => Some("mirrored and shifted views"),
+    }
+}
+
 /// How weights begin, where they are not all drawn as PyTorch draws them.
 fn initial(recipe: &Recipe) -> Option<String> {
     let of = &recipe.initial;

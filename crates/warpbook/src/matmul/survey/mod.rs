@@ -23,11 +23,19 @@ const MOST: u32 = 100_000;
 /// rest multiples of 64; in bf16 and fp16 and in the four transpositions. All ways are checked, then timed in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Survey {
-    count: u32,
+    of: Of,
     seed: u64,
-    published: bool,
     candidates: usize,
     only: Vec<Wanted>,
+}
+
+/// Which products are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Of {
+    /// So many random ones.
+    Random(u32),
+    /// Those of [`published`].
+    Published,
 }
 
 /// A rung whose tiles are tried, or one of them.
@@ -41,13 +49,13 @@ impl Survey {
     /// So many products, drawn from a seed.
     #[must_use]
     pub fn new(count: u32, seed: u64) -> Self {
-        Self { count, seed, published: false, candidates: 0, only: Vec::new() }
+        Self { of: Of::Random(count), seed, candidates: 0, only: Vec::new() }
     }
 
     /// The products that the published record has in 16-bit types, in place of random ones: what is trained with a survey's candidates is to know them well.
     #[must_use]
     pub fn published(self) -> Self {
-        Self { published: true, ..self }
+        Self { of: Of::Published, ..self }
     }
 
     /// The same, with so many of our own tiles timed too: those that the costs find the cheapest, so that costs can be fitted to what
@@ -104,12 +112,15 @@ impl Survey {
     /// # Errors
     /// [`Error::Setting`] for a count of no use, the device's; there is no GPU or no cuBLASLt.
     pub fn run(&self, lab: &Lab, mut tell: impl FnMut(&Compared)) -> Result<Report> {
-        if self.count == 0 || self.count > MOST {
-            return Err(Error::Setting(format!("A survey of {} products: choose from 1 to {MOST}.", self.count)));
-        }
+        let drawn = match self.of {
+            Of::Random(count @ 1..=MOST) => draw(self.seed, count),
+            Of::Random(count) => {
+                return Err(Error::Setting(format!("A survey of {count} products: choose from 1 to {MOST}.")));
+            }
+            Of::Published => published(),
+        };
         let device = lab.device().cuda().ok_or(warpbook_device::Error::NeedsCuda("A survey of products"))?;
         let library = CublasLt::open(device)?;
-        let drawn = if self.published { published() } else { draw(self.seed, self.count) };
         let field = gpu::Field::new(lab, device, &library, &drawn, self)?;
         let mut products = Vec::new();
         for drawn in drawn {

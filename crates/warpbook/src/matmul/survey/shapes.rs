@@ -1,4 +1,4 @@
-//! The random products of a survey.
+//! The products of a survey: random ones, or those that are published.
 
 use crate::Matmul;
 use serde::{Deserialize, Serialize};
