@@ -105,8 +105,17 @@ const EXCHANGE_US: [f64; 2] = [1.0, 0.35];
 /// elements by 128 bytes of k.
 const UNKNOWN: [f64; 2] = [2.0, 0.068];
 
-/// SMs that clusters of more than two blocks fill, of 132: those of a GPC that are left over are too few for another cluster.
-const FILLED_BY_CLUSTERS: [u64; 2] = [120, 132];
+/// SMs that clusters of so many blocks fill, of 132: those of a GPC that are left over are too few for another cluster. As found on an
+/// H200, where 40 clusters of three and 18 of six take as long as two waves.
+fn filled_by_clusters(sms: u64, blocks: u64) -> u64 {
+    let filled = match blocks {
+        0..=2 => 132,
+        3 => 117,
+        6 => 102,
+        _ => 120,
+    };
+    (sms * filled / 132).max(blocks)
+}
 
 /// The estimate of a product with a row's tile, its copies included; `None` where the copies do not fit into the workspace, and of a
 /// rung that cuts tiles where it would cut none.
@@ -182,8 +191,7 @@ fn estimate_in_parts(
     let split = tile.size(Dim::Split) * parts.map_or(1, |parts| parts.count.into());
     let bytes = product.form.dtype.bytes();
     let cluster = tile.cluster_blocks();
-    let [filled, of] = FILLED_BY_CLUSTERS;
-    let filled = if cluster > 2 { (sms * filled / of).max(cluster) } else { sms };
+    let filled = filled_by_clusters(sms, cluster);
     let (blocks, waves) = blocks_and_waves(tile, product, panel, split, filled * blocks_per_sm);
     let k_blocks = (u64::from(product.k) * bytes).div_ceil(LINE_BYTES).div_ceil(split) as f64;
     // Of a stage of one block; what threads load themselves is in the costs of the tile.
@@ -449,6 +457,14 @@ mod tests {
         // Two panels of 400 rows with four rows of tiles each, and one of 200 with two.
         assert_eq!(blocks_and_waves(&tile, &p, [400, 600], 1, 132), (30.0, 3.0));
         assert_eq!(panels(&p, [400, 600]), [3.0, 1.0]);
+    }
+
+    #[test]
+    fn some_clusters_leave_more_sms_idle() {
+        assert_eq!([1, 2, 3, 4, 6, 8].map(|blocks| filled_by_clusters(132, blocks)), [132, 132, 117, 120, 102, 120]);
+        assert_eq!([1, 4].map(|blocks| filled_by_clusters(114, blocks)), [114, 103]);
+        // A single cluster runs even on a small device.
+        assert_eq!(filled_by_clusters(4, 8), 8);
     }
 
     /// More parts fill SMs, until the sums cost more than what they gain.
